@@ -1,0 +1,127 @@
+"""The contract between a node's operator and the task that runs it.
+
+An operator is a small frozen value. Binding it to a task builds a closure once; per record there is only
+that closure's call. `TableView` is the same for reading a table that may not be materialised.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol, TypeAlias
+
+from kstreamnb.core.record import Headers, RecordMetadata
+
+__all__ = ["BindContext", "Cancellable", "Forward", "Operator", "Process", "Punctuate", "TableView"]
+
+Process: TypeAlias = Callable[[Any, Any, int, Headers], None]
+"""``process(key, value, timestamp, headers)``: one record through one bound node."""
+
+Forward: TypeAlias = Process
+"""Hands a record to all children of a node, depth first, in the order in which they were added."""
+
+Punctuate: TypeAlias = Callable[[int], None]
+"""``punctuate(now_ms)``: called with the current stream time or wall clock, not with the scheduled time."""
+
+
+class Cancellable(Protocol):
+    """A schedule that can be ended."""
+
+    def cancel(self) -> None:
+        """Never fire again."""
+
+
+class BindContext(Protocol):
+    """What a node may ask of its task: while it is bound, and later from inside its closure.
+
+    Everything that changes lives in stores and in cells, so that a task can be snapshotted, restored and undone.
+    A cell is a list of one element; an operator keeps it in a local name and reads and writes ``cell[0]``.
+    """
+
+    @property
+    def node(self) -> str:
+        """Name of the node that is bound."""
+
+    @property
+    def task_id(self) -> str:
+        """``<sub-topology>_<partition>``, such as ``0_3``."""
+
+    @property
+    def partition(self) -> int:
+        """The partition of the task."""
+
+    @property
+    def application_id(self) -> str:
+        """The application's id, the prefix of internal topics."""
+
+    def store(self, name: str) -> Any:
+        """A store connected to this node, or a global store; raises StateError otherwise."""
+
+    def forward_to(self, child: str) -> Forward:
+        """Hands a record to the child of that name only; raises ProcessingError when there is none."""
+
+    def cell(self, name: str, initial: Any) -> list[Any]:
+        """A snapshotted cell of this node; its content must be immutable and picklable."""
+
+    def shared_cell(self, name: str, initial: Any) -> list[Any]:
+        """A snapshotted cell of the whole task: the same list for every node that asks for ``name``."""
+
+    def drop(
+        self, reason: str, key: Any, value: Any, timestamp: int, details: dict[str, Any] | None = None
+    ) -> None:
+        """Count and report one dropped record.
+
+        ``reason`` is one of "null key", "null value", "null foreign key", "late", "expired", "negative timestamp",
+        "deserialization", "out of order"; ``details`` hold the numbers that explain it
+        (``window_start, window_end, close_ms, grace_ms, stream_time_ms`` …).
+        """
+
+    def stream_time_ms(self) -> int:
+        """Stream time of the task: the greatest timestamp taken so far, -1 before the first."""
+
+    def wall_clock_ms(self) -> int:
+        """The engine's wall clock."""
+
+    def schedule(
+        self, interval_ms: int, kind: str, punctuate: Punctuate, start_ms: int | None = None
+    ) -> Cancellable:
+        """Call ``punctuate`` every ``interval_ms`` of "stream_time" or "wall_clock_time"."""
+
+    def metadata(self) -> RecordMetadata | None:
+        """Topic, partition and offset of the record being processed; (None, -1, -1) in a punctuator."""
+
+    def commit(self) -> None:
+        """Ask for a commit after this record."""
+
+    def key_serde(self) -> Any:
+        """The application's default key serde."""
+
+    def value_serde(self) -> Any:
+        """The application's default value serde."""
+
+
+class Operator(Protocol):
+    """A frozen description of what a node does to a record."""
+
+    def bind(self, context: BindContext, forward: Forward) -> Process:
+        """Build the closure that processes the node's records in one task."""
+
+
+class TableView(Protocol):
+    """How to look up the current row of a table in a task, materialised or not.
+
+    ``stores`` are the names of the stores that a node must be connected to in order to bind the view.
+    """
+
+    @property
+    def stores(self) -> tuple[str, ...]:
+        """Stores that the view reads."""
+
+    @property
+    def versioned(self) -> bool:
+        """Whether the view answers ``as of`` a time (its store is versioned)."""
+
+    def bind(self, context: BindContext) -> Callable[[Any], tuple[Any, int] | None]:
+        """``get(key)`` gives ``(value, timestamp)``, or None where there is no row."""
+
+    def bind_as_of(self, context: BindContext) -> Callable[[Any, int], tuple[Any, int] | None]:
+        """``get(key, as_of_ms)``; only when the view is versioned."""

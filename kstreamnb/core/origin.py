@@ -1,0 +1,45 @@
+"""Where in the user's code something was declared: a notebook cell or a file, and the line.
+
+The notebook layer tells cells by name through `name_cells`; without it a file name and a line remain.
+"""
+
+from __future__ import annotations
+
+import linecache
+import os
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+
+__all__ = ["Origin", "name_cells", "user_origin"]
+
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+_cell_namer: list[Callable[[str], str | None]] = []
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """A line of the user's code: ``place`` is ``cell 3`` or a file name without its folder."""
+
+    place: str
+    line: int
+    code: str = ""
+
+    def __str__(self) -> str:
+        where = f"{self.place}, line {self.line}"
+        return f"{where}: {self.code}" if self.code else where
+
+
+def name_cells(namer: Callable[[str], str | None] | None) -> None:
+    """Let ``namer`` turn a code file name into a cell's name; ``None`` forgets it."""
+    _cell_namer[:] = [namer] if namer is not None else []
+
+
+def user_origin() -> Origin:
+    """The nearest frame outside the kit, as the place where the user declared something."""
+    frame = sys._getframe(1)  # noqa: SLF001 - the cheap way to the caller; inspect.stack reads every file
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+        frame = frame.f_back
+    file, line = frame.f_code.co_filename, frame.f_lineno
+    cell = _cell_namer[0](file) if _cell_namer else None
+    return Origin(cell or os.path.basename(file), line, linecache.getline(file, line).strip())

@@ -1,0 +1,123 @@
+"""What travels: records, headers, windowed keys, table changes, topic-partitions.
+
+All are tuples: cheap to make, immutable, compared by value. Time is always whole milliseconds.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Generic, NamedTuple, TypeVar
+
+from kstreamnb.errors import ProcessingError
+
+__all__ = [
+    "Change",
+    "Headers",
+    "Record",
+    "RecordMetadata",
+    "TopicPartition",
+    "TopicRecord",
+    "ValueAndTimestamp",
+    "Windowed",
+]
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+Headers = tuple[tuple[str, bytes | None], ...]
+"""Headers of a record, in order; a name may occur more than once."""
+
+
+class TopicPartition(NamedTuple):
+    """One partition of one topic."""
+
+    topic: str
+    partition: int
+
+
+class TopicRecord(NamedTuple):
+    """A record as it lies in a topic: what a sample holds and what an output topic gives back.
+
+    ``timestamp`` is in ms; ``offset`` counts from 0 in each partition.
+    """
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp: int
+    key: Any
+    value: Any
+    headers: Headers = ()
+
+
+class RecordMetadata(NamedTuple):
+    """Where the record that is being processed came from; (None, -1, -1) inside a punctuator."""
+
+    topic: str | None
+    partition: int
+    offset: int
+
+
+class ValueAndTimestamp(NamedTuple):
+    """A value of a timestamped store and the event time (ms) it is valid from."""
+
+    value: Any
+    timestamp: int
+
+
+class Change(NamedTuple):
+    """One update of a table: the new value, the old one when it was asked for, and whether it is the latest."""
+
+    new: Any
+    old: Any = None
+    is_latest: bool = True
+
+
+class Windowed(NamedTuple):
+    """A key within a window ``[start, end)`` in ms; of a session or a sliding window ``end`` is inclusive."""
+
+    key: Any
+    start: int
+    end: int
+
+    def __str__(self) -> str:
+        return f"{self.key}@{self.start}/{self.end}"
+
+
+class _RecordFields(NamedTuple):
+    key: Any
+    value: Any
+    timestamp: int
+    headers: Headers = ()
+
+
+class Record(_RecordFields, Generic[K, V]):
+    """The record that a user's processor gets and forwards; immutable.
+
+    Example:
+        >>> Record("shoe", 1, 1000).with_value(2)
+        Record(key='shoe', value=2, timestamp=1000, headers=())
+    """
+
+    __slots__ = ()
+
+    def __new__(cls, key: K, value: V, timestamp: int, headers: Headers = ()) -> Record[K, V]:
+        if timestamp < 0:
+            java = f"Timestamp may not be negative. Got: {timestamp}"
+            raise ProcessingError(f"timestamp {timestamp} of a record is negative", java=java)
+        return super().__new__(cls, key, value, timestamp, headers)
+
+    def with_key(self, key: Any) -> Record[Any, V]:
+        """The same record under another key."""
+        return Record(key, self.value, self.timestamp, self.headers)
+
+    def with_value(self, value: Any) -> Record[K, Any]:
+        """The same record with another value."""
+        return Record(self.key, value, self.timestamp, self.headers)
+
+    def with_timestamp(self, timestamp: int) -> Record[K, V]:
+        """The same record at another event time (ms, not negative)."""
+        return Record(self.key, self.value, timestamp, self.headers)
+
+    def with_headers(self, headers: Headers) -> Record[K, V]:
+        """The same record with other headers."""
+        return Record(self.key, self.value, self.timestamp, tuple(headers))

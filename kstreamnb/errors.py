@@ -1,0 +1,111 @@
+"""Every error the kit raises, and the one form they share.
+
+    KStreamError                    something about a topology, its data or its runtime is wrong
+    ├── TopologyError(ValueError)   a topology that cannot be built, described or started
+    ├── ConfigError(ValueError)     a setting, a duration, an instant or an option that makes no sense
+    ├── SerdeError(ValueError)      bytes that cannot be read, or a value that cannot be written
+    ├── ProcessingError             a user's function or an operator failed on a record
+    ├── StateError(LookupError)     a store that does not exist, is not connected or was used wrongly
+    └── EngineError(RuntimeError)   the runtime around the tasks (driver, Spark, Kafka) failed or refused
+
+An error has one primary line (lower case, one fact, no full stop, the user's words in double quotes).
+Detail, hint and place are notes, so that Python and IPython print them under the message.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Self
+
+if TYPE_CHECKING:  # the tree stands below every other module
+    from kstreamnb.core.origin import Origin
+
+__all__ = [
+    "ConfigError",
+    "EngineError",
+    "KStreamError",
+    "ProcessingError",
+    "SerdeError",
+    "StateError",
+    "TopologyError",
+]
+
+
+class KStreamError(Exception):
+    """Base of every error of the kit.
+
+    Args:
+        message: one fact in lower case, with the user's words in double quotes.
+        detail: what was found where, with numbers and names.
+        hint: what to do about it.
+        origin: the user's cell or file line that declared the failing thing.
+        java: the text of Kafka Streams for the same mistake, where it has one.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        detail: str | None = None,
+        hint: str | None = None,
+        origin: Origin | None = None,
+        java: str | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.detail = detail
+        self.hint = hint
+        self.origin = origin
+        self.java = java
+        if detail:
+            self.add_note(f"Detail: {detail}")
+        if hint:
+            self.add_note(f"Hint: {hint}")
+        if java and java != message:
+            self.add_note(f"Kafka Streams says: {java}")
+        if origin is not None:
+            self.add_note(f"At: {origin}")
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _rebuild, (type(self), self.message, self.__dict__.copy())
+
+    @classmethod
+    def _from_state(cls, message: str, state: dict[str, object]) -> Self:
+        error = cls.__new__(cls)
+        Exception.__init__(error, message)
+        error.__dict__.update(state)
+        return error
+
+
+def _rebuild(kind: type[KStreamError], message: str, state: dict[str, object]) -> KStreamError:
+    return kind._from_state(message, state)  # noqa: SLF001 - the other half of __reduce__
+
+
+class TopologyError(KStreamError, ValueError):
+    """A topology that cannot be built, described or started."""
+
+
+class ConfigError(KStreamError, ValueError):
+    """A setting, duration, instant or option that makes no sense."""
+
+
+class SerdeError(KStreamError, ValueError):
+    """Bytes that cannot be read, or a value that its serde cannot write."""
+
+
+class ProcessingError(KStreamError):
+    """A user's function or an operator failed on a record; the original is ``__cause__``.
+
+    ``node`` names the node, ``coordinates`` the record (topic, partition, offset, timestamp in ms);
+    the key and value are never in the text.
+    """
+
+    node: str = ""
+    coordinates: tuple[str, int, int, int] | None = None
+
+
+class StateError(KStreamError, LookupError):
+    """A store that does not exist, is not connected to the node, or was used wrongly."""
+
+
+class EngineError(KStreamError, RuntimeError):
+    """The runtime around the tasks (driver, Spark, Kafka) failed or refused."""
