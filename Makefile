@@ -1,0 +1,78 @@
+# Two commands do everything on a fresh machine: `make demo` and `make test`.
+# Prerequisites: Python >= 3.11, and Java >= 17 for the parts that run on Spark and Kafka.
+
+PYTHON ?= python3
+VENV   ?= .venv
+BIN    := $(VENV)/bin
+READY  := $(VENV)/.ready
+PYTEST := $(BIN)/python -m pytest
+
+export PYTHONHASHSEED ?= 0
+export PYSPARK_PYTHON := $(abspath $(BIN)/python)
+export PYSPARK_DRIVER_PYTHON := $(abspath $(BIN)/python)
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check lint format types golden test-spark test-kafka test-notebook test-browser test-all bench lab lock coverage clean
+
+help: ## Say what each target does
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
+
+$(READY): requirements.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "kstreamnb needs Python 3.11 or later: make PYTHON=python3.12 …" >&2; exit 1; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@echo "Setting up $(VENV) (once; a few minutes on a slow line)"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.lock
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@
+
+demo: $(READY) ## Set up, then run the whole path on real data: build, see, replay, Spark, Kafka
+	@$(BIN)/kstreamnb demo
+
+test: $(READY) ## Set up, then run the default tests (no JVM, no network)
+	$(PYTEST) -n auto --dist loadgroup
+
+check: format lint types test ## All that must hold before a commit
+
+lint: $(READY) ## Style rules and import contracts
+	$(BIN)/ruff check kstreamnb tests
+	$(BIN)/ruff format --check kstreamnb tests
+	$(BIN)/lint-imports
+
+format: $(READY) ## Format the code
+	$(BIN)/ruff format kstreamnb tests
+
+types: $(READY) ## Static types
+	$(BIN)/mypy
+
+golden: $(READY) ## All golden vectors of the real Kafka Streams, with the runner's figures
+	$(BIN)/python -m tests.golden.run tests/golden/vectors
+
+test-spark: $(READY) ## Tests on Spark (needs Java 17)
+	$(PYTEST) tests/spark tests/semantics -m spark
+
+test-kafka: $(READY) ## Tests on a real Kafka broker (needs Java 17)
+	$(PYTEST) tests/kafka -m kafka
+
+test-notebook: $(READY) ## Execute and compare the notebooks
+	$(PYTEST) tests/notebook -m notebook
+
+test-browser: $(READY) ## JupyterLab in headless Chromium
+	$(PYTEST) tests/browser -m browser
+
+test-all: test test-spark test-kafka test-notebook test-browser ## Every suite
+
+coverage: $(READY) ## Branch coverage of the spine
+	$(PYTEST) -n auto --dist loadgroup --cov=kstreamnb --cov-report=term-missing:skip-covered
+
+bench: $(READY) ## Throughput of the driver and preview and import times
+	$(BIN)/python -m tests.bench.driver
+
+lab: $(READY) ## Open the notebooks in JupyterLab
+	$(BIN)/jupyter lab notebooks
+
+lock: ## Pin the versions that the set-up installs
+	$(BIN)/pip-compile --quiet --strip-extras --no-emit-index-url --no-emit-trusted-host --no-annotate --no-header --extra dev --output-file $(READY).lock pyproject.toml
+	grep -v '^kstreamnb' $(READY).lock > requirements.lock && rm $(READY).lock
+
+clean: ## Remove everything that was made
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .artefacts spark-warehouse

@@ -1,0 +1,31 @@
+"""What all suites share: Hypothesis profiles, and reasons to skip what this machine cannot run."""
+
+from __future__ import annotations
+
+import os
+import shutil
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+settings.register_profile("quick", max_examples=40, deadline=None, derandomize=True)
+settings.register_profile(
+    "ci", max_examples=150, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
+
+
+def _java() -> str | None:
+    home = os.environ.get("JAVA_HOME")
+    return shutil.which("java", path=os.path.join(home, "bin")) if home else shutil.which("java")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Skip with a reason what needs Java or Chromium where there is none."""
+    needs_java = pytest.mark.skip(reason="needs Java 17 or later: install a JRE and set JAVA_HOME or PATH")
+    needs_chromium = pytest.mark.skip(reason="needs Chromium: install the package chromium")
+    for item in items:
+        if ("spark" in item.keywords or "kafka" in item.keywords) and _java() is None:
+            item.add_marker(needs_java)
+        if "browser" in item.keywords and shutil.which("chromium") is None:
+            item.add_marker(needs_chromium)
