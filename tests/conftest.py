@@ -25,7 +25,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     needs_java = pytest.mark.skip(reason="needs Java 17 or later: install a JRE and set JAVA_HOME or PATH")
     needs_chromium = pytest.mark.skip(reason="needs Chromium: install the package chromium")
     for item in items:
-        if ("spark" in item.keywords or "kafka" in item.keywords) and _java() is None:
+        if (item.get_closest_marker("spark") or item.get_closest_marker("kafka")) and _java() is None:
             item.add_marker(needs_java)
-        if "browser" in item.keywords and shutil.which("chromium") is None:
+        if item.get_closest_marker("browser") and shutil.which("chromium") is None:
             item.add_marker(needs_chromium)

@@ -1,0 +1,42 @@
+"""Importing the kit costs little and drags in nothing that was not asked for."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+HEAVY = ("pyspark", "pandas", "pyarrow", "confluent_kafka", "IPython", "ipywidgets", "anywidget", "graphviz")
+SPINE = ("core", "topology", "processors", "graph", "dsl", "state", "runtime", "driver", "samples", "view")
+
+
+def python(code: str) -> str:
+    """Run code in a fresh interpreter and give back what it printed."""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def test_importing_the_kit_loads_no_heavy_package() -> None:
+    """`import kstreamnb` loads neither Spark, pandas, Kafka's client nor a widget library."""
+    assert python(f"import kstreamnb, sys; print([m for m in {HEAVY!r} if m in sys.modules])") == "[]"
+
+
+@pytest.mark.parametrize("package", SPINE)
+def test_the_spine_works_where_heavy_packages_are_absent(package: str) -> None:
+    """Every module of the spine imports with Spark, pandas, Kafka's client and widgets blocked."""
+    code = (
+        f"import sys, pkgutil, importlib\n"
+        f"for m in {HEAVY!r}: sys.modules[m] = None\n"
+        f"p = importlib.import_module('kstreamnb.{package}')\n"
+        f"for m in pkgutil.walk_packages(p.__path__, p.__name__ + '.'): importlib.import_module(m.name)\n"
+        f"print('ok')"
+    )
+    assert python(code) == "ok"
+
+
+def test_importing_the_kit_takes_less_than_a_third_of_a_second() -> None:
+    """The import itself, without starting the interpreter, stays under 0.3 s (best of three)."""
+    code = "import time; t = time.perf_counter(); import kstreamnb; print(time.perf_counter() - t)"
+    assert min(float(python(code)) for _ in range(3)) < 0.3

@@ -1,0 +1,119 @@
+"""House rules as a test: sizes, docstrings, banned calls, lines of the spine."""
+
+from __future__ import annotations
+
+import ast
+import io
+import tokenize
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2] / "kstreamnb"
+SPINE = ("core", "topology", "processors", "graph", "dsl", "state", "runtime")
+SPINE_LINES = 9_000
+MODULE_LINES, DSL_MODULE_LINES, FUNCTION_LINES, CLASS_METHODS = 450, 600, 60, 12
+
+# Fronts list what users call: their size is the size of Kafka Streams' own interfaces. The list may only shrink.
+FRONTS: dict[str, str] = {}
+
+BANNED_CALLS = {
+    "time.time", "time.time_ns", "time.monotonic", "time.perf_counter", "datetime.now", "datetime.utcnow",
+    "datetime.datetime.now", "uuid.uuid4", "uuid.uuid1", "os.urandom", "hash",
+}
+BANNED_IMPORTS = {"random", "secrets"}
+
+MODULES = sorted(ROOT.rglob("*.py"))
+SPINE_MODULES = [path for path in MODULES if path.relative_to(ROOT).parts[0] in (*SPINE, "driver")]
+
+
+def name_of(path: Path) -> str:
+    """A module's path inside the package."""
+    return str(path.relative_to(ROOT))
+
+
+def code_lines(path: Path) -> int:
+    """Lines that hold code: no blank lines, comments or docstrings."""
+    text = path.read_text()
+    held: set[int] = set()
+    skip = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER}
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type not in skip:
+            held.update(range(token.start[0], token.end[0] + 1))
+    for node in ast.walk(ast.parse(text)):
+        body = getattr(node, "body", None)
+        if isinstance(body, list) and body and isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
+            first = body[0]
+            if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant):
+                held.difference_update(range(first.lineno, (first.end_lineno or first.lineno) + 1))
+    return len(held)
+
+
+def functions(tree: ast.AST) -> Iterator[ast.FunctionDef]:
+    """Every function and method of a module."""
+    return (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef))
+
+
+def own_lines(function: ast.FunctionDef) -> int:
+    """Lines of a function's body without its docstring."""
+    body = function.body
+    if ast.get_docstring(function) is not None:
+        body = body[1:]
+    return (body[-1].end_lineno or 0) - body[0].lineno + 1 if body else 0
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name_of)
+def test_a_module_fits_its_size_and_says_what_it_is_for(path: Path) -> None:
+    """Modules are short and begin with a docstring."""
+    limit = DSL_MODULE_LINES if "dsl" in path.parts else MODULE_LINES
+    assert len(path.read_text().splitlines()) <= limit
+    assert ast.get_docstring(ast.parse(path.read_text())), "a module begins with a docstring"
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name_of)
+def test_functions_fit_on_a_screen_and_classes_stay_small(path: Path) -> None:
+    """No function is longer than a screen, no class has more than a dozen public methods."""
+    tree = ast.parse(path.read_text())
+    assert [f"{f.name}: {own_lines(f)}" for f in functions(tree) if own_lines(f) > FUNCTION_LINES] == []
+    large = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ClassDef) and node.name not in FRONTS:
+            methods = [m for m in node.body if isinstance(m, ast.FunctionDef) and not m.name.startswith("_")]
+            if len(methods) > CLASS_METHODS:
+                large.append(f"{node.name}: {len(methods)} methods")
+    assert large == []
+
+
+@pytest.mark.parametrize("path", SPINE_MODULES, ids=name_of)
+def test_the_spine_reads_no_clock_and_no_chance(path: Path) -> None:
+    """Time, order and identity are inputs: no clock, randomness, builtin hash or set order."""
+    tree = ast.parse(path.read_text())
+    found = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and ast.unparse(node.func) in BANNED_CALLS:
+            found.append(f"line {node.lineno}: {ast.unparse(node.func)}()")
+        if isinstance(node, ast.Import) and BANNED_IMPORTS & {alias.name for alias in node.names}:
+            found.append(f"line {node.lineno}: import")
+        if isinstance(node, ast.For | ast.comprehension):
+            source = node.iter
+            is_set = isinstance(source, ast.Set | ast.SetComp) or (
+                isinstance(source, ast.Call) and ast.unparse(source.func) in {"set", "frozenset"}
+            )
+            if is_set:
+                found.append(f"line {source.lineno}: iterates over a set")
+    assert found == []
+
+
+def test_no_module_is_unfinished() -> None:
+    """Nothing is left to do in silence."""
+    words = ("TO" + "DO", "FIX" + "ME", "X" * 3)
+    assert [f"{name_of(path)}: {word}" for path in MODULES for word in words if word in path.read_text()] == []
+
+
+def test_the_spine_can_be_read_in_an_afternoon(record_property: pytest.RecordProperty) -> None:
+    """S1-43: the core stays under 9,000 lines of code."""
+    lines = {package: sum(map(code_lines, (ROOT / package).rglob("*.py"))) for package in SPINE}
+    print(f"lines of code in the spine: {sum(lines.values())} {lines}")
+    record_property("spine_lines", sum(lines.values()))
+    assert sum(lines.values()) < SPINE_LINES
