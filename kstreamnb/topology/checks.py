@@ -1,0 +1,233 @@
+"""What may be added to a topology: each function raises the error of one mistake, with Kafka's text beside ours.
+
+All of them look and none of them changes anything, so that a refused addition leaves the topology as it was.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from kstreamnb.core.origin import Origin
+from kstreamnb.core.stores import StoreSpec
+from kstreamnb.errors import ConfigError, TopologyError
+from kstreamnb.topology.nodes import ProcessorNode, Sink, Source
+
+if TYPE_CHECKING:  # the checks read a topology; the topology calls the checks
+    from kstreamnb.topology.topology import Topology
+
+__all__ = [
+    "check_connecting",
+    "check_global_store",
+    "check_name",
+    "check_new_store",
+    "check_offset_reset",
+    "check_parents",
+    "check_pattern",
+    "check_stores_exist",
+    "check_topics",
+    "check_users",
+    "refuse",
+]
+
+_RESETS = ("earliest", "latest", "none")
+
+
+def refuse(message: str, java: str, *, hint: str | None = None, origin: Origin | None = None) -> TopologyError:
+    """A TopologyError that carries the text of Kafka's TopologyException."""
+    return TopologyError(message, hint=hint, origin=origin, java=f"Invalid topology: {java}")
+
+
+def check_name(topology: Topology, name: str | None) -> None:
+    """A node needs a name that no other node has."""
+    if name is None:
+        raise TopologyError("a node needs a name", java="name cannot be null")
+    if name in topology.nodes:
+        first = topology.nodes[name].origin
+        raise TopologyError(
+            f'there is already a node "{name}"',
+            detail=f"it was added at {first}" if first else None,
+            java=f"Invalid topology: Processor {name} is already added.",
+        )
+
+
+def check_topics(topology: Topology, topics: Sequence[str | None]) -> None:
+    """A source needs topics, and no topic is read twice."""
+    if not topics:
+        raise refuse("a source needs at least one topic or a pattern", "topics cannot be empty")
+    for position, topic in enumerate(topics):
+        if topic is None:
+            raise TopologyError("a topic needs a name", java="topic names cannot be null")
+        check_topic_is_free(topology, topic)
+        if topic in topics[:position]:
+            raise _topic_taken(topic)
+
+
+def check_topic_is_free(topology: Topology, topic: str) -> None:
+    """No other source reads ``topic``, by name or by pattern."""
+    for source in topology.sources():
+        if topic in source.topics:
+            raise _topic_taken(topic, source)
+        if source.pattern is not None and source.reads(topic):
+            raise refuse(
+                f'topic "{topic}" matches the pattern "{source.pattern}" of source "{source.name}"',
+                f"Topic {topic} matches a Pattern already registered by another source.",
+            )
+
+
+def _topic_taken(topic: str, source: Source | None = None) -> TopologyError:
+    by = f'source "{source.name}"' if source else "the same source"
+    return refuse(
+        f'topic "{topic}" is already read by {by}',
+        f"Topic {topic} has already been registered by another source.",
+        hint="read it once and give the one source several children",
+    )
+
+
+def check_pattern(topology: Topology, pattern: str) -> None:
+    """A pattern is a regular expression that matches no topic read by name."""
+    try:
+        compiled = re.compile(pattern)
+    except re.error as error:
+        raise ConfigError(f'"{pattern}" is not a regular expression: {error}') from error
+    for source in topology.sources():
+        for topic in () if source.is_global else source.topics:
+            if compiled.fullmatch(topic):
+                raise refuse(
+                    f'pattern "{pattern}" matches topic "{topic}", which source "{source.name}" reads',
+                    f"Pattern {pattern} will match a topic that has already been registered by another source.",
+                )
+
+
+def check_offset_reset(reset: str | None) -> None:
+    """Earliest, latest, none or by_duration:<ISO duration>."""
+    if reset is not None and reset not in _RESETS and not reset.startswith("by_duration:"):
+        raise ConfigError(f'unknown offset reset "{reset}"', hint=f"one of {', '.join(_RESETS)}, by_duration:PT1H")
+
+
+def check_parents(topology: Topology, name: str, parents: Sequence[str | None]) -> None:
+    """A node has at least one parent; parents exist already and are no sinks."""
+    if not parents:
+        raise refuse(f'node "{name}" has no parent', "predecessorNames cannot be empty")
+    for parent in parents:
+        if parent is None:
+            raise TopologyError(f'a parent of node "{name}" has no name', java="parent name cannot be null")
+        if parent == name:
+            text = f"Parent node {parent} is unknown (self-reference)."
+            raise refuse(f'node "{name}" cannot be its own parent', text)
+        if parent not in topology.nodes:
+            raise refuse(
+                f'parent "{parent}" of node "{name}" does not exist',
+                f"Parent node {parent} is unknown.",
+                hint=_did_you_mean(parent, topology.nodes),
+            )
+        if isinstance(topology.nodes[parent], Sink):
+            raise refuse(
+                f'sink "{parent}" cannot be the parent of "{name}"', f"Sink {parent} cannot be used a parent."
+            )
+        if _is_global(topology, parent):
+            raise TopologyError(
+                f'node "{name}" cannot follow "{parent}", which belongs to a global store',
+                hint="a global store only keeps its topic; read the store from a processor instead",
+            )
+
+
+def _is_global(topology: Topology, name: str) -> bool:
+    node = topology.nodes[name]
+    return not isinstance(node, Sink) and node.is_global
+
+
+def check_new_store(topology: Topology, store: StoreSpec) -> None:
+    """A store's name is new, or the very same store was added before."""
+    if store.name is None:
+        raise TopologyError("a store needs a name", java="name cannot be null")
+    if topology.stores.get(store.name, store) is not store:
+        raise refuse(
+            f'there is already another store "{store.name}"',
+            f"A different StateStore has already been added with the name {store.name}",
+            hint="connect several processors to one store instead of adding it again",
+        )
+    if store.name in topology.global_stores:
+        raise refuse(
+            f'there is already a global store "{store.name}"',
+            f"A different GlobalStateStore has already been added with the name {store.name}",
+        )
+
+
+def check_global_store(topology: Topology, store: StoreSpec, source: str | None, topic: str, name: str) -> None:
+    """A global store has names of its own for source, processor, topic and store."""
+    check_name(topology, source)
+    check_topic_is_free(topology, topic)
+    check_name(topology, name)
+    if source == name:
+        raise refuse(
+            f'source and processor of a global store are both named "{name}"',
+            "sourceName and processorName must be different.",
+        )
+    if store.name in topology.stores:
+        raise refuse(
+            f'there is already a store "{store.name}"',
+            f"A different StateStore has already been added with the name {store.name}",
+        )
+    check_new_store(topology, store)
+
+
+def check_stores_exist(topology: Topology, node: str, stores: Iterable[str], new: StoreSpec | None = None) -> None:
+    """The stores that ``node`` wants exist and are not global; ``new`` is about to be added."""
+    for store in stores:
+        if store in topology.global_stores:
+            raise refuse(
+                f'global store "{store}" was passed to node "{node}"',
+                f"Global StateStore {store} can be used by a Processor without being specified; "
+                "it should not be explicitly passed.",
+                hint="leave it out: every processor can read it",
+            )
+        if store not in topology.stores and (new is None or store != new.name):
+            raise refuse(
+                f'store "{store}" does not exist',
+                f"StateStore {store} is not added yet.",
+                hint=_did_you_mean(store, topology.stores),
+            )
+
+
+def check_users(topology: Topology, store: StoreSpec, names: Iterable[str]) -> None:
+    """The nodes that are to use a new store are processors that exist."""
+    for name in names:
+        check_stores_exist(topology, name, [store.name], store)
+        _check_processor(
+            topology, name, f"cannot connect a state store {store.name} to a source node or a sink node."
+        )
+
+
+def check_connecting(topology: Topology, name: str, stores: Sequence[str]) -> None:
+    """Node ``name`` is a processor, and there is at least one store, all of them known."""
+    if name is None:
+        raise TopologyError("a processor needs a name", java="processorName cannot be null")
+    if not stores:
+        raise refuse(f'no store to connect to "{name}"', "stateStoreNames cannot be empty")
+    if name in topology.nodes:
+        _check_processor(topology, name, "State stores cannot be connect to sources or sinks.")
+    check_stores_exist(topology, name, stores)
+    _check_processor(topology, name, "")
+
+
+def _check_processor(topology: Topology, name: str, java: str) -> None:
+    node = topology.nodes.get(name)
+    if node is None:
+        raise refuse(
+            f'node "{name}" does not exist',
+            f"Processor {name} is not added yet.",
+            hint=_did_you_mean(name, topology.nodes),
+        )
+    if not isinstance(node, ProcessorNode):
+        raise refuse(f'{"source" if isinstance(node, Source) else "sink"} "{name}" cannot use a store', java)
+
+
+def _did_you_mean(word: Any, known: Iterable[str]) -> str | None:
+    known = list(known)
+    close = difflib.get_close_matches(str(word), known, n=1)
+    if close:
+        return f'did you mean "{close[0]}"?'
+    return "there is: " + ", ".join(f'"{name}"' for name in known[:12]) if known else None

@@ -1,0 +1,251 @@
+"""The topology: nodes and stores as the Processor API adds them, and as the DSL's lowering does.
+
+A topology only grows. Everything else about it (sub-topologies, description, internal topics, tasks) is computed
+from what was added.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any, Self
+
+from kstreamnb.core.operator import Operator
+from kstreamnb.core.origin import Origin, user_origin
+from kstreamnb.core.stores import StoreSpec
+from kstreamnb.errors import TopologyError
+from kstreamnb.topology import checks
+from kstreamnb.topology.grouping import Subtopology, group_nodes
+from kstreamnb.topology.nodes import InternalTopic, Node, ProcessorNode, Sink, Source, TopicName
+from kstreamnb.topology.suppliers import supplied_stores, supplier_operator
+
+__all__ = ["Topology"]
+
+
+class Topology:
+    """A graph of sources, processors, stores and sinks, built node by node.
+
+    Attributes:
+        name: a name for people; it is in no text that Kafka Streams prints.
+        nodes: every node by name, in the order in which it was added: parents come before children.
+        stores: every store that is not global, by name.
+        global_stores: the specs of global stores, by name.
+        internal_topics: repartition topics by name, without the application's id.
+        copartitioned: groups of source nodes whose topics must have the same number of partitions.
+
+    Example:
+        >>> topology = Topology().add_source("in", "orders").add_sink("out", "copies", "in")
+        >>> print(topology.describe())
+        Topologies:
+           Sub-topology: 0
+            Source: in (topics: [orders])
+              --> out
+            Sink: out (topic: copies)
+              <-- in
+    """
+
+    def __init__(self, name: str | None = None) -> None:
+        self.name = name
+        self.nodes: dict[str, Node] = {}
+        self.stores: dict[str, StoreSpec] = {}
+        self.global_stores: dict[str, StoreSpec] = {}
+        self.internal_topics: dict[str, InternalTopic] = {}
+        self.copartitioned: list[tuple[str, ...]] = []
+
+    def add_source(
+        self,
+        name: str,
+        *topics: str,
+        pattern: str | None = None,
+        key_serde: Any = None,
+        value_serde: Any = None,
+        timestamp_extractor: Any = None,
+        offset_reset: str | None = None,
+        origin: Origin | None = None,
+    ) -> Self:
+        """Add a node that reads ``topics``, or every topic whose whole name matches ``pattern``.
+
+        Raises: TopologyError when the name is taken or a topic is read already.
+        """
+        checks.check_name(self, name)
+        if pattern is None:
+            checks.check_topics(self, topics)
+        elif topics:
+            raise TopologyError(f'source "{name}" has both topics and a pattern')
+        else:
+            checks.check_pattern(self, pattern)
+        checks.check_offset_reset(offset_reset)
+        self.nodes[name] = Source(
+            name,
+            tuple(topics),
+            pattern,
+            key_serde,
+            value_serde,
+            timestamp_extractor,
+            offset_reset,
+            origin=origin or user_origin(),
+        )
+        return self
+
+    def add_processor(
+        self,
+        name: str,
+        supplier: Any,
+        *parents: str,
+        stores: Iterable[str] = (),
+        dsl: str | None = None,
+        origin: Origin | None = None,
+    ) -> Self:
+        """Add a node that runs a processor; ``supplier`` makes a new one for every task (a class does).
+
+        An object with ``bind`` is taken as an operator as it is. Stores that the supplier or its processor declares
+        in ``stores()`` are added and connected; ``stores`` are names of stores that exist.
+
+        Raises: TopologyError when the name is taken, a parent is unknown or a store cannot be connected.
+        """
+        checks.check_name(self, name)
+        checks.check_parents(self, name, parents)
+        own: tuple[StoreSpec, ...] = ()
+        operator: Operator = supplier
+        if not hasattr(supplier, "bind"):
+            own, operator = supplied_stores(name, supplier), supplier_operator(supplier)
+        for store in own:
+            checks.check_new_store(self, store)
+        stores = tuple(stores)
+        checks.check_stores_exist(self, name, stores)
+        self.stores.update({store.name: store for store in own})
+        used = dict.fromkeys((*(store.name for store in own), *stores))
+        self.nodes[name] = ProcessorNode(
+            name, tuple(parents), operator, tuple(used), dsl=dsl, origin=origin or user_origin()
+        )
+        return self
+
+    def add_sink(
+        self,
+        name: str,
+        topic: TopicName,
+        *parents: str,
+        key_serde: Any = None,
+        value_serde: Any = None,
+        partitioner: Any = None,
+        origin: Origin | None = None,
+    ) -> Self:
+        """Add a node that writes to ``topic``, or to the topic that ``topic(key, value, metadata)`` names.
+
+        Raises: TopologyError when the name is taken or a parent is unknown.
+        """
+        if topic is None:
+            raise TopologyError(f'sink "{name}" needs a topic', java="topic cannot be null")
+        checks.check_name(self, name)
+        checks.check_parents(self, name, parents)
+        self.nodes[name] = Sink(
+            name, tuple(parents), topic, key_serde, value_serde, partitioner, origin or user_origin()
+        )
+        return self
+
+    def add_state_store(self, store: StoreSpec, *processors: str) -> Self:
+        """Add a store and connect it to ``processors``.
+
+        Raises: TopologyError when another store has the name or a processor does not exist.
+        """
+        checks.check_new_store(self, store)
+        checks.check_users(self, store, processors)
+        self.stores[store.name] = store
+        for processor in processors:
+            self._connect(processor, [store.name])
+        return self
+
+    def connect_processor_and_state_stores(self, name: str, *stores: str) -> Self:
+        """Let processor ``name`` use stores that were added before.
+
+        Raises: TopologyError when the processor or a store does not exist, or a store is global.
+        """
+        checks.check_connecting(self, name, stores)
+        self._connect(name, stores)
+        return self
+
+    def add_global_store(
+        self,
+        store: StoreSpec,
+        source: str,
+        topic: str,
+        name: str,
+        supplier: Any,
+        *,
+        key_serde: Any = None,
+        value_serde: Any = None,
+        timestamp_extractor: Any = None,
+        dsl: str | None = None,
+        origin: Origin | None = None,
+    ) -> Self:
+        """Add a store that every task reads whole: ``source`` reads ``topic``, processor ``name`` keeps the store.
+
+        The store is not logged: its topic is its log.
+
+        Raises: TopologyError when a name or the topic is taken.
+        """
+        checks.check_global_store(self, store, source, topic, name)
+        operator = supplier if hasattr(supplier, "bind") else supplier_operator(supplier)
+        origin = origin or user_origin()
+        serdes = (key_serde, value_serde)
+        self.global_stores[store.name] = replace(store, logged=False, cached=False, changelog_topic=topic)
+        self.nodes[source] = Source(
+            source, (topic,), None, *serdes, timestamp_extractor, is_global=True, origin=origin
+        )
+        self.nodes[name] = ProcessorNode(name, (source,), operator, (store.name,), True, dsl, origin)
+        return self
+
+    def add_read_only_state_store(
+        self,
+        store: StoreSpec,
+        source: str,
+        topic: str,
+        name: str,
+        supplier: Any,
+        *,
+        key_serde: Any = None,
+        value_serde: Any = None,
+        timestamp_extractor: Any = None,
+    ) -> Self:
+        """Add a store that one processor fills from a topic, which serves as its log; others may only read it.
+
+        Raises: TopologyError when a name or the topic is taken.
+        """
+        checks.check_new_store(self, store)
+        self.add_source(
+            source,
+            topic,
+            key_serde=key_serde,
+            value_serde=value_serde,
+            timestamp_extractor=timestamp_extractor,
+            offset_reset="earliest",
+        )
+        self.add_processor(name, supplier, source)
+        return self.add_state_store(replace(store, logged=False, changelog_topic=topic), name)
+
+    def add_internal_topic(self, name: str, partitions: int | None = None) -> Self:
+        """Say that topic ``name`` is a repartition topic of this application."""
+        self.internal_topics[name] = InternalTopic(name, partitions)
+        return self
+
+    def co_partition(self, sources: Iterable[str]) -> Self:
+        """Require that the topics of these source nodes have the same number of partitions."""
+        self.copartitioned.append(tuple(dict.fromkeys(sources)))
+        return self
+
+    def sources(self) -> tuple[Source, ...]:
+        """Source nodes in the order in which they were added."""
+        return tuple(node for node in self.nodes.values() if isinstance(node, Source))
+
+    def children(self, name: str) -> tuple[str, ...]:
+        """Names of the nodes that get what ``name`` forwards, in the order in which they were added."""
+        return tuple(node.name for node in self.nodes.values() if name in node.parents)
+
+    def subtopologies(self) -> tuple[Subtopology, ...]:
+        """Sub-topologies with Kafka's ids, those of global stores included."""
+        return group_nodes(self.nodes)
+
+    def _connect(self, name: str, stores: Iterable[str]) -> None:
+        node = self.nodes[name]
+        if isinstance(node, ProcessorNode):
+            self.nodes[name] = replace(node, stores=tuple(dict.fromkeys((*node.stores, *stores))))
