@@ -7,11 +7,11 @@ that closure's call. `TableView` is the same for reading a table that may not be
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol, TypeAlias
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from kstreamnb.core.record import Headers, RecordMetadata
 
-__all__ = ["BindContext", "Cancellable", "Forward", "Operator", "Process", "Punctuate", "TableView"]
+__all__ = ["BindContext", "Cancellable", "Forward", "FusedStep", "Operator", "Process", "Punctuate", "TableView"]
 
 Process: TypeAlias = Callable[[Any, Any, int, Headers], None]
 """``process(key, value, timestamp, headers)``: one record through one bound node."""
@@ -104,6 +104,18 @@ class Operator(Protocol):
 
     def bind(self, context: BindContext, forward: Forward) -> Process:
         """Build the closure that processes the node's records in one task."""
+
+
+class FusedStep(NamedTuple):
+    """What an operator without state does to one record, as a line of Python for a fused chain.
+
+    The line reads and sets the local names ``key`` and ``value``, may end the record with ``return``, and calls
+    ``function`` as ``{f}``. An operator offers it by a method ``fused() -> FusedStep``; nothing else may happen in
+    its closure besides that line and one forward to all children.
+    """
+
+    line: str
+    function: Callable[..., Any] | None = None
 
 
 class TableView(Protocol):
