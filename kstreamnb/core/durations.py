@@ -1,0 +1,106 @@
+"""Durations and instants as a user writes them, and the whole milliseconds that all else counts in."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, date, datetime, timedelta
+from typing import TypeAlias
+
+from kstreamnb.errors import ConfigError
+
+__all__ = ["Duration", "Instant", "duration_ms", "format_duration", "format_ms", "instant_ms"]
+
+Duration: TypeAlias = timedelta | str
+"""A `timedelta`, or text such as ``"5m"``, ``"1500ms"`` or ``"1h30m"``."""
+
+Instant: TypeAlias = datetime | str | int
+"""An aware `datetime`, ISO text with an offset or Z, or milliseconds since the epoch."""
+
+_UNITS = {"d": 86_400_000, "h": 3_600_000, "m": 60_000, "s": 1000, "ms": 1}
+_PIECE = re.compile(r"(\d+)(ms|[dhms])")
+_TEXT = re.compile(r"\s*(-?)((?:\d+(?:ms|[dhms])\s*)+)")
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MS = timedelta(milliseconds=1)
+
+
+def duration_ms(value: object, what: str = "duration") -> int:
+    """Milliseconds of a duration; ``what`` is its name in errors.
+
+    Example:
+        >>> duration_ms("1h30m"), duration_ms(timedelta(seconds=2)), duration_ms("-5s")
+        (5400000, 2000, -5000)
+    """
+    if isinstance(value, timedelta):
+        if value % _MS:
+            raise ConfigError(f"{what} {value} is not a whole number of milliseconds")
+        return value // _MS
+    if isinstance(value, str) and (match := _TEXT.fullmatch(value)):
+        total = sum(int(count) * _UNITS[unit] for count, unit in _PIECE.findall(match[2]))
+        return -total if match[1] else total
+    shown = f'"{value}"' if isinstance(value, str) else f'of type "{type(value).__name__}"'
+    raise ConfigError(
+        f"{what} {shown} is not a duration",
+        detail="a duration is a timedelta, or numbers with the units d, h, m, s and ms",
+        hint='write for example "5m", "1500ms" or "1h30m"',
+    )
+
+
+def instant_ms(value: object, what: str = "instant") -> int:
+    """Milliseconds since the epoch of an instant; ``what`` is its name in errors.
+
+    Example:
+        >>> instant_ms("1970-01-01T00:00:01.500Z"), instant_ms("1970-01-01 01:00+01:00"), instant_ms(7)
+        (1500, 0, 7)
+    """
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
+    moment = value
+    if isinstance(value, str):
+        try:
+            moment = datetime.fromisoformat(value.strip())
+        except ValueError as error:
+            hint = 'write for example "2026-01-01T09:00Z"'
+            raise ConfigError(f'{what} "{value}" is not an instant', detail=str(error), hint=hint) from error
+    if not isinstance(moment, datetime):
+        kind = "date" if isinstance(moment, date) else type(moment).__name__
+        hint = "give an aware datetime, ISO text or milliseconds since the epoch"
+        raise ConfigError(f'{what} of type "{kind}" is not an instant', hint=hint)
+    if moment.tzinfo is None:
+        raise ConfigError(
+            f'{what} "{value}" has no time zone',
+            detail="the same text means another moment in every zone",
+            hint='add "Z" for UTC or an offset such as "+02:00" to text; tzinfo=UTC to a datetime',
+        )
+    since = moment - _EPOCH
+    if since % _MS:
+        raise ConfigError(f'{what} "{value}" is not a whole number of milliseconds')
+    return since // _MS
+
+
+def format_ms(timestamp_ms: int) -> str:
+    """An instant as ISO text in UTC, with milliseconds only where there are some.
+
+    Example:
+        >>> format_ms(0), format_ms(1_767_258_000_250)
+        ('1970-01-01T00:00:00Z', '2026-01-01T09:00:00.250Z')
+    """
+    try:
+        moment = _EPOCH + timedelta(milliseconds=timestamp_ms)
+    except OverflowError:
+        return f"{timestamp_ms} ms"
+    return moment.replace(tzinfo=None).isoformat(timespec="milliseconds").removesuffix(".000") + "Z"
+
+
+def format_duration(duration: int) -> str:
+    """A number of milliseconds as the text that `duration_ms` reads.
+
+    Example:
+        >>> format_duration(5_400_000), format_duration(1500), format_duration(0)
+        ('1h30m', '1s500ms', '0ms')
+    """
+    rest, parts = abs(duration), []
+    for unit, size in _UNITS.items():
+        count, rest = divmod(rest, size)
+        if count:
+            parts.append(f"{count}{unit}")
+    return ("-" if duration < 0 else "") + ("".join(parts) or "0ms")

@@ -1,0 +1,126 @@
+"""Timestamp extractors: the event time of a record that has just been read, before anything else sees it.
+
+An extractor that gives a negative time drops the record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Protocol, Self
+
+from kstreamnb.core.clock import Clock
+from kstreamnb.core.record import TopicRecord
+from kstreamnb.errors import ConfigError, ProcessingError
+
+__all__ = [
+    "FailOnInvalidTimestamp",
+    "LogAndSkipOnInvalidTimestamp",
+    "TimestampExtractor",
+    "UsePartitionTimeOnInvalidTimestamp",
+    "WallclockTimestampExtractor",
+    "extractor_of",
+]
+
+
+class TimestampExtractor(Protocol):
+    """Tells a record's event time."""
+
+    def extract(self, record: TopicRecord, partition_time_ms: int) -> int:
+        """Event time in ms; negative drops the record.
+
+        ``partition_time_ms`` is the greatest time so far in the record's partition, -1 before the first.
+        """
+
+
+@dataclass(frozen=True)
+class FailOnInvalidTimestamp:
+    """The record's own timestamp; a negative one is an error. The default."""
+
+    def extract(self, record: TopicRecord, partition_time_ms: int) -> int:
+        """The record's timestamp, if it is one."""
+        if record.timestamp < 0:
+            raise ProcessingError(
+                f'a record of topic "{record.topic}" has the negative timestamp {record.timestamp}',
+                detail=f"partition {record.partition}, offset {record.offset}",
+                hint="choose another timestamp extractor for the topic",
+                java="has invalid (negative) timestamp.",
+            )
+        return record.timestamp
+
+
+@dataclass(frozen=True)
+class LogAndSkipOnInvalidTimestamp:
+    """The record's own timestamp; a record with a negative one is dropped, counted and reported."""
+
+    def extract(self, record: TopicRecord, partition_time_ms: int) -> int:
+        """The record's timestamp, as it is."""
+        return record.timestamp
+
+
+@dataclass(frozen=True)
+class UsePartitionTimeOnInvalidTimestamp:
+    """The record's own timestamp, or the partition's time in place of a negative one."""
+
+    def extract(self, record: TopicRecord, partition_time_ms: int) -> int:
+        """The record's timestamp or the greatest before it."""
+        if record.timestamp >= 0:
+            return record.timestamp
+        if partition_time_ms < 0:
+            raise ProcessingError(
+                f'the first record of topic "{record.topic}" has the negative timestamp {record.timestamp}',
+                detail=f"partition {record.partition} has no time yet to use instead",
+                java="Could not infer new timestamp for input record",
+            )
+        return partition_time_ms
+
+
+@dataclass(frozen=True)
+class WallclockTimestampExtractor:
+    """The wall clock of the engine when it takes the record; the engine hands in its clock with `on`."""
+
+    clock: Clock | None = field(default=None, compare=False)
+
+    def on(self, clock: Clock) -> Self:
+        """The same extractor, reading a clock."""
+        return type(self)(clock)
+
+    def extract(self, record: TopicRecord, partition_time_ms: int) -> int:
+        """The clock's time."""
+        if self.clock is None:
+            hint = "the engine hands in its clock with on(clock)"
+            raise ConfigError("the wall clock extractor has no clock", hint=hint)
+        return self.clock.now_ms
+
+
+@dataclass(frozen=True)
+class _FunctionExtractor:
+    """A user's function as an extractor."""
+
+    function: Callable[[TopicRecord, int], int]
+
+    def extract(self, record: TopicRecord, partition_time_ms: int) -> int:
+        """What the function says."""
+        return self.function(record, partition_time_ms)
+
+    def __str__(self) -> str:
+        return getattr(self.function, "__name__", type(self.function).__name__)
+
+
+def extractor_of(value: Any) -> TimestampExtractor:
+    """An extractor as it is, or a function ``(record, partition_time_ms) -> ms`` as one.
+
+    Example:
+        >>> by_value = extractor_of(lambda record, partition_time_ms: record.value["at"])
+        >>> by_value.extract(TopicRecord("orders", 0, 0, 5, None, {"at": 7}), -1)
+        7
+    """
+    if hasattr(value, "extract"):
+        extractor: TimestampExtractor = value
+        return extractor
+    if not callable(value):
+        hint = "give a function of (record, partition_time_ms), or an object with extract"
+        raise ConfigError(
+            f'type "{type(value).__name__}" of a timestamp extractor cannot be called', hint=hint
+        )
+    return _FunctionExtractor(value)

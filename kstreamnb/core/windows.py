@@ -1,0 +1,256 @@
+"""Windows: which spans of stream time a record belongs to, and how long late records are waited for.
+
+All are frozen values in milliseconds; the factories have Java's names and take durations. A short form with
+keywords, ``of(…)``, stands beside them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Self
+
+from kstreamnb.core.durations import Duration, Instant, duration_ms, instant_ms
+from kstreamnb.errors import ConfigError
+
+__all__ = ["JoinWindows", "SessionWindows", "SlidingWindows", "TimeWindows", "UnlimitedWindows"]
+
+_NO_GRACE = "0ms"
+_END_OF_TIME_MS = 2**63 - 1
+_LEGACY_GRACE_MS = 24 * 60 * 60 * 1000
+
+
+def _check_grace(grace_ms: int) -> None:
+    if grace_ms < 0:
+        raise ConfigError(f"grace {grace_ms} ms is negative", java="Grace period must not be negative.")
+
+
+@dataclass(frozen=True)
+class TimeWindows:
+    """Windows ``[start, start + size)`` aligned to the epoch: tumbling, or hopping when they advance by less.
+
+    Example:
+        >>> TimeWindows.of(size="10s", advance="5s").windows_for(12_000)
+        range(5000, 12001, 5000)
+    """
+
+    size_ms: int
+    grace_ms: int = 0
+    advance_ms: int = 0
+
+    def __post_init__(self) -> None:
+        if self.size_ms <= 0:
+            java = "Window size (sizeMs) must be larger than zero."
+            raise ConfigError(f"window size {self.size_ms} ms is not positive", java=java)
+        _check_grace(self.grace_ms)
+        if not self.advance_ms:
+            object.__setattr__(self, "advance_ms", self.size_ms)
+        _check_advance(self.advance_ms, self.size_ms)
+
+    @classmethod
+    def of(cls, *, size: Duration, grace: Duration = _NO_GRACE, advance: Duration | None = None) -> Self:
+        """Windows of a size, waiting ``grace`` for late records, tumbling or advancing by ``advance``."""
+        windows = cls(duration_ms(size, "window size"), duration_ms(grace, "grace"))
+        return windows if advance is None else windows.advance_by(advance)
+
+    @classmethod
+    def of_size_with_no_grace(cls, size: Duration) -> Self:
+        """Tumbling windows that close at their end."""
+        return cls.of(size=size)
+
+    @classmethod
+    def of_size_and_grace(cls, size: Duration, after_window_end: Duration) -> Self:
+        """Tumbling windows that close a while after their end."""
+        return cls.of(size=size, grace=after_window_end)
+
+    def advance_by(self, advance: Duration) -> Self:
+        """Hopping windows: one starts every ``advance``."""
+        advance_ms = duration_ms(advance, "advance")
+        _check_advance(advance_ms, self.size_ms)
+        return replace(self, advance_ms=advance_ms)
+
+    def windows_for(self, timestamp: int) -> range:
+        """Starts (ms) of the windows that a timestamp is in, earliest first."""
+        first = max(0, timestamp - self.size_ms + self.advance_ms) // self.advance_ms * self.advance_ms
+        return range(first, timestamp + 1, self.advance_ms)
+
+
+def _check_advance(advance_ms: int, size_ms: int) -> None:
+    if not 0 < advance_ms <= size_ms:
+        raise ConfigError(
+            f"windows of {size_ms} ms cannot advance by {advance_ms} ms",
+            hint="an advance is more than zero and at most the size, or records would be in no window",
+            java="Window advancement interval should be more than zero and less than window duration which "
+            f"is {size_ms} ms, but given advancement interval is: {advance_ms} ms",
+        )
+
+
+@dataclass(frozen=True)
+class SlidingWindows:
+    """Windows ``[t, t + difference]`` with both ends included, one for each set of records in reach."""
+
+    difference_ms: int
+    grace_ms: int = 0
+
+    def __post_init__(self) -> None:
+        if self.difference_ms < 0:
+            java = "Window time difference must not be negative."
+            raise ConfigError(f"time difference {self.difference_ms} ms is negative", java=java)
+        _check_grace(self.grace_ms)
+
+    @property
+    def size_ms(self) -> int:
+        """The time difference: what stores call the window size."""
+        return self.difference_ms
+
+    @classmethod
+    def of(cls, *, difference: Duration, grace: Duration = _NO_GRACE) -> Self:
+        """Windows of records at most ``difference`` apart."""
+        return cls(duration_ms(difference, "time difference"), duration_ms(grace, "grace"))
+
+    @classmethod
+    def of_time_difference_with_no_grace(cls, difference: Duration) -> Self:
+        """Sliding windows that close as soon as stream time passes their end."""
+        return cls.of(difference=difference)
+
+    @classmethod
+    def of_time_difference_and_grace(cls, difference: Duration, after_window_end: Duration) -> Self:
+        """Sliding windows that close a while after their end."""
+        return cls.of(difference=difference, grace=after_window_end)
+
+
+@dataclass(frozen=True)
+class SessionWindows:
+    """Sessions: records at most ``gap`` apart belong together; both ends are records' timestamps."""
+
+    gap_ms: int
+    grace_ms: int = 0
+
+    def __post_init__(self) -> None:
+        if self.gap_ms < 0:
+            raise ConfigError(f"gap {self.gap_ms} ms is negative", java="Gap time cannot be negative.")
+        _check_grace(self.grace_ms)
+
+    @classmethod
+    def of(cls, *, gap: Duration, grace: Duration = _NO_GRACE) -> Self:
+        """Sessions that a gap longer than ``gap`` ends."""
+        return cls(duration_ms(gap, "gap"), duration_ms(grace, "grace"))
+
+    @classmethod
+    def of_inactivity_gap_with_no_grace(cls, gap: Duration) -> Self:
+        """Sessions that close once stream time is a gap past their end."""
+        return cls.of(gap=gap)
+
+    @classmethod
+    def of_inactivity_gap_and_grace(cls, gap: Duration, after_window_end: Duration) -> Self:
+        """Sessions that close a gap and a while after their end."""
+        return cls.of(gap=gap, grace=after_window_end)
+
+
+@dataclass(frozen=True)
+class JoinWindows:
+    """How far apart two joined records may be: from ``before`` earlier to ``after`` later, inclusive.
+
+    Either side may be negative as long as the span between them is not. ``eager`` is the behaviour of
+    Java's deprecated ``JoinWindows.of``: a record without a partner is passed on at once, not when its window
+    has closed.
+    """
+
+    before_ms: int
+    after_ms: int
+    grace_ms: int = 0
+    eager: bool = False
+
+    def __post_init__(self) -> None:
+        if self.before_ms + self.after_ms < 0:
+            raise ConfigError(
+                f"a join window from {self.before_ms} ms before to {self.after_ms} ms after is negative",
+                java="Window interval (ie, beforeMs+afterMs) must not be negative.",
+            )
+        _check_grace(self.grace_ms)
+
+    @property
+    def size_ms(self) -> int:
+        """The whole span."""
+        return self.before_ms + self.after_ms
+
+    @classmethod
+    def of(
+        cls,
+        *,
+        difference: Duration | None = None,
+        before: Duration | None = None,
+        after: Duration | None = None,
+        grace: Duration = _NO_GRACE,
+    ) -> Self:
+        """The same span on both sides, or each side's own; what is not said is the difference, or nothing."""
+        both = _NO_GRACE if difference is None else difference
+        if difference is None and before is None and after is None:
+            raise ConfigError("a join window has neither a difference nor a before or after")
+        return cls(
+            duration_ms(both if before is None else before, "before"),
+            duration_ms(both if after is None else after, "after"),
+            duration_ms(grace, "grace"),
+        )
+
+    @classmethod
+    def of_time_difference_with_no_grace(cls, difference: Duration) -> Self:
+        """Records at most ``difference`` apart; late ones are not waited for."""
+        return cls.of(difference=difference)
+
+    @classmethod
+    def of_time_difference_and_grace(cls, difference: Duration, after_window_end: Duration) -> Self:
+        """Records at most ``difference`` apart, waiting for late ones."""
+        return cls.of(difference=difference, grace=after_window_end)
+
+    @classmethod
+    def of_legacy(cls, difference: Duration) -> Self:
+        """Java's deprecated ``JoinWindows.of``: a day of grace, and results without a partner at once."""
+        span_ms = duration_ms(difference, "time difference")
+        return cls(span_ms, span_ms, _LEGACY_GRACE_MS, eager=True)
+
+    def before(self, difference: Duration) -> Self:
+        """The other record may be this much earlier."""
+        return replace(self, before_ms=duration_ms(difference, "before"))
+
+    def after(self, difference: Duration) -> Self:
+        """The other record may be this much later."""
+        return replace(self, after_ms=duration_ms(difference, "after"))
+
+    def grace(self, after_window_end: Duration) -> Self:
+        """Late records are waited for this long."""
+        return replace(self, grace_ms=duration_ms(after_window_end, "grace"))
+
+
+@dataclass(frozen=True)
+class UnlimitedWindows:
+    """One window from a start to the end of time; records before it are passed over."""
+
+    start_ms: int = 0
+
+    def __post_init__(self) -> None:
+        if self.start_ms < 0:
+            java = "Window start time (startMs) cannot be negative."
+            raise ConfigError(f"window start {self.start_ms} ms is negative", java=java)
+
+    @property
+    def size_ms(self) -> int:
+        """All of time."""
+        return _END_OF_TIME_MS
+
+    @property
+    def grace_ms(self) -> int:
+        """None: the window never closes."""
+        return 0
+
+    @classmethod
+    def of(cls, *, start: Instant = 0) -> Self:
+        """One window from ``start``."""
+        return cls(instant_ms(start, "window start"))
+
+    def start_on(self, start: Instant) -> Self:
+        """One window from ``start``."""
+        return replace(self, start_ms=instant_ms(start, "window start"))
+
+    def windows_for(self, timestamp: int) -> range:
+        """The window's start, or nothing before it."""
+        return range(self.start_ms, self.start_ms + (timestamp >= self.start_ms))

@@ -1,0 +1,93 @@
+"""Durations and instants as users write them."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime, timedelta, timezone
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kstreamnb.core.durations import duration_ms, format_duration, format_ms, instant_ms
+from kstreamnb.errors import ConfigError
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ("5m", 300_000),
+        ("1500ms", 1500),
+        ("1h30m", 5_400_000),
+        ("1d 2h", 93_600_000),
+        ("0s", 0),
+        ("-3s", -3000),
+        (timedelta(minutes=5), 300_000),
+        (timedelta(milliseconds=-1), -1),
+    ],
+)
+def test_durations_are_whole_milliseconds(value, expected):
+    """Text with units and timedelta say the same."""
+    assert expected == duration_ms(value)
+
+
+@pytest.mark.parametrize("value", ["5", "5 minutes", "", "m", "1.5s", 5, 5.0, None])
+def test_other_durations_are_refused(value):
+    """A bare number has no unit; the error says how to write one."""
+    with pytest.raises(ConfigError, match="size .* is not a duration") as caught:
+        duration_ms(value, "size")
+    assert '"5m"' in caught.value.hint
+
+
+def test_parts_of_a_millisecond_are_refused():
+    """Stream time counts whole milliseconds."""
+    with pytest.raises(ConfigError, match="not a whole number"):
+        duration_ms(timedelta(microseconds=1))
+    with pytest.raises(ConfigError, match="not a whole number"):
+        instant_ms("1970-01-01T00:00:00.000001Z")
+
+
+@given(st.integers(-(10**12), 10**12))
+def test_a_formatted_duration_is_read_back(duration):
+    """`format_duration` and `duration_ms` are inverses."""
+    assert duration == duration_ms(format_duration(duration))
+
+
+@given(st.integers(-62_000_000_000_000, 253_000_000_000_000))
+def test_a_formatted_instant_is_read_back(timestamp):
+    """`format_ms` and `instant_ms` are inverses."""
+    assert timestamp == instant_ms(format_ms(timestamp))
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ("2026-01-01T09:00Z", 1_767_258_000_000),
+        ("2026-01-01 10:00:00+01:00", 1_767_258_000_000),
+        (datetime(2026, 1, 1, 9, tzinfo=UTC), 1_767_258_000_000),
+        (datetime(2026, 1, 1, 10, tzinfo=timezone(timedelta(hours=1))), 1_767_258_000_000),
+        (1_767_258_000_000, 1_767_258_000_000),
+    ],
+)
+def test_instants_are_milliseconds_since_the_epoch(value, expected):
+    """ISO text, aware datetimes and numbers say the same."""
+    assert expected == instant_ms(value)
+
+
+@pytest.mark.parametrize("value", [datetime(2026, 1, 1), "2026-01-01T09:00", "2026-01-01"])  # noqa: DTZ001
+def test_an_instant_without_a_zone_is_refused_with_the_remedy(value):
+    """A naive datetime means another moment in every zone."""
+    with pytest.raises(ConfigError, match="start .* has no time zone") as caught:
+        instant_ms(value, "start")
+    assert "tzinfo=UTC" in caught.value.hint
+
+
+@pytest.mark.parametrize("value", ["noon", 1.5, None, True, date(2026, 1, 1)])
+def test_other_instants_are_refused(value):
+    """What is no moment is named by its type or text."""
+    with pytest.raises(ConfigError, match="is not an instant"):
+        instant_ms(value)
+
+
+def test_an_instant_beyond_the_calendar_stays_a_number():
+    """The end of time has no date."""
+    assert "9223372036854775807 ms" == format_ms(2**63 - 1)

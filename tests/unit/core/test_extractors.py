@@ -1,0 +1,53 @@
+"""Timestamp extractors."""
+
+from __future__ import annotations
+
+import pytest
+
+from kstreamnb.core.clock import Clock
+from kstreamnb.core.extractors import (
+    FailOnInvalidTimestamp,
+    LogAndSkipOnInvalidTimestamp,
+    UsePartitionTimeOnInvalidTimestamp,
+    WallclockTimestampExtractor,
+    extractor_of,
+)
+from kstreamnb.core.record import TopicRecord
+from kstreamnb.errors import ConfigError, ProcessingError
+
+GOOD, BAD = TopicRecord("orders", 0, 3, 7, "a", None), TopicRecord("orders", 0, 4, -1, "a", None)
+
+
+def test_a_valid_timestamp_is_taken_as_it_is():
+    """All three readers of the record's own time agree on a good one."""
+    for kind in (FailOnInvalidTimestamp, LogAndSkipOnInvalidTimestamp, UsePartitionTimeOnInvalidTimestamp):
+        assert 7 == kind().extract(GOOD, 99)
+
+
+def test_a_negative_timestamp_fails_is_dropped_or_replaced():
+    """The three differ in what they do with a negative time."""
+    with pytest.raises(ProcessingError, match='topic "orders" has the negative timestamp -1') as caught:
+        FailOnInvalidTimestamp().extract(BAD, 99)
+    assert "has invalid (negative) timestamp." == caught.value.java
+    assert -1 == LogAndSkipOnInvalidTimestamp().extract(BAD, 99)
+    assert 99 == UsePartitionTimeOnInvalidTimestamp().extract(BAD, 99)
+    with pytest.raises(ProcessingError, match='first record of topic "orders"'):
+        UsePartitionTimeOnInvalidTimestamp().extract(BAD, -1)
+
+
+def test_the_wall_clock_is_the_engines():
+    """The extractor reads the clock it was given, and none by itself."""
+    clock = Clock(100)
+    extractor = WallclockTimestampExtractor().on(clock)
+    clock.advance_to(200)
+    assert 200 == extractor.extract(GOOD, -1)
+    with pytest.raises(ConfigError, match="has no clock"):
+        WallclockTimestampExtractor().extract(GOOD, -1)
+
+
+def test_a_function_is_an_extractor():
+    """A user's function gets record and partition time; what cannot be called is refused."""
+    assert 8 == extractor_of(lambda record, partition_time_ms: record.timestamp + 1).extract(GOOD, -1)
+    assert FailOnInvalidTimestamp() == extractor_of(FailOnInvalidTimestamp())
+    with pytest.raises(ConfigError, match='type "int" of a timestamp extractor'):
+        extractor_of(5)

@@ -1,0 +1,207 @@
+"""Built-in serdes: bytes equal to Java's, values equal after a round trip, errors that name the serde."""
+
+from __future__ import annotations
+
+import json
+import math
+import pickle
+from pathlib import Path
+from uuid import UUID
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kstreamnb.core.partitioner import partition_for
+from kstreamnb.core.record import Windowed
+from kstreamnb.core.serdes import Serdes, serde_named
+from kstreamnb.errors import ConfigError, SerdeError
+
+GOLDEN = Path(__file__).parents[2] / "golden" / "serdes.jsonl"
+_NUMBERS = {"float": float, "double": float, "long": int, "list<long>": json.loads}
+
+
+def _value(line):
+    """The Python value of a golden line."""
+    name, value = line["serde"], line["value"]
+    if value is None:
+        return None
+    if name.startswith("windowed"):
+        return Windowed(*value)
+    if name == "uuid":
+        return UUID(value)
+    if name == "bytes":
+        return bytes.fromhex(value)
+    return _NUMBERS.get(name, lambda same: same)(value)
+
+
+def _golden():
+    return [json.loads(line) for line in GOLDEN.read_text().splitlines()]
+
+
+def test_bytes_and_partitions_equal_those_of_java():
+    """Every golden value is written as Java writes it and goes to the partition that Java chooses."""
+    lines = _golden()
+    assert len(lines) == 284
+    for line in lines:
+        data = serde_named(line["serde"]).serialize(_value(line))
+        assert line["bytes"] == (None if data is None else data.hex()), line
+        for count, partition in line.get("partition", {}).items():
+            assert partition == partition_for(data, int(count)), line
+
+
+def test_golden_bytes_are_read_back():
+    """Java's bytes give the value that they were written from; a window's end needs its size."""
+    for line in _golden():
+        value, serde = _value(line), serde_named(line["serde"])
+        if line["serde"] == "windowed<string> time":
+            serde = Serdes.time_windowed(Serdes.string(), f"{value.end - value.start}ms")
+        data = None if line["bytes"] is None else bytes.fromhex(line["bytes"])
+        back = serde.deserialize(data)
+        if line["serde"] == "float":
+            assert math.isclose(value, back, rel_tol=1e-7)
+        else:
+            assert value == back
+
+
+_VALUES = {
+    "string": st.text(st.characters(exclude_categories=("Cs",))),
+    "long": st.integers(-(2**63), 2**63 - 1),
+    "integer": st.integers(-(2**31), 2**31 - 1),
+    "short": st.integers(-(2**15), 2**15 - 1),
+    "double": st.floats(allow_nan=False),
+    "float": st.floats(width=32, allow_nan=False),
+    "boolean": st.booleans(),
+    "uuid": st.uuids(),
+    "bytes": st.binary(),
+}
+_JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | _VALUES["string"],
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(_VALUES["string"], inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(st.data())
+@pytest.mark.parametrize("name", _VALUES)
+def test_scalars_survive_a_round_trip(name, data):
+    """What a scalar serde writes it reads back, and within lists with gaps too."""
+    value = data.draw(_VALUES[name])
+    serde = Serdes.named(name)
+    assert value == serde.deserialize(serde.serialize(value))
+    items = data.draw(st.lists(st.none() | _VALUES[name], max_size=4))
+    many = Serdes.list_serde(serde)
+    assert items == many.deserialize(many.serialize(items))
+
+
+@given(_JSON)
+def test_json_survives_a_round_trip(value):
+    """JSON values come back equal and of the same types."""
+    serde = Serdes.json()
+    back = serde.deserialize(serde.serialize(value))
+    assert repr(value) == repr(back)
+
+
+def test_json_bytes_are_compact_utf8_in_the_order_of_the_value():
+    """No spaces, no escapes for letters, names in the dict's order unless sorting is asked for."""
+    value = {"z": [1, 2.5, None], "a": "größe"}
+    assert '{"z":[1,2.5,null],"a":"größe"}'.encode() == Serdes.json().serialize(value)
+    assert b'{"a":1,"z":2}' == Serdes.json(sort_keys=True).serialize({"z": 2, "a": 1})
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "detail"),
+    [
+        ("string", 1, "it writes str"),
+        ("string", "\ud800", "surrogates not allowed"),
+        ("long", "1", "int from -2**63"),
+        ("long", True, "int from -2**63"),
+        ("long", 2**63, "out of range"),
+        ("short", 40_000, "out of range"),
+        ("integer", 1.0, "int from -2**31"),
+        ("double", "1.0", "it writes float"),
+        ("double", 2**53 + 1, "too many digits"),
+        ("float", 1e300, "out of range"),
+        ("boolean", 1, "it writes bool"),
+        ("uuid", "123", "uuid.UUID"),
+        ("bytes", "text", "it writes bytes"),
+        ("void", 0, "None only"),
+        ("json", {1: "one"}, 'a name in it is of type "int"'),
+        ("json", {"at": object()}, "dict with text as names"),
+        ("json", {"x": math.nan}, "not JSON compliant"),
+        ("json", Windowed("a", 0, 1), "dict with text as names"),
+        ("list<long>", 5, "list of int from"),
+        ("windowed<string> time", "key", "Windowed with a key of str"),
+    ],
+)
+def test_an_unwritable_value_is_refused_with_the_serdes_name_and_what_it_expects(name, value, detail):
+    """The error names serde, type and expectation, never the value."""
+    with pytest.raises(SerdeError, match=f'serde "{name}" cannot write a value of type') as caught:
+        serde_named(name).serialize(value)
+    assert detail in str(caught.value.detail)
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "java"),
+    [
+        ("long", b"1", "Size of data received by LongDeserializer is not 8"),
+        ("integer", b"12345", "Size of data received by IntegerDeserializer is not 4"),
+        ("short", b"", "Size of data received by ShortDeserializer is not 2"),
+        ("double", b"1", "Size of data received by DoubleDeserializer is not 8"),
+        ("float", b"1", "Size of data received by FloatDeserializer is not 4"),
+        ("void", b"", "Data should be null for a VoidDeserializer."),
+        ("string", b"\xff", None),
+        ("boolean", b"\x02", None),
+        ("uuid", b"no", None),
+        ("json", b"{", None),
+        ("json", b"NaN", None),
+        ("list<long>", b"\x00\x00", None),
+        ("list<string>", b"\x01\x00\x00\x00\x01\x00\x00\x00\x09a", None),
+        ("list<string>", b"\x07", None),
+        ("windowed<string> time", b"1234567", None),
+        ("windowed<string> session", b"123456789012345", None),
+    ],
+)
+def test_unreadable_bytes_are_refused(name, data, java):
+    """The error names the serde and the number of bytes, and Kafka's text where it has one."""
+    with pytest.raises(SerdeError, match=f'serde "{name}" cannot read {len(data)} bytes') as caught:
+        serde_named(name).deserialize(data)
+    assert java == caught.value.java
+
+
+def test_a_users_functions_make_a_serde():
+    """`serde_from` wraps two functions; what they raise becomes a SerdeError with their error as its cause."""
+    serde = Serdes.serde_from(lambda v: str(v).encode(), lambda data: int(data), name="decimal")
+    assert b"12" == serde.serialize(12)
+    assert 12 == serde.deserialize(b"12")
+    assert (None, None) == (serde.serialize(None), serde.deserialize(None))
+    with pytest.raises(SerdeError, match='serde "decimal" cannot read 1 bytes') as caught:
+        serde.deserialize(b"x")
+    assert isinstance(caught.value.__cause__, ValueError)
+    with pytest.raises(SerdeError, match='serde "wrong" cannot write'):
+        Serdes.serde_from(str, str, name="wrong").serialize(1)
+
+
+def test_serdes_are_values():
+    """Serdes compare by value, hash and pickle, so that frozen topologies can hold them."""
+    for name in ("string", "long", "json", "list<uuid>", "windowed<string> session"):
+        serde = serde_named(name)
+        assert name == serde.name == str(serde)
+        assert serde == serde_named(name) == pickle.loads(pickle.dumps(serde))
+        assert hash(serde) == hash(serde_named(name))
+
+
+def test_an_unknown_name_says_what_there_is():
+    """A near miss is suggested."""
+    with pytest.raises(ConfigError, match='no built-in serde is called "strnig"') as caught:
+        serde_named("strnig")
+    assert 'did you mean "string"?' == caught.value.hint
+
+
+def test_a_windowed_serde_takes_the_default_key_serde():
+    """Without an inner serde it stands for the application's until that is known."""
+    from kstreamnb.core.serdes_nested import TimeWindowedSerde
+
+    open_serde = TimeWindowedSerde(None, 10)
+    assert "windowed<default> time" == open_serde.name
+    assert Serdes.time_windowed(Serdes.long(), "10ms") == open_serde.with_defaults(Serdes.long(), Serdes.json())
