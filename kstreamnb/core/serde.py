@@ -12,16 +12,16 @@ from typing import Any, ClassVar
 
 from kstreamnb.errors import SerdeError
 
-__all__ = ["FunctionSerde", "Serde"]
+__all__ = ["FunctionSerde", "Serde", "complete"]
 
 
 class Serde:
     """Turns values into Kafka's bytes and back; subclasses are frozen dataclasses, compared by value.
 
     ``name`` is the serde's word in errors, descriptions and documents. ``plain`` holds the exact types whose
-    instances are immutable and survive a round trip unchanged, as far as `keeps` agrees. ``expects`` says in words
-    what it writes. ``width`` is the number of bytes where every value has the same. A serde around others that may
-    hold None for the application's default has ``with_defaults(key_serde, value_serde)``.
+    instances are immutable and survive a round trip unchanged, as far as `keeps` agrees. ``expects`` says in
+    words what it writes. ``width`` is the number of bytes where every value has the same. A serde around others
+    that may hold None for the application's default has ``with_defaults(key_serde, value_serde)``.
     """
 
     name: str
@@ -112,3 +112,12 @@ class FunctionSerde(Serde):
             return self.reader(bytes(data))
         except Exception as error:
             raise self._unreadable(data, f"its function raised {type(error).__name__}: {error}") from error
+
+
+def complete(serde: Any, key_serde: Serde, value_serde: Serde) -> Any:
+    """A serde with the application's defaults in the places that it leaves open.
+
+    Serdes around inner ones may hold None and then have a method ``with_defaults(key_serde, value_serde)``.
+    """
+    with_defaults = getattr(serde, "with_defaults", None)
+    return serde if with_defaults is None else with_defaults(key_serde, value_serde)

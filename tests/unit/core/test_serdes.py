@@ -17,7 +17,7 @@ from kstreamnb.core.record import Windowed
 from kstreamnb.core.serdes import Serdes, serde_named
 from kstreamnb.errors import ConfigError, SerdeError
 
-GOLDEN = Path(__file__).parents[2] / "golden" / "serdes.jsonl"
+GOLDEN = Path(__file__).parents[2] / "golden" / "vectors" / "serdes.jsonl"
 _NUMBERS = {"float": float, "double": float, "long": int, "list<long>": json.loads}
 
 
