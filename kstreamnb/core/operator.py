@@ -89,6 +89,15 @@ class BindContext(Protocol):
     def metadata(self) -> RecordMetadata | None:
         """Topic, partition and offset of the record being processed; (None, -1, -1) in a punctuator."""
 
+    def resume(self, metadata: RecordMetadata | None) -> RecordMetadata | None:
+        """Make ``metadata`` that of the record in hand and give back what it was.
+
+        For operators that forward a record which they have kept: what is downstream sees where it came from.
+        """
+
+    def on_close(self, callback: Callable[[], None]) -> None:
+        """Call ``callback`` once when the task ends."""
+
     def commit(self) -> None:
         """Ask for a commit after this record."""
 
