@@ -20,8 +20,9 @@ class Serde:
 
     ``name`` is the serde's word in errors, descriptions and documents. ``plain`` holds the exact types whose
     instances are immutable and survive a round trip unchanged, as far as `keeps` agrees. ``expects`` says in
-    words what it writes. ``width`` is the number of bytes where every value has the same. A serde around others
-    that may hold None for the application's default has ``with_defaults(key_serde, value_serde)``.
+    words what it writes. ``width`` is the number of bytes where every value has the same.
+    A serde around others that may hold None for the application's default has
+    ``with_defaults(key_serde, value_serde)``.
     """
 
     name: str

@@ -4,17 +4,32 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from kstreamnb.core.serde import Serde
+from kstreamnb.errors import SerdeError
 
 __all__ = ["JsonSerde"]
 
-_encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
-_encode_sorted = json.JSONEncoder(
-    ensure_ascii=False, allow_nan=False, separators=(",", ":"), sort_keys=True
-).encode
+
+def _encoder(*, sort_keys: bool) -> Callable[[Any], str]:
+    """A function from value to text; the standard encoder makes its fast half anew for every value."""
+    slow = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"), sort_keys=sort_keys)
+    make, quote = getattr(json.encoder, "c_make_encoder", None), json.encoder.encode_basestring
+    if make is None:
+        return slow.encode
+    fast = make(None, slow.default, quote, None, ":", ",", sort_keys, False, False)  # noqa: FBT003 - it has no names
+    return lambda value: "".join(fast(value, 0))
+
+
+def _refuse(word: str) -> Any:
+    raise ValueError(f"{word} is not JSON")
+
+
+_encode, _encode_sorted = _encoder(sort_keys=False), _encoder(sort_keys=True)
+_decode = json.JSONDecoder(parse_constant=_refuse).decode
 _SCALARS = frozenset({str, int, float, bool, type(None)})
 _ADVICE = "convert it to text or numbers before, or make a serde with Serdes.serde_from"
 
@@ -45,9 +60,11 @@ class JsonSerde(Serde):
         return kind is not str or value.isascii() or not any("\ud800" <= char <= "\udfff" for char in value)
 
     def _write(self, value: Any) -> bytes:
-        self._check(value)
         try:
+            self._check(value)
             return (_encode_sorted if self.sort_keys else _encode)(value).encode()
+        except SerdeError:
+            raise
         except (TypeError, ValueError, RecursionError) as error:
             raise self._unwritable(value, str(error), hint=_ADVICE) from error
 
@@ -71,10 +88,6 @@ class JsonSerde(Serde):
 
     def _read(self, data: bytes) -> Any:
         try:
-            return json.loads(data.decode(), parse_constant=_refuse)
+            return _decode(data.decode())
         except (ValueError, RecursionError) as error:
             raise self._unreadable(data, f"{error}") from error
-
-
-def _refuse(word: str) -> Any:
-    raise ValueError(f"{word} is not JSON")
