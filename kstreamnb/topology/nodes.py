@@ -82,7 +82,7 @@ Node: TypeAlias = "Source | ProcessorNode | Sink"
 class InternalTopic:
     """A repartition topic: its name without the application's id, and its partitions where the user fixed them.
 
-    ``forced`` partitions were asked for by the user; others follow from the topics upstream.
+    With None the number of partitions follows from the topics upstream.
     """
 
     name: str

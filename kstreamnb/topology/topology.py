@@ -15,6 +15,8 @@ from kstreamnb.core.origin import Origin, user_origin
 from kstreamnb.core.stores import StoreSpec
 from kstreamnb.errors import TopologyError
 from kstreamnb.topology import checks
+from kstreamnb.topology.describe import describe_topology
+from kstreamnb.topology.description import TopologyDescription
 from kstreamnb.topology.grouping import Subtopology, group_nodes
 from kstreamnb.topology.nodes import InternalTopic, Node, ProcessorNode, Sink, Source, TopicName
 from kstreamnb.topology.suppliers import supplied_stores, supplier_operator
@@ -244,6 +246,14 @@ class Topology:
     def subtopologies(self) -> tuple[Subtopology, ...]:
         """Sub-topologies with Kafka's ids, those of global stores included."""
         return group_nodes(self.nodes)
+
+    def description(self) -> TopologyDescription:
+        """What the topology looks like, as a value: text, JSON and pictures are made from it."""
+        return describe_topology(self)
+
+    def describe(self) -> str:
+        """The text of Kafka's ``TopologyDescription``, byte for byte."""
+        return str(describe_topology(self))
 
     def _connect(self, name: str, stores: Iterable[str]) -> None:
         node = self.nodes[name]

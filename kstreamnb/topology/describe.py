@@ -1,0 +1,157 @@
+"""The description of a topology in the order in which Kafka Streams prints it.
+
+Nodes go by the size of the tree below them (every path counts), then by name. The lists of neighbours are tree
+sets filled while those sizes still grow, in the order of a hash map over the names; both are reproduced.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from kstreamnb.core.stores import StoreSpec
+from kstreamnb.topology.description import (
+    DescribedNode,
+    DescribedStore,
+    DescribedSubtopology,
+    DescribedTopic,
+    TopologyDescription,
+)
+from kstreamnb.topology.grouping import Subtopology
+from kstreamnb.topology.java_order import TreeSet, copied_hash_order, hash_order, utf16
+from kstreamnb.topology.nodes import Node, ProcessorNode, Sink, Source
+
+if TYPE_CHECKING:  # the topology describes itself through this module
+    from kstreamnb.topology.topology import Topology
+
+__all__ = ["describe_topology", "function_text"]
+
+
+def describe_topology(topology: Topology) -> TopologyDescription:
+    """What Kafka Streams would print of ``topology``, and what it would not."""
+    stores = {**topology.stores, **topology.global_stores}
+    return TopologyDescription(
+        tuple(_subtopology(topology.nodes, sub) for sub in topology.subtopologies()),
+        tuple(_store(spec) for spec in stores.values()),
+        tuple(DescribedTopic(topic.name, topic.partitions) for topic in topology.internal_topics.values()),
+        tuple(topology.copartitioned),
+        topology.name,
+    )
+
+
+class _Placed:
+    """A node while its sub-topology is put in order."""
+
+    def __init__(self, node: Node) -> None:
+        self.node = node
+        self.name = node.name
+        self.size = 1
+        self.key = utf16(node.name)
+        self.predecessors: TreeSet[_Placed] = TreeSet(_compare)
+        self.successors: TreeSet[_Placed] = TreeSet(_compare)
+        self.known: list[_Placed] = []
+
+
+def _compare(one: _Placed, two: _Placed) -> int:
+    if one is two:
+        return 0
+    if one.size != two.size:
+        return _int(two.size - one.size)
+    return -1 if one.key < two.key else 1
+
+
+def _int(number: int) -> int:
+    """A 32-bit integer as Java keeps it: the sizes of a wide graph do overflow."""
+    return (number + 0x80000000) % 0x100000000 - 0x80000000
+
+
+def _subtopology(nodes: Mapping[str, Node], sub: Subtopology) -> DescribedSubtopology:
+    placed = {name: _Placed(nodes[name]) for name in sub.nodes}
+    position = {name: index for index, name in enumerate(sub.nodes)}
+    for name in hash_order(sub.nodes):
+        node = placed[name]
+        for parent in node.node.parents:
+            predecessor = placed[parent]
+            node.predecessors.add(predecessor)
+            predecessor.successors.add(node)
+            if predecessor not in node.known:
+                node.known.append(predecessor)
+            _grow(predecessor, node.size, position)
+    ordered: TreeSet[_Placed] = TreeSet(_compare)
+    for name in hash_order(sub.nodes):
+        ordered.add(placed[name])
+    return DescribedSubtopology(sub.id, tuple(_described(node) for node in ordered), sub.is_global)
+
+
+def _grow(node: _Placed, by: int, position: Mapping[str, int]) -> None:
+    """Add ``by`` to the size of ``node`` and, along every path known so far, to those above it."""
+    grown = {node.name: by}
+    above = {node.name: node}
+    while above:
+        lowest = above.pop(max(above, key=position.__getitem__))
+        lowest.size = _int(lowest.size + grown[lowest.name])
+        for predecessor in lowest.known:
+            grown[predecessor.name] = grown.get(predecessor.name, 0) + grown[lowest.name]
+            above[predecessor.name] = predecessor
+
+
+def _described(placed: _Placed) -> DescribedNode:
+    node = placed.node
+    origin = str(node.origin) if node.origin else None
+    successors = tuple(other.name for other in placed.successors)
+    predecessors = tuple(other.name for other in placed.predecessors)
+    if isinstance(node, Source):
+        return DescribedNode(
+            "source",
+            node.name,
+            tuple(copied_hash_order(node.topics)),
+            node.pattern,
+            successors=successors,
+            origin=origin,
+            settings=_settings(node, "key_serde", "value_serde", "timestamp_extractor", "offset_reset"),
+        )
+    if isinstance(node, Sink):
+        return DescribedNode(
+            "sink",
+            node.name,
+            topic=None if callable(node.topic) else node.topic,
+            extractor=function_text(node.topic) if callable(node.topic) else None,
+            predecessors=predecessors,
+            origin=origin,
+            settings=_settings(node, "key_serde", "value_serde", "partitioner"),
+        )
+    stores = tuple(copied_hash_order(node.stores))
+    operator = (("operator", type(node.operator).__name__),)
+    return DescribedNode(
+        "processor",
+        node.name,
+        stores=stores,
+        successors=successors,
+        predecessors=predecessors,
+        dsl=node.dsl,
+        origin=origin,
+        settings=operator,
+    )
+
+
+def _settings(node: Any, *names: str) -> tuple[tuple[str, str], ...]:
+    values = ((name, getattr(node, name)) for name in names)
+    return tuple((name, function_text(value)) for name, value in values if value is not None)
+
+
+def _store(spec: StoreSpec) -> DescribedStore:
+    names = "retention_ms window_size_ms history_ms max_entries logged cached persistent changelog_topic".split()
+    serdes = "key_serde", "value_serde"
+    values = [*((name, getattr(spec, name)) for name in serdes), *((name, getattr(spec, name)) for name in names)]
+    return DescribedStore(
+        spec.name, spec.kind, tuple((name, function_text(value)) for name, value in values if value is not None)
+    )
+
+
+def function_text(value: Any) -> str:
+    """A short, stable text of a serde, a function or a plain value: its name, never an address."""
+    if isinstance(value, str | int):
+        return str(value)
+    if value.__class__.__str__ is not object.__str__ and not hasattr(value, "__dataclass_fields__"):
+        return str(value) if not hasattr(value, "__qualname__") else value.__qualname__
+    return str(getattr(value, "name", None) or getattr(value, "__qualname__", None) or type(value).__name__)
