@@ -6,7 +6,7 @@ that closure's call. `TableView` is the same for reading a table that may not be
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from kstreamnb.core.record import Headers, RecordMetadata
@@ -100,6 +100,9 @@ class BindContext(Protocol):
 
     def commit(self) -> None:
         """Ask for a commit after this record."""
+
+    def configs(self) -> Mapping[str, Any]:
+        """The application's configuration, by Kafka's dotted names."""
 
     def key_serde(self) -> Any:
         """The application's default key serde."""

@@ -43,8 +43,7 @@ class SubscriptionResolve:
         def resolve(key: Any, response: Response, timestamp: int, headers: Headers) -> None:
             row = get(key)
             value = None if row is None else row[0]
-            data = value_bytes(value)
-            digest = None if data is None else value_hash(data)
+            digest = None if value is None else value_hash(value_bytes(value) or b"")
             if digest != response.value_hash:
                 details = {
                     "answers": "deleted row" if response.value_hash is None else response.value_hash.hex(),

@@ -65,9 +65,9 @@ class SubscriptionSend:
             if new is not None and new_foreign is None and not self.left:
                 drop("null foreign key", key, new, timestamp)
             changed = old_foreign is not None and key_bytes(old_foreign) != key_bytes(new_foreign)
-            data = value_bytes(new)
-            digest = None if data is None else value_hash(data)
-            for to_old, instruction in instruct(new, old, new_foreign, old_foreign, changed):
+            instructions = instruct(new, old, new_foreign, old_foreign, changed)
+            digest = None if new is None or not instructions else value_hash(value_bytes(new) or b"")
+            for to_old, instruction in instructions:
                 message = Subscription(digest, instruction, key, partition)
                 forward(old_foreign if to_old else new_foreign, message, timestamp, headers)
 
