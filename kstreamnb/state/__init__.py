@@ -1,0 +1,10 @@
+"""State stores in memory, with the retention, order, caching and changelog of Kafka Streams.
+
+`make_store` builds a store from a `StoreSpec`. Every store keeps its rows in one dict, tells its changes to a
+journal, and can be undone, snapshotted and restored. Nothing here knows a topology's operators or an engine.
+"""
+
+from kstreamnb.state.make import make_store
+from kstreamnb.state.store import Rows, Store, StoreContext
+
+__all__ = ["Rows", "Store", "StoreContext", "make_store"]

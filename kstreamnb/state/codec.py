@@ -1,0 +1,89 @@
+"""How a store turns keys and values into the form it holds: wire values, one form for equal keys.
+
+Two keys are the same row exactly when their serialised bytes are equal. Python's ``1 == True == 1.0`` would merge
+rows that Kafka keeps apart, so types that equal each other are held as bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from kstreamnb.core.record import Windowed
+from kstreamnb.core.wire import Encoded, decoder, encoder
+from kstreamnb.errors import StateError
+
+__all__ = ["SMALL", "KeyCodec", "ValueCodec", "key_codec", "value_codec"]
+
+SMALL = 1 << 29
+"""Whole numbers within ``(-SMALL, SMALL)`` are kept by every serde of ints but the short one."""
+
+
+@dataclass(frozen=True)
+class KeyCodec:
+    """A key serde as functions.
+
+    ``direct``: a row that a lookup by the key itself finds is the right one, so that `encode` is needed only when
+    nothing was found. `order` gives what sorts like the serialised bytes, `to_bytes` the bytes themselves.
+    """
+
+    encode: Callable[[Any], Any]
+    decode: Callable[[Any], Any]
+    to_bytes: Callable[[Any], bytes]
+    direct: bool
+
+
+@dataclass(frozen=True)
+class ValueCodec:
+    """A value serde as functions; ``text`` is str where short cuts for it are allowed, ``small`` the limit of ints."""
+
+    encode: Callable[[Any], Any]
+    decode: Callable[[Any], Any]
+    to_bytes: Callable[[Any], bytes | None]
+    text: type | None
+    small: int
+
+
+_NUMBERS = frozenset({int, float, bool})
+
+
+def key_codec(serde: Any) -> KeyCodec:
+    """The functions of a key serde."""
+    plain = _distinct(serde)
+    direct = len(plain) == 1 and plain <= {str, int, bytes}
+
+    def encode(key: Any) -> Any:
+        if type(key) in plain and serde.keeps(key):
+            return key
+        if key is None:
+            raise StateError("a store was asked for the key None", java="key cannot be null")
+        if type(key) is Windowed and type(key.key) in plain and Windowed in serde.plain and serde.keeps(key):
+            return key
+        data = serde.serialize(key)
+        kept = serde.deserialize(data)
+        return kept if type(kept) in plain and serde.keeps(kept) else Encoded(data)
+
+    def to_bytes(key: Any) -> bytes:
+        return bytes(key) if type(key) is Encoded else serde.serialize(key)
+
+    return KeyCodec(encode, decoder(serde), to_bytes, direct)
+
+
+def _distinct(serde: Any) -> frozenset[type]:
+    """Types whose instances are equal only when their bytes are, at most one of them a number."""
+    inner = getattr(serde, "inner", None)
+    plain: frozenset[type] = _distinct(inner) if Windowed in serde.plain and inner is not None else serde.plain
+    plain = plain - {float, Windowed}
+    return plain - {bool} if len(plain & _NUMBERS) > 1 else plain
+
+
+def value_codec(serde: Any) -> ValueCodec:
+    """The functions of a value serde."""
+    plain = serde.plain
+
+    def to_bytes(value: Any) -> bytes | None:
+        return bytes(value) if type(value) is Encoded else serde.serialize(value)
+
+    small = SMALL if int in plain and (serde.width or 8) >= 4 else 0
+    return ValueCodec(encoder(serde), decoder(serde), to_bytes, str if str in plain else None, small)

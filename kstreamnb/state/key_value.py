@@ -1,0 +1,190 @@
+"""Key-value stores, plain and timestamped."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from kstreamnb.core.stores import StoreSpec
+from kstreamnb.core.wire import Encoded
+from kstreamnb.state.key_order import KeyOrder
+from kstreamnb.state.store import Recorder, Rows, Store, StoreContext
+
+__all__ = ["KeyValueRows", "TimestampedKeyValueRows"]
+
+
+class KeyValueRows(Store):
+    """Rows by key; ``raw`` maps the wire key to the wire value.
+
+    ``get`` and ``put`` are closures made once for each store, because they are what an operator calls per record.
+    """
+
+    def __init__(self, spec: StoreSpec, context: StoreContext) -> None:
+        super().__init__(spec, context)
+        self.order = KeyOrder(self.raw, self.keys.to_bytes)
+        self.get: Callable[[Any], Any]
+        self.put: Callable[[Any, Any], None]
+        self._write: Callable[[Any, Any], None]
+        self._bind()
+        self._hook(self._recorder())
+
+    def _bind(self) -> None:
+        raw, encode_key, direct = self.raw, self.keys.encode, self.keys.direct
+        encode, decode, forget = self.values.encode, self.values.decode, self.order.forget
+        find = raw.get
+        record: Recorder | None = None
+
+        def hook(new: Recorder | None) -> None:
+            nonlocal record
+            record = new
+
+        def get(key: Any) -> Any:
+            row = find(key if direct else encode_key(key))
+            if row is None:
+                if direct:
+                    encode_key(key)
+                return None
+            return decode(row) if type(row) is Encoded else row
+
+        def put(key: Any, value: Any) -> None:
+            if value is not None:
+                value = encode(value)
+            write(encode_key(key), value)
+
+        def write(raw_key: Any, row: Any) -> None:
+            old = find(raw_key)
+            if row is not None:
+                raw[raw_key] = row
+            elif old is not None:
+                del raw[raw_key]
+                forget(raw_key)
+            if record is not None:
+                record(raw_key, old, row)
+
+        self.get, self.put = get, put
+        self._hook_in, self._write = hook, write
+
+    def _hook(self, record: Recorder | None) -> None:
+        self._hook_in(record)
+
+    def write(self, raw_key: Any, row: Any) -> None:
+        """Change one row and note it; None deletes."""
+        self._write(raw_key, row)
+
+    def apply(self, raw_key: Any, row: Any) -> None:
+        """Change one row silently; None deletes."""
+        if row is not None:
+            self.raw[raw_key] = row
+        elif self.raw.pop(raw_key, None) is not None:
+            self.order.forget(raw_key)
+
+    def put_if_absent(self, key: Any, value: Any) -> Any:
+        """Put unless there is a row; gives the row that was there, or None."""
+        old = self.get(key)
+        if old is None:
+            self.put(key, value)
+        return old
+
+    def put_all(self, entries: list[tuple[Any, Any]]) -> None:
+        """Put every (key, value) in turn."""
+        for key, value in entries:
+            self.put(key, value)
+
+    def delete(self, key: Any) -> Any:
+        """Remove a row and give it, or None."""
+        old = self.get(key)
+        self.put(key, None)
+        return old
+
+    def range(self, from_key: Any, to_key: Any) -> Rows:
+        """Rows between two keys, both inclusive, None being open, ascending by key bytes."""
+        return self._rows(self._between(from_key, to_key))
+
+    def reverse_range(self, from_key: Any, to_key: Any) -> Rows:
+        """The same, descending."""
+        return self._rows(self._between(from_key, to_key)[::-1])
+
+    def all(self) -> Rows:
+        """All rows, ascending by key bytes."""
+        return self._rows(self._between(None, None))
+
+    def reverse_all(self) -> Rows:
+        """All rows, descending."""
+        return self._rows(self._between(None, None)[::-1])
+
+    def prefix_scan(self, prefix: Any, serialize: Any = None) -> Rows:
+        """Rows whose key bytes start with those of a prefix; ``serialize`` makes them, the key serde by default."""
+        data = self.key_bytes(prefix) if serialize is None else serialize(prefix)
+        return self._rows(self.order.starting_with(data))
+
+    def approximate_num_entries(self) -> int:
+        """The number of rows; exact."""
+        return len(self.raw)
+
+    def key_bytes(self, key: Any) -> bytes:
+        """Serialised bytes of a key."""
+        return self.keys.to_bytes(self.keys.encode(key))
+
+    def _between(self, from_key: Any, to_key: Any) -> list[Any]:
+        least = None if from_key is None else self.key_bytes(from_key)
+        return self.order.between(least, None if to_key is None else self.key_bytes(to_key))
+
+    def _rows(self, raw_keys: list[Any]) -> Rows:
+        raw = self.raw
+        return Rows([(raw_key, raw[raw_key]) for raw_key in raw_keys], self._show)
+
+    def _show(self, raw_key: Any, row: Any) -> tuple[Any, Any]:
+        return self.keys.decode(raw_key), self.values.decode(row)
+
+
+class TimestampedKeyValueRows(KeyValueRows):
+    """Rows ``(value, timestamp)`` by key, as tables and aggregates keep them."""
+
+    timestamped = True
+
+    def _bind(self) -> None:
+        super()._bind()
+        raw, encode_key, direct = self.raw, self.keys.encode, self.keys.direct
+        encode, decode, text, small = self.values.encode, self.values.decode, self.values.text, self.values.small
+        find, write_slowly = raw.get, self._write
+        record: Recorder | None = None
+        hook_plain = self._hook_in
+
+        def hook(new: Recorder | None) -> None:
+            nonlocal record
+            record = new
+            hook_plain(new)
+
+        def get(key: Any) -> Any:
+            row = find(key if direct else encode_key(key))
+            if row is None:
+                if direct:
+                    encode_key(key)
+                return None
+            value = row[0]
+            return (decode(value), row[1]) if type(value) is Encoded else row
+
+        def put(key: Any, row: Any) -> None:
+            if row is not None:
+                value = row[0]
+                kind = type(value)
+                if not (kind is int and -small < value < small or kind is text and value.isascii()):
+                    wire = encode(value)
+                    row = None if wire is None else row if wire is value else (wire, row[1])
+            if record is None and row is not None and direct and key in raw:
+                raw[key] = row
+            else:
+                write_slowly(encode_key(key), row)
+
+        self.get, self.put = get, put
+        self._hook_in = hook
+
+    def _show(self, raw_key: Any, row: Any) -> tuple[Any, Any]:
+        return self.keys.decode(raw_key), (self.values.decode(row[0]), row[1])
+
+    @property
+    def for_user(self) -> Any:
+        """The store with `ValueAndTimestamp` rows."""
+        from kstreamnb.state.views import TimestampedStoreForUser
+
+        return TimestampedStoreForUser(self)

@@ -1,0 +1,83 @@
+"""The key-value store that keeps only the last used keys."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kstreamnb.core.stores import StoreSpec
+from kstreamnb.errors import StateError
+from kstreamnb.state.key_value import KeyValueRows
+from kstreamnb.state.store import StoreContext
+
+__all__ = ["LruRows"]
+
+
+class LruRows(KeyValueRows):
+    """The last used keys: a get or a put makes a key the youngest, and the oldest goes when there are too many.
+
+    ``raw`` maps the wire key to ``(turn, wire value)``; the greater the turn, the later the key was used.
+    """
+
+    def __init__(self, spec: StoreSpec, context: StoreContext) -> None:
+        if spec.max_entries is None:
+            raise StateError(f'store "{spec.name}" keeps the last used keys, but not how many')
+        self._turn = 0
+        self._by_use: dict[Any, None] | None = {}
+        super().__init__(spec, context)
+
+    def _bind(self) -> None:
+        super()._bind()
+        write_plain, encode, decode = self._write, self.values.encode, self.values.decode
+        raw, encode_key, most = self.raw, self.keys.encode, self.spec.max_entries or 0
+
+        def get(key: Any) -> Any:
+            raw_key = encode_key(key)
+            row = raw.get(raw_key)
+            if row is None:
+                return None
+            raw[raw_key] = self._used(raw_key, row[1])
+            self.note(raw_key, row, raw[raw_key])
+            return decode(row[1])
+
+        def put(key: Any, value: Any) -> None:
+            write(encode_key(key), None if value is None else encode(value))
+
+        def write(raw_key: Any, value: Any) -> None:
+            if value is None:
+                self._order_of_use().pop(raw_key, None)
+                write_plain(raw_key, None)
+                return
+            if raw_key not in raw and len(raw) >= most:
+                oldest = next(iter(self._order_of_use()))
+                write(oldest, None)
+            write_plain(raw_key, self._used(raw_key, value))
+
+        self.get, self.put, self._write = get, put, write
+
+    def _used(self, raw_key: Any, value: Any) -> tuple[int, Any]:
+        order = self._order_of_use()
+        order.pop(raw_key, None)
+        order[raw_key] = None
+        self._turn += 1
+        return self._turn, value
+
+    def _order_of_use(self) -> dict[Any, None]:
+        if self._by_use is None:
+            self._by_use = dict.fromkeys(sorted(self.raw, key=lambda raw_key: self.raw[raw_key][0]))
+            self._turn = max((row[0] for row in self.raw.values()), default=0)
+        return self._by_use
+
+    def apply(self, raw_key: Any, row: Any) -> None:
+        """Change one row silently; None deletes."""
+        super().apply(raw_key, row)
+        self._by_use = None
+
+    def changelog_entry(self, raw_key: Any, row: Any) -> tuple[bytes, bytes | None]:
+        """Kafka's changelog bytes of a row."""
+        return super().changelog_entry(raw_key, None if row is None else row[1])
+
+    def _replay(self, key: bytes, value: bytes | None, timestamp: int) -> None:
+        self._write(self._key_from(key), None if value is None else self._row_from(value, timestamp))
+
+    def _show(self, raw_key: Any, row: Any) -> tuple[Any, Any]:
+        return self.keys.decode(raw_key), self.values.decode(row[1])

@@ -1,0 +1,218 @@
+"""What every store is underneath: one dict of rows, one way to change it, and a journal of the changes.
+
+A store keeps its whole content in ``raw``; what has no key of its own (observed stream time, sequence numbers) lies
+under the key None. Everything else is derived from ``raw`` and can be rebuilt. So undo, redo, deltas, snapshots and
+restoring need no more than `apply`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Protocol, TypeAlias
+
+from kstreamnb.core.record import Headers
+from kstreamnb.core.stores import StoreSpec
+from kstreamnb.state.codec import key_codec, value_codec
+
+__all__ = ["ChangelogRecord", "JournalEntry", "Recorder", "Rows", "Store", "StoreContext"]
+
+JournalEntry: TypeAlias = tuple[Any, Any, Any]
+"""``(raw_key, old, new)``; None stands for no row."""
+
+ChangelogRecord: TypeAlias = tuple[Any, Any, int, Headers]
+"""``(raw_key, row, timestamp, headers)``; a row of None is a tombstone."""
+
+Recorder: TypeAlias = Callable[[Any, Any, Any], None]
+
+
+class StoreContext(Protocol):
+    """What a store needs from the task it lives in."""
+
+    def timestamp(self) -> int:
+        """Timestamp (ms) of the record in hand."""
+
+    def headers(self) -> Headers:
+        """Headers of the record in hand."""
+
+    def set_record(self, timestamp: int, headers: Headers) -> None:
+        """Pretend another record is in hand while cached entries are flushed."""
+
+    def drop(
+        self, reason: str, key: Any, value: Any, timestamp: int, details: dict[str, Any] | None = None
+    ) -> None:
+        """Count and report a put that the store refused, with the reason "expired"."""
+
+    def key_serde(self) -> Any:
+        """The application's default key serde."""
+
+    def value_serde(self) -> Any:
+        """The application's default value serde."""
+
+
+class Rows(Iterator[Any]):
+    """The result of a range query: an iterator over what the store held when it was asked.
+
+    It can be used as Java's iterators are (``has_next``, ``peek_next_key``, ``close``, ``with``) and in a for loop.
+    """
+
+    __slots__ = ("_at", "_pairs", "_show")
+
+    def __init__(self, pairs: list[tuple[Any, Any]], show: Callable[[Any, Any], Any]) -> None:
+        self._pairs, self._show, self._at = pairs, show, 0
+
+    def __next__(self) -> Any:
+        at = self._at
+        if at >= len(self._pairs):
+            raise StopIteration
+        self._at = at + 1
+        return self._show(*self._pairs[at])
+
+    def has_next(self) -> bool:
+        """Whether a row is left."""
+        return self._at < len(self._pairs)
+
+    def peek_next_key(self) -> Any:
+        """Key of the row that comes next; raises StopIteration when there is none."""
+        if self._at >= len(self._pairs):
+            raise StopIteration("no row is left")
+        return self._show(*self._pairs[self._at])[0]
+
+    def close(self) -> None:
+        """Forget the rows that are left."""
+        self._at = len(self._pairs)
+
+    def __enter__(self) -> Rows:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class Store:
+    """A store of any kind: rows, journal, changelog, snapshot.
+
+    ``journal`` is a list that gets ``(raw_key, old, new)`` for every change, or None when nobody wants it.
+    ``changes`` is a list that gets ``(raw_key, row, timestamp, headers)`` for every write of a logged store, refused
+    ones included as in Kafka; setting it to None saves the work.
+    """
+
+    timestamped = False
+    """Rows are ``(value, timestamp)``."""
+
+    def __init__(self, spec: StoreSpec, context: StoreContext) -> None:
+        self.spec, self.name, self.context = spec, spec.name, context
+        self.raw: dict[Any, Any] = {}
+        self.keys = key_codec(spec.key_serde or context.key_serde())
+        self.values = value_codec(spec.value_serde or context.value_serde())
+        self._journal: list[JournalEntry] | None = None
+        self._changes: list[ChangelogRecord] | None = [] if spec.logged else None
+
+    @property
+    def journal(self) -> list[JournalEntry] | None:
+        """Where changes are noted, or None."""
+        return self._journal
+
+    @journal.setter
+    def journal(self, journal: list[JournalEntry] | None) -> None:
+        self._journal = journal
+        self._hook(self._recorder())
+
+    @property
+    def changes(self) -> list[ChangelogRecord] | None:
+        """Where records for the changelog are noted, or None."""
+        return self._changes
+
+    @changes.setter
+    def changes(self, changes: list[ChangelogRecord] | None) -> None:
+        self._changes = changes if self.spec.logged else None
+        self._hook(self._recorder())
+
+    def _hook(self, record: Recorder | None) -> None:
+        """Give the store's closures the function that notes a change, or None."""
+        raise NotImplementedError
+
+    def _recorder(self) -> Recorder | None:
+        journal, changes = self._journal, self._changes
+        if changes is None:
+            if journal is None:
+                return None
+            note = journal.append
+            return lambda raw_key, old, row: note((raw_key, old, row))
+        log, now, row_time = changes.append, self.context.timestamp, self._row_time
+
+        def record(raw_key: Any, old: Any, row: Any) -> None:
+            if journal is not None:
+                journal.append((raw_key, old, row))
+            if raw_key is not None:
+                log((raw_key, row, now() if row is None else row_time(raw_key, row), ()))
+
+        return record
+
+    def _row_time(self, raw_key: Any, row: Any) -> int:
+        return int(row[1]) if self.timestamped else self.context.timestamp()
+
+    def note(self, raw_key: Any, old: Any, row: Any) -> None:
+        """Note a change that the changelog does not need: expiry, observed time."""
+        if self._journal is not None:
+            self._journal.append((raw_key, old, row))
+
+    def write(self, raw_key: Any, row: Any) -> None:
+        """Change one row and note it; None deletes."""
+        old = self.raw.get(raw_key)
+        self.apply(raw_key, row)
+        record = self._recorder()
+        if record is not None:
+            record(raw_key, old, row)
+
+    def apply(self, raw_key: Any, row: Any) -> None:
+        """Change one row silently, as undo, redo, deltas and restoring do; None deletes."""
+        raise NotImplementedError
+
+    def snapshot(self) -> dict[Any, Any]:
+        """A copy of all rows; they are immutable, so the copy never changes."""
+        return dict(self.raw)
+
+    def restore(self, rows: dict[Any, Any]) -> None:
+        """Hold exactly these rows, silently."""
+        for raw_key in list(self.raw):
+            self.apply(raw_key, None)
+        for raw_key, row in rows.items():
+            self.apply(raw_key, row)
+
+    def changelog_entry(self, raw_key: Any, row: Any) -> tuple[bytes, bytes | None]:
+        """Kafka's changelog bytes of a row; a timestamped row's time is the record's timestamp, not in the bytes."""
+        value = row[0] if self.timestamped and row is not None else row
+        return self.keys.to_bytes(raw_key), None if value is None else self.values.to_bytes(value)
+
+    def restore_changelog(self, entries: Iterable[tuple[bytes, bytes | None, int]]) -> None:
+        """Replay ``(key bytes, value bytes, timestamp)`` records of the changelog into the store, silently."""
+        for key, value, timestamp in entries:
+            self._replay(key, value, timestamp)
+
+    def _replay(self, key: bytes, value: bytes | None, timestamp: int) -> None:
+        raw_key = self._key_from(key)
+        self.apply(raw_key, None if value is None else self._row_from(value, timestamp))
+
+    def _key_from(self, data: bytes) -> Any:
+        serde = self.spec.key_serde or self.context.key_serde()
+        return self.keys.encode(serde.deserialize(data))
+
+    def _row_from(self, data: bytes, timestamp: int) -> Any:
+        serde = self.spec.value_serde or self.context.value_serde()
+        value = self.values.encode(serde.deserialize(data))
+        return (value, timestamp) if self.timestamped else value
+
+    def flush(self) -> None:
+        """Write cached entries; a store without a cache has none."""
+
+    def set_flush_listener(self, listener: Callable[..., None], *, send_old: bool = True) -> bool:
+        """Have cached changes told to ``listener(key, new, old, timestamp, headers)``; False without a cache."""
+        return False
+
+    @property
+    def for_user(self) -> Any:
+        """The store as a user's processor gets it."""
+        return self
+
+    def close(self) -> None:
+        """Nothing is held outside memory."""
