@@ -1,6 +1,7 @@
 """The operators that run users' processors: the adapter between `core.processor` and `core.operator`.
 
-A task makes its own processor from the supplier, hands it a `TaskProcessorContext` and feeds it `Record` objects.
+A task makes its own processor from the supplier, hands it a `TaskProcessorContext` and feeds it `Record`
+objects.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ class TaskProcessorContext:
         self._to_child: dict[str, Forward] = {}
 
     def forward(self, record: Record[Any, Any], child: str | None = None) -> None:
-        """Hand a record to all children, or to the one named; raises ProcessingError when there is none such."""
+        """Hand a record to all children, or to the one named; raises ProcessingError when there is none."""
         if not isinstance(record, Record):
             raise ProcessingError(
                 f'processor "{self.node}" forwarded a "{type(record).__name__}" instead of a record',
@@ -75,7 +76,8 @@ class TaskProcessorContext:
 
     def get_state_store(self, name: str) -> Any:
         """A store connected to this processor, or a global store; raises StateError otherwise."""
-        return self._context.store(name)
+        store = self._context.store(name)
+        return getattr(store, "for_user", store)
 
     def schedule(
         self,
@@ -85,7 +87,7 @@ class TaskProcessorContext:
         *,
         start: datetime | str | int | None = None,
     ) -> Cancellable:
-        """Call ``callback(now_ms)`` every ``interval`` of stream time or wall clock, first at ``start`` if given."""
+        """Call ``callback(now_ms)`` every ``interval`` of stream time or wall clock, first at ``start``."""
         start_ms = None if start is None else instant_ms(start, "start of a punctuator")
         return self._context.schedule(duration_ms(interval, "interval of a punctuator"), kind, callback, start_ms)
 
@@ -136,7 +138,8 @@ class _FixedKeyContext(TaskProcessorContext):
 class UserProcessor:
     """Run a processor that ``supplier`` makes, a new one for each task.
 
-    Shape: KStream[K, V] -> KStream[K2, V2]; a record -> what it forwards; key may change; store: those connected.
+    Shape: KStream[K, V] -> KStream[K2, V2]; a record -> what it forwards; key may change; store: those
+        connected.
     Source: Kafka Streams `KStream#process`, `Topology#addProcessor`; differences: none.
     """
 

@@ -1,4 +1,4 @@
-"""The hash by which a foreign-key join recognises a left value: Murmur3, 128 bits, as Kafka Streams seeds it."""
+"""The hash by which a foreign-key join recognises a left value: Murmur3 of 128 bits, seeded as in Kafka."""
 
 from __future__ import annotations
 

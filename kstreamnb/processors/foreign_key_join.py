@@ -18,7 +18,8 @@ __all__ = ["ForeignTableJoin", "SubscriptionJoin"]
 class SubscriptionJoin:
     """Answer each subscription with the right table's row of its foreign key.
 
-    Shape: stream of ((KO, K), Subscription[K]), KTable[KO, VO] -> stream of (K, Response[VO]); 1 -> at most 1;
+    Shape: stream of ((KO, K), Subscription[K]), KTable[KO, VO] -> stream of (K, Response[VO]); 1 -> at most
+        1;
         store: the right table's; repartition: by K.
     Late: never.
 
@@ -52,8 +53,8 @@ class SubscriptionJoin:
 class ForeignTableJoin:
     """Tell every subscriber of a foreign key about each change of the right table's row.
 
-    Shape: KTable[KO, VO] -> stream of (K, Response[VO]); a change -> one for each subscriber, in the order of the
-        primary keys' bytes; store: subscriptions; repartition: by K.
+    Shape: KTable[KO, VO] -> stream of (K, Response[VO]); a change -> one for each subscriber, in the order of
+        the primary keys' bytes; store: subscriptions; repartition: by K.
     Late: a change that is not its key's latest in a versioned table is dropped. A null key is dropped.
 
     Source: Kafka Streams `ForeignTableJoinProcessorSupplier`, KIP-914; differences: none.

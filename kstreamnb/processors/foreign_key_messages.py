@@ -1,7 +1,7 @@
 """What the two halves of a foreign-key join send each other, and its bytes, as on Kafka's internal topics.
 
-The left table's task subscribes at the task of the foreign key; the answer carries the hash of the left value that it
-answers, so that the left table's task recognises an answer to a value that is gone.
+The left table's task subscribes at the task of the foreign key; the answer carries the hash of the left value
+that it answers, so that the left table's task recognises an answer to a value that is gone.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Instruction(IntEnum):
 
 
 class Subscription(NamedTuple):
-    """One left row's wish to hear of a foreign key: hash of its value (None: deleted), key and home partition."""
+    """A left row's wish to hear of a foreign key: hash of its value (None: deleted), key, home partition."""
 
     value_hash: bytes | None
     instruction: Instruction
@@ -57,7 +57,7 @@ class SubscriptionSerde(Serde):
     expects: ClassVar[str] = "subscriptions of a foreign-key join"
 
     def with_defaults(self, key_serde: Serde, value_serde: Serde) -> SubscriptionSerde:
-        """This serde, complete."""
+        """Fill in the application's defaults."""
         return SubscriptionSerde(complete(self.key_serde or key_serde, key_serde, value_serde))
 
     def _write(self, value: Subscription) -> bytes:
@@ -69,9 +69,7 @@ class SubscriptionSerde(Serde):
     def _read(self, data: bytes) -> Subscription:
         at = 2 if data[0] & _NO_HASH else 2 + HASH_BYTES
         key = _of(self.key_serde).deserialize(data[at:-4])
-        return Subscription(
-            data[2:at] or None, Instruction(data[1]), key, int.from_bytes(data[-4:], signed=True)
-        )
+        return Subscription(data[2:at] or None, Instruction(data[1]), key, int.from_bytes(data[-4:], signed=True))
 
 
 @dataclass(frozen=True)
@@ -87,7 +85,7 @@ class ResponseSerde(Serde):
     expects: ClassVar[str] = "responses of a foreign-key join"
 
     def with_defaults(self, key_serde: Serde, value_serde: Serde) -> ResponseSerde:
-        """This serde, complete."""
+        """Fill in the application's defaults."""
         return ResponseSerde(complete(self.value_serde or value_serde, key_serde, value_serde))
 
     def _write(self, value: Response) -> bytes:

@@ -18,7 +18,8 @@ __all__ = ["SubscriptionReceive"]
 class SubscriptionReceive:
     """Keep or forget each subscription, then hand it on under (foreign key, primary key).
 
-    Shape: stream of (KO, Subscription[K]) -> stream of ((KO, K), Subscription[K]); 1 -> 1; store: subscriptions.
+    Shape: stream of (KO, Subscription[K]) -> stream of ((KO, K), Subscription[K]); 1 -> 1; store:
+        subscriptions.
     Late: never. A null foreign key is dropped unless an answer without a row is asked for.
 
     Source: Kafka Streams `SubscriptionReceiveProcessorSupplier`; differences: none.

@@ -18,10 +18,10 @@ __all__ = ["SubscriptionResolve"]
 
 @dataclass(frozen=True)
 class SubscriptionResolve:
-    """Join each answer with the left table's current row; an answer to a row that has changed since is dropped.
+    """Join each answer with the left table's current row; an answer to an older row is dropped.
 
-    Shape: stream of (K, Response[VO]), KTable[K, V] -> stream of (K, VR or None); 1 -> at most 1; store: the left
-        table's; repartition: no.
+    Shape: stream of (K, Response[VO]), KTable[K, V] -> stream of (K, VR or None); 1 -> at most 1; store: the
+        left table's; repartition: no.
     Late: an answer whose hash is not that of the current left value is dropped as "expired".
 
     Args:

@@ -25,12 +25,14 @@ _TELL_IF_FOUND = Instruction.PROPAGATE_ONLY_IF_FK_VAL_AVAILABLE
 class SubscriptionSend:
     """Turn each change of the left table into subscriptions, keyed by foreign key.
 
-    Shape: KTable[K, V] -> stream of (KO, Subscription[K]); a change -> 0, 1 or 2; store: none; repartition: by KO.
-    Late: a change that is not its key's latest in a versioned table is dropped. An inner join drops a null foreign
-        key, a left join asks for an answer without a row.
+    Shape: KTable[K, V] -> stream of (KO, Subscription[K]); a change -> 0, 1 or 2; store: none; repartition:
+        by KO.
+    Late: a change that is not its key's latest in a versioned table is dropped. An inner join drops a null
+        foreign key, a left join asks for an answer without a row.
 
     Args:
-        foreign_key: the extractor, of ``(value)`` or with_key ``(key, value)``; needs old values of the left table.
+        foreign_key: the extractor, of ``(value)`` or with_key ``(key, value)``; needs old values of the left
+            table.
         foreign_key_serde: the right table's key serde; None is the application's default.
         value_serde: the left table's value serde; None is the application's default.
         versioned: whether the left table is versioned.

@@ -43,7 +43,7 @@ def subscription_prefix(foreign_key: bytes) -> bytes:
 
 @dataclass(frozen=True)
 class SubscriptionPartitioner:
-    """Sends a subscription where the right table has its foreign key; ``partitioner`` is the right table's own."""
+    """Sends a subscription to where the right table has the key; ``partitioner`` is the right table's own."""
 
     partitioner: Callable[..., Any]
 
@@ -75,6 +75,6 @@ def _one(chosen: Any) -> Any:
     raise EngineError(
         f"a partitioner of a foreign-key join chose {len(several)} partitions for one key",
         hint="choose exactly one partition, or None for the default",
-        java="The partitions returned by StreamPartitioner#partitions method when used for FK join should be a"
-        " singleton set",
+        java="The partitions returned by StreamPartitioner#partitions method when used for FK join should be"
+        " a singleton set",
     )

@@ -1,4 +1,4 @@
-"""A stream enriched by a global table: any key chosen from the record, every partition sees the whole table."""
+"""A stream enriched by a global table: any key of the record's choice, the whole table in every partition."""
 
 from __future__ import annotations
 
@@ -17,10 +17,11 @@ __all__ = ["StreamGlobalJoin"]
 class StreamGlobalJoin:
     """Join each record of a stream with the global table's row of a key chosen from the record.
 
-    Shape: KStream[K, V1], GlobalKTable[K2, V2] -> KStream[K, V]; n -> at most n; key kept; store: the global table's;
+    Shape: KStream[K, V1], GlobalKTable[K2, V2] -> KStream[K, V]; n -> at most n; key kept; store: the global
+        table's;
         repartition: no.
-    Late: never; the latest row is taken. A null value is dropped; a null chosen key is dropped by an inner join and
-        joined with nothing by a left one.
+    Late: never; the latest row is taken. A null value is dropped; a null chosen key is dropped by an inner
+        join and joined with nothing by a left one.
 
     Source: Kafka Streams `KStreamGlobalKTableJoin`, KIP-962; differences: none.
     """

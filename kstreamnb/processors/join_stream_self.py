@@ -21,7 +21,8 @@ class StreamSelfJoin:
     Units: ``before_ms, after_ms, grace_ms``: stream time in ms; retention is their sum.
     Late: the pair of a record with itself is left out once the record is older than the retention.
 
-    Source: Kafka Streams `KStreamKStreamSelfJoin`; differences: none (a left join becomes an inner one, as there).
+    Source: Kafka Streams `KStreamKStreamSelfJoin`; differences: none (a left join becomes an inner one, as
+        there).
     """
 
     store: str

@@ -1,7 +1,7 @@
-"""One side of a windowed join of two streams: inner, left and outer, with results for records without a partner.
+"""One side of a windowed join of two streams: inner, left and outer, with records that found no partner.
 
-Records without a partner wait in one store for both sides (`kstreamnb.state` orders it) until no partner can come any
-more, so that no result is given that a later partner would contradict (KAFKA-10847).
+Records without a partner wait in one store for both sides (`kstreamnb.state` orders it) until no partner can
+come any more, so that no result is given that a later partner would contradict (KAFKA-10847).
 """
 
 from __future__ import annotations
@@ -23,24 +23,24 @@ _NEVER = 2**63 - 1
 class StreamStreamJoin:
     """Join each record with the other side's records around its time; one node for each side.
 
-    Shape: KStream[K, V1], KStream[K, V2] -> KStream[K, V]; n x m -> matches; key kept; store: two window stores and,
-        for left and outer, one of pending records; repartition: no.
-    Units: ``before_ms, after_ms, grace_ms``: stream time in ms, as declared for the left side. A left record at t
-        meets right records in [t - before_ms, t + after_ms]; either bound may be negative.
-    Late: a record whose partners have all expired joins nothing; a left or outer one whose window already ended is
-        given without a partner at once. A null key or null value is dropped, but a null key of a side that is kept
-        without partner is given at once.
+    Shape: KStream[K, V1], KStream[K, V2] -> KStream[K, V]; n x m -> matches; key kept; store: two window
+        stores and, for left and outer, one of pending records; repartition: no.
+    Units: ``before_ms, after_ms, grace_ms``: stream time in ms, as declared for the left side. A left record
+        at t meets right records in [t - before_ms, t + after_ms]; either bound may be negative.
+    Late: a record whose partners have all expired joins nothing; a left or outer one whose window already
+        ended is given without a partner at once. A null key or null value is dropped, but a null key of a
+        side that is kept without partner is given at once.
 
     Args:
         is_left: whether this node takes the left stream's records.
         other_store: window store of the other side.
         outer: whether this side's records are given without a partner too.
-        pending_store: records that wait for a partner; None for inner joins and for windows of the old kind, which
-            give a result without a partner at once.
+        pending_store: records that wait for a partner; None for inner joins and for windows of the old kind,
+            which give a result without a partner at once.
         tracker: name of the time that both sides share.
 
-    Source: Kafka Streams `KStreamKStreamJoin`, KAFKA-10847, KIP-962; differences: results without a partner are never
-        held back by the wall clock.
+    Source: Kafka Streams `KStreamKStreamJoin`, KAFKA-10847, KIP-962; differences: results without a partner
+        are never held back by the wall clock.
     """
 
     is_left: bool
@@ -124,7 +124,7 @@ class StreamStreamJoin:
     def _bind_expiry(
         self, pending: Any, forward: Forward, time: list[int], earliest: list[int]
     ) -> Callable[[Headers], None]:
-        """Gives every pending record that no partner can reach any more, in order of time, right before left."""
+        """Gives the pending records that no partner can reach any more, by time, right before left."""
         combine = combiner(self.joiner, with_key=self.with_key)
         wait_left, wait_right = self.after_ms + self.grace_ms, self.before_ms + self.grace_ms
 

@@ -17,14 +17,15 @@ __all__ = ["StreamTableJoin"]
 class StreamTableJoin:
     """Join each record of a stream with the table's row of its key.
 
-    Shape: KStream[K, V1], KTable[K, V2] -> KStream[K, V]; n -> at most n; key kept; store: the table's, and a buffer
-        with grace; repartition: no.
-    Units: ``grace_ms``: stream time in ms; a record waits that long before it asks a versioned table as of its time.
-    Late: with grace, a record older than stream time - grace asks at once. A null value is dropped; a null key is
-        dropped by an inner join and joined with nothing by a left one.
+    Shape: KStream[K, V1], KTable[K, V2] -> KStream[K, V]; n -> at most n; key kept; store: the table's, and a
+        buffer with grace; repartition: no.
+    Units: ``grace_ms``: stream time in ms; a record waits that long before it asks a versioned table as of
+        its time.
+    Late: with grace, a record older than stream time - grace asks at once. A null value is dropped; a null
+        key is dropped by an inner join and joined with nothing by a left one.
 
-    Source: Kafka Streams `KStreamKTableJoin`, KIP-914, KIP-923, KIP-962; differences: with grace, a left join gives
-        records of null key at once instead of failing.
+    Source: Kafka Streams `KStreamKTableJoin`, KIP-914, KIP-923, KIP-962; differences: with grace, a left join
+        gives records of null key at once instead of failing.
     """
 
     view: TableView

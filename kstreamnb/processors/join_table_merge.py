@@ -7,6 +7,7 @@ from typing import Any
 
 from kstreamnb.core.operator import BindContext, Forward, Process
 from kstreamnb.core.record import Change, Headers
+from kstreamnb.processors.rows import bind_update
 
 __all__ = ["TableJoinMerge"]
 
@@ -26,9 +27,17 @@ class TableJoinMerge:
 
     def bind(self, context: BindContext, forward: Forward) -> Process:
         """Build the closure of one task."""
-        send_old = self.send_old
+        if self.store is not None:
+            update = bind_update(context, self.store, forward, send_old=self.send_old)
+
+            def keep(key: Any, change: Any, timestamp: int, headers: Headers) -> None:
+                update(key, change[0], change[1], timestamp, headers)
+
+            return keep
+        if self.send_old:
+            return forward
 
         def merge(key: Any, change: Any, timestamp: int, headers: Headers) -> None:
-            forward(key, change if send_old else Change(change[0], None), timestamp, headers)
+            forward(key, Change(change[0]), timestamp, headers)
 
         return merge

@@ -19,8 +19,8 @@ How: TypeAlias = Literal["inner", "left", "outer"]
 class TableTableJoin:
     """Join each change of one table with the other table's row of the same key.
 
-    Shape: KTable[K, V1], KTable[K, V2] -> KTable[K, V]; a change -> at most one change; key kept; store: the other
-        table's; repartition: no.
+    Shape: KTable[K, V1], KTable[K, V2] -> KTable[K, V]; a change -> at most one change; key kept; store: the
+        other table's; repartition: no.
     Late: a change that is not its key's latest in a versioned table is dropped. A null key is dropped.
 
     Args:
@@ -30,7 +30,8 @@ class TableTableJoin:
         send_old: whether old results go along.
         versioned: whether this side's table is versioned.
 
-    Source: Kafka Streams `KTableKTableInnerJoin`, `…LeftJoin`, `…RightJoin`, `…OuterJoin`, KIP-914; differences: none.
+    Source: Kafka Streams `KTableKTableInnerJoin`, `…LeftJoin`, `…RightJoin`, `…OuterJoin`, KIP-914;
+        differences: none.
     """
 
     is_left: bool
@@ -68,7 +69,8 @@ class TableTableJoin:
                     return
             elif row[1] > timestamp:
                 timestamp = row[1]
-            # A row is in the result when its own side has it, or when the other side has it and is kept alone.
+            # A row is in the result when its own side has it, or when the other side has it and is kept
+            # alone.
             kept_alone = keeps_other and other is not None
             joined_new = combine(key, new, other) if new is not None or kept_alone else None
             joined_old = combine(key, old, other) if send_old and (old is not None or kept_alone) else None

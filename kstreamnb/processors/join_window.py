@@ -1,4 +1,4 @@
-"""The node in front of each side of a stream–stream join: keeps the side's records for the other side to find."""
+"""The node before each side of a stream–stream join: keeps the side's records for the other side to find."""
 
 from __future__ import annotations
 

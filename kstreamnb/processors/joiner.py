@@ -12,7 +12,7 @@ Combine: TypeAlias = Callable[[Any, Any, Any], Any]
 
 
 def combiner(joiner: Callable[..., Any], *, with_key: bool = False, is_left: bool = True) -> Combine:
-    """A joiner ``(left, right)`` or ``(key, left, right)`` as a function of this side's and the other side's value."""
+    """Make a joiner of ``(left, right)`` or ``(key, left, right)`` one of this and the other side's value."""
     if with_key:
         return joiner if is_left else lambda key, this, other: joiner(key, other, this)
     if is_left:
