@@ -96,7 +96,8 @@ class TreeSet(Generic[T]):
         self._repair(new)
 
     def __iter__(self) -> Iterator[T]:
-        path, entry = [], self._root
+        path: list[_Entry[T]] = []
+        entry = self._root
         while path or entry is not None:
             while entry is not None:
                 path.append(entry)

@@ -6,7 +6,7 @@ from what was added.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Self
 
@@ -17,8 +17,11 @@ from kstreamnb.errors import TopologyError
 from kstreamnb.topology import checks
 from kstreamnb.topology.describe import describe_topology
 from kstreamnb.topology.description import TopologyDescription
+from kstreamnb.topology.document import fingerprint, to_json
 from kstreamnb.topology.grouping import Subtopology, group_nodes
+from kstreamnb.topology.internal_topics import OwnedTopic, owned_topics
 from kstreamnb.topology.nodes import InternalTopic, Node, ProcessorNode, Sink, Source, TopicName
+from kstreamnb.topology.partitions import PlannedTask, partition_counts, plan_tasks
 from kstreamnb.topology.suppliers import supplied_stores, supplier_operator
 
 __all__ = ["Topology"]
@@ -254,6 +257,45 @@ class Topology:
     def describe(self) -> str:
         """The text of Kafka's ``TopologyDescription``, byte for byte."""
         return str(describe_topology(self))
+
+    def to_json(self, *, origins: bool = False, indent: int | None = 2) -> str:
+        """The description as a JSON document (see `kstreamnb.topology.document`)."""
+        return to_json(self.description(), origins=origins, indent=indent)
+
+    def fingerprint(self) -> str:
+        """16 hexadecimal digits of the structure: equal for topologies that read each other's state."""
+        return fingerprint(self.description())
+
+    def partition_counts(self, topics: Mapping[str, int]) -> dict[str, int]:
+        """Partitions of every topic that tasks read, given those of the user's topics.
+
+        Raises: TopologyError when a topic is missing or co-partitioned topics have different counts.
+        """
+        return partition_counts(self, topics)
+
+    def tasks(self, topics: Mapping[str, int]) -> tuple[PlannedTask, ...]:
+        """The tasks that run this topology on topics with these numbers of partitions.
+
+        Raises: TopologyError as `partition_counts` does.
+        """
+        return plan_tasks(self, topics)
+
+    def owned_topics(self, application_id: str, topics: Mapping[str, int] | None = None) -> tuple[OwnedTopic, ...]:
+        """Repartition topics and changelogs that an application with this id needs."""
+        return owned_topics(self, application_id, topics)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Topology) and self._parts() == other._parts()
+
+    __hash__ = None  # type: ignore[assignment]  # a topology grows
+
+    def __repr__(self) -> str:
+        name = f'"{self.name}" ' if self.name else ""
+        subs = len(self.subtopologies())
+        return f"<Topology {name}of {len(self.nodes)} nodes in {subs} sub-topologies>"
+
+    def _parts(self) -> tuple[object, ...]:
+        return self.nodes, self.stores, self.global_stores, self.internal_topics, self.copartitioned
 
     def _connect(self, name: str, stores: Iterable[str]) -> None:
         node = self.nodes[name]

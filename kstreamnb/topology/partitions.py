@@ -1,0 +1,213 @@
+"""How many partitions every topic has, and the tasks that follow: Kafka's rules for repartition topics.
+
+The counts of the user's topics are given. A repartition topic with a fixed count keeps it; another gets the greatest
+count among the sources of the sub-topologies that write it, and then that of its co-partitioned peers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from kstreamnb.core.record import TopicPartition
+from kstreamnb.errors import TopologyError
+from kstreamnb.topology.checks import refuse
+from kstreamnb.topology.grouping import Subtopology
+from kstreamnb.topology.nodes import Sink, Source
+
+if TYPE_CHECKING:  # a topology asks this module for its tasks
+    from kstreamnb.topology.topology import Topology
+
+__all__ = ["PlannedTask", "check_fixed_partitions", "partition_counts", "plan_tasks", "source_topics"]
+
+
+@dataclass(frozen=True)
+class PlannedTask:
+    """One task: a sub-topology and a partition, with the partitions of topics that it reads."""
+
+    subtopology: int
+    partition: int
+    inputs: tuple[TopicPartition, ...]
+
+    @property
+    def id(self) -> str:
+        """The task's id as Kafka writes it, such as ``0_3``."""
+        return f"{self.subtopology}_{self.partition}"
+
+
+def source_topics(topology: Topology, subtopology: Subtopology, topics: Iterable[str] = ()) -> tuple[str, ...]:
+    """Topics that a sub-topology reads; patterns take those of ``topics`` that they match, sorted by name.
+
+    Names of repartition topics are without the application's id.
+    """
+    found: dict[str, None] = {}
+    by_pattern = sorted(topic for topic in topics if topic not in topology.internal_topics)
+    for name in subtopology.nodes:
+        node = topology.nodes[name]
+        if isinstance(node, Source):
+            found.update(dict.fromkeys(node.topics or (topic for topic in by_pattern if node.reads(topic))))
+    return tuple(found)
+
+
+def check_fixed_partitions(topology: Topology) -> None:
+    """Co-partitioned repartition topics that all have a fixed count must have the same one.
+
+    Raises: TopologyError when they differ; this is known before any topic exists.
+    """
+    for group in _copartition_groups(topology, ()):
+        fixed = {topic: _fixed(topology, topic) for topic in group}
+        if None not in fixed.values():
+            _same({topic: count for topic, count in fixed.items() if count is not None})
+
+
+def partition_counts(topology: Topology, topics: Mapping[str, int]) -> dict[str, int]:
+    """Counts of all topics that tasks read: the given ones of the user's topics, and those of repartition topics.
+
+    Raises: TopologyError when a topic is missing, counts of co-partitioned topics differ, or a count is not positive.
+    """
+    for topic, count in topics.items():
+        if count < 1:
+            raise TopologyError(f'topic "{topic}" cannot have {count} partitions', java=_TOO_FEW)
+    subs = [sub for sub in topology.subtopologies() if not sub.is_global]
+    reads = {sub.id: source_topics(topology, sub, topics) for sub in subs}
+    for sub in subs:
+        _check_present(topology, sub, reads[sub.id], topics)
+    known = {topic: topics[topic] for read in reads.values() for topic in read if topic in topics}
+    known |= _repartition_counts(topology, subs, reads, known)
+    for group in _copartition_groups(topology, topics):
+        known |= _enforced(topology, group, known)
+    return known
+
+
+def plan_tasks(topology: Topology, topics: Mapping[str, int]) -> tuple[PlannedTask, ...]:
+    """Tasks by sub-topology and partition; ``topics`` are the partition counts of the user's topics.
+
+    A sub-topology has as many tasks as its widest topic has partitions.
+    """
+    counts = partition_counts(topology, topics)
+    tasks = []
+    for sub in topology.subtopologies():
+        read = () if sub.is_global else source_topics(topology, sub, topics)
+        for partition in range(max((counts[topic] for topic in read), default=0)):
+            inputs = (TopicPartition(topic, partition) for topic in sorted(read) if partition < counts[topic])
+            tasks.append(PlannedTask(sub.id, partition, tuple(inputs)))
+    return tuple(tasks)
+
+
+_TOO_FEW = "Number of partitions must be at least 1."
+
+
+def _fixed(topology: Topology, topic: str) -> int | None:
+    internal = topology.internal_topics.get(topic)
+    return internal.partitions if internal else None
+
+
+def _check_present(
+    topology: Topology, sub: Subtopology, read: tuple[str, ...], topics: Mapping[str, int]
+) -> None:
+    missing = [topic for topic in read if topic not in topics and topic not in topology.internal_topics]
+    patterns = [node.pattern for node in map(topology.nodes.get, sub.nodes) if isinstance(node, Source)]
+    if missing:
+        names = ", ".join(f'"{topic}"' for topic in missing)
+        raise TopologyError(
+            f"no number of partitions for {'topic' if len(missing) == 1 else 'topics'} {names}",
+            hint="create the topic, or give its number of partitions",
+            java=f"Missing source topics [{', '.join(missing)}] for subtopology {sub.id}",
+        )
+    if not read:
+        shown = ", ".join(f'"{pattern}"' for pattern in patterns if pattern)
+        raise TopologyError(f"no topic matches the pattern {shown} of sub-topology {sub.id}", java=_NOT_COMPUTED)
+
+
+_NOT_COMPUTED = (
+    "Failed to compute number of partitions for all repartition topics, make sure all user input topics are created "
+    "and all Pattern subscriptions match at least one topic in the cluster"
+)
+
+
+def _repartition_counts(
+    topology: Topology, subs: list[Subtopology], reads: Mapping[int, tuple[str, ...]], known: Mapping[str, int]
+) -> dict[str, int]:
+    """Fixed counts, and for the others the greatest count above, in as many rounds as chains of topics need."""
+    wanted = [topic for read in reads.values() for topic in read if topic in topology.internal_topics]
+    counts = {topic: fixed for topic in wanted if (fixed := _fixed(topology, topic)) is not None}
+    writers: dict[str, list[Subtopology]] = {}
+    for sub in subs:
+        for name in sub.nodes:
+            node = topology.nodes[name]
+            if isinstance(node, Sink) and isinstance(node.topic, str):
+                writers.setdefault(node.topic, []).append(sub)
+    while open_topics := [topic for topic in wanted if topic not in counts]:
+        progress = False
+        for topic in open_topics:
+            above = {**known, **counts}
+            candidates = [above[read] for sub in writers.get(topic, ()) for read in reads[sub.id] if read in above]
+            if candidates:
+                counts[topic], progress = max(candidates), True
+        if not progress:
+            names = ", ".join(f'"{topic}"' for topic in open_topics)
+            raise TopologyError(f"the number of partitions of {names} follows from no topic", java=_NOT_COMPUTED)
+    return counts
+
+
+def _copartition_groups(topology: Topology, topics: Iterable[str]) -> list[list[str]]:
+    """Topics of co-partitioned sources; groups that share a topic are one."""
+    topics = sorted(topics)
+    groups: list[dict[str, None]] = []
+    for sources in topology.copartitioned:
+        merged: dict[str, None] = {}
+        for name in sources:
+            source = topology.nodes[name]
+            if isinstance(source, Source):
+                merged.update(dict.fromkeys(source.topics or (topic for topic in topics if source.reads(topic))))
+        apart = [group for group in groups if not group.keys() & merged.keys()]
+        for group in groups:
+            if group not in apart:
+                merged = {**group, **merged}
+        groups = [*apart, merged]
+    return [list(group) for group in groups]
+
+
+def _enforced(topology: Topology, group: list[str], known: Mapping[str, int]) -> dict[str, int]:
+    """The counts of a group's repartition topics once they agree with their peers."""
+    repartition = [topic for topic in group if topic in topology.internal_topics]
+    external = {topic: known[topic] for topic in group if topic not in topology.internal_topics}
+    fixed = {topic: count for topic in repartition if (count := _fixed(topology, topic)) is not None}
+    if external:
+        count = next(iter(external.values()))
+        if any(other != count for other in external.values()):
+            raise refuse(
+                f"topics must have the same number of partitions: {_listed(external)}",
+                f"Topics not co-partitioned: [{_java_map(external)}]",
+                hint="give both topics the same number of partitions, or put repartition() before the join",
+            )
+    else:
+        count = _same(fixed) if fixed else max((known[topic] for topic in repartition), default=1)
+    for topic, own in fixed.items():
+        if own != count:
+            raise refuse(
+                f'repartition topic "{topic}" has {own} partitions, but the topics it is joined with have {count}',
+                f"Number of partitions [{own}] of repartition topic [{topic}] doesn't match number of partitions "
+                f"[{count}] of the source topic.",
+                hint="leave the number of partitions of the repartition topic open",
+            )
+    return dict.fromkeys(repartition, count)
+
+
+def _same(counts: Mapping[str, int]) -> int:
+    count = next(iter(counts.values()), 1)
+    if any(other != count for other in counts.values()):
+        raise refuse(
+            f"repartition topics must have the same number of partitions: {_listed(counts)}",
+            f"Following topics do not have the same number of partitions: [{_java_map(counts)}]",
+        )
+    return count
+
+
+def _listed(counts: Mapping[str, int]) -> str:
+    return ", ".join(f'"{topic}" has {count}' for topic, count in sorted(counts.items()))
+
+
+def _java_map(counts: Mapping[str, int]) -> str:
+    return "{" + ", ".join(f"{topic}={count}" for topic, count in sorted(counts.items())) + "}"
