@@ -1,0 +1,91 @@
+"""Forward the results of windows once, when they have closed.
+
+A result is looked for in the store after each record that moved the closing time on. So a result that the store no
+longer shows, because its retention has passed, is never forwarded: as in Kafka Streams.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+from kstreamnb.core.operator import BindContext, Forward
+from kstreamnb.core.record import Change, Headers, Windowed
+from kstreamnb.core.windows import SlidingWindows, TimeWindows
+
+__all__ = ["EmitClosed", "bind_emit_closed", "bind_emit_closed_sessions", "no_emission"]
+
+EmitClosed: TypeAlias = Callable[[int, Headers], None]
+"""``emit(close_ms, headers)`` forwards what has closed since it was last called with a later time."""
+
+_NEVER = -1
+
+
+def no_emission(close_ms: int, headers: Headers) -> None:
+    """Every update is forwarded at once, so nothing waits for its window to close."""
+
+
+def bind_emit_closed(
+    context: BindContext, store: Any, windows: TimeWindows | SlidingWindows, forward: Forward
+) -> EmitClosed:
+    """How to forward the closed windows of a window store, in the order of start and key bytes."""
+    last, fetch_all = context.cell("last_close_ms", _NEVER), store.fetch_all
+    span = _sliding_span(windows) if isinstance(windows, SlidingWindows) else _time_span(windows)
+
+    def emit(close_ms: int, headers: Headers) -> None:
+        last_ms = last[0]
+        if close_ms <= last_ms != _NEVER:
+            return
+        starts = span(last_ms, close_ms)
+        if starts is None:
+            return
+        for key, (value, timestamp) in fetch_all(*starts):
+            forward(key, Change(value), timestamp, headers)
+        last[0] = close_ms
+
+    return emit
+
+
+def _time_span(windows: TimeWindows) -> Callable[[int, int], tuple[int, int] | None]:
+    """First and last start of the windows that end after the last closing time and by this one."""
+    size, starts_of = windows.size_ms, windows.windows_for
+
+    def span(last_ms: int, close_ms: int) -> tuple[int, int] | None:
+        latest = close_ms - size
+        if latest < 0:
+            return None
+        if last_ms == _NEVER:
+            return 0, latest
+        before = max(0, last_ms - size)
+        return None if starts_of(latest) == starts_of(before) else (before + 1, latest)
+
+    return span
+
+
+def _sliding_span(windows: SlidingWindows) -> Callable[[int, int], tuple[int, int] | None]:
+    """The same for windows whose end is inclusive: they close a millisecond later."""
+    size = windows.difference_ms
+
+    def span(last_ms: int, close_ms: int) -> tuple[int, int] | None:
+        latest = close_ms - size - 1
+        if latest < 0:
+            return None
+        return (0 if last_ms == _NEVER else max(0, last_ms - size)), latest
+
+    return span
+
+
+def bind_emit_closed_sessions(context: BindContext, store: Any, forward: Forward) -> EmitClosed:
+    """How to forward the closed sessions of a session store, at their ends."""
+    last, find_closed = context.cell("last_close_ms", _NEVER), store.find_sessions_by_end
+
+    def emit(close_ms: int, headers: Headers) -> None:
+        last_ms = last[0]
+        if close_ms <= last_ms != _NEVER or close_ms <= 0:
+            return
+        session: Windowed
+        for session, aggregate in find_closed(max(0, last_ms), close_ms - 1):
+            forward(session, Change(aggregate), session[2], headers)
+        last[0] = close_ms
+
+    return emit

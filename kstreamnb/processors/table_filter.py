@@ -1,0 +1,81 @@
+"""Keep or refuse rows of a table by a predicate."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from kstreamnb.core.operator import BindContext, Forward, Process
+from kstreamnb.core.record import Change, Headers
+from kstreamnb.processors.rows import bind_get, bind_update
+
+__all__ = ["TableFilter", "keeping"]
+
+
+def keeping(predicate: Callable[[Any, Any], Any], *, negate: bool) -> Callable[[Any, Any], Any]:
+    """``keep(key, value)`` gives the value when its row stays, else None; no value is not asked about."""
+    if negate:
+
+        def keep(key: Any, value: Any) -> Any:
+            return None if value is None or predicate(key, value) else value
+
+    else:
+
+        def keep(key: Any, value: Any) -> Any:
+            return value if value is not None and predicate(key, value) else None
+
+    return keep
+
+
+@dataclass(frozen=True)
+class TableFilter:
+    """Forwards changes with the values for which ``predicate(key, value)`` does not hold taken away.
+
+    A row that is no longer kept is deleted downstream. With ``send_old`` nothing is forwarded when neither the
+    old nor the new value is kept; without it every miss is a tombstone, even of a key that was never seen.
+
+    Shape: table[K, V] -> table[K, V]; 1 -> 0..1; key, time and headers kept; store: key-value, or none.
+    Source: Kafka Streams `KTable#filter`, `KTable#filterNot`.
+    """
+
+    predicate: Callable[[Any, Any], Any]
+    negate: bool = False
+    store: str | None = None
+    send_old: bool = False
+
+    def bind(self, context: BindContext, forward: Forward) -> Process:
+        """Build the closure of one task."""
+        keep = keeping(self.predicate, negate=self.negate)
+        if self.store is not None:
+            return self._bind_stored(context, forward, keep, self.store)
+        if self.send_old:
+
+            def process(key: Any, change: Change, timestamp: int, headers: Headers) -> None:
+                new, old = keep(key, change[0]), keep(key, change[1])
+                if new is not None or old is not None:
+                    forward(key, Change(new, old, change[2]), timestamp, headers)
+
+        else:
+
+            def process(key: Any, change: Change, timestamp: int, headers: Headers) -> None:
+                forward(key, Change(keep(key, change[0]), None, change[2]), timestamp, headers)
+
+        return process
+
+    def _bind_stored(
+        self, context: BindContext, forward: Forward, keep: Callable[[Any, Any], Any], store: str
+    ) -> Process:
+        send_old, get = self.send_old, bind_get(context.store(store))
+        update = bind_update(context, store, forward, send_old=send_old)
+
+        def process(key: Any, change: Change, timestamp: int, headers: Headers) -> None:
+            new, old = keep(key, change[0]), None
+            if send_old:
+                row = get(key)
+                old = None if row is None else row[0]
+                if new is None and old is None:
+                    return
+            update(key, new, old, timestamp, headers)
+
+        return process

@@ -1,0 +1,250 @@
+"""Looking up the current row of a table, whether or not a store keeps just these rows.
+
+A view is asked by joins and by operators that need old values. It goes up the tables until it finds a store, and
+computes on the way back what each table does to a row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from kstreamnb.core.operator import BindContext, TableView
+from kstreamnb.core.record import Windowed
+from kstreamnb.processors.rows import bind_get
+from kstreamnb.processors.table_filter import keeping
+from kstreamnb.processors.table_map_values import mapping
+
+__all__ = [
+    "FilterView",
+    "GetAsOf",
+    "GetRow",
+    "MapValuesView",
+    "SessionStoreView",
+    "StoreView",
+    "SuppressView",
+    "WindowStoreView",
+]
+
+GetRow: TypeAlias = Callable[[Any], tuple[Any, int] | None]
+GetAsOf: TypeAlias = Callable[[Any, int], tuple[Any, int] | None]
+
+
+def _no_history(view: TableView) -> TypeError:
+    return TypeError(f"{type(view).__name__} has no history to look a row up as of a time")
+
+
+@dataclass(frozen=True)
+class StoreView:
+    """The rows of a timestamped or versioned key-value store.
+
+    Source: Kafka Streams `KTableSourceValueGetterSupplier`, `KTableMaterializedValueGetterSupplier`.
+    """
+
+    store: str
+    versioned: bool = False
+
+    @property
+    def stores(self) -> tuple[str, ...]:
+        """The one store."""
+        return (self.store,)
+
+    def bind(self, context: BindContext) -> GetRow:
+        """The latest row of a key."""
+        return bind_get(context.store(self.store))
+
+    def bind_as_of(self, context: BindContext) -> GetAsOf:
+        """The row of a key that was valid at a time."""
+        if not self.versioned:
+            raise _no_history(self)
+        get_version = context.store(self.store).get
+
+        def get(key: Any, as_of_ms: int) -> tuple[Any, int] | None:
+            version = get_version(key, as_of_ms)
+            return None if version is None else (version.value, version.timestamp)
+
+        return get
+
+
+@dataclass(frozen=True)
+class WindowStoreView:
+    """The rows of a windowed aggregate, by windowed key.
+
+    Source: Kafka Streams `KStreamWindowAggregateValueGetter`.
+    """
+
+    store: str
+    versioned: bool = False
+
+    @property
+    def stores(self) -> tuple[str, ...]:
+        """The one store."""
+        return (self.store,)
+
+    def bind(self, context: BindContext) -> GetRow:
+        """The row of a windowed key."""
+        fetch = context.store(self.store).fetch
+
+        def get(key: Windowed) -> tuple[Any, int] | None:
+            row: tuple[Any, int] | None = fetch(key[0], key[1])
+            return row
+
+        return get
+
+    def bind_as_of(self, context: BindContext) -> GetAsOf:
+        """Windowed aggregates have no history: raises TypeError."""
+        raise _no_history(self)
+
+
+@dataclass(frozen=True)
+class SessionStoreView:
+    """The rows of a session aggregate, by windowed key; the time of a row is the session's end.
+
+    Source: Kafka Streams `KTableSessionWindowValueGetter`.
+    """
+
+    store: str
+    versioned: bool = False
+
+    @property
+    def stores(self) -> tuple[str, ...]:
+        """The one store."""
+        return (self.store,)
+
+    def bind(self, context: BindContext) -> GetRow:
+        """The aggregate of a session."""
+        fetch_session = context.store(self.store).fetch_session
+
+        def get(key: Windowed) -> tuple[Any, int] | None:
+            aggregate = fetch_session(*key)
+            return None if aggregate is None else (aggregate, key[2])
+
+        return get
+
+    def bind_as_of(self, context: BindContext) -> GetAsOf:
+        """Sessions have no history: raises TypeError."""
+        raise _no_history(self)
+
+
+@dataclass(frozen=True)
+class FilterView:
+    """The rows of another table that a predicate keeps.
+
+    Source: Kafka Streams `KTableFilterValueGetter`.
+    """
+
+    parent: TableView
+    predicate: Callable[[Any, Any], Any]
+    negate: bool = False
+
+    @property
+    def stores(self) -> tuple[str, ...]:
+        """The parent's stores."""
+        return self.parent.stores
+
+    @property
+    def versioned(self) -> bool:
+        """As the parent."""
+        return self.parent.versioned
+
+    def bind(self, context: BindContext) -> GetRow:
+        """The parent's row if it is kept."""
+        get_parent = self.parent.bind(context)
+        keep = keeping(self.predicate, negate=self.negate)
+
+        def get(key: Any) -> tuple[Any, int] | None:
+            row = get_parent(key)
+            return None if row is None or keep(key, row[0]) is None else row
+
+        return get
+
+    def bind_as_of(self, context: BindContext) -> GetAsOf:
+        """The parent's row at a time if it is kept."""
+        get_parent = self.parent.bind_as_of(context)
+        keep = keeping(self.predicate, negate=self.negate)
+
+        def get(key: Any, as_of_ms: int) -> tuple[Any, int] | None:
+            row = get_parent(key, as_of_ms)
+            return None if row is None or keep(key, row[0]) is None else row
+
+        return get
+
+
+@dataclass(frozen=True)
+class MapValuesView:
+    """The rows of another table with mapped values.
+
+    Source: Kafka Streams `KTableMapValuesValueGetter`.
+    """
+
+    parent: TableView
+    mapper: Callable[..., Any]
+    with_key: bool = False
+
+    @property
+    def stores(self) -> tuple[str, ...]:
+        """The parent's stores."""
+        return self.parent.stores
+
+    @property
+    def versioned(self) -> bool:
+        """As the parent."""
+        return self.parent.versioned
+
+    def bind(self, context: BindContext) -> GetRow:
+        """The parent's row with its value mapped."""
+        get_parent = self.parent.bind(context)
+        compute = mapping(self.mapper, with_key=self.with_key)
+
+        def get(key: Any) -> tuple[Any, int] | None:
+            row = get_parent(key)
+            value = None if row is None else compute(key, row[0])
+            return None if row is None or value is None else (value, row[1])
+
+        return get
+
+    def bind_as_of(self, context: BindContext) -> GetAsOf:
+        """The parent's row at a time with its value mapped."""
+        get_parent = self.parent.bind_as_of(context)
+        compute = mapping(self.mapper, with_key=self.with_key)
+
+        def get(key: Any, as_of_ms: int) -> tuple[Any, int] | None:
+            row = get_parent(key, as_of_ms)
+            value = None if row is None else compute(key, row[0])
+            return None if row is None or value is None else (value, row[1])
+
+        return get
+
+
+@dataclass(frozen=True)
+class SuppressView:
+    """The rows that have come out of a suppression: what its buffer holds back is shown as it was before.
+
+    Source: Kafka Streams `KTableSuppressValueGetter`.
+    """
+
+    parent: TableView
+    store: str
+    versioned: bool = False
+
+    @property
+    def stores(self) -> tuple[str, ...]:
+        """The buffer and the parent's stores."""
+        return tuple(dict.fromkeys((*self.parent.stores, self.store)))
+
+    def bind(self, context: BindContext) -> GetRow:
+        """The value before the buffered change, of unknown time (-1), else the parent's row."""
+        prior, get_parent = context.store(self.store).prior, self.parent.bind(context)
+
+        def get(key: Any) -> tuple[Any, int] | None:
+            is_buffered, value = prior(key)
+            if not is_buffered:
+                return get_parent(key)
+            return None if value is None else (value, -1)
+
+        return get
+
+    def bind_as_of(self, context: BindContext) -> GetAsOf:
+        """A suppressed table has no history: raises TypeError."""
+        raise _no_history(self)

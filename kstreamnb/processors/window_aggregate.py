@@ -1,0 +1,145 @@
+"""Aggregate a grouped stream in windows aligned to the epoch, tumbling or hopping, or in one without an end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from kstreamnb.core.operator import BindContext, Forward, Process
+from kstreamnb.core.record import Change, Headers, Windowed
+from kstreamnb.core.windows import TimeWindows, UnlimitedWindows
+from kstreamnb.processors.aggregators import Adder, Initializer, count_up, folding
+from kstreamnb.processors.emit_on_close import bind_emit_closed, no_emission
+from kstreamnb.processors.rows import forwards_itself
+
+__all__ = ["WindowAggregate", "dropping_late"]
+
+
+def dropping_late(context: BindContext, grace_ms: int) -> Callable[[Any, Any, int, int, int, int], None]:
+    """``late(key, value, timestamp, start, end, stream_time_ms)`` reports a record of a closed window."""
+    drop = context.drop
+
+    def late(key: Any, value: Any, timestamp: int, start: int, end: int, stream_time_ms: int) -> None:
+        details = {
+            "window_start": start,
+            "window_end": end,
+            "close_ms": stream_time_ms - grace_ms,
+            "grace_ms": grace_ms,
+            "stream_time_ms": stream_time_ms,
+        }
+        drop("late", key, value, timestamp, details)
+
+    return late
+
+
+@dataclass(frozen=True)
+class WindowAggregate:
+    """Adds each record to the aggregate of its key in every window it is in, earliest first.
+
+    ``aggregator`` is called with ``(key, value, aggregate)``, null values included; one that gives None deletes the
+    row. Without an ``initializer`` it is a reducer ``(aggregate, value)`` and the first value is the aggregate. With
+    ``emit_on_close`` only the final results are forwarded, after the record that closed them.
+
+    Shape: windowed stream[K, V] -> table[Windowed[K], A]; 1 -> 0..n; key windowed; headers kept; time: the later of
+    record and row; store: window.
+    Units: windows are ``[start, start + size)`` in ms of stream time, which is the greatest timestamp seen here.
+    Late: a window that ended at or before stream time - grace takes no more records: "late". A null key is dropped.
+    Source: Kafka Streams `TimeWindowedKStream#aggregate`, `#count`, KIP-328, KIP-825.
+    """
+
+    store: str
+    windows: TimeWindows | UnlimitedWindows
+    initializer: Initializer | None
+    aggregator: Adder
+    emit_on_close: bool = False
+    send_old: bool = False
+
+    def bind(self, context: BindContext, forward: Forward) -> Process:
+        """Build the closure of one task."""
+        store, windows = context.store(self.store), self.windows
+        if isinstance(windows, TimeWindows) and self.emit_on_close:
+            emit, forwards = bind_emit_closed(context, store, windows, forward), False
+        else:
+            emit, forwards = no_emission, forwards_itself(store, forward, send_old=self.send_old)
+        tumbling = isinstance(windows, TimeWindows) and windows.advance_ms == windows.size_ms
+        if forwards and tumbling and not self.send_old:
+            return self._bind_tumbling(context, store, forward)
+        return self._bind_general(context, store, forward if forwards else None, emit)
+
+    def _bind_general(
+        self, context: BindContext, store: Any, forward: Forward | None, emit: Callable[[int, Headers], None]
+    ) -> Process:
+        windows_for, size, grace = self.windows.windows_for, self.windows.size_ms, self.windows.grace_ms
+        add = self._bind_add(store, forward)
+        drop, late, seen = context.drop, dropping_late(context, grace), context.cell("stream_time_ms", -1)
+        last_end = 2**63 - 1
+
+        def process(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+            if key is None:
+                drop("null key", key, value, timestamp)
+                return
+            if timestamp > seen[0]:
+                seen[0] = timestamp
+            close_ms = seen[0] - grace
+            for start in windows_for(timestamp):
+                end = min(start + size, last_end)
+                if end > close_ms:
+                    add(key, value, timestamp, headers, start, end)
+                else:
+                    late(key, value, timestamp, start, end, seen[0])
+            emit(close_ms, headers)
+
+        return process
+
+    def _bind_add(self, store: Any, forward: Forward | None) -> Callable[[Any, Any, int, Headers, int, int], None]:
+        """How to add a record to one open window, and to forward the change unless someone else does."""
+        fetch, put, send_old = store.fetch, store.put, self.send_old
+        initializer, aggregator = folding(self.initializer, self.aggregator)
+
+        def add(key: Any, value: Any, timestamp: int, headers: Headers, start: int, end: int) -> None:
+            row = fetch(key, start)
+            if row is None:
+                old = initializer()
+            else:
+                old, row_time = row
+                if row_time > timestamp:
+                    timestamp = row_time
+            new = aggregator(key, value, old)
+            put(key, None if new is None else (new, timestamp), start)
+            if forward is not None:
+                forward(Windowed(key, start, end), Change(new, old if send_old else None), timestamp, headers)
+
+        return add
+
+    def _bind_tumbling(self, context: BindContext, store: Any, forward: Forward) -> Process:
+        """One window a record, no old values, no cache: everything in one closure."""
+        size, grace = self.windows.size_ms, self.windows.grace_ms
+        fetch, put, make = store.fetch, store.put, tuple.__new__
+        drop, late, seen = context.drop, dropping_late(context, grace), context.cell("stream_time_ms", -1)
+        initializer, aggregator = folding(self.initializer, self.aggregator)
+        counts = aggregator is count_up
+
+        def process(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+            if key is None:
+                drop("null key", key, value, timestamp)
+                return
+            start = timestamp - timestamp % size
+            end = start + size
+            if timestamp > seen[0]:
+                seen[0] = timestamp
+            elif end <= seen[0] - grace:
+                late(key, value, timestamp, start, end, seen[0])
+                return
+            row = fetch(key, start)
+            if row is None:
+                new = 1 if counts else aggregator(key, value, initializer())
+            else:
+                new, row_time = row
+                if row_time > timestamp:
+                    timestamp = row_time
+                new = new + 1 if counts else aggregator(key, value, new)
+            put(key, None if new is None else (new, timestamp), start)
+            forward(make(Windowed, (key, start, end)), make(Change, (new, None, True)), timestamp, headers)
+
+        return process
