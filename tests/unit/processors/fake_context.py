@@ -128,9 +128,7 @@ class FakeContext:
     def shared_cell(self, name: str, initial: Any) -> list[Any]:
         return self._cells.setdefault(("", name), [initial])
 
-    def drop(
-        self, reason: str, key: Any, value: Any, timestamp: int, details: dict[str, Any] | None = None
-    ) -> None:
+    def drop(self, reason: str, key: Any, value: Any, timestamp: int, details: dict[str, Any] | None = None) -> None:
         self.dropped.append(Drop(reason, key, value, timestamp, details))
 
     def stream_time_ms(self) -> int:
@@ -139,9 +137,7 @@ class FakeContext:
     def wall_clock_ms(self) -> int:
         return self.now_ms
 
-    def schedule(
-        self, interval_ms: int, kind: str, punctuate: Punctuate, start_ms: int | None = None
-    ) -> _Schedule:
+    def schedule(self, interval_ms: int, kind: str, punctuate: Punctuate, start_ms: int | None = None) -> _Schedule:
         self.schedules.append(_Schedule(interval_ms, kind, punctuate, start_ms))
         return self.schedules[-1]
 

@@ -1,0 +1,227 @@
+"""Foreign-key joins: orders (left) name a customer (right) by a field of their value."""
+
+from __future__ import annotations
+
+import struct
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kstreamnb.core.operator import Forward
+from kstreamnb.core.record import Change, Headers
+from kstreamnb.core.serdes import Serdes
+from kstreamnb.core.stores import StoreSpec
+from kstreamnb.errors import EngineError
+from kstreamnb.processors.foreign_key_hash import value_hash
+from kstreamnb.processors.foreign_key_join import ForeignTableJoin, SubscriptionJoin
+from kstreamnb.processors.foreign_key_messages import (
+    Instruction,
+    Response,
+    ResponseSerde,
+    Subscription,
+    SubscriptionSerde,
+)
+from kstreamnb.processors.foreign_key_receive import SubscriptionReceive
+from kstreamnb.processors.foreign_key_resolve import SubscriptionResolve
+from kstreamnb.processors.foreign_key_send import SubscriptionSend
+from kstreamnb.processors.foreign_key_serde import (
+    ResponsePartitioner,
+    SubscriptionPartitioner,
+    subscription_prefix,
+)
+from kstreamnb.processors.table_source import TableSource
+from kstreamnb.processors.table_view import StoreView
+from tests.unit.processors.fake_context import FakeContext
+
+TEXT = Serdes.string()
+SUBSCRIPTIONS = SubscriptionSerde().with_defaults(TEXT, TEXT)
+RESPONSES = ResponseSerde().with_defaults(TEXT, TEXT)
+
+
+def customer_of(order: str) -> str | None:
+    """The first letter of an order is its customer."""
+    return order[:1] or None
+
+
+def pair(order: Any, customer: Any) -> str:
+    """Both values as text, ``-`` for the one that is missing."""
+    return f"{order}/{customer or '-'}"
+
+
+class Orders:
+    """Orders joined with customers; the internal topics are lists of real bytes that are read at once or on demand."""
+
+    def __init__(self, *, left: bool, versioned: bool = False) -> None:
+        kind: Any = "versioned" if versioned else "timestamped_key_value"
+        subscriptions = StoreSpec(
+            "subscriptions", "timestamped_key_value", key_serde=Serdes.bytes(), value_serde=SUBSCRIPTIONS
+        )
+        tables = [StoreSpec(name, kind, history_ms=100) for name in ("orders", "customers")]
+        self.context = FakeContext(*tables, subscriptions, partition=3)
+        self.sent: list[tuple[str | None, str]] = []
+        bind = self.context.bind
+        self._resolve = bind(SubscriptionResolve(StoreView("orders", versioned), pair, left), node="resolve")
+        join = bind(SubscriptionJoin(StoreView("customers", versioned)), forward=self._response_topic())
+        receive = bind(SubscriptionReceive("subscriptions"), forward=join._process)
+        send = SubscriptionSend(customer_of, left=left, versioned=versioned)
+        sender = bind(send, forward=self._subscription_topic(receive._process))
+        self.order = bind(TableSource("orders", True), forward=sender._process)
+        tell = bind(ForeignTableJoin("subscriptions", versioned=versioned), forward=self._response_topic())
+        self.customer = bind(TableSource("customers", True), forward=tell._process)
+
+    def _subscription_topic(self, receive: Any) -> Forward:
+        def through(key: Any, message: Subscription, timestamp: int, headers: Headers) -> None:
+            self.sent.append((key, message.instruction.name))
+            receive(key, SUBSCRIPTIONS.deserialize(SUBSCRIPTIONS.serialize(message)), timestamp, headers)
+
+        return through
+
+    def _response_topic(self) -> Forward:
+        def through(key: Any, message: Response, timestamp: int, headers: Headers) -> None:
+            self.answer(key, RESPONSES.deserialize(RESPONSES.serialize(message)), timestamp, headers)
+
+        return through
+
+    def answer(self, key: Any, message: Response, timestamp: int, headers: Headers = ()) -> None:
+        """Hand an answer to the left table's task."""
+        self._resolve._process(key, message, timestamp, headers)
+
+
+def test_an_order_meets_its_customer_whoever_comes_first() -> None:
+    """The result has the later time when the order comes, the customer's own time when the customer comes."""
+    t = Orders(left=False)
+    assert t.order("1", "ab", 5) == []
+    assert t.customer("a", "Ann", 3) == [("1", "ab/Ann", 3)]
+    assert t.order("2", "ac", 1, (("h", b"x"),)) == [("2", "ac/Ann", 3, (("h", b"x"),))]
+    assert t.customer("a", "Anna", 4) == [("1", "ab/Anna", 4), ("2", "ac/Anna", 4)]
+    assert t.customer("a", None, 6) == [("1", None, 6), ("2", None, 6)]
+
+
+@pytest.mark.parametrize("left", [False, True])
+def test_each_change_of_an_order_gives_its_instructions(left: bool) -> None:
+    """What is sent to which customer for an insert, an update, another customer, no customer and a deletion."""
+    t = Orders(left=left)
+    told, found = "PROPAGATE_NULL_IF_NO_FK_VAL_AVAILABLE", "PROPAGATE_ONLY_IF_FK_VAL_AVAILABLE"
+    gone, gone_told = "DELETE_KEY_NO_PROPAGATE", "DELETE_KEY_AND_PROPAGATE"
+    sent = []
+    for order in ("a1", "a2", "b1", "", "b2", None, None):
+        t.sent.clear()
+        t.order("1", order, 1)
+        sent.append(list(t.sent))
+    inner = [
+        [("a", found)], [("a", found)], [("a", gone), ("b", told)], [("b", gone_told)], [("b", found)],
+        [("b", gone_told)], [],
+    ]  # fmt: skip
+    outer = [
+        [("a", told)], [("a", told)], [("a", gone), ("b", told)], [("b", gone), (None, told)], [("b", told)],
+        [("b", gone), (None, told)], [],
+    ]  # fmt: skip
+    assert (outer if left else inner) == sent
+    assert ([] if left else ["null foreign key"]) == t.context.reasons()
+
+
+def test_a_left_join_keeps_orders_without_customer() -> None:
+    """No customer, or none known, gives the order alone; a deleted order gives a tombstone."""
+    t = Orders(left=True)
+    assert t.order("1", "ab", 5) == [("1", "ab/-", 5)]
+    assert t.order("1", "", 6) == [("1", "/-", 6)]
+    assert t.customer("a", "Ann", 7) == []
+    assert t.order("1", None, 8) == [("1", None, 8)]
+    assert t.order("1", None, 9) == []
+
+
+def test_subscribers_hear_in_the_order_of_their_keys() -> None:
+    """A customer's change reaches the orders in byte order of their keys, not of other customers."""
+    t = Orders(left=False)
+    for key, order in (("2", "a"), ("10", "a"), ("1", "a"), ("3", "ab"), ("9", "b")):
+        t.order(key, order, 1)
+    assert [f[0] for f in t.customer("a", "Ann", 2)] == ["1", "10", "2", "3"]
+
+
+def test_an_answer_to_a_value_that_is_gone_is_dropped() -> None:
+    """The hash tells that the order has changed since the question was asked."""
+    t = Orders(left=False)
+    t.order("1", "ab", 1)
+    t.answer("1", Response(value_hash(b"older"), "Ann"), 2)
+    assert t.context.forwarded == []
+    assert t.context.reasons() == ["expired"]
+    t.answer("1", Response(value_hash(b"ab"), "Ann"), 2)
+    assert t.context.forwarded == [("1", "ab/Ann", 2)]
+
+
+def test_out_of_order_changes_of_versioned_tables_are_dropped() -> None:
+    """An older version of an order or a customer changes no result."""
+    t = Orders(left=False, versioned=True)
+    t.customer("a", "Ann", 10)
+    assert t.order("1", "ab", 10) == [("1", "ab/Ann", 10)]
+    assert t.order("1", "ax", 5) == t.customer("a", "Anna", 5) == []
+    assert t.context.reasons() == ["out of order"] * 2
+
+
+def test_null_keys_are_dropped_where_a_row_needs_one() -> None:
+    """A customer without a key, and a subscription without a foreign key that asks for no answer."""
+    t = Orders(left=False)
+    tell = t.context.bind(ForeignTableJoin("subscriptions"))
+    receive = t.context.bind(SubscriptionReceive("subscriptions"))
+    assert tell(None, Change("Ann"), 1) == []
+    assert receive(None, Subscription(None, Instruction.DELETE_KEY_NO_PROPAGATE, "1", 0), 1) == []
+    assert t.context.reasons() == ["null key", "null foreign key"]
+
+
+def test_messages_have_the_bytes_of_kafka() -> None:
+    """Version, flag for no hash, instruction, hash, primary key, partition; an answer has no partition."""
+    digest = value_hash(b"value")
+    known = Subscription(digest, Instruction.PROPAGATE_ONLY_IF_FK_VAL_AVAILABLE, "pk", 7)
+    assert b"\x01\x03" + digest + b"pk" + struct.pack(">i", 7) == SUBSCRIPTIONS.serialize(known)
+    deleted = Subscription(None, Instruction.DELETE_KEY_AND_PROPAGATE, "pk", 7)
+    assert SUBSCRIPTIONS.serialize(deleted) == b"\x81\x01pk" + struct.pack(">i", 7)
+    assert [known, deleted] == [SUBSCRIPTIONS.deserialize(SUBSCRIPTIONS.serialize(m)) for m in (known, deleted)]
+    assert RESPONSES.serialize(Response(digest, "v", 7)) == b"\x00" + digest + b"v"
+    assert RESPONSES.serialize(Response(None, None, 7)) == b"\x80"
+    assert RESPONSES.deserialize(b"\x00" + digest) == Response(digest, None, None)
+    assert subscription_prefix(b"ab") == b"\x00\x00\x00\x02ab"
+
+
+def test_the_hash_is_murmur3_of_128_bits() -> None:
+    """Every length of the rest after whole blocks changes the hash, and one value always has the same."""
+    hashes = [value_hash(bytes(range(n))) for n in range(40)]
+    assert {len(h) for h in hashes} == {16}
+    assert len(set(hashes)) == 40
+    assert hashes == [value_hash(bytes(range(n))) for n in range(40)]
+
+
+def test_answers_go_home_and_questions_where_the_row_is() -> None:
+    """Partitioners: the subscriber's partition, or the user's own choice of exactly one."""
+    assert ResponsePartitioner()("t", "1", Response(None, None, 5), 8) == 5
+    assert ResponsePartitioner(lambda topic, key, value, n: {2})("t", "1", Response(None, None, 5), 8) == 2
+    assert SubscriptionPartitioner(lambda topic, key, value, n: None)("t", "1", None, 8) is None
+    with pytest.raises(EngineError, match="chose 2 partitions"):
+        SubscriptionPartitioner(lambda topic, key, value, n: {1, 2})("t", "1", None, 8)
+
+
+updates = st.lists(
+    st.tuples(st.booleans(), st.sampled_from("ab"), st.sampled_from([None, "", "a", "b", "a1", "b1"])), max_size=30
+)
+
+
+@pytest.mark.parametrize("left", [False, True])
+@given(updates)
+def test_the_joined_table_is_the_join_of_both_tables(left: bool, rows: list[tuple[bool, str, str | None]]) -> None:
+    """After any updates, the folded result is every order with its customer's row."""
+    t = Orders(left=left)
+    orders: dict[str, str] = {}
+    customers: dict[str, str] = {}
+    for time, (is_order, key, value) in enumerate(rows):
+        value = value if is_order else (value or None)
+        (t.order if is_order else t.customer)(key, value, time)
+        table = orders if is_order else customers
+        table.update({key: value}) if value is not None else table.pop(key, None)
+    folded = {key: value for key, value, *_ in t.context.forwarded}
+    expected = {
+        key: pair(order, customers.get(customer_of(order) or ""))
+        for key, order in orders.items()
+        if left or (customer_of(order) or "") in customers
+    }
+    assert expected == {key: value for key, value in folded.items() if value is not None}
