@@ -124,9 +124,7 @@ def check_parents(topology: Topology, name: str, parents: Sequence[str | None]) 
                 hint=_did_you_mean(parent, topology.nodes),
             )
         if isinstance(topology.nodes[parent], Sink):
-            raise refuse(
-                f'sink "{parent}" cannot be the parent of "{name}"', f"Sink {parent} cannot be used a parent."
-            )
+            raise refuse(f'sink "{parent}" cannot be the parent of "{name}"', f"Sink {parent} cannot be used a parent.")
         if _is_global(topology, parent):
             raise TopologyError(
                 f'node "{name}" cannot follow "{parent}", which belongs to a global store',
@@ -196,9 +194,7 @@ def check_users(topology: Topology, store: StoreSpec, names: Iterable[str]) -> N
     """The nodes that are to use a new store are processors that exist."""
     for name in names:
         check_stores_exist(topology, name, [store.name], store)
-        _check_processor(
-            topology, name, f"cannot connect a state store {store.name} to a source node or a sink node."
-        )
+        _check_processor(topology, name, f"cannot connect a state store {store.name} to a source node or a sink node.")
 
 
 def check_connecting(topology: Topology, name: str, stores: Sequence[str]) -> None:

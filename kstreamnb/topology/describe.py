@@ -19,7 +19,7 @@ from kstreamnb.topology.description import (
 )
 from kstreamnb.topology.grouping import Subtopology
 from kstreamnb.topology.java_order import TreeSet, copied_hash_order, hash_order, utf16
-from kstreamnb.topology.nodes import Node, ProcessorNode, Sink, Source
+from kstreamnb.topology.nodes import Node, Sink, Source
 
 if TYPE_CHECKING:  # the topology describes itself through this module
     from kstreamnb.topology.topology import Topology
@@ -139,13 +139,14 @@ def _settings(node: Any, *names: str) -> tuple[tuple[str, str], ...]:
     return tuple((name, function_text(value)) for name, value in values if value is not None)
 
 
+_STORE_SETTINGS = (
+    *("key_serde", "value_serde", "retention_ms", "window_size_ms", "history_ms", "max_entries"),
+    *("logged", "cached", "persistent", "changelog_topic"),
+)
+
+
 def _store(spec: StoreSpec) -> DescribedStore:
-    names = "retention_ms window_size_ms history_ms max_entries logged cached persistent changelog_topic".split()
-    serdes = "key_serde", "value_serde"
-    values = [*((name, getattr(spec, name)) for name in serdes), *((name, getattr(spec, name)) for name in names)]
-    return DescribedStore(
-        spec.name, spec.kind, tuple((name, function_text(value)) for name, value in values if value is not None)
-    )
+    return DescribedStore(spec.name, spec.kind, _settings(spec, *_STORE_SETTINGS))
 
 
 def function_text(value: Any) -> str:

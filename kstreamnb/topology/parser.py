@@ -81,7 +81,7 @@ def _names(text: str) -> tuple[str, ...]:
 
 def _unreadable(number: int, line: str, why: str) -> TopologyError:
     return TopologyError(
-        f"line {number} of the description cannot be read: \"{line}\"",
+        f'line {number} of the description cannot be read: "{line}"',
         detail=why,
         hint="paste the whole text that Topology#describe prints",
     )

@@ -103,9 +103,7 @@ def _fixed(topology: Topology, topic: str) -> int | None:
     return internal.partitions if internal else None
 
 
-def _check_present(
-    topology: Topology, sub: Subtopology, read: tuple[str, ...], topics: Mapping[str, int]
-) -> None:
+def _check_present(topology: Topology, sub: Subtopology, read: tuple[str, ...], topics: Mapping[str, int]) -> None:
     missing = [topic for topic in read if topic not in topics and topic not in topology.internal_topics]
     patterns = [node.pattern for node in map(topology.nodes.get, sub.nodes) if isinstance(node, Source)]
     if missing:

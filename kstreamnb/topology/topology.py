@@ -194,10 +194,10 @@ class Topology:
         origin = origin or user_origin()
         serdes = (key_serde, value_serde)
         self.global_stores[store.name] = replace(store, logged=False, cached=False, changelog_topic=topic)
-        self.nodes[source] = Source(
-            source, (topic,), None, *serdes, timestamp_extractor, is_global=True, origin=origin
+        self.nodes[source] = Source(source, (topic,), None, *serdes, timestamp_extractor, is_global=True, origin=origin)
+        self.nodes[name] = ProcessorNode(
+            name, (source,), operator, (store.name,), is_global=True, dsl=dsl, origin=origin
         )
-        self.nodes[name] = ProcessorNode(name, (source,), operator, (store.name,), True, dsl, origin)
         return self
 
     def add_read_only_state_store(

@@ -95,9 +95,7 @@ def store_spec(definition: dict[str, Any]) -> StoreSpec:
 
 def global_store(name: str) -> StoreSpec:
     """The store that a global or read-only store op adds."""
-    return Stores.in_memory_key_value_store(
-        name, key_serde=_SERDES["s"], value_serde=_SERDES["s"], logged=False
-    )
+    return Stores.in_memory_key_value_store(name, key_serde=_SERDES["s"], value_serde=_SERDES["s"], logged=False)
 
 
 def _names(value: Any) -> list[str]:

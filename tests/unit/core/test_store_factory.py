@@ -1,0 +1,48 @@
+"""How stores are declared, and what declaring them refuses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from kstreamnb.core.serdes import Serdes
+from kstreamnb.core.store_factory import Stores
+from kstreamnb.errors import ConfigError
+
+REFUSED: dict[str, Callable[[], object]] = {
+    "name cannot be null": lambda: Stores.in_memory_key_value_store(None),
+    "maxCacheSize cannot be negative": lambda: Stores.lru_map("s", -1),
+    "historyRetention cannot be negative": lambda: Stores.persistent_versioned_key_value_store("s", history="-1ms"),
+    "segmentInterval cannot be zero or negative": (
+        lambda: Stores.persistent_versioned_key_value_store("s", history="1s", segment_interval="0ms")
+    ),
+    "Versioned stores do not support caching": (
+        lambda: Stores.persistent_versioned_key_value_store("s", history="1s", cached=True)
+    ),
+    "retentionPeriod cannot be negative": lambda: Stores.persistent_session_store("s", retention="-1s"),
+    "windowSize cannot be negative": (lambda: Stores.persistent_window_store("s", retention="1s", window_size="-1ms")),
+    "The retention period of the window store s must be no smaller than its window size. "
+    "Got size=[PT26H3M4.005S], retention=[PT0S]": (
+        lambda: Stores.in_memory_window_store("s", retention="0ms", window_size="93784005ms")
+    ),
+}
+
+
+@pytest.mark.parametrize("java", REFUSED)
+def test_a_store_that_makes_no_sense_is_refused(java: str) -> None:
+    """The error carries Kafka's text."""
+    with pytest.raises(ConfigError) as caught:
+        REFUSED[java]()
+    assert java == caught.value.java
+
+
+def test_a_builder_puts_serdes_and_options_on_a_supplier() -> None:
+    """Java's two steps give the same spec as the one call."""
+    key, value = Serdes.string(), Serdes.long()
+    in_two = Stores.key_value_store_builder(Stores.persistent_key_value_store("s"), key, value, cached=True)
+    assert in_two == Stores.persistent_key_value_store("s", key_serde=key, value_serde=value, cached=True)
+    assert Stores.in_memory_session_store("s", retention="1m").persistent is False
+    assert (
+        Stores.persistent_timestamped_window_store("s", retention="1m", window_size="1m").kind == "timestamped_window"
+    )
