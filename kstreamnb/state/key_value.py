@@ -131,7 +131,7 @@ class KeyValueRows(Store):
 
     def _rows(self, raw_keys: list[Any]) -> Rows:
         raw = self.raw
-        return Rows([(raw_key, raw[raw_key]) for raw_key in raw_keys], self._show)
+        return Rows(map(self._show, raw_keys, [raw[raw_key] for raw_key in raw_keys]))
 
     def _show(self, raw_key: Any, row: Any) -> tuple[Any, Any]:
         return self.keys.decode(raw_key), self.values.decode(row)
@@ -168,7 +168,7 @@ class TimestampedKeyValueRows(KeyValueRows):
             if row is not None:
                 value = row[0]
                 kind = type(value)
-                if not (kind is int and -small < value < small or kind is text and value.isascii()):
+                if not ((kind is int and -small < value < small) or (kind is text and value.isascii())):
                     wire = encode(value)
                     row = None if wire is None else row if wire is value else (wire, row[1])
             if record is None and row is not None and direct and key in raw:

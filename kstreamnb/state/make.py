@@ -10,6 +10,7 @@ from kstreamnb.state.key_value import KeyValueRows, TimestampedKeyValueRows
 from kstreamnb.state.lru import LruRows
 from kstreamnb.state.session import SessionRows
 from kstreamnb.state.store import Store, StoreContext
+from kstreamnb.state.versioned import VersionedRows
 from kstreamnb.state.window import TimestampedWindowRows, WindowRows
 
 __all__ = ["make_store"]
@@ -21,6 +22,7 @@ _KINDS: dict[str, type[Store]] = {
     "window": WindowRows,
     "timestamped_window": TimestampedWindowRows,
     "session": SessionRows,
+    "versioned": VersionedRows,
 }
 
 

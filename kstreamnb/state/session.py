@@ -126,9 +126,7 @@ class SessionRows(Store):
         """The same for a range of keys, both inclusive, None being open."""
         return self._rows(self._of_keys(from_key, to_key, earliest_end, latest_start))
 
-    def backward_find_sessions_between(
-        self, from_key: Any, to_key: Any, earliest_end: int, latest_start: int
-    ) -> Rows:
+    def backward_find_sessions_between(self, from_key: Any, to_key: Any, earliest_end: int, latest_start: int) -> Rows:
         """The same, the other way round."""
         return self._rows(self._of_keys(from_key, to_key, earliest_end, latest_start)[::-1])
 
@@ -211,7 +209,7 @@ class SessionRows(Store):
 
     def _rows(self, raw_keys: list[Any]) -> Rows:
         raw = self.raw
-        return Rows([(raw_key, raw[raw_key]) for raw_key in raw_keys], self._show)
+        return Rows(map(self._show, raw_keys, [raw[raw_key] for raw_key in raw_keys]))
 
     def _show(self, raw_key: Any, row: Any) -> tuple[Windowed, Any]:
         key, end, start = raw_key

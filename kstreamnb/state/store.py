@@ -8,6 +8,7 @@ restoring need no more than `apply`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
 from typing import Any, Protocol, TypeAlias
 
 from kstreamnb.core.record import Headers
@@ -37,9 +38,7 @@ class StoreContext(Protocol):
     def set_record(self, timestamp: int, headers: Headers) -> None:
         """Pretend another record is in hand while cached entries are flushed."""
 
-    def drop(
-        self, reason: str, key: Any, value: Any, timestamp: int, details: dict[str, Any] | None = None
-    ) -> None:
+    def drop(self, reason: str, key: Any, value: Any, timestamp: int, details: dict[str, Any] | None = None) -> None:
         """Count and report a put that the store refused, with the reason "expired"."""
 
     def key_serde(self) -> Any:
@@ -55,31 +54,38 @@ class Rows(Iterator[Any]):
     It can be used as Java's iterators are (``has_next``, ``peek_next_key``, ``close``, ``with``) and in a for loop.
     """
 
-    __slots__ = ("_at", "_pairs", "_show")
+    __slots__ = ("_ahead", "_rest")
 
-    def __init__(self, pairs: list[tuple[Any, Any]], show: Callable[[Any, Any], Any]) -> None:
-        self._pairs, self._show, self._at = pairs, show, 0
+    def __init__(self, rows: Iterator[Any]) -> None:
+        self._rest = rows
+        self._ahead: list[Any] = []
+
+    def __iter__(self) -> Iterator[Any]:
+        return self if self._ahead else self._rest
 
     def __next__(self) -> Any:
-        at = self._at
-        if at >= len(self._pairs):
-            raise StopIteration
-        self._at = at + 1
-        return self._show(*self._pairs[at])
+        return self._ahead.pop() if self._ahead else next(self._rest)
 
     def has_next(self) -> bool:
         """Whether a row is left."""
-        return self._at < len(self._pairs)
+        if not self._ahead:
+            self._ahead.extend(islice(self._rest, 1))
+        return bool(self._ahead)
 
     def peek_next_key(self) -> Any:
         """Key of the row that comes next; raises StopIteration when there is none."""
-        if self._at >= len(self._pairs):
+        if not self.has_next():
             raise StopIteration("no row is left")
-        return self._show(*self._pairs[self._at])[0]
+        return self._ahead[0][0]
 
     def close(self) -> None:
         """Forget the rows that are left."""
-        self._at = len(self._pairs)
+        self._ahead.clear()
+        self._rest = iter(())
+
+    def map(self, change: Callable[[Any], Any]) -> Rows:
+        """The rows that are left, each changed by a function."""
+        return Rows(map(change, self))
 
     def __enter__(self) -> Rows:
         return self

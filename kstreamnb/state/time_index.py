@@ -25,6 +25,18 @@ class Retention:
     the first that is still held, ``next_expiry`` the observed time at which `live_from` moves next.
     """
 
+    __slots__ = (
+        "_clamp_ms",
+        "_exact",
+        "accepted_from",
+        "live_from",
+        "next_expiry",
+        "observed_ms",
+        "retention_ms",
+        "segment_ms",
+        "visible_from",
+    )
+
     def __init__(self, spec: StoreSpec, *, clamp_ms: int = 1) -> None:
         self.retention_ms = spec.retention_ms or 0
         self.segment_ms = spec.segment_ms or max(self.retention_ms // 2, _LEAST_SEGMENT_MS)
@@ -32,14 +44,19 @@ class Retention:
         self.observe(_NO_TIME)
 
     def observe(self, observed_ms: int) -> None:
-        """Recompute everything for an observed stream time."""
+        """Recompute everything for an observed stream time, be it later or, after an undo, earlier."""
+        segment = max((observed_ms - self.retention_ms) // self.segment_ms, 0)
+        self.live_from = self.accepted_from = segment * self.segment_ms
+        self.next_expiry = (segment + 1) * self.segment_ms + self.retention_ms
+        self.advance(observed_ms)
+
+    def advance(self, observed_ms: int) -> None:
+        """Recompute what changes before the next segment expires."""
         self.observed_ms = observed_ms
         oldest = observed_ms - self.retention_ms
-        segment = max(oldest // self.segment_ms, 0)
-        self.live_from = segment * self.segment_ms
-        self.next_expiry = (segment + 1) * self.segment_ms + self.retention_ms
         self.visible_from = oldest + self._clamp_ms
-        self.accepted_from = oldest + 1 if self._exact else self.live_from
+        if self._exact:
+            self.accepted_from = oldest + 1
 
     def segment(self, time_ms: int) -> int:
         """Number of the segment that a time lies in."""

@@ -30,11 +30,8 @@ class TimestampedStoreForUser:
 def _named(result: Any) -> Any:
     if type(result) is tuple:
         return ValueAndTimestamp(*result)
-    if isinstance(result, Rows):
-        show = result._show
-        return Rows(result._pairs, lambda raw_key, row: _row(*show(raw_key, row)))
-    return result
+    return result.map(_row) if isinstance(result, Rows) else result
 
 
-def _row(key: Any, value: tuple[Any, int]) -> tuple[Any, ValueAndTimestamp]:
-    return key, ValueAndTimestamp(*value)
+def _row(row: tuple[Any, tuple[Any, int]]) -> tuple[Any, ValueAndTimestamp]:
+    return row[0], ValueAndTimestamp(*row[1])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
+from collections.abc import Callable
 from typing import Any
 
 from kstreamnb.core.record import Windowed
@@ -34,15 +35,15 @@ class WindowRows(Store):
         self.retention = Retention(spec, clamp_ms=clamp)
         self._sequence = 0
         self._index = TimeIndex()
-        self._slots: dict[Any, list[int]] | None = None
+        self._slots: dict[Any, list[int]] = {}
         self._bind()
         self._hook(self._recorder())
 
     def _bind(self) -> None:
         raw, retention, encode_key, direct = self.raw, self.retention, self.keys.encode, self.keys.direct
-        decode, find = self.values.decode, self.raw.get
-        duplicates, stamped, prepare = self.spec.retain_duplicates, self.timestamped, self._prepare
-        text, small, put_slowly = self.values.text, self.values.small, self._put_slowly
+        decode, find, insert = self.values.decode, self.raw.get, self._inserter()
+        stamped, prepare, text, small = self.timestamped, self._prepare, self.values.text, self.values.small
+        put_slowly = self._put_duplicate if self.spec.retain_duplicates else self._put_single
         record: Recorder | None = None
 
         def hook(new: Recorder | None) -> None:
@@ -64,18 +65,42 @@ class WindowRows(Store):
             if value is not None:
                 part = value[0] if stamped else value
                 kind = type(part)
-                if not (kind is int and -small < part < small or kind is text and part.isascii()):
+                if not ((kind is int and -small < part < small) or (kind is text and part.isascii())):
                     value = prepare(value)
-            raw_key = (key, window_start)
-            if record is None and direct and value is not None and raw_key in raw:
-                if retention.accepted_from <= window_start <= retention.observed_ms:
-                    raw[raw_key] = value
+                if record is None and retention.accepted_from <= window_start <= retention.observed_ms:
+                    raw_key = (key if direct else encode_key(key), window_start)
+                    if raw_key in raw:
+                        raw[raw_key] = value
+                    else:
+                        insert((encode_key(key), window_start), value)
                     return
             put_slowly(encode_key(key), window_start, value, record)
 
-        self._hook_in = hook
-        self.put = put
-        self.fetch = self._fetch_duplicate if duplicates else fetch
+        def put_duplicate(key: Any, value: Any, window_start: int) -> None:
+            put_slowly(encode_key(key), window_start, None if value is None else prepare(value), record)
+
+        self._hook_in, self._insert = hook, insert
+        self.put = put_duplicate if self.spec.retain_duplicates else put
+        self.fetch = self._fetch_duplicate if self.spec.retain_duplicates else fetch
+
+    def _inserter(self) -> Callable[[Any, Any], None]:
+        raw, bits, add = self.raw, self._bits, self._index.add
+        slots_of = self._slots
+
+        def insert(raw_key: Any, row: Any) -> None:
+            raw[raw_key] = row
+            key, slot = raw_key
+            add(slot >> bits, raw_key)
+            if slots_of:
+                slots = slots_of.get(key)
+                if slots is None:
+                    slots_of[key] = [slot]
+                elif slot > slots[-1]:
+                    slots.append(slot)
+                else:
+                    insort(slots, slot)
+
+        return insert
 
     def _hook(self, record: Recorder | None) -> None:
         self._hook_in(record)
@@ -83,26 +108,36 @@ class WindowRows(Store):
     def _prepare(self, value: Any) -> Any:
         return self.values.encode(value)
 
-    def _put_slowly(self, key: Any, start: int, row: Any, record: Recorder | None) -> None:
-        duplicates = self.spec.retain_duplicates
-        if row is None and duplicates and (self.spec.persistent or self.spec.logged):
-            return
+    def _put_single(self, key: Any, start: int, row: Any, record: Recorder | None) -> None:
         if start > self.retention.observed_ms:
-            self._observe(start)
-        accepted = start >= self.retention.accepted_from
-        if duplicates and row is not None and (accepted or self.spec.persistent):
-            self._advance_sequence()
-        raw_key = (key, start << self._bits | self._sequence if duplicates else start)
-        if not accepted:
-            self._refuse(key, start, row)
+            self._advance(start, self._sequence)
+        self._put_row((key, start), start, row, record)
+
+    def _put_duplicate(self, key: Any, start: int, row: Any, record: Recorder | None) -> None:
+        spec, observed_ms = self.spec, max(start, self.retention.observed_ms)
+        if row is None:
+            if not spec.persistent and not spec.logged:
+                self._advance(observed_ms, self._sequence)
+                if start < self.retention.accepted_from:
+                    self._refuse(key, start, None)
+            return
+        refused_in_memory = not spec.persistent and start <= observed_ms - self.retention.retention_ms
+        sequence = self._sequence if refused_in_memory else (self._sequence + 1) & _SEQUENCE_MASK
+        self._advance(observed_ms, sequence)
+        self._put_row((key, start << _SEQUENCE_BITS | sequence), start, row, record)
+
+    def _put_row(self, raw_key: Any, start: int, row: Any, record: Recorder | None) -> None:
+        if start < self.retention.accepted_from:
+            self._refuse(raw_key[0], start, row)
+            self._log_refused(raw_key, row)
+            return
         old = self.raw.get(raw_key)
-        if accepted:
+        if old is None and row is not None:
+            self._insert(raw_key, row)
+        else:
             self.apply(raw_key, row)
         if record is not None:
-            if accepted:
-                record(raw_key, old, row)
-            elif self._changes is not None:
-                self._log_refused(raw_key, row)
+            record(raw_key, old, row)
 
     def _log_refused(self, raw_key: Any, row: Any) -> None:
         if self._changes is not None:
@@ -123,22 +158,21 @@ class WindowRows(Store):
     def _plain(self, row: Any) -> Any:
         return None if row is None else self.values.decode(row)
 
-    def _observe(self, start: int) -> None:
-        retention = self.retention
-        due = start >= retention.next_expiry
-        self._set_clock(start, self._sequence)
-        if due:
-            for raw_key in self._index.before(retention.live_from):
-                self.note(raw_key, self.raw[raw_key], None)
-                self.apply(raw_key, None)
-
-    def _advance_sequence(self) -> None:
-        self._set_clock(self.retention.observed_ms, (self._sequence + 1) & _SEQUENCE_MASK)
-
-    def _set_clock(self, observed_ms: int, sequence: int) -> None:
-        clock = (observed_ms, sequence)
-        self.note(None, self.raw.get(None), clock)
-        self.apply(None, clock)
+    def _advance(self, observed_ms: int, sequence: int) -> None:
+        """Move observed time and sequence on; forget the segments that are now too old."""
+        retention, clock = self.retention, (observed_ms, sequence)
+        if self._journal is not None:
+            self._journal.append((None, self.raw.get(None), clock))
+        self.raw[None] = clock
+        self._sequence = sequence
+        if observed_ms > retention.observed_ms:
+            if observed_ms < retention.next_expiry:
+                retention.advance(observed_ms)
+            else:
+                retention.observe(observed_ms)
+                for raw_key in self._index.before(retention.live_from):
+                    self.note(raw_key, self.raw[raw_key], None)
+                    self.apply(raw_key, None)
 
     def apply(self, raw_key: Any, row: Any) -> None:
         """Change one row silently; None deletes."""
@@ -159,23 +193,14 @@ class WindowRows(Store):
         elif raw_key in raw:
             raw[raw_key] = row
         else:
-            raw[raw_key] = row
-            key, slot = raw_key
-            self._index.add(slot >> self._bits, raw_key)
-            if self._slots is not None:
-                slots = self._slots.setdefault(key, [])
-                if not slots or slot > slots[-1]:
-                    slots.append(slot)
-                else:
-                    insort(slots, slot)
+            self._insert(raw_key, row)
 
     def _forget_slot(self, key: Any, slot: int) -> None:
-        if self._slots is None:
-            return
-        slots = self._slots[key]
-        del slots[bisect_left(slots, slot)]
-        if not slots:
-            del self._slots[key]
+        slots = self._slots.get(key)
+        if slots is not None:
+            del slots[bisect_left(slots, slot)]
+            if not slots:
+                del self._slots[key]
 
     def _fetch_duplicate(self, key: Any, at: int) -> Any:
         """With duplicates, Kafka finds only the youngest row of all, and none in its in-memory store."""
@@ -186,24 +211,28 @@ class WindowRows(Store):
 
     def fetch_between(self, key: Any, from_: int, to: int) -> Rows:
         """``(window start, value)`` of one key with starts between two times, both inclusive, ascending."""
-        return Rows(self._of_key(key, from_, to), self._show_start)
+        raw_key = self.keys.encode(key)
+        return self._starts(raw_key, self._of_key(raw_key, from_, to))
 
     def backward_fetch(self, key: Any, from_: int, to: int) -> Rows:
         """The same, descending."""
-        return Rows(self._of_key(key, from_, to)[::-1], self._show_start)
+        raw_key = self.keys.encode(key)
+        return self._starts(raw_key, self._of_key(raw_key, from_, to)[::-1])
 
-    def _of_key(self, key: Any, from_: int, to: int) -> list[tuple[Any, Any]]:
-        if self._slots is None:
-            self._slots = {}
+    def _of_key(self, raw_key: Any, from_: int, to: int) -> list[int]:
+        if not self._slots:
             for found, slot in sorted((k for k in self.raw if k is not None), key=_slot_of):
                 self._slots.setdefault(found, []).append(slot)
-        raw_key, raw, bits = self.keys.encode(key), self.raw, self._bits
         slots = self._slots.get(raw_key)
         if slots is None:
             return []
-        low = bisect_left(slots, max(from_, self.retention.visible_from) << bits)
-        high = bisect_right(slots, (to + 1 << bits) - 1)
-        return [(slot, raw[raw_key, slot]) for slot in slots[low:high]]
+        low = bisect_left(slots, max(from_, self.retention.visible_from) << self._bits)
+        return slots[low : bisect_right(slots, (to + 1 << self._bits) - 1)]
+
+    def _starts(self, raw_key: Any, slots: list[int]) -> Rows:
+        raw, bits = self.raw, self._bits
+        starts = [slot >> bits for slot in slots] if bits else slots
+        return Rows(zip(starts, map(self._plain, [raw[raw_key, slot] for slot in slots])))
 
     def fetch_keys(self, from_key: Any, to_key: Any, from_: int, to: int) -> Rows:
         """Rows of a range of keys and starts, all bounds inclusive; a key of None is open."""
@@ -286,15 +315,12 @@ class WindowRows(Store):
 
     def _windows(self, raw_keys: list[Any]) -> Rows:
         raw = self.raw
-        return Rows([(raw_key, raw[raw_key]) for raw_key in raw_keys], self._show)
+        return Rows(map(self._show, raw_keys, [raw[raw_key] for raw_key in raw_keys]))
 
     def _show(self, raw_key: Any, row: Any) -> tuple[Windowed, Any]:
         start = raw_key[1] >> self._bits
         end = min(start + self.window_size_ms, MAX_TIME_MS)
         return Windowed(self.keys.decode(raw_key[0]), start, end), self._plain(row)
-
-    def _show_start(self, slot: int, row: Any) -> tuple[int, Any]:
-        return slot >> self._bits, self._plain(row)
 
 
 class TimestampedWindowRows(WindowRows):
