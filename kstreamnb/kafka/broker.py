@@ -1,0 +1,225 @@
+"""A real single-node Kafka broker on this machine, for tests and notebooks.
+
+It runs in KRaft mode on free ports of the loopback interface, keeps its data in a temporary folder, and ends when
+its standard input closes: with `stop`, and with the process that started it.
+"""
+
+from __future__ import annotations
+
+import base64
+import os
+import secrets
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
+
+from kstreamnb.errors import EngineError
+from kstreamnb.kafka.java import KAFKA_VERSION, java, kafka_jars
+
+__all__ = ["LocalBroker", "local_broker"]
+
+_JVM = (
+    "-Xms128m",
+    "-XX:+UseSerialGC",
+    "-XX:TieredStopAtLevel=1",
+    "-Xshare:auto",
+    "-Xlog:disable",
+    "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
+    "-Djava.awt.headless=true",
+)
+_WATCH = 'exec 3<&0; "$@" 3<&- & p=$!; (cat <&3 >/dev/null; kill $p 2>/dev/null) & wait $p'
+_CONFIG: dict[str, object] = {
+    "process.roles": "broker,controller",
+    "node.id": 1,
+    "controller.listener.names": "CONTROLLER",
+    "offsets.topic.replication.factor": 1,
+    "offsets.topic.num.partitions": 1,
+    "transaction.state.log.replication.factor": 1,
+    "transaction.state.log.min.isr": 1,
+    "transaction.state.log.num.partitions": 1,
+    "share.coordinator.state.topic.replication.factor": 1,
+    "share.coordinator.state.topic.min.isr": 1,
+    "group.initial.rebalance.delay.ms": 0,
+    "auto.create.topics.enable": "false",
+    "broker.session.timeout.ms": 2000,  # back 3 s after a kill, not 11
+    "broker.heartbeat.interval.ms": 500,
+    "log.cleaner.dedupe.buffer.size": 8 << 20,
+    "log.cleaner.io.buffer.size": 64 << 10,
+}
+
+
+class LocalBroker:
+    """One broker process; starts with `start` or a ``with`` block.
+
+    ``data`` is a folder that survives the broker; without one a temporary folder is used and removed. A broker that
+    is started again keeps its address. Units: ``timeout_s`` is the time in seconds to answer after a start.
+    """
+
+    def __init__(
+        self,
+        *,
+        heap: str = "256m",
+        data: Path | str | None = None,
+        config: Mapping[str, object] | None = None,
+        version: str = KAFKA_VERSION,
+        timeout_s: float = 60.0,
+    ) -> None:
+        self.version, self.heap, self.timeout_s = version, heap, timeout_s
+        self.config = dict(config or {})
+        self.bootstrap_servers = ""
+        self._temporary = data is None
+        self.data = Path(tempfile.mkdtemp(prefix="kstreamnb-broker-") if data is None else data)
+        self._process: subprocess.Popen[bytes] | None = None
+        self._archive: Path | None = None
+
+    @property
+    def running(self) -> bool:
+        """Whether the process lives."""
+        return self._process is not None and self._process.poll() is None
+
+    @property
+    def log(self) -> Path:
+        """The broker's log file."""
+        return self.data / "broker.log"
+
+    def start(self, *, attempts: int = 3) -> Self:
+        """Start the broker and wait until it answers."""
+        if self.running:
+            return self
+        self.data.mkdir(parents=True, exist_ok=True)
+        command = self._command()
+        for attempt in range(attempts):
+            port, controller = self._ports()
+            self._configure(command, port, controller)
+            arguments = ["sh", "-c", _WATCH, "sh", *command, *self._class_archive()]
+            with self.log.open("ab") as log:
+                self._process = subprocess.Popen(
+                    [*arguments, "kafka.Kafka", str(self.data / "server.properties")],
+                    stdin=subprocess.PIPE,
+                    stdout=log,
+                    stderr=log,
+                    start_new_session=True,
+                )
+            self.bootstrap_servers = f"127.0.0.1:{port}"
+            if self._answers():
+                return self
+            self.stop()
+            if attempt < attempts - 1:
+                self.bootstrap_servers = ""  # the port was taken in between, most likely
+        raise EngineError("the local broker did not start", detail=self.log.read_text()[-3000:])
+
+    def stop(self, *, grace_s: float = 10.0) -> None:
+        """End the broker cleanly; its data stays until `close`."""
+        process, self._process = self._process, None
+        if process is None or process.stdin is None:
+            return
+        process.stdin.close()
+        try:
+            process.wait(grace_s)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+        if self._archive is not None and self._archive.exists():
+            self._archive.replace(self._archive.with_name("broker.jsa"))
+
+    def kill(self) -> None:
+        """End the broker at once, as a crash does."""
+        process, self._process = self._process, None
+        if process is not None and process.stdin is not None:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+            process.stdin.close()
+
+    def close(self) -> None:
+        """End the broker and remove its temporary data."""
+        self.stop()
+        if self._temporary:
+            shutil.rmtree(self.data, ignore_errors=True)
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        state = f'at "{self.bootstrap_servers}"' if self.running else "stopped"
+        return f"LocalBroker(Kafka {self.version}, {state})"
+
+    def _command(self) -> list[str]:
+        classpath = os.pathsep.join(sorted(map(str, kafka_jars(self.version).glob("*.jar"))))
+        return [java(), f"-Xmx{self.heap}", *_JVM, "-cp", classpath]
+
+    def _class_archive(self) -> list[str]:
+        """The first clean stop leaves an archive of loaded classes, which shortens later starts."""
+        home = kafka_jars(self.version)
+        archive, self._archive = home / "broker.jsa", None
+        if archive.exists():
+            return [f"-XX:SharedArchiveFile={archive}"]
+        if not os.access(home, os.W_OK):
+            return []
+        self._archive = home / f"broker.jsa.{secrets.token_hex(8)}"
+        return [f"-XX:ArchiveClassesAtExit={self._archive}"]
+
+    def _ports(self) -> tuple[int, int]:
+        """The broker's port and the controller's: those of before, or two free ones."""
+        sockets = [socket.socket(), socket.socket()]
+        try:
+            for each in sockets:
+                each.bind(("127.0.0.1", 0))
+            port, controller = (each.getsockname()[1] for each in sockets)
+        finally:
+            for each in sockets:
+                each.close()
+        return (int(self.bootstrap_servers.rpartition(":")[2]) if self.bootstrap_servers else port), controller
+
+    def _configure(self, command: list[str], port: int, controller: int) -> None:
+        logs, path = self.data / "logs", self.data / "server.properties"
+        lines = {
+            **_CONFIG,
+            "controller.quorum.voters": f"1@127.0.0.1:{controller}",
+            "log.dirs": logs,
+            "listeners": f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}",
+            **self.config,
+        }
+        path.write_text("".join(f"{name}={value}\n" for name, value in lines.items()))
+        if (logs / "meta.properties").exists():
+            return
+        cluster = "A" + base64.urlsafe_b64encode(secrets.token_bytes(16)).decode()[1:22]  # never a leading dash
+        tool = [*command, "kafka.tools.StorageTool", "format", "-t", cluster, "-c", str(path)]
+        done = subprocess.run(tool, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise EngineError("the local broker's data could not be formatted", detail=done.stdout + done.stderr)
+
+    def _answers(self) -> bool:
+        """Whether the broker answers before the timeout."""
+        end, (host, port) = time.monotonic() + self.timeout_s, self.bootstrap_servers.split(":")
+        while self.running and time.monotonic() < end:
+            with suppress(OSError, KafkaException), socket.create_connection((host, int(port)), 0.2):
+                client = AdminClient({"bootstrap.servers": self.bootstrap_servers, "log_level": 0})
+                return bool(client.list_topics(timeout=max(0.1, end - time.monotonic())).brokers)
+            time.sleep(0.02)
+        return False
+
+
+def local_broker(
+    *, heap: str = "256m", data: Path | str | None = None, config: Mapping[str, object] | None = None
+) -> LocalBroker:
+    """Start a real Kafka broker on this machine; needs Java 17, and once access to Maven Central.
+
+    Give ``servers=broker.bootstrap_servers`` to whatever talks to it; ``broker.close()`` or a ``with`` block ends it.
+    """
+    return LocalBroker(heap=heap, data=data, config=config).start()

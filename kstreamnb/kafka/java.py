@@ -1,0 +1,72 @@
+"""Java, and Kafka's jars: found, or fetched once from Maven Central by the Ivy jar that pyspark carries."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import tempfile
+from contextlib import suppress
+from importlib.util import find_spec
+from pathlib import Path
+
+from kstreamnb.errors import EngineError
+
+__all__ = ["KAFKA_VERSION", "cache_folder", "java", "kafka_jars"]
+
+KAFKA_VERSION = "4.3.1"
+_SETTINGS = """<ivysettings><settings defaultResolver="central"/><resolvers>
+<ibiblio name="central" m2compatible="true" useMavenMetadata="false"/></resolvers></ivysettings>"""
+_MODULE = """<ivy-module version="2.0"><info organisation="kstreamnb" module="broker"/><dependencies>
+<dependency org="org.apache.kafka" name="kafka_2.13" rev="{version}" conf="default->default"/>
+<dependency org="org.slf4j" name="slf4j-simple" rev="1.7.36" conf="default->default"/>
+</dependencies></ivy-module>"""
+
+
+def java() -> str:
+    """Path of the Java to run: that of JAVA_HOME, else the first on the PATH."""
+    home = os.environ.get("JAVA_HOME")
+    found = str(Path(home, "bin", "java")) if home else shutil.which("java")
+    if not found or not Path(found).exists():
+        raise EngineError(
+            "no Java was found",
+            detail=f'JAVA_HOME is "{home}"' if home else "JAVA_HOME is not set and the PATH has no java",
+            hint="install a Java runtime 17 or later, or run without a broker",
+        )
+    return found
+
+
+def cache_folder() -> Path:
+    """Where downloads are kept: ``$XDG_CACHE_HOME/kstreamnb`` or ``~/.cache/kstreamnb``."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "kstreamnb"
+
+
+def kafka_jars(version: str = KAFKA_VERSION, *, cache: Path | None = None) -> Path:
+    """The folder of the broker's jars (44 MB); the first call fetches them, which takes about a minute."""
+    home = (cache or cache_folder()) / f"kafka-{version}"
+    if home.is_dir():
+        return home
+    home.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=home.parent) as work:
+        Path(work, "settings.xml").write_text(_SETTINGS)
+        Path(work, "ivy.xml").write_text(_MODULE.format(version=version))
+        command = [java(), "-jar", str(_ivy_jar()), "-settings", "settings.xml", "-ivy", "ivy.xml", "-cache", "cache"]
+        command += ["-types", "jar", "bundle", "-retrieve", "lib/[artifact]-[revision].[ext]"]
+        done = subprocess.run(command, cwd=work, capture_output=True, text=True, check=False)
+        if done.returncode or not list(Path(work, "lib").glob("kafka_2.13-*.jar")):
+            raise EngineError(
+                f"the jars of Kafka {version} could not be fetched",
+                detail=(done.stdout + done.stderr)[-2000:],
+                hint="the first start of a local broker needs access to Maven Central",
+            )
+        with suppress(OSError):  # another process was faster: its copy is as good
+            Path(work, "lib").rename(home)
+    return home
+
+
+def _ivy_jar() -> Path:
+    spec = find_spec("pyspark")
+    for folder in (spec.submodule_search_locations or ()) if spec else ():
+        for jar in sorted(Path(folder, "jars").glob("ivy-*.jar")):
+            return jar
+    raise EngineError("Kafka's jars cannot be fetched without pyspark", hint='install "kstreamnb[spark]"')

@@ -1,0 +1,133 @@
+"""Records into topics: one at a time with a future and a callback, or a whole sample at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from concurrent.futures import Future
+from types import TracebackType
+from typing import Any, Self, TypeAlias
+
+from confluent_kafka import KafkaError, Message, Producer
+
+from kstreamnb.core.record import Headers, TopicRecord
+from kstreamnb.core.serde import Serde
+from kstreamnb.core.serdes import Serdes
+from kstreamnb.core.wire import to_bytes
+from kstreamnb.kafka.settings import Servers, connection, kafka_error, sendable_time
+
+__all__ = ["Delivered", "RecordProducer", "produce"]
+
+Delivered: TypeAlias = Callable[[TopicRecord | None, Exception | None], None]
+"""``delivered(record, error)``: the record with its partition and offset, or what went wrong."""
+
+_TUNING = {"linger.ms": 5, "compression.type": "lz4", "enable.idempotence": True}
+
+
+class RecordProducer:
+    """Sends records; keys choose partitions as those of a Java producer do. Leaving a ``with`` block flushes.
+
+    Units: ``patience_s`` is how many seconds a flush waits.
+    """
+
+    def __init__(
+        self,
+        servers: Servers,
+        *,
+        key_serde: Serde | None = None,
+        value_serde: Serde | None = None,
+        patience_s: float = 60.0,
+    ) -> None:
+        self.servers, self.patience_s = servers, patience_s
+        self.key_serde, self.value_serde = key_serde or Serdes.string(), value_serde or Serdes.json()
+        self._producer = Producer(connection(servers, defaults=_TUNING, partitioner="murmur2_random"))
+
+    def send(
+        self,
+        topic: str,
+        key: Any,
+        value: Any,
+        *,
+        partition: int | None = None,
+        timestamp: int | None = None,
+        headers: Headers = (),
+        delivered: Delivered | None = None,
+    ) -> Future[TopicRecord]:
+        """Send a record; the future gives it with partition and offset once the broker has it.
+
+        ``timestamp`` is in ms; without one the client's clock decides. ``delivered`` is called when the outcome is
+        known, from within a later `send` or `flush`.
+        """
+        future: Future[TopicRecord] = Future()
+
+        def report(error: KafkaError | None, message: Message) -> None:
+            if error is not None:
+                failure = kafka_error(f'sending to topic "{topic}"', error, self.servers)
+                future.set_exception(failure)
+            else:
+                future.set_result(
+                    TopicRecord(
+                        topic, message.partition(), message.offset(), message.timestamp()[1], key, value, headers
+                    )
+                )
+            if delivered is not None:
+                delivered(None, failure) if error is not None else delivered(future.result(), None)
+
+        arguments: dict[str, Any] = {"headers": list(headers), "on_delivery": report}
+        if partition is not None:
+            arguments["partition"] = partition
+        if timestamp is not None:
+            arguments["timestamp"] = sendable_time(timestamp)
+        data = to_bytes(self.value_serde, value), to_bytes(self.key_serde, key)
+        while True:
+            try:
+                self._producer.produce(topic, *data, **arguments)
+                break
+            except BufferError:  # full: delivered records make room
+                self._producer.poll(0.05)
+        self._producer.poll(0)
+        return future
+
+    def flush(self) -> None:
+        """Wait until the outcome of every record is known."""
+        left = self._producer.flush(self.patience_s)
+        if left:
+            raise kafka_error(f"sending {left} records", TimeoutError(), self.servers)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is None:
+            self.flush()
+
+
+def produce(
+    servers: Servers,
+    records: Iterable[TopicRecord],
+    *,
+    key_serde: Serde | None = None,
+    value_serde: Serde | None = None,
+    keep_partitions: bool = False,
+) -> int:
+    """Send records, such as those of a sample, in their order and with their timestamps; gives their number.
+
+    Keys choose the partitions unless ``keep_partitions``. The first record that fails is raised.
+    """
+    futures = []
+    with RecordProducer(servers, key_serde=key_serde, value_serde=value_serde) as producer:
+        for record in records:
+            futures.append(
+                producer.send(
+                    record.topic,
+                    record.key,
+                    record.value,
+                    partition=record.partition if keep_partitions else None,
+                    timestamp=record.timestamp,
+                    headers=record.headers,
+                )
+            )
+    for future in futures:
+        future.result()
+    return len(futures)

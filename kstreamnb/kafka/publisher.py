@@ -1,0 +1,292 @@
+"""Exactly-once publishing of batches: one Kafka transaction for each, with a marker of the batch inside.
+
+The marker is a record of the compacted topic ``<application>-commits``. It names the query and the batch and holds
+checksums of the batch's input and output. A batch that the marker names already is in Kafka: its replay publishes
+nothing. A marker is a record and not a group offset because it must not expire, nor vanish with an output topic.
+The source offsets are committed under the group ``<application>`` too, for tools that show lag; nothing reads them.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+import zlib
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, TypeAlias
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
+
+from kstreamnb.core.record import Headers
+from kstreamnb.errors import EngineError
+from kstreamnb.kafka.admin import Admin
+from kstreamnb.kafka.cut import Offsets
+from kstreamnb.kafka.reader import bounded_consumer
+from kstreamnb.kafka.settings import Servers, connection, kafka_error, sendable_time
+
+__all__ = ["Marker", "OutputRecord", "Publication", "PublishError", "Publisher"]
+
+OutputRecord: TypeAlias = tuple[str, int, int, bytes | None, bytes | None, Headers]
+"""``(topic, partition, timestamp, key bytes, value bytes, headers)``."""
+
+_EOF = KafkaError._PARTITION_EOF  # noqa: SLF001 - librdkafka's own codes have such names
+_FENCED = {KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH}  # noqa: SLF001
+_PATIENCE_S = 600.0
+_CALL_S = 30.0
+_TUNING = {
+    "compression.type": "lz4",
+    "linger.ms": 5,
+    "queue.buffering.max.messages": 500_000,
+    "queue.buffering.max.kbytes": 1 << 20,
+    "retry.backoff.ms": 20,
+    "transaction.timeout.ms": 60_000,
+}
+
+
+class PublishError(EngineError):
+    """A batch that was not published.
+
+    ``restartable`` says whether opening the publisher again may help; it is False where a newer deployment has taken
+    over (``reason`` "fenced") and where checkpoint and marker contradict each other (``reason`` "foreign query",
+    "older checkpoint", "other input" or "no marker"), which a person has to decide.
+    """
+
+    reason: str = "failed"
+    restartable: bool = True
+
+    @classmethod
+    def refusal(cls, reason: str, message: str, *, detail: str, hint: str) -> PublishError:
+        """An error that no restart helps against."""
+        error = cls(message, detail=detail, hint=hint)
+        error.reason, error.restartable = reason, False
+        return error
+
+
+@dataclass(frozen=True)
+class Marker:
+    """The last batch in Kafka: ``source`` and ``output`` are checksums of what it read and of what it wrote."""
+
+    query: str
+    batch: int
+    source: str
+    output: str
+
+
+@dataclass(frozen=True)
+class Publication:
+    """What became of a batch: published, or suppressed because it was in Kafka already.
+
+    ``differs`` says that the replay computed other records than were published: the topology is not deterministic.
+    """
+
+    batch: int
+    records: int
+    suppressed: bool = False
+    differs: bool = False
+
+
+class Publisher:
+    """Publishes the batches of one query of an application, each of them once.
+
+    ``query`` is the identity of the checkpoint; ``config`` are further settings of the producer.
+    """
+
+    def __init__(
+        self, servers: Servers, application: str, query: str, *, config: Mapping[str, object] | None = None
+    ) -> None:
+        self.servers, self.application, self.query = servers, application, query
+        self.marker_topic = f"{application}-commits"
+        self.marker: Marker | None = None
+        self._config = dict(config or {})
+        self._producer: Producer | None = None
+        self._group: Consumer | None = None
+
+    def open(self) -> Marker | None:
+        """Fence every older publisher of the application, then read the last marker.
+
+        The other order would miss the last commit of the one that is being fenced.
+        """
+        self.close()
+        admin = Admin(self.servers)
+        admin.create_topic(self.marker_topic, config={"cleanup.policy": "compact"}, exists_ok=True)
+        settings = connection(
+            self.servers, defaults={**_TUNING, **self._config}, transactional_id=f"{self.application}.sink"
+        )
+        self._producer = Producer(settings)
+        try:
+            _repeat(self._producer.init_transactions, 120.0)
+        except KafkaException as error:
+            raise self._failure(error) from error
+        self._group = Consumer(connection(self.servers, group_id=self.application, enable_auto_commit=False))
+        self.marker = self._last_marker(admin)
+        return self.marker
+
+    def close(self) -> None:
+        """Let go of the connections; an open transaction is left to be aborted by the next `open`."""
+        group, self._group, self._producer = self._group, None, None
+        if group is not None:
+            group.close()
+
+    def publish(
+        self,
+        batch: int,
+        source: str,
+        records: Iterable[OutputRecord],
+        positions: Offsets | None = None,
+        *,
+        between: Callable[[str], None] = lambda step: None,
+    ) -> Publication:
+        """Publish one batch, or suppress it where it is in Kafka already, or refuse it.
+
+        ``source`` is the batch's entry in the query's log of input offsets; ``positions`` are the offsets after it.
+        ``between`` is called at "begin", "produced", "offsets" and "committed" for whoever watches or tests.
+        """
+        if self._producer is None:
+            raise EngineError("the publisher is not open", hint="call open() first")
+        checksum = f"{zlib.crc32(source.encode()):08x}"
+        if self._is_replay(batch, checksum):
+            return self._suppress(batch, records)
+        try:
+            between("begin")
+            self._producer.begin_transaction()
+            count, output = self._produce(self._producer, records)
+            marker = Marker(self.query, batch, checksum, output)
+            self._producer.produce(self.marker_topic, json.dumps(asdict(marker)), b"sink", 0)
+            between("produced")
+            self._send_positions(self._producer, positions or {})
+            between("offsets")
+            _repeat(self._producer.commit_transaction, _CALL_S)
+        except KafkaException as error:
+            raise self._failure(error) from error
+        between("committed")
+        self.marker = marker
+        return Publication(batch, count)
+
+    def _is_replay(self, batch: int, source: str) -> bool:
+        """Whether the batch is in Kafka already; raises where checkpoint and marker contradict each other."""
+        last = self.marker
+        if last is None:
+            if batch == 0:
+                return False
+            raise PublishError.refusal(
+                "no marker",
+                f'batch {batch} of "{self.application}" has no batch before it in Kafka',
+                detail=f'topic "{self.marker_topic}" is empty: it was deleted, or the cluster is another one',
+                hint="reset the application, or give it a new id and checkpoint",
+            )
+        if last.query != self.query:
+            raise PublishError.refusal(
+                "foreign query",
+                f'application "{self.application}" belongs to another checkpoint',
+                detail=f"Kafka has batch {last.batch} of query {last.query}; this one is query {self.query}",
+                hint="use the checkpoint of that query, reset the application, or give it a new id",
+            )
+        if batch < last.batch:
+            raise PublishError.refusal(
+                "older checkpoint",
+                f'batch {batch} of "{self.application}" comes after batch {last.batch} is in Kafka',
+                detail="the checkpoint is an older copy",
+                hint="use the latest checkpoint, or reset the application",
+            )
+        if batch == last.batch and source != last.source:
+            raise PublishError.refusal(
+                "other input",
+                f'batch {batch} of "{self.application}" was published for other input',
+                detail=f"the checksum of its input offsets is {source}, that in Kafka {last.source}",
+                hint="use the checkpoint that wrote it, or reset the application",
+            )
+        return batch == last.batch
+
+    def _suppress(self, batch: int, records: Iterable[OutputRecord]) -> Publication:
+        output, count = 0, 0
+        for record in records:
+            output, count = _add(output, record), count + 1
+        differs = self.marker is not None and self.marker.output != f"{output:08x}"
+        return Publication(batch, count, suppressed=True, differs=differs)
+
+    def _produce(self, producer: Producer, records: Iterable[OutputRecord]) -> tuple[int, str]:
+        output, count = 0, 0
+        for record in records:
+            topic, partition, timestamp, key, value, headers = record
+            while True:
+                try:
+                    producer.produce(
+                        topic, value, key, partition, timestamp=sendable_time(timestamp), headers=list(headers)
+                    )
+                    break
+                except BufferError:  # full: delivered or timed out records make room
+                    producer.poll(0.05)
+            output, count = _add(output, record), count + 1
+        return count, f"{output:08x}"
+
+    def _send_positions(self, producer: Producer, positions: Offsets) -> None:
+        places = [TopicPartition(t, p, n) for t, parts in positions.items() for p, n in parts.items()]
+        if places and self._group is not None:
+            _repeat(producer.send_offsets_to_transaction, places, self._group.consumer_group_metadata(), _CALL_S)
+
+    def _failure(self, error: KafkaException) -> PublishError:
+        """End the transaction where that is still possible, and say whether opening again may help."""
+        reason, producer = error.args[0], self._producer
+        if producer is not None and reason.txn_requires_abort():
+            try:
+                _repeat(producer.abort_transaction, _CALL_S)
+            except KafkaException as other:
+                reason = other.args[0]
+        self.close()
+        if reason.code() in _FENCED:
+            return PublishError.refusal(
+                "fenced",
+                f'a newer deployment of "{self.application}" has taken over',
+                detail=f"Kafka says: {reason.str()}",
+                hint="stop this one; if it should go on, deploy it again",
+            )
+        failed = kafka_error(f'publishing for "{self.application}"', error, self.servers)
+        return PublishError(failed.message, detail=failed.detail, hint="the batch is published after a restart")
+
+    def _last_marker(self, admin: Admin) -> Marker | None:
+        """The last committed marker, searched backwards from the last stable offset."""
+        end = admin.offsets([self.marker_topic])[self.marker_topic][0]
+        first = admin.offsets([self.marker_topic], "earliest")[self.marker_topic][0]
+        consumer, back = bounded_consumer(self.servers), 16
+        try:
+            start = end
+            while start > first:
+                start, back = max(first, end - back), back * 8
+                found = self._read_markers(consumer, start, end)
+                if found is not None:
+                    return Marker(**json.loads(found))
+        finally:
+            consumer.close()
+        return None
+
+    def _read_markers(self, consumer: Consumer, start: int, end: int) -> bytes | None:
+        consumer.assign([TopicPartition(self.marker_topic, 0, start)])
+        found, position, deadline = None, start, time.monotonic() + _CALL_S
+        while position < end:
+            message = consumer.poll(1.0)
+            if message is None:
+                if time.monotonic() > deadline:
+                    raise EngineError(f'no answer from topic "{self.marker_topic}"')
+            elif message.error() is None:
+                found, position = message.value(), message.offset() + 1
+            elif message.error().code() == _EOF:
+                position = message.offset()
+            else:
+                raise kafka_error(f'reading topic "{self.marker_topic}"', message.error(), self.servers)
+        return found
+
+
+def _add(checksum: int, record: OutputRecord) -> int:
+    return zlib.crc32(repr(tuple(record)).encode(), checksum)
+
+
+def _repeat(call: Callable[..., Any], *arguments: object) -> None:
+    """Repeat the same call while its outcome is open: no other call is allowed then."""
+    end = time.monotonic() + _PATIENCE_S
+    while True:
+        try:
+            call(*arguments)
+            return
+        except KafkaException as error:
+            if not error.args[0].retriable() or time.monotonic() > end:
+                raise

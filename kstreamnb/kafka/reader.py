@@ -1,0 +1,233 @@
+"""Bounded reads of topics: which offsets there are, where a batch ends, and the records between two offsets.
+
+Only committed records are seen, and no group offsets are written.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple, TypeAlias
+
+from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
+
+from kstreamnb.core.record import Headers
+from kstreamnb.core.wire import Encoded
+from kstreamnb.errors import ConfigError, EngineError
+from kstreamnb.kafka.admin import Admin
+from kstreamnb.kafka.cut import Offsets, cut_by_time, ranges
+from kstreamnb.kafka.settings import Servers, connection, kafka_error
+
+__all__ = ["Piece", "RawRecord", "Reader", "bounded_consumer", "fetch", "pieces_between", "raw_record"]
+
+RawRecord: TypeAlias = tuple[int, int, Encoded | None, Encoded | None, Headers]
+"""``(offset, timestamp, key, value, headers)`` as a task takes it."""
+
+_EOF = KafkaError._PARTITION_EOF  # noqa: SLF001 - librdkafka's own codes have such names
+_NO_RESET = KafkaError._AUTO_OFFSET_RESET  # noqa: SLF001
+_PATIENCE_S = 300.0
+_TUNING = {
+    "fetch.wait.max.ms": 20,
+    "fetch.queue.backoff.ms": 2,  # the default of 1000 costs a factor of six
+    "queued.min.messages": 20_000,
+    "queued.max.messages.kbytes": 32_768,
+}
+_idle: dict[str, Consumer] = {}  # consumers of this process that wait for the next read, by their settings
+
+
+class Piece(NamedTuple):
+    """The records of a partition from ``start`` up to, but not including, ``end``."""
+
+    topic: str
+    partition: int
+    start: int
+    end: int
+
+
+def pieces_between(start: Offsets, end: Offsets) -> list[Piece]:
+    """The pieces that have records, in the order of topic and partition."""
+    return [Piece(*each) for each in ranges(start, end) if each[3] > each[2]]
+
+
+def raw_record(message: Message) -> RawRecord:
+    """A message of librdkafka as a task takes it."""
+    key, value, headers = message.key(), message.value(), message.headers()
+    return (
+        message.offset(),
+        message.timestamp()[1],
+        None if key is None else Encoded(key),
+        None if value is None else Encoded(value),
+        tuple(headers) if headers else (),
+    )
+
+
+def bounded_consumer(servers: Servers) -> Consumer:
+    """A consumer that is told where to read, sees committed records only, and commits nothing."""
+    return Consumer(_consumer_settings(servers))
+
+
+def _consumer_settings(servers: Servers) -> dict[str, Any]:
+    return connection(
+        servers,
+        defaults=_TUNING,
+        group_id="kstreamnb-reader",  # librdkafka asks for one; nothing is ever committed to it
+        enable_auto_commit=False,
+        enable_auto_offset_store=False,
+        auto_offset_reset="error",
+        isolation_level="read_committed",
+        enable_partition_eof=True,
+    )
+
+
+class Reader:
+    """The offsets of some topics, and where to end a batch.
+
+    ``topics`` are names, or ``pattern`` is a regular expression that whole names match.
+    Units: ``patience_s`` is how many seconds a broker may be away before a call fails.
+    """
+
+    def __init__(
+        self,
+        servers: Servers,
+        topics: Iterable[str] = (),
+        *,
+        pattern: str | None = None,
+        patience_s: float = 30.0,
+    ) -> None:
+        self.servers = servers
+        self._topics = tuple(sorted(topics))
+        self._pattern = re.compile(pattern) if pattern is not None else None
+        if bool(self._topics) == (pattern is not None):
+            raise ConfigError("a reader takes either topics or a pattern")
+        self.admin = Admin(servers, patience_s=patience_s)
+        self._cut: tuple[Offsets, int] = ({}, 0)
+
+    def topics(self) -> tuple[str, ...]:
+        """The names that are read, in alphabetical order."""
+        if self._pattern is None:
+            return self._topics
+        return tuple(name for name in self.admin.topics() if self._pattern.fullmatch(name))
+
+    def beginning(self) -> Offsets:
+        """The first offsets that the cluster still has."""
+        return self.admin.offsets(self.topics(), "earliest")
+
+    def end(self) -> Offsets:
+        """The last stable offsets: below them no transaction is open."""
+        return self.admin.offsets(self.topics(), "latest")
+
+    def at_time(self, timestamp_ms: int) -> Offsets:
+        """Offsets of the first records at or after a time; the end where there are none."""
+        return self.admin.offsets(self.topics(), timestamp_ms)
+
+    def check(self, start: Offsets, end: Offsets, beginning: Offsets | None = None) -> None:
+        """Refuse to go on where records were lost in between or a topic was made anew."""
+        for topic, partition, offset, last in ranges(start, end):
+            if last < offset:
+                raise EngineError(
+                    f'topic "{topic}" ends at offset {last} in partition {partition}, before offset {offset}',
+                    detail="it was deleted and created anew, or lost its latest records",
+                    hint="reset the application, or give it a new id",
+                )
+            first = (beginning or {}).get(topic, {}).get(partition, offset)
+            if first > offset:
+                raise EngineError(
+                    f'topic "{topic}" begins at offset {first} in partition {partition}, after offset {offset}',
+                    detail=f"{first - offset} offsets were removed before they were read",
+                    hint="keep the topic's records longer, or reset the application",
+                )
+
+    def cut(self, start: Offsets, end: Offsets, limit: int) -> Offsets:
+        """End offsets of at most ``limit`` records: those that come first by event time over all partitions."""
+        if not 1 <= limit < sum(each.end - each.start for each in pieces_between(start, end)):
+            return cut_by_time(start, end, limit, at_time=self.at_time, times_ms=(0, 0))[0]
+        low = self._cut[1] if self._cut[0] == start else self._first_time(start, end)
+        times = low, max(low, *self.admin.greatest_timestamps(end))
+        self._cut = cut_by_time(start, end, limit, at_time=self.at_time, times_ms=times)
+        return self._cut[0]
+
+    def _first_time(self, start: Offsets, end: Offsets) -> int:
+        """The least timestamp among the first records of the partitions."""
+        waiting = {(each.topic, each.partition): each for each in pieces_between(start, end)}
+        consumer, found, heard = bounded_consumer(self.servers), [], time.monotonic()
+        try:
+            consumer.assign([TopicPartition(each.topic, each.partition, each.start) for each in waiting.values()])
+            while waiting and time.monotonic() - heard < _PATIENCE_S:
+                for message in consumer.consume(100, 0.05):
+                    piece = waiting.pop((message.topic(), message.partition()), None)
+                    if piece is not None and not _at_end(message, self.servers):
+                        found.append(message.timestamp()[1])
+        finally:
+            consumer.close()
+        return max(0, min(found, default=0))
+
+
+def fetch(
+    servers: Servers, pieces: Sequence[Piece], *, chunk: int = 5000
+) -> Iterator[tuple[str, int, list[RawRecord]]]:
+    """The records of all pieces through one consumer, as ``(topic, partition, records)`` of at most ``chunk`` records.
+
+    Chunks of a partition come in order; those of different partitions alternate. The consumer of a read that ended
+    well waits in this process for the next one.
+    """
+    settings = _consumer_settings(servers)
+    name = json.dumps(settings, sort_keys=True, default=repr)
+    consumer = _idle.pop(name, None)  # taken out: only a clean end puts it back
+    if consumer is None:
+        consumer = Consumer(settings)
+    try:
+        yield from _fetch(consumer, servers, pieces, chunk)
+    except BaseException:
+        consumer.close()
+        raise
+    _idle[name] = consumer
+
+
+def _fetch(
+    consumer: Consumer, servers: Servers, pieces: Sequence[Piece], chunk: int
+) -> Iterator[tuple[str, int, list[RawRecord]]]:
+    # Not pause and resume: librdkafka looks at a resumed partition only after a second.
+    consumer.incremental_assign([TopicPartition(each.topic, each.partition, each.start) for each in pieces])
+    missing = sum(each.end - each.start for each in pieces)
+    ends = {(each.topic, each.partition): each.end for each in pieces}
+    held: dict[tuple[str, int], list[RawRecord]] = {place: [] for place in ends}
+    heard = time.monotonic()
+    while ends:
+        for message in consumer.consume(max(1, min(chunk, missing)), 0.01):
+            place, heard = (message.topic(), message.partition()), time.monotonic()
+            end = ends.get(place)
+            done = _at_end(message, servers)
+            if end is None:
+                continue
+            position = message.offset()  # at a partition's end: the position after its last record
+            if not done and position < end:
+                held[place].append(raw_record(message))
+                missing -= 1
+                position += 1
+            if position >= end:
+                del ends[place]
+                consumer.incremental_unassign([TopicPartition(*place)])
+            if len(held[place]) >= chunk or place not in ends:
+                if held[place]:
+                    yield *place, held[place]
+                held[place] = []
+        if time.monotonic() - heard > _PATIENCE_S:
+            raise EngineError(f"no record came for {_PATIENCE_S:.0f} s", detail=f"still to read: {ends}")
+
+
+def _at_end(message: Message, servers: Servers) -> bool:
+    """Whether a message only says that its partition has no more records now; raises on other errors."""
+    error = message.error()
+    if error is None:
+        return False
+    if error.code() == _EOF:
+        return True
+    if error.code() == _NO_RESET:
+        raise EngineError(
+            f'topic "{message.topic()}" no longer has the offsets to read in partition {message.partition()}',
+            detail=f"Kafka says: {error.str()}",
+            hint="keep the topic's records longer, or reset the application",
+        )
+    raise kafka_error(f'reading topic "{message.topic()}"', error, servers)

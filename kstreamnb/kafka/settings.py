@@ -1,0 +1,54 @@
+"""Connection settings: what a user gives as servers, and what may be shown of it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, TypeAlias
+
+from confluent_kafka import KafkaError, KafkaException
+
+from kstreamnb.errors import ConfigError, EngineError
+
+__all__ = ["Servers", "connection", "kafka_error", "masked", "sendable_time"]
+
+Servers: TypeAlias = str | Mapping[str, Any]
+"""``host:port,…``, or librdkafka's settings with ``bootstrap.servers`` among them."""
+
+_SECRET = re.compile(r"password|secret|\.pem|token|oauthbearer\.config|jaas|user\.info|credential", re.IGNORECASE)
+_QUIET = {"log_level": 2}
+
+
+def connection(servers: Servers, *, defaults: Mapping[str, object] | None = None, **settings: object) -> dict[str, Any]:
+    """Settings for a client: the user's over ``defaults``, and the given ones (``_`` for ``.``) over all."""
+    given = {"bootstrap.servers": servers} if isinstance(servers, str) else dict(servers)
+    if not given.get("bootstrap.servers"):
+        raise ConfigError(
+            'setting "bootstrap.servers" is missing',
+            hint='give "host:port", or a dict of librdkafka settings with "bootstrap.servers"',
+        )
+    fixed = {name.replace("_", "."): value for name, value in settings.items()}
+    return {**_QUIET, **(defaults or {}), **given, **fixed}
+
+
+def masked(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings without their secrets, for texts and displays.
+
+    Example:
+        >>> masked({"bootstrap.servers": "broker:9092", "sasl.password": "s3cret"})
+        {'bootstrap.servers': 'broker:9092', 'sasl.password': '***'}
+    """
+    return {name: "***" if _SECRET.search(name) and value else value for name, value in settings.items()}
+
+
+def kafka_error(what: str, error: Exception | KafkaError, servers: Servers | None = None) -> EngineError:
+    """An EngineError that says what failed, with Kafka's own words."""
+    reason = error.args[0] if isinstance(error, KafkaException) else error
+    text = reason.str() if isinstance(reason, KafkaError) else str(reason) or "no answer in time"
+    where = f' at "{connection(servers)["bootstrap.servers"]}"' if servers is not None else ""
+    return EngineError(f"{what} failed{where}", detail=f"Kafka says: {text}")
+
+
+def sendable_time(timestamp_ms: int) -> int:
+    """A timestamp that librdkafka sends as it is: it takes 0 for "now", so the epoch itself becomes 1 ms."""
+    return timestamp_ms or 1

@@ -1,0 +1,48 @@
+"""One real broker for all tests of this folder, and a topic of its own for each test."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from kstreamnb.kafka.admin import Admin
+from kstreamnb.kafka.broker import LocalBroker, local_broker
+
+
+@pytest.fixture(scope="session")
+def broker() -> Iterator[LocalBroker]:
+    """A broker that ends with the session."""
+    with local_broker() as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def servers(broker: LocalBroker) -> str:
+    """Its address."""
+    return broker.bootstrap_servers
+
+
+@pytest.fixture(scope="session")
+def admin(servers: str) -> Admin:
+    """Its administration."""
+    return Admin(servers)
+
+
+@pytest.fixture
+def name(request: pytest.FixtureRequest) -> str:
+    """A name that belongs to the test."""
+    return re.sub(r"\W+", "-", request.node.name)[-100:].strip("-")
+
+
+@pytest.fixture
+def topic(admin: Admin, name: str) -> Callable[..., str]:
+    """Creates the test's topic."""
+
+    def create(partitions: int = 1, suffix: str = "", **config: str) -> str:
+        full = name + suffix
+        admin.create_topic(full, partitions=partitions, config={k.replace("_", "."): v for k, v in config.items()})
+        return full
+
+    return create

@@ -1,0 +1,179 @@
+"""Exactly-once publishing: transactions, fencing, replays, refusals."""
+
+from __future__ import annotations
+
+import pytest
+from confluent_kafka import Consumer
+
+from kstreamnb.errors import EngineError
+from kstreamnb.kafka.publisher import Marker, Publication, Publisher, PublishError
+from kstreamnb.kafka.reader import Reader, fetch, pieces_between
+
+pytestmark = pytest.mark.kafka
+
+
+def _records(topic, batch, count=3):
+    return [(topic, n % 2, 1000 + n, b"k%d" % n, b"v%d-%d" % (batch, n), (("h", b"x"),)) for n in range(count)]
+
+
+def _committed(servers, topic):
+    reader = Reader(servers, [topic])
+    return [
+        (topic, partition, *record[1:])
+        for topic, partition, records in fetch(servers, pieces_between(reader.beginning(), reader.end()))
+        for record in records
+    ]
+
+
+def _publisher(servers, name, query="q1"):
+    publisher = Publisher(servers, name, query)
+    publisher.open()
+    return publisher
+
+
+def test_batches_arrive_whole_with_their_timestamps_and_headers(servers, topic, name):
+    """Every record of every batch is in Kafka once, and the marker names the last batch."""
+    out = topic(2, "-out")
+    publisher = Publisher(servers, name, "q1")
+    assert publisher.open() is None
+    for batch in range(3):
+        assert Publication(batch, 3) == publisher.publish(batch, f"offsets {batch}", _records(out, batch))
+    expected = sorted(record for batch in range(3) for record in _records(out, batch))
+    assert expected == sorted(_committed(servers, out))
+    marker = Publisher(servers, name, "q1").open()
+    assert isinstance(marker, Marker)
+    assert ("q1", 2) == (marker.query, marker.batch)
+
+
+def test_a_replayed_batch_is_suppressed(servers, topic, name):
+    """A batch whose commit was not learnt of publishes nothing when it comes again."""
+    out = topic(2, "-out")
+    _publisher(servers, name).publish(0, "offsets", _records(out, 0))
+    again = _publisher(servers, name)
+    assert Publication(0, 3, suppressed=True) == again.publish(0, "offsets", _records(out, 0))
+    assert 3 == len(_committed(servers, out))
+    assert Publication(1, 3) == again.publish(1, "more", _records(out, 1))
+
+
+def test_a_replay_that_computes_other_records_is_told(servers, topic, name):
+    """The same input with another output is suppressed too, and reported as not deterministic."""
+    out = topic(2, "-out")
+    publisher = _publisher(servers, name)
+    publisher.publish(0, "offsets", _records(out, 0))
+    assert Publication(0, 2, suppressed=True, differs=True) == publisher.publish(0, "offsets", _records(out, 0, 2))
+
+
+def test_a_batch_that_was_not_committed_leaves_nothing(servers, topic, name):
+    """A crash between producing and committing is as if the batch had never been; it is published by its replay."""
+    out = topic(2, "-out")
+
+    def crash(step):
+        if step == "produced":
+            raise KeyboardInterrupt
+
+    publisher = _publisher(servers, name)
+    with pytest.raises(KeyboardInterrupt):
+        publisher.publish(0, "offsets", _records(out, 0), between=crash)
+    again = Publisher(servers, name, "q1")
+    assert again.open() is None
+    assert Publication(0, 3) == again.publish(0, "offsets", _records(out, 0))
+    assert 3 == len(_committed(servers, out))
+
+
+def test_a_zombie_is_fenced_at_any_step(servers, topic, name):
+    """Once a newer publisher is open the older one cannot publish, wherever it was."""
+    out = topic(2, "-out")
+    for step in ("begin", "produced", "offsets"):
+        old = _publisher(servers, name + step)
+        opened = []
+
+        def take_over(reached, step=step, opened=opened):
+            if reached == step:
+                opened.append(_publisher(servers, name + step))
+
+        with pytest.raises(PublishError, match=r"a newer deployment .* has taken over") as caught:
+            old.publish(0, "offsets", _records(out, 0), {out: {0: 1}}, between=take_over)
+        assert ("fenced", False) == (caught.value.reason, caught.value.restartable)
+        assert opened[0].marker is None
+        opened[0].publish(0, "offsets", _records(out, 0))
+    assert 9 == len(_committed(servers, out))
+
+
+@pytest.mark.parametrize(
+    ("reason", "query", "batch", "source"),
+    [
+        ("foreign query", "q2", 3, "new"),
+        ("older checkpoint", "q1", 1, "offsets 1"),
+        ("other input", "q1", 2, "different"),
+    ],
+)
+def test_a_checkpoint_that_contradicts_the_marker_is_refused(servers, topic, name, reason, query, batch, source):
+    """Foreign, older and diverging checkpoints are refused with the reason, and publish nothing."""
+    out = topic(2, "-out")
+    first = _publisher(servers, name)
+    for number in range(3):
+        first.publish(number, f"offsets {number}", _records(out, number))
+    second = _publisher(servers, name, query)
+    with pytest.raises(EngineError) as caught:
+        second.publish(batch, source, _records(out, 9))
+    assert (reason, False) == (caught.value.reason, caught.value.restartable)
+    assert caught.value.hint
+    assert 9 == len(_committed(servers, out))
+
+
+def test_a_late_batch_without_a_marker_is_refused(servers, topic, name):
+    """A checkpoint that has gone on needs the marker of what it published."""
+    with pytest.raises(PublishError, match=r"batch 5 .* has no batch before it in Kafka"):
+        _publisher(servers, name).publish(5, "offsets", _records(topic(2, "-out"), 5))
+
+
+def test_the_marker_is_found_behind_many_aborted_batches(servers, topic, name):
+    """The search goes backwards as far as it must."""
+    out = topic(1, "-out")
+
+    def give_up(step):
+        if step == "produced":
+            raise KeyboardInterrupt
+
+    _publisher(servers, name).publish(0, "offsets", _records(out, 0, 1))
+    for _ in range(12):
+        with pytest.raises(KeyboardInterrupt):
+            _publisher(servers, name).publish(1, "more", _records(out, 1, 1), between=give_up)
+    assert 0 == _publisher(servers, name).marker.batch
+
+
+def test_positions_are_committed_for_lag_tools(servers, topic, name):
+    """The source offsets are visible under the application's group."""
+    out = topic(2, "-out")
+    _publisher(servers, name).publish(0, "offsets", _records(out, 0), {out: {0: 7, 1: 8}})
+    from confluent_kafka import TopicPartition
+
+    group = Consumer({"bootstrap.servers": servers, "group.id": name})
+    found = group.committed([TopicPartition(out, 0), TopicPartition(out, 1)], 10)
+    group.close()
+    assert [7, 8] == [each.offset for each in found]
+
+
+def test_an_unknown_partition_fails_the_batch_and_can_be_repeated(servers, topic, name):
+    """A batch that cannot be delivered is aborted; the publisher opens again."""
+    out = topic(1, "-out")
+    publisher = _publisher(servers, name)
+    with pytest.raises(PublishError, match=r"publishing for .* failed") as caught:
+        publisher.publish(0, "offsets", [(out, 9, 0, b"k", b"v", ())])
+    assert caught.value.restartable
+    assert publisher.open() is None
+    assert Publication(0, 1) == publisher.publish(0, "offsets", [(out, 0, 0, b"k", b"v", ())])
+    assert 1 == len(_committed(servers, out))
+
+
+def test_the_epoch_itself_is_published_as_one_millisecond(servers, topic, name):
+    """librdkafka sends a record of time 0 with the wall clock; a published record must not depend on that."""
+    out = topic(1, "-out")
+    _publisher(servers, name).publish(0, "offsets", [(out, 0, 0, b"k", b"v", ())])
+    assert [1] == [record[2] for record in _committed(servers, out)]
+
+
+def test_a_closed_publisher_says_so(servers, name):
+    """Nothing is published before `open`."""
+    with pytest.raises(EngineError, match="the publisher is not open"):
+        Publisher(servers, name, "q1").publish(0, "offsets", [])

@@ -1,0 +1,142 @@
+"""Bounded reads from a real broker."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from confluent_kafka import Producer
+
+from kstreamnb.core.record import TopicRecord
+from kstreamnb.core.wire import Encoded
+from kstreamnb.errors import ConfigError, EngineError
+from kstreamnb.kafka.produce import produce
+from kstreamnb.kafka.reader import Piece, Reader, fetch, pieces_between
+
+pytestmark = pytest.mark.kafka
+
+
+def _fill(servers, topic, partitions=2, count=100):
+    """Records with a timestamp of ten times their number plus one, spread over the partitions in turn."""
+    records = [TopicRecord(topic, n % partitions, 0, 10 * n + 1, f"k{n}", n, (("h", b"x"),)) for n in range(count)]
+    assert count == produce(servers, records, keep_partitions=True)
+
+
+def _read(servers, pieces, **options):
+    found = {}
+    for topic, partition, records in fetch(servers, pieces, **options):
+        found.setdefault((topic, partition), []).extend(records)
+    return found
+
+
+def test_offsets_between_are_read_whole_and_in_order(servers, topic):
+    """Exactly the records between two offsets come, partition by partition, as a task takes them."""
+    orders = topic(2)
+    _fill(servers, orders)
+    found = _read(servers, [Piece(orders, 0, 10, 50), Piece(orders, 1, 0, 7)], chunk=8)
+    assert [*range(10, 50)] == [record[0] for record in found[orders, 0]]
+    assert [*range(7)] == [record[0] for record in found[orders, 1]]
+    assert (10, 201, Encoded(b"k20"), Encoded(b"20"), (("h", b"x"),)) == found[orders, 0][0]
+    assert found == _read(servers, [Piece(orders, 0, 10, 50), Piece(orders, 1, 0, 7)])
+
+
+def test_null_keys_and_values_stay_null(servers, topic):
+    """A tombstone is no value, not empty bytes."""
+    orders = topic()
+    produce(servers, [TopicRecord(orders, 0, 0, 5, None, None), TopicRecord(orders, 0, 0, 5, "", "")])
+    [(_, _, records)] = fetch(servers, [Piece(orders, 0, 0, 2)])
+    assert [(None, None), (b"", b'""')] == [record[2:4] for record in records]
+
+
+def test_only_committed_records_are_read_and_control_records_end_a_piece(servers, topic):
+    """Aborted records are passed over, and a piece may end with the marks of a transaction."""
+    orders = topic()
+    producer = Producer({"bootstrap.servers": servers, "transactional.id": orders})
+    producer.init_transactions(30)
+    for number, keep in enumerate([True, False, True, False]):
+        producer.begin_transaction()
+        producer.produce(orders, str(number).encode(), partition=0)
+        producer.flush()
+        (producer.commit_transaction if keep else producer.abort_transaction)(30)
+    reader = Reader(servers, [orders])
+    assert {orders: {0: 8}} == reader.end()
+    [(_, _, records)] = fetch(servers, pieces_between(reader.beginning(), reader.end()))
+    assert [b"0", b"2"] == [record[3] for record in records]
+
+
+def test_the_end_stays_before_an_open_transaction(servers, topic):
+    """What is not committed yet is not there yet."""
+    orders = topic()
+    producer = Producer({"bootstrap.servers": servers, "transactional.id": orders})
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    producer.produce(orders, b"open", partition=0)
+    producer.flush()
+    reader = Reader(servers, [orders])
+    assert {orders: {0: 0}} == reader.end()
+    producer.commit_transaction(30)
+    deadline = time.monotonic() + 10  # the broker marks the partition a moment after it has taken the commit
+    while reader.end() != {orders: {0: 2}} and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert {orders: {0: 2}} == reader.end()
+
+
+def test_times_become_offsets(servers, topic):
+    """The first record at or after a time; the end where there is none."""
+    orders = topic(2)
+    _fill(servers, orders, count=10)
+    reader = Reader(servers, [orders])
+    assert {orders: {0: 0, 1: 0}} == reader.at_time(0)
+    assert {orders: {0: 2, 1: 2}} == reader.at_time(32)
+    assert {orders: {0: 5, 1: 5}} == reader.at_time(1000)
+
+
+def test_batches_are_cut_by_event_time(servers, topic):
+    """The cut of a limited batch takes the records that are first over all partitions."""
+    orders = topic(2)
+    _fill(servers, orders, count=100)
+    reader = Reader(servers, [orders])
+    start, end, sizes = reader.beginning(), reader.end(), []
+    while start != end:
+        cut = reader.cut(start, end, 16)
+        sizes.append(sum(piece.end - piece.start for piece in pieces_between(start, cut)))
+        times = [r[1] for _, _, records in fetch(servers, pieces_between(start, cut)) for r in records]
+        done = sum(sizes)
+        assert [10 * n + 1 for n in range(done - sizes[-1], done)] == sorted(times)
+        start = cut
+    assert max(sizes) <= 16
+    assert 100 == sum(sizes)
+
+
+def test_topics_are_found_by_pattern(servers, topic):
+    """Whole names match."""
+    first, _ = topic(suffix="-1"), topic(suffix="-1-not")
+    assert (first,) == Reader(servers, pattern=first[:-1] + r"\d").topics()
+    with pytest.raises(ConfigError, match="either topics or a pattern"):
+        Reader(servers, ["a"], pattern="b")
+
+
+def test_lost_records_are_refused(servers, topic, admin):
+    """A topic that begins later or ends earlier than was read is not read on."""
+    orders = topic()
+    _fill(servers, orders, partitions=1, count=3)
+    reader = Reader(servers, [orders])
+    with pytest.raises(EngineError, match="ends at offset 3 in partition 0, before offset 9"):
+        reader.check({orders: {0: 9}}, reader.end())
+    with pytest.raises(EngineError, match="begins at offset 2 in partition 0, after offset 1"):
+        reader.check({orders: {0: 1}}, reader.end(), {orders: {0: 2}})
+    with pytest.raises(EngineError, match="no longer has the offsets"):
+        list(fetch(servers, [Piece(orders, 0, 77, 99)]))
+    with pytest.raises(EngineError, match='topic "nowhere" does not exist'):
+        Reader(servers, ["nowhere"]).end()
+
+
+def test_an_interrupted_read_leaves_nothing_behind(servers, topic):
+    """A read that is given up does not disturb the next one."""
+    orders = topic(2)
+    _fill(servers, orders)
+    pieces = [Piece(orders, 0, 0, 50), Piece(orders, 1, 0, 50)]
+    given_up = fetch(servers, pieces, chunk=5)
+    next(given_up)
+    given_up.close()
+    assert [50, 50] == [len(records) for records in _read(servers, pieces).values()]
