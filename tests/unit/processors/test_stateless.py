@@ -1,0 +1,117 @@
+"""Operators that look at one record at a time: what goes on, and that time and headers stay with the record."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.unit.processors.fake_context import FakeContext
+
+from kstreamnb.core.record import Change
+from kstreamnb.processors.branch import Branch
+from kstreamnb.processors.filter import Filter
+from kstreamnb.processors.flat_map import FlatMap
+from kstreamnb.processors.flat_map_values import FlatMapValues
+from kstreamnb.processors.map import Map
+from kstreamnb.processors.map_values import MapValues
+from kstreamnb.processors.pass_through import PassThrough, RepartitionFilter
+from kstreamnb.processors.peek import Foreach, Peek, Print
+from kstreamnb.processors.select_key import SelectKey
+from kstreamnb.processors.table_to_stream import TableToStream
+
+HEADERS = (("shop", b"7"),)
+
+
+def is_big(key: Any, quantity: Any) -> bool:
+    """Whether a sale is of several pieces; a sale without a quantity is not."""
+    return quantity is not None and quantity >= 3
+
+
+def feed(operator: Any, key: Any, value: Any) -> list[tuple[Any, ...]]:
+    """What one sale becomes."""
+    return FakeContext().bind(operator)(key, value, 5, HEADERS)
+
+
+@pytest.mark.parametrize(
+    ("operator", "key", "value", "expected"),
+    [
+        (Filter(is_big), "shoe", 3, [("shoe", 3)]),
+        (Filter(is_big), "shoe", None, []),
+        (Filter(is_big, negate=True), "shoe", 3, []),
+        (Filter(is_big, negate=True), None, None, [(None, None)]),
+        (Map(lambda k, v: (v, k)), "shoe", 3, [(3, "shoe")]),
+        (MapValues(lambda v: v and v + 1), "shoe", 3, [("shoe", 4)]),
+        (MapValues(lambda v: v and v + 1), "shoe", None, [("shoe", None)]),
+        (MapValues(lambda k, v: f"{k}={v}", with_key=True), "shoe", 3, [("shoe", "shoe=3")]),
+        (FlatMap(lambda k, v: [(k, n) for n in range(v)]), "shoe", 2, [("shoe", 0), ("shoe", 1)]),
+        (FlatMapValues(lambda v: iter("ab"[:v])), "shoe", 2, [("shoe", "a"), ("shoe", "b")]),
+        (FlatMapValues(lambda k, v: [k] * v, with_key=True), "shoe", 1, [("shoe", "shoe")]),
+        (FlatMapValues(lambda v: ()), "shoe", 2, []),
+        (SelectKey(lambda k, v: v), "shoe", 3, [(3, 3)]),
+        (PassThrough(), None, None, [(None, None)]),
+        (RepartitionFilter(), None, 3, []),
+        (RepartitionFilter(), "shoe", None, [("shoe", None)]),
+        (TableToStream(), "shoe", Change(None, 3), [("shoe", None)]),
+    ],
+)
+def test_a_record_becomes_what_the_operator_says(operator: Any, key: Any, value: Any, expected: list[Any]) -> None:
+    """Keys and values change as told, time and headers never."""
+    assert [(k, v, 5, HEADERS) for k, v in expected] == feed(operator, key, value)
+
+
+@pytest.mark.parametrize(
+    "operator",
+    [
+        Filter(is_big),
+        Filter(is_big, negate=True),
+        Map(lambda k, v: (v, k)),
+        MapValues(lambda v: (v, "!")),
+        MapValues(lambda k, v: (k, v), with_key=True),
+        SelectKey(lambda k, v: v),
+        Peek(lambda k, v: None),
+        PassThrough(),
+        RepartitionFilter(),
+    ],
+)
+@pytest.mark.parametrize("record", [("shoe", 3), ("shoe", 1), (None, None)])
+def test_a_fused_line_does_what_the_operator_does(operator: Any, record: tuple[Any, Any]) -> None:
+    """Chains may be run as one function: each line gives what the operator's own closure gives."""
+    line, function = operator.fused()
+    scope: dict[str, Any] = {"f": function}
+    code = f"def process(key, value, timestamp, headers, forward):\n    {line.format(f='f')}\n    forward(key, value)"
+    exec(code, scope)
+    fused: list[Any] = []
+    scope["process"](*record, 5, HEADERS, lambda *pair: fused.append((*pair, 5, HEADERS)))
+    assert feed(operator, *record) == fused
+
+
+def test_peek_looks_before_the_record_goes_on_and_foreach_ends_the_stream() -> None:
+    """The action sees every record; only peek forwards it."""
+    seen: list[Any] = []
+    assert [("shoe", 3, 5, HEADERS)] == feed(Peek(lambda k, v: seen.append((k, v))), "shoe", 3)
+    assert [] == feed(Foreach(lambda k, v: seen.append((k, v))), "hat", None)
+    assert [("shoe", 3), ("hat", None)] == seen
+
+
+def test_print_writes_one_line_for_each_record() -> None:
+    """The label comes first; a mapper makes another text."""
+    lines: list[str] = []
+    feed(Print("sales", lines.append), "shoe", None)
+    feed(Print("sales", lines.append, lambda k, v: f"{v} x {k}"), "shoe", 3)
+    assert ["[sales]: shoe, None", "[sales]: 3 x shoe"] == lines
+
+
+def test_a_record_takes_the_first_branch_that_wants_it() -> None:
+    """Later branches do not see it; what nobody wants takes the default branch."""
+    branch = Branch((is_big, lambda k, v: k == "shoe"), ("bulk", "shoes", "rest"))
+    split = FakeContext(children=("bulk", "shoes", "rest")).bind(branch)
+    assert [("bulk", "shoe", 3, 0)] == split("shoe", 3)
+    assert [("shoes", "shoe", 1, 0)] == split("shoe", 1)
+    assert [("rest", "hat", 1, 0)] == split("hat", 1)
+
+
+def test_without_a_default_branch_the_rest_is_gone() -> None:
+    """Nothing is forwarded and nothing counts as dropped."""
+    context = FakeContext(children=("bulk",))
+    assert [] == context.bind(Branch((is_big,), ("bulk", None)))("hat", 1)
+    assert [] == context.reasons()

@@ -1,0 +1,98 @@
+"""Looking up rows of tables that no store keeps as they are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.unit.processors.fake_context import FakeContext
+
+from kstreamnb.core.record import Windowed
+from kstreamnb.core.stores import StoreSpec
+from kstreamnb.processors.table_transform_values import TransformValuesView
+from kstreamnb.processors.table_view import FilterView, MapValuesView, SessionStoreView, StoreView, WindowStoreView
+
+
+@pytest.fixture
+def context() -> FakeContext:
+    """A task with one row "a" of "x" at 5, which in the history was "w" before."""
+    context = FakeContext(
+        StoreSpec("rows", "timestamped_key_value"),
+        StoreSpec("history", "versioned", history_ms=100),
+        StoreSpec("windows", "timestamped_window", retention_ms=100, window_size_ms=10),
+        StoreSpec("sessions", "session", retention_ms=100),
+    )
+    context.store("rows").put("a", ("x", 5))
+    context.store("history").put("a", "w", 2)
+    context.store("history").put("a", "x", 5)
+    context.store("windows").put("a", ("x", 15), 10)
+    context.store("sessions").put(Windowed("a", 3, 7), "x")
+    return context
+
+
+ROWS, HISTORY = StoreView("rows"), StoreView("history", versioned=True)
+MAPPED = {"key": MapValuesView(ROWS, lambda k, v: k + v, with_key=True), "value": MapValuesView(ROWS, str.upper)}
+
+
+@pytest.mark.parametrize(
+    ("view", "key", "expected"),
+    [
+        (ROWS, "a", ("x", 5)),
+        (ROWS, "b", None),
+        (HISTORY, "a", ("x", 5)),
+        (HISTORY, "b", None),
+        (WindowStoreView("windows"), Windowed("a", 10, 20), ("x", 15)),
+        (WindowStoreView("windows"), Windowed("a", 20, 30), None),
+        (SessionStoreView("sessions"), Windowed("a", 3, 7), ("x", 7)),
+        (SessionStoreView("sessions"), Windowed("a", 3, 8), None),
+        (FilterView(ROWS, lambda k, v: v == "x"), "a", ("x", 5)),
+        (FilterView(ROWS, lambda k, v: v == "x", negate=True), "a", None),
+        (FilterView(ROWS, lambda k, v: v == "x"), "b", None),
+        (MAPPED["value"], "a", ("X", 5)),
+        (MAPPED["key"], "a", ("ax", 5)),
+        (MAPPED["value"], "b", None),
+        (MapValuesView(ROWS, lambda v: None), "a", None),
+        (TransformValuesView(ROWS, lambda: lambda k, v: f"{k}{v}"), "a", ("ax", 5)),
+        (TransformValuesView(ROWS, lambda: lambda k, v: f"{k}{v}"), "b", ("bNone", -1)),
+        (TransformValuesView(ROWS, lambda: lambda k, v: None), "a", None),
+    ],
+)
+def test_a_view_gives_the_row_as_its_table_would(
+    context: FakeContext, view: Any, key: Any, expected: tuple[Any, int] | None
+) -> None:
+    """Value and time, or nothing."""
+    assert expected == view.bind(context)(key)
+
+
+@pytest.mark.parametrize(
+    ("view", "as_of_ms", "expected"),
+    [
+        (HISTORY, 4, ("w", 2)),
+        (HISTORY, 1, None),
+        (FilterView(HISTORY, lambda k, v: v == "w"), 4, ("w", 2)),
+        (FilterView(HISTORY, lambda k, v: v == "w"), 5, None),
+        (MapValuesView(HISTORY, str.upper), 4, ("W", 2)),
+        (MapValuesView(HISTORY, str.upper), 1, None),
+        (TransformValuesView(HISTORY, lambda: lambda k, v: f"{k}{v}"), 4, ("aw", 2)),
+    ],
+)
+def test_a_view_of_a_versioned_table_gives_the_row_as_of_a_time(
+    context: FakeContext, view: Any, as_of_ms: int, expected: tuple[Any, int] | None
+) -> None:
+    """What a table makes of its parent's rows it makes of old ones, too."""
+    assert view.versioned
+    assert expected == view.bind_as_of(context)("a", as_of_ms)
+
+
+@pytest.mark.parametrize("view", [ROWS, WindowStoreView("windows"), SessionStoreView("sessions"), MAPPED["value"]])
+def test_other_tables_have_no_history(context: FakeContext, view: Any) -> None:
+    """Asking them as of a time is a mistake of the kit itself."""
+    assert not view.versioned
+    with pytest.raises(TypeError, match="no history"):
+        view.bind_as_of(context)
+
+
+def test_a_view_names_the_stores_that_its_node_must_be_connected_to() -> None:
+    """Each once, those of its parents first."""
+    assert ("rows",) == FilterView(MapValuesView(ROWS, str.upper), bool).stores
+    assert ("rows", "asked") == TransformValuesView(ROWS, object, ("asked", "rows")).stores
