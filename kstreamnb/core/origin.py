@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 
-__all__ = ["Origin", "name_cells", "user_origin"]
+__all__ = ["Origin", "name_cells", "origin_of", "user_origin"]
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _cell_namer: list[Callable[[str], str | None]] = []
@@ -40,6 +40,10 @@ def user_origin() -> Origin:
     frame = sys._getframe(1)  # noqa: SLF001 - the cheap way to the caller; inspect.stack reads every file
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
         frame = frame.f_back
-    file, line = frame.f_code.co_filename, frame.f_lineno
+    return origin_of(frame.f_code.co_filename, frame.f_lineno)
+
+
+def origin_of(file: str, line: int) -> Origin:
+    """The place of a line of a code file, as a traceback names it."""
     cell = _cell_namer[0](file) if _cell_namer else None
     return Origin(cell or os.path.basename(file), line, linecache.getline(file, line).strip())

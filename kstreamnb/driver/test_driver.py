@@ -1,0 +1,263 @@
+"""`TopologyTestDriver`: runs a topology in this process, record by record, without a broker."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Any, Self
+
+from kstreamnb.core.clock import Clock
+from kstreamnb.core.durations import duration_ms, instant_ms
+from kstreamnb.core.partitioner import key_partitioner
+from kstreamnb.core.record import TopicRecord
+from kstreamnb.core.serde import Serde
+from kstreamnb.core.wire import encoder
+from kstreamnb.driver.engine import Engine, Layout, Root
+from kstreamnb.driver.input_topic import InputTopic
+from kstreamnb.driver.output_topic import OutputTopic
+from kstreamnb.driver.store_views import KeyValueView, SessionView, VersionedView, WindowView, plain, timestamped
+from kstreamnb.driver.topic_log import convert
+from kstreamnb.errors import EngineError, StateError
+from kstreamnb.runtime.config import Config
+from kstreamnb.runtime.events import Event
+from kstreamnb.topology import Topology
+
+__all__ = ["TopologyTestDriver"]
+
+_CACHE_BYTES = 10_000_000
+
+
+class TopologyTestDriver:
+    """Runs a topology deterministically: records in, records out, stores and clocks in hand.
+
+    Args:
+        topology: what ``builder.build()`` gave, or a `Topology` made by hand.
+        config: a `Config`, or a mapping with its names or Kafka's dotted ones.
+        partitions: partitions of topics by name, or one number for all; 1 where nothing is said. Records go to the
+            partition that Kafka's producer would choose.
+        task_layout: "split" makes a task for each sub-topology and partition, as in production; "single" makes one
+            task for everything and one partition everywhere, as Kafka's own test driver does.
+        wall_clock: where the wall clock starts: epoch milliseconds, ISO text or an aware datetime.
+        cache: use record caches; they are flushed after every record, as in Kafka's test driver.
+        changelogs: keep what goes to changelog topics, so that it can be read.
+        observe: gets an event for everything that happens inside the tasks.
+
+    Example:
+        >>> topology = Topology().add_source("in", "orders").add_sink("out", "copies", "in")
+        >>> with TopologyTestDriver(topology, partitions=2) as driver:
+        ...     driver.create_input_topic("orders").pipe_input("shoe", 1, at=0)
+        ...     driver.create_output_topic("copies").read_key_value()
+        ('shoe', 1)
+    """
+
+    def __init__(
+        self,
+        topology: Topology,
+        config: Config | Mapping[str, Any] | None = None,
+        *,
+        partitions: Mapping[str, int] | int | None = None,
+        task_layout: Layout = "split",
+        wall_clock: datetime | str | int = 0,
+        cache: bool | None = None,
+        changelogs: bool = True,
+        observe: Callable[[Event], None] | None = None,
+    ) -> None:
+        self.topology = topology
+        self.config = Config.of(config)
+        if cache is not None:
+            self.config = replace(self.config, cache_max_bytes=_CACHE_BYTES if cache else 0)
+        start = wall_clock if type(wall_clock) is int else instant_ms(wall_clock, "start of the wall clock")
+        self.clock = Clock(start)
+        self.engine = Engine(
+            topology,
+            self.config,
+            self.clock,
+            partitions=partitions if isinstance(partitions, Mapping) else {},
+            default_partitions=partitions if isinstance(partitions, int) else 1,
+            layout=task_layout,
+            observe=observe,
+            changelog=changelogs,
+        )
+        self._inputs: dict[Any, Callable[[list[TopicRecord]], list[Root]]] = {}
+
+    def create_input_topic(
+        self,
+        topic: str,
+        key_serde: Serde | None = None,
+        value_serde: Serde | None = None,
+        *,
+        start: datetime | str | int | None = None,
+        auto_advance: timedelta | str | None = None,
+    ) -> InputTopic:
+        """A topic to pipe records into; its serdes are those with which the application reads it."""
+        now = self.clock.now_ms if start is None else start if type(start) is int else instant_ms(start, "start")
+        step = 0 if auto_advance is None else duration_ms(auto_advance, "advance between records")
+
+        def write(records: list[TopicRecord]) -> None:
+            self.engine.feed(self._encoder(topic, key_serde, value_serde)(records))
+
+        return InputTopic(topic, write, now, step)
+
+    def create_output_topic(
+        self, topic: str, key_serde: Serde | None = None, value_serde: Serde | None = None
+    ) -> OutputTopic:
+        """A topic to read from; its serdes are those with which the application writes it."""
+
+        def serdes() -> tuple[Serde, Serde]:
+            found = self.engine.writer_serdes(topic) or (self.config.default_key_serde, self.config.default_value_serde)
+            return key_serde or found[0], value_serde or found[1]
+
+        return OutputTopic(topic, self.engine.logs.get, serdes)
+
+    def pipe(self, records: Iterable[TopicRecord]) -> None:
+        """Process records of any topics in the order of a merge by time, each to the end before the next.
+
+        A record with a negative partition goes where its key belongs; offsets are counted anew.
+        """
+        by_topic: dict[str, list[TopicRecord]] = {}
+        records = list(records)
+        for record in records:
+            by_topic.setdefault(record.topic, []).append(record)
+        roots = [root for topic, mine in by_topic.items() for root in self._encoder(topic, None, None)(mine)]
+        self.engine.feed(roots)
+
+    def advance_wall_clock_time(self, by: timedelta | str) -> None:
+        """Move the wall clock on and fire the punctuators that are due, each once."""
+        self.clock.advance_to(self.clock.now_ms + duration_ms(by, "advance of the wall clock"))
+        self.engine.advance()
+
+    def produced_topic_names(self) -> set[str]:
+        """Names of all topics written so far: outputs, repartition topics and changelogs."""
+        return {name for name, log in self.engine.logs.items() if log.rows}
+
+    def get_all_state_stores(self) -> dict[str, Any]:
+        """A view of every store by name."""
+        return {name: self.get_state_store(name) for name in (*self.topology.stores, *self.topology.global_stores)}
+
+    def get_state_store(self, name: str) -> Any:
+        """A view of a store, whatever its kind; raises StateError when there is none of that name."""
+        stores = self._stores(name)
+        if not stores:
+            known = ", ".join((*self.topology.stores, *self.topology.global_stores)) or "no stores"
+            raise StateError(f'there is no store "{name}"', detail=f"there are {known}")
+        found = self._view(name, show_time=True)
+        return stores[0] if found is None else found
+
+    def get_key_value_store(self, name: str) -> KeyValueView | None:
+        """A key-value store with values alone, or None when there is none of that name and kind."""
+        return self._view(name, "key_value", "timestamped_key_value", "lru")
+
+    def get_timestamped_key_value_store(self, name: str) -> KeyValueView | None:
+        """A timestamped key-value store with `ValueAndTimestamp` rows, or None."""
+        return self._view(name, "timestamped_key_value", show_time=True)
+
+    def get_versioned_key_value_store(self, name: str) -> VersionedView | None:
+        """A versioned store, or None."""
+        return self._view(name, "versioned")
+
+    def get_window_store(self, name: str) -> WindowView | None:
+        """A window store with values alone, or None."""
+        return self._view(name, "window", "timestamped_window")
+
+    def get_timestamped_window_store(self, name: str) -> WindowView | None:
+        """A timestamped window store with `ValueAndTimestamp` rows, or None."""
+        return self._view(name, "timestamped_window", show_time=True)
+
+    def get_session_store(self, name: str) -> SessionView | None:
+        """A session store, or None."""
+        return self._view(name, "session")
+
+    def metrics(self) -> dict[str, dict[str, int]]:
+        """Metrics under Kafka's names, by task."""
+        tasks = dict(self.engine.tasks)
+        if self.engine.global_task is not None:
+            tasks["global"] = self.engine.global_task
+        counters = {task_id: task.counters() for task_id, task in tasks.items()}
+        return {
+            "process-total": {task_id: found["consumed"] for task_id, found in counters.items()},
+            "dropped-records-total": {task_id: sum(found["dropped"].values()) for task_id, found in counters.items()},
+        }
+
+    def commit(self) -> None:
+        """Flush every cache, as a commit does."""
+        self.engine.commit()
+
+    def close(self) -> None:
+        """End the application: users' processors are closed."""
+        self.engine.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _stores(self, name: str) -> list[Any]:
+        tasks = list(self.engine.tasks.values())
+        if self.engine.global_task is not None:
+            tasks.append(self.engine.global_task)
+        return [task.stores[name] for task in tasks if name in task.stores]
+
+    def _view(self, name: str, *kinds: str, show_time: bool = False) -> Any:
+        stores = self._stores(name)
+        if not stores:
+            return None
+        kind = stores[0].spec.kind
+        if kinds and kind not in kinds:
+            return None
+        view = _VIEWS.get(kind)
+        if view is None:
+            return None
+        if not kind.startswith("timestamped"):
+            return view(name, stores)
+        return view(name, stores, timestamped if show_time else plain)
+
+    def _encoder(
+        self, topic: str, key_serde: Serde | None, value_serde: Serde | None
+    ) -> Callable[[list[TopicRecord]], list[Root]]:
+        """What turns records of a topic into roots: wire form of the reader's serdes, and a partition."""
+        found = self._inputs.get((topic, key_serde, value_serde))
+        if found is not None:
+            return found
+        read_as = self.engine.reader_serdes(topic)
+        if read_as is None:
+            raise EngineError(
+                f'no source of the topology reads topic "{topic}"', hint=self._near(), java=f"Unknown topic: {topic}"
+            )
+        keys, values = key_serde or read_as[0], value_serde or read_as[1]
+        write_key, write_value = encoder(keys), encoder(values)
+        count = self.engine.count(topic)
+        partition_of = key_partitioner(keys, count)
+
+        def encode(records: list[TopicRecord]) -> list[Root]:
+            roots = []
+            for _, partition, _, timestamp, key, value, headers in records:
+                wire = write_key(key)
+                if partition < 0:
+                    partition = partition_of(wire)
+                elif partition >= count:
+                    raise EngineError(f'topic "{topic}" has no partition {partition}', detail=f"it has {count}")
+                wire_key = convert(wire, keys, read_as[0])
+                wire_value = convert(write_value(value), values, read_as[1])
+                roots.append((topic, partition, timestamp, wire_key, wire_value, headers))
+            return roots
+
+        self._inputs[topic, key_serde, value_serde] = encode
+        return encode
+
+    def _near(self) -> str:
+        topics = sorted({topic for source in self.topology.sources() for topic in source.topics or (source.pattern,)})
+        return f"it reads {', '.join(map(str, topics)) or 'no topics'}"
+
+
+_VIEWS: dict[str, Any] = {
+    "key_value": KeyValueView,
+    "timestamped_key_value": KeyValueView,
+    "lru": KeyValueView,
+    "window": WindowView,
+    "timestamped_window": WindowView,
+    "session": SessionView,
+    "versioned": VersionedView,
+}
+

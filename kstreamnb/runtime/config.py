@@ -1,0 +1,160 @@
+"""Settings of an application, under Python names or under Kafka's dotted ones."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, Self
+
+from kstreamnb.core.serde import Serde
+from kstreamnb.core.serdes import Serdes, serde_named
+from kstreamnb.errors import ConfigError
+from kstreamnb.runtime.handlers import handler_of
+
+__all__ = ["Config"]
+
+_DOTTED = {
+    "application.id": "application_id",
+    "bootstrap.servers": "bootstrap_servers",
+    "default.key.serde": "default_key_serde",
+    "default.value.serde": "default_value_serde",
+    "statestore.cache.max.bytes": "cache_max_bytes",
+    "cache.max.bytes.buffering": "cache_max_bytes",
+    "commit.interval.ms": "commit_interval_ms",
+    "default.timestamp.extractor": "default_timestamp_extractor",
+    "default.deserialization.exception.handler": "deserialization_handler",
+    "deserialization.exception.handler": "deserialization_handler",
+    "processing.exception.handler": "processing_handler",
+    "processing.exception.handler.global.enabled": "processing_handler_global",
+    "default.production.exception.handler": "production_handler",
+    "production.exception.handler": "production_handler",
+    "errors.dead.letter.queue.topic.name": "dead_letter_topic",
+    "processing.guarantee": "processing_guarantee",
+    "topology.optimization": "topology_optimization",
+    "ensure.explicit.internal.resource.naming": "explicit_names",
+}
+_LEGAL = re.compile(r"[a-zA-Z0-9._-]+")
+_PREFIXES = ("admin.", "consumer.", "global.consumer.", "main.consumer.", "producer.", "restore.consumer.", "topic.")
+
+
+@dataclass(frozen=True)
+class Config:
+    """An application's settings; everything has a default.
+
+    ``default_key_serde`` and ``default_value_serde`` are serdes or their names; ``cache_max_bytes`` = 0 switches
+    record caches off, so that every update is forwarded at once; the handlers are ``"fail"``, ``"continue"`` or a
+    function; ``uncaught_handler`` gets the error that ended a task. Settings that only brokers and clients read are
+    kept in ``others`` under their dotted names.
+
+    Units: ``commit_interval_ms`` is milliseconds of wall clock; ``cache_max_bytes`` is bytes.
+
+    Example:
+        >>> Config.of({"application.id": "shop", "statestore.cache.max.bytes": 0}).application_id
+        'shop'
+    """
+
+    application_id: str | None = None
+    bootstrap_servers: str | None = None
+    default_key_serde: Serde = field(default_factory=Serdes.string)
+    default_value_serde: Serde = field(default_factory=Serdes.json)
+    cache_max_bytes: int = 0
+    commit_interval_ms: int = 30_000
+    default_timestamp_extractor: Any = None
+    deserialization_handler: Any = "fail"
+    processing_handler: Any = "fail"
+    processing_handler_global: bool = False
+    production_handler: Any = "fail"
+    uncaught_handler: Any = None
+    dead_letter_topic: str | None = None
+    processing_guarantee: str = "exactly_once_v2"
+    topology_optimization: str = "none"
+    explicit_names: bool = False
+    others: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.application_id is not None:
+            _check_application_id(self.application_id)
+        for name in ("default_key_serde", "default_value_serde"):
+            object.__setattr__(self, name, _serde(getattr(self, name)))
+        for name in ("deserialization_handler", "processing_handler", "production_handler"):
+            object.__setattr__(self, name, handler_of(getattr(self, name), name))
+        for name in ("cache_max_bytes", "commit_interval_ms"):
+            object.__setattr__(self, name, _whole(name, getattr(self, name)))
+        for name in ("processing_handler_global", "explicit_names"):
+            object.__setattr__(self, name, _flag(name, getattr(self, name)))
+
+    @classmethod
+    def of(cls, settings: Config | Mapping[str, Any] | None) -> Self:
+        """A config from a config, a mapping with Python or dotted names, or nothing."""
+        if isinstance(settings, cls):
+            return settings
+        known, others = {f.name for f in fields(cls)}, {}
+        chosen: dict[str, Any] = {}
+        for name, value in (settings or {}).items():
+            word = _DOTTED.get(name, name)
+            if word in known:
+                chosen[word] = value
+            elif "." in name:
+                others[name] = value
+            else:
+                raise _unknown(name, known)
+        return cls(**{**chosen, "others": {**others, **chosen.get("others", {})}})
+
+    def dotted(self) -> dict[str, Any]:
+        """The settings under Kafka's dotted names."""
+        return {**{dotted: getattr(self, name) for dotted, name in _DOTTED.items()}, **self.others}
+
+    def client_settings(self, client: str) -> dict[str, Any]:
+        """Settings of one client: those with its prefix, and those without any."""
+        plain = {name: value for name, value in self.others.items() if not name.startswith(_PREFIXES)}
+        prefix = client + "."
+        own = {name[len(prefix) :]: value for name, value in self.others.items() if name.startswith(prefix)}
+        return {**plain, **own}
+
+
+def _check_application_id(value: str) -> None:
+    if _LEGAL.fullmatch(value):
+        return
+    wrong = next((char for char in value if not _LEGAL.fullmatch(char)), "")
+    better = "".join(char if _LEGAL.fullmatch(char) else "-" for char in value)
+    raise ConfigError(
+        f'application id "{value}" cannot be part of a topic name',
+        detail=f'it contains "{wrong}" (U+{ord(wrong):04X})' if wrong else "it is empty",
+        hint=f'"{better}" would do' if better else "name the application",
+    )
+
+
+def _serde(value: Any) -> Serde:
+    if isinstance(value, str):
+        word = re.sub(r".*[.$]", "", value).removesuffix("Serde")
+        return serde_named(word[:1].lower() + word[1:])
+    return value() if isinstance(value, type) else value  # type: ignore[no-any-return]
+
+
+def _whole(name: str, value: Any) -> int:
+    try:
+        number = int(value)
+    except (TypeError, ValueError):
+        raise ConfigError(f'setting "{name}" has to be a whole number, not "{value}"') from None
+    if number < 0:
+        raise ConfigError(f'setting "{name}" cannot be negative: {number}')
+    return number
+
+
+def _flag(name: str, value: Any) -> bool:
+    if isinstance(value, bool):
+        return value
+    if str(value).lower() in ("true", "false"):
+        return str(value).lower() == "true"
+    raise ConfigError(f'setting "{name}" has to be true or false, not "{value}"')
+
+
+def _unknown(name: str, known: set[str]) -> ConfigError:
+    near = difflib.get_close_matches(name, sorted(known), 1)
+    return ConfigError(
+        f'there is no setting "{name}"',
+        detail=f"there are {', '.join(sorted(known))}, and Kafka's dotted names",
+        hint=f'did you mean "{near[0]}"?' if near else None,
+    )

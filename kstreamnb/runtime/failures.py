@@ -1,0 +1,137 @@
+"""Which node failed on which record: read off the traceback, so that nothing has to be noted while all goes well.
+
+Every bound function runs under a code object that belongs to its node alone; `Places` knows them all.
+"""
+
+from __future__ import annotations
+
+import os
+import sysconfig
+from collections.abc import Callable, Iterator
+from types import CodeType, FrameType, FunctionType, TracebackType
+from typing import Any
+
+from kstreamnb.core.origin import Origin, origin_of
+from kstreamnb.errors import KStreamError, ProcessingError
+from kstreamnb.runtime.scope import Scope
+
+__all__ = ["HandledFailure", "Places", "init_error", "processing_error", "punctuation_error"]
+
+_KIT = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+_LIBRARIES = tuple(
+    os.path.join(path, "") for path in dict.fromkeys(sysconfig.get_paths()[name] for name in ("stdlib", "purelib"))
+)
+
+
+class HandledFailure(Exception):
+    """An error about which a handler has decided: the task ends."""
+
+    def __init__(self, node: str, error: BaseException) -> None:
+        super().__init__(node, error)
+        self.node, self.error = node, error
+
+
+class Places:
+    """Code objects of a task and the node that each of their lines belongs to."""
+
+    def __init__(self) -> None:
+        self._nodes: dict[int, tuple[CodeType, tuple[str, ...]]] = {}
+
+    def name(self, process: Callable[..., Any], node: str) -> Callable[..., Any]:
+        """The same function under code of its own, called like the node; a function that has its own stays."""
+        if not isinstance(process, FunctionType):
+            function = process
+
+            def process(key: Any, value: Any, timestamp: int, headers: Any) -> None:
+                function(key, value, timestamp, headers)
+
+        if id(process.__code__) in self._nodes:
+            return process
+        code = process.__code__.replace(co_name=node, co_qualname=node)
+        twin = FunctionType(code, process.__globals__, node, process.__defaults__, process.__closure__)
+        twin.__kwdefaults__ = process.__kwdefaults__
+        self.add(code, (node,))
+        return twin
+
+    def add(self, code: CodeType, nodes: tuple[str, ...]) -> None:
+        """Note the nodes of a code object's lines, from line 1 on; the last one has the lines that follow."""
+        self._nodes[id(code)] = (code, nodes)
+
+    def find(self, trace: TracebackType | None) -> str | None:
+        """The innermost node on a traceback."""
+        found = None
+        while trace is not None:
+            held = self._nodes.get(id(trace.tb_frame.f_code))
+            if held is not None:
+                nodes = held[1]
+                found = nodes[0] if len(nodes) == 1 else nodes[min(trace.tb_lineno, len(nodes)) - 1]
+            trace = trace.tb_next
+        return found
+
+
+def processing_error(scope: Scope, places: Places, error: BaseException) -> ProcessingError:
+    """What a task raises when a record made a node fail; the original is to be its cause."""
+    node = error.node if isinstance(error, HandledFailure) else places.find(error.__traceback__)
+    if isinstance(error, HandledFailure):
+        error = error.error
+    record, _, partition, source, _ = scope.cursor
+    metadata = scope.metadata()
+    node = node or source
+    java = (
+        f"Exception caught in process. taskId={scope.plan.task_id}, processor={node}, topic={metadata.topic}, "
+        f"partition={partition}, offset={metadata.offset}"
+    )
+    where = f"record {metadata.topic}-{partition}@{metadata.offset}, timestamp {record[1]} ms, task {scope.plan.task_id}"
+    found = _error(scope, node, error, where, java)
+    found.coordinates = (str(metadata.topic), partition, metadata.offset, record[1])
+    return found
+
+
+def punctuation_error(scope: Scope, places: Places, node: str, error: BaseException) -> ProcessingError:
+    """What a task raises when a punctuator failed."""
+    if isinstance(error, HandledFailure):
+        node, error = error.node, error.error
+    else:
+        node = places.find(error.__traceback__) or node
+    where = f"punctuator, stream time {scope.stream_time[0]} ms, task {scope.plan.task_id}"
+    return _error(scope, node, error, where, f"Exception caught while punctuating processor '{node}'")
+
+
+def init_error(scope: Scope, node: str, error: BaseException) -> ProcessingError:
+    """What a task raises when a node could not be started."""
+    java = f"failed to initialize processor {node}"
+    origin = getattr(scope.plan.topology.nodes[node], "origin", None)
+    return ProcessingError(f'failed to initialize processor "{node}"', java=java, origin=origin)
+
+
+def _error(scope: Scope, node: str, error: BaseException, where: str, java: str) -> ProcessingError:
+    declared: Origin | None = getattr(scope.plan.topology.nodes.get(node), "origin", None)
+    place = _user_frame(error.__traceback__)
+    line = None if place is None else origin_of(*place)
+    detail = f"{where}; node declared at {declared}" if line and declared else where
+    fact = f": {error.message}" if isinstance(error, KStreamError) else f" with {type(error).__name__}"
+    found = ProcessingError(
+        f'node "{node}" failed{fact}',
+        detail=detail,
+        hint=getattr(error, "hint", None),
+        origin=line or declared,
+        java=java,
+    )
+    found.node = node
+    return found
+
+
+def _user_frame(trace: TracebackType | None) -> tuple[str, int] | None:
+    """File and line of the innermost frame in the user's own code."""
+    found = None
+    for frame, line in _frames(trace):
+        file = frame.f_code.co_filename
+        if not file.startswith((_KIT, "<kstreamnb", *_LIBRARIES)):
+            found = (file, line)
+    return found
+
+
+def _frames(trace: TracebackType | None) -> Iterator[tuple[FrameType, int]]:
+    while trace is not None:
+        yield trace.tb_frame, trace.tb_lineno
+        trace = trace.tb_next

@@ -1,0 +1,106 @@
+"""What happens to a record that cannot be read, processed or written: fail, continue, or keep it in a dead-letter topic.
+
+A handler is ``"fail"``, ``"continue"`` or a function ``(context, error) -> answer``; the answer is one of the two
+words or an `ErrorResponse`, which may carry records for a dead-letter topic. With ``dead_letter_topic`` set, the two
+words keep every failed record there by themselves.
+"""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+from kstreamnb.core.record import Headers
+from kstreamnb.errors import ConfigError
+from kstreamnb.core.wire import Encoded
+from kstreamnb.runtime.events import Produced
+
+__all__ = ["ErrorContext", "ErrorResponse", "Handler", "answer_of", "dead_letter", "handler_of"]
+
+_JAVA_HANDLERS = {
+    "LogAndContinueExceptionHandler": "continue",
+    "LogAndContinueProcessingExceptionHandler": "continue",
+    "LogAndFailExceptionHandler": "fail",
+    "LogAndFailProcessingExceptionHandler": "fail",
+    "DefaultProductionExceptionHandler": "fail",
+}
+
+
+@dataclass(frozen=True)
+class ErrorContext:
+    """What a handler is told: the node, and the source record that was in hand.
+
+    ``stage`` is "deserialization", "processing", "punctuation" or "production". ``raw_key`` and ``raw_value`` are the
+    bytes of the source record; in a punctuator there is none, and topic, partition and offset are None, -1, -1.
+    """
+
+    stage: str
+    node: str
+    task_id: str
+    topic: str | None
+    partition: int
+    offset: int
+    timestamp: int
+    headers: Headers
+    raw_key: bytes | None
+    raw_value: bytes | None
+
+
+@dataclass(frozen=True)
+class ErrorResponse:
+    """A handler's answer, with records for dead-letter topics."""
+
+    action: Literal["fail", "continue"]
+    dead_letters: tuple[Produced, ...] = ()
+
+
+Handler: TypeAlias = "str | Callable[[ErrorContext, BaseException], ErrorResponse | str]"
+
+
+def handler_of(value: Any, setting: str) -> Handler:
+    """A handler from a word, a function, or the class name that Kafka Streams knows it by."""
+    if callable(value):
+        return value  # type: ignore[no-any-return]
+    word = _JAVA_HANDLERS.get(str(value).rsplit(".", 1)[-1], value)
+    if word not in ("fail", "continue"):
+        raise ConfigError(f'setting "{setting}" cannot be "{value}"', hint='take "fail", "continue" or a function')
+    return str(word)
+
+
+def answer_of(
+    handler: Handler, context: ErrorContext, error: BaseException, dead_letter_topic: str | None
+) -> ErrorResponse:
+    """Ask a handler about an error."""
+    if isinstance(handler, str):
+        action: Any = handler
+        letters = () if dead_letter_topic is None else (dead_letter(dead_letter_topic, context, error),)
+        return ErrorResponse(action, letters)
+    answer = handler(context, error)
+    if isinstance(answer, ErrorResponse):
+        return answer
+    if answer not in ("fail", "continue"):
+        raise ConfigError(f'an error handler answered "{answer}"', hint='answer "fail", "continue" or an ErrorResponse')
+    return ErrorResponse(answer)  # type: ignore[arg-type]
+
+
+def dead_letter(topic: str, context: ErrorContext, error: BaseException) -> Produced:
+    """The source record as it came, for a dead-letter topic, with what went wrong in its headers."""
+    kind = type(error)
+    about = {
+        "exception": f"{kind.__module__}.{kind.__qualname__}".removeprefix("builtins."),
+        "message": str(error),
+        "stacktrace": "".join(traceback.format_exception(error)),
+        "topic": context.topic or "null",
+        "partition": str(context.partition),
+        "offset": str(context.offset),
+    }
+    headers = tuple((f"__streams.errors.{name}", text.encode()) for name, text in about.items())
+    return Produced(
+        topic, 0, context.timestamp, _wire(context.raw_key), _wire(context.raw_value), (*context.headers, *headers)
+    )
+
+
+def _wire(data: bytes | None) -> Encoded | None:
+    return None if data is None else Encoded(data)

@@ -1,0 +1,190 @@
+"""Lanes: what waits in front of a task, one lane for each partition it reads.
+
+A lane hands out its records in order. A careful lane looks at each record before it may be chosen: it decodes it,
+asks the timestamp extractor, and drops or reports what cannot be used; a plain lane need not.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, TypeAlias
+
+from kstreamnb.core.extractors import FailOnInvalidTimestamp, TimestampExtractor, WallclockTimestampExtractor, extractor_of
+from kstreamnb.core.operator import Process
+from kstreamnb.core.record import TopicRecord
+from kstreamnb.core.wire import decoder, to_bytes
+from kstreamnb.errors import ProcessingError
+from kstreamnb.runtime.handlers import ErrorContext, answer_of
+from kstreamnb.runtime.scope import Scope
+from kstreamnb.topology.nodes import Source
+
+__all__ = ["Lane", "WireRecord", "is_careful", "reader_of"]
+
+WireRecord: TypeAlias = tuple[int, int, Any, Any, Any]
+"""``(offset, timestamp, key, value, headers)`` with key and value in wire form."""
+
+Read = Callable[[str, WireRecord], "WireRecord | None"]
+
+
+class Lane:
+    """Records of one partition, in order; ``head`` is the next one, as far as it has been looked at."""
+
+    __slots__ = ("_chunks", "_cursor", "_head_from", "_read", "head", "partition", "process", "source", "topic")
+
+    def __init__(self, source: str, topic: str, partition: int, process: Process, cursor: list[Any]) -> None:
+        self.source, self.topic, self.partition = source, topic, partition
+        self.process = process
+        self.head: WireRecord | None = None
+        self._read: Read | None = None
+        self._cursor = cursor
+        self._chunks: deque[tuple[str, Iterator[WireRecord]]] = deque()
+        self._head_from: tuple[str, WireRecord] | None = None
+
+    def read_with(self, read: Read) -> None:
+        """Look at every record with ``read`` before it may be chosen."""
+        self._read = read
+
+    @property
+    def plain(self) -> bool:
+        """Whether records go in as they are."""
+        return self._read is None
+
+    @property
+    def place(self) -> tuple[int, str, int, int]:
+        """Where the head stands in the order of all lanes."""
+        head = self.head
+        assert head is not None
+        return head[1], self.topic, self.partition, head[0]
+
+    @property
+    def timestamp(self) -> int:
+        """The head's timestamp."""
+        head = self.head
+        assert head is not None
+        return head[1]
+
+    def push(self, topic: str, records: Iterable[WireRecord]) -> None:
+        """Append records of a topic."""
+        self._chunks.append((topic, iter(records)))
+
+    def fill(self) -> bool:
+        """Look for a head; False when nothing is left."""
+        while self.head is None and self._chunks:
+            topic, records = self._chunks[0]
+            record = next(records, None)
+            if record is None:
+                self._chunks.popleft()
+            elif self._read is None:
+                self.head = record
+            else:
+                self._head_from = (topic, record)
+                self.head = self._read(topic, record)
+        return self.head is not None
+
+    def take(self, bound: tuple[int, str, int, int] | None, limit: int | None) -> Iterator[WireRecord]:
+        """Hand out records as long as they come before ``bound``, at most ``limit``."""
+        while limit is None or limit > 0:
+            if not self.fill() or (bound is not None and self.place > bound):
+                return
+            record, self.head = self.head, None
+            if self._head_from is not None:
+                self._cursor[1], self._cursor[4] = self._head_from
+            if limit is not None:
+                limit -= 1
+            assert record is not None
+            yield record
+
+    def chunks(self) -> Iterator[Iterator[WireRecord]]:
+        """Everything that waits in a plain lane, chunk by chunk."""
+        if self.head is not None:
+            head, self.head = self.head, None
+            yield iter((head,))
+        while self._chunks:
+            yield self._chunks[0][1]
+            self._chunks.popleft()
+
+
+def is_careful(source: Source, scope: Scope) -> bool:
+    """Whether the records of a source have to be looked at before they may be chosen."""
+    config = scope.plan.config
+    extractor = source.timestamp_extractor or config.default_timestamp_extractor
+    return (
+        not (extractor is None or isinstance(extractor, FailOnInvalidTimestamp))
+        or config.deserialization_handler != "fail"
+        or config.dead_letter_topic is not None
+        or (scope.plan.single and source.pattern is not None)
+    )
+
+
+def reader_of(source: Source, partition: int, scope: Scope, time: list[int]) -> Read:
+    """``read(topic, record)``: the record decoded and with its event time, or None when it is dropped."""
+    plan = scope.plan
+    key_serde, value_serde = plan.key_serde(source.key_serde), plan.value_serde(source.value_serde)
+    read_key, read_value, extractor = decoder(key_serde), decoder(value_serde), _extractor(source, scope)
+
+    def read(topic: str, record: WireRecord) -> WireRecord | None:
+        offset, timestamp, wire_key, wire_value, headers = record
+        try:
+            key, value = read_key(wire_key), read_value(wire_value)
+        except Exception as error:
+            raw = to_bytes(key_serde, wire_key), to_bytes(value_serde, wire_value)
+            context = ErrorContext(
+                "deserialization", source.name, plan.task_id, topic, partition, offset, timestamp, headers, *raw
+            )
+            _refuse(scope, context, error)
+            scope.drop(source.name, "deserialization", None, None, timestamp, {"offset": offset})
+            return None
+        event = TopicRecord(topic, partition, offset, timestamp, key, value, headers)
+        try:
+            timestamp = extractor.extract(event, time[0])
+        except Exception as error:
+            raise _failure(source, plan.task_id, event, "no timestamp could be found", error) from error
+        if timestamp < 0:
+            scope.drop(source.name, "negative timestamp", key, value, timestamp, {"offset": offset})
+            return None
+        time[0] = max(time[0], timestamp)
+        return offset, timestamp, key, value, headers
+
+    return read
+
+
+def _extractor(source: Source, scope: Scope) -> TimestampExtractor:
+    chosen = source.timestamp_extractor or scope.plan.config.default_timestamp_extractor
+    found = FailOnInvalidTimestamp() if chosen is None else extractor_of(chosen)
+    return found.on(scope.clock) if isinstance(found, WallclockTimestampExtractor) else found
+
+
+def _refuse(scope: Scope, context: ErrorContext, error: Exception) -> None:
+    """Ask the handler about a record that cannot be decoded; returns when the task goes on."""
+    config = scope.plan.config
+    answer = answer_of(config.deserialization_handler, context, error, config.dead_letter_topic)
+    scope.out.extend(tuple(letter) for letter in answer.dead_letters)
+    if answer.action == "fail":
+        record = TopicRecord(str(context.topic), context.partition, context.offset, context.timestamp, None, None)
+        source = scope.plan.topology.nodes[context.node]
+        raise _failure(source, context.task_id, record, "a record cannot be read", error, java=CANNOT_READ) from error
+
+
+def _failure(
+    source: Any, task_id: str, record: TopicRecord, fact: str, error: Exception, *, java: str | None = None
+) -> ProcessingError:
+    where = f"record {record.topic}-{record.partition}@{record.offset}, timestamp {record.timestamp} ms, task {task_id}"
+    found = ProcessingError(
+        f'source "{source.name}" failed: {fact}',
+        detail=where,
+        hint=getattr(error, "hint", None),
+        origin=source.origin,
+        java=java,
+    )
+    found.node = source.name
+    found.coordinates = (record.topic, record.partition, record.offset, record.timestamp)
+    return found
+
+
+CANNOT_READ = (
+    "Deserialization exception handler is set to fail upon a deserialization error. If you would rather have the "
+    "streaming pipeline continue after a deserialization error, please set the deserialization.exception.handler "
+    "appropriately."
+)
+"""Kafka's text for a record that cannot be read."""

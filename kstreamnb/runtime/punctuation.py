@@ -1,0 +1,133 @@
+"""When punctuators fire: Kafka's rules for stream time and wall clock.
+
+A schedule is due at a time; when it fires, every period that passed meanwhile counts as one. Due schedules fire in
+the order of their due times, each at most once a check. What a schedule is at lives in a cell of its node, so that
+snapshots and deltas of a task hold it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from kstreamnb.core.operator import Punctuate
+from kstreamnb.core.processor import PunctuationType
+from kstreamnb.errors import ConfigError
+from kstreamnb.runtime.priority_queue import PriorityQueue
+
+__all__ = ["NEVER", "PunctuationQueue", "Schedule", "first_due"]
+
+NEVER = 1 << 62
+"""A due time that no clock reaches."""
+
+
+class Schedule:
+    """One punctuator of one node; ``cell[0]`` is the time it is due at, None once it is cancelled."""
+
+    __slots__ = ("cell", "due_ms", "interval_ms", "kind", "node", "order", "punctuate")
+
+    def __init__(self, node: str, interval_ms: int, kind: str, punctuate: Punctuate, cell: list[Any]) -> None:
+        self.node = node
+        self.interval_ms = interval_ms
+        self.kind = kind
+        self.punctuate = punctuate
+        self.cell = cell
+        self.due_ms = NEVER if cell[0] is None else cell[0]
+        self.order = 0
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether it has ended."""
+        return self.cell[0] is None
+
+    def cancel(self) -> None:
+        """Never fire again."""
+        self.cell[0] = None
+
+    def advance(self, now_ms: int) -> None:
+        """Set the next due time after firing at ``now_ms``: periods that were missed collapse into one."""
+        due, interval = self.due_ms, self.interval_ms
+        following = due + interval
+        if now_ms >= following:
+            following = due + ((now_ms - due) // interval + 1) * interval
+        self.cell[0] = self.due_ms = following
+
+
+class PunctuationQueue:
+    """Schedules of one clock. ``due[0]`` is the earliest due time, kept so that a task can look at it per record."""
+
+    def __init__(self, *, heap_order: bool) -> None:
+        self.due = [NEVER]
+        key: Callable[[Schedule], Any] = (lambda s: s.due_ms) if heap_order else (lambda s: (s.due_ms, s.order))
+        self._queue: PriorityQueue[Schedule] = PriorityQueue(key)
+        self._schedules: list[Schedule] = []
+
+    def add(self, schedule: Schedule) -> None:
+        """Take up a new schedule."""
+        schedule.order = len(self._schedules)
+        self._schedules.append(schedule)
+        self._queue.add(schedule)
+        self._look()
+
+    def forget(self) -> None:
+        """Hold no schedule."""
+        self._schedules.clear()
+        self.rebuild()
+
+    def sort(self, order: Mapping[str, int]) -> None:
+        """Put the schedules into the order of their nodes, as if the nodes had been started one after another."""
+        self._schedules.sort(key=lambda schedule: order[schedule.node])
+        for number, schedule in enumerate(self._schedules):
+            schedule.order = number
+        self.rebuild()
+
+    def rebuild(self) -> None:
+        """Take up due times that were restored into the cells."""
+        self._queue.clear()
+        for schedule in self._schedules:
+            if not schedule.cancelled:
+                schedule.due_ms = schedule.cell[0]
+                self._queue.add(schedule)
+        self._look()
+
+    def fire(self, now_ms: int, run: Callable[[Schedule, int], None]) -> bool:
+        """Run what is due at ``now_ms``; says whether anything was."""
+        queue, fired = self._queue, False
+        while (first := queue.peek()) is not None and first.due_ms <= now_ms:
+            schedule = queue.poll()
+            if schedule.cancelled:
+                continue
+            run(schedule, now_ms)
+            fired = True
+            if not schedule.cancelled:
+                schedule.advance(now_ms)
+                queue.add(schedule)
+        self._look()
+        return fired
+
+    def _look(self) -> None:
+        first = self._queue.peek()
+        self.due[0] = NEVER if first is None else first.due_ms
+
+
+def first_due(interval_ms: int, kind: str, start_ms: int | None, wall_clock_ms: int) -> int:
+    """When a new schedule fires first.
+
+    Stream time: at ``start_ms``, 0 by default, so the first record fires it. Wall clock: one interval from now, or
+    at ``start_ms``, or, when that has passed, at the first ``start_ms + k * interval_ms`` to come.
+    """
+    if kind not in (PunctuationType.STREAM_TIME, PunctuationType.WALL_CLOCK_TIME):
+        raise ConfigError(f'there is no punctuation type "{kind}"', hint='take "stream_time" or "wall_clock_time"')
+    if interval_ms < 1:
+        java = "The minimum supported scheduling interval is 1 millisecond."
+        raise ConfigError(f"an interval of {interval_ms} ms between punctuations is too short", java=java)
+    if start_ms is not None and start_ms < 0:
+        java = "The minimum supported start time is Instant.EPOCH."
+        raise ConfigError(f"a punctuation cannot start at {start_ms} ms, before the epoch", java=java)
+    if kind == PunctuationType.STREAM_TIME:
+        return 0 if start_ms is None else start_ms
+    if start_ms is None:
+        return wall_clock_ms + interval_ms
+    if start_ms >= wall_clock_ms:
+        return start_ms
+    return start_ms + ((wall_clock_ms - start_ms) // interval_ms + 1) * interval_ms

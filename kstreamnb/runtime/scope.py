@@ -1,0 +1,135 @@
+"""What all nodes of one task share while they run: time, the record in hand, stores, cells, schedules, output."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from kstreamnb.core.clock import Clock
+from kstreamnb.core.record import Headers, RecordMetadata
+from kstreamnb.core.serde import Serde
+from kstreamnb.runtime.events import Dropped, Event
+from kstreamnb.runtime.punctuation import PunctuationQueue
+from kstreamnb.runtime.task_plan import TaskPlan
+
+__all__ = ["NO_RECORD", "Observe", "Scope", "StoreScope"]
+
+Observe = Callable[[Event], None]
+
+NO_RECORD = (-1, -1, None, None, ())
+"""Stands for the record in hand where there is none."""
+
+
+class Scope:
+    """The shared insides of one task.
+
+    ``cursor`` is ``[record, topic, partition, source node, raw record]``: the record in hand, ``(offset, timestamp, key,
+    value, headers)``, where it came from, and the record as it came where that is not the same. ``stamp`` is None or the ``(timestamp, headers)`` that stands in for the
+    record's own, inside nodes that write to logged or cached stores. ``out`` collects rows ``(topic, partition,
+    timestamp, key, value, headers)`` in wire form; ``topic_serdes`` tells how to read the wire form of a topic, and a
+    topic it does not name carries bytes only.
+    """
+
+    def __init__(self, plan: TaskPlan, clock: Clock, observe: Observe | None) -> None:
+        self.plan = plan
+        self.clock = clock
+        self.observe = observe
+        self.cells: dict[tuple[str, str], list[Any]] = {}
+        self.restored: dict[tuple[str, str], Any] = {}
+        self.stream_time = self.cell("", "stream_time_ms", -1)
+        self.cursor: list[Any] = [NO_RECORD, None, -1, "", None]
+        self.stamp: list[tuple[int, Headers] | None] = [None]
+        self.resumed: list[RecordMetadata | None] = [None]
+        self.out: list[Any] = []
+        self.stores: dict[str, Any] = {}
+        self.global_stores: dict[str, Any] = {}
+        self.topic_serdes: dict[str, tuple[Serde, Serde]] = {}
+        self.dropped: dict[tuple[str, str], int] = {}
+        heap_order = plan.single
+        self.stream_schedules = PunctuationQueue(heap_order=heap_order)
+        self.wall_schedules = PunctuationQueue(heap_order=heap_order)
+        self.commit_requested = [False]
+        self.closers: list[Callable[[], None]] = []
+
+    def cell(self, node: str, name: str, initial: Any) -> list[Any]:
+        """The cell of a node; content that was restored before it existed is in it."""
+        key = (node, name)
+        found = self.cells.get(key)
+        if found is None:
+            found = self.cells[key] = [self.restored.pop(key, initial)]
+        return found
+
+    def drop(
+        self, node: str, reason: str, key: Any, value: Any, timestamp: int, details: dict[str, Any] | None = None
+    ) -> None:
+        """Count one dropped record, and report it to whoever observes."""
+        counted = (node, reason)
+        self.dropped[counted] = self.dropped.get(counted, 0) + 1
+        if self.observe is not None:
+            self.observe(Dropped(self.plan.task_id, node, reason, key, value, timestamp, dict(details or {})))
+
+    def metadata(self) -> RecordMetadata:
+        """Where the record in hand came from."""
+        resumed = self.resumed[0]
+        if resumed is not None:
+            return resumed
+        record, topic, partition, _, _ = self.cursor
+        return RecordMetadata(topic, partition, record[0])
+
+    def resume(self, metadata: RecordMetadata | None) -> RecordMetadata | None:
+        """Let ``metadata`` stand in; gives what stood in before, None for nothing."""
+        before = self.resumed[0]
+        self.resumed[0] = metadata
+        return before
+
+    def store(self, name: str) -> Any:
+        """A store of this task, or a global one."""
+        return self.stores.get(name) or self.global_stores[name]
+
+
+class StoreScope:
+    """What one store sees of its task."""
+
+    def __init__(self, scope: Scope, store: str) -> None:
+        self._scope, self._store = scope, store
+
+    def timestamp(self) -> int:
+        """Timestamp of the record in hand."""
+        stamp = self._scope.stamp[0]
+        return int(self._scope.cursor[0][1]) if stamp is None else stamp[0]
+
+    def headers(self) -> Headers:
+        """Headers of the record in hand."""
+        stamp = self._scope.stamp[0]
+        headers: Headers = self._scope.cursor[0][4] if stamp is None else stamp[1]
+        return headers
+
+    def set_record(self, timestamp: int, headers: Headers) -> None:
+        """Pretend that another record is in hand."""
+        self._scope.stamp[0] = (timestamp, headers)
+
+    def metadata(self) -> RecordMetadata:
+        """Where the record in hand came from."""
+        return self._scope.metadata()
+
+    def resume(self, metadata: RecordMetadata | None) -> RecordMetadata | None:
+        """Let other metadata stand in, and give what stood in before."""
+        return self._scope.resume(metadata)
+
+    def stream_time_ms(self) -> int:
+        """Stream time of the task."""
+        return int(self._scope.stream_time[0])
+
+    def drop(
+        self, reason: str, key: Any, value: Any, timestamp: int, details: dict[str, Any] | None = None
+    ) -> None:
+        """Count and report a put that the store refused."""
+        self._scope.drop(self._store, reason, key, value, timestamp, details)
+
+    def key_serde(self) -> Any:
+        """The application's default key serde."""
+        return self._scope.plan.config.default_key_serde
+
+    def value_serde(self) -> Any:
+        """The application's default value serde."""
+        return self._scope.plan.config.default_value_serde

@@ -1,0 +1,124 @@
+"""Sinks: the nodes whose output leaves the task, as rows ``(topic, partition, timestamp, key, value, headers)``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from kstreamnb.core.operator import Process
+from kstreamnb.core.partitioner import key_partitioner
+from kstreamnb.core.record import Headers
+from kstreamnb.core.serde import Serde
+from kstreamnb.core.wire import Encoded, encoder
+from kstreamnb.errors import EngineError
+from kstreamnb.runtime.chain import Chain, encoding
+from kstreamnb.runtime.scope import Scope
+from kstreamnb.runtime.task_plan import TaskPlan
+from kstreamnb.topology.nodes import Sink
+
+__all__ = ["bind_sink", "is_plain_sink", "sink_line", "topic_serdes"]
+
+Serdes2 = tuple[Serde, Serde]
+
+
+def topic_serdes(plan: TaskPlan, nodes: Iterable[str]) -> dict[str, Serdes2]:
+    """Serdes by topic, where all sinks among ``nodes`` that write to it agree; other topics carry bytes only."""
+    found: dict[str, Serdes2 | None] = {}
+    sinks = [node for name in nodes if isinstance(node := plan.topology.nodes[name], Sink)]
+    for sink in sinks:
+        if isinstance(sink.topic, str):
+            serdes = (plan.key_serde(sink.key_serde), plan.value_serde(sink.value_serde))
+            topic = plan.topic(sink.topic)
+            found[topic] = serdes if found.get(topic, serdes) == serdes else None
+    if any(not isinstance(sink.topic, str) for sink in sinks):
+        return {}
+    return {topic: serdes for topic, serdes in found.items() if serdes is not None}
+
+
+def is_plain_sink(sink: Sink, scope: Scope) -> bool:
+    """Whether the sink always writes to one partition of one topic, in a form that its readers know."""
+    return (
+        isinstance(sink.topic, str)
+        and sink.partitioner is None
+        and scope.plan.count(scope.plan.topic(sink.topic)) == 1
+        and scope.plan.topic(sink.topic) in scope.topic_serdes
+    )
+
+
+def sink_line(chain: Chain, sink: Sink, scope: Scope) -> None:
+    """Append what a plain sink does to a fused chain."""
+    plan = scope.plan
+    key = encoding(chain, plan.key_serde(sink.key_serde), "key")
+    value = encoding(chain, plan.value_serde(sink.value_serde), "value")
+    append = chain.name(scope.out.append)
+    topic = plan.topic(str(sink.topic))
+    chain.add(sink.name, f"{append}(({topic!r}, 0, timestamp, {key}, {value}, headers))")
+
+
+def bind_sink(sink: Sink, scope: Scope) -> Process:
+    """A sink of any kind as a function."""
+    plan = scope.plan
+    key_serde, value_serde = plan.key_serde(sink.key_serde), plan.value_serde(sink.value_serde)
+    append, choose = scope.out.append, _partitions(sink, scope, key_serde)
+    if isinstance(sink.topic, str) and plan.topic(sink.topic) in scope.topic_serdes:
+        write_key, write_value = encoder(key_serde), encoder(value_serde)
+    else:
+        write_key, write_value = _bytes_of(key_serde), _bytes_of(value_serde)
+    if isinstance(sink.topic, str):
+        topic = plan.topic(sink.topic)
+
+        def write(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+            wire_key, wire_value = write_key(key), write_value(value)
+            for partition in choose(topic, key, value):
+                append((topic, partition, timestamp, wire_key, wire_value, headers))
+
+        return write
+    name_topic, metadata = sink.topic, scope.metadata
+
+    def write_to_named(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+        topic = name_topic(key, value, metadata())
+        if not isinstance(topic, str):
+            raise EngineError(f'sink "{sink.name}" chose {topic!r} instead of a topic')
+        wire_key, wire_value = write_key(key), write_value(value)
+        for partition in choose(topic, key, value):
+            append((topic, partition, timestamp, wire_key, wire_value, headers))
+
+    return write_to_named
+
+
+def _bytes_of(serde: Serde) -> Callable[[Any], Any]:
+    def write(value: Any) -> Any:
+        data = serde.serialize(value)
+        return None if data is None else Encoded(data)
+
+    return write
+
+
+def _partitions(sink: Sink, scope: Scope, key_serde: Serde) -> Callable[[str, Any, Any], Iterable[int]]:
+    """``choose(topic, key, value)``: the partitions of a record, none where it is to be dropped."""
+    by_key: dict[str, Callable[[Any], int]] = {}
+    encode, count, partitioner = encoder(key_serde), scope.plan.count, sink.partitioner
+    ask: Any = getattr(partitioner, "partitions", partitioner)
+
+    def default(topic: str, key: Any, value: Any) -> Iterable[int]:
+        found = by_key.get(topic)
+        if found is None:
+            found = by_key[topic] = key_partitioner(key_serde, count(topic))
+        return (found(encode(key)),)
+
+    def choose(topic: str, key: Any, value: Any) -> Iterable[int]:
+        chosen = ask(topic, key, value, count(topic))
+        if chosen is None:
+            return default(topic, key, value)
+        partitions = (chosen,) if isinstance(chosen, int) else tuple(sorted(set(chosen)))
+        for partition in partitions:
+            if not 0 <= partition < count(topic):
+                raise EngineError(
+                    f'the partitioner of sink "{sink.name}" chose partition {partition}',
+                    detail=f'topic "{topic}" has {count(topic)} partitions',
+                )
+        if not partitions:
+            scope.drop(sink.name, "partitioner", key, value, scope.cursor[0][1])
+        return partitions
+
+    return default if partitioner is None else choose

@@ -1,0 +1,213 @@
+"""Binding a task: from nodes to functions that call each other.
+
+Nodes are bound children first, so that every function holds its children directly. In fast mode chains of stateless
+nodes become one function each; where something has to be seen or caught between nodes (an observer, an error handler
+that may go on), every node stays a function of its own with a thin one around it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from kstreamnb.core.operator import Forward, Process
+from kstreamnb.core.record import Headers
+from kstreamnb.errors import ProcessingError
+from kstreamnb.runtime.chain import Chain, decoding
+from kstreamnb.runtime.context import NodeContext
+from kstreamnb.runtime.events import Forwarded, Produced
+from kstreamnb.runtime.failures import HandledFailure, Places, init_error
+from kstreamnb.runtime.scope import Scope
+from kstreamnb.runtime.sinks import bind_sink, is_plain_sink, sink_line
+from kstreamnb.topology.nodes import ProcessorNode, Sink, Source
+
+__all__ = ["Guard", "Wiring"]
+
+Guard = Callable[[str, BaseException, Any, Any], None]
+"""``guard(node, error, key, value)``: returns when the task goes on without the record, raises when it does not."""
+
+
+class Wiring:
+    """The bound functions of one task, by node."""
+
+    def __init__(self, scope: Scope, places: Places, nodes: tuple[str, ...], guard: Guard | None) -> None:
+        topology = scope.plan.topology
+        self._scope, self._places, self._guard = scope, places, guard
+        self._nodes = {name: topology.nodes[name] for name in nodes}
+        self._children = {name: _children_of(name, self._nodes) for name in nodes}
+        self._fuses = scope.observe is None and guard is None
+        self._bound: dict[str, Process] = {}
+        for name in reversed(nodes):
+            node = self._nodes[name]
+            if not self._inlines(name) and not isinstance(node, Source):
+                self.process(name)
+
+    def entry(self, source: str) -> Process:
+        """The function that takes a record of a source from its wire form through all nodes below."""
+        found = self._bound.get(source)
+        if found is None:
+            node, plan = self._nodes[source], self._scope.plan
+            assert isinstance(node, Source)
+            chain = Chain(source)
+            chain.add(source, f"key = {decoding(chain, plan.key_serde(node.key_serde), 'key')}")
+            chain.add(source, f"value = {decoding(chain, plan.value_serde(node.value_serde), 'value')}")
+            found = self._bound[source] = self._continue(chain, source).compile(self._places)
+        return found
+
+    def decoded_entry(self, source: str) -> Process:
+        """The same for records that are decoded already."""
+        key = f"{source} decoded"
+        if key not in self._bound:
+            self._bound[key] = self._continue(Chain(source), source).compile(self._places)
+        return self._bound[key]
+
+    def process(self, name: str) -> Process:
+        """The bound function of a node."""
+        found = self._bound.get(name)
+        if found is None:
+            found = self._bound[name] = self._bind(name)
+        return found
+
+    def _bind(self, name: str) -> Process:
+        node = self._nodes[name]
+        if isinstance(node, Sink):
+            if self._fuses and is_plain_sink(node, self._scope):
+                chain = Chain(name)
+                sink_line(chain, node, self._scope)
+                return chain.compile(self._places)
+            return self._wrap(name, self._places.name(bind_sink(node, self._scope), name))
+        assert isinstance(node, ProcessorNode)
+        if self._steps(name):
+            chain = Chain(name)
+            chain.step(name, node.operator.fused())  # type: ignore[attr-defined]
+            return self._continue(chain, name).compile(self._places)
+        return self._wrap(name, self._bind_operator(node))
+
+    def _bind_operator(self, node: ProcessorNode) -> Process:
+        name, children = node.name, self._children[node.name]
+        if len(children) == 1:
+            forward = self._hop(name, children[0])
+        else:
+            forward = self._continue(Chain(name), name).compile(self._places)
+        context = NodeContext(self._scope, name, _Hops(self, name))
+        try:
+            process = node.operator.bind(context, forward)
+        except ProcessingError as error:
+            if str(error).startswith("failed to initialize"):
+                raise
+            raise init_error(self._scope, name, error) from error
+        except Exception as error:
+            raise init_error(self._scope, name, error) from error
+        process = self._places.name(process, name)
+        return self._stamped(process) if any(map(self._notes_record, node.stores)) else process
+
+    def _continue(self, chain: Chain, name: str) -> Chain:
+        """Append what happens below a node: inlined where that is possible, else called."""
+        while True:
+            children = self._children[name]
+            for child in children[:-1]:
+                chain.call(name, self._hop(name, child))
+            if not children:
+                return chain
+            last = children[-1]
+            node = self._nodes[last]
+            if not self._inlines(last):
+                chain.call(name, self._hop(name, last))
+                return chain
+            if isinstance(node, Sink):
+                sink_line(chain, node, self._scope)
+                return chain
+            chain.step(last, node.operator.fused())  # type: ignore[union-attr]
+            name = last
+
+    def _inlines(self, name: str) -> bool:
+        """Whether a node can be part of its parent's function."""
+        node = self._nodes[name]
+        if not self._fuses or len([parent for parent in node.parents if parent in self._nodes]) != 1:
+            return False
+        return is_plain_sink(node, self._scope) if isinstance(node, Sink) else self._steps(name)
+
+    def _steps(self, name: str) -> bool:
+        node = self._nodes[name]
+        return self._fuses and isinstance(node, ProcessorNode) and hasattr(node.operator, "fused")
+
+    def _hop(self, name: str, child: str) -> Forward:
+        """What hands a record from a node to one of its children."""
+        process, observe = self.process(child), self._scope.observe
+        if observe is None:
+            return process
+        task = self._scope.plan.task_id
+
+        def hop(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+            observe(Forwarded(task, name, child, key, value, timestamp, headers))
+            process(key, value, timestamp, headers)
+
+        return hop
+
+    def _wrap(self, name: str, process: Process) -> Process:
+        """Let the error handler in, where one may go on, and tell the observer what a sink wrote."""
+        observe, guard, out = self._scope.observe, self._guard, self._scope.out
+        if observe is not None and isinstance(self._nodes[name], Sink):
+            write = process
+
+            def process(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+                before = len(out)
+                write(key, value, timestamp, headers)
+                for row in out[before:]:
+                    observe(Produced(*row))
+
+        if guard is None:
+            return process
+        run, decide = process, guard
+
+        def guarded(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+            try:
+                run(key, value, timestamp, headers)
+            except HandledFailure:
+                raise
+            except Exception as error:
+                decide(name, error, key, value)
+
+        return guarded
+
+    def _notes_record(self, store: str) -> bool:
+        """Whether a store wants to know the timestamp and headers of the record that changes it."""
+        found = self._scope.stores.get(store)
+        return found is not None and (found.changes is not None or found.spec.cached)
+
+    def _stamped(self, process: Process) -> Process:
+        stamp = self._scope.stamp
+
+        def stamped(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+            before = stamp[0]
+            stamp[0] = (timestamp, headers)
+            try:
+                process(key, value, timestamp, headers)
+            finally:
+                stamp[0] = before
+
+        return stamped
+
+
+class _Hops(Mapping[str, Forward]):
+    """A node's children by name, each as a way to hand it a record."""
+
+    def __init__(self, wiring: Wiring, name: str) -> None:
+        self._wiring, self._name = wiring, name
+        self._names = wiring._children[name]  # noqa: SLF001 - one half of the same thing
+
+    def __getitem__(self, child: str) -> Forward:
+        if child not in self._names:
+            raise KeyError(child)
+        return self._wiring._hop(self._name, child)  # noqa: SLF001
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+
+def _children_of(name: str, nodes: Mapping[str, Any]) -> tuple[str, ...]:
+    """Children in the order in which they were added; one that names a parent twice gets its records twice."""
+    return tuple(node.name for node in nodes.values() for parent in dict.fromkeys(node.parents) if parent == name)
