@@ -7,7 +7,6 @@ from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.unit.processors.fake_context import FakeContext
 
 from kstreamnb.core.serdes import Serdes
 from kstreamnb.core.stores import StoreSpec
@@ -16,6 +15,7 @@ from kstreamnb.processors.aggregators import add_counts, count_up, zero
 from kstreamnb.processors.session_aggregate import SessionAggregate
 from kstreamnb.processors.sliding_aggregate import SlidingAggregate
 from kstreamnb.processors.window_aggregate import WindowAggregate
+from tests.unit.processors.fake_context import FakeContext
 
 GRACE_MS = 1000
 RETENTION_MS = 10_000

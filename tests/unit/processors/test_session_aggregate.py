@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.unit.processors.fake_context import FakeContext, Fed
 
 from kstreamnb.core.record import Change, Windowed
 from kstreamnb.core.stores import StoreSpec
 from kstreamnb.core.windows import SessionWindows
 from kstreamnb.processors.session_aggregate import SessionAggregate
+from tests.unit.processors.fake_context import FakeContext, Fed
 
 
 def bind(gap_ms: int, grace_ms: int = 0, *, reduce: bool = False, **options: Any) -> tuple[FakeContext, Fed]:

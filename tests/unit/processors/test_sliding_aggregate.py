@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.unit.processors.fake_context import FakeContext, Fed
 
 from kstreamnb.core.record import Change, Windowed
 from kstreamnb.core.serdes import Serdes
@@ -13,6 +12,7 @@ from kstreamnb.core.stores import StoreSpec
 from kstreamnb.core.windows import SlidingWindows
 from kstreamnb.errors import ProcessingError
 from kstreamnb.processors.sliding_aggregate import SlidingAggregate
+from tests.unit.processors.fake_context import FakeContext, Fed
 
 
 def bind(

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.unit.processors.fake_context import FakeContext
 
 from kstreamnb.core.record import Change
 from kstreamnb.processors.branch import Branch
@@ -18,6 +17,7 @@ from kstreamnb.processors.pass_through import PassThrough, RepartitionFilter
 from kstreamnb.processors.peek import Foreach, Peek, Print
 from kstreamnb.processors.select_key import SelectKey
 from kstreamnb.processors.table_to_stream import TableToStream
+from tests.unit.processors.fake_context import FakeContext
 
 HEADERS = (("shop", b"7"),)
 

@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.unit.processors.fake_context import FakeContext
 
 from kstreamnb.core.record import Change
 from kstreamnb.core.serdes import Serdes
 from kstreamnb.core.stores import StoreSpec
 from kstreamnb.processors.aggregators import count_up, zero
 from kstreamnb.processors.stream_aggregate import StreamAggregate, StreamReduce
+from tests.unit.processors.fake_context import FakeContext
 
 LONG, TEXT = Serdes.long(), Serdes.string()
 

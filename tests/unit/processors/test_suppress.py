@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.unit.processors.fake_context import FakeContext, Fed
 
 from kstreamnb.core.record import Change, RecordMetadata, Windowed
 from kstreamnb.core.serdes import Serdes
@@ -13,6 +12,7 @@ from kstreamnb.core.stores import StoreSpec
 from kstreamnb.errors import ProcessingError
 from kstreamnb.processors.suppress import Suppress
 from kstreamnb.processors.table_view import StoreView, SuppressView
+from tests.unit.processors.fake_context import FakeContext, Fed
 
 
 def bind(wait_ms: int, *, key_serde: Any = None, **options: Any) -> tuple[FakeContext, Fed]:

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.unit.processors.fake_context import FakeContext
 
 from kstreamnb.core.record import Change
 from kstreamnb.core.serdes import Serdes
@@ -18,6 +17,7 @@ from kstreamnb.processors.aggregators import count_down, count_up, zero
 from kstreamnb.processors.table_aggregate import TableAggregate, TableReduce
 from kstreamnb.processors.table_group_by import TableGroupBy
 from kstreamnb.processors.table_source import TableSource
+from tests.unit.processors.fake_context import FakeContext
 
 SUMS = StoreSpec("sums", "timestamped_key_value", value_serde=Serdes.long())
 TEXTS = StoreSpec("sums", "timestamped_key_value")

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.unit.processors.fake_context import FakeContext
 
 from kstreamnb.core.record import Change
 from kstreamnb.core.stores import StoreSpec
@@ -15,6 +14,7 @@ from kstreamnb.processors.table_group_by import TableGroupBy
 from kstreamnb.processors.table_map_values import TableMapValues
 from kstreamnb.processors.table_source import GlobalTableSource, TableSource
 from kstreamnb.processors.table_transform_values import TableTransformValues
+from tests.unit.processors.fake_context import FakeContext
 
 ROWS = StoreSpec("rows", "timestamped_key_value")
 HISTORY = StoreSpec("rows", "versioned", history_ms=100)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.unit.processors.fake_context import FakeContext
 
 from kstreamnb.core.record import Windowed
 from kstreamnb.core.stores import StoreSpec
 from kstreamnb.processors.table_transform_values import TransformValuesView
 from kstreamnb.processors.table_view import FilterView, MapValuesView, SessionStoreView, StoreView, WindowStoreView
+from tests.unit.processors.fake_context import FakeContext
 
 
 @pytest.fixture

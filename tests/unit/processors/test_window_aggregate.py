@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.unit.processors.fake_context import FakeContext, Fed
 
 from kstreamnb.core.record import Change, Windowed
 from kstreamnb.core.serdes import Serdes
@@ -13,6 +12,7 @@ from kstreamnb.core.stores import StoreSpec
 from kstreamnb.core.windows import TimeWindows, UnlimitedWindows
 from kstreamnb.processors.aggregators import count_up, zero
 from kstreamnb.processors.window_aggregate import WindowAggregate
+from tests.unit.processors.fake_context import FakeContext, Fed
 
 FOREVER_MS = 10**9
 
