@@ -6,10 +6,12 @@ from typing import Any
 
 from kstreamnb.core.stores import StoreSpec
 from kstreamnb.errors import StateError
+from kstreamnb.state.join_buffers import JoinBuffer, PendingJoins
 from kstreamnb.state.key_value import KeyValueRows, TimestampedKeyValueRows
 from kstreamnb.state.lru import LruRows
 from kstreamnb.state.session import SessionRows
 from kstreamnb.state.store import Store, StoreContext
+from kstreamnb.state.suppress_buffer import SuppressBuffer
 from kstreamnb.state.versioned import VersionedRows
 from kstreamnb.state.window import TimestampedWindowRows, WindowRows
 
@@ -25,10 +27,18 @@ _KINDS: dict[str, type[Store]] = {
     "versioned": VersionedRows,
 }
 
+_INTERNAL: dict[str, type[Store]] = {
+    "suppress": SuppressBuffer,
+    "join_buffer": JoinBuffer,
+    "pending_joins": PendingJoins,
+}
+
 
 def make_store(spec: StoreSpec, context: StoreContext) -> Any:
     """Build the store of a spec for one task."""
-    kind = _KINDS.get(spec.kind)
+    word = spec.extra.get("type", "") if spec.kind == "internal" else spec.kind
+    kind = (_INTERNAL if spec.kind == "internal" else _KINDS).get(word)
     if kind is None:
-        raise StateError(f'store "{spec.name}" is of an unknown kind "{spec.kind}"', detail=f"there are {list(_KINDS)}")
+        known = ", ".join([*_KINDS, *_INTERNAL])
+        raise StateError(f'store "{spec.name}" is of an unknown kind "{word}"', detail=f"there are {known}")
     return kind(spec, context)

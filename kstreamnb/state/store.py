@@ -12,6 +12,7 @@ from itertools import islice
 from typing import Any, Protocol, TypeAlias
 
 from kstreamnb.core.record import Headers
+from kstreamnb.core.serde import complete
 from kstreamnb.core.stores import StoreSpec
 from kstreamnb.state.codec import key_codec, value_codec
 
@@ -108,8 +109,10 @@ class Store:
     def __init__(self, spec: StoreSpec, context: StoreContext) -> None:
         self.spec, self.name, self.context = spec, spec.name, context
         self.raw: dict[Any, Any] = {}
-        self.keys = key_codec(spec.key_serde or context.key_serde())
-        self.values = value_codec(spec.value_serde or context.value_serde())
+        defaults = context.key_serde(), context.value_serde()
+        self._key_serde = complete(spec.key_serde, *defaults) or defaults[0]
+        self._value_serde = complete(spec.value_serde, *defaults) or defaults[1]
+        self.keys, self.values = key_codec(self._key_serde), value_codec(self._value_serde)
         self._journal: list[JournalEntry] | None = None
         self._changes: list[ChangelogRecord] | None = [] if spec.logged else None
 
@@ -200,12 +203,10 @@ class Store:
         self.apply(raw_key, None if value is None else self._row_from(value, timestamp))
 
     def _key_from(self, data: bytes) -> Any:
-        serde = self.spec.key_serde or self.context.key_serde()
-        return self.keys.encode(serde.deserialize(data))
+        return self.keys.encode(self._key_serde.deserialize(data))
 
     def _row_from(self, data: bytes, timestamp: int) -> Any:
-        serde = self.spec.value_serde or self.context.value_serde()
-        value = self.values.encode(serde.deserialize(data))
+        value = self.values.encode(self._value_serde.deserialize(data))
         return (value, timestamp) if self.timestamped else value
 
     def flush(self) -> None:

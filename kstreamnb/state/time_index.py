@@ -100,3 +100,14 @@ class TimeIndex:
         """Raw keys older than a time."""
         times = self._times
         return [raw_key for old in times[: bisect_left(times, time_ms)] for raw_key in self._at[old]]
+
+    def times(self) -> Iterator[int]:
+        """All times, ascending; rows may be removed meanwhile."""
+        times, last = self._times, -1
+        while (place := bisect_right(times, last)) < len(times):
+            last = times[place]
+            yield last
+
+    def at(self, time_ms: int) -> list[Any]:
+        """Raw keys of a time, by insertion."""
+        return list(self._at[time_ms])

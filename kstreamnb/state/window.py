@@ -232,7 +232,7 @@ class WindowRows(Store):
     def _starts(self, raw_key: Any, slots: list[int]) -> Rows:
         raw, bits = self.raw, self._bits
         starts = [slot >> bits for slot in slots] if bits else slots
-        return Rows(zip(starts, map(self._plain, [raw[raw_key, slot] for slot in slots])))
+        return Rows(zip(starts, map(self._plain, [raw[raw_key, slot] for slot in slots]), strict=True))
 
     def fetch_keys(self, from_key: Any, to_key: Any, from_: int, to: int) -> Rows:
         """Rows of a range of keys and starts, all bounds inclusive; a key of None is open."""

@@ -1,0 +1,188 @@
+"""Where joins keep records that have to wait: for a versioned table, or for a partner in the other stream."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from kstreamnb.core.record import Headers, RecordMetadata
+from kstreamnb.core.serde import complete
+from kstreamnb.core.stores import StoreSpec
+from kstreamnb.state.codec import value_codec
+from kstreamnb.state.record_bytes import Reader, context_bytes, optional_bytes
+from kstreamnb.state.store import Recorder, Store, StoreContext
+from kstreamnb.state.time_index import TimeIndex
+
+__all__ = ["JoinBuffer", "PendingJoins"]
+
+_SEQUENCE_MASK = (1 << 31) - 1
+_NO_TIME = -1
+
+
+class _TimedStore(Store):
+    """Rows whose raw key starts with a time."""
+
+    def __init__(self, spec: StoreSpec, context: StoreContext) -> None:
+        super().__init__(spec, context)
+        self._index = TimeIndex()
+        self._record: Recorder | None = None
+        self._hook(self._recorder())
+
+    def _hook(self, record: Recorder | None) -> None:
+        self._record = record
+
+    def write(self, raw_key: Any, row: Any) -> None:
+        """Change one row and note it; None deletes."""
+        old = self.raw.get(raw_key)
+        self.apply(raw_key, row)
+        if self._record is not None:
+            self._record(raw_key, old, row)
+
+    def apply(self, raw_key: Any, row: Any) -> None:
+        """Change one row silently; None deletes."""
+        raw = self.raw
+        if row is None:
+            if raw.pop(raw_key, None) is not None and raw_key is not None:
+                self._index.remove(raw_key[0], raw_key)
+            return
+        if raw_key is not None and raw_key not in raw:
+            self._index.add(raw_key[0], raw_key)
+        raw[raw_key] = row
+
+
+class JoinBuffer(_TimedStore):
+    """Stream records that wait until the table has seen ``grace_ms`` of stream time more.
+
+    ``raw`` maps ``(timestamp, wire key, sequence)`` to ``(wire value, headers, metadata)`` and None to
+    ``(observed stream time, sequence)``; records leave by timestamp, key bytes and sequence.
+    """
+
+    def __init__(self, spec: StoreSpec, context: StoreContext) -> None:
+        super().__init__(spec, context)
+        self.grace_ms: int = spec.extra.get("grace_ms", 0)
+
+    def _clock(self) -> tuple[int, int]:
+        clock: tuple[int, int] = self.raw.get(None, (_NO_TIME, 0))
+        return clock
+
+    def put(self, timestamp: int, key: Any, value: Any, headers: Headers, metadata: RecordMetadata | None) -> bool:
+        """Keep a record; False when it is too old to wait and must be joined now."""
+        observed_ms, sequence = self._clock()
+        if timestamp < observed_ms - self.grace_ms:
+            return False
+        sequence = sequence + 1 & _SEQUENCE_MASK
+        clock = (max(observed_ms, timestamp), sequence)
+        self.note(None, self.raw.get(None), clock)
+        self.apply(None, clock)
+        row = (self.values.encode(value), headers, metadata)
+        self.write((timestamp, self.keys.encode(key), sequence), row)
+        return True
+
+    def evict(self) -> list[tuple[int, Any, Any, Headers, RecordMetadata | None]]:
+        """Remove what has waited long enough; gives timestamp, key, value, headers and metadata of each."""
+        due = list(self._index.between(0, self._clock()[0] - self.grace_ms))
+        if len(due) > 1:
+            due.sort(key=self.changelog_key)
+        found = []
+        for raw_key in due:
+            value, headers, metadata = self.raw[raw_key]
+            found.append((raw_key[0], self.keys.decode(raw_key[1]), self.values.decode(value), headers, metadata))
+            self.write(raw_key, None)
+        return found
+
+    def count(self) -> int:
+        """Number of records that wait."""
+        return len(self.raw) - (None in self.raw)
+
+    def changelog_key(self, raw_key: Any) -> bytes:
+        """A zero byte, timestamp (8 bytes), key, sequence (4 bytes)."""
+        timestamp, key, sequence = raw_key
+        data: bytes = self.keys.to_bytes(key)
+        data = b"\x00" + timestamp.to_bytes(8, signed=True) + data + sequence.to_bytes(4)
+        return data
+
+    def changelog_entry(self, raw_key: Any, row: Any) -> tuple[bytes, bytes | None]:
+        """Kafka's changelog bytes: context and value, with no prior and no old value."""
+        key = self.changelog_key(raw_key)
+        if row is None:
+            return key, None
+        value, headers, metadata = row
+        nothing = optional_bytes(None)
+        data = optional_bytes(self.values.to_bytes(value))
+        return key, context_bytes(raw_key[0], headers, metadata) + nothing + nothing + data + bytes(8)
+
+    def _replay(self, key: bytes, value: bytes | None, timestamp: int) -> None:
+        at, sequence = int.from_bytes(key[1:9], signed=True), int.from_bytes(key[-4:])
+        row = None
+        if value is not None:
+            reader = Reader(value)
+            _, headers, metadata = reader.context()
+            reader.optional(), reader.optional()
+            row = self._row_from(reader.optional() or b"", timestamp), headers, metadata
+            self.apply(None, (max(at, self._clock()[0]), sequence))
+        self.apply((at, self._key_from(key[9:-4]), sequence), row)
+
+    def _row_time(self, raw_key: Any, row: Any) -> int:
+        return self.context.timestamp()
+
+
+class PendingJoins(_TimedStore):
+    """Records of left and outer stream joins that have found no partner yet.
+
+    ``raw`` maps ``(timestamp, 1 for left or 0 for right, wire key)`` to the wire values in order of arrival. The order
+    of entries is timestamp, right before left, key bytes. ``spec.extra`` may name ``left_serde`` and ``right_serde``
+    of the values.
+    """
+
+    def __init__(self, spec: StoreSpec, context: StoreContext) -> None:
+        super().__init__(spec, context)
+        default_key, default = context.key_serde(), context.value_serde()
+        sides = (spec.extra.get("right_serde"), spec.extra.get("left_serde"))
+        self._serdes = [complete(serde or spec.value_serde, default_key, default) or default for serde in sides]
+        self._sides = [value_codec(serde) for serde in self._serdes]
+
+    def add(self, timestamp: int, is_left: bool, key: Any, value: Any) -> None:
+        """Keep one more record of a key and time."""
+        raw_key = (timestamp, int(is_left), self.keys.encode(key))
+        self.write(raw_key, (*self.raw.get(raw_key, ()), self._sides[is_left].encode(value)))
+
+    def discard(self, timestamp: int, is_left: bool, key: Any) -> None:
+        """Forget the records of a key and time, if there are any."""
+        raw_key = (timestamp, int(is_left), self.keys.encode(key))
+        if raw_key in self.raw:
+            self.write(raw_key, None)
+
+    def entries(self) -> Iterator[tuple[int, bool, Any, list[Any]]]:
+        """Timestamp, whether left, key and values of all entries in order; entries may be discarded meanwhile."""
+        for timestamp in self._index.times():
+            at_once = self._index.at(timestamp)
+            for raw_key in sorted(at_once, key=self._rank) if len(at_once) > 1 else at_once:
+                values = self.raw.get(raw_key)
+                if values is not None:
+                    decode = self._sides[raw_key[1]].decode
+                    yield timestamp, bool(raw_key[1]), self.keys.decode(raw_key[2]), [decode(value) for value in values]
+
+    def count(self) -> int:
+        """Number of records that wait."""
+        return sum(map(len, self.raw.values()))
+
+    def _rank(self, raw_key: Any) -> tuple[int, bytes]:
+        return raw_key[1], self.keys.to_bytes(raw_key[2])
+
+    def changelog_entry(self, raw_key: Any, row: Any) -> tuple[bytes, bytes | None]:
+        """Kafka's changelog bytes: timestamp (8), side (1) and key; a list of side byte and value."""
+        timestamp, side, key = raw_key
+        data = timestamp.to_bytes(8, signed=True) + bytes([side]) + self.keys.to_bytes(key)
+        if row is None:
+            return data, None
+        items = [bytes([side]) + (self._sides[side].to_bytes(value) or b"") for value in row]
+        return data, b"\x01" + len(items).to_bytes(4) + b"".join(map(optional_bytes, items))
+
+    def _replay(self, key: bytes, value: bytes | None, timestamp: int) -> None:
+        side = key[8]
+        row = None
+        if value is not None:
+            reader = Reader(value[1:])
+            count, serde, encode = reader.number(4), self._serdes[side], self._sides[side].encode
+            row = tuple(encode(serde.deserialize((reader.optional() or b"")[1:])) for _ in range(count))
+        self.apply((int.from_bytes(key[:8], signed=True), side, self._key_from(key[9:])), row)
