@@ -118,7 +118,7 @@ def test_windows_on_one_side_end_on_time() -> None:
     assert s.right("zz", "Z", 16) == [("k2", "B/-", 5)]
     o = Streams("outer", before=0, after=10)
     o.right("k", "R", 3)
-    assert o.left("k2", "A", 4) == [("k", "-/R", 3)]
+    assert o.right("z", "Z", 4) == [("k", "-/R", 3)]
 
 
 def test_grace_lets_late_partners_come_but_not_late_starters() -> None:

@@ -86,7 +86,7 @@ def test_with_grace_clicks_wait_for_plans_that_come_late() -> None:
 
 def test_a_click_that_waited_still_knows_where_it_came_from() -> None:
     """Downstream sees topic, partition and offset of the click that waited, not of the one that released it."""
-    context, _, plan = stream_and_table(left=True, grace=5, versioned=True)
+    context, _, _ = stream_and_table(left=True, grace=5, versioned=True)
     seen: list[RecordMetadata | None] = []
 
     def look(key: Any, value: Any, timestamp: int, headers: Headers) -> None:

@@ -1,0 +1,123 @@
+"""The captcha application: browsers that act too often are asked, those that passed are left alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.semantics.scenario import Engine, Row, Scenario, described
+
+import kstreamnb as ks
+
+
+def ask(asked: Path | None, browser: str) -> None:
+    """Ask a browser for a captcha: a line in a file."""
+    if asked is not None:
+        with asked.open("a") as file:
+            file.write(f"Asking captcha for {browser}\n")
+
+
+def unless_verified(count: int, verified: Any) -> int:
+    """The number of actions, 0 once a captcha was passed."""
+    return count if verified is None else 0
+
+
+# --- S2-38, S2-39: two tables from one log ------------------------------------------------------------------------
+def captcha_tables(asked: Path | None = None) -> ks.Topology:
+    """Count the actions of each browser, join the captchas that were passed, ask from five on."""
+    builder = ks.StreamsBuilder()
+    logs = builder.stream("logs")
+    actions = (
+        logs.filter(lambda _, log: log["logger_name"] == "browser-actions")
+        .group_by(lambda _, log: log["browserHash"])
+        .aggregate(lambda: 0, lambda browser, log, count: count + 1, store="browserActionsCountStore")
+    )
+    verified = (
+        logs.filter(lambda _, log: log["logger_name"] == "captcha")
+        .group_by(lambda _, log: log["browserHash"])
+        .reduce(lambda first, later: first, store="captchaStore")
+    )
+    counts = actions.left_join(verified, unless_verified).to_stream()
+    counts.to("counts")
+    counts.filter(lambda _, count: count >= 5).foreach(lambda browser, count: ask(asked, browser))
+    return builder.build()
+
+
+def logged(name: str, browser: str, *times: int) -> tuple[Row, ...]:
+    """Lines of one logger about one browser."""
+    return tuple(Row("logs", None, {"logger_name": name, "browserHash": browser}, at) for at in times)
+
+
+CAPTCHA_INPUT = (
+    *logged("browser-actions", "B1", 1, 2, 3, 4, 5, 6),
+    *logged("captcha", "B1", 7),
+    *logged("browser-actions", "B1", 8),
+    *logged("captcha", "B2", 9),
+    *logged("browser-actions", "B2", 10, 11, 12, 13, 14, 15),
+)
+CAPTCHA_COUNTS = [
+    *(("B1", count, count) for count in range(1, 7)),
+    ("B1", 0, 7),
+    ("B1", 0, 8),
+    *(("B2", 0, at) for at in range(10, 16)),
+]
+CAPTCHA = Scenario(captcha_tables, CAPTCHA_INPUT, {"counts": CAPTCHA_COUNTS})
+
+
+def test_a_passed_captcha_resets_the_count(engine: Engine, tmp_path: Path) -> None:
+    """S2-38, S2-39: counts until the captcha, 0 from then on; asked at the fifth and sixth action only."""
+    asked = tmp_path / "asked"
+    scenario = Scenario(lambda: captcha_tables(asked), CAPTCHA_INPUT, {"counts": CAPTCHA_COUNTS})
+    outcome = engine.check(scenario)
+    assert asked.read_text().splitlines() == ["Asking captcha for B1"] * 2
+    assert outcome.store("browserActionsCountStore") == {"B1": 7, "B2": 6}
+    assert outcome.store("captchaStore") == {
+        browser: {"logger_name": "captcha", "browserHash": browser} for browser in ("B1", "B2")
+    }
+
+
+def test_the_captcha_application_is_cut_at_two_repartition_topics() -> None:
+    """S2-38: logs are re-keyed in the first sub-topology, counted and joined in the second."""
+    assert described("captcha_tables") == captcha_tables().describe()
+
+
+@pytest.mark.parametrize("partitions", [1, 4])
+def test_the_captcha_application_does_not_depend_on_partitions(engine: Engine, partitions: int) -> None:
+    """S2-38: more partitions of the log change no count."""
+    rows = tuple(Row("logs", str(n), row.value, row.timestamp) for n, row in enumerate(CAPTCHA_INPUT))
+    engine.check(Scenario(captcha_tables, rows, {"counts": CAPTCHA_COUNTS}, {"logs": partitions}))
+
+
+# --- S2-43: the captchas as a global table ------------------------------------------------------------------------
+def captcha_global(asked: Path | None = None) -> ks.Topology:
+    """The same with the captchas that were passed in a global table, asked for by a key selector."""
+    builder = ks.StreamsBuilder()
+    counts = builder.stream("browser-actions").group_by_key().count(store="browserActionsCountStore").to_stream()
+    verified = builder.global_table("captcha-passed", store="captchaStore")
+    allowed = counts.left_join(verified, unless_verified, key_selector=lambda browser, count: browser)
+    allowed.to("counts")
+    allowed.filter(lambda _, count: count >= 5).foreach(lambda browser, count: ask(asked, browser))
+    return builder.build()
+
+
+GLOBAL_INPUT = (
+    *(Row("browser-actions", "B1", "click", at) for at in range(1, 7)),
+    Row("captcha-passed", "B1", "yes", 7),
+    Row("browser-actions", "B1", "click", 8),
+)
+GLOBAL_COUNTS = [*(("B1", count, count) for count in range(1, 7)), ("B1", 0, 8)]
+
+
+@pytest.mark.parametrize(("actions", "passed"), [(1, 1), (4, 1), (4, 4), (4, 3)])
+def test_a_global_table_needs_no_equal_partitions(engine: Engine, tmp_path: Path, actions: int, passed: int) -> None:
+    """S2-43: every task sees the whole table; its updates alone give nothing."""
+    asked = tmp_path / "asked"
+    partitions = {"browser-actions": actions, "captcha-passed": passed}
+    engine.check(Scenario(lambda: captcha_global(asked), GLOBAL_INPUT, {"counts": GLOBAL_COUNTS}, partitions))
+    assert asked.read_text().splitlines() == ["Asking captcha for B1"] * 2
+
+
+def test_the_global_table_is_a_sub_topology_without_tasks() -> None:
+    """S2-43: the description shows it as such."""
+    assert described("captcha_global") == captcha_global().describe()

@@ -1,0 +1,245 @@
+"""Users' processors in an application: alerts, a product counter with a punctuator, a reorder buffer."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.semantics.scenario import Engine, Row, Scenario, WallClock, described
+
+import kstreamnb as ks
+
+# --- S2-31: an alert from the DSL ---------------------------------------------------------------------------------
+
+
+class PopularProductEmailAlert(ks.Processor[int, int, Any, Any]):
+    """Mails that a page has become popular; the outbox is a file."""
+
+    def __init__(self, address: str, outbox: Path | None) -> None:
+        self.address, self.outbox = address, outbox
+
+    def process(self, record: ks.Record[int, int]) -> None:
+        """Mail one alert."""
+        if self.outbox is not None:
+            with self.outbox.open("a") as file:
+                file.write(f"{self.address}: page {record.key}\n")
+
+
+def popular_products(outbox: Path | None = None) -> ks.Topology:
+    """Alert at the thousandth view of a page."""
+    builder = ks.StreamsBuilder()
+    (
+        builder.stream("ProductViewsTopic", key_serde="long", value_serde="long")
+        .filter(lambda page, views: views == 1000)
+        .process(partial(PopularProductEmailAlert, "alerts@yourcompany.com", outbox))
+    )
+    return builder.build()
+
+
+PAGE_VIEWS = tuple(
+    Row("ProductViewsTopic", page, views, 0) for page, views in ((1, 999), (1, 1000), (1, 1001), (2, 1000))
+)
+
+
+def test_a_popular_product_is_mailed_once(engine: Engine, tmp_path: Path) -> None:
+    """S2-31: two pages reach a thousand views, two alerts are mailed."""
+    outbox = tmp_path / "outbox"
+    engine.run(Scenario(lambda: popular_products(outbox), PAGE_VIEWS))
+    assert outbox.read_text().splitlines() == [f"alerts@yourcompany.com: page {page}" for page in (1, 2)]
+
+
+def test_a_processor_in_the_dsl_has_kafkas_name() -> None:
+    """S2-31: source, filter and processor, numbered in order."""
+    assert described("popular_products") == popular_products().describe()
+
+
+# --- S2-32 to S2-35: the product counter --------------------------------------------------------------------------
+
+
+class ProductCounter(ks.Processor[int, str, int, Any]):
+    """Counts the views of each product; every second it tells all counts and asks for a commit."""
+
+    kind = ks.PunctuationType.STREAM_TIME
+
+    def init(self, context: ks.ProcessorContext) -> None:
+        """Keep the context, get the store, start the punctuator."""
+        super().init(context)
+        self.counts = context.get_state_store("Counts")
+        context.schedule("1000ms", self.kind, self.tell)
+
+    def process(self, record: ks.Record[int, str]) -> None:
+        """Count one view."""
+        self.counts.put(record.key, (self.counts.get(record.key) or 0) + 1)
+
+    def tell(self, now: int) -> None:
+        """Forward every count."""
+        for product, count in self.counts.all():
+            self.context.forward(ks.Record(product, self.shown(count), now))
+        self.context.commit()
+
+    def shown(self, count: int) -> Any:
+        """What is told of a count."""
+        return count
+
+
+class WallClockCounter(ProductCounter):
+    """The same by the wall clock."""
+
+    kind = ks.PunctuationType.WALL_CLOCK_TIME
+
+
+class TextCounter(ProductCounter):
+    """The same with a mistake: it tells counts as text."""
+
+    def shown(self, count: int) -> Any:
+        """The count as text."""
+        return str(count)
+
+
+class Silent(ks.Processor[Any, Any, Any, Any]):
+    """Stands for PRINT: takes the counts and forwards nothing."""
+
+    def process(self, record: ks.Record[Any, Any]) -> None:
+        """Do nothing."""
+
+
+def product_counter(counter: Any = ProductCounter) -> ks.Topology:
+    """The topology by hand: source, counter with its store, a printer and a sink of longs."""
+    counts = ks.Stores.in_memory_key_value_store("Counts", key_serde="long", value_serde="long")
+    return (
+        ks.Topology()
+        .add_source("SOURCE", "logs", key_serde="long", value_serde="string")
+        .add_processor("PRODUCT_COUNTER", counter, "SOURCE")
+        .add_state_store(counts, "PRODUCT_COUNTER")
+        .add_processor("PRINT", Silent, "PRODUCT_COUNTER")
+        .add_sink("SINK_COUNTER", "counter_topic", "PRODUCT_COUNTER", key_serde="long", value_serde="long")
+    )
+
+
+def views(*seen: tuple[int, str, int]) -> tuple[Row, ...]:
+    """Views of products by browsers."""
+    return tuple(Row("logs", product, browser, at) for product, browser, at in seen)
+
+
+FIRST_SECOND = views((1, "firefox", 0), (2, "chrome", 100), (1, "safari", 999))
+PRODUCTS = Scenario(
+    product_counter,
+    FIRST_SECOND + views((1, "opera", 1000), (2, "opera", 3500)),
+    {"counter_topic": [(1, 1, 0), (1, 3, 1000), (2, 1, 1000), (1, 3, 3500), (2, 2, 3500)]},
+)
+
+
+def test_a_processor_counts_in_its_store(engine: Engine) -> None:
+    """S2-32: the store holds the views before the next punctuation."""
+    outcome = engine.run(Scenario(product_counter, FIRST_SECOND))
+    assert outcome.store("Counts") == {1: 2, 2: 1}
+
+
+def test_a_punctuator_tells_the_counts_every_second_of_stream_time(engine: Engine) -> None:
+    """S2-33: it fires at 0, 1000 and 3500; the seconds in between that no record marked are one."""
+    engine.check(PRODUCTS)
+
+
+def test_a_punctuator_of_the_wall_clock_fires_once_for_a_long_pause(engine: Engine) -> None:
+    """S2-33: after two and a half seconds there is one call, with the time of the clock."""
+    rows = (*FIRST_SECOND, WallClock(2500))
+    output = {"counter_topic": [(1, 2, 2500), (2, 1, 2500)]}
+    engine.check(Scenario(lambda: product_counter(WallClockCounter), rows, output))
+
+
+def test_a_value_of_the_wrong_type_is_refused_with_node_serde_and_topic(engine: Engine) -> None:
+    """S2-34: text forwarded to a sink of longs names the sink, its topic, the serde and the value's type."""
+    with pytest.raises(ks.KStreamError) as failed:
+        engine.run(Scenario(lambda: product_counter(TextCounter), FIRST_SECOND))
+    told = "\n".join(said(failed.value))
+    assert [
+        word for word in ("PRODUCT_COUNTER", "SINK_COUNTER", "counter_topic", "long", "str") if word not in told
+    ] == []
+
+
+def said(error: BaseException | None) -> list[str]:
+    """Everything an error and its causes say."""
+    if error is None:
+        return []
+    return [str(error), *getattr(error, "__notes__", []), *said(error.__cause__)]
+
+
+def test_a_topology_by_hand_is_described_as_kafka_does() -> None:
+    """S2-35: five nodes, and the store at its processor."""
+    assert described("product_counter") == product_counter().describe()
+
+
+def test_mistakes_in_a_topology_by_hand_have_errors_of_their_own() -> None:
+    """S2-35: an unknown parent, a name twice, a store nobody uses, one processor for all tasks."""
+    one = ProductCounter()
+    with pytest.raises(ks.TopologyError, match='"ABSENT"'):
+        ks.Topology().add_processor("P", ProductCounter, "ABSENT")
+    with pytest.raises(ks.TopologyError, match='"SOURCE"'):
+        product_counter().add_source("SOURCE", "other")
+    with pytest.raises(ks.TopologyError, match="twice"):
+        ks.Topology().add_source("SOURCE", "logs").add_processor("P", lambda: one, "SOURCE")
+
+
+# --- S3-25: order within a window ---------------------------------------------------------------------------------
+
+
+class Reorder(ks.Processor[str, str, str, str]):
+    """Keeps records for ten seconds of stream time and forwards them by time; later ones go aside."""
+
+    def init(self, context: ks.ProcessorContext) -> None:
+        """Get the stores and look every ten seconds."""
+        super().init(context)
+        self.waiting, self.last = context.get_state_store("waiting"), context.get_state_store("last")
+        context.schedule("10s", ks.PunctuationType.STREAM_TIME, self.release)
+
+    def process(self, record: ks.Record[str, str]) -> None:
+        """Keep a record, or put it aside when later ones have been released."""
+        if record.timestamp < (self.last.get("at") or 0):
+            self.context.forward(record, "late")
+        else:
+            self.waiting.put(f"{record.timestamp:015d}", [record.key, record.value, record.timestamp])
+
+    def release(self, now: int) -> None:
+        """Forward what is ten seconds old."""
+        for place, (key, value, at) in self.waiting.all():
+            if at > now - 10_000:
+                break
+            self.waiting.delete(place)
+            self.last.put("at", at)
+            self.context.forward(ks.Record(key, value, at), "sorted")
+
+
+def reorder() -> ks.Topology:
+    """Two sinks behind the buffer: in order, and too late."""
+    return (
+        ks.Topology()
+        .add_source("source", "in")
+        .add_processor("reorder", Reorder, "source")
+        .add_state_store(ks.Stores.in_memory_key_value_store("waiting"), "reorder")
+        .add_state_store(ks.Stores.in_memory_key_value_store("last"), "reorder")
+        .add_sink("sorted", "sorted", "reorder")
+        .add_sink("late", "late", "reorder")
+    )
+
+
+DISORDER = tuple(
+    Row("in", key, key.upper(), seconds * 1000)
+    for key, seconds in (("a", 3), ("b", 1), ("c", 2), ("d", 12), ("e", 9), ("f", 21), ("g", 40), ("h", 20))
+)
+SORTED = Scenario(
+    reorder,
+    DISORDER,
+    {
+        "sorted": [
+            (key, key.upper(), at * 1000) for key, at in (("b", 1), ("c", 2), ("a", 3), ("e", 9), ("d", 12), ("f", 21))
+        ],
+        "late": [("h", "H", 20_000)],
+    },
+)
+
+
+def test_a_buffer_puts_records_in_order_within_ten_seconds(engine: Engine) -> None:
+    """S3-25: records come out by time; one that is older than what came out goes aside."""
+    engine.check(SORTED)
