@@ -1,0 +1,89 @@
+"""Compares an answer with the golden one, and says shortly what differs."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from tests.golden.evaluate import Failed
+
+__all__ = ["compare", "compare_error"]
+
+_CLASS_ONLY = ("NullPointerException", "ConfigException")
+
+
+def compare(expected: dict[str, Any], actual: dict[str, Any]) -> list[str]:
+    """Differences of two answers; empty when they agree."""
+    if "error" in expected:
+        return [f"no error, expected {expected['error']}"]
+    return [line for part, wanted in expected.items() for line in _differences(part, wanted, actual.get(part))]
+
+
+def _differences(part: str, expected: Any, actual: Any) -> Iterator[str]:
+    if part == "describe":
+        yield from _text(str(expected), str(actual))
+    elif part == "steps":
+        for step, (wanted, got) in enumerate(zip(expected, actual or [], strict=False)):
+            for topic in [*wanted, *(topic for topic in got if topic not in wanted)]:
+                if wanted.get(topic) != got.get(topic):
+                    yield f"step {step} {topic}: expected {_short(wanted.get(topic))} got {_short(got.get(topic))}"
+    elif part == "stores":
+        for name in [*expected, *(name for name in actual or {} if name not in expected)]:
+            wanted, got = expected.get(name), (actual or {}).get(name)
+            same = wanted is not None and got is not None and all(got.get(key) == wanted[key] for key in wanted)
+            if not same:
+                yield f"store {name}: expected {_short(wanted)} got {_short(got)}"
+    elif expected != actual:
+        yield f"{part}: expected {_short(expected)} got {_short(actual)}"
+
+
+def _text(expected: str, actual: str) -> Iterator[str]:
+    if expected == actual:
+        return
+    wanted, got = expected.split("\n"), actual.split("\n")
+    for number in range(max(len(wanted), len(got))):
+        left = wanted[number] if number < len(wanted) else "(end)"
+        right = got[number] if number < len(got) else "(end)"
+        if left != right:
+            yield f"line {number}: expected {left!r} got {right!r}"
+
+
+def _short(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=True, separators=(",", ":"))
+
+
+def compare_error(expected: dict[str, Any], actual: Failed) -> list[str]:
+    """Differences of an error: its text holds Java's, and it came at the same step."""
+    said = " | ".join(_texts(actual.error))
+    if "error" not in expected:
+        return [f"unexpected error at step {actual.step}: {said[:600]}"]
+    lines = []
+    if expected.get("failed_step") != actual.step:
+        lines.append(f"failed at step {actual.step}, expected {expected.get('failed_step')}: {said[:300]}")
+    for part in ("error", "cause"):
+        if part in expected and not _says(said, expected[part]):
+            lines.append(f"{part}: expected {expected[part]!r} got {said!r}")
+    for part in ("steps", "dropped"):
+        if part in expected:
+            lines += _differences(part, expected[part], actual.answer.get(part))
+    return lines
+
+
+def _says(said: str, java: str) -> bool:
+    """Whether the error says what Java says; some of Java's texts name Java's own things."""
+    kind, _, text = java.partition(": ")
+    if kind in _CLASS_ONLY:
+        return True
+    if "ConsumerRecord(" in text:
+        text = re.sub(r".*ConsumerRecord\(.*\) (has invalid \(negative\) timestamp\.).*", r"\1", text, flags=re.DOTALL)
+    return text in said
+
+
+def _texts(error: BaseException | None) -> Iterator[str]:
+    """Messages and notes of an error and of what caused it."""
+    while error is not None:
+        yield f"{type(error).__name__}: {error}"
+        yield from getattr(error, "__notes__", ())
+        error = error.__cause__ or error.__context__

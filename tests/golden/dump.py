@@ -1,0 +1,95 @@
+"""Contents of stores, and answers to store queries, in the golden format."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Any
+
+from kstreamnb.core.record import ValueAndTimestamp, Windowed
+from kstreamnb.core.stores import VersionedRecord
+from kstreamnb.driver import TopologyTestDriver
+
+__all__ = ["dump_queries", "dump_stores"]
+
+_INTERNAL = re.compile(
+    r"SUBSCRIPTION-STATE-STORE-[0-9]+$|-subscription-store$|^KSTREAM-OUTERSHARED-|-(left|outer)-shared-join-store$"
+)
+
+
+def dump_stores(driver: TopologyTestDriver, *, cached: bool) -> dict[str, Any]:
+    """All stores by name."""
+    return {name: _dump(driver, name, cached=cached) for name in sorted(driver.get_all_state_stores())}
+
+
+def _dump(driver: TopologyTestDriver, name: str, *, cached: bool) -> dict[str, Any]:
+    store = driver.get_state_store(name)
+    versioned, windows = driver.get_versioned_key_value_store(name), driver.get_window_store(name)
+    if versioned is not None:
+        keys = sorted({key for inner in versioned.stores for key in _keys_of(inner)})
+        return {"kind": "versioned", "rows": [[key, *_cells(row)] for key in keys for row in versioned.history(key)]}
+    if _INTERNAL.search(name) or not hasattr(store, "_show"):
+        return {"kind": "other", "size": _size(driver, name)}
+    if driver.get_key_value_store(name) is not None:
+        return {"kind": "kv", "rows": _rows(store.all())}
+    if windows is not None:
+        if cached:
+            return {"kind": "window"}
+        return {"kind": "window", "rows": sorted(_rows(store.all()), key=lambda row: (row[0], row[1]))}
+    return {"kind": "session", "rows": sorted(_rows(store.all(), session=True), key=lambda row: tuple(row[:3]))}
+
+
+def _keys_of(store: Any) -> Iterable[Any]:
+    return store.known_keys()  # type: ignore[no-any-return]
+
+
+def _size(driver: TopologyTestDriver, name: str) -> int:
+    store = driver.get_state_store(name)
+    inner = store.stores[0] if hasattr(store, "stores") else store
+    if hasattr(inner, "count"):
+        return int(inner.count())
+    if hasattr(inner, "approximate_num_entries"):
+        return int(inner.approximate_num_entries())
+    return len([key for key in inner.raw if key is not None])
+
+
+def _rows(rows: Iterable[tuple[Any, Any]], *, session: bool = False) -> list[list[Any]]:
+    found = []
+    for key, row in rows:
+        if isinstance(key, Windowed):
+            cells = [_text(key.key), key.start, *([key.end] if session else [])]
+        else:
+            cells = [_text(key)]
+        found.append([*cells, *_cells(row)])
+    return found
+
+
+def _text(key: Any) -> Any:
+    return str(key) if isinstance(key, Windowed) else key
+
+
+def _cells(row: Any) -> list[Any]:
+    if isinstance(row, ValueAndTimestamp):
+        return [row.value, row.timestamp]
+    if isinstance(row, VersionedRecord):
+        return [row.value, row.timestamp, row.valid_to]
+    return [row]
+
+
+def dump_queries(driver: TopologyTestDriver, queries: list[list[Any]]) -> list[list[Any]]:
+    """Answers to queries (golden README, section 6)."""
+    return [_query(driver.get_state_store(name), method, args) for name, method, *args in queries]
+
+
+def _query(store: Any, method: str, args: list[Any]) -> list[Any]:
+    kind = type(store).__name__
+    if kind == "VersionedView" and method.startswith("history"):
+        key, from_, to = (*args, None, None)[:3]
+        return [_cells(row) for row in store.history(key, from_, to, ascending=method == "history")]
+    if method in ("get", "get_as_of", "fetch_session") or (method == "fetch" and kind == "WindowView" and len(args) == 2):
+        found = getattr(store, "get" if method == "get_as_of" else method)(*args)
+        return [] if found is None else [_cells(found)]
+    if kind == "WindowView" and method in ("fetch", "backward_fetch"):
+        return [[start, *_cells(row)] for start, row in getattr(store, method)(*args)]
+    name = {"find": "find_sessions", "find_keys": "find_sessions_between", "count": "approximate_num_entries"}
+    return _rows(getattr(store, name.get(method, method))(*args), session=kind == "SessionView")

@@ -1,0 +1,120 @@
+"""Runs golden vectors: ``python -m tests.golden.run PATH… [--engine driver|spark] [--only REGEX] [--limit N] [--stdin]``.
+
+A path is a file of vectors (``.jsonl`` or ``.jsonl.xz``) or a folder of them. Every difference is printed shortly;
+the last line is ``N passed, M failed, K skipped``, and the exit code is 1 when any failed. Vectors listed in
+``accidents.json`` are those that are answered sensibly instead of like Kafka Streams: they count as skipped.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import lzma
+import re
+import sys
+import traceback
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tests.golden.compare import compare, compare_error
+from tests.golden.evaluate import Failed, answer_of
+
+__all__ = ["Outcome", "check", "load", "main"]
+
+ACCIDENTS = Path(__file__).with_name("accidents.json")
+
+
+@dataclass
+class Outcome:
+    """What became of one vector: "passed", "failed" or "skipped", and what differs."""
+
+    name: str
+    state: str
+    differences: list[str] = field(default_factory=list)
+
+
+def load(paths: list[Path]) -> Iterator[dict[str, Any]]:
+    """Vectors of files and folders, in order."""
+    for path in paths:
+        if path.is_dir():
+            yield from load(sorted(p for p in path.iterdir() if p.suffixes[:1] == [".jsonl"]))
+            continue
+        lines = lzma.open(path, "rt") if path.suffix == ".xz" else path.open()
+        with lines:
+            yield from (named(json.loads(line), number) for number, line in enumerate(lines) if line.strip())
+
+
+def named(vector: dict[str, Any], number: int) -> dict[str, Any]:
+    """A vector with a name; lines of serdes have none of their own."""
+    if "serde" in vector:
+        return {"name": f"serde.{vector['serde']}.{number}", "serde": vector}
+    return vector
+
+
+def accidents() -> dict[str, str]:
+    """Vectors that are answered otherwise on purpose, with the reason."""
+    return json.loads(ACCIDENTS.read_text()) if ACCIDENTS.exists() else {}
+
+
+def check(vector: dict[str, Any], engine: str, excused: dict[str, str]) -> Outcome:
+    """Evaluate one vector and compare."""
+    name = vector["name"]
+    if name in excused:
+        return Outcome(name, "skipped", [excused[name]])
+    if "serde" in vector:
+        from tests.golden.serde_vectors import differences_of
+
+        differences = differences_of(vector["serde"])
+        return Outcome(name, "failed" if differences else "passed", differences)
+    expected = vector["answer"]
+    actual = answer_of(vector["spec"], engine, describe_only="describe" in expected)
+    if actual is None:
+        return Outcome(name, "skipped", [f"not for engine {engine}"])
+    if isinstance(actual, Failed):
+        differences = compare_error(expected, actual)
+        if differences and "error" not in expected:
+            differences += traceback.format_exception(actual.error)
+    else:
+        differences = compare(expected, actual)
+    return Outcome(name, "failed" if differences else "passed", differences)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the command."""
+    options = _options(arguments)
+    vectors = load([Path(path) for path in options.paths])
+    if options.stdin:
+        vectors = (json.loads(line) for line in sys.stdin if line.strip())
+    only, excused = re.compile(options.only), accidents()
+    counts = {"passed": 0, "failed": 0, "skipped": 0}
+    for vector in vectors:
+        if not only.search(vector["name"]):
+            continue
+        if options.limit is not None and sum(counts.values()) >= options.limit:
+            break
+        outcome = check(vector, options.engine, excused)
+        counts[outcome.state] += 1
+        if outcome.state == "failed":
+            shown = outcome.differences if options.verbose else outcome.differences[: options.lines]
+            print(f"FAILED {outcome.name}", *(f"  {line.rstrip()[: options.width]}" for line in shown), sep="\n")
+    print(f"{counts['passed']} passed, {counts['failed']} failed, {counts['skipped']} skipped")
+    return 1 if counts["failed"] else 0
+
+
+def _options(arguments: list[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m tests.golden.run", description="Run golden vectors.")
+    parser.add_argument("paths", nargs="*", help="files or folders of vectors")
+    parser.add_argument("--engine", choices=["driver", "spark"], default="driver")
+    parser.add_argument("--only", default="", help="names to run, as a regular expression")
+    parser.add_argument("--limit", type=int, help="run at most so many")
+    parser.add_argument("--stdin", action="store_true", help="read vectors from standard input")
+    parser.add_argument("--lines", type=int, default=3, help="lines shown of each failure")
+    parser.add_argument("--width", type=int, default=240, help="width of a line shown")
+    parser.add_argument("--verbose", action="store_true", help="show all lines")
+    return parser.parse_args(arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
