@@ -1,0 +1,176 @@
+"""Where a query's records come from: topics in Kafka, or batches of records kept in a file.
+
+A feed knows offsets and reads pieces; how pieces become rows of tasks is the source's matter.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol, TypeAlias
+
+from kstreamnb.kafka.cut import Offsets, ranges
+
+__all__ = ["Chunk", "Feed", "FileFeed", "KafkaFeed", "from_json", "to_json"]
+
+Chunk: TypeAlias = tuple[str, int, Sequence[tuple[Any, ...]], Sequence[int] | None]
+"""Topic, partition, records ``(offset, timestamp, key, value, headers)``, and the order that the records come in where
+it is not that of event time."""
+
+
+class Feed(Protocol):
+    """A source of records with offsets. Topics of a second application are called ``1/topic``, and so on."""
+
+    def beginning(self) -> Offsets:
+        """Offsets that a new query starts from."""
+
+    def end(self) -> Offsets:
+        """Offsets up to which there are records now."""
+
+    def cut(self, start: Offsets, end: Offsets, limit: int) -> Offsets:
+        """Offsets of a batch of at most ``limit`` records."""
+
+    def check(self, start: Offsets, end: Offsets) -> None:
+        """Raise EngineError where records before ``end`` are lost."""
+
+    def read(self, pieces: Sequence[tuple[str, int, int, int]]) -> Iterator[Chunk]:
+        """The records of pieces ``(topic, partition, from, to)``; chunks of one partition in order."""
+
+
+@dataclass
+class KafkaFeed:
+    """Topics of a Kafka cluster. ``starting`` is "earliest", "latest", a time in ms, or offsets."""
+
+    servers: Any = field(repr=False)
+    topics: tuple[str, ...]
+    global_topics: tuple[str, ...] = ()
+    starting: Any = "earliest"
+    fail_on_loss: bool = True
+    chunk: int = 5000
+    patience_s: float = 300.0
+    _reader: Any = field(default=None, repr=False)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_reader": None}
+
+    def reader(self) -> Any:
+        """The reader of this process."""
+        if self._reader is None:
+            from kstreamnb.kafka.reader import Reader
+
+            topics = sorted({*self.topics, *self.global_topics})
+            self._reader = Reader(self.servers, topics, patience_s=self.patience_s)
+        return self._reader
+
+    def beginning(self) -> Offsets:
+        """The first offsets as ``starting`` says; global topics always begin with their first record."""
+        reader, starting = self.reader(), self.starting
+        first: Offsets = reader.beginning()
+        if starting == "earliest":
+            return first
+        if isinstance(starting, int):
+            chosen = reader.at_time(starting)
+        elif isinstance(starting, dict):
+            chosen = {**first, **{topic: {**first.get(topic, {}), **parts} for topic, parts in starting.items()}}
+        else:
+            chosen = reader.end()
+        return {**chosen, **{topic: first[topic] for topic in self.global_topics}}
+
+    def end(self) -> Offsets:
+        """The last stable offsets."""
+        found: Offsets = self.reader().end()
+        return found
+
+    def cut(self, start: Offsets, end: Offsets, limit: int) -> Offsets:
+        """The records that come first by event time; of global topics all, for they belong before the others."""
+        theirs = {topic: parts for topic, parts in end.items() if topic in self.global_topics}
+        mine = {topic: parts for topic, parts in end.items() if topic not in self.global_topics}
+        found: Offsets = self.reader().cut({topic: start.get(topic, {}) for topic in mine}, mine, limit)
+        return {**found, **theirs}
+
+    def check(self, start: Offsets, end: Offsets) -> None:
+        """Refuse to go on where records were lost, unless that is allowed."""
+        if self.fail_on_loss:
+            self.reader().check(start, end, None)
+
+    def read(self, pieces: Sequence[tuple[str, int, int, int]]) -> Iterator[Chunk]:
+        """Records with Kafka's bytes."""
+        from kstreamnb.kafka.reader import Piece, fetch
+
+        for topic, partition, records in fetch(self.servers, [Piece(*piece) for piece in pieces], chunk=self.chunk):
+            yield topic, partition, records, None
+
+
+@dataclass
+class FileFeed:
+    """Records in a file, cut into batches beforehand: for samples and tests, not for live data.
+
+    ``write`` makes the file; each batch is a mapping from (topic, partition) to records
+    ``(timestamp, key, value, headers)`` or ``(timestamp, key, value, headers, order)``.
+    """
+
+    path: Path
+    _content: Any = field(default=None, repr=False)
+
+    @classmethod
+    def write(cls, path: Path, batches: Sequence[dict[tuple[str, int], list[tuple[Any, ...]]]]) -> FileFeed:
+        """Keep batches in a new file."""
+        records: dict[tuple[str, int], list[tuple[Any, ...]]] = {}
+        ends: list[Offsets] = []
+        for batch in batches:
+            for place, rows in batch.items():
+                records.setdefault(place, []).extend(rows)
+            end: Offsets = {}
+            for (topic, partition), rows in records.items():
+                end.setdefault(topic, {})[partition] = len(rows)
+            ends.append(end)
+        path.write_bytes(pickle.dumps((records, ends), 5))
+        return cls(path)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"path": self.path, "_content": None}
+
+    def content(self) -> tuple[dict[tuple[str, int], list[tuple[Any, ...]]], list[Offsets]]:
+        """All records, and the end of each batch."""
+        if self._content is None:
+            self._content = pickle.loads(self.path.read_bytes())
+        return self._content  # type: ignore[no-any-return]
+
+    def beginning(self) -> Offsets:
+        """Zero everywhere."""
+        return {topic: dict.fromkeys(parts, 0) for topic, parts in self.end().items()}
+
+    def end(self) -> Offsets:
+        """The end of the last batch."""
+        return self.content()[1][-1]
+
+    def cut(self, start: Offsets, end: Offsets, limit: int) -> Offsets:
+        """The end of the first batch that lies after ``start``."""
+        for candidate in self.content()[1]:
+            full = {topic: {p: candidate.get(topic, {}).get(p, 0) for p in parts} for topic, parts in end.items()}
+            if any(last > first for _, _, first, last in ranges(start, full)):
+                return full
+        return end
+
+    def check(self, start: Offsets, end: Offsets) -> None:
+        """A file loses nothing."""
+
+    def read(self, pieces: Sequence[tuple[str, int, int, int]]) -> Iterator[Chunk]:
+        """Records in the wire form that they were written in."""
+        records, _ = self.content()
+        for topic, partition, start, end in pieces:
+            rows = records[topic, partition][start:end]
+            order = [row[4] for row in rows] if rows and len(rows[0]) > 4 else None
+            yield topic, partition, [(start + at, *row[:4]) for at, row in enumerate(rows)], order
+
+
+def to_json(offsets: Offsets) -> dict[str, dict[str, int]]:
+    """Offsets as Spark keeps them: with text for numbers in keys."""
+    return {topic: {str(part): offset for part, offset in parts.items()} for topic, parts in offsets.items()}
+
+
+def from_json(offsets: dict[str, dict[str, int]]) -> Offsets:
+    """Offsets as they were."""
+    return {topic: {int(part): offset for part, offset in parts.items()} for topic, parts in offsets.items()}

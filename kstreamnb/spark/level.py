@@ -1,0 +1,191 @@
+"""One level of sub-topologies as an operator of a Spark query.
+
+Rows are ``(g, target, source, seq, blob)``: group value, task that the row is for, producer, number, packed parcel.
+Rows for other levels, output, reports and failures pass. A failure of the user's code is a row too: it reaches the
+driver as the error that it is, instead of as the text of a traceback through two languages.
+"""
+
+from __future__ import annotations
+
+import pickle
+import time
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import cloudpickle
+import pyarrow as pa
+from pyspark.sql import Row
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor
+
+from kstreamnb.errors import KStreamError
+from kstreamnb.spark.deployment import PlacedTask, Replica
+from kstreamnb.spark.parcel import Parcel, pack, unpack
+from kstreamnb.spark.source import Row5, row_batch
+from kstreamnb.spark.state_log import HEAD_SCHEMA, KEY_SCHEMA, LOG_SCHEMA, StateLog
+from kstreamnb.spark.step import Arrival, commit, run_parcels
+from kstreamnb.spark.worker import (
+    Bundle,
+    Held,
+    check_in,
+    check_out,
+    new_global,
+    new_task,
+    outlets_of,
+    placed_at,
+    read,
+    replica,
+    rest,
+)
+
+__all__ = ["FAILURE", "OUT", "REPORT", "LevelProcessor", "stateless_level"]
+
+OUT, REPORT, FAILURE = -1, -2, -3
+"""In place of a task: output of the query, a task's counters, an error that ends the query."""
+
+_MOST_RECORDS = 20_000
+_OutRow = Row("g", "target", "source", "seq", "blob")
+
+
+class LevelProcessor(StatefulProcessor):
+    """A stateful level for `transformWithState`; the state of a group is the log of its task."""
+
+    def __init__(self, bundle: Bundle, level: int) -> None:
+        self.bundle, self.level = bundle, level
+
+    def init(self, handle: Any) -> None:
+        """Declare the state; on the driver this runs once before the query starts."""
+        self._head = handle.getValueState("head", HEAD_SCHEMA)
+        self._log = handle.getMapState("log", KEY_SCHEMA, LOG_SCHEMA)
+
+    def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: Any) -> Iterator[Row]:
+        """Run the task of one group over everything that came for it."""
+        given: list[Row5] = [tuple(row) for row in rows]
+        for row in run_group(self.bundle, self.level, key[0], given, StateLog(self._head, self._log)):
+            yield _OutRow(*row)
+
+    def close(self) -> None:
+        """Spare the tasks kept in memory from the next garbage collection."""
+        rest()
+
+
+def stateless_level(bundle: Bundle, level: int) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """A level without state for `mapInArrow`."""
+
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        groups: dict[int, list[Row5]] = {}
+        for batch in batches:
+            for row in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+                groups.setdefault(row[0], []).append(row)
+        for group in sorted(groups):
+            yield row_batch(list(run_group(bundle, level, group, groups[group], None)))
+        rest()
+
+    return run
+
+
+def run_group(bundle: Bundle, level: int, group: int, rows: list[Row5], log: StateLog | None) -> Iterator[Row5]:
+    """What becomes of the rows of one group: its task's output, and the rest addressed to the next level."""
+    deployment = read(bundle)
+    placed = placed_at(bundle, level).get(group)
+    number = None if placed is None else placed.number
+    mine: list[Row5] = []
+    for row in rows:
+        if row[1] == number:
+            mine.append(row)
+        else:
+            _, target, source, seq, blob = row
+            yield deployment.group_at(level + 1, target, source), target, source, seq, blob
+    if placed is not None and mine:
+        yield from _run_placed(bundle, placed, mine, log)
+
+
+def _run_placed(bundle: Bundle, placed: PlacedTask | Replica, rows: list[Row5], log: StateLog | None) -> Iterator[Row5]:
+    deployment = read(bundle)
+    key = (bundle.name, placed.number)
+    source = len(deployment.lanes) + placed.number
+    next_group = deployment.group_at(placed.level + 1, OUT, source)
+    began = time.perf_counter()
+    arrivals = [Arrival(row[2], row[3], unpack(row[4])) for row in rows if row[4]]
+    held = check_out(key)
+    if log is not None:
+        held = log.load(held, lambda: _new(bundle, placed))
+    held = held or _new(bundle, placed)
+    before = held.task.counters()
+    held.clock.now_ms = max([held.clock.now_ms, *(arrival.parcel.clock_ms for arrival in arrivals)])
+    try:
+        parcels = _run_task(bundle, placed, held, arrivals)
+    except KStreamError as error:
+        yield next_group, FAILURE, source, 0, _failure(error, placed)
+        return
+    if log is not None:
+        log.save(held)
+    check_in(key, held, bundle.memory_limit)
+    out = 0
+    for seq, (target, parcel) in enumerate(_addressed(bundle, placed, parcels)):
+        parcel.clock_ms = held.clock.now_ms
+        out += len(parcel)
+        yield deployment.group_at(placed.level + 1, target, source), target, source, seq, pack(parcel)
+    report = _report(placed, held, before, log, out, time.perf_counter() - began)
+    yield next_group, REPORT, source, 0, pickle.dumps(report, 5)
+
+
+def _run_task(bundle: Bundle, placed: PlacedTask | Replica, held: Held, arrivals: list[Arrival]) -> list[Parcel]:
+    if isinstance(placed, Replica):
+        for arrival in sorted(arrivals, key=lambda arrival: (arrival.source, arrival.seq)):
+            parcel = arrival.parcel
+            held.task.run(parcel.topic, parcel.partition, parcel.records())
+        return []
+    if placed.uses_global:
+        held.task.global_state = replica(bundle, placed)
+    outlets = outlets_of(bundle, placed)
+    return run_parcels(held.task, arrivals, held.positions, outlets) + commit(held.task, outlets)
+
+
+def _new(bundle: Bundle, placed: PlacedTask | Replica) -> Held:
+    return new_global(read(bundle), placed.application) if isinstance(placed, Replica) else new_task(bundle, placed)
+
+
+def _addressed(bundle: Bundle, placed: PlacedTask | Replica, parcels: Iterable[Parcel]) -> Iterator[tuple[int, Parcel]]:
+    """Parcels with their targets, none of them too long; a topic that is read and sold goes both ways."""
+    deployment = read(bundle)
+    inner = deployment.applications[placed.application].inner
+    own = f"{deployment.applications[placed.application].id}-"
+    for parcel in parcels:
+        for begin in range(0, len(parcel), _MOST_RECORDS):
+            part = parcel if len(parcel) <= _MOST_RECORDS else parcel.part(begin, begin + _MOST_RECORDS)
+            if parcel.topic in inner and isinstance(part.partition, int):
+                yield deployment.readers[placed.application, part.topic, part.partition], part
+            if parcel.topic not in inner or not parcel.topic.startswith(own):
+                yield OUT, part
+
+
+def _failure(error: KStreamError, placed: PlacedTask | Replica) -> bytes:
+    """An error with its cause, as far as both can be pickled: a user's exception may hold anything."""
+    cause = error.__cause__
+    try:
+        return cloudpickle.dumps((placed.name, error, cause), 5)
+    except (TypeError, AttributeError, pickle.PicklingError):
+        return cloudpickle.dumps((placed.name, error, RuntimeError(f"{type(cause).__name__}: {cause}")), 5)
+
+
+def _report(
+    placed: PlacedTask | Replica, held: Held, before: dict[str, Any], log: StateLog | None, out: int, seconds: float
+) -> dict[str, Any]:
+    """What a task did in this batch, as plain numbers."""
+    after = held.task.counters()
+    dropped = {
+        where: count - before["dropped"].get(where, 0)
+        for where, count in after["dropped"].items()
+        if count > before["dropped"].get(where, 0)
+    }
+    return {
+        "task": placed.name,
+        "level": placed.level,
+        "consumed": after["consumed"] - before["consumed"],
+        "produced": out,
+        "dropped": dropped,
+        "stream_time_ms": held.task.scope.stream_time[0],
+        "state": "none" if log is None else log.found,
+        "state_bytes": held.state_bytes,
+        "seconds": seconds,
+    }

@@ -1,0 +1,130 @@
+"""A Spark session with the settings that the kit needs, started quietly.
+
+The JVM writes to a log file from its first line on; `spark_logs` says where. Nothing else of the machine is touched.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from pyspark import SparkConf, SparkContext
+from pyspark.java_gateway import launch_gateway
+from pyspark.sql import SparkSession
+
+import kstreamnb
+from kstreamnb.errors import EngineError
+from kstreamnb.spark.quiet_files import QUIET_FILES, quiet_files_jar
+
+__all__ = ["QUERY_SETTINGS", "find_java", "spark_logs", "spark_session", "tuned"]
+
+_STATE = "spark.sql.streaming.stateStore"
+
+QUERY_SETTINGS = {
+    # Settings of a session that a streaming query copies when it starts.
+    f"{_STATE}.providerClass": "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
+    f"{_STATE}.checkpointFormatVersion": "2",
+    f"{_STATE}.rocksdb.changelogCheckpointing.enabled": "true",
+    f"{_STATE}.rocksdb.trackTotalNumberOfRows": "false",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
+    "spark.sql.execution.arrow.transformWithStateInPySpark.maxStateRecordsPerBatch": "32",
+    "spark.sql.streaming.noDataMicroBatches.enabled": "false",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.session.timeZone": "UTC",
+}
+_START_SETTINGS = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.log.level": "WARN",
+    "spark.python.unix.domain.socket.enabled": "true",
+    "spark.python.worker.reuse": "true",
+    "spark.speculation": "false",
+    "spark.driver.memory": "2g",
+    "spark.driver.maxResultSize": "0",
+    "spark.task.maxFailures": "4",
+}
+_NOISY = (  # these warn once a call about states that are simply not there yet, or about sockets of finished tasks
+    "org.apache.spark.sql.execution.python.streaming.TransformWithStateInPySparkStateServer",
+    "org.apache.spark.sql.execution.python.streaming.TransformWithStateInPySparkPythonPreInitRunner",
+)
+_logs: list[Path] = []
+
+
+def spark_session(app: str = "kstreamnb", *, cores: int = 2, settings: dict[str, Any] | None = None) -> SparkSession:
+    """A session for `run` and `deploy`: the active one, or a new local one with ``cores`` task slots.
+
+    A new session writes no line to the terminal or notebook; its log is the file that `spark_logs` names.
+
+    Args:
+        app: the application's name in Spark's own lists.
+        cores: task slots of the local session; one Python worker runs in each.
+        settings: Spark settings that win over the kit's, such as ``{"spark.driver.memory": "4g"}``.
+
+    Raises:
+        EngineError: there is no Java 17 or later.
+    """
+    active = SparkSession.getActiveSession()
+    if active is not None:
+        return active
+    find_java()
+    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    root = str(Path(kstreamnb.__file__).parents[1])  # workers import the kit from where this process has it
+    known = os.environ.get("PYTHONPATH", "")
+    if root not in known.split(os.pathsep):
+        os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [root, known]))
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    conf = SparkConf().setMaster(f"local[{cores},{_START_SETTINGS['spark.task.maxFailures']}]").setAppName(app)
+    scratch = tempfile.mkdtemp(prefix="kstreamnb-spark-")
+    files = {
+        "spark.sql.warehouse.dir": f"{scratch}/warehouse",
+        "spark.driver.extraClassPath": str(quiet_files_jar(Path(scratch))),
+        "spark.hadoop.fs.file.impl": QUIET_FILES,
+        "spark.sql.streaming.checkpointFileManagerClass": "org.apache.spark.sql.execution.streaming.checkpointing."
+        "FileSystemBasedCheckpointFileManager",
+    }
+    chosen = {**_START_SETTINGS, **QUERY_SETTINGS, "spark.sql.shuffle.partitions": str(cores), **files}
+    for name, value in {**chosen, **(settings or {})}.items():
+        conf.set(name, str(value))
+    log = Path(scratch, "spark.log")
+    _logs.append(log)
+    with log.open("ab") as out:
+        gateway = launch_gateway(conf, {"stdout": out, "stderr": out})
+    context = SparkContext(conf=conf, gateway=gateway)
+    configurator = context._jvm.org.apache.logging.log4j.core.config.Configurator  # type: ignore[union-attr]  # noqa: SLF001
+    for name in _NOISY:
+        configurator.setLevel(name, "ERROR")
+    return SparkSession(context)
+
+
+def spark_logs() -> Path:
+    """The file that the session's JVM and Python workers write to."""
+    if not _logs:
+        raise EngineError("no Spark session was started here", hint="spark_session() starts one and keeps its log")
+    return _logs[-1]
+
+
+def find_java() -> str:
+    """Where the `java` program is; raises EngineError when there is none."""
+    import shutil
+
+    home = os.environ.get("JAVA_HOME")
+    java = shutil.which("java", path=f"{home}/bin") if home else None
+    java = java or shutil.which("java")
+    if java is None:
+        raise EngineError(
+            "Spark needs Java 17 or later, and there is none on this machine",
+            detail="neither JAVA_HOME nor PATH leads to a program named java",
+            hint="install a Java runtime (OpenJDK 17 or 21), or use TopologyTestDriver, which needs none",
+        )
+    return java
+
+
+def tuned(spark: SparkSession) -> SparkSession:
+    """A session beside the given one, sharing its engine, with the settings that the kit's queries need."""
+    session = spark.newSession()
+    for name, value in QUERY_SETTINGS.items():
+        session.conf.set(name, value)
+    return session

@@ -1,0 +1,257 @@
+"""The one source of a query: all topics behind one offset, records as packed rows addressed to tasks.
+
+An offset holds the offsets of all topics, the batch's wall clock, and the time of the last wall-clock tick. It lies in
+Spark's write-ahead log, so a replayed batch has the same records, the same clock and the same ticks.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
+
+from kstreamnb.core.wire import Encoded
+from kstreamnb.errors import EngineError
+from kstreamnb.kafka.cut import Offsets, ranges
+from kstreamnb.spark.deployment import Deployment
+from kstreamnb.spark.feed import Chunk, Feed, from_json, to_json
+from kstreamnb.spark.parcel import TICK, WALL, Order, Parcel, pack, root_order
+from kstreamnb.spark.worker import Bundle, read
+
+__all__ = ["ROW_SCHEMA", "Row5", "SourceSettings", "row_batch", "source_class"]
+
+ROW_SCHEMA = "g int, target int, source int, seq int, blob binary"
+_ARROW = pa.schema(
+    [("g", pa.int32()), ("target", pa.int32()), ("source", pa.int32()), ("seq", pa.int32()), ("blob", pa.binary())]
+)
+Row5 = tuple[int, int, int, int, bytes]
+"""Group value, task (or a negative address), producer, number among the producer's rows, packed parcel."""
+
+
+@dataclass(frozen=True)
+class SourceSettings:
+    """What a query's source needs: feed, deployment, records a batch (0: all), ms between ticks (0: none), readers."""
+
+    feed: Feed
+    bundle: Bundle
+    max_records: int = 0
+    tick_ms: int = 0
+    readers: int = 2
+    patience_s: float = 300.0
+
+
+@dataclass
+class Share(InputPartition):
+    """What one Spark task reads: some pieces; the first share also wakes tasks for ticks and global tables."""
+
+    pieces: list[tuple[str, int, int, int]]
+    clock_ms: int
+    tick: bool
+    first: bool
+
+    def __post_init__(self) -> None:
+        super().__init__(None)
+
+
+class FeedReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Plans batches over a feed, and reads them in the workers."""
+
+    def __init__(self, settings: SourceSettings) -> None:
+        self.settings = settings
+        self._stop: Offsets | None = None
+        self._silent_since = 0.0
+
+    def initialOffset(self) -> dict[str, Any]:
+        """Where a new query begins."""
+        return {"clock": 0, "tick": 0, "offsets": to_json(self.settings.feed.beginning())}
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        """The configured number of records a batch."""
+        limit = self.settings.max_records
+        return ReadMaxRows(limit) if limit else ReadAllAvailable()
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        """Fix the end of a run over what there is now."""
+        self._stop = self.settings.feed.end()
+
+    def reportLatestOffset(self) -> dict[str, Any] | None:
+        """For the progress report: up to where there are records."""
+        return None
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
+        """The end of the next batch; ``start`` itself when there is nothing to do."""
+        settings, begin = self.settings, from_json(start["offsets"])
+        now_ms = max(int(start["clock"]), int(time.time() * 1000))  # noqa: TID251 - the one place where time enters
+        end = self._reachable(begin)
+        if isinstance(limit, ReadMaxRows) and end != begin:
+            end = settings.feed.cut(begin, end, limit.max_rows)
+        due = settings.tick_ms > 0 and now_ms - int(start["tick"]) >= settings.tick_ms
+        if end == begin and not due:
+            return start
+        return {"clock": now_ms, "tick": now_ms if due else start["tick"], "offsets": to_json(end)}
+
+    def _reachable(self, begin: Offsets) -> Offsets:
+        """The end of the feed; where a broker is away, no news until patience ends."""
+        try:
+            end = self._stop or self.settings.feed.end()
+        except EngineError:
+            self._silent_since = self._silent_since or time.monotonic()
+            if time.monotonic() - self._silent_since > self.settings.patience_s:
+                raise
+            return begin
+        self._silent_since = 0.0
+        self._refuse_growth(begin, end)
+        self.settings.feed.check(begin, end)
+        return end
+
+    @staticmethod
+    def _refuse_growth(begin: Offsets, end: Offsets) -> None:
+        for topic, parts in end.items():
+            if begin.get(topic) and len(parts) > len(begin[topic]):
+                raise EngineError(
+                    f'topic "{topic}" has grown from {len(begin[topic])} to {len(parts)} partitions',
+                    detail="keys would move to other partitions, away from their state",
+                    hint="copy the topic into a new one with the new number of partitions and start from a new checkpoint",
+                )
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[Share]:
+        """Shares of a batch: pieces of one task stay together."""
+        deployment = read(self.settings.bundle)
+        found = list(ranges(from_json(start["offsets"]), from_json(end["offsets"])))
+        pieces = [piece for piece in found if piece[3] > piece[2]]
+        clock, tick = int(end["clock"]), end["tick"] != start["tick"]
+        by_task: dict[int, list[tuple[str, int, int, int]]] = {}
+        for piece in pieces:
+            by_task.setdefault(deployment.readers.get(_place(piece[0], piece[1]), -1), []).append(piece)
+        count = max(1, min(self.settings.readers, len(by_task)))
+        shares = [Share([], clock, tick, number == 0) for number in range(count)]
+        for number, task in enumerate(sorted(by_task)):
+            shares[number % count].pieces += by_task[task]
+        return shares
+
+    def read(self, partition: Share) -> Iterator[pa.RecordBatch]:
+        """Rows for the first level."""
+        deployment = read(self.settings.bundle)
+        if partition.first:
+            yield row_batch(_wake_up(deployment, partition))
+        seqs: dict[tuple[str, int], int] = {}
+        before: dict[tuple[str, int], int] = {}
+        for chunk in self.settings.feed.read(partition.pieces) if partition.pieces else ():
+            rows = list(_rows(deployment, chunk, partition.clock_ms, seqs, before))
+            if rows:
+                yield row_batch(rows)
+
+    def commit(self, end: dict[str, Any]) -> None:
+        """Nothing to do: the sink keeps the positions."""
+
+    def stop(self) -> None:
+        """Nothing is held open between batches."""
+
+
+def source_class(name: str, settings: SourceSettings) -> type[DataSource]:
+    """A data source of its own for one query; a class made here is pickled with its settings, not shown as options."""
+
+    class QuerySource(DataSource):
+        @classmethod
+        def name(cls) -> str:
+            return name
+
+        def schema(self) -> str:
+            return ROW_SCHEMA
+
+        def streamReader(self, schema: object) -> DataSourceStreamReader:
+            return FeedReader(settings)
+
+    return QuerySource
+
+
+def row_batch(rows: Sequence[Row5]) -> pa.RecordBatch:
+    """Rows as Arrow."""
+    columns = list(zip(*rows, strict=True)) if rows else [(), (), (), (), ()]
+    arrays = [pa.array(column, kind.type) for column, kind in zip(columns, _ARROW, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=_ARROW)
+
+
+def _place(topic: str, partition: int) -> tuple[int, str, int]:
+    """A partition of a feed as (application, topic, partition)."""
+    application, slash, rest = topic.partition("/")
+    return (int(application), rest, partition) if slash else (0, topic, partition)
+
+
+def _rows(
+    deployment: Deployment,
+    chunk: Chunk,
+    clock_ms: int,
+    seqs: dict[tuple[str, int], int],
+    before: dict[tuple[str, int], int],
+) -> Iterator[Row5]:
+    """One chunk of a partition as rows: to its reader, or to every replica of the global tables."""
+    topic, partition, records, order = chunk
+    place = _place(topic, partition)
+    application, name, _ = place
+    seq = seqs[topic, partition] = seqs.get((topic, partition), -1) + 1
+    if name == WALL:
+        yield from _ticks(deployment, application, records, order)
+        return
+    lane = deployment.lanes[place]
+    offsets, timestamps, keys, values, headers = map(list, zip(*records, strict=True))
+    keys_order = root_order(timestamps if order is None else order, offsets, lane, before.get((topic, partition), -1))
+    before[topic, partition] = int(keys_order.m[-1])
+    parcel = Parcel(
+        name,
+        partition,
+        keys_order,
+        np.asarray(timestamps, np.int64),
+        keys,
+        values,
+        headers if any(headers) else None,
+        np.asarray(offsets, np.int64),
+        clock_ms=clock_ms,
+    )
+    blob = pack(parcel)
+    for target in _targets(deployment, place):
+        yield deployment.group_at(0, target), target, lane, seq, blob
+
+
+def _targets(deployment: Deployment, place: tuple[int, str, int]) -> Iterable[int]:
+    application, topic, _ = place
+    if topic in deployment.applications[application].global_topics:
+        return deployment.replica_targets(application)
+    return (deployment.readers[place],)
+
+
+def _ticks(
+    deployment: Deployment, application: int, records: Sequence[tuple[Any, ...]], order: Sequence[int] | None
+) -> Iterator[Row5]:
+    times = [record[1] for record in records]
+    count = len(times)
+    m = np.full(count, TICK, np.int64) if order is None else np.asarray(order, np.int64)
+    zeros = np.zeros(count, np.int64)
+    keys = Order(m, zeros, np.arange(count, dtype=np.int64), zeros)
+    blob = pack(Parcel(WALL, 0, keys, np.asarray(times, np.int64), [None] * count, [None] * count))
+    for task in deployment.tasks:
+        if task.application == application and task.punctuates:
+            yield deployment.group_at(0, task.number), task.number, -1, 0, blob
+
+
+def _wake_up(deployment: Deployment, share: Share) -> list[Row5]:
+    """Rows that bring no records: ticks, and a call to each replica of the global tables."""
+    rows: list[Row5] = []
+    for number, application in enumerate(deployment.applications):
+        if share.tick:
+            rows += _ticks(deployment, number, [(0, share.clock_ms)], None)
+        if application.global_topics:
+            for target in deployment.replica_targets(number):
+                rows.append((deployment.group_at(0, target), target, -1, 0, b""))
+    return rows
+
+
+def encoded(column: list[bytes | None]) -> list[Encoded | None]:
+    """Kafka's bytes in wire form."""
+    return [None if item is None else Encoded(item) for item in column]

@@ -1,0 +1,136 @@
+"""The state of a task in Spark's state store: a log of deltas with a head.
+
+`head` says how far the log goes and carries the token of the attempt that wrote its last entry; `log` maps numbers to
+(token, entry). A task in a worker's memory stands at a number and a token: when both are the head's it is current; when
+its token is that of its number's entry it lacks only the entries behind; else it is rebuilt from the whole log.
+
+Compaction goes along: each batch writes a part of all current rows beside its delta, and once every row was written,
+the entries before the first part go. No batch ever writes the whole state, unless the log has outgrown it by far.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+from collections.abc import Callable
+from typing import Any
+
+from kstreamnb.errors import EngineError
+from kstreamnb.runtime.checkpoint import EMPTY_DELTA
+from kstreamnb.spark.step import Positions
+from kstreamnb.spark.worker import Compaction, Held
+
+__all__ = ["HEAD_SCHEMA", "KEY_SCHEMA", "LOG_SCHEMA", "StateLog"]
+
+HEAD_SCHEMA = "seq bigint, token string, base bigint, bytes bigint"
+KEY_SCHEMA = "seq bigint"
+LOG_SCHEMA = "token string, entry binary"
+
+_MOST_ENTRIES = 200
+_LEAST_BYTES = 1 << 20
+_PART_BYTES = 1 << 16
+_MOST_PART_BYTES = 1 << 20
+
+
+class StateLog:
+    """One task's log within the state of its group; ``load`` before the batch, ``save`` after it."""
+
+    def __init__(self, head: Any, log: Any) -> None:
+        self._head, self._log = head, log
+        self._last: tuple[int, str, int, int] | None = None
+        self._positions: Positions = {}
+        self.found = "new"
+
+    def load(self, held: Held | None, create: Callable[[], Held]) -> Held:
+        """The task as the committed state has it, by the shortest way."""
+        held = self._current(held, create)
+        self._positions = dict(held.positions)
+        return held
+
+    def _current(self, held: Held | None, create: Callable[[], Held]) -> Held:
+        row = self._head.get()
+        if row is None:
+            self._last, self.found = None, "new"
+            return create()
+        seq, token, base, size = self._last = (row[0], row[1], row[2], row[3])
+        if held is not None and held.seq == seq and held.token == token:
+            self.found = "hit"
+            return held
+        if held is not None and base <= held.seq < seq and self._token_at(held.seq) == held.token:
+            self.found = "catch-up"
+            for number in range(held.seq + 1, seq + 1):
+                delta, positions, now_ms, _ = pickle.loads(self._entry(number))
+                _apply(held, delta, positions, now_ms)
+        else:
+            self.found = "rebuild"
+            held = create()
+            self._rebuild(held, seq)
+            held.base_bytes = size
+        held.seq, held.token, held.state_bytes = seq, token, size
+        return held
+
+    def save(self, held: Held) -> None:
+        """Append what changed, with a part of the compaction that is under way; nothing when nothing changed."""
+        delta = held.task.take_delta()
+        if delta == EMPTY_DELTA and held.positions == self._positions:
+            return
+        last = self._last
+        seq, base, size = (1, 1, 0) if last is None else (last[0] + 1, last[2], last[3])
+        token = os.urandom(8).hex()
+        part, base_after, dropped = self._compact(held, seq, base, size, len(delta))
+        entry = pickle.dumps((delta, held.positions, held.clock.now_ms, part), 5)
+        self._log.updateValue((seq,), (token, entry))
+        for number in range(base, base_after):
+            self._log.removeKey((number,))
+        self._last = (seq, token, base_after, size + len(entry) - dropped)
+        self._head.update(self._last)
+        held.seq, held.token, held.state_bytes = seq, token, self._last[3]
+
+    def _token_at(self, number: int) -> str | None:
+        row = self._log.getValue((number,))
+        return None if row is None else row[0]
+
+    def _entry(self, number: int) -> bytes:
+        row = self._log.getValue((number,))
+        if row is None:
+            raise EngineError(f"entry {number} of a state log is missing", hint="restore the checkpoint from a copy")
+        return bytes(row[1])
+
+    def _rebuild(self, held: Held, seq: int) -> None:
+        entries = sorted((key[0], value[1]) for key, value in self._log.iterator())
+        for number, entry in entries:
+            if number <= seq:
+                delta, positions, now_ms, part = pickle.loads(entry)
+                if part is not None:
+                    held.task.apply_delta(part)
+                _apply(held, delta, positions, now_ms)
+
+    def _compact(self, held: Held, seq: int, base: int, size: int, delta: int) -> tuple[bytes | None, int, int]:
+        """The part to write now, the new first entry, and how many bytes go with the entries before it."""
+        work = held.compaction
+        if work is not None and work.since < base:
+            work = held.compaction = None  # another copy of the task has compacted meanwhile
+        if work is None:
+            if seq - base < _MOST_ENTRIES and size < max(_LEAST_BYTES, 3 * held.base_bytes):
+                return None, base, 0
+            work = held.compaction = Compaction(seq, size, held.task.state_keys())
+        outgrown = size > 8 * max(_LEAST_BYTES, held.base_bytes)
+        budget = min(max(_PART_BYTES, 2 * delta), _MOST_PART_BYTES)
+        count = len(work.keys) if outgrown else max(64, budget // max(1, held.key_bytes))
+        chosen, work.keys = work.keys[:count], work.keys[count:]
+        part = held.task.delta_of(chosen) if chosen else None
+        if part:
+            held.key_bytes = max(1, len(part) // len(chosen))
+            work.written += len(part)
+        if work.keys:
+            return part, base, 0
+        held.compaction = None
+        held.base_bytes = work.written
+        return part, work.since, work.bytes_before
+
+
+def _apply(held: Held, delta: bytes, positions: Positions, now_ms: int) -> None:
+    if delta != EMPTY_DELTA:
+        held.task.apply_delta(delta)
+    held.positions = dict(positions)
+    held.clock.now_ms = max(held.clock.now_ms, now_ms)

@@ -1,0 +1,113 @@
+"""A deployment as a Spark query: one source, one operator a level, one action a batch."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from kstreamnb.kafka.cut import Offsets
+from kstreamnb.spark.feed import Feed, from_json
+from kstreamnb.spark.level import LevelProcessor, stateless_level
+from kstreamnb.spark.output import BatchOutput
+from kstreamnb.spark.session import tuned
+from kstreamnb.spark.source import ROW_SCHEMA, SourceSettings, source_class
+from kstreamnb.spark.worker import Bundle, read
+
+__all__ = ["Batch", "Sink", "StreamSettings", "levels_of", "start_stream"]
+
+
+@dataclass(frozen=True)
+class Batch:
+    """One micro-batch's end: number, entry in the log of input offsets, positions after it, wall clock, output."""
+
+    number: int
+    source: str
+    positions: Offsets
+    clock_ms: int
+    output: BatchOutput
+
+
+class Sink(Protocol):
+    """Where a batch's output goes. ``kafka``: it wants Kafka's bytes and not values in wire form."""
+
+    kafka: bool
+
+    def publish(self, batch: Batch) -> None:
+        """Take one batch; the same batch may come again after a failure."""
+
+
+@dataclass(frozen=True)
+class StreamSettings:
+    """How a query runs.
+
+    Units: ``trigger_ms`` is ms between batches, 0 for at once, None for one run over what there is; ``tick_ms`` is ms
+    between wall-clock ticks while nothing comes in, 0 for none; ``max_records`` is records a batch, 0 for no limit.
+    """
+
+    checkpoint: Path
+    trigger_ms: int | None = 0
+    max_records: int = 0
+    tick_ms: int = 0
+    readers: int = 2
+    on_batch: Callable[[Batch], None] = field(default=lambda batch: None)
+
+
+def start_stream(
+    spark: SparkSession, bundle: Bundle, feed: Feed, sink: Sink, settings: StreamSettings
+) -> StreamingQuery:
+    """Start the query of a deployment."""
+    deployment = read(bundle)
+    session = tuned(spark)
+    session.conf.set("spark.sql.shuffle.partitions", str(deployment.spark_partitions))
+    name = f"kstreamnb-{bundle.name}"
+    source = SourceSettings(feed, bundle, settings.max_records, settings.tick_ms, settings.readers)
+    session.dataSource.register(source_class(name, source))
+    frame = levels_of(session.readStream.format(name).load(), bundle)
+    action = _action(bundle, sink, settings)
+    writer = frame.writeStream.outputMode("append").foreachBatch(action)
+    writer = writer.option("checkpointLocation", str(settings.checkpoint)).queryName(name)
+    if settings.trigger_ms is None:
+        return writer.trigger(availableNow=True).start()
+    return writer.trigger(processingTime=f"{settings.trigger_ms} milliseconds").start()
+
+
+def levels_of(frame: DataFrame, bundle: Bundle) -> DataFrame:
+    """The levels of a deployment over rows of its source."""
+    deployment = read(bundle)
+    for level in deployment.levels:
+        if level.stateful:
+            processor = LevelProcessor(bundle, level.number)
+            frame = frame.groupBy("g").transformWithState(processor, ROW_SCHEMA, "append", "none")
+            continue
+        if level.number:
+            frame = frame.repartition(deployment.spark_partitions, "g")
+        frame = frame.mapInArrow(stateless_level(bundle, level.number), ROW_SCHEMA)
+    return frame
+
+
+def owners_of(bundle: Bundle) -> list[int]:
+    """The application of every producer of rows: lanes, then tasks, then replicas."""
+    deployment = read(bundle)
+    lanes = [place[0] for place in sorted(deployment.lanes, key=deployment.lanes.__getitem__)]
+    return [*lanes, *(task.application for task in deployment.tasks), *(r.application for r in deployment.replicas)]
+
+
+def _action(bundle: Bundle, sink: Sink, settings: StreamSettings) -> Callable[[DataFrame, int], None]:
+    """What happens with each batch: one collect, then the sink."""
+    owners, log = owners_of(bundle), settings.checkpoint / "offsets"
+
+    def action(frame: DataFrame, number: int) -> None:
+        output = BatchOutput.of(frame.toArrow(), owners)
+        entry = (log / str(number)).read_text().splitlines()[-1]
+        end: dict[str, Any] = json.loads(entry)
+        batch = Batch(number, entry, from_json(end["offsets"]), int(end["clock"]), output)
+        sink.publish(batch)
+        settings.on_batch(batch)
+
+    return action

@@ -1,0 +1,175 @@
+"""What a Python worker keeps between micro-batches: deployments it has read, and tasks with their stores.
+
+Spark's workers live longer than a batch, but only globals of an importable module survive in them; hence this module.
+A task is taken out while it works and put back only after its state was written, so that a half-changed one is never
+found. Whether one that is found may be used, the state log decides by its token.
+"""
+
+from __future__ import annotations
+
+import gc
+import pickle
+from collections import OrderedDict
+from dataclasses import dataclass, field
+from typing import Any
+
+import cloudpickle
+
+from kstreamnb.core.clock import Clock
+from kstreamnb.errors import EngineError
+from kstreamnb.runtime.sinks import topic_serdes
+from kstreamnb.runtime.task import GlobalTask, Task
+from kstreamnb.spark.deployment import Deployment, PlacedTask, Replica
+from kstreamnb.spark.groups import spark_hash
+from kstreamnb.spark.step import Outlets, Positions
+
+__all__ = [
+    "Bundle",
+    "Compaction",
+    "Held",
+    "check_in",
+    "check_out",
+    "new_global",
+    "new_task",
+    "outlets_of",
+    "placed_at",
+    "read",
+    "replica",
+    "rest",
+]
+
+_BATCHES_BETWEEN_COLLECTIONS = 500
+_deployments: OrderedDict[str, Deployment] = OrderedDict()
+_tasks: OrderedDict[tuple[str, int], Held] = OrderedDict()
+_replicas: dict[tuple[str, int], Held] = {}
+_outlets: dict[tuple[str, int, int], Outlets] = {}
+_placed: dict[tuple[str, int], dict[int, PlacedTask | Replica]] = {}
+_rested = [0]
+
+
+@dataclass(frozen=True)
+class Bundle:
+    """A deployment as bytes, under a name by which each worker reads it only once; ``kafka``: output leaves as bytes.
+
+    ``memory_limit`` is the number of state bytes that one worker may keep; what is used least goes first.
+    ``commit_every_record``: flush caches after each record and not after each batch.
+    """
+
+    name: str
+    data: bytes = field(repr=False)
+    kafka: bool
+    memory_limit: int = 1 << 30
+    commit_every_record: bool = False
+
+    @classmethod
+    def of(cls, name: str, deployment: Deployment, **settings: Any) -> Bundle:
+        """Pickle a deployment with the user's functions in it."""
+        return cls(name, cloudpickle.dumps(deployment, 5), **settings)
+
+
+@dataclass
+class Compaction:
+    """A rewriting of the state log that is under way: what is left to write, and what may go when it is done."""
+
+    since: int
+    bytes_before: int
+    keys: list[Any]
+    written: int = 0
+
+
+@dataclass
+class Held:
+    """A task in a worker with the place in its state log that it stands at."""
+
+    task: Any
+    clock: Clock
+    positions: Positions = field(default_factory=dict)
+    seq: int = 0
+    token: str = ""
+    state_bytes: int = 0
+    key_bytes: int = 128
+    base_bytes: int = 0
+    compaction: Compaction | None = None
+
+
+def read(bundle: Bundle) -> Deployment:
+    """The deployment of a bundle."""
+    found = _deployments.get(bundle.name)
+    if found is None:
+        found = _deployments[bundle.name] = pickle.loads(bundle.data)
+        while len(_deployments) > 4:
+            old, _ = _deployments.popitem(last=False)
+            for known in (_outlets, _placed):
+                for key in [key for key in known if key[0] == old]:
+                    del known[key]  # type: ignore[attr-defined]
+    return found
+
+
+def placed_at(bundle: Bundle, level: int) -> dict[int, PlacedTask | Replica]:
+    """Tasks and replicas of one level by group value."""
+    key = (bundle.name, level)
+    if key not in _placed:
+        _placed[key] = read(bundle).at_group(level)
+    return _placed[key]
+
+
+def outlets_of(bundle: Bundle, placed: PlacedTask) -> Outlets:
+    """How a task's output is packed."""
+    key = (bundle.name, placed.application, placed.plan.subtopologies[0])
+    if key not in _outlets:
+        application = read(bundle).applications[placed.application]
+        own = {f"{application.id}-{name}" for name in application.topology.internal_topics}
+        serdes = topic_serdes(placed.plan, placed.plan.nodes())
+        _outlets[key] = Outlets(serdes, application.inner, application.inner - own, bundle.kafka)
+    return _outlets[key]
+
+
+def new_task(bundle: Bundle, placed: PlacedTask) -> Held:
+    """A task that has seen nothing."""
+    clock, global_state = Clock(), replica(bundle, placed) if placed.uses_global else None
+    task = Task(placed.plan, clock, global_state, track=placed.stateful, commit_every_record=bundle.commit_every_record)
+    return Held(task, clock)
+
+
+def new_global(deployment: Deployment, application: int) -> Held:
+    """The keeper of an application's global stores, empty."""
+    clock, plan = Clock(), deployment.global_plan(application)
+    if plan is None:
+        raise EngineError("there are no global stores")
+    return Held(GlobalTask(plan, clock, track=True), clock)
+
+
+def replica(bundle: Bundle, placed: PlacedTask) -> Any:
+    """The global tables for a task: the replica of its Spark partition, which ran before it."""
+    deployment = read(bundle)
+    partition = spark_hash(placed.group) % deployment.spark_partitions
+    for found in deployment.replicas:
+        if (found.application, found.level, found.partition) == (placed.application, placed.level, partition):
+            return _replicas[bundle.name, found.number].task
+    raise EngineError("a task's global tables have no replica")
+
+
+def check_out(key: tuple[str, int]) -> Held | None:
+    """Take a task, or a replica of global tables, out of the worker's memory."""
+    return _tasks.pop(key, None) or _replicas.pop(key, None)
+
+
+def check_in(key: tuple[str, int], held: Held, memory_limit: int) -> None:
+    """Put a task back; the ones used least go while all together exceed the limit."""
+    if isinstance(held.task, GlobalTask):
+        _replicas[key] = held
+        return
+    _tasks[key] = held
+    total = sum(other.state_bytes for other in _tasks.values())
+    while total > memory_limit and len(_tasks) > 1:
+        _, gone = _tasks.popitem(last=False)
+        total -= gone.state_bytes
+
+
+def rest() -> None:
+    """Keep what lives on from the garbage collection that Spark makes after every task of a stage."""
+    _rested[0] += 1
+    if _rested[0] % _BATCHES_BETWEEN_COLLECTIONS == 0:
+        gc.unfreeze()
+        gc.collect()
+    gc.freeze()
