@@ -48,7 +48,7 @@ def answer_of(spec: dict[str, Any], engine: str, *, describe_only: bool = False)
                 if (now := dropped(driver)) != before:
                     answer["dropped"].append([step, now - before])
             step = None
-            answer["stores"] = dump_stores(driver, cached=bool(spec.get("cache")))
+            answer["stores"] = dump_stores(driver, keys_of(spec, answer), cached=bool(spec.get("cache")))
             answer["topics"] = sorted(driver.produced_topic_names())
             if "queries" in spec:
                 answer["queries"] = dump_queries(driver, spec["queries"])
@@ -119,6 +119,13 @@ def text_key(key: Any) -> Any:
 def dropped(driver: TopologyTestDriver) -> int:
     """Records dropped so far."""
     return sum(driver.metrics()["dropped-records-total"].values())
+
+
+def keys_of(spec: dict[str, Any], answer: dict[str, Any]) -> list[str]:
+    """Keys that occur in the input or the output, sorted."""
+    found = {row[1] for row in spec.get("input", []) if row[0] != "@wall"}
+    found |= {row[0] for step in answer["steps"] for rows in step.values() for row in rows}
+    return sorted(found - {None})
 
 
 def ops_of(spec: dict[str, Any]) -> list[dict[str, Any]]:
