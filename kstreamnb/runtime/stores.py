@@ -9,7 +9,7 @@ from typing import Any
 from kstreamnb.core.stores import StoreSpec
 from kstreamnb.runtime.scope import Scope, StoreScope
 from kstreamnb.runtime.task_plan import TaskPlan
-from kstreamnb.state import make_store
+from kstreamnb.state import CacheBudget, make_store
 from kstreamnb.topology.java_order import hash_order
 
 __all__ = ["make_stores", "store_order"]
@@ -25,6 +25,7 @@ def store_order(plan: TaskPlan, nodes: Iterable[str]) -> tuple[StoreSpec, ...]:
 def make_stores(scope: Scope, specs: Iterable[StoreSpec]) -> dict[str, Any]:
     """Build stores, with the application's serdes and caching filled in."""
     plan, stores = scope.plan, {}
+    budget = CacheBudget(plan.config.cache_max_bytes)
     for spec in specs:
         spec = replace(
             spec,
@@ -32,5 +33,5 @@ def make_stores(scope: Scope, specs: Iterable[StoreSpec]) -> dict[str, Any]:
             value_serde=plan.value_serde(spec.value_serde),
             cached=spec.cached and plan.config.cache_max_bytes > 0,
         )
-        stores[spec.name] = make_store(spec, StoreScope(scope, spec.name))
+        stores[spec.name] = make_store(spec, StoreScope(scope, spec.name), budget)
     return stores

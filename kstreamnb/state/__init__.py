@@ -4,7 +4,8 @@
 journal, and can be undone, snapshotted and restored. Nothing here knows a topology's operators or an engine.
 """
 
+from kstreamnb.state.cache import CacheBudget, InCache
 from kstreamnb.state.make import make_store
 from kstreamnb.state.store import Rows, Store, StoreContext
 
-__all__ = ["Rows", "Store", "StoreContext", "make_store"]
+__all__ = ["CacheBudget", "InCache", "Rows", "Store", "StoreContext", "make_store"]

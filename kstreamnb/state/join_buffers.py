@@ -97,9 +97,7 @@ class JoinBuffer(_TimedStore):
     def changelog_key(self, raw_key: Any) -> bytes:
         """A zero byte, timestamp (8 bytes), key, sequence (4 bytes)."""
         timestamp, key, sequence = raw_key
-        data: bytes = self.keys.to_bytes(key)
-        data = b"\x00" + timestamp.to_bytes(8, signed=True) + data + sequence.to_bytes(4)
-        return data
+        return b"".join((b"\x00", timestamp.to_bytes(8, signed=True), self.keys.to_bytes(key), sequence.to_bytes(4)))
 
     def changelog_entry(self, raw_key: Any, row: Any) -> tuple[bytes, bytes | None]:
         """Kafka's changelog bytes: context and value, with no prior and no old value."""

@@ -115,7 +115,7 @@ class KeyValueRows(Store):
     def prefix_scan(self, prefix: Any, serialize: Any = None) -> Rows:
         """Rows whose key bytes start with those of a prefix; ``serialize`` makes them, the key serde by default."""
         data = self.key_bytes(prefix) if serialize is None else serialize(prefix)
-        return self._rows(self.order.starting_with(data))
+        return self._rows(self._starting_with(data))
 
     def approximate_num_entries(self) -> int:
         """The number of rows; exact."""
@@ -129,12 +129,28 @@ class KeyValueRows(Store):
         least = None if from_key is None else self.key_bytes(from_key)
         return self.order.between(least, None if to_key is None else self.key_bytes(to_key))
 
+    def _starting_with(self, prefix: bytes) -> list[Any]:
+        return self.order.starting_with(prefix)
+
     def _rows(self, raw_keys: list[Any]) -> Rows:
-        raw = self.raw
-        return Rows(map(self._show, raw_keys, [raw[raw_key] for raw_key in raw_keys]))
+        return Rows(map(self._show, raw_keys, [self._row(raw_key) for raw_key in raw_keys]))
+
+    def _row(self, raw_key: Any) -> Any:
+        """The row of a key that was found in a range."""
+        return self._peek(raw_key)
+
+    def _peek(self, raw_key: Any) -> Any:
+        """The row of a key, without counting as a use of it."""
+        return self.raw.get(raw_key)
 
     def _show(self, raw_key: Any, row: Any) -> tuple[Any, Any]:
-        return self.keys.decode(raw_key), self.values.decode(row)
+        return self.keys.decode(raw_key), self._show_row(row)
+
+    def _show_row(self, row: Any) -> Any:
+        return self.values.decode(row)
+
+    def _encode_row(self, value: Any) -> Any:
+        return self.values.encode(value)
 
 
 class TimestampedKeyValueRows(KeyValueRows):
@@ -179,8 +195,12 @@ class TimestampedKeyValueRows(KeyValueRows):
         self.get, self.put = get, put
         self._hook_in = hook
 
-    def _show(self, raw_key: Any, row: Any) -> tuple[Any, Any]:
-        return self.keys.decode(raw_key), (self.values.decode(row[0]), row[1])
+    def _show_row(self, row: Any) -> Any:
+        return self.values.decode(row[0]), row[1]
+
+    def _encode_row(self, value: Any) -> Any:
+        wire = self.values.encode(value[0])
+        return None if wire is None else (wire, value[1])
 
     @property
     def for_user(self) -> Any:

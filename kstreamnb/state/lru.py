@@ -79,5 +79,6 @@ class LruRows(KeyValueRows):
     def _replay(self, key: bytes, value: bytes | None, timestamp: int) -> None:
         self._write(self._key_from(key), None if value is None else self._row_from(value, timestamp))
 
-    def _show(self, raw_key: Any, row: Any) -> tuple[Any, Any]:
-        return self.keys.decode(raw_key), self.values.decode(row[1])
+    def _peek(self, raw_key: Any) -> Any:
+        row = self.raw.get(raw_key)
+        return None if row is None else row[1]

@@ -6,6 +6,9 @@ from typing import Any
 
 from kstreamnb.core.stores import StoreSpec
 from kstreamnb.errors import StateError
+from kstreamnb.state.cache import CacheBudget, CachedStore
+from kstreamnb.state.cached_key_value import CachedKeyValueRows, CachedLruRows, CachedTimestampedKeyValueRows
+from kstreamnb.state.cached_window import CachedSessionRows, CachedTimestampedWindowRows, CachedWindowRows
 from kstreamnb.state.join_buffers import JoinBuffer, PendingJoins
 from kstreamnb.state.key_value import KeyValueRows, TimestampedKeyValueRows
 from kstreamnb.state.lru import LruRows
@@ -34,8 +37,20 @@ _INTERNAL: dict[str, type[Store]] = {
 }
 
 
-def make_store(spec: StoreSpec, context: StoreContext) -> Any:
-    """Build the store of a spec for one task."""
+_CACHED: dict[str, type[CachedStore]] = {
+    "key_value": CachedKeyValueRows,
+    "timestamped_key_value": CachedTimestampedKeyValueRows,
+    "lru": CachedLruRows,
+    "window": CachedWindowRows,
+    "timestamped_window": CachedTimestampedWindowRows,
+    "session": CachedSessionRows,
+}
+
+
+def make_store(spec: StoreSpec, context: StoreContext, budget: CacheBudget | None = None) -> Any:
+    """Build the store of a spec for one task; cached stores that share a ``budget`` share its limit."""
+    if spec.cached and spec.kind in _CACHED and not spec.retain_duplicates:
+        return _CACHED[spec.kind](spec, context, budget)
     word = spec.extra.get("type", "") if spec.kind == "internal" else spec.kind
     kind = (_INTERNAL if spec.kind == "internal" else _KINDS).get(word)
     if kind is None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left, insort
+from bisect import bisect_left
 from typing import Any
 
 from kstreamnb.core.record import Windowed
 from kstreamnb.core.stores import StoreSpec
 from kstreamnb.state.store import Recorder, Rows, Store, StoreContext
-from kstreamnb.state.time_index import Retention, TimeIndex
+from kstreamnb.state.time_index import KeyIndex, Retention, TimeIndex
 from kstreamnb.state.window import MAX_TIME_MS
 
 __all__ = ["SessionRows"]
@@ -25,7 +25,7 @@ class SessionRows(Store):
         super().__init__(spec, context)
         self.retention = Retention(spec)
         self._index = TimeIndex()
-        self._sessions: dict[Any, list[tuple[int, int]]] = {}
+        self._sessions = KeyIndex()
         self._record: Recorder | None = None
         self._hook(self._recorder())
 
@@ -98,15 +98,12 @@ class SessionRows(Store):
             if raw.pop(raw_key, None) is not None:
                 key, end, start = raw_key
                 self._index.remove(end, raw_key)
-                sessions = self._sessions[key]
-                del sessions[bisect_left(sessions, (end, start))]
-                if not sessions:
-                    del self._sessions[key]
+                self._sessions.remove(key, (end, start))
         else:
             if raw_key not in raw:
                 key, end, start = raw_key
                 self._index.add(end, raw_key)
-                insort(self._sessions.setdefault(key, []), (end, start))
+                self._sessions.add(key, (end, start))
             raw[raw_key] = row
 
     def fetch_session(self, key: Any, start: int, end: int) -> Any:
@@ -153,19 +150,27 @@ class SessionRows(Store):
 
     def _of_key(self, key: Any, earliest_end: int, latest_start: int) -> list[Any]:
         raw_key = self.keys.encode(key)
+        sessions = self._sessions_of(raw_key, earliest_end)
+        found = [(raw_key, end, start) for end, start in sessions if start <= latest_start]
+        return found if self.spec.persistent or len(found) < 2 else sorted(found, key=self._rank)
+
+    def _sessions_of(self, raw_key: Any, earliest_end: int) -> list[tuple[int, int]]:
+        """End and start of a key's sessions that end at or after a time, ascending."""
         sessions = self._sessions.get(raw_key)
         if sessions is None:
             return []
-        first = bisect_left(sessions, (max(earliest_end, self.retention.visible_from),))
-        found = [(raw_key, end, start) for end, start in sessions[first:] if start <= latest_start]
-        return found if self.spec.persistent or len(found) < 2 else sorted(found, key=self._rank)
+        return sessions[bisect_left(sessions, (max(earliest_end, self.retention.visible_from),)) :]
+
+    def _stored_between(self, earliest_end: int, latest_end: int) -> list[Any]:
+        """Raw keys of a range of session ends, in no order."""
+        return list(self._index.between(max(earliest_end, self.retention.visible_from), latest_end))
 
     def _of_keys(self, from_key: Any, to_key: Any, earliest_end: int, latest_start: int) -> list[Any]:
         as_bytes, encode = self.keys.to_bytes, self.keys.encode
         least = b"" if from_key is None else as_bytes(encode(from_key))
         most = None if to_key is None else as_bytes(encode(to_key))
         found = []
-        for raw_key in self._index.between(max(earliest_end, self.retention.visible_from), MAX_TIME_MS):
+        for raw_key in self._stored_between(earliest_end, MAX_TIME_MS):
             data = as_bytes(raw_key[0])
             if raw_key[2] <= latest_start and data >= least and (most is None or data <= most):
                 found.append(raw_key)
@@ -208,8 +213,11 @@ class SessionRows(Store):
             self.apply(raw_key, None if value is None else self._row_from(value, timestamp))
 
     def _rows(self, raw_keys: list[Any]) -> Rows:
-        raw = self.raw
-        return Rows(map(self._show, raw_keys, [raw[raw_key] for raw_key in raw_keys]))
+        return Rows(map(self._show, raw_keys, [self._row(raw_key) for raw_key in raw_keys]))
+
+    def _row(self, raw_key: Any) -> Any:
+        """The row of a session that was found in a range."""
+        return self.raw[raw_key]
 
     def _show(self, raw_key: Any, row: Any) -> tuple[Windowed, Any]:
         key, end, start = raw_key

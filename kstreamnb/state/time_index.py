@@ -12,7 +12,7 @@ from typing import Any
 
 from kstreamnb.core.stores import StoreSpec
 
-__all__ = ["Retention", "TimeIndex"]
+__all__ = ["KeyIndex", "Retention", "TimeIndex"]
 
 _LEAST_SEGMENT_MS = 60_000
 _NO_TIME = -1
@@ -111,3 +111,25 @@ class TimeIndex:
     def at(self, time_ms: int) -> list[Any]:
         """Raw keys of a time, by insertion."""
         return list(self._at[time_ms])
+
+
+class KeyIndex(dict[Any, list[Any]]):
+    """The places of each key's rows, ascending; a key without rows is not in it."""
+
+    def add(self, key: Any, place: Any) -> None:
+        """A row appeared."""
+        places = self.get(key)
+        if places is None:
+            self[key] = [place]
+        elif place > places[-1]:
+            places.append(place)
+        else:
+            insort(places, place)
+
+    def remove(self, key: Any, place: Any) -> None:
+        """A row went; one that was never added is ignored."""
+        places = self.get(key)
+        if places is not None:
+            del places[bisect_left(places, place)]
+            if not places:
+                del self[key]

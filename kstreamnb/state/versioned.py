@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left, insort
+from bisect import bisect_left
 from collections.abc import Iterator
 from typing import Any
 
 from kstreamnb.core.stores import StoreSpec, VersionedRecord
 from kstreamnb.state import versions as rows
 from kstreamnb.state.store import Recorder, Rows, Store, StoreContext
+from kstreamnb.state.time_index import KeyIndex, TimeIndex
 
 __all__ = ["LATEST", "NOT_PUT", "VersionedRows"]
 
@@ -45,8 +46,8 @@ class VersionedRows(Store):
         self.history_ms = spec.history_ms or 0
         self._segment_ms = spec.segment_ms or _default_segment_ms(self.history_ms)
         self._observed_ms = _NO_TIME
-        self._segments_of: dict[Any, list[int]] = {}
-        self._keys_of: dict[int, dict[Any, None]] = {}
+        self._segments_of = KeyIndex()
+        self._keys_of = TimeIndex()
         self._record: Recorder | None = None
         self._hook(self._recorder())
 
@@ -158,10 +159,8 @@ class VersionedRows(Store):
         return max((self._observed_ms - self.history_ms) // self._segment_ms, 0)
 
     def _expire(self) -> None:
-        oldest = self._oldest_segment()
-        for segment in sorted(old for old in self._keys_of if old < oldest):
-            for key in list(self._keys_of[segment]):
-                self._set((key, segment), None)
+        for raw_key in self._keys_of.before(self._oldest_segment()):
+            self._set(raw_key, None)
 
     def _set(self, raw_key: Any, row: Any) -> None:
         self.note(raw_key, self.raw.get(raw_key), row)
@@ -184,16 +183,12 @@ class VersionedRows(Store):
             raw[raw_key] = row
 
     def _index(self, key: Any, segment: int, *, gone: bool) -> None:
-        if not gone:
-            insort(self._segments_of.setdefault(key, []), segment)
-            self._keys_of.setdefault(segment, {})[key] = None
-            return
-        segments, keys = self._segments_of[key], self._keys_of[segment]
-        del segments[bisect_left(segments, segment)], keys[key]
-        if not segments:
-            del self._segments_of[key]
-        if not keys:
-            del self._keys_of[segment]
+        if gone:
+            self._segments_of.remove(key, segment)
+            self._keys_of.remove(segment, (key, segment))
+        else:
+            self._segments_of.add(key, segment)
+            self._keys_of.add(segment, (key, segment))
 
     def row(self, key: Any, as_of: int | None = None) -> tuple[Any, int] | None:
         """``(value, timestamp)`` of the latest version, or of the one valid at a time; what operators read."""

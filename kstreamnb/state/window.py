@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right, insort
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable
 from typing import Any
 
@@ -10,7 +10,7 @@ from kstreamnb.core.record import Windowed
 from kstreamnb.core.stores import StoreSpec
 from kstreamnb.core.wire import Encoded
 from kstreamnb.state.store import Recorder, Rows, Store, StoreContext
-from kstreamnb.state.time_index import Retention, TimeIndex
+from kstreamnb.state.time_index import KeyIndex, Retention, TimeIndex
 
 __all__ = ["MAX_TIME_MS", "TimestampedWindowRows", "WindowRows"]
 
@@ -35,7 +35,7 @@ class WindowRows(Store):
         self.retention = Retention(spec, clamp_ms=clamp)
         self._sequence = 0
         self._index = TimeIndex()
-        self._slots: dict[Any, list[int]] = {}
+        self._slots = KeyIndex()
         self._bind()
         self._hook(self._recorder())
 
@@ -85,20 +85,14 @@ class WindowRows(Store):
 
     def _inserter(self) -> Callable[[Any, Any], None]:
         raw, bits, add = self.raw, self._bits, self._index.add
-        slots_of = self._slots
+        slots_of, add_slot = self._slots, self._slots.add
 
         def insert(raw_key: Any, row: Any) -> None:
             raw[raw_key] = row
             key, slot = raw_key
             add(slot >> bits, raw_key)
             if slots_of:
-                slots = slots_of.get(key)
-                if slots is None:
-                    slots_of[key] = [slot]
-                elif slot > slots[-1]:
-                    slots.append(slot)
-                else:
-                    insort(slots, slot)
+                add_slot(key, slot)
 
         return insert
 
@@ -189,18 +183,11 @@ class WindowRows(Store):
             if raw.pop(raw_key, None) is not None:
                 key, slot = raw_key
                 self._index.remove(slot >> self._bits, raw_key)
-                self._forget_slot(key, slot)
+                self._slots.remove(key, slot)
         elif raw_key in raw:
             raw[raw_key] = row
         else:
             self._insert(raw_key, row)
-
-    def _forget_slot(self, key: Any, slot: int) -> None:
-        slots = self._slots.get(key)
-        if slots is not None:
-            del slots[bisect_left(slots, slot)]
-            if not slots:
-                del self._slots[key]
 
     def _fetch_duplicate(self, key: Any, at: int) -> Any:
         """With duplicates, Kafka finds only the youngest row of all, and none in its in-memory store."""
@@ -222,7 +209,7 @@ class WindowRows(Store):
     def _of_key(self, raw_key: Any, from_: int, to: int) -> list[int]:
         if not self._slots:
             for found, slot in sorted((k for k in self.raw if k is not None), key=_slot_of):
-                self._slots.setdefault(found, []).append(slot)
+                self._slots.add(found, slot)
         slots = self._slots.get(raw_key)
         if slots is None:
             return []
@@ -230,9 +217,9 @@ class WindowRows(Store):
         return slots[low : bisect_right(slots, (to + 1 << self._bits) - 1)]
 
     def _starts(self, raw_key: Any, slots: list[int]) -> Rows:
-        raw, bits = self.raw, self._bits
+        row, bits = self._row, self._bits
         starts = [slot >> bits for slot in slots] if bits else slots
-        return Rows(zip(starts, map(self._plain, [raw[raw_key, slot] for slot in slots]), strict=True))
+        return Rows(zip(starts, map(self._plain, [row((raw_key, slot)) for slot in slots]), strict=True))
 
     def fetch_keys(self, from_key: Any, to_key: Any, from_: int, to: int) -> Rows:
         """Rows of a range of keys and starts, all bounds inclusive; a key of None is open."""
@@ -259,15 +246,18 @@ class WindowRows(Store):
         return self.backward_fetch_all(0, MAX_TIME_MS)
 
     def _in_time(self, from_: int, to: int) -> list[Any]:
-        found = list(self._index.between(max(from_, self.retention.visible_from), to))
-        return sorted(found, key=self._rank if self._by_time_first else self._segment_rank)
+        return sorted(self._stored_between(from_, to), key=self._rank if self._by_time_first else self._segment_rank)
+
+    def _stored_between(self, from_: int, to: int) -> list[Any]:
+        """Raw keys of a range of starts, in no order."""
+        return list(self._index.between(max(from_, self.retention.visible_from), to))
 
     def _in_range(self, from_key: Any, to_key: Any, from_: int, to: int) -> list[Any]:
         as_bytes, encode = self.keys.to_bytes, self.keys.encode
         least = b"" if from_key is None else as_bytes(encode(from_key))
         most = None if to_key is None else as_bytes(encode(to_key))
         found = []
-        for raw_key in self._index.between(max(from_, self.retention.visible_from), to):
+        for raw_key in self._stored_between(from_, to):
             data = as_bytes(raw_key[0])
             if data >= least and (most is None or data <= most):
                 found.append(raw_key)
@@ -314,8 +304,11 @@ class WindowRows(Store):
         return super()._key_from(data[:-12]), slot
 
     def _windows(self, raw_keys: list[Any]) -> Rows:
-        raw = self.raw
-        return Rows(map(self._show, raw_keys, [raw[raw_key] for raw_key in raw_keys]))
+        return Rows(map(self._show, raw_keys, [self._row(raw_key) for raw_key in raw_keys]))
+
+    def _row(self, raw_key: Any) -> Any:
+        """The row of a key that was found in a range."""
+        return self.raw[raw_key]
 
     def _show(self, raw_key: Any, row: Any) -> tuple[Windowed, Any]:
         start = raw_key[1] >> self._bits

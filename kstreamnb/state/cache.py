@@ -1,0 +1,209 @@
+"""The record cache: writes wait in memory and go on, one for each key, when the cache is flushed or full.
+
+Rules of Kafka Streams: keys flush in the order in which they were last written; the old value of a change is the one at
+the previous flush; a key that came and went between two flushes is not mentioned; when the cache is over its limit the
+entry that was used least recently goes, and if it is dirty all dirty ones are flushed. What was flushed stays readable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from kstreamnb.core.record import Headers
+from kstreamnb.core.stores import StoreSpec
+from kstreamnb.state.record_bytes import context_size
+from kstreamnb.state.store import Store, StoreContext
+
+__all__ = ["CacheBudget", "CacheEntry", "CachedStore", "InCache"]
+
+_DEFAULT_BYTES = 10 * 1024 * 1024
+_LINKS, _FLAG, _TIME = 24, 1, 8
+
+Listener = Callable[[Any, Any, Any, int, Headers], None]
+
+
+class CacheBudget:
+    """How much the caches of a task's stores may hold together, and hold now (bytes, by Kafka's count)."""
+
+    def __init__(self, max_bytes: int = _DEFAULT_BYTES) -> None:
+        self.max_bytes, self.size_bytes = max_bytes, 0
+
+
+class CacheEntry(NamedTuple):
+    """A row in the cache; ``turn`` tells when it was written, -1 for one that was only read."""
+
+    row: Any
+    timestamp: int
+    headers: Headers
+    dirty: bool
+    size_bytes: int
+    turn: int
+
+
+class InCache(NamedTuple):
+    """The journal's and snapshot's key of a cache entry."""
+
+    raw_key: Any
+
+
+class CachedStore(Store):
+    """A store behind a cache; subclasses mix it into a kind of store and say how that one is read and written.
+
+    ``cached`` maps raw keys to entries, the least recently used first.
+    """
+
+    def __init__(self, spec: StoreSpec, context: StoreContext, budget: CacheBudget | None = None) -> None:
+        self.budget = budget or CacheBudget()
+        self.cached: dict[Any, CacheEntry] = {}
+        self._dirty: dict[Any, None] = {}
+        self._turn = 0
+        self._listener: Listener | None = None
+        self._send_old = True
+        super().__init__(spec, context)
+
+    def set_flush_listener(self, listener: Listener, *, send_old: bool = True) -> bool:
+        """Have every flushed change told to ``listener(key, new, old, timestamp, headers)``."""
+        self._listener, self._send_old = listener, send_old
+        return True
+
+    def cached_row(self, raw_key: Any) -> CacheEntry | None:
+        """The entry of a key, which becomes the most recently used one."""
+        entry = self.cached.get(raw_key)
+        if entry is not None:
+            del self.cached[raw_key]
+            self.cached[raw_key] = entry
+        return entry
+
+    def cache(self, raw_key: Any, row: Any) -> None:
+        """Write a row into the cache; None deletes."""
+        context = self.context
+        timestamp, headers = context.timestamp(), context.headers()
+        self._turn += 1
+        size = self._entry_size(raw_key, row, context_size(headers, self._metadata()))
+        self._keep(raw_key, CacheEntry(row, timestamp, headers, dirty=True, size_bytes=size, turn=self._turn))
+
+    def cache_clean(self, raw_key: Any, row: Any) -> None:
+        """Remember a row that was read."""
+        size = self._entry_size(raw_key, row, context_size((), None))
+        self._keep(raw_key, CacheEntry(row, -1, (), dirty=False, size_bytes=size, turn=-1))
+
+    def _metadata(self) -> Any:
+        metadata = getattr(self.context, "metadata", None)
+        return None if metadata is None else metadata()
+
+    def _keep(self, raw_key: Any, entry: CacheEntry) -> None:
+        self._change(raw_key, entry)
+        while self.budget.size_bytes > self.budget.max_bytes and self.cached:
+            eldest = next(iter(self.cached))
+            evicted = self.cached[eldest]
+            self._change(eldest, None)
+            if evicted.dirty:
+                self._flush_entries([(eldest, evicted)])
+
+    def _entry_size(self, raw_key: Any, row: Any, context_bytes: int) -> int:
+        value = row[0] if self.timestamped and row is not None else row
+        data = b"" if value is None else self.values.to_bytes(value) or b""
+        size = len(data) + (_TIME if self.timestamped and row is not None else 0)
+        return self._key_size(raw_key) + _LINKS + _FLAG + size + context_bytes
+
+    def _key_size(self, raw_key: Any) -> int:
+        return len(self.keys.to_bytes(raw_key))
+
+    def flush(self) -> None:
+        """Write every dirty entry to the store and tell the listener."""
+        if self._dirty:
+            self._flush_entries([])
+        super().flush()
+
+    def _flush_entries(self, first: list[tuple[Any, CacheEntry]]) -> None:
+        dirty = sorted(((raw_key, self.cached[raw_key]) for raw_key in self._dirty), key=_turn_of)
+        for raw_key, entry in dirty:
+            self._change(raw_key, entry._replace(dirty=False))
+        for raw_key, entry in first + dirty:
+            self._write_back(raw_key, entry)
+        for raw_key, entry in dirty:
+            if entry.row is None and raw_key in self.cached:
+                self._change(raw_key, None)
+
+    def _write_back(self, raw_key: Any, entry: CacheEntry) -> None:
+        context, listener = self.context, self._listener
+        before = context.timestamp(), context.headers()
+        context.set_record(entry.timestamp, entry.headers)
+        try:
+            if listener is None:
+                self._store_row(raw_key, entry.row)
+                return
+            old = self._stored_row(raw_key) if entry.row is None or self._send_old else None
+            if entry.row is None and old is None:
+                return
+            self._store_row(raw_key, entry.row)
+            new_value, old_value = self._value_of(entry.row), self._value_of(old) if self._send_old else None
+            timestamp = entry.row[1] if self.timestamped and entry.row is not None else entry.timestamp
+            listener(self._user_key(raw_key), new_value, old_value, timestamp, entry.headers)
+        finally:
+            context.set_record(*before)
+
+    def _value_of(self, row: Any) -> Any:
+        if row is None:
+            return None
+        return self.values.decode(row[0] if self.timestamped else row)
+
+    def _store_row(self, raw_key: Any, row: Any) -> None:
+        """Write to the store behind the cache."""
+        raise NotImplementedError
+
+    def _stored_row(self, raw_key: Any) -> Any:
+        """Read from the store behind the cache."""
+        raise NotImplementedError
+
+    def _user_key(self, raw_key: Any) -> Any:
+        """The key as the flush listener gets it."""
+        raise NotImplementedError
+
+    def _index_cached(self, raw_key: Any, *, gone: bool) -> None:
+        """An entry came or went."""
+
+    def clear_cache(self) -> None:
+        """Forget what was flushed already, as a restart would."""
+        for raw_key in [raw_key for raw_key, entry in self.cached.items() if not entry.dirty]:
+            self._change(raw_key, None)
+
+    def _change(self, raw_key: Any, entry: CacheEntry | None) -> None:
+        self.note(InCache(raw_key), self.cached.get(raw_key), entry)
+        self._apply_cached(raw_key, entry)
+
+    def _apply_cached(self, raw_key: Any, entry: CacheEntry | None) -> None:
+        old = self.cached.pop(raw_key, None)
+        if old is not None:
+            self.budget.size_bytes -= old.size_bytes
+        if (old is None) != (entry is None):
+            self._index_cached(raw_key, gone=entry is None)
+        self._dirty.pop(raw_key, None)
+        if entry is not None:
+            self.cached[raw_key] = entry
+            self.budget.size_bytes += entry.size_bytes
+            self._turn = max(self._turn, entry.turn)
+            if entry.dirty:
+                self._dirty[raw_key] = None
+
+    def apply(self, raw_key: Any, row: Any) -> None:
+        """Change one row of the store or one entry of the cache silently; None deletes."""
+        if type(raw_key) is InCache:
+            self._apply_cached(raw_key.raw_key, row)
+        else:
+            super().apply(raw_key, row)
+
+    def snapshot(self) -> dict[Any, Any]:
+        """A copy of all rows and cache entries."""
+        return {**self.raw, **{InCache(raw_key): entry for raw_key, entry in self.cached.items()}}
+
+    def restore(self, rows: dict[Any, Any]) -> None:
+        """Hold exactly these rows and cache entries, silently."""
+        for raw_key in list(self.cached):
+            self._apply_cached(raw_key, None)
+        super().restore(rows)
+
+
+def _turn_of(item: tuple[Any, CacheEntry]) -> int:
+    return item[1].turn
