@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from kstreamnb.core.durations import duration_ms, instant_ms
 from kstreamnb.core.operator import BindContext, Cancellable, Forward, Process
 from kstreamnb.core.record import Headers, Record, RecordMetadata
-from kstreamnb.errors import KStreamError, ProcessingError
+from kstreamnb.errors import ProcessingError
 
 __all__ = ["FixedKeyRecord", "TaskProcessorContext", "UserFixedKeyProcessor", "UserProcessor"]
 
@@ -181,13 +181,8 @@ def _start(supplier: Any, context: BindContext, own: TaskProcessorContext) -> Ca
     """Make a processor, initialise it and give back its ``process``."""
     processor = supplier()
     init, close = getattr(processor, "init", None), getattr(processor, "close", None)
-    try:
-        if init is not None:
-            init(own)
-    except Exception as error:
-        hint = None if isinstance(error, KStreamError) else "the error below comes from its init(context)"
-        java = f"failed to initialize processor {context.node}"
-        raise ProcessingError(f'failed to initialize processor "{context.node}"', hint=hint, java=java) from error
+    if init is not None:
+        init(own)
     if close is not None:
         context.on_close(close)
     run: Callable[[Any], None] = processor.process

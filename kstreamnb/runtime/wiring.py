@@ -12,7 +12,6 @@ from typing import Any
 
 from kstreamnb.core.operator import Forward, Process
 from kstreamnb.core.record import Headers
-from kstreamnb.errors import ProcessingError
 from kstreamnb.runtime.chain import Chain, decoding
 from kstreamnb.runtime.context import NodeContext
 from kstreamnb.runtime.events import Forwarded, Produced
@@ -92,10 +91,6 @@ class Wiring:
         context = NodeContext(self._scope, name, _Hops(self, name))
         try:
             process = node.operator.bind(context, forward)
-        except ProcessingError as error:
-            if str(error).startswith("failed to initialize"):
-                raise
-            raise init_error(self._scope, name, error) from error
         except Exception as error:
             raise init_error(self._scope, name, error) from error
         process = self._places.name(process, name)
@@ -173,7 +168,7 @@ class Wiring:
     def _notes_record(self, store: str) -> bool:
         """Whether a store wants to know the timestamp and headers of the record that changes it."""
         found = self._scope.stores.get(store)
-        return found is not None and (found.changes is not None or found.spec.cached)
+        return found is not None and (self._scope.keeps_changelog or found.spec.cached)
 
     def _stamped(self, process: Process) -> Process:
         stamp = self._scope.stamp

@@ -7,9 +7,9 @@ from operator import itemgetter
 from typing import Any
 
 import pytest
-from tests.semantics.scenario import Engine, Outcome, Output, Scenario, WallClock
+from kstreamnb.driver import TopologyTestDriver
 
-from kstreamnb.driver.driver import TopologyTestDriver
+from tests.semantics.scenario import Engine, Outcome, Output, Scenario, WallClock
 
 
 class DriverOutcome:

@@ -77,17 +77,15 @@ def test_a_plain_object_with_process_is_enough() -> None:
     assert seen == [Record("k", "v", 1)]
 
 
-def test_a_processor_that_cannot_start_is_named() -> None:
-    """An error in init names the processor and keeps its cause."""
+def test_a_processor_that_cannot_start_stops_its_task() -> None:
+    """An error in init is not held back; the task names the processor."""
 
     class Broken(Processor[Any, Any, Any, Any]):
         def init(self, context: ProcessorContext) -> None:
             context.get_state_store("absent")
 
-    with pytest.raises(ProcessingError, match='failed to initialize processor "broken"') as failed:
-        FakeContext().bind(UserProcessor(Broken), node="broken")
-    assert isinstance(failed.value.__cause__, StateError)
-    assert failed.value.java == "failed to initialize processor broken"
+    with pytest.raises(StateError, match='has no access to store "absent"'):
+        FakeContext().bind(UserProcessor(Broken))
 
 
 def test_only_records_can_be_forwarded_and_never_before_the_epoch() -> None:
