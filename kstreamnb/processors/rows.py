@@ -29,15 +29,7 @@ def is_versioned(store: Any) -> bool:
 
 def bind_get(store: Any) -> GetRow:
     """How to read the latest row of a timestamped or versioned store."""
-    if not is_versioned(store):
-        return store.get  # type: ignore[no-any-return]
-    get_version = store.get
-
-    def get(key: Any) -> tuple[Any, int] | None:
-        version = get_version(key)
-        return None if version is None else (version.value, version.timestamp)
-
-    return get
+    return store.row if is_versioned(store) else store.get  # type: ignore[no-any-return]
 
 
 def forwards_itself(store: Any, forward: Forward, *, send_old: bool) -> bool:

@@ -33,7 +33,8 @@ class TableFilter:
     """Forwards changes with the values for which ``predicate(key, value)`` does not hold taken away.
 
     A row that is no longer kept is deleted downstream. With ``send_old`` nothing is forwarded when neither the
-    old nor the new value is kept; without it every miss is a tombstone, even of a key that was never seen.
+    old nor the new value is kept; without it every miss is a tombstone, even of a key that was never seen. So it is
+    with a ``versioned`` parent, where an old value need not be what downstream has.
 
     Shape: table[K, V] -> table[K, V]; 1 -> 0..1; key, time and headers kept; store: key-value, or none.
     Source: Kafka Streams `KTable#filter`, `KTable#filterNot`.
@@ -43,17 +44,19 @@ class TableFilter:
     negate: bool = False
     store: str | None = None
     send_old: bool = False
+    versioned: bool = False
 
     def bind(self, context: BindContext, forward: Forward) -> Process:
         """Build the closure of one task."""
         keep = keeping(self.predicate, negate=self.negate)
         if self.store is not None:
             return self._bind_stored(context, forward, keep, self.store)
+        skips = self.send_old and not self.versioned
         if self.send_old:
 
             def process(key: Any, change: Change, timestamp: int, headers: Headers) -> None:
                 new, old = keep(key, change[0]), keep(key, change[1])
-                if new is not None or old is not None:
+                if not skips or new is not None or old is not None:
                     forward(key, Change(new, old, change[2]), timestamp, headers)
 
         else:
@@ -66,7 +69,7 @@ class TableFilter:
     def _bind_stored(
         self, context: BindContext, forward: Forward, keep: Callable[[Any, Any], Any], store: str
     ) -> Process:
-        send_old, get = self.send_old, bind_get(context.store(store))
+        send_old, skips, get = self.send_old, not self.versioned, bind_get(context.store(store))
         update = bind_update(context, store, forward, send_old=send_old)
 
         def process(key: Any, change: Change, timestamp: int, headers: Headers) -> None:
@@ -74,7 +77,7 @@ class TableFilter:
             if send_old:
                 row = get(key)
                 old = None if row is None else row[0]
-                if new is None and old is None:
+                if skips and new is None and old is None:
                     return
             update(key, new, old, timestamp, headers)
 

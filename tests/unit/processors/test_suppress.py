@@ -54,7 +54,7 @@ def test_a_late_change_comes_out_at_once() -> None:
 
 def test_a_window_comes_out_when_it_has_closed_and_its_deletion_never() -> None:
     """The time of a change is the end of its window."""
-    _, feed = bind(5, key_serde=Serdes.time_windowed("string", "10ms"), window_end=True, drop_tombstones=True)
+    _, feed = bind(5, key_serde=Serdes.time_windowed(Serdes.string(), "10ms"), window_end=True, drop_tombstones=True)
     early, gone = Windowed("a", 0, 10), Windowed("b", 0, 10)
     assert [] == feed(early, Change("1"), 3) + feed(gone, Change("1"), 3) + feed(gone, Change(None, "1"), 4)
     assert [] == feed(Windowed("a", 10, 20), Change("1"), 14)

@@ -192,3 +192,11 @@ def test_an_update_of_the_past_changes_no_group() -> None:
     context = FakeContext()
     assert [] == context.bind(TableGroupBy(by_state))("o1", Change("open", "paid", False))
     assert ["out of order"] == context.reasons()
+
+
+def test_a_filter_of_a_versioned_table_forwards_every_miss() -> None:
+    """An update of the past may have no old value although downstream has one."""
+    keep = FakeContext(ROWS).bind(TableFilter(is_open, send_old=True, versioned=True))
+    assert [("o1", Change(None, None, False), 0)] == keep("o1", Change("paid", "sent", False))
+    stored = FakeContext(ROWS).bind(TableFilter(is_open, store="rows", send_old=True, versioned=True))
+    assert [("o1", Change(None), 0)] == stored("o1", Change("paid", "sent"))
