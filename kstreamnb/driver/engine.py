@@ -8,15 +8,18 @@ first. The layout ``single`` follows Kafka's own test driver instead, down to it
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from operator import itemgetter
 from typing import Any, Literal
 
 from kstreamnb.core.clock import Clock
+from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.serde import Serde
 from kstreamnb.driver.topic_log import TopicLog, convert
 from kstreamnb.errors import EngineError
+from kstreamnb.runtime.chain import row_maker
 from kstreamnb.runtime.config import Config
 from kstreamnb.runtime.events import Event
-from kstreamnb.runtime.task import GlobalTask, Task
+from kstreamnb.runtime.task import Changelog, GlobalTask, Task
 from kstreamnb.runtime.task_plan import TaskPlan, plan_global_task, plan_single_task, plan_tasks
 from kstreamnb.topology import Topology
 from kstreamnb.topology.nodes import Sink
@@ -39,7 +42,7 @@ class Engine:
         layout: "split" for a task per sub-topology and partition, "single" for Kafka's one task.
         clock: the wall clock.
         observe: gets the events of all tasks.
-        changelog: keep the records of changelog topics.
+        changelog: what to keep of changelog topics.
     """
 
     def __init__(
@@ -52,7 +55,7 @@ class Engine:
         default_partitions: int = 1,
         layout: Layout = "split",
         observe: Callable[[Event], None] | None = None,
-        changelog: bool = True,
+        changelog: Changelog = "names",
     ) -> None:
         self.topology, self.config, self.clock, self.layout = topology, config, clock, layout
         self.logs: dict[str, TopicLog] = {}
@@ -68,6 +71,7 @@ class Engine:
         self.tasks: dict[str, Task] = {plan.task_id: self._task(plan) for plan in plans}
         self._plan = TaskPlan(topology, (), config=config, partitions=plans[0].partitions if plans else self._known)
         self._routes: dict[str, tuple[Task, ...]] = {}
+        self._row_makers: dict[str, Callable[[Any, int], list[Any]]] = {}
 
     def plan(self) -> TaskPlan:
         """A plan of no task: names of topics, counts and serdes."""
@@ -106,12 +110,32 @@ class Engine:
 
     def feed(self, roots: list[Root]) -> None:
         """Process input records to the end, one after another in the order of the merge."""
-        if len(roots) > 1:
-            roots = _merged(roots)
-            if self._feed_at_once(roots):
-                return
-        for root in roots:
+        for root in _merged(roots) if len(roots) > 1 else roots:
             self._feed_one(root)
+
+    def feed_at_once(self, topic: str, records: list[TopicRecord]) -> int:
+        """Process records in bulk where one task reads them and nothing can come between; gives how many were taken."""
+        readers = self.readers(topic)
+        if len(readers) != 1 or self.count(topic) != 1 or self.layout == "single" or self._is_global(topic):
+            return 0
+        task, serdes = readers[0], self.reader_serdes(topic)
+        written = _written(task)
+        if serdes is None or None in written or any(map(self.reads, written)) or max(map(_PARTITION, records)) > 0:
+            return 0
+        rows = self._row_makers.get(topic)
+        if rows is None:
+            rows = self._row_makers[topic] = row_maker(*serdes)
+        done = 0
+        # The first record goes alone: after it the task knows which changelogs are written, and is faster.
+        for chunk in (records[:1], records[1:]):
+            first = self._offsets.get((topic, 0), 0)
+            made = rows(chunk, first)
+            self._offsets[topic, 0] = first + len(made)
+            try:
+                done += task.run(topic, 0, made)
+            finally:
+                self._collect(task)
+        return done
 
     def advance(self) -> None:
         """Fire the punctuators that are due by the clock, and let what they cause flow on."""
@@ -153,24 +177,6 @@ class Engine:
                 self._settle([task])
         if self._is_global(topic):
             self._feed_global(topic, partition, timestamp, key, value, headers)
-
-    def _feed_at_once(self, roots: list[Root]) -> bool:
-        """Hand all records to one task in bulk, where nothing can come between them."""
-        topic, partition = roots[0][0], roots[0][1]
-        readers = self.readers(topic)
-        if self.layout == "single" or not readers or self._is_global(topic):
-            return False
-        task = self._reader(topic, partition)
-        written = _written(task)
-        if None in written or any(map(self.reads, written)) or len({root[:2] for root in roots}) != 1:
-            return False
-        first = self._offsets.get((topic, partition), 0)
-        self._offsets[topic, partition] = first + len(roots)
-        try:
-            task.run(topic, partition, [(first + n, *root[2:]) for n, root in enumerate(roots)])
-        finally:
-            self._collect(task)
-        return True
 
     def _reader(self, topic: str, partition: int) -> Task:
         readers = self.readers(topic)
@@ -230,12 +236,23 @@ class Engine:
             if self._is_global(topic):
                 self._feed_global(*row)
         for record in task.drain_changelog():
-            self._log_of(record.topic, None).rows.append(tuple(record))
+            log = self._log_of(record.topic, None)
+            if record.timestamp < 0 and record.key is None:
+                log.named = True
+            else:
+                log.rows.append(tuple(record))
         return readers
 
     def _log(self, task: Task, rows: list[Any]) -> list[Any]:
         """Append rows to the logs of their topics; gives those that someone reads."""
         read = []
+        written = dict.fromkeys(row[0] for row in rows[:1] + rows[-1:])
+        if len(written) == 1 and len(set(_written(task))) == 1 and self.config.dead_letter_topic is None:
+            topic = rows[0][0]
+            log = self._log_of(topic, self.writer_serdes(topic))
+            if log.serdes is not None and not self.reads(topic):
+                log.rows += rows
+                return []
         logs: dict[str, TopicLog] = {}
         for row in rows:
             topic = row[0]
@@ -256,6 +273,7 @@ class Engine:
         return log
 
 
+_PARTITION = itemgetter(1)
 _BYTES: Any = object()  # equal to no serde: converting to it always gives bytes
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
+from itertools import groupby
+from operator import itemgetter
 from typing import Any, Self
 
 from kstreamnb.core.clock import Clock
@@ -40,7 +42,7 @@ class TopologyTestDriver:
             task for everything and one partition everywhere, as Kafka's own test driver does.
         wall_clock: where the wall clock starts: epoch milliseconds, ISO text or an aware datetime.
         cache: use record caches; they are flushed after every record, as in Kafka's test driver.
-        changelogs: keep what goes to changelog topics, so that it can be read.
+        changelogs: keep what goes to changelog topics, so that it can be read; costs time and memory.
         observe: gets an event for everything that happens inside the tasks.
 
     Example:
@@ -60,7 +62,7 @@ class TopologyTestDriver:
         task_layout: Layout = "split",
         wall_clock: datetime | str | int = 0,
         cache: bool | None = None,
-        changelogs: bool = True,
+        changelogs: bool = False,
         observe: Callable[[Event], None] | None = None,
     ) -> None:
         self.topology = topology
@@ -77,7 +79,7 @@ class TopologyTestDriver:
             default_partitions=partitions if isinstance(partitions, int) else 1,
             layout=task_layout,
             observe=observe,
-            changelog=changelogs,
+            changelog="records" if changelogs else "names",
         )
         self._inputs: dict[Any, Callable[[list[TopicRecord]], list[Root]]] = {}
 
@@ -95,7 +97,7 @@ class TopologyTestDriver:
         step = 0 if auto_advance is None else duration_ms(auto_advance, "advance between records")
 
         def write(records: list[TopicRecord]) -> None:
-            self.engine.feed(self._encoder(topic, key_serde, value_serde)(records))
+            self._pipe_topic(topic, records, key_serde, value_serde)
 
         return InputTopic(topic, write, now, step)
 
@@ -116,11 +118,13 @@ class TopologyTestDriver:
         A record with a negative partition goes where its key belongs; offsets are counted anew.
         """
         by_topic: dict[str, list[TopicRecord]] = {}
-        records = list(records)
-        for record in records:
-            by_topic.setdefault(record.topic, []).append(record)
-        roots = [root for topic, mine in by_topic.items() for root in self._encoder(topic, None, None)(mine)]
-        self.engine.feed(roots)
+        for topic, mine in groupby(records, key=itemgetter(0)):
+            by_topic.setdefault(topic, []).extend(mine)
+        if len(by_topic) == 1:
+            self._pipe_topic(*by_topic.popitem())
+        else:
+            roots = [root for topic, mine in by_topic.items() for root in self._encoder(topic, None, None)(mine)]
+            self.engine.feed(roots)
 
     def advance_wall_clock_time(self, by: timedelta | str) -> None:
         """Move the wall clock on and fire the punctuators that are due, each once."""
@@ -129,7 +133,7 @@ class TopologyTestDriver:
 
     def produced_topic_names(self) -> set[str]:
         """Names of all topics written so far: outputs, repartition topics and changelogs."""
-        return {name for name, log in self.engine.logs.items() if log.rows}
+        return {name for name, log in self.engine.logs.items() if log.rows or log.named}
 
     def get_all_state_stores(self) -> dict[str, Any]:
         """A view of every store by name."""
@@ -192,6 +196,14 @@ class TopologyTestDriver:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def _pipe_topic(
+        self, topic: str, records: list[TopicRecord], key_serde: Serde | None = None, value_serde: Serde | None = None
+    ) -> None:
+        if len(records) > 1 and key_serde is None and value_serde is None:
+            records = records[self.engine.feed_at_once(topic, records) :]
+        if records:
+            self.engine.feed(self._encoder(topic, key_serde, value_serde)(records))
 
     def _stores(self, name: str) -> list[Any]:
         tasks = list(self.engine.tasks.values())

@@ -14,15 +14,17 @@ __all__ = ["TopicLog", "convert"]
 class TopicLog:
     """Rows ``(topic, partition, timestamp, key, value, headers)`` in wire form, read once each.
 
-    ``serdes`` are key and value serde of the wire form; None where rows hold bytes only.
+    ``serdes`` are key and value serde of the wire form; None where rows hold bytes only. ``named``: the topic was
+    written, but its rows are not kept.
     """
 
-    __slots__ = ("_offsets", "name", "read", "rows", "serdes")
+    __slots__ = ("_offsets", "name", "named", "read", "rows", "serdes")
 
     def __init__(self, name: str, serdes: tuple[Serde, Serde] | None) -> None:
         self.name, self.serdes = name, serdes
         self.rows: list[Any] = []
         self.read = 0
+        self.named = False
         self._offsets: dict[int, int] = {}
 
     def __len__(self) -> int:

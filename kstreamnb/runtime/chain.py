@@ -17,7 +17,7 @@ from kstreamnb.core.serdes_scalar import StringSerde
 from kstreamnb.core.wire import Encoded, decoder, encoder
 from kstreamnb.runtime.failures import Places
 
-__all__ = ["Chain", "decoding", "encoding"]
+__all__ = ["Chain", "decoding", "encoding", "row_maker"]
 
 _HEAD = "def chain(key, value, timestamp, headers):"
 
@@ -28,12 +28,12 @@ class Chain:
     def __init__(self, node: str) -> None:
         self._lines: list[str] = [_HEAD]
         self._nodes: list[str] = [node]
-        self._names: dict[str, Any] = {"Encoded": Encoded}
+        self.names: dict[str, Any] = {"Encoded": Encoded}
 
     def name(self, thing: Any) -> str:
         """A name under which the lines can use ``thing``."""
-        name = f"f{len(self._names)}"
-        self._names[name] = thing
+        name = f"f{len(self.names)}"
+        self.names[name] = thing
         return name
 
     def add(self, node: str, line: str) -> None:
@@ -58,7 +58,7 @@ class Chain:
             self.add(self._nodes[0], "pass")
         code = _compiled("\n".join(self._lines), self._nodes[0])
         places.add(code, tuple(self._nodes))
-        return FunctionType(code, self._names, self._nodes[0])
+        return FunctionType(code, self.names, self._nodes[0])
 
 
 def _compiled(text: str, node: str) -> CodeType:
@@ -70,6 +70,16 @@ def _compiled(text: str, node: str) -> CodeType:
 @lru_cache(maxsize=512)
 def _parsed(text: str) -> CodeType:
     return compile(text, "<kstreamnb>", "exec")
+
+
+def row_maker(key_serde: Serde, value_serde: Serde) -> Callable[[Any, int], list[Any]]:
+    """``rows(records, first offset)``: records of a topic in the wire form that a task takes, in one sweep."""
+    chain = Chain("rows")
+    key, value = encoding(chain, key_serde, "key"), encoding(chain, value_serde, "value")
+    row = f"(offset, timestamp, {key}, {value}, headers)"
+    each = "offset, (_, _, _, timestamp, key, value, headers) in enumerate(records, first)"
+    code = _compiled(f"def rows(records, first):\n return [{row} for {each}]", "rows")
+    return FunctionType(code, chain.names, "rows")
 
 
 def decoding(chain: Chain, serde: Serde, name: str) -> str:

@@ -44,6 +44,7 @@ class Scope:
         self.stores: dict[str, Any] = {}
         self.global_stores: dict[str, Any] = {}
         self.topic_serdes: dict[str, tuple[Serde, Serde]] = {}
+        self.keeps_changelog = False
         self.dropped: dict[tuple[str, str], int] = {}
         heap_order = plan.single
         self.stream_schedules = PunctuationQueue(heap_order=heap_order)

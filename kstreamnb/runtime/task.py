@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from operator import length_hint
-from typing import Any
+from typing import Any, Literal
 
 from kstreamnb.core.clock import Clock
 from kstreamnb.core.processor import PunctuationType
@@ -30,7 +30,9 @@ from kstreamnb.runtime.wiring import Guard, Wiring
 from kstreamnb.topology.internal_topics import changelog_topic
 from kstreamnb.topology.nodes import ProcessorNode, Sink
 
-__all__ = ["GlobalTask", "Task"]
+__all__ = ["Changelog", "GlobalTask", "Task"]
+
+Changelog = Literal["off", "names", "records"]
 
 
 class Task(Checkpointed):
@@ -42,7 +44,8 @@ class Task(Checkpointed):
         global_state: the task that keeps the global stores, if there are any.
         observe: gets an event for everything that happens; without it nothing of the kind is made.
         track: note changes, so that deltas can be taken.
-        changelog: note the records of the stores' changelog topics, see `drain_changelog`.
+        changelog: what to note for `drain_changelog`: "off"; "names", the first records of each store, so that it is
+            known which topics were written; or all "records".
         commit_every_record: flush caches after each record, as Kafka's test driver does.
     """
 
@@ -54,7 +57,7 @@ class Task(Checkpointed):
         observe: Observe | None = None,
         *,
         track: bool = False,
-        changelog: bool = False,
+        changelog: Changelog = "off",
         commit_every_record: bool = False,
     ) -> None:
         self.plan = plan
@@ -174,6 +177,10 @@ class Task(Checkpointed):
             if not store.changes:
                 continue
             topic = changelog_topic(self.plan.application_id, store.spec)
+            if not self.scope.keeps_changelog:
+                rows.append(Produced(topic, self.plan.partition, -1, None, None))
+                store.changes = None
+                continue
             for raw_key, row, timestamp, headers in store.changes:
                 key, value = store.changelog_entry(raw_key, row)
                 rows.append(Produced(topic, self.plan.partition, timestamp, key, value, headers))
@@ -349,11 +356,12 @@ class Task(Checkpointed):
             return error
         return processing_error(self.scope, self._places, error)
 
-    def _note_changes(self, *, track: bool, changelog: bool) -> None:
+    def _note_changes(self, *, track: bool, changelog: Changelog) -> None:
         observe, task = self.scope.observe, self.plan.task_id
         self._journals = {} if track else None
+        self.scope.keeps_changelog = changelog == "records"
         for name, store in self.scope.stores.items():
-            if not changelog:
+            if changelog == "off":
                 store.changes = None
             journal: list[Any] | None = None
             if observe is not None:
