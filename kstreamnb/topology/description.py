@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
+from kstreamnb.core.display import Displayed
+
 __all__ = ["DescribedNode", "DescribedStore", "DescribedSubtopology", "DescribedTopic", "TopologyDescription"]
 
 NodeKind = Literal["source", "processor", "sink"]
@@ -85,7 +87,7 @@ class DescribedTopic:
 
 
 @dataclass(frozen=True)
-class TopologyDescription:
+class TopologyDescription(Displayed):
     """All sub-topologies by id; stores and internal topics are known only for a topology of the kit."""
 
     subtopologies: tuple[DescribedSubtopology, ...]

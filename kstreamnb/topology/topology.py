@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Self
 
+from kstreamnb.core.display import Displayed
 from kstreamnb.core.operator import Operator
 from kstreamnb.core.origin import Origin, user_origin
 from kstreamnb.core.stores import StoreSpec
@@ -27,7 +28,7 @@ from kstreamnb.topology.suppliers import supplied_stores, supplier_operator
 __all__ = ["Topology"]
 
 
-class Topology:
+class Topology(Displayed):
     """A graph of sources, processors, stores and sinks, built node by node.
 
     Attributes:

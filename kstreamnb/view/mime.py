@@ -1,0 +1,63 @@
+"""What a notebook shows for an object: one bundle with text, HTML, SVG and Mermaid.
+
+Other packages teach it their types with ``view_of.register``: a function from the object to a `GraphView`. A display
+never raises and never runs anything: what cannot be drawn is warned about and shown as text.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Collection
+from contextlib import suppress
+from functools import singledispatch
+from typing import Any
+
+from kstreamnb.errors import EngineError
+from kstreamnb.topology import Topology, TopologyDescription
+from kstreamnb.view.graph import GraphView, Overlay, graph_view
+from kstreamnb.view.html import to_html
+from kstreamnb.view.mermaid import to_mermaid
+from kstreamnb.view.svg import to_svg
+from kstreamnb.view.text import to_text
+
+__all__ = ["mimebundle", "view_of"]
+
+
+@singledispatch
+def view_of(thing: Any, overlay: Overlay | None = None) -> GraphView:
+    """The picture of a thing.
+
+    Raises: EngineError when nothing says how to draw its type.
+    """
+    raise EngineError(f"a {type(thing).__name__} has no picture")
+
+
+@view_of.register
+def _(thing: GraphView, overlay: Overlay | None = None) -> GraphView:
+    return thing
+
+
+@view_of.register
+def _(thing: TopologyDescription, overlay: Overlay | None = None) -> GraphView:
+    return graph_view(thing, overlay)
+
+
+@view_of.register
+def _(thing: Topology, overlay: Overlay | None = None) -> GraphView:
+    return graph_view(thing.description(), overlay)
+
+
+def mimebundle(
+    thing: Any, include: Collection[str] | None = None, exclude: Collection[str] | None = None
+) -> dict[str, str]:
+    """Every form of a picture by its MIME type; ``include`` and ``exclude`` are what IPython asks for."""
+    try:
+        view = view_of(thing)
+    except Exception as error:  # a display that raises would hide the user's own result
+        warnings.warn(f"cannot draw this {type(thing).__name__}: {error}", stacklevel=2)
+        return {"text/plain": repr(thing)}
+    bundle = {"text/plain": to_text(view), "text/html": to_html(view), "text/vnd.mermaid": to_mermaid(view)}
+    with suppress(EngineError):  # the HTML says so already
+        bundle["image/svg+xml"] = to_svg(view)
+    wanted = {name for name in bundle if (not include or name in include) and name not in (exclude or ())}
+    return {name: text for name, text in bundle.items() if name in wanted or name == "text/plain"}

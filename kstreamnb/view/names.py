@@ -1,0 +1,101 @@
+"""What things are called in a picture: the user's name first, a word of the DSL for what has only a generated name.
+
+Also the two things every format needs of a name: an identifier derived from it, and its text without characters
+that nobody can see.
+"""
+
+from __future__ import annotations
+
+import re
+
+from kstreamnb.topology import DescribedNode
+
+__all__ = ["changes_key", "clean", "identifier", "is_generated", "node_label", "store_label", "topic_label", "word_of"]
+
+_GENERATED = re.compile(r"(KSTREAM|KTABLE|COGROUPKSTREAM)-([A-Z][A-Z-]*?)-\d{10}(\d+|-.+)?")
+_WORDS = {
+    "KEY-SELECT": "select_key",
+    "SELECT": "group_by",
+    "MAPVALUES": "map_values",
+    "FLATMAP": "flat_map",
+    "FLATMAPVALUES": "flat_map_values",
+    "TRANSFORMVALUES": "transform_values",
+    "PROCESSVALUES": "process_values",
+    "PROCESSOR": "process",
+    "PRINTER": "print",
+    "TOSTREAM": "to_stream",
+    "TOTABLE": "to_table",
+    "LEFTJOIN": "left join",
+    "WINDOWED": "join window",
+    "JOINTHIS": "join, left input",
+    "JOINOTHER": "join, right input",
+    "OUTERTHIS": "outer join, left input",
+    "OUTEROTHER": "outer join, right input",
+    "FK-JOIN-SUBSCRIPTION-REGISTRATION": "foreign-key join: subscribe",
+    "FK-JOIN-SUBSCRIPTION-PROCESSOR": "foreign-key join",
+    "FK-JOIN-SUBSCRIPTION-RESPONSE-RESOLVER-PROCESSOR": "foreign-key join: resolve",
+    "FK-JOIN-SUBSCRIPTION": "foreign-key join subscription",
+    "FK-JOIN-OUTPUT": "foreign-key join: result",
+}
+_CHANGES_KEY = {"select_key", "map", "flat_map", "group_by", "process", "transform", "flat_transform"}
+_UNSAFE = re.compile(r"[^A-Za-z0-9.-]")
+_INVISIBLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\ufffe\uffff]")
+
+
+def clean(text: str) -> str:
+    """``text`` with control characters spelt out, so that it is one visible line and legal in XML."""
+    return _INVISIBLE.sub(lambda match: match[0].encode("unicode_escape", "surrogatepass").decode(), text)
+
+
+def identifier(kind: str, name: str) -> str:
+    """A name for documents: ``kind-name`` with every unusual character spelt by its code, different for all names."""
+    return f"{kind}-" + _UNSAFE.sub(lambda match: f"_{ord(match[0]):x}_", name)
+
+
+def is_generated(name: str) -> bool:
+    """Whether Kafka's counter made the name up."""
+    return _GENERATED.fullmatch(name) is not None
+
+
+def word_of(node: DescribedNode) -> str | None:
+    """What a node does, in a word of the DSL; None for a node that only its user could explain."""
+    match = _GENERATED.fullmatch(node.name)
+    if node.kind != "processor":
+        return node.kind
+    if node.dsl and (match is None or node.dsl != "join"):  # a join is several nodes: their names say which is which
+        return node.dsl
+    if match is None:
+        return None
+    word = "table" if match[2] == "SOURCE" else _WORDS.get(match[2], match[2].lower().replace("-", " "))
+    return f"{word} {match[3].strip('-').replace('-', ' ')}" if match[3] else word
+
+
+def changes_key(node: DescribedNode) -> bool:
+    """Whether records may leave the node under another key."""
+    return word_of(node) in _CHANGES_KEY
+
+
+def node_label(node: DescribedNode) -> tuple[str, str | None]:
+    """What is written in large and, below it, in small."""
+    word = word_of(node)
+    if is_generated(node.name):
+        return word or node.name, None
+    return node.name, word
+
+
+def store_label(name: str) -> str:
+    """A store's name, or ``aggregate store`` for one that has only a generated name."""
+    if match := re.fullmatch(r"(?:KSTREAM|KTABLE|COGROUPKSTREAM)-([A-Z-]+?)(?:-STATE-STORE)?-\d{10}(?:-store)?", name):
+        return f"{_WORDS.get(match[1], match[1].lower().replace('-', ' '))} store"
+    match = re.fullmatch(r"(.+)-STATE-STORE-\d{10}", name)
+    return f"{match[1]} store" if match else name
+
+
+def topic_label(name: str) -> str:
+    """A topic's name, or what it is for when its name is made of a generated one."""
+    match = re.fullmatch(r"(?:KSTREAM|KTABLE|COGROUPKSTREAM)-(.+?)-\d{10}-(repartition|topic)", name)
+    if match is None:
+        return name
+    stem = re.sub(r"-?STATE-STORE", "", match[1])
+    purpose = _WORDS.get(stem, stem.lower().replace("-", " "))
+    return f"{purpose} {match[2]}" if match[2] == "repartition" != purpose else purpose
