@@ -1,0 +1,331 @@
+"""Folding: count, reduce and aggregate, of grouped streams, windows, sessions, re-grouped tables and cogroups."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Unpack
+
+from kstreamnb.core.serdes import Serdes
+from kstreamnb.core.serdes_nested import SessionWindowedSerde, TimeWindowedSerde
+from kstreamnb.core.stores import StoreSpec
+from kstreamnb.core.windows import SessionWindows, SlidingWindows
+from kstreamnb.dsl.flows import CogroupFlow, GroupFlow, TableFlow, WindowFlow
+from kstreamnb.dsl.materializing import kept, named_store, rows_store, windows_store
+from kstreamnb.dsl.options import Kept, Materialized
+from kstreamnb.graph.draft import Draft
+from kstreamnb.graph.nodes import TableRepartition
+from kstreamnb.graph.table_nodes import CogroupMerge, StreamAggregate, TableAggregate
+from kstreamnb.processors.aggregators import add_counts, count_down, count_up, zero
+
+if TYPE_CHECKING:  # the front classes list these functions
+    from kstreamnb.dsl.declarations import Handle
+    from kstreamnb.dsl.ktable import KTable
+
+__all__ = [
+    "aggregate", "aggregate_cogrouped", "aggregate_cogrouped_sessions", "aggregate_sessions", "aggregate_table",
+    "count", "count_table", "reduce", "reduce_table",
+]  # fmt: skip
+
+Fold = Callable[[Any, Any, Any], Any]
+Reducer = Callable[[Any, Any], Any]
+
+
+def count(self: Handle, *, name: str | None = None, **store: Unpack[Kept]) -> KTable[Any, int]:
+    """Count the records of each key, or of each key and window.
+
+    Shape: grouped or windowed stream -> KTable[K, int]; 1 -> 1; key kept, or within its window; store: yes;
+        repartition: after a change of keys.
+    Units: records. Null values are counted in time windows and sessions only.
+    Late: a record whose window has closed is dropped; a null key is dropped.
+    Source: Kafka Streams `KGroupedStream#count`, `TimeWindowedKStream#count`, `SessionWindowedKStream#count`;
+        differences: none.
+    """
+    return self.declare("table", "count", _count, name=name, materialized=kept(store))  # type: ignore[no-any-return]
+
+
+def reduce(self: Handle, reducer: Reducer, *, name: str | None = None, **store: Unpack[Kept]) -> KTable[Any, Any]:
+    """Combine the values of each key, or of each key and window, by ``reducer(aggregate, value)``.
+
+    Shape: grouped or windowed stream[K, V] -> KTable[K, V]; 1 -> 1; key kept, or within its window; store: yes;
+        repartition: after a change of keys.
+    Late: a record whose window has closed is dropped; a null key is dropped, a null value outside time windows and
+        sessions.
+    Source: Kafka Streams `KGroupedStream#reduce`, `TimeWindowedKStream#reduce`, `SessionWindowedKStream#reduce`;
+        differences: none.
+    """
+    return self.declare("table", "reduce", _reduce, reducer=reducer, name=name, materialized=kept(store))  # type: ignore[no-any-return]
+
+
+def aggregate(
+    self: Handle, initializer: Callable[[], Any], aggregator: Fold, *, name: str | None = None, **store: Unpack[Kept]
+) -> KTable[Any, Any]:
+    """Fold the values of each key, or of each key and window, by ``aggregator(key, value, aggregate)``.
+
+    Shape: grouped or time-windowed stream[K, V] -> KTable[K, A]; 1 -> 1; key kept, or within its window; store: yes;
+        repartition: after a change of keys.
+    Late: a record whose window has closed is dropped; a null key is dropped, a null value outside time windows.
+    Source: Kafka Streams `KGroupedStream#aggregate`, `TimeWindowedKStream#aggregate`; differences: none.
+    """
+    arguments = {"initializer": initializer, "aggregator": aggregator, "merger": None}
+    return self.declare("table", "aggregate", _aggregate, name=name, materialized=kept(store), **arguments)  # type: ignore[no-any-return]
+
+
+def aggregate_sessions(
+    self: Handle,
+    initializer: Callable[[], Any],
+    aggregator: Fold,
+    merger: Fold,
+    *,
+    name: str | None = None,
+    **store: Unpack[Kept],
+) -> KTable[Any, Any]:
+    """Fold the values of each session; ``merger(key, left, right)`` joins sessions that a record connects.
+
+    Shape: session-windowed stream[K, V] -> KTable[Windowed[K], A]; 1 -> any number; key within its session; store:
+        yes; repartition: after a change of keys.
+    Late: a record whose session has closed is dropped; a null key is dropped.
+    Source: Kafka Streams `SessionWindowedKStream#aggregate`; differences: none.
+    """
+    arguments = {"initializer": initializer, "aggregator": aggregator, "merger": merger}
+    return self.declare("table", "aggregate", _aggregate, name=name, materialized=kept(store), **arguments)  # type: ignore[no-any-return]
+
+
+def aggregate_cogrouped(
+    self: Handle, initializer: Callable[[], Any], *, name: str | None = None, **store: Unpack[Kept]
+) -> KTable[Any, Any]:
+    """Fold the values of all streams into one aggregate a key, or a key and window, each by its own aggregator.
+
+    Shape: cogrouped stream -> KTable[K, A]; 1 -> 1; key kept, or within its window; store: yes; repartition: of each
+        stream after a change of keys.
+    Late: as the windows say, by the stream time of each stream; a null key is dropped.
+    Source: Kafka Streams `CogroupedKStream#aggregate`, `TimeWindowedCogroupedKStream#aggregate`, KIP-150;
+        differences: none.
+    """
+    arguments = {"initializer": initializer, "merger": None}
+    return self.declare("table", "aggregate", _aggregate_all, name=name, materialized=kept(store), **arguments)  # type: ignore[no-any-return]
+
+
+def aggregate_cogrouped_sessions(
+    self: Handle, initializer: Callable[[], Any], merger: Fold, *, name: str | None = None, **store: Unpack[Kept]
+) -> KTable[Any, Any]:
+    """Fold the values of all streams by session; ``merger(key, left, right)`` joins sessions.
+
+    Shape: session-windowed cogrouped stream -> KTable[Windowed[K], A]; 1 -> any number; key within its session;
+        store: yes; repartition: of each stream after a change of keys.
+    Late: a record whose session has closed is dropped; a null key is dropped.
+    Source: Kafka Streams `SessionWindowedCogroupedKStream#aggregate`, KIP-150; differences: none.
+    """
+    arguments = {"initializer": initializer, "merger": merger}
+    return self.declare("table", "aggregate", _aggregate_all, name=name, materialized=kept(store), **arguments)  # type: ignore[no-any-return]
+
+
+def count_table(self: Handle, *, name: str | None = None, **store: Unpack[Kept]) -> KTable[Any, int]:
+    """Count the rows of each group of a re-grouped table.
+
+    Shape: KGroupedTable[K, V] -> KTable[K, int]; 1 -> 1; key kept; store: yes; repartition: yes.
+    Units: rows.
+    Source: Kafka Streams `KGroupedTable#count`; differences: none.
+    """
+    return self.declare("table", "count", _count_table, name=name, materialized=kept(store))  # type: ignore[no-any-return]
+
+
+def reduce_table(
+    self: Handle, adder: Reducer, subtractor: Reducer, *, name: str | None = None, **store: Unpack[Kept]
+) -> KTable[Any, Any]:
+    """Combine each group's values: ``subtractor(aggregate, old)`` first, then ``adder(aggregate, new)``.
+
+    Shape: KGroupedTable[K, V] -> KTable[K, V]; 1 -> 1; key kept; store: yes; repartition: yes.
+    Source: Kafka Streams `KGroupedTable#reduce`; differences: none.
+    """
+    arguments = {"initializer": None, "adder": adder, "subtractor": subtractor, "java": "REDUCE"}
+    return self.declare("table", "reduce", _fold_table, name=name, materialized=kept(store), **arguments)  # type: ignore[no-any-return]
+
+
+def aggregate_table(
+    self: Handle,
+    initializer: Callable[[], Any],
+    adder: Fold,
+    subtractor: Fold,
+    *,
+    name: str | None = None,
+    **store: Unpack[Kept],
+) -> KTable[Any, Any]:
+    """Fold each group's values: ``subtractor(key, old, aggregate)`` first, then ``adder(key, new, aggregate)``.
+
+    Shape: KGroupedTable[K, V] -> KTable[K, A]; 1 -> 1; key kept; store: yes; repartition: yes.
+    Source: Kafka Streams `KGroupedTable#aggregate`; differences: none.
+    """
+    arguments = {"initializer": initializer, "adder": adder, "subtractor": subtractor, "java": "AGGREGATE"}
+    return self.declare("table", "aggregate", _fold_table, name=name, materialized=kept(store), **arguments)  # type: ignore[no-any-return]
+
+
+# --- in the graph -----------------------------------------------------------------------------------------------------
+def _count(
+    draft: Draft, grouped: GroupFlow | WindowFlow, name: str | None, materialized: Materialized | None
+) -> TableFlow:
+    sliding = isinstance(grouped, WindowFlow) and isinstance(grouped.windows, SlidingWindows)
+    if materialized is not None and materialized.store_name is None and not sliding:
+        draft.new_store_name("KSTREAM-AGGREGATE-")  # Kafka uses up a number here
+    functions = {"initializer": zero, "aggregator": count_up, "merger": add_counts}
+    return _fold(draft, grouped, "AGGREGATE", name, materialized, Serdes.long(), functions)
+
+
+def _reduce(
+    draft: Draft, grouped: GroupFlow | WindowFlow, reducer: Any, name: str | None, materialized: Materialized | None
+) -> TableFlow:
+    group = grouped.group if isinstance(grouped, WindowFlow) else grouped
+    assert isinstance(group, GroupFlow)
+    functions = {"initializer": None, "aggregator": reducer}
+    return _fold(draft, grouped, "REDUCE", name, materialized, group.value_serde, functions)
+
+
+def _aggregate(
+    draft: Draft, grouped: GroupFlow | WindowFlow, name: str | None, materialized: Materialized | None, **functions: Any
+) -> TableFlow:
+    return _fold(draft, grouped, "AGGREGATE", name, materialized, None, functions)
+
+
+def _fold(
+    draft: Draft,
+    grouped: GroupFlow | WindowFlow,
+    java: str,
+    name: str | None,
+    materialized: Materialized | None,
+    value_serde: Any,
+    functions: dict[str, Any],
+) -> TableFlow:
+    group = grouped.group if isinstance(grouped, WindowFlow) else grouped
+    assert isinstance(group, GroupFlow)
+    store_name = named_store(draft, materialized, f"KSTREAM-{java}-")
+    name = draft.name_or_new(name, f"KSTREAM-{java}-")
+    store, windows = _store(draft, grouped, materialized, store_name, group.key_serde, value_serde)
+    parent, sources = group.node, group.sources
+    if group.rekeyed:
+        repartition = _repartitioned(draft, group, store_name)
+        parent, sources = repartition.id, (repartition.name,)
+    node = draft.add(StreamAggregate(name=name, store=store, **windows, **functions), parent)
+    return _table(node.id, name, store, sources, windows, materialized)
+
+
+def _store(
+    draft: Draft,
+    grouped: GroupFlow | CogroupFlow | WindowFlow,
+    materialized: Materialized | None,
+    name: str,
+    key_serde: Any,
+    value_serde: Any,
+) -> tuple[StoreSpec, dict[str, Any]]:
+    """The store of an aggregation, and its node's fields about windows and versions."""
+    if not isinstance(grouped, WindowFlow):
+        store = rows_store(draft, materialized, name, key_serde, value_serde)
+        return store, {"versioned": store.kind == "versioned"}
+    windows, emit_on_close = grouped.windows, grouped.emit_on_close
+    serdes = {"key_serde": key_serde, "value_serde": value_serde}
+    store = windows_store(draft, materialized, name, windows, emit_on_close=emit_on_close, **serdes)
+    return store, {"versioned": False, "windows": windows, "emit_on_close": emit_on_close}
+
+
+def _repartitioned(draft: Draft, group: GroupFlow, store_name: str) -> Any:
+    """The repartition behind a group: the same for every aggregation when its topic has a name."""
+    serdes = {"key_serde": group.key_serde, "value_serde": group.value_serde}
+    made = draft.repartition(group.topic_name or store_name, **serdes)
+    if group.topic_name is None:
+        draft.unnamed_repartitions[made.topic] = None
+        return draft.add(made, group.node)
+    if group.repartitioned is None:
+        group.repartitioned = draft.add(made, group.node)
+        return group.repartitioned
+    return draft.attach(group.repartitioned, group.node)
+
+
+def _table(
+    node: int, name: str, store: StoreSpec, sources: tuple[str, ...], windows: dict[str, Any], materialized: Any
+) -> TableFlow:
+    key_serde: Any = store.key_serde
+    of = windows.get("windows")
+    if isinstance(of, SessionWindows):
+        key_serde = SessionWindowedSerde(key_serde)
+    elif of is not None:
+        key_serde = TimeWindowedSerde(key_serde, of.size_ms or None)
+    user_name = materialized.store_name if materialized is not None else None
+    return TableFlow(node, name, key_serde, store.value_serde, sources, user_name)
+
+
+def _aggregate_all(
+    draft: Draft,
+    grouped: CogroupFlow | WindowFlow,
+    name: str | None,
+    materialized: Materialized | None,
+    initializer: Any,
+    merger: Any,
+) -> TableFlow:
+    cogroup = grouped.group if isinstance(grouped, WindowFlow) else grouped
+    assert isinstance(cogroup, CogroupFlow)
+    store_name = named_store(draft, materialized, "COGROUPKSTREAM-AGGREGATE-")
+    store, windows = _store(draft, grouped, materialized, store_name, None, None)
+    parents = {group: _behind(draft, cogroup, group, store_name) for group in cogroup.groups}
+    draft.co_partition(source for group in cogroup.groups for source in group.sources)
+    folded = []
+    for index, (group, aggregator) in enumerate(cogroup.groups.items()):
+        node = StreamAggregate(
+            name=draft.name_or_new(name, "COGROUPKSTREAM-AGGREGATE-", f"-cogroup-agg-{index}"),
+            store=store,
+            initializer=initializer,
+            aggregator=aggregator,
+            merger=merger,
+            owns_store=index == 0,
+            **windows,
+        )
+        folded.append(draft.add(node, parents[group]).id)
+    merge = CogroupMerge(name=draft.name_or_new(name, "COGROUPKSTREAM-MERGE-", "-cogroup-merge"))
+    merge = draft.add(merge, *folded)
+    return _table(merge.id, merge.name, store, (merge.name,), windows, materialized)
+
+
+def _behind(draft: Draft, cogroup: CogroupFlow, group: GroupFlow, store_name: str) -> int:
+    """The node that an aggregator of a cogroup goes behind: a repartition where keys changed."""
+    if not group.rekeyed:
+        return group.node
+    serdes = {"key_serde": group.key_serde, "value_serde": group.value_serde}
+    made = draft.repartition(group.topic_name or store_name, **serdes)
+    if group not in cogroup.repartitioned:
+        if group.topic_name is None:
+            draft.unnamed_repartitions[made.topic] = None
+        cogroup.repartitioned[group] = draft.add(made, group.node)
+    return cogroup.repartitioned[group].id
+
+
+def _count_table(draft: Draft, group: GroupFlow, name: str | None, materialized: Materialized | None) -> TableFlow:
+    functions = {"initializer": zero, "adder": count_up, "subtractor": count_down}
+    return _fold_table(draft, group, name, materialized, "AGGREGATE", value_serde=Serdes.long(), **functions)
+
+
+def _fold_table(
+    draft: Draft,
+    group: GroupFlow,
+    name: str | None,
+    materialized: Materialized | None,
+    java: str,
+    value_serde: Any = None,
+    **functions: Any,
+) -> TableFlow:
+    if functions["initializer"] is None:
+        value_serde = group.value_serde
+    store_name = named_store(draft, materialized, "KTABLE-AGGREGATE-")
+    store = rows_store(draft, materialized, store_name, group.key_serde, value_serde)
+    sink = draft.name_or_new(name, "KSTREAM-SINK-", "-sink")
+    source = draft.name_or_new(name, "KSTREAM-SOURCE-", "-source")
+    name = draft.name_or_new(name, f"KTABLE-{java}-")
+    topic = f"{group.topic_name or store_name}-repartition"
+    if group.topic_name is None:
+        draft.unnamed_repartitions[topic] = None
+    if group.repartitioned is None or group.topic_name is None:
+        serdes = {"key_serde": group.key_serde, "value_serde": group.value_serde}
+        repartition = TableRepartition(name=source, topic=topic, sink_name=sink, **serdes)
+        group.repartitioned = draft.add(repartition, group.node)
+    else:
+        draft.attach(group.repartitioned, group.node)
+    node = TableAggregate(name=name, store=store, versioned=store.kind == "versioned", **functions)
+    node = draft.add(node, group.repartitioned.id)
+    user_name = materialized.store_name if materialized is not None else None
+    return TableFlow(node.id, name, store.key_serde, store.value_serde, (source,), user_name)

@@ -1,0 +1,342 @@
+"""`StreamsBuilder`: where a topology begins, and where it is built."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from re import Pattern
+from typing import Any, Unpack
+
+from kstreamnb.core.operator import Operator
+from kstreamnb.core.stores import StoreSpec
+from kstreamnb.dsl.declarations import Declaration, Handle, Ledger
+from kstreamnb.dsl.flows import GlobalFlow, StreamFlow, TableFlow
+from kstreamnb.dsl.kstream import KStream
+from kstreamnb.dsl.ktable import GlobalKTable, KTable
+from kstreamnb.dsl.materializing import kept, named_store, rows_store
+from kstreamnb.dsl.options import Consumed, Kept, Materialized, StoreType, given
+from kstreamnb.dsl.replay import replay
+from kstreamnb.errors import ConfigError, TopologyError
+from kstreamnb.graph import nodes
+from kstreamnb.graph.draft import Draft
+from kstreamnb.graph.explain import Explanation
+from kstreamnb.graph.graph import LogicalGraph
+from kstreamnb.graph.lower import lower
+from kstreamnb.graph.rewrites import optimise, rules_of
+from kstreamnb.graph.table_nodes import TableSource
+from kstreamnb.topology import Topology
+
+__all__ = ["StreamsBuilder", "upstream_topology"]
+
+
+class StreamsBuilder:
+    """Where streams and tables are declared; `build` makes a `Topology` of what was declared from them.
+
+    Args:
+        name: a name for people.
+        store_type: what stores are that do not say themselves: "persistent" or "in_memory".
+        ensure_explicit_names: refuse to build while a store or an internal topic has a generated name, which would
+            change with the next edit (Kafka's ``ensure.explicit.internal.resource.naming``).
+        processor_wrapper: gets every node's name and operator and gives the operator to use instead.
+
+    Example:
+        >>> builder = StreamsBuilder("inventory")
+        >>> builder.stream("sales").group_by_key().count(store="sold").to_stream().to("counts")
+        >>> [each.nodes for each in builder.build().subtopologies()]  # doctest: +ELLIPSIS
+        [('KSTREAM-SOURCE-0000000000', 'KSTREAM-AGGREGATE-0000000001', ...)]
+
+    Source: Kafka Streams `StreamsBuilder`, `TopologyConfig`; differences: settings are keywords.
+    """
+
+    def __init__(
+        self,
+        name: str | None = None,
+        *,
+        store_type: StoreType = "persistent",
+        ensure_explicit_names: bool = False,
+        processor_wrapper: Callable[[str, Operator], Operator] | None = None,
+    ) -> None:
+        self.name = name
+        self.store_type = store_type
+        self.ensure_explicit_names = ensure_explicit_names
+        self.processor_wrapper = processor_wrapper
+        self.ledger = Ledger.open(name)
+
+    def stream(
+        self,
+        topic: str | Iterable[str] | Pattern[str],
+        consumed: Consumed | None = None,
+        *,
+        key_serde: Any = None,
+        value_serde: Any = None,
+        timestamp_extractor: Any = None,
+        offset_reset: str | None = None,
+        name: str | None = None,
+    ) -> KStream[Any, Any]:
+        """Read a topic, several, or all whose whole name matches a compiled pattern, as a stream.
+
+        Shape: topics -> KStream[K, V]; 1 -> 1; store: no; repartition: no.
+        Source: Kafka Streams `StreamsBuilder#stream`; differences: none.
+        """
+        options = _consumed(consumed, key_serde, value_serde, timestamp_extractor, offset_reset, name)
+        pattern = topic.pattern if isinstance(topic, Pattern) else None
+        topics: tuple[str, ...] = ()
+        if not isinstance(topic, Pattern):
+            topics = (topic,) if isinstance(topic, str) else tuple(dict.fromkeys(topic))
+            if not topics:
+                raise TopologyError("a stream reads at least one topic")
+        arguments = {"topics": topics, "pattern": pattern, "options": options}
+        return KStream(self.ledger, self.ledger.declare("stream", _stream, (), arguments))
+
+    def table(
+        self,
+        topic: str,
+        consumed: Consumed | None = None,
+        *,
+        timestamp_extractor: Any = None,
+        offset_reset: str | None = None,
+        name: str | None = None,
+        **store: Unpack[Kept],
+    ) -> KTable[Any, Any]:
+        """Read a topic as a table: each record is the new row of its key, a null value deletes it.
+
+        Shape: topic -> KTable[K, V]; 1 -> 1; store: when named or needed; repartition: no.
+        Late: an older record replaces a newer row, except in a versioned store. A null key is dropped.
+        Source: Kafka Streams `StreamsBuilder#table`; differences: none.
+        """
+        arguments = _table_arguments(topic, consumed, timestamp_extractor, offset_reset, name, store)
+        return KTable(self.ledger, self.ledger.declare("table", _table, (), arguments))
+
+    def global_table(
+        self,
+        topic: str,
+        consumed: Consumed | None = None,
+        *,
+        timestamp_extractor: Any = None,
+        name: str | None = None,
+        **store: Unpack[Kept],
+    ) -> GlobalKTable[Any, Any]:
+        """Read a topic as a table that every task has whole.
+
+        Shape: topic -> GlobalKTable[K, V]; 1 -> 1; store: yes, its topic is its log; repartition: no.
+        Late: nothing is late. A null key is dropped.
+        Source: Kafka Streams `StreamsBuilder#globalTable`; differences: none.
+        """
+        arguments = _table_arguments(topic, consumed, timestamp_extractor, None, name, store)
+        if store.get("materialized") is not None and arguments["materialized"].store_name is None:
+            raise ConfigError(
+                f'the store of global table "{topic}" has no name',
+                hint='say store="…", or leave the Materialized out',
+                java="Global stores must pass in suppliers with exactly one store but got 0",
+            )
+        return GlobalKTable(self.ledger, self.ledger.declare("global_table", _global_table, (), arguments))
+
+    def add_state_store(self, store: StoreSpec) -> StreamsBuilder:
+        """Add a store that processors use by name.
+
+        Shape: store.
+        Source: Kafka Streams `StreamsBuilder#addStateStore`; differences: none.
+        """
+        self.ledger.declare("add_state_store", _add_state_store, (), {"store": store})
+        return self
+
+    def add_global_store(
+        self,
+        store: StoreSpec,
+        topic: str,
+        supplier: Callable[[], Any],
+        consumed: Consumed | None = None,
+        *,
+        key_serde: Any = None,
+        value_serde: Any = None,
+        timestamp_extractor: Any = None,
+        name: str | None = None,
+    ) -> StreamsBuilder:
+        """Add a global store that a processor of the user's keeps from a topic.
+
+        Shape: topic -> store; store: global; repartition: no.
+        Source: Kafka Streams `StreamsBuilder#addGlobalStore`; differences: none.
+        """
+        options = _consumed(consumed, key_serde, value_serde, timestamp_extractor, None, name)
+        arguments = {"store": store, "topic": topic, "supplier": supplier, "options": options}
+        self.ledger.declare("add_global_store", _add_global_store, (), arguments)
+        return self
+
+    def declarations(self) -> tuple[Declaration, ...]:
+        """What was declared and still counts, in order."""
+        return self.ledger.declarations()
+
+    def forget(self, *handles: Handle | Declaration) -> None:
+        """Take back declarations; what was made from them is stale until it is declared anew."""
+        self.ledger.forget(*(handle.declaration if isinstance(handle, Handle) else handle for handle in handles))
+
+    def graph(self) -> LogicalGraph:
+        """The logical graph of what was declared, not optimised."""
+        self.ledger.check()
+        return replay(self.declarations(), persistent=self._persistent).draft.freeze()
+
+    def explain(self, *, optimize: bool | str = True) -> tuple[Explanation, ...]:
+        """What optimising changes: for every rewrite the nodes before and after, and why."""
+        return optimise(self.graph(), rules_of(optimize))[1]
+
+    def build(self, *, optimize: bool | str = False) -> Topology:
+        """The topology of everything that was declared.
+
+        ``optimize``: True for all of Kafka's optimisations, or a text that names some: "merge.repartition.topics",
+        "reuse.ktable.source.topics", "single.store.self.join".
+
+        Raises: TopologyError when what was declared does not fit together, with the user's line.
+        Source: Kafka Streams `StreamsBuilder#build`; differences: none.
+        """
+        rules = rules_of(optimize)
+        graph = self.graph()
+        if self.ensure_explicit_names:
+            graph.unnamed.check()
+        return lower(optimise(graph, rules)[0], name=self.name, wrap=self.processor_wrapper)
+
+    @property
+    def _persistent(self) -> bool:
+        if self.store_type not in ("persistent", "in_memory"):
+            raise ConfigError(f'store type "{self.store_type}" is neither "persistent" nor "in_memory"')
+        return self.store_type == "persistent"
+
+    def __repr__(self) -> str:
+        return f"StreamsBuilder({self.name!r}) with {len(self.declarations())} declarations"
+
+
+def upstream_topology(handle: Handle, *, into: str = "preview") -> Topology:
+    """The part of a topology that a stream or table depends on, with a sink of its records to the topic ``into``.
+
+    Names are those of the whole topology. Declarations elsewhere that are stale do not matter.
+
+    Raises: TopologyError when the handle is neither a stream nor a table, or depends on something stale.
+    """
+    ledger = handle.ledger
+    needed = list(handle.upstream())
+    lost = [declaration for declaration in needed if not ledger.holds(declaration)]
+    if lost:
+        raise TopologyError(
+            f"{handle.declaration} is stale: {lost[0]} is gone", hint="run its cell again", origin=handle.origin
+        )
+    gone = {id(parent) for _, parent in ledger.stale()}
+    draft_of = needed if gone else ledger.declarations()
+    made = replay(draft_of)
+    flow, draft = made.flows[handle.declaration], made.draft
+    draft.origin = handle.origin
+    if isinstance(flow, TableFlow):
+        from kstreamnb.graph.table_nodes import TableToStream
+
+        node = draft.add(TableToStream(name=f"{into}-stream"), flow.node)
+        flow = StreamFlow(node.id, node.name, flow.key_serde, flow.value_serde, flow.sources)
+    if not isinstance(flow, StreamFlow):
+        raise TopologyError(f"a {type(handle).__name__} has no records of its own", hint="aggregate it first")
+    serdes = {"key_serde": flow.key_serde, "value_serde": flow.value_serde}
+    sink = draft.add(nodes.Sink(name=f"{into}-sink", topic=into, **serdes), flow.node)
+    return lower(optimise(draft.freeze(), ())[0].only(sink.id), name=ledger.name)
+
+
+# --- in the graph -----------------------------------------------------------------------------------------------------
+def _consumed(
+    consumed: Consumed | None,
+    key_serde: Any,
+    value_serde: Any,
+    timestamp_extractor: Any,
+    offset_reset: str | None,
+    name: str | None,
+) -> Consumed:
+    options: Consumed = given(
+        Consumed,
+        consumed,
+        key_serde=key_serde,
+        value_serde=value_serde,
+        timestamp_extractor=timestamp_extractor,
+        offset_reset=offset_reset,
+        name=name,
+    )
+    return options
+
+
+def _table_arguments(
+    topic: str, consumed: Consumed | None, extractor: Any, offset_reset: str | None, name: str | None, store: Kept
+) -> dict[str, Any]:
+    """Arguments of a table: serdes of the topic and of the store are the same."""
+    materialized = kept(store)
+    serdes = (materialized.key_serde, materialized.value_serde) if materialized else (None, None)
+    options = _consumed(consumed, *serdes, extractor, offset_reset, name)
+    return {"topic": topic, "options": options, "materialized": materialized}
+
+
+def _stream(draft: Draft, topics: tuple[str, ...], pattern: str | None, options: Consumed) -> StreamFlow:
+    name = draft.name_or_new(options.name, "KSTREAM-SOURCE-")
+    node = nodes.StreamSource(
+        name=name,
+        topics=topics,
+        pattern=pattern,
+        key_serde=options.key_serde,
+        value_serde=options.value_serde,
+        timestamp_extractor=options.timestamp_extractor,
+        offset_reset=options.offset_reset,
+    )
+    node = draft.add(node)
+    return StreamFlow(node.id, name, options.key_serde, options.value_serde, (name,))
+
+
+def _table(draft: Draft, topic: str, options: Consumed, materialized: Materialized | None) -> TableFlow:
+    store_name = named_store(draft, materialized, f"{topic}-")
+    source = draft.name_or_new(options.name, "KSTREAM-SOURCE-", "-source")
+    name = draft.name_or_new(options.name, "KTABLE-SOURCE-")
+    store = rows_store(draft, materialized, store_name, options.key_serde, options.value_serde)
+    user_name = materialized.store_name if materialized else None
+    node = TableSource(
+        name=name,
+        source_name=source,
+        topic=topic,
+        store=store,
+        materialized=user_name is not None,
+        versioned=store.kind == "versioned",
+        key_serde=options.key_serde,
+        value_serde=options.value_serde,
+        timestamp_extractor=options.timestamp_extractor,
+        offset_reset=options.offset_reset,
+    )
+    node = draft.add(node)
+    return TableFlow(node.id, name, options.key_serde, options.value_serde, (source,), user_name)
+
+
+def _global_table(draft: Draft, topic: str, options: Consumed, materialized: Materialized | None) -> GlobalFlow:
+    if materialized is not None and materialized.is_versioned:
+        raise TopologyError(
+            f'global table "{topic}" cannot be versioned', java="Invalid topology: GlobalTables cannot be versioned."
+        )
+    store_name = named_store(draft, materialized, f"{topic}-")
+    source = draft.name_or_new(options.name, "KSTREAM-SOURCE-", "-source")
+    name = draft.name_or_new(options.name, "KTABLE-SOURCE-")
+    store = rows_store(draft, materialized, store_name, options.key_serde, options.value_serde)
+    node = nodes.GlobalTable(
+        name=name,
+        source_name=source,
+        topic=topic,
+        store=store,
+        key_serde=options.key_serde,
+        value_serde=options.value_serde,
+        timestamp_extractor=options.timestamp_extractor,
+    )
+    node = draft.add(node)
+    return GlobalFlow(node.id, store_name, materialized.store_name if materialized else None)
+
+
+def _add_state_store(draft: Draft, store: StoreSpec) -> None:
+    draft.add(nodes.StateStore(name=store.name, store=store))
+
+
+def _add_global_store(draft: Draft, store: StoreSpec, topic: str, supplier: Any, options: Consumed) -> None:
+    node = nodes.GlobalStore(
+        source_name=draft.name_or_new(options.name, "KSTREAM-SOURCE-", "-source"),
+        name=draft.name_or_new(options.name, "KTABLE-SOURCE-"),
+        topic=topic,
+        store=store,
+        supplier=supplier,
+        key_serde=options.key_serde,
+        value_serde=options.value_serde,
+        timestamp_extractor=options.timestamp_extractor,
+    )
+    draft.add(node)

@@ -1,0 +1,213 @@
+"""Declarations: what a user's calls leave behind, and the ledger that keeps them until a topology is built.
+
+A handle (a `KStream`, a `KTable` …) refers to a declaration. Outside notebooks every call is a new one. A notebook
+layer may give declarations an identity (`identify_with`): declaring the same identity again then changes the
+declaration in place, so handles made from it follow, and what a re-run cell no longer declares is gone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, NamedTuple, Protocol
+
+from kstreamnb.core.origin import Origin, user_origin
+from kstreamnb.errors import TopologyError
+from kstreamnb.graph.draft import check_resource_name
+
+__all__ = ["Declaration", "Handle", "Identities", "Identity", "Ledger", "identify_with"]
+
+
+class Identity(NamedTuple):
+    """Which declaration a call makes: its ``key`` within a ``group`` (a cell), of which ``run`` is the present run."""
+
+    group: Hashable
+    run: Hashable
+    key: Hashable
+
+
+class Identities(Protocol):
+    """What a notebook layer supplies."""
+
+    def ledger(self, name: str | None) -> Ledger | None:
+        """The ledger that a re-run cell continues when it makes a builder again; None for a new one."""
+
+    def opened(self, ledger: Ledger) -> None:
+        """Called with every new ledger."""
+
+    def identity(self, ledger: Ledger, word: str) -> Identity | None:
+        """The identity of the declaration that is about to be made; None for one that is like no other."""
+
+
+_identities: list[Identities] = []
+
+
+def identify_with(identities: Identities | None) -> None:
+    """Let ``identities`` say which calls declare the same thing; ``None``: each declares a new one."""
+    _identities[:] = [] if identities is None else [identities]
+
+
+@dataclass(eq=False)
+class Declaration:
+    """One call of the DSL: its ``word``, what it was called on and with, and the user's line.
+
+    ``emit(draft, *flows, **arguments)`` writes it into a graph, given what its parents became there.
+    """
+
+    identity: Identity
+    word: str
+    emit: Callable[..., Any]
+    parents: tuple[Declaration, ...]
+    arguments: dict[str, Any]
+    origin: Origin
+    place: tuple[int, int] = (0, 0)
+
+    def __str__(self) -> str:
+        return f'"{self.word}" ({self.origin.place}, line {self.origin.line})'
+
+
+@dataclass(eq=False)
+class Ledger:
+    """The declarations of one builder, in the order in which their cells, and within a cell they, first appeared."""
+
+    name: str | None = None
+    _held: dict[tuple[Hashable, Hashable], Declaration] = field(default_factory=dict)
+    _ranks: dict[Hashable, int] = field(default_factory=dict)
+    _runs: dict[Hashable, tuple[Hashable, int]] = field(default_factory=dict)
+
+    @classmethod
+    def open(cls, name: str | None) -> Ledger:
+        """A new ledger, or the one that the builder's cell made before."""
+        if not _identities:
+            return cls(name)
+        ledger = _identities[0].ledger(name)
+        if ledger is None:
+            ledger = cls(name)
+            _identities[0].opened(ledger)
+        return ledger
+
+    def begin(self, group: Hashable, run: Hashable) -> None:
+        """Say that a group (a cell) runs anew: until they are declared again, its declarations are gone."""
+        if self._runs.get(group, (None, 0))[0] != run or group not in self._runs:
+            self._ranks.setdefault(group, len(self._ranks))
+            self._runs[group] = (run, 0)
+
+    def declare(
+        self, word: str, emit: Callable[..., Any], parents: tuple[Declaration, ...], arguments: dict[str, Any]
+    ) -> Declaration:
+        """Add a declaration, or change the one of the same identity in place."""
+        identity = _identities[0].identity(self, word) if _identities else None
+        if identity is None:
+            identity = Identity(None, None, len(self._held))
+        self.begin(identity.group, identity.run)
+        run, count = self._runs[identity.group]
+        self._runs[identity.group] = (run, count + 1)
+        made = Declaration(identity, word, emit, parents, arguments, user_origin())
+        made.place = (self._ranks[identity.group], count)
+        held = self._held.setdefault((identity.group, identity.key), made)
+        if held is not made:
+            held.__dict__.update(made.__dict__)
+        return held
+
+    def holds(self, declaration: Declaration) -> bool:
+        """Whether a declaration still counts: it was not forgotten, and its cell's last run made it."""
+        group, run, key = declaration.identity
+        return self._held.get((group, key)) is declaration and self._runs[group][0] == run
+
+    def forget(self, *declarations: Declaration) -> None:
+        """Take declarations out; what was made from them is stale."""
+        for declaration in declarations:
+            self._held.pop((declaration.identity.group, declaration.identity.key), None)
+
+    def declarations(self) -> tuple[Declaration, ...]:
+        """What counts, parents before children and otherwise in order."""
+        done: dict[int, Declaration] = {}
+
+        def visit(declaration: Declaration) -> None:
+            if id(declaration) not in done and self.holds(declaration):
+                for parent in declaration.parents:
+                    visit(parent)
+                done[id(declaration)] = declaration
+
+        for declaration in sorted(self._held.values(), key=lambda held: held.place):
+            visit(declaration)
+        return tuple(done.values())
+
+    def stale(self) -> tuple[tuple[Declaration, Declaration], ...]:
+        """Declarations that lost a parent, each with the one it lost; their own children are not listed."""
+        return tuple(
+            (declaration, parent)
+            for declaration in self.declarations()
+            for parent in declaration.parents
+            if not self.holds(parent)
+        )
+
+    def check(self) -> None:
+        """Raise TopologyError when declarations are stale, naming each with its place."""
+        stale = self.stale()
+        if stale:
+            lost = "; ".join(f"{child} was made from {parent}" for child, parent in stale)
+            raise TopologyError(
+                f"{len(stale)} declaration{'s are' if len(stale) > 1 else ' is'} stale: what they were made from is gone",
+                detail=lost,
+                hint="run those cells again, or forget the declarations with builder.forget(handle)",
+                origin=stale[0][0].origin,
+            )
+
+
+class Handle:
+    """What a user holds: a reference to a declaration, from which further ones are made.
+
+    ``kind`` is a class's word; `declare` gives a handle of the class with the wanted word.
+    """
+
+    kind: ClassVar[str] = ""
+    _kinds: ClassVar[dict[str, type[Handle]]] = {}
+
+    def __init_subclass__(cls, *, kind: str = "") -> None:
+        super().__init_subclass__()
+        if kind:
+            cls.kind = kind
+            Handle._kinds[kind] = cls
+
+    def __init__(self, ledger: Ledger, declaration: Declaration) -> None:
+        self.ledger = ledger
+        self.declaration = declaration
+
+    def declare(self, result: str, verb: str, emit: Callable[..., Any], *others: Handle, **arguments: Any) -> Any:
+        """Declare an operation on this handle and ``others``; the result is a handle of the kind ``result``.
+
+        Raises: TopologyError when the name is illegal or the handles are of different builders.
+        """
+        if arguments.get("name") is not None:
+            check_resource_name(arguments["name"])
+        for other in others:
+            if other.ledger is not self.ledger:
+                raise TopologyError(
+                    f'"{verb}" brings together handles of two builders',
+                    detail=f"{self.declaration} and {other.declaration}",
+                    hint="declare both with the same StreamsBuilder",
+                )
+        parents = (self.declaration, *(other.declaration for other in others))
+        return Handle._kinds[result](self.ledger, self.ledger.declare(verb, emit, parents, arguments))
+
+    @property
+    def origin(self) -> Origin:
+        """The user's line that declared it."""
+        return self.declaration.origin
+
+    def upstream(self) -> Iterator[Declaration]:
+        """The declarations that this one depends on, itself last."""
+        seen: dict[int, Declaration] = {}
+
+        def visit(declaration: Declaration) -> None:
+            for parent in declaration.parents:
+                if id(parent) not in seen:
+                    visit(parent)
+            seen[id(declaration)] = declaration
+
+        visit(self.declaration)
+        return iter(seen.values())
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__} from {self.declaration.word} ({self.declaration.origin})"

@@ -1,0 +1,92 @@
+"""What handles stand for while a graph is built: a node of the draft, with what later operators need to know of it.
+
+``sources`` are the names of the source nodes of the same sub-topology: what a join must co-partition.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from kstreamnb.graph.nodes import Repartition, Split
+
+__all__ = ["CogroupFlow", "GlobalFlow", "GroupFlow", "SplitFlow", "StreamFlow", "TableFlow", "WindowFlow"]
+
+
+@dataclass(eq=False)
+class StreamFlow:
+    """A stream; ``rekeyed``: its keys may be in the wrong partition.
+
+    ``repartitioned`` is the node that a join put behind it, for the next join.
+    """
+
+    node: int
+    name: str
+    key_serde: Any
+    value_serde: Any
+    sources: tuple[str, ...]
+    rekeyed: bool = False
+    repartitioned: Repartition | None = None
+
+
+@dataclass(eq=False)
+class TableFlow:
+    """A table; ``store_name`` is the name under which it can be queried."""
+
+    node: int
+    name: str
+    key_serde: Any
+    value_serde: Any
+    sources: tuple[str, ...]
+    store_name: str | None = None
+
+
+@dataclass(eq=False)
+class GlobalFlow:
+    """A global table."""
+
+    node: int
+    store: str
+    store_name: str | None
+
+
+@dataclass(eq=False)
+class GroupFlow:
+    """A grouped stream or table; ``repartitioned`` is kept for the next aggregation when the topic has a name."""
+
+    node: int
+    name: str
+    key_serde: Any
+    value_serde: Any
+    sources: tuple[str, ...]
+    rekeyed: bool = False
+    topic_name: str | None = None
+    repartitioned: Any = None
+
+
+@dataclass(eq=False)
+class CogroupFlow:
+    """Grouped streams with an aggregator each; ``repartitioned`` are the nodes put behind them so far."""
+
+    groups: dict[GroupFlow, Any]
+    repartitioned: dict[GroupFlow, Repartition] = field(default_factory=dict)
+
+
+@dataclass(eq=False)
+class WindowFlow:
+    """A grouped stream, or several, with windows."""
+
+    group: GroupFlow | CogroupFlow
+    windows: Any
+    emit_on_close: bool = False
+
+
+@dataclass(eq=False)
+class SplitFlow:
+    """A stream that is being split; ``named`` says whether the user named the splitter."""
+
+    source: StreamFlow
+    split: Split
+
+
+Flow: TypeAlias = StreamFlow | TableFlow | GlobalFlow | GroupFlow | CogroupFlow | WindowFlow | SplitFlow

@@ -1,0 +1,376 @@
+"""The option objects of Kafka Streams: frozen values, each with a keyword for everything it carries.
+
+Every ``with_…`` method of Java gives a changed copy here. Methods of the DSL take either an object or the keywords
+themselves (``store="x"``, ``name="y"``, ``value_serde=…``); what is given as a keyword wins. A serde may be given by
+name ("long"), a duration as text ("5m").
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, Literal, Self, TypedDict
+
+from kstreamnb.core.durations import Duration, duration_ms
+from kstreamnb.core.extractors import extractor_of
+from kstreamnb.core.serdes import serde_named
+from kstreamnb.core.store_factory import Stores
+from kstreamnb.core.stores import StoreSpec
+from kstreamnb.errors import ConfigError
+from kstreamnb.graph.draft import check_resource_name
+
+__all__ = [
+    "Branched", "Consumed", "EmitStrategy", "Grouped", "Joined", "Kept", "Materialized", "Named", "Options", "Printed",
+    "Produced", "Repartitioned", "StreamJoined", "TableJoined", "given",
+]  # fmt: skip
+
+
+class Named(str):
+    """The name of an operator: plain text does as well.
+
+    Example:
+        >>> Named.as_("clean")
+        'clean'
+    """
+
+    __slots__ = ()
+
+    @classmethod
+    def as_(cls, name: str) -> Self:
+        """The name, checked: letters, digits, ".", "_" and "-", at most 249 of them."""
+        return cls(check_resource_name(name))
+
+
+class _Copy:
+    """A ``with_…`` method: gives a copy of the options with one field changed."""
+
+    def __init__(self, name: str, *fixed: Any) -> None:
+        self.name, self.fixed = name, fixed
+        self.__doc__ = f"Give a copy with another ``{name}``."
+
+    def __get__(self, options: Any, owner: Any = None) -> Any:
+        if options is None:
+            return self
+        if self.fixed:
+            return lambda: replace(options, **{self.name: self.fixed[0]})
+        return lambda value: replace(options, **{self.name: value})
+
+
+class Options:
+    """What all option objects do: check names, look up serdes by name, give changed copies."""
+
+    def __post_init__(self) -> None:
+        for each in fields(self):  # type: ignore[arg-type]
+            value = getattr(self, each.name)
+            if value is None:
+                continue
+            if each.name in ("name", "store_name"):
+                check_resource_name(value)
+            elif each.name.endswith("serde") and isinstance(value, str):
+                object.__setattr__(self, each.name, serde_named(value))
+
+    @classmethod
+    def as_(cls, name: str) -> Self:
+        """Options that say a name."""
+        return cls(name=name)  # type: ignore[call-arg]
+
+    @classmethod
+    def with_(cls, key_serde: Any = None, value_serde: Any = None, **others: Any) -> Self:
+        """Options that say serdes, and what else is given by keyword."""
+        return cls(key_serde=key_serde, value_serde=value_serde, **others)  # type: ignore[call-arg]
+
+    with_name = _Copy("name")
+    with_key_serde = _Copy("key_serde")
+    with_value_serde = _Copy("value_serde")
+
+
+def given(kind: type[Any], options: Any, **keywords: Any) -> Any:
+    """``options``, or empty ones of that kind, with the keywords that are not None put in.
+
+    Raises: ConfigError when ``options`` are of another kind.
+    """
+    if options is not None and not isinstance(options, kind):
+        raise ConfigError(f"expected {kind.__name__} options, not a {type(options).__name__}")
+    changes = {name: value for name, value in keywords.items() if value is not None}
+    base = kind() if options is None else options
+    return replace(base, **changes) if changes else base
+
+
+@dataclass(frozen=True)
+class Consumed(Options):
+    """How a topic is read: serdes, timestamps, where to start, and the source's name.
+
+    ``offset_reset`` is "earliest", "latest", "none" or a text such as "by_duration:1h".
+    """
+
+    key_serde: Any = None
+    value_serde: Any = None
+    timestamp_extractor: Any = None
+    offset_reset: str | None = None
+    name: str | None = None
+
+    with_timestamp_extractor = _Copy("timestamp_extractor")
+    with_offset_reset_policy = _Copy("offset_reset")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.timestamp_extractor is not None:
+            object.__setattr__(self, "timestamp_extractor", extractor_of(self.timestamp_extractor))
+
+
+@dataclass(frozen=True)
+class Produced(Options):
+    """How a topic is written: serdes, who chooses the partition, and the sink's name."""
+
+    key_serde: Any = None
+    value_serde: Any = None
+    partitioner: Any = None
+    name: str | None = None
+
+    with_stream_partitioner = _Copy("partitioner")
+    stream_partitioner = classmethod(lambda cls, partitioner: cls(partitioner=partitioner))
+
+
+@dataclass(frozen=True)
+class Grouped(Options):
+    """Serdes of a grouping's repartition topic, and its name."""
+
+    key_serde: Any = None
+    value_serde: Any = None
+    name: str | None = None
+
+    key_serde_ = classmethod(lambda cls, serde: cls(key_serde=serde))
+    value_serde_ = classmethod(lambda cls, serde: cls(value_serde=serde))
+
+
+@dataclass(frozen=True)
+class Joined(Options):
+    """Serdes and name of a stream-table join, and how long records wait for a versioned table (``grace``)."""
+
+    key_serde: Any = None
+    value_serde: Any = None
+    other_value_serde: Any = None
+    name: str | None = None
+    grace: Duration | None = None
+
+    with_other_value_serde = _Copy("other_value_serde")
+    with_grace_period = _Copy("grace")
+
+
+StoreType = Literal["persistent", "in_memory"]
+"""Which of Kafka's expiry rules a store follows: RocksDB's or the in-memory store's; both are held in memory here."""
+
+
+@dataclass(frozen=True)
+class StreamJoined(Options):
+    """Serdes, names and stores of a stream-stream join; ``store_name`` is the base name of its stores."""
+
+    key_serde: Any = None
+    value_serde: Any = None
+    other_value_serde: Any = None
+    name: str | None = None
+    store_name: str | None = None
+    store_type: StoreType | None = None
+    this_store: StoreSpec | None = None
+    other_store: StoreSpec | None = None
+    logged: bool = True
+    log_config: Mapping[str, str] = field(default_factory=dict)
+
+    with_other_value_serde = _Copy("other_value_serde")
+    with_store_name = _Copy("store_name")
+    with_dsl_store_suppliers = _Copy("store_type")
+    with_this_store_supplier = _Copy("this_store")
+    with_other_store_supplier = _Copy("other_store")
+    with_logging_disabled = _Copy("logged", False)
+
+    @classmethod
+    def as_(cls, name: str) -> Self:
+        """Options that say the base name of the stores."""
+        return cls(store_name=name)
+
+    def with_logging_enabled(self, config: Mapping[str, str] | None = None) -> Self:
+        """Give a copy whose stores are logged, to topics with this configuration."""
+        return replace(self, logged=True, log_config=dict(config or {}))
+
+
+@dataclass(frozen=True)
+class TableJoined(Options):
+    """Partitioners and name of a foreign-key join: by the left table's keys, and by the other's."""
+
+    partitioner: Any = None
+    other_partitioner: Any = None
+    name: str | None = None
+
+    with_partitioner = _Copy("partitioner")
+    with_other_partitioner = _Copy("other_partitioner")
+
+    @classmethod
+    def with_(cls, partitioner: Any = None, other_partitioner: Any = None, **others: Any) -> Self:  # type: ignore[override]
+        """Options that say partitioners."""
+        return cls(partitioner, other_partitioner, **others)
+
+
+@dataclass(frozen=True)
+class Repartitioned(Options):
+    """Serdes, partitioner, number of partitions and name of an explicit repartition topic."""
+
+    key_serde: Any = None
+    value_serde: Any = None
+    partitioner: Any = None
+    partitions: int | None = None
+    name: str | None = None
+
+    with_stream_partitioner = _Copy("partitioner")
+    with_number_of_partitions = _Copy("partitions")
+    number_of_partitions = classmethod(lambda cls, partitions: cls(partitions=partitions))
+    stream_partitioner = classmethod(lambda cls, partitioner: cls(partitioner=partitioner))
+
+
+@dataclass(frozen=True)
+class Branched(Options):
+    """What becomes of one branch of a split: its name, and a function or consumer that gets its stream.
+
+    ``function(stream)`` gives the stream that stands in the result, or None for none; ``consumer(stream)`` gives none.
+    """
+
+    name: str | None = None
+    function: Callable[[Any], Any] | None = None
+    consumer: Callable[[Any], object] | None = None
+
+    def __post_init__(self) -> None:  # a branch's name is only a part of one
+        if self.function is not None and self.consumer is not None:
+            raise ConfigError("a branch has either a function or a consumer")
+
+    @classmethod
+    def with_function(cls, function: Callable[[Any], Any], name: str | None = None) -> Self:
+        """A branch that a function changes."""
+        return cls(name, function)
+
+    @classmethod
+    def with_consumer(cls, consumer: Callable[[Any], object], name: str | None = None) -> Self:
+        """A branch that ends in a consumer."""
+        return cls(name, None, consumer)
+
+
+@dataclass(frozen=True)
+class Printed(Options):
+    """How records are printed: with which label, as which text, where to."""
+
+    label: str | None = None
+    mapper: Callable[[Any, Any], Any] | None = None
+    write: Callable[[str], Any] | None = None
+    name: str | None = None
+
+    with_label = _Copy("label")
+    with_key_value_mapper = _Copy("mapper")
+
+    @classmethod
+    def to_sys_out(cls) -> Self:
+        """Print to standard output."""
+        return cls()
+
+    @classmethod
+    def to_file(cls, path: str) -> Self:
+        """Append lines to a file."""
+        return cls(write=_FileWriter(path))
+
+
+@dataclass(frozen=True)
+class _FileWriter:
+    path: str
+
+    def __call__(self, line: str) -> None:
+        with open(self.path, "a", encoding="utf-8") as file:
+            file.write(line + "\n")
+
+
+@dataclass(frozen=True)
+class EmitStrategy:
+    """When a windowed aggregation speaks: at every update, or once when a window has closed."""
+
+    on_close: bool = False
+
+    @classmethod
+    def on_window_update(cls) -> Self:
+        """Emit every update: the default."""
+        return cls(on_close=False)
+
+    @classmethod
+    def on_window_close(cls) -> Self:
+        """Emit one result for each window, when it can change no more."""
+        return cls(on_close=True)
+
+
+@dataclass(frozen=True)
+class Materialized(Options):
+    """How the rows of a table are kept: in which store, with which serdes, logged and cached or not, how long.
+
+    Units: ``retention`` and ``versioned`` are durations of stream time.
+
+    Args:
+        store: the store's name, by which it can be queried, or a spec from `Stores`.
+        versioned: keep old versions this long: the store is then a versioned one.
+        store_type: "persistent" or "in_memory": whose expiry rules the store follows.
+    """
+
+    store: str | StoreSpec | None = None
+    key_serde: Any = None
+    value_serde: Any = None
+    retention: Duration | None = None
+    cached: bool = True
+    logged: bool = True
+    log_config: Mapping[str, str] = field(default_factory=dict)
+    store_type: StoreType | None = None
+    versioned: Duration | None = None
+
+    with_retention = _Copy("retention")
+    with_store_type = _Copy("store_type")
+    with_caching_enabled = _Copy("cached", True)
+    with_caching_disabled = _Copy("cached", False)
+    with_logging_disabled = _Copy("logged", False)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if isinstance(self.store, str):
+            check_resource_name(self.store)
+        if self.versioned is not None:
+            if not isinstance(self.store, str):
+                raise ConfigError("a versioned store needs a name", hint='say store="…" as well')
+            spec = Stores.persistent_versioned_key_value_store(self.store, history=self.versioned)
+            object.__setattr__(self, "store", spec)
+            object.__setattr__(self, "versioned", None)
+        if self.retention is not None and duration_ms(self.retention, "retention") < 0:
+            raise ConfigError(f"retention {self.retention} is negative", java="Retention must not be negative.")
+
+    @classmethod
+    def as_(cls, store: str | StoreSpec) -> Self:  # type: ignore[override]
+        """Rows kept in a store of this name, or made from this spec."""
+        return cls(store)
+
+    def with_logging_enabled(self, config: Mapping[str, str] | None = None) -> Self:
+        """Give a copy that is logged, to a topic with this configuration."""
+        return replace(self, logged=True, log_config=dict(config or {}))
+
+    @property
+    def store_name(self) -> str | None:
+        """The user's name of the store."""
+        return self.store.name if isinstance(self.store, StoreSpec) else self.store
+
+    @property
+    def is_versioned(self) -> bool:
+        """Whether the store keeps versions."""
+        return isinstance(self.store, StoreSpec) and self.store.kind == "versioned"
+
+
+class Kept(TypedDict, total=False):
+    """Keywords of every method whose result may be kept in a store: short forms of `Materialized`."""
+
+    store: str | StoreSpec | None
+    materialized: Materialized | None
+    key_serde: Any
+    value_serde: Any
+    retention: Duration | None
+    cached: bool | None
+    logged: bool | None
+    store_type: StoreType | None
+    versioned: Duration | None

@@ -1,0 +1,220 @@
+"""Operators of a stream that lead records elsewhere: to topics, through topics, into tables, into branches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack
+
+from kstreamnb.dsl.declarations import Handle
+from kstreamnb.dsl.flows import SplitFlow, StreamFlow, TableFlow
+from kstreamnb.dsl.materializing import kept, named_store, rows_store
+from kstreamnb.dsl.options import Branched, Kept, Materialized, Produced, Repartitioned, given
+from kstreamnb.errors import TopologyError
+from kstreamnb.graph import nodes
+from kstreamnb.graph.draft import Draft, check_resource_name
+from kstreamnb.graph.table_nodes import ToTable
+
+if TYPE_CHECKING:  # the front classes list these functions
+    from kstreamnb.dsl.kstream import KStream
+    from kstreamnb.dsl.ktable import KTable
+
+__all__ = ["BranchedKStream", "repartition", "split", "to", "to_table"]
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+def to(
+    self: KStream[K, V],
+    topic: str | Callable[[K, V, Any], str],
+    produced: Produced | None = None,
+    *,
+    key_serde: Any = None,
+    value_serde: Any = None,
+    partitioner: Any = None,
+    name: str | None = None,
+) -> None:
+    """Write the records to a topic, or each to the topic that ``topic(key, value, metadata)`` names.
+
+    Shape: KStream[K, V] -> topic; 1 -> 1; key kept; store: no; repartition: no.
+    Source: Kafka Streams `KStream#to`, `TopicNameExtractor`; differences: none.
+    """
+    options = given(
+        Produced, produced, key_serde=key_serde, value_serde=value_serde, partitioner=partitioner, name=name
+    )
+    self.declare("stream", "to", _to, topic=topic, options=options)
+
+
+def repartition(
+    self: KStream[K, V],
+    repartitioned: Repartitioned | None = None,
+    *,
+    partitions: int | None = None,
+    key_serde: Any = None,
+    value_serde: Any = None,
+    partitioner: Any = None,
+    name: str | None = None,
+) -> KStream[K, V]:
+    """Send the records through an internal topic, so that each key is in its partition.
+
+    Shape: KStream[K, V] -> KStream[K, V]; 1 -> 1, records without key are lost; key kept; store: no; repartition: yes.
+    Source: Kafka Streams `KStream#repartition`, KIP-221; differences: none.
+    """
+    options = given(
+        Repartitioned,
+        repartitioned,
+        partitions=partitions,
+        key_serde=key_serde,
+        value_serde=value_serde,
+        partitioner=partitioner,
+        name=name,
+    )
+    return self.declare("stream", "repartition", _repartition, options=options)  # type: ignore[no-any-return]
+
+
+def to_table(self: KStream[K, V], *, name: str | None = None, **store: Unpack[Kept]) -> KTable[K, V]:
+    """Take each record as the new row of its key; a null value deletes the row.
+
+    Shape: KStream[K, V] -> KTable[K, V]; 1 -> 1; key kept; store: when named or needed; repartition: after a change
+        of keys.
+    Late: an older record replaces a newer row, except in a versioned store. A null key is dropped.
+    Source: Kafka Streams `KStream#toTable`, KIP-523; differences: none.
+    """
+    return self.declare("table", "to_table", _to_table, name=name, materialized=kept(store))  # type: ignore[no-any-return]
+
+
+def split(self: KStream[K, V], *, name: str | None = None) -> BranchedKStream:
+    """Begin to split the stream: each record goes to the first branch whose predicate holds.
+
+    ``name`` is the prefix of the branches' names.
+
+    Shape: KStream[K, V] -> n KStream[K, V]; 1 -> at most 1; key kept; store: no; repartition: no.
+    Source: Kafka Streams `KStream#split`, KIP-418; differences: the prefix of an unnamed split is not part of the
+        names in the result.
+    """
+    branched: BranchedKStream = self.declare("split", "split", _split, name=name)
+    branched.prefix = name or ""
+    return branched
+
+
+class BranchedKStream(Handle, kind="split"):
+    """A stream that is being split: add branches, then end with `default_branch` or `no_default_branch`."""
+
+    prefix: str = ""
+
+    def __init__(self, ledger: Any, declaration: Any) -> None:
+        super().__init__(ledger, declaration)
+        self.branches: dict[str, Any] = {}
+        self._count = 0
+
+    def branch(
+        self, predicate: Callable[[Any, Any], Any], branched: Branched | None = None, *, name: str | None = None
+    ) -> BranchedKStream:
+        """Add a branch for the records for which ``predicate(key, value)`` holds and no earlier one did.
+
+        Shape: KStream[K, V] -> KStream[K, V]; 1 -> at most 1; key kept; store: no; repartition: no.
+        Source: Kafka Streams `BranchedKStream#branch`; differences: none.
+        """
+        self._count += 1
+        self._add(predicate, given(Branched, branched, name=name), self._count)
+        return self
+
+    def default_branch(self, branched: Branched | None = None, *, name: str | None = None) -> dict[str, Any]:
+        """End with a branch for all other records; gives the branches by name.
+
+        Shape: KStream[K, V] -> KStream[K, V]; 1 -> at most 1; key kept; store: no; repartition: no.
+        Source: Kafka Streams `BranchedKStream#defaultBranch`; differences: none.
+        """
+        self._add(None, given(Branched, branched, name=name), 0)
+        return self.branches
+
+    def no_default_branch(self) -> dict[str, Any]:
+        """End without one: other records are gone; gives the branches by name.
+
+        Shape: KStream[K, V] -> nothing; store: no; repartition: no.
+        Source: Kafka Streams `BranchedKStream#noDefaultBranch`; differences: none.
+        """
+        return self.branches
+
+    def _add(self, predicate: Any, branched: Branched, index: int) -> None:
+        suffix = str(index) if branched.name is None else branched.name
+        check_resource_name(self.prefix + suffix)
+        stream = self.declare("stream", "branch", _branch, predicate=predicate, suffix=suffix)
+        if branched.consumer is not None:
+            branched.consumer(stream)
+            return
+        if branched.function is not None:
+            stream = branched.function(stream)
+        if stream is not None:
+            self.branches[self.prefix + suffix] = stream
+
+
+# --- in the graph -----------------------------------------------------------------------------------------------------
+def _to(draft: Draft, source: StreamFlow, topic: Any, options: Produced) -> None:
+    draft.add(
+        nodes.Sink(
+            name=draft.name_or_new(options.name, "KSTREAM-SINK-"),
+            topic=topic,
+            key_serde=options.key_serde or source.key_serde,
+            value_serde=options.value_serde or source.value_serde,
+            partitioner=options.partitioner,
+        ),
+        source.node,
+    )
+
+
+def _repartition(draft: Draft, source: StreamFlow, options: Repartitioned) -> StreamFlow:
+    name = options.name
+    if name is None:
+        name = draft.new_name("KSTREAM-REPARTITION-")
+        draft.unnamed_repartitions[f"{name}-repartition"] = None
+    key_serde = options.key_serde or source.key_serde
+    value_serde = options.value_serde or source.value_serde
+    node = draft.repartition(
+        name,
+        key_serde=key_serde,
+        value_serde=value_serde,
+        partitioner=options.partitioner,
+        partitions=options.partitions,
+        mergeable=False,
+    )
+    node = draft.add(node, source.node)
+    return StreamFlow(node.id, node.name, key_serde, value_serde, (node.name,))
+
+
+def _to_table(draft: Draft, source: StreamFlow, name: str | None, materialized: Materialized | None) -> TableFlow:
+    name = draft.name_or_new(name, "KSTREAM-TOTABLE-")
+    store_name = named_store(draft, materialized, "KSTREAM-TOTABLE-")
+    store = rows_store(draft, materialized, store_name, source.key_serde, source.value_serde)
+    parent, sources = source.node, source.sources
+    if source.rekeyed:
+        node = draft.repartition(name, key_serde=store.key_serde, value_serde=store.value_serde)
+        node = draft.add(node, parent)
+        parent, sources = node.id, (node.name,)
+    user_name = materialized.store_name if materialized else None
+    table = draft.add(
+        ToTable(name=name, store=store, materialized=user_name is not None, versioned=store.kind == "versioned"), parent
+    )
+    return TableFlow(table.id, name, store.key_serde, store.value_serde, sources, user_name)
+
+
+def _split(draft: Draft, source: StreamFlow, name: str | None) -> SplitFlow:
+    node = draft.add(nodes.Split(name=draft.name_or_new(name, "KSTREAM-BRANCH-")), source.node)
+    return SplitFlow(source, node)
+
+
+def _branch(draft: Draft, flow: SplitFlow, predicate: Any, suffix: str) -> StreamFlow:
+    split = draft.nodes[flow.split.id]
+    assert isinstance(split, nodes.Split)
+    name = split.name + suffix
+    *children, default = split.children
+    if predicate is None:
+        if default is not None:
+            raise TopologyError(f'split "{split.name}" has two default branches')
+        draft.change(split, children=(*children, name))
+    else:
+        draft.change(split, predicates=(*split.predicates, predicate), children=(*children, name, default))
+    draft.new_name(name)
+    node = draft.add(nodes.Branch(name=name), split.id)
+    return replace(flow.source, node=node.id, name=name, repartitioned=None)

@@ -1,0 +1,110 @@
+"""`Suppressed` and `BufferConfig`: how long changes are held back, and what happens when there are too many."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Self
+
+from kstreamnb.core.durations import Duration, duration_ms
+from kstreamnb.errors import ConfigError
+from kstreamnb.graph.draft import check_resource_name
+
+__all__ = ["BufferConfig", "Suppressed"]
+
+
+@dataclass(frozen=True)
+class BufferConfig:
+    """Limits of a suppression's buffer: records, bytes, and whether a full one lets the oldest go or fails.
+
+    Units: records; bytes as Kafka estimates them.
+    """
+
+    max_records_: int | None = None
+    max_bytes_: int | None = None
+    emit_early: bool = False
+    logged: bool = True
+    log_config: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def unbounded(cls) -> Self:
+        """No limit."""
+        return cls()
+
+    @classmethod
+    def max_records(cls, records: int) -> Self:
+        """At most so many records; then the oldest goes out early."""
+        return cls(max_records_=records, emit_early=True)
+
+    @classmethod
+    def max_bytes(cls, size: int) -> Self:
+        """At most so many bytes; then the oldest goes out early."""
+        return cls(max_bytes_=size, emit_early=True)
+
+    def with_max_records(self, records: int) -> Self:
+        """Give a copy that holds at most so many records."""
+        return replace(self, max_records_=records)
+
+    def with_max_bytes(self, size: int) -> Self:
+        """Give a copy that holds at most so many bytes."""
+        return replace(self, max_bytes_=size)
+
+    def with_no_bound(self) -> Self:
+        """Give a copy without limits."""
+        return replace(self, max_records_=None, max_bytes_=None, emit_early=False)
+
+    def emit_early_when_full(self) -> Self:
+        """Give a copy that lets the oldest record go when it is full."""
+        return replace(self, emit_early=True)
+
+    def shut_down_when_full(self) -> Self:
+        """Give a copy that fails when it is full."""
+        return replace(self, emit_early=False)
+
+    def with_logging_enabled(self, config: Mapping[str, str] | None = None) -> Self:
+        """Give a copy whose buffer is logged, to a topic with this configuration."""
+        return replace(self, logged=True, log_config=dict(config or {}))
+
+    def with_logging_disabled(self) -> Self:
+        """Give a copy whose buffer is not logged."""
+        return replace(self, logged=False)
+
+
+@dataclass(frozen=True)
+class Suppressed:
+    """When held-back changes come out.
+
+    Units: ``wait_ms`` is stream time after the first change that is held back.
+
+    Example:
+        >>> Suppressed.until_time_limit("5m", BufferConfig.max_records(1000)).wait_ms
+        300000
+    """
+
+    buffer: BufferConfig = BufferConfig()
+    wait_ms: int = 0
+    until_close: bool = False
+    name: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.name is not None:
+            check_resource_name(self.name)
+        if self.until_close and self.buffer.emit_early:
+            raise ConfigError(
+                "a buffer that lets records go early cannot wait for windows to close",
+                hint="use BufferConfig.unbounded(), or shut_down_when_full()",
+            )
+
+    @classmethod
+    def until_time_limit(cls, wait: Duration, buffer: BufferConfig | None = None, *, name: str | None = None) -> Self:
+        """Hold each key's changes back for a while after the first; the last one comes out."""
+        return cls(buffer or BufferConfig(), duration_ms(wait, "wait"), False, name)  # noqa: FBT003
+
+    @classmethod
+    def until_window_closes(cls, buffer: BufferConfig | None = None, *, name: str | None = None) -> Self:
+        """Hold each window's changes back until it has closed; its final result comes out."""
+        return cls(buffer or BufferConfig(), 0, True, name)  # noqa: FBT003
+
+    def with_name(self, name: str) -> Self:
+        """Give a copy with a name."""
+        return replace(self, name=name)

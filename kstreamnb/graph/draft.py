@@ -1,0 +1,164 @@
+"""A logical graph under construction: names are counted, nodes get their ids and priorities, tables their demands.
+
+The DSL writes into a draft while it replays the user's declarations; `Draft.freeze` gives the graph. Demands are what
+an operator asks of the tables above it: to be kept in a store, to hand on old values.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
+
+from kstreamnb.core.origin import Origin
+from kstreamnb.errors import TopologyError
+from kstreamnb.graph.graph import LogicalGraph, Unnamed
+from kstreamnb.graph.join_nodes import TableJoin
+from kstreamnb.graph.nodes import Node, Repartition
+from kstreamnb.graph.table_nodes import CogroupMerge, LazyTable, StreamAggregate, Suppress, TableAggregate, TableNode
+
+__all__ = ["Draft", "check_resource_name", "repartition_node"]
+
+N = TypeVar("N", bound=Node)
+_LONGEST_NAME = 249
+_LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]+")
+_GENERATED = re.compile(r"KSTREAM.*-[0-9]{10}")
+
+
+def check_resource_name(name: str) -> str:
+    """The name, if topics, stores and nodes may have it.
+
+    Raises: TopologyError when it is empty, too long, "." or "..", or has other than letters, digits, ".", "_", "-".
+    """
+    if not isinstance(name, str):
+        raise TopologyError(f"a name is text, not a {type(name).__name__}")
+    if not name:
+        raise TopologyError("a name is empty", java="Invalid topology: Name is illegal, it can't be empty")
+    if name in (".", ".."):
+        raise TopologyError(f'"{name}" is no name', java='Invalid topology: Name cannot be "." or ".."')
+    if len(name) > _LONGEST_NAME:
+        raise TopologyError(
+            f"a name has {len(name)} characters, more than {_LONGEST_NAME}",
+            java=f"Invalid topology: Name is illegal, it can't be longer than {_LONGEST_NAME} characters, name: {name}",
+        )
+    if not _LEGAL_NAME.fullmatch(name):
+        raise TopologyError(
+            f'name "{name}" has a character other than letters, digits, ".", "_" and "-"',
+            java=f'Invalid topology: Name "{name}" is illegal, it contains a character other than ASCII '
+            "alphanumerics, '.', '_' and '-'",
+        )
+    return name
+
+
+def repartition_node(draft_index: int, prefix: str, **fields: Any) -> tuple[Repartition, int]:
+    """A repartition through the topic ``<prefix>-repartition``, and the next index: three are used up."""
+    topic = prefix if prefix.endswith("-repartition") else f"{prefix}-repartition"
+    sink, keys, source = f"{topic}-sink", f"{topic}-filter", f"{topic}-source"
+    if _GENERATED.fullmatch(prefix):
+        words = ("SINK", "FILTER", "SOURCE")
+        sink, keys, source = (f"KSTREAM-{word}-{draft_index + i:010}" for i, word in enumerate(words))
+    node = Repartition(name=source, topic=topic, sink_name=sink, filter_name=keys, **fields)
+    return node, draft_index + 3
+
+
+@dataclass
+class Draft:
+    """A graph that grows.
+
+    ``persistent`` is what stores are unless they say otherwise; ``origin`` is the line whose nodes are being added.
+    """
+
+    persistent: bool = True
+    origin: Origin | None = None
+    index: int = 0
+    nodes: list[Node] = field(default_factory=list)
+    copartitioned: list[tuple[str, ...]] = field(default_factory=list)
+    unnamed_stores: dict[str, bool] = field(default_factory=dict)
+    unnamed_repartitions: dict[str, None] = field(default_factory=dict)
+    _priority: int = 0
+
+    # --- names ------------------------------------------------------------------------------------------------------
+    def new_name(self, prefix: str) -> str:
+        """``prefix`` and the next number."""
+        self.index += 1
+        return f"{prefix}{self.index - 1:010}"
+
+    def new_store_name(self, prefix: str) -> str:
+        """A generated store name."""
+        return self.new_name(f"{prefix}STATE-STORE-")
+
+    def name_or_new(self, name: str | None, prefix: str, suffix: str = "") -> str:
+        """The user's name with a suffix, or a generated one: a number is used up in both cases."""
+        generated = self.new_name(prefix)
+        return generated if name is None else check_resource_name(name + suffix)
+
+    # --- nodes ------------------------------------------------------------------------------------------------------
+    def add(self, node: N, *parents: int) -> N:
+        """Put a node under its parents; gives it with its id."""
+        node = replace(node, id=len(self.nodes), origin=self.origin)
+        self.nodes.append(node)
+        return self.attach(node, *parents)
+
+    def attach(self, node: N, *parents: int) -> N:
+        """Put a node under (further) parents; it is lowered no earlier than what was declared before."""
+        self._priority += max(1, len(parents))
+        merged = tuple(dict.fromkeys((*self.nodes[node.id].parents, *parents)))
+        return self.change(node, parents=merged, priority=self._priority)
+
+    def change(self, node: N, **fields: Any) -> N:
+        """Change fields of a node that was added."""
+        changed = replace(self.nodes[node.id], **fields)
+        self.nodes[node.id] = changed
+        return changed  # type: ignore[return-value]
+
+    def repartition(self, prefix: str, **fields: Any) -> Repartition:
+        """A repartition node that is not added yet."""
+        node, self.index = repartition_node(self.index, prefix, **fields)
+        return node
+
+    def co_partition(self, sources: Iterable[str]) -> None:
+        """Require equally many partitions of the topics of these sources."""
+        self.copartitioned.append(tuple(dict.fromkeys(sources)))
+
+    def freeze(self) -> LogicalGraph:
+        """The graph as it stands."""
+        unnamed = Unnamed(
+            tuple(f"{name}-changelog" for name, logged in self.unnamed_stores.items() if logged),
+            tuple(self.unnamed_stores),
+            tuple(self.unnamed_repartitions),
+        )
+        return LogicalGraph(tuple(self.nodes), tuple(self.copartitioned), self.index, unnamed)
+
+    # --- demands on tables ------------------------------------------------------------------------------------------
+    def materialize(self, id_: int) -> None:
+        """See to it that the rows of a table can be looked up."""
+        node = self.nodes[id_]
+        if isinstance(node, LazyTable):
+            self.change(node, materialized=True)
+        elif isinstance(node, Suppress) or (isinstance(node, TableNode) and _derived(node) and node.store is None):
+            self.materialize(node.parents[0])
+
+    def send_old(self, id_: int, *, force: bool = True) -> bool:
+        """See to it that a table hands on old values; without ``force`` only if that needs no new store."""
+        node = self.nodes[id_]
+        if isinstance(node, LazyTable):
+            if not force and not node.materialized:
+                return False
+            self.change(node, send_old=True, materialized=True)
+            return True
+        if isinstance(node, CogroupMerge | TableJoin):
+            for table in (node.left, node.right) if isinstance(node, TableJoin) else node.parents:
+                self.send_old(table)
+        elif isinstance(node, Suppress):
+            return self.send_old(node.parents[0], force=force)
+        elif isinstance(node, TableNode) and _derived(node) and node.store is None:
+            if not node.send_old and not self.send_old(node.parents[0], force=force):
+                return False
+        self.change(node, send_old=True)
+        return True
+
+
+def _derived(node: TableNode) -> bool:
+    """Whether a table without a store of its own can be computed from the one above it."""
+    return not isinstance(node, StreamAggregate | TableAggregate | CogroupMerge | TableJoin)

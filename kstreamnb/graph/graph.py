@@ -1,0 +1,111 @@
+"""The logical graph: frozen nodes, and what can be asked of them together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from heapq import heapify, heappop, heappush
+
+from kstreamnb.errors import TopologyError
+from kstreamnb.graph.nodes import Node, StateStore
+
+__all__ = ["LogicalGraph", "Unnamed"]
+
+
+@dataclass(frozen=True)
+class Unnamed:
+    """Stores and repartition topics that got generated names, in the order in which they were declared."""
+
+    changelogs: tuple[str, ...] = ()
+    stores: tuple[str, ...] = ()
+    repartitions: tuple[str, ...] = ()
+
+    def check(self) -> None:
+        """Raise TopologyError when anything is unnamed, naming it."""
+        found = (
+            ("changelog topic(s)", self.changelogs),
+            ("state store(s)", self.stores),
+            ("repartition topic(s)", self.repartitions),
+        )
+        lines = [f"Following {what} has not been named: {', '.join(names)}\n" for what, names in found if names]
+        if lines:
+            raise TopologyError(
+                "stores or internal topics have generated names, which change when the topology is edited",
+                detail="".join(lines).rstrip().replace("\n", "; "),
+                hint='name them: store="…" where rows are kept, name="…" where streams are grouped or joined',
+                java=f"Invalid topology: {''.join(lines)}",
+            )
+
+
+@dataclass(frozen=True)
+class LogicalGraph:
+    """What the user declared, as frozen nodes that name their parents by id.
+
+    Attributes:
+        nodes: in the order in which they were declared.
+        copartitioned: groups of source nodes that must have equally many partitions.
+        next_index: the number that the next generated name gets.
+        unnamed: what got a generated name though state hangs on it.
+    """
+
+    nodes: tuple[Node, ...]
+    copartitioned: tuple[tuple[str, ...], ...] = ()
+    next_index: int = 0
+    unnamed: Unnamed = Unnamed()
+
+    @cached_property
+    def by_id(self) -> dict[int, Node]:
+        """Nodes by id."""
+        return {node.id: node for node in self.nodes}
+
+    @cached_property
+    def children(self) -> dict[int, tuple[int, ...]]:
+        """Ids of each node's children, in the order of their declaration."""
+        below: dict[int, list[int]] = {node.id: [] for node in self.nodes}
+        for node in self.nodes:
+            for parent in node.parents:
+                below[parent].append(node.id)
+        return {id_: tuple(ids) for id_, ids in below.items()}
+
+    def parents(self, node: Node) -> tuple[Node, ...]:
+        """The parents of a node."""
+        return tuple(self.by_id[id_] for id_ in node.parents)
+
+    def ordered(self) -> Iterator[Node]:
+        """Nodes as they are lowered: by priority, each after all its parents."""
+        missing = {node.id: len(node.parents) for node in self.nodes}
+        ready = [(node.priority, node.id) for node in self.nodes if not node.parents]
+        heapify(ready)
+        while ready:
+            node = self.by_id[heappop(ready)[1]]
+            yield node
+            for id_ in self.children[node.id]:
+                missing[id_] -= 1
+                if not missing[id_]:
+                    heappush(ready, (self.by_id[id_].priority, id_))
+
+    def with_nodes(self, changed: dict[int, Node], gone: tuple[int, ...] = ()) -> LogicalGraph:
+        """The same graph with nodes changed, added (new ids come last) or gone."""
+        kept = [changed.get(node.id, node) for node in self.nodes if node.id not in gone]
+        known = {node.id for node in self.nodes}
+        return replace(self, nodes=(*kept, *(node for id_, node in changed.items() if id_ not in known)))
+
+    def upstream(self, *ids: int) -> set[int]:
+        """Ids of the nodes that these depend on, themselves included."""
+        found: set[int] = set()
+        waiting = list(ids)
+        while waiting:
+            id_ = waiting.pop()
+            if id_ not in found:
+                found.add(id_)
+                waiting.extend(self.by_id[id_].parents)
+                waiting.extend(self.by_id[id_].uses)
+        return found
+
+    def only(self, *ids: int) -> LogicalGraph:
+        """The part of the graph that these nodes depend on, with stores that are used by name."""
+        kept = self.upstream(*ids)
+        stores = {node.id for node in self.nodes if isinstance(node, StateStore)}
+        part = replace(self, nodes=tuple(node for node in self.nodes if node.id in kept | stores))
+        return replace(part, copartitioned=())

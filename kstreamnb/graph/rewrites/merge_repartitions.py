@@ -1,0 +1,138 @@
+"""``merge.repartition.topics``: one internal topic below an operator that changes keys, instead of several."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from kstreamnb.errors import TopologyError
+from kstreamnb.graph.draft import repartition_node
+from kstreamnb.graph.explain import Explanation
+from kstreamnb.graph.graph import LogicalGraph
+from kstreamnb.graph.nodes import Merge, Node, Repartition
+
+__all__ = ["merge_repartitions"]
+
+
+def merge_repartitions(graph: LogicalGraph) -> tuple[LogicalGraph, tuple[Explanation, ...]]:
+    """Move repartitions up to the operator that changed the keys, if no value changes in between.
+
+    The topic of the first one stays. A merge of streams takes the place of the operators above it when all their
+    repartitions are below the merge.
+    """
+    work = _Work(graph)
+    explained = []
+    for changer, repartitions in _through_merges(work, _by_changer(work)).items():
+        if repartitions:
+            made = work.merge(changer, repartitions)
+            explained.append(
+                Explanation(
+                    "merge.repartition.topics",
+                    tuple(work.nodes[id_].name for id_ in repartitions),
+                    (made.name,),
+                    f'keys do not change between "{work.nodes[changer].name}" and these repartitions',
+                )
+            )
+    return work.finish(), tuple(explained)
+
+
+class _Work:
+    """A graph being rewired: nodes by id, parents and children as lists in the order of their making."""
+
+    def __init__(self, graph: LogicalGraph) -> None:
+        self.graph = graph
+        self.nodes: dict[int, Node] = dict(graph.by_id)
+        self.parents: dict[int, list[int]] = {node.id: list(node.parents) for node in graph.nodes}
+        self.index = graph.next_index
+        self.gone: list[int] = []
+        self.renamed: dict[str, str] = {}
+
+    def add(self, parent: int, child: int) -> None:
+        if parent not in self.parents[child]:
+            self.parents[child].append(parent)
+
+    def find_above(self, start: int, wanted: Callable[[int], bool]) -> int | None:
+        """The node itself, or one above it; of several ways up the last one that was declared counts."""
+        if wanted(start):
+            return start
+        found = None
+        for parent in self.parents[start]:
+            if wanted(parent):
+                return parent
+            found = self.find_above(parent, wanted)
+        return found
+
+    def merge(self, changer: int, repartitions: list[int]) -> Repartition:
+        """Put one repartition right below ``changer`` in place of these."""
+        old = [node for id_ in repartitions if isinstance(node := self.nodes[id_], Repartition)]
+        made, self.index = repartition_node(
+            self.index,
+            old[0].topic,
+            id=max(self.nodes) + 1,
+            priority=self.nodes[changer].priority,
+            origin=old[0].origin,
+            key_serde=next((node.key_serde for node in old if node.key_serde is not None), None),
+            value_serde=next((node.value_serde for node in old if node.value_serde is not None), None),
+        )
+        self.nodes[made.id], self.parents[made.id] = made, []
+        for node in old:
+            self._replace(node, made, changer)
+        self.add(changer, made.id)
+        return made
+
+    def _replace(self, old: Repartition, made: Repartition, changer: int) -> None:
+        child = self.find_above(old.id, lambda id_: changer in self.parents[id_])
+        if child is None:
+            raise TopologyError(f'repartition "{old.name}" is not below "{self.nodes[changer].name}"')
+        self.add(made.id, child)
+        self.parents[child].remove(changer)
+        for below in [id_ for id_, parents in self.parents.items() if old.id in parents]:
+            for parent in self.parents[old.id]:
+                self.add(parent, below)
+            self.parents[below].remove(old.id)
+        self.parents[old.id] = []
+        self.gone.append(old.id)
+        self.renamed[old.name] = made.name
+
+    def finish(self) -> LogicalGraph:
+        """The graph as it is now wired."""
+        changed = {id_: replace(node, parents=tuple(self.parents[id_])) for id_, node in self.nodes.items()}
+        groups = tuple(
+            tuple(dict.fromkeys(self.renamed.get(name, name) for name in group)) for group in self.graph.copartitioned
+        )
+        graph = self.graph.with_nodes(changed, tuple(self.gone))
+        return replace(graph, copartitioned=groups, next_index=self.index)
+
+
+def _by_changer(work: _Work) -> dict[int, list[int]]:
+    """Operators that change keys, each with the repartitions below it that may move up to it."""
+    found: dict[int, list[int]] = {}
+    for node in work.graph.nodes:
+        if node.changes_key:
+            found[node.id] = []
+        elif isinstance(node, Repartition) and node.mergeable:
+            nearest = work.find_above(node.id, lambda id_: work.nodes[id_].changes_key or work.nodes[id_].changes_value)
+            changer = work.find_above(node.id, lambda id_: work.nodes[id_].changes_key)
+            if changer is not None and nearest == changer:
+                found[changer].append(node.id)
+    return found
+
+
+def _through_merges(work: _Work, by_changer: dict[int, list[int]]) -> dict[int, list[int]]:
+    """The same, with merges of streams in place of the operators above them where that covers everything."""
+    taken: dict[int, list[int]] = {}
+    replaced: set[int] = set()
+    for merge in (node for node in work.graph.nodes if isinstance(node, Merge)):
+        changers = [
+            changer
+            for changer, repartitions in by_changer.items()
+            if all(_is_below(work, id_, merge.id) for id_ in repartitions) and _is_below(work, merge.id, changer)
+        ]
+        taken[merge.id] = list(dict.fromkeys(id_ for changer in changers for id_ in by_changer[changer]))
+        replaced.update(changers)
+    kept = {changer: ids for changer, ids in by_changer.items() if changer not in replaced}
+    return {**kept, **taken}
+
+
+def _is_below(work: _Work, start: int, above: int) -> bool:
+    return work.find_above(start, lambda id_: above in work.parents[id_]) is not None
