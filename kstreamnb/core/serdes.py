@@ -26,7 +26,7 @@ from kstreamnb.core.serdes_scalar import (
 )
 from kstreamnb.errors import ConfigError
 
-__all__ = ["Serdes", "serde_named"]
+__all__ = ["Serdes", "name_serdes", "serde_named"]
 
 _NAMED: dict[str, Serde] = {
     serde.name: serde
@@ -151,6 +151,14 @@ class Serdes:
     def named(name: str) -> Serde:
         """The built-in serde of that name, such as ``long`` or ``list<string>``."""
         return serde_named(name)
+
+
+def name_serdes(value: Any) -> None:
+    """Put built-in serdes in place of their names in ``key_serde`` and ``value_serde`` of a frozen value."""
+    for field in ("key_serde", "value_serde"):
+        name = getattr(value, field)
+        if isinstance(name, str):
+            object.__setattr__(value, field, serde_named(name))
 
 
 def serde_named(name: str) -> Serde:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, TypeAlias
 
 from kstreamnb.core.record import ValueAndTimestamp, Windowed
+from kstreamnb.core.serdes import name_serdes
 
 __all__ = [
     "KeyValueStore",
@@ -30,7 +31,7 @@ StoreKind: TypeAlias = Literal[
 
 @dataclass(frozen=True)
 class StoreSpec:
-    """How one store is made.
+    """How one store is made; a serde may be given by its name.
 
     Units: ``retention_ms``, ``window_size_ms``, ``history_ms`` and ``segment_ms`` are milliseconds of stream time.
     ``persistent`` chooses between the expiry rules of Kafka's RocksDB stores (whole segments) and of its in-memory
@@ -55,6 +56,9 @@ class StoreSpec:
     log_config: tuple[tuple[str, str], ...] = ()
     factory: Callable[[StoreSpec], Any] | None = field(default=None, compare=False)
     extra: Mapping[str, Any] = field(default_factory=dict, compare=False)
+
+    def __post_init__(self) -> None:
+        name_serdes(self)
 
 
 class KeyValueStore(Protocol):

@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 
 from kstreamnb.core.operator import Operator
 from kstreamnb.core.origin import Origin
+from kstreamnb.core.serdes import name_serdes
 
 __all__ = ["InternalTopic", "Node", "ProcessorNode", "Sink", "Source", "TopicName"]
 
@@ -39,6 +40,9 @@ class Source:
 
     parents = ()
     stores = ()
+
+    def __post_init__(self) -> None:
+        name_serdes(self)
 
     def reads(self, topic: str) -> bool:
         """Whether records of ``topic`` enter here."""
@@ -73,6 +77,9 @@ class Sink:
     origin: Origin | None = field(default=None, compare=False, repr=False)
 
     stores = ()
+
+    def __post_init__(self) -> None:
+        name_serdes(self)
 
 
 Node: TypeAlias = "Source | ProcessorNode | Sink"

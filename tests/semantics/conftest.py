@@ -7,8 +7,8 @@ from operator import itemgetter
 from typing import Any
 
 import pytest
-from kstreamnb.driver import TopologyTestDriver
 
+from kstreamnb.driver import TopologyTestDriver
 from tests.semantics.scenario import Engine, Outcome, Output, Scenario, WallClock
 
 

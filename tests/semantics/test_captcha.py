@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.semantics.scenario import Engine, Row, Scenario, described
 
 import kstreamnb as ks
+from tests.semantics.scenario import Engine, Row, Scenario, described
 
 
 def ask(asked: Path | None, browser: str) -> None:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.semantics.scenario import Engine, Row, Scenario, records
-
 import kstreamnb as ks
+from tests.semantics.scenario import Engine, Row, Scenario, records
 
 
 def pair(left: Any, right: Any) -> str:

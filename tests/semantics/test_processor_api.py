@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.semantics.scenario import Engine, Row, Scenario, WallClock, described
 
 import kstreamnb as ks
+from tests.semantics.scenario import Engine, Row, Scenario, WallClock, described
 
 # --- S2-31: an alert from the DSL ---------------------------------------------------------------------------------
 
