@@ -230,12 +230,18 @@ def _repartitioned(draft: Draft, group: GroupFlow, store_name: str) -> Any:
     serdes = {"key_serde": group.key_serde, "value_serde": group.value_serde}
     made = draft.repartition(group.topic_name or store_name, **serdes)
     if group.topic_name is None:
-        draft.unnamed_repartitions[made.topic] = None
+        _note_unnamed(draft, made.topic, store_name)
         return draft.add(made, group.node)
     if group.repartitioned is None:
         group.repartitioned = draft.add(made, group.node)
         return group.repartitioned
     return draft.attach(group.repartitioned, group.node)
+
+
+def _note_unnamed(draft: Draft, topic: str, store_name: str) -> None:
+    """A topic that is called after a store has a generated name when the store has."""
+    if store_name in draft.unnamed_stores:
+        draft.unnamed_repartitions.append(topic)
 
 
 def _table(
@@ -290,7 +296,7 @@ def _behind(draft: Draft, cogroup: CogroupFlow, group: GroupFlow, store_name: st
     made = draft.repartition(group.topic_name or store_name, **serdes)
     if group not in cogroup.repartitioned:
         if group.topic_name is None:
-            draft.unnamed_repartitions[made.topic] = None
+            _note_unnamed(draft, made.topic, store_name)
         cogroup.repartitioned[group] = draft.add(made, group.node)
     return cogroup.repartitioned[group].id
 
@@ -318,7 +324,7 @@ def _fold_table(
     name = draft.name_or_new(name, f"KTABLE-{java}-")
     topic = f"{group.topic_name or store_name}-repartition"
     if group.topic_name is None:
-        draft.unnamed_repartitions[topic] = None
+        _note_unnamed(draft, topic, store_name)
     if group.repartitioned is None or group.topic_name is None:
         serdes = {"key_serde": group.key_serde, "value_serde": group.value_serde}
         repartition = TableRepartition(name=source, topic=topic, sink_name=sink, **serdes)

@@ -307,7 +307,7 @@ def _global_table(draft: Draft, topic: str, options: Consumed, materialized: Mat
         raise TopologyError(
             f'global table "{topic}" cannot be versioned', java="Invalid topology: GlobalTables cannot be versioned."
         )
-    store_name = named_store(draft, materialized, f"{topic}-")
+    store_name = named_store(draft, materialized or Materialized(logged=False), f"{topic}-")
     source = draft.name_or_new(options.name, "KSTREAM-SOURCE-", "-source")
     name = draft.name_or_new(options.name, "KTABLE-SOURCE-")
     store = rows_store(draft, materialized, store_name, options.key_serde, options.value_serde)

@@ -148,7 +148,7 @@ class Ledger:
         if stale:
             lost = "; ".join(f"{child} was made from {parent}" for child, parent in stale)
             raise TopologyError(
-                f"{len(stale)} declaration{'s are' if len(stale) > 1 else ' is'} stale: what they were made from is gone",
+                f"{len(stale)} declaration{'s are' if len(stale) > 1 else ' is'} stale: what went before is gone",
                 detail=lost,
                 hint="run those cells again, or forget the declarations with builder.forget(handle)",
                 origin=stale[0][0].origin,

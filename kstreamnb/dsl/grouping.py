@@ -109,7 +109,7 @@ class KGroupedStream(Handle, Generic[K, V], kind="grouped"):
 
 
 class KGroupedTable(Handle, kind="grouped_table"):
-    """Rows of a table under new keys: count, reduce or aggregate them; a changed row is first subtracted, then added."""
+    """Rows of a table under new keys: count, reduce or aggregate them; changes are subtracted, then added."""
 
     count = aggregating.count_table
     reduce = aggregating.reduce_table

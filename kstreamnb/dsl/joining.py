@@ -136,7 +136,7 @@ def _repartitioned(draft: Draft, stream: StreamFlow, prefix: str, options: Any, 
     if stream.repartitioned is None or stream.name != prefix:
         stream.repartitioned = draft.add(made, stream.node)
         if options.name is None:
-            draft.unnamed_repartitions[made.topic] = None
+            draft.unnamed_repartitions.append(made.topic)
     node = stream.repartitioned
     return StreamFlow(node.id, made.name, key_serde, value_serde, (made.name,))
 
@@ -232,7 +232,7 @@ def _window_stores(
         if spec is not None:
             return _supplied(spec, store)
         if options.store_name is None:
-            draft.unnamed_stores[store.name] = options.logged
+            draft.note_unnamed_store(store.name, logged=options.logged)
         return store
 
     left = side("this", left_serde, options.this_store)
@@ -247,7 +247,7 @@ def _window_stores(
     number = names["base-this"].rpartition("-")[2]
     name = (user_base + suffix if user_base else f"KSTREAM-OUTERSHARED-{number}") + "-store"
     if user_base is None:
-        draft.unnamed_stores[name] = options.logged
+        draft.note_unnamed_store(name, logged=options.logged)
     extra = {"type": "pending_joins", "left_serde": left_serde, "right_serde": right_serde}
     return left, right, StoreSpec(name, "internal", key_serde, log_config=log_config, extra=extra, **common)
 
@@ -294,7 +294,7 @@ def _join_table(
         extra = {"type": "join_buffer", "grace_ms": grace_ms}
         spec = StoreSpec(buffer, "internal", key_serde, value_serde, extra=extra)
         if options.name is None:
-            draft.unnamed_stores[buffer] = True
+            draft.note_unnamed_store(buffer)
         draft.add(StateStore(name=buffer, store=spec))
     draft.materialize(table.node)
     node = StreamTableJoin(

@@ -28,7 +28,9 @@ def named_store(draft: Draft, materialized: Materialized | None, prefix: str) ->
     """The store's name: the user's, or a generated one, which is then noted."""
     if materialized is not None and materialized.store_name is not None:
         return materialized.store_name
-    return draft.new_store_name(prefix)
+    name = draft.new_store_name(prefix)
+    draft.note_unnamed_store(name, logged=materialized is None or materialized.logged)
+    return name
 
 
 def rows_store(
@@ -78,7 +80,8 @@ def windows_store(
         fields["cached"] = False
     kind: Any = "session" if session else "timestamped_window"
     size = None if session else windows.size_ms
-    return StoreSpec(name, kind, retention_ms=retention, window_size_ms=size, **fields)
+    extra = {"time_ordered": True} if emit_on_close else {}
+    return StoreSpec(name, kind, retention_ms=retention, window_size_ms=size, extra=extra, **fields)
 
 
 def _common(draft: Draft, options: Materialized, key_serde: Any, value_serde: Any) -> dict[str, Any]:
@@ -104,12 +107,12 @@ def _least_retention(name: str, windows: Any) -> tuple[int, str, str]:
         return windows.gap_ms + grace, "gap and grace", java
     if isinstance(windows, SlidingWindows):
         java = (
-            f"The retention period of the window store {name} must be no smaller than 2 * time difference plus the grace "
-            f"period. Got time difference=[{windows.difference_ms}], grace=[{grace}]"
+            f"The retention period of the window store {name} must be no smaller than 2 * time difference plus the "
+            f"grace period. Got time difference=[{windows.difference_ms}], grace=[{grace}]"
         )
         return 2 * windows.difference_ms + grace, "twice the time difference and grace", java
     java = (
-        f"The retention period of the window store {name} must be no smaller than its window size plus the grace period. "
-        f"Got size=[{windows.size_ms}], grace=[{grace}]"
+        f"The retention period of the window store {name} must be no smaller than its window size plus the grace "
+        f"period. Got size=[{windows.size_ms}], grace=[{grace}]"
     )
     return windows.size_ms + grace, "size and grace", java

@@ -44,15 +44,15 @@ class Named(str):
 class _Copy:
     """A ``with_…`` method: gives a copy of the options with one field changed."""
 
-    def __init__(self, name: str, *fixed: Any) -> None:
-        self.name, self.fixed = name, fixed
+    def __init__(self, name: str, *, to: bool | None = None) -> None:
+        self.name, self.to = name, to
         self.__doc__ = f"Give a copy with another ``{name}``."
 
     def __get__(self, options: Any, owner: Any = None) -> Any:
         if options is None:
             return self
-        if self.fixed:
-            return lambda: replace(options, **{self.name: self.fixed[0]})
+        if self.to is not None:
+            return lambda: replace(options, **{self.name: self.to})
         return lambda value: replace(options, **{self.name: value})
 
 
@@ -181,7 +181,7 @@ class StreamJoined(Options):
     with_dsl_store_suppliers = _Copy("store_type")
     with_this_store_supplier = _Copy("this_store")
     with_other_store_supplier = _Copy("other_store")
-    with_logging_disabled = _Copy("logged", False)
+    with_logging_disabled = _Copy("logged", to=False)
 
     @classmethod
     def as_(cls, name: str) -> Self:
@@ -325,9 +325,9 @@ class Materialized(Options):
 
     with_retention = _Copy("retention")
     with_store_type = _Copy("store_type")
-    with_caching_enabled = _Copy("cached", True)
-    with_caching_disabled = _Copy("cached", False)
-    with_logging_disabled = _Copy("logged", False)
+    with_caching_enabled = _Copy("cached", to=True)
+    with_caching_disabled = _Copy("cached", to=False)
+    with_logging_disabled = _Copy("logged", to=False)
 
     def __post_init__(self) -> None:
         super().__post_init__()

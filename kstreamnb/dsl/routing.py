@@ -168,7 +168,7 @@ def _repartition(draft: Draft, source: StreamFlow, options: Repartitioned) -> St
     name = options.name
     if name is None:
         name = draft.new_name("KSTREAM-REPARTITION-")
-        draft.unnamed_repartitions[f"{name}-repartition"] = None
+        draft.unnamed_repartitions.append(f"{name}-repartition")
     key_serde = options.key_serde or source.key_serde
     value_serde = options.value_serde or source.value_serde
     node = draft.repartition(
@@ -184,6 +184,7 @@ def _repartition(draft: Draft, source: StreamFlow, options: Repartitioned) -> St
 
 
 def _to_table(draft: Draft, source: StreamFlow, name: str | None, materialized: Materialized | None) -> TableFlow:
+    named = name is not None
     name = draft.name_or_new(name, "KSTREAM-TOTABLE-")
     store_name = named_store(draft, materialized, "KSTREAM-TOTABLE-")
     store = rows_store(draft, materialized, store_name, source.key_serde, source.value_serde)
@@ -191,6 +192,8 @@ def _to_table(draft: Draft, source: StreamFlow, name: str | None, materialized: 
     if source.rekeyed:
         node = draft.repartition(name, key_serde=store.key_serde, value_serde=store.value_serde)
         node = draft.add(node, parent)
+        if not named:
+            draft.unnamed_repartitions.append(node.topic)
         parent, sources = node.id, (node.name,)
     user_name = materialized.store_name if materialized else None
     table = draft.add(

@@ -244,8 +244,6 @@ def _answers(draft: Draft, name: str | None, left: TableFlow, right: TableFlow, 
         persistent=draft.persistent,
         extra={"type": "subscriptions"},
     )
-    if name is None:
-        draft.unnamed_stores[store] = True
     draft.add(StateStore(name=store, store=spec))
     serdes = {"foreign_key_serde": right.key_serde, "key_serde": left.key_serde}
     receive = ForeignReceive(

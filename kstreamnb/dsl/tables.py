@@ -150,6 +150,8 @@ def _suppress(draft: Draft, source: TableFlow, suppressed: Suppressed) -> TableF
     wait_ms = _grace(draft, source.node) if suppressed.until_close else suppressed.wait_ms
     store_name = f"{name}-store" if suppressed.name else draft.new_store_name("KTABLE-SUPPRESS-")
     buffer = suppressed.buffer
+    if suppressed.name is None and buffer.logged:
+        draft.unnamed_changelogs.append(f"{store_name}-changelog")
     store = StoreSpec(
         store_name,
         "internal",

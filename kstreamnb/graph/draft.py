@@ -74,8 +74,9 @@ class Draft:
     index: int = 0
     nodes: list[Node] = field(default_factory=list)
     copartitioned: list[tuple[str, ...]] = field(default_factory=list)
-    unnamed_stores: dict[str, bool] = field(default_factory=dict)
-    unnamed_repartitions: dict[str, None] = field(default_factory=dict)
+    unnamed_stores: list[str] = field(default_factory=list)
+    unnamed_changelogs: list[str] = field(default_factory=list)
+    unnamed_repartitions: list[str] = field(default_factory=list)
     _priority: int = 0
 
     # --- names ------------------------------------------------------------------------------------------------------
@@ -87,6 +88,12 @@ class Draft:
     def new_store_name(self, prefix: str) -> str:
         """A generated store name."""
         return self.new_name(f"{prefix}STATE-STORE-")
+
+    def note_unnamed_store(self, name: str, *, logged: bool = True) -> None:
+        """Note that a store, and its change log, has a generated name."""
+        self.unnamed_stores.append(name)
+        if logged:
+            self.unnamed_changelogs.append(f"{name}-changelog")
 
     def name_or_new(self, name: str | None, prefix: str, suffix: str = "") -> str:
         """The user's name with a suffix, or a generated one: a number is used up in both cases."""
@@ -123,11 +130,8 @@ class Draft:
 
     def freeze(self) -> LogicalGraph:
         """The graph as it stands."""
-        unnamed = Unnamed(
-            tuple(f"{name}-changelog" for name, logged in self.unnamed_stores.items() if logged),
-            tuple(self.unnamed_stores),
-            tuple(self.unnamed_repartitions),
-        )
+        found = (self.unnamed_changelogs, self.unnamed_stores, self.unnamed_repartitions)
+        unnamed = Unnamed(*(tuple(dict.fromkeys(names)) for names in found))
         return LogicalGraph(tuple(self.nodes), tuple(self.copartitioned), self.index, unnamed)
 
     # --- demands on tables ------------------------------------------------------------------------------------------
@@ -153,7 +157,8 @@ class Draft:
         elif isinstance(node, Suppress):
             return self.send_old(node.parents[0], force=force)
         elif isinstance(node, TableNode) and _derived(node) and node.store is None:
-            if not node.send_old and not self.send_old(node.parents[0], force=force):
+            above = node.parents[0]
+            if not (node.send_old or self.send_old(above, force=force)):
                 return False
         self.change(node, send_old=True)
         return True

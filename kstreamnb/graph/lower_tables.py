@@ -123,8 +123,8 @@ def _suppress(node: tables.Suppress, into: Lowering) -> None:
         raise TopologyError(
             f'what "{node.name}" holds back is versioned, as the table above it',
             hint="suppress before the versioned store, or use a store without versions",
-            java="Invalid topology: suppress() is only supported for non-versioned KTables (note that version semantics "
-            "might be inherited from upstream)",
+            java="Invalid topology: suppress() is only supported for non-versioned KTables (note that version "
+            "semantics might be inherited from upstream)",
         )
     limits = (node.max_records, node.max_bytes, node.emit_early)
     _kept(node, into, Suppress(node.store.name, node.wait_ms, node.until_close, node.until_close, *limits))

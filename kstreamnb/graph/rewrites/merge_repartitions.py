@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from kstreamnb.errors import TopologyError
 from kstreamnb.graph.draft import repartition_node
 from kstreamnb.graph.explain import Explanation
 from kstreamnb.graph.graph import LogicalGraph
@@ -82,10 +81,9 @@ class _Work:
 
     def _replace(self, old: Repartition, made: Repartition, changer: int) -> None:
         child = self.find_above(old.id, lambda id_: changer in self.parents[id_])
-        if child is None:
-            raise TopologyError(f'repartition "{old.name}" is not below "{self.nodes[changer].name}"')
-        self.add(made.id, child)
-        self.parents[child].remove(changer)
+        if child is not None:  # else an earlier repartition behind the same node has moved it (Kafka fails here)
+            self.add(made.id, child)
+            self.parents[child].remove(changer)
         for below in [id_ for id_, parents in self.parents.items() if old.id in parents]:
             for parent in self.parents[old.id]:
                 self.add(parent, below)
