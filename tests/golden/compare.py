@@ -35,6 +35,10 @@ def _differences(part: str, expected: Any, actual: Any) -> Iterator[str]:
             same = wanted is not None and got is not None and all(got.get(key) == wanted[key] for key in wanted)
             if not same:
                 yield f"store {name}: expected {_short(wanted)} got {_short(got)}"
+    elif part == "topics":
+        missing, extra = (sorted({*left} - {*right}) for left, right in ((expected, actual), (actual, expected)))
+        if missing or extra:
+            yield f"topics: missing {_short(missing)}, extra {_short(extra)}"
     elif expected != actual:
         yield f"{part}: expected {_short(expected)} got {_short(actual)}"
 

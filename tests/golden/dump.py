@@ -16,6 +16,8 @@ _INTERNAL = re.compile(
     r"SUBSCRIPTION-STATE-STORE-[0-9]+$|-subscription-store$|^KSTREAM-OUTERSHARED-|-(left|outer)-shared-join-store$"
 )
 
+_JOIN_WINDOW = re.compile(r"^KSTREAM-(JOIN|OUTER)(THIS|OTHER)-[0-9]+-store$|-join-store$")
+
 
 def dump_stores(driver: TopologyTestDriver, keys: list[str], *, cached: bool) -> dict[str, Any]:
     """All stores by name; versioned ones can be asked only by key, so those of ``keys`` are shown."""
@@ -34,8 +36,16 @@ def _dump(driver: TopologyTestDriver, name: str, keys: list[str], *, cached: boo
     if windows is not None:
         if cached:
             return {"kind": "window"}
-        return {"kind": "window", "rows": sorted(_rows(store.all()), key=lambda row: (row[0], row[1]))}
+        rows = [_with_time(row, name, store.stores[0].spec) for row in _rows(store.all())]
+        return {"kind": "window", "rows": sorted(rows, key=lambda row: (row[0], row[1]))}
     return {"kind": "session", "rows": sorted(_rows(store.all(), session=True), key=lambda row: tuple(row[:3]))}
+
+
+def _with_time(row: list[Any], name: str, spec: Any) -> list[Any]:
+    """Java's stores of stream joins are timestamped by class; persistent ones forget the time, others have the start."""
+    if not spec.retain_duplicates or not _JOIN_WINDOW.search(name):
+        return row
+    return [*row, -1 if spec.persistent else row[1]]
 
 
 def _size(driver: TopologyTestDriver, name: str) -> int:
