@@ -1,0 +1,117 @@
+"""Kafka Streams for notebooks: build a topology cell by cell, replay it deterministically, deploy it to Spark.
+
+    import kstreamnb as ks
+
+    builder = ks.StreamsBuilder("word-count")
+    builder.stream("text").flat_map_values(str.split).group_by(lambda k, word: word).count(store="counts")
+    print(builder.build().describe())
+
+Names are loaded when they are first used, so importing the package costs little and needs neither Java nor Kafka.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+_WHERE: dict[str, str] = {
+    name: module
+    for module, names in {
+        "kstreamnb.dsl": (
+            "Branched", "BranchedKStream", "BufferConfig", "CogroupedKStream", "Consumed", "EmitStrategy",
+            "GlobalKTable", "Grouped", "Joined", "KGroupedStream", "KGroupedTable", "KStream", "KTable", "Materialized",
+            "Printed", "Produced", "Repartitioned", "SessionWindowedCogroupedKStream", "SessionWindowedKStream",
+            "StreamJoined", "StreamsBuilder", "Suppressed", "TableJoined", "TimeWindowedCogroupedKStream",
+            "TimeWindowedKStream",
+        ),
+        "kstreamnb.core.windows": (
+            "JoinWindows", "SessionWindows", "SlidingWindows", "TimeWindows", "UnlimitedWindows",
+        ),
+        "kstreamnb.core.record": (
+            "Change", "Record", "RecordMetadata", "TopicPartition", "TopicRecord", "ValueAndTimestamp", "Windowed",
+        ),
+        "kstreamnb.core.processor": (
+            "FixedKeyProcessor", "Processor", "ProcessorContext", "PunctuationType",
+        ),
+        "kstreamnb.core.extractors": (
+            "FailOnInvalidTimestamp", "LogAndSkipOnInvalidTimestamp", "UsePartitionTimeOnInvalidTimestamp",
+            "WallclockTimestampExtractor",
+        ),
+        "kstreamnb.core.serdes": ("Serdes",),
+        "kstreamnb.core.serde": ("Serde",),
+        "kstreamnb.core.store_factory": ("Stores",),
+        "kstreamnb.core.stores": ("StoreSpec", "VersionedRecord"),
+        "kstreamnb.topology": ("Topology", "TopologyDescription", "parse_description"),
+        "kstreamnb.runtime.config": ("Config",),
+        "kstreamnb.driver": ("TopologyTestDriver",),
+        "kstreamnb.samples": ("Sample",),
+        "kstreamnb.spark": ("deploy", "plan", "run", "spark_logs", "spark_session"),
+        "kstreamnb.kafka.broker": ("local_broker",),
+        "kstreamnb.errors": (
+            "ConfigError", "EngineError", "KStreamError", "ProcessingError", "SerdeError", "StateError",
+            "TopologyError",
+        ),
+    }.items()
+    for name in names
+}  # fmt: skip
+
+__all__ = ["__version__", *sorted(_WHERE)]  # noqa: PLE0604 - names of a table
+
+if TYPE_CHECKING:
+    from kstreamnb.core.extractors import (
+        FailOnInvalidTimestamp as FailOnInvalidTimestamp,
+    )
+    from kstreamnb.core.extractors import (
+        LogAndSkipOnInvalidTimestamp as LogAndSkipOnInvalidTimestamp,
+    )
+    from kstreamnb.core.extractors import (
+        UsePartitionTimeOnInvalidTimestamp as UsePartitionTimeOnInvalidTimestamp,
+    )
+    from kstreamnb.core.extractors import (
+        WallclockTimestampExtractor as WallclockTimestampExtractor,
+    )
+    from kstreamnb.core.processor import FixedKeyProcessor as FixedKeyProcessor
+    from kstreamnb.core.processor import Processor as Processor
+    from kstreamnb.core.processor import ProcessorContext as ProcessorContext
+    from kstreamnb.core.processor import PunctuationType as PunctuationType
+    from kstreamnb.core.record import Change as Change
+    from kstreamnb.core.record import Record as Record
+    from kstreamnb.core.record import RecordMetadata as RecordMetadata
+    from kstreamnb.core.record import TopicPartition as TopicPartition
+    from kstreamnb.core.record import TopicRecord as TopicRecord
+    from kstreamnb.core.record import ValueAndTimestamp as ValueAndTimestamp
+    from kstreamnb.core.record import Windowed as Windowed
+    from kstreamnb.core.serde import Serde as Serde
+    from kstreamnb.core.serdes import Serdes as Serdes
+    from kstreamnb.core.store_factory import Stores as Stores
+    from kstreamnb.core.stores import StoreSpec as StoreSpec
+    from kstreamnb.core.stores import VersionedRecord as VersionedRecord
+    from kstreamnb.core.windows import JoinWindows as JoinWindows
+    from kstreamnb.core.windows import SessionWindows as SessionWindows
+    from kstreamnb.core.windows import SlidingWindows as SlidingWindows
+    from kstreamnb.core.windows import TimeWindows as TimeWindows
+    from kstreamnb.core.windows import UnlimitedWindows as UnlimitedWindows
+    from kstreamnb.driver import TopologyTestDriver as TopologyTestDriver
+    from kstreamnb.dsl import StreamsBuilder as StreamsBuilder
+    from kstreamnb.runtime.config import Config as Config
+    from kstreamnb.samples import Sample as Sample
+    from kstreamnb.topology import Topology as Topology
+    from kstreamnb.topology import TopologyDescription as TopologyDescription
+    from kstreamnb.topology import parse_description as parse_description
+
+
+def __getattr__(name: str) -> Any:
+    """Load a public name from the module that has it."""
+    module = _WHERE.get(name)
+    if module is None:
+        raise AttributeError(f"module 'kstreamnb' has no attribute {name!r}")
+    value = getattr(importlib.import_module(module), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    """The public names, loaded or not."""
+    return sorted({*globals(), *_WHERE})
