@@ -103,6 +103,7 @@ def _declare(self: KStream[K, V], other: Handle, verb: str, how: How, positional
     positions = _POSITIONS.get(getattr(other, "kind", ""))
     if positions is None:
         raise TopologyError(f"a stream cannot be joined with a {type(other).__name__}")
+    positions = tuple(position for position in positions if position not in options)
     if len(positional) > len(positions):
         raise TopologyError(f'"{verb}" takes at most {len(positions)} arguments after the other side')
     said = {**options, **dict(zip(positions, positional, strict=False))}
