@@ -11,7 +11,6 @@ from kstreamnb.core.record import Change, Headers, Windowed
 from kstreamnb.core.windows import SessionWindows
 from kstreamnb.processors.aggregators import Adder, Initializer, folding, merging
 from kstreamnb.processors.emit_on_close import bind_emit_closed_sessions, no_emission
-from kstreamnb.processors.rows import forwards_itself
 
 __all__ = ["SessionAggregate"]
 
@@ -46,7 +45,7 @@ class SessionAggregate:
         if self.emit_on_close:
             emit, forwards = bind_emit_closed_sessions(context, store, forward), False
         else:
-            emit, forwards = no_emission, forwards_itself(store, forward, send_old=self.send_old)
+            emit, forwards = no_emission, self._forwards_itself(store, forward)
         gap, wait = self.windows.gap_ms, self.windows.gap_ms + self.windows.grace_ms
         drop, late, seen = context.drop, self._bind_late(context), context.cell("stream_time_ms", -1)
         find_sessions, merger = store.find_sessions, merging(self.merger, self.aggregator)
@@ -73,6 +72,15 @@ class SessionAggregate:
             emit(close_ms, headers)
 
         return process
+
+    def _forwards_itself(self, store: Any, forward: Forward) -> bool:
+        """Let a cached store forward what it flushes, at the ends of the sessions."""
+        send_old = self.send_old
+
+        def flushed(session: Windowed, new: Any, old: Any, timestamp: int, headers: Headers) -> None:
+            forward(session, Change(new, old if send_old else None), session[2], headers)
+
+        return not store.set_flush_listener(flushed, send_old=send_old)
 
     def _bind_add(
         self, store: Any, aggregator: Callable[[Any, Any, Any], Any], forward: Forward | None

@@ -23,7 +23,7 @@ class TableGroupBy:
     with both values, else the subtraction comes first. A pair without a group or without a value is left out.
 
     Shape: table[K, V] -> changes[K2, V2]; 1 -> 0..2; key changed; time and headers kept.
-    Late: a change that is not the latest of its row is dropped: "out of order". A null key is an error.
+    Late: a change that is not the latest of its row changes no group and is passed over. A null key is an error.
     Source: Kafka Streams `KTable#groupBy`, KIP-904, KIP-914.
     """
 
@@ -31,7 +31,7 @@ class TableGroupBy:
 
     def bind(self, context: BindContext, forward: Forward) -> Process:
         """Build the closure of one task."""
-        selector, drop = self.selector, context.drop
+        selector = self.selector
 
         def process(key: Any, change: Change, timestamp: int, headers: Headers) -> None:
             if key is None:
@@ -41,7 +41,6 @@ class TableGroupBy:
                 )
             new, old, is_latest = change
             if not is_latest:
-                drop("out of order", key, new, timestamp)
                 return
             to_group, added = _NO_PAIR if new is None else selector(key, new) or _NO_PAIR
             from_group, taken = _NO_PAIR if old is None else selector(key, old) or _NO_PAIR

@@ -174,6 +174,8 @@ class Task(Checkpointed):
         """Take the records for the changelog topics noted so far, with bytes as key and value."""
         rows = []
         for store in self.scope.stores.values():
+            if store.spec.kind == "internal" and store.changes is not None:
+                store.flush()  # buffers note what came or went only now
             if not store.changes:
                 continue
             topic = changelog_topic(self.plan.application_id, store.spec)
