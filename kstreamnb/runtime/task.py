@@ -27,6 +27,7 @@ from kstreamnb.runtime.sinks import topic_serdes
 from kstreamnb.runtime.stores import make_stores, store_order
 from kstreamnb.runtime.task_plan import TaskPlan
 from kstreamnb.runtime.wiring import Guard, Wiring
+from kstreamnb.state import Store
 from kstreamnb.topology.internal_topics import changelog_topic
 from kstreamnb.topology.nodes import ProcessorNode, Sink
 
@@ -72,8 +73,8 @@ class Task(Checkpointed):
         scope.topic_serdes = topic_serdes(plan, self.nodes)
         scope.stores = make_stores(scope, store_order(plan, self.nodes))
         self._note_changes(track=track, changelog=changelog)
-        caches = any(store.spec.cached for store in scope.stores.values())
-        self._commits = commit_every_record and (caches or observe is not None)
+        self._flushing = [store for store in scope.stores.values() if type(store).flush is not Store.flush]
+        self._commits = commit_every_record
         self._wire()
         self._forget_changes()
 
@@ -155,7 +156,7 @@ class Task(Checkpointed):
         scope = self.scope
         scope.commit_requested[0] = False
         try:
-            for store in scope.stores.values():
+            for store in self._flushing:
                 store.flush()
         except Exception as error:
             raise self._failed(error) from _original(error)
@@ -277,7 +278,7 @@ class Task(Checkpointed):
     def _after(self, marks: list[int] | None) -> Callable[[], None] | None:
         """What is to be done after each record, None for nothing."""
         out, commit = self.scope.out, self.commit
-        if self._commits:
+        if self._commits and self._has_to_commit():
             if marks is None:
                 return commit
 
@@ -287,6 +288,12 @@ class Task(Checkpointed):
 
             return commit_and_mark
         return None if marks is None else lambda: marks.append(len(out))
+
+    def _has_to_commit(self) -> bool:
+        """Whether a commit after a record changes anything, or is to be seen."""
+        return self.scope.observe is not None or any(
+            store.spec.cached or store.changes is not None for store in self._flushing
+        )
 
     def _punctuate(self, schedules: PunctuationQueue, now_ms: int, kind: str) -> bool:
         scope = self.scope
