@@ -135,7 +135,7 @@ def _to_stream(node: tables.TableToStream, into: Lowering) -> None:
 
 
 def _select(node: tables.TableSelect, into: Lowering) -> None:
-    into.processor(node, TableGroupBy(node.selector))
+    into.processor(node, TableGroupBy(node.selector, into.versioned_above(node)))
 
 
 TABLES: dict[type[Node], Callable[[Any, Lowering], None]] = {

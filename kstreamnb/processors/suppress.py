@@ -60,16 +60,16 @@ class Suppress:
         return process
 
     def _bind_emit(self, context: BindContext, store: Any, forward: Forward) -> Callable[[], None]:
-        """How to take the first change out and forward it as the record it was."""
-        take, resume, drop_tombstones = store.take, context.resume, self.drop_tombstones
+        """How to forward the first change as the record it was; until that is done it counts as buffered."""
+        first, take, resume, drop_tombstones = store.first, store.take, context.resume, self.drop_tombstones
 
         def emit_first() -> None:
-            key, new, old, timestamp, headers, metadata = take()
-            if new is None and drop_tombstones:
-                return
-            previous = resume(metadata)
-            forward(key, Change(new, old), timestamp, headers)
-            resume(previous)
+            key, new, old, timestamp, headers, metadata = first()
+            if new is not None or not drop_tombstones:
+                previous = resume(metadata)
+                forward(key, Change(new, old), timestamp, headers)
+                resume(previous)
+            take()
 
         return emit_first
 

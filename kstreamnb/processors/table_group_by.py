@@ -23,15 +23,16 @@ class TableGroupBy:
     with both values, else the subtraction comes first. A pair without a group or without a value is left out.
 
     Shape: table[K, V] -> changes[K2, V2]; 1 -> 0..2; key changed; time and headers kept.
-    Late: a change that is not the latest of its row changes no group and is passed over. A null key is an error.
+    Late: of a ``versioned`` table, a change that is not the latest of its row changes no group. A null key is an error.
     Source: Kafka Streams `KTable#groupBy`, KIP-904, KIP-914.
     """
 
     selector: Callable[[Any, Any], tuple[Any, Any] | None]
+    versioned: bool = False
 
     def bind(self, context: BindContext, forward: Forward) -> Process:
         """Build the closure of one task."""
-        selector = self.selector
+        selector, versioned = self.selector, self.versioned
 
         def process(key: Any, change: Change, timestamp: int, headers: Headers) -> None:
             if key is None:
@@ -40,7 +41,7 @@ class TableGroupBy:
                     java="Record key for the grouping KTable should not be null.",
                 )
             new, old, is_latest = change
-            if not is_latest:
+            if versioned and not is_latest:
                 return
             to_group, added = _NO_PAIR if new is None else selector(key, new) or _NO_PAIR
             from_group, taken = _NO_PAIR if old is None else selector(key, old) or _NO_PAIR

@@ -60,15 +60,29 @@ class SuppressBuffer(Store):
             heappop(heap)
         return None
 
-    def take(self) -> tuple[Any, Any, Any, int, Headers, RecordMetadata]:
-        """Remove the first change by (time, key bytes); gives key, new, old, timestamp, headers, metadata."""
+    def first(self) -> tuple[Any, Any, Any, int, Headers, RecordMetadata]:
+        """The first change by (time, key bytes), which stays: key, new, old, timestamp, headers, metadata."""
         if self.min_time() is None:
             raise IndexError(f'buffer "{self.name}" is empty')
-        raw_key = heappop(self._heap)[2]
+        raw_key = self._heap[0][2]
         _, new, old, _, timestamp, headers, metadata = self.raw[raw_key]
-        self.write(raw_key, None)
         decode = self.values.decode
         return self.keys.decode(raw_key), decode(new), decode(old), timestamp, headers, metadata
+
+    def first(self) -> tuple[Any, Any, Any, int, Headers, RecordMetadata]:
+        """The first change by (time, key bytes): key, new, old, timestamp, headers, metadata; it stays."""
+        if self.min_time() is None:
+            raise IndexError(f'buffer "{self.name}" is empty')
+        raw_key = self._heap[0][2]
+        _, new, old, _, timestamp, headers, metadata = self.raw[raw_key]
+        decode = self.values.decode
+        return self.keys.decode(raw_key), decode(new), decode(old), timestamp, headers, metadata
+
+    def take(self) -> tuple[Any, Any, Any, int, Headers, RecordMetadata]:
+        """Remove the first change and give it."""
+        found = self.first()
+        self.write(heappop(self._heap)[2], None)
+        return found
 
     def count(self) -> int:
         """Number of buffered changes."""

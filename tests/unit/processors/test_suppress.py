@@ -105,3 +105,16 @@ def test_a_buffered_row_is_seen_as_it_was_before() -> None:
     feed("a", Change("3", "2"), 6)
     feed("b", Change("1"), 6)
     assert (("1", -1), None, None) == (get("a"), get("b"), get("c"))
+
+
+def test_while_a_change_comes_out_its_row_is_still_seen_as_before() -> None:
+    """A join of the table with itself finds what was, not what is."""
+    spec = StoreSpec("buffer", "internal", key_serde=Serdes.string(), extra={"type": "suppress"})
+    context = FakeContext(spec, StoreSpec("rows", "timestamped_key_value"))
+    get = SuppressView(StoreView("rows"), "buffer").bind(context)
+    seen: list[Any] = []
+    feed = context.bind(Suppress("buffer", 0), forward=lambda key, *_: seen.append(get(key)))
+    context.store("rows").put("a", ("2", 3))
+    feed("a", Change("2", "1"), 3)
+    assert [("1", -1)] == seen
+    assert ("2", 3) == get("a")

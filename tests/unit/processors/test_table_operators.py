@@ -190,7 +190,7 @@ def test_rows_without_a_group_are_left_out_and_rows_without_a_key_are_an_error()
 def test_an_update_of_the_past_changes_no_group() -> None:
     """Groups are about the latest rows only."""
     context = FakeContext()
-    assert [] == context.bind(TableGroupBy(by_state))("o1", Change("open", "paid", False))
+    assert [] == context.bind(TableGroupBy(by_state, versioned=True))("o1", Change("open", "paid", False))
     assert [] == context.reasons()
 
 
