@@ -45,7 +45,7 @@ def _with_time(row: list[Any], name: str, spec: Any) -> list[Any]:
     """Java's stores of stream joins are timestamped by class; persistent ones forget the time, others have the start."""
     if not spec.retain_duplicates or not _JOIN_WINDOW.search(name):
         return row
-    return [*row, -1 if spec.persistent else row[1]]
+    return [*row, -1 if spec.persistent else row[-2]]
 
 
 def _size(driver: TopologyTestDriver, name: str) -> int:
@@ -83,7 +83,12 @@ def _cells(row: Any) -> list[Any]:
 
 def dump_queries(driver: TopologyTestDriver, queries: list[list[Any]]) -> list[list[Any]]:
     """Answers to queries (golden README, section 6)."""
-    return [_query(driver.get_state_store(name), method, args) for name, method, *args in queries]
+    return [_timed(driver.get_state_store(name), name, method, args) for name, method, *args in queries]
+
+
+def _timed(store: Any, name: str, method: str, args: list[Any]) -> list[Any]:
+    spec = store.stores[0].spec
+    return [_with_time(row, name, spec) for row in _query(store, method, args)]
 
 
 def _query(store: Any, method: str, args: list[Any]) -> list[Any]:
