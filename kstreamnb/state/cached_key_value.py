@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 from kstreamnb.state.cache import CachedStore
@@ -45,7 +46,7 @@ class _KeyValueCache(CachedStore, KeyValueRows):
 
     def _between(self, from_key: Any, to_key: Any) -> list[Any]:
         stored = super()._between(from_key, to_key)
-        if not self._dirty:
+        if not self._shadow():
             return stored
         least = b"" if from_key is None else self.key_bytes(from_key)
         most = None if to_key is None else self.key_bytes(to_key)
@@ -53,18 +54,22 @@ class _KeyValueCache(CachedStore, KeyValueRows):
 
     def _starting_with(self, prefix: bytes) -> list[Any]:
         stored = super()._starting_with(prefix)
-        return self._merge(stored, lambda data: data.startswith(prefix)) if self._dirty else stored
+        return self._merge(stored, lambda data: data.startswith(prefix)) if self._shadow() else stored
+
+    def _shadow(self) -> Collection[Any]:
+        """Keys whose entries may differ from the store."""
+        return self._dirty
 
     def _merge(self, stored: list[Any], wanted: Any) -> list[Any]:
-        to_bytes = self.keys.to_bytes
-        merged = {raw_key: None for raw_key in stored if raw_key not in self._dirty}
-        for raw_key in self._dirty:
+        to_bytes, shadow = self.keys.to_bytes, self._shadow()
+        merged = {raw_key: None for raw_key in stored if raw_key not in shadow}
+        for raw_key in shadow:
             if self.cached[raw_key].row is not None and wanted(to_bytes(raw_key)):
                 merged[raw_key] = None
         return sorted(merged, key=to_bytes)
 
     def _row(self, raw_key: Any) -> Any:
-        entry = self.cached.get(raw_key) if self._dirty else None
+        entry = self.cached.get(raw_key)
         return self._peek(raw_key) if entry is None else entry.row
 
 
@@ -77,4 +82,7 @@ class CachedTimestampedKeyValueRows(_KeyValueCache, TimestampedKeyValueRows):
 
 
 class CachedLruRows(_KeyValueCache, LruRows):
-    """The last used keys behind a cache."""
+    """The last used keys behind a cache, which may still show keys that the store has forgotten."""
+
+    def _shadow(self) -> Collection[Any]:
+        return self.cached

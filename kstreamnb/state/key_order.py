@@ -15,11 +15,12 @@ _FEW = 8
 class KeyOrder:
     """The sorted keys of a dict that tells about its deletions and keeps its order of insertion.
 
-    New keys are the last of the dict; so a view catches up by looking at its tail.
+    New keys are the last of the dict; so a view catches up by looking at its tail. Of any other mapping the keys are
+    sorted anew each time.
     """
 
-    def __init__(self, raw: dict[Any, Any], to_bytes: Callable[[Any], bytes]) -> None:
-        self._raw, self._to_bytes = raw, to_bytes
+    def __init__(self, raw: Any, to_bytes: Callable[[Any], bytes]) -> None:
+        self._raw, self._to_bytes, self._is_dict = raw, to_bytes, type(raw) is dict
         self._sorted: list[tuple[bytes, Any]] = []
         self._removed: set[Any] = set()
 
@@ -30,6 +31,8 @@ class KeyOrder:
 
     def entries(self) -> list[tuple[bytes, Any]]:
         """``(key bytes, raw key)`` of all rows, ascending; not to be changed by the caller."""
+        if not self._is_dict:
+            return sorted(((self._to_bytes(key), key) for key in self._raw), key=_first)
         if self._removed:
             self._sorted = [entry for entry in self._sorted if entry[1] not in self._removed]
             self._removed.clear()

@@ -49,11 +49,20 @@ _CACHED: dict[str, type[CachedStore]] = {
 
 def make_store(spec: StoreSpec, context: StoreContext, budget: CacheBudget | None = None) -> Any:
     """Build the store of a spec for one task; cached stores that share a ``budget`` share its limit."""
+    kind: Any = _kind(spec)
+    shared = (budget,) if issubclass(kind, CachedStore) else ()
+    store = kind(spec, context, *shared)
+    if spec.factory is not None:
+        store.restore(store.snapshot())
+    return store
+
+
+def _kind(spec: StoreSpec) -> type[Store]:
     if spec.cached and spec.kind in _CACHED and not spec.retain_duplicates:
-        return _CACHED[spec.kind](spec, context, budget)
+        return _CACHED[spec.kind]
     word = spec.extra.get("type", "") if spec.kind == "internal" else spec.kind
     kind = (_INTERNAL if spec.kind == "internal" else _KINDS).get(word)
     if kind is None:
         known = ", ".join([*_KINDS, *_INTERNAL])
         raise StateError(f'store "{spec.name}" is of an unknown kind "{word}"', detail=f"there are {known}")
-    return kind(spec, context)
+    return kind

@@ -7,7 +7,7 @@ restoring need no more than `apply`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, MutableMapping
 from itertools import islice
 from typing import Any, Protocol, TypeAlias
 
@@ -15,6 +15,7 @@ from kstreamnb.core.record import Headers
 from kstreamnb.core.serde import complete
 from kstreamnb.core.stores import StoreSpec
 from kstreamnb.state.codec import key_codec, value_codec
+from kstreamnb.state.custom import rows_of
 
 __all__ = ["ChangelogRecord", "JournalEntry", "Recorder", "Rows", "Store", "StoreContext"]
 
@@ -108,7 +109,7 @@ class Store:
 
     def __init__(self, spec: StoreSpec, context: StoreContext) -> None:
         self.spec, self.name, self.context = spec, spec.name, context
-        self.raw: dict[Any, Any] = {}
+        self.raw: MutableMapping[Any, Any] = rows_of(spec)
         defaults = context.key_serde(), context.value_serde()
         self._key_serde = complete(spec.key_serde, *defaults) or defaults[0]
         self._value_serde = complete(spec.value_serde, *defaults) or defaults[1]
@@ -220,6 +221,11 @@ class Store:
     def for_user(self) -> Any:
         """The store as a user's processor gets it."""
         return self
+
+    @property
+    def implementation(self) -> Any:
+        """The object that the spec's factory made, or None."""
+        return getattr(self.raw, "store", None)
 
     def close(self) -> None:
         """Nothing is held outside memory."""

@@ -69,15 +69,6 @@ class SuppressBuffer(Store):
         decode = self.values.decode
         return self.keys.decode(raw_key), decode(new), decode(old), timestamp, headers, metadata
 
-    def first(self) -> tuple[Any, Any, Any, int, Headers, RecordMetadata]:
-        """The first change by (time, key bytes): key, new, old, timestamp, headers, metadata; it stays."""
-        if self.min_time() is None:
-            raise IndexError(f'buffer "{self.name}" is empty')
-        raw_key = self._heap[0][2]
-        _, new, old, _, timestamp, headers, metadata = self.raw[raw_key]
-        decode = self.values.decode
-        return self.keys.decode(raw_key), decode(new), decode(old), timestamp, headers, metadata
-
     def take(self) -> tuple[Any, Any, Any, int, Headers, RecordMetadata]:
         """Remove the first change and give it."""
         found = self.first()

@@ -109,11 +109,12 @@ class WindowRows(Store):
 
     def _put_duplicate(self, key: Any, start: int, row: Any, record: Recorder | None) -> None:
         spec, observed_ms = self.spec, max(start, self.retention.observed_ms)
-        if row is None:
-            if not spec.persistent and not spec.logged:
+        if row is None:  # deletes nothing, but Kafka's in-memory store takes note of the time, and its changelog of all
+            if not spec.persistent:
                 self._advance(observed_ms, self._sequence)
                 if start < self.retention.accepted_from:
                     self._refuse(key, start, None)
+            self._log_refused((key, start << _SEQUENCE_BITS | self._sequence), None)
             return
         refused_in_memory = not spec.persistent and start <= observed_ms - self.retention.retention_ms
         sequence = self._sequence if refused_in_memory else (self._sequence + 1) & _SEQUENCE_MASK
@@ -287,10 +288,11 @@ class WindowRows(Store):
     def _replay(self, key: bytes, value: bytes | None, timestamp: int) -> None:
         raw_key = self._key_from(key)
         start = raw_key[1] >> self._bits
-        sequence = raw_key[1] & _SEQUENCE_MASK if self._bits else 0
-        if start > self.retention.observed_ms or sequence != self._sequence:
+        ignored = self._bits > 0 and value is None
+        sequence = raw_key[1] & _SEQUENCE_MASK if self._bits and not ignored else self._sequence
+        if not (ignored and self.spec.persistent):
             self._observe_silently(max(start, self.retention.observed_ms), sequence)
-        if start >= self.retention.accepted_from:
+        if start >= self.retention.accepted_from and not ignored:
             self.apply(raw_key, None if value is None else self._row_from(value, timestamp))
 
     def _observe_silently(self, observed_ms: int, sequence: int) -> None:
