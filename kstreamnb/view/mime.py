@@ -53,11 +53,11 @@ def mimebundle(
     """Every form of a picture by its MIME type; ``include`` and ``exclude`` are what IPython asks for."""
     try:
         view = view_of(thing)
+        bundle = {"text/plain": to_text(view), "text/html": to_html(view), "text/vnd.mermaid": to_mermaid(view)}
+        with suppress(EngineError):  # the HTML says so already
+            bundle["image/svg+xml"] = to_svg(view)
     except Exception as error:  # a display that raises would hide the user's own result
         warnings.warn(f"cannot draw this {type(thing).__name__}: {error}", stacklevel=2)
         return {"text/plain": repr(thing)}
-    bundle = {"text/plain": to_text(view), "text/html": to_html(view), "text/vnd.mermaid": to_mermaid(view)}
-    with suppress(EngineError):  # the HTML says so already
-        bundle["image/svg+xml"] = to_svg(view)
     wanted = {name for name in bundle if (not include or name in include) and name not in (exclude or ())}
     return {name: text for name, text in bundle.items() if name in wanted or name == "text/plain"}

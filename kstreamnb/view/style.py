@@ -19,8 +19,9 @@ CSS = """
 @media (prefers-color-scheme:dark){.ks-graph{--ks-light:#0d1117;--ks-dark:#e6edf3}}
 .ks-graph .ks-ground{fill:var(--ks-ground);stroke:none}
 .ks-graph text{fill:var(--ks-ink);font-family:Helvetica,Arial,sans-serif}
+.ks-graph .ks-title text{paint-order:stroke;stroke:var(--ks-ground);stroke-width:3px;stroke-linejoin:round}
 .ks-graph .ks-flow path{stroke:var(--ks-ink);stroke-opacity:.75}
-.ks-graph .ks-use path{stroke:#bf8700}
+.ks-graph .ks-use path{stroke:#a87000}
 .ks-graph .ks-flow polygon{fill:var(--ks-ink);stroke:var(--ks-ink)}
 .ks-graph .ks-box>path,.ks-graph .ks-box>polygon{fill:#808080;fill-opacity:.07;stroke:#808080}
 .ks-graph .ks-global>path{stroke-dasharray:6 3}
@@ -28,7 +29,7 @@ CSS = """
 {fill:#2f81f7;fill-opacity:.13;stroke:#2f81f7}
 .ks-graph .ks-topic>path{fill:#1a7f37;fill-opacity:.13;stroke:#2c974b}
 .ks-graph .ks-internal>path{stroke-dasharray:5 3}
-.ks-graph .ks-store>path{fill:#bf8700;fill-opacity:.13;stroke:#bf8700}
+.ks-graph .ks-store>path{fill:#a87000;fill-opacity:.13;stroke:#a87000}
 .ks-graph .ks-failed>polygon{fill:#d1242f;fill-opacity:.2;stroke:#d1242f;stroke-width:3}
 .ks-graph .ks-changed>polygon{stroke-width:3}
 .ks-graph .ks-stale>polygon{stroke-dasharray:2 3;fill-opacity:0}

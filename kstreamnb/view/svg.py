@@ -78,16 +78,23 @@ def _dress(drawing: ElementTree.Element, view: GraphView) -> None:
         count = "" if edge.count is None else f": {edge.count:,} records"
         link = f"{names[edge.tail]} {'with' if edge.kind == 'store' else 'to'} {names[edge.head]}{count}"
         tips[f"edge-{number}-{edge.tail}-{edge.head}"] = link
+    titles = ElementTree.Element(f"{{{_SVG}}}g", {"class": "ks-title"})  # above the edges, which would cross them
+    boxes = {box.id for box in view.boxes if not box.folded}
     large = {item.id: len(large_lines(item)) for item in view.items()} | {box.id: 1 for box in view.boxes}
     for child in list(drawing):
         if child.tag in (f"{{{_SVG}}}title", f"{{{_SVG}}}polygon"):
             drawing.remove(child)
-    for group in drawing.iter(f"{{{_SVG}}}g"):
+    for group in list(drawing.iter(f"{{{_SVG}}}g")):
         title = group.find(f"{{{_SVG}}}title")
         if title is not None:
             title.text = "\n".join(clean(line) for line in tips.get(group.get("id") or "", "").split("\n"))
-        for text in group.findall(f"{{{_SVG}}}text")[large.get(group.get("id") or "", 99) :]:
+        texts = group.findall(f"{{{_SVG}}}text")
+        for text in texts[large.get(group.get("id") or "", 99) :]:
             text.set("font-size", "10")
+        if group.get("id") in boxes and texts:
+            group.remove(texts[0])
+            titles.append(texts[0])
+    drawing.append(titles)
 
 
 def _text_of(drawing: ElementTree.Element) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kstreamnb.view.graph import Box, GraphView, Item
+from kstreamnb.view.graph import Box, Edge, GraphView, Item
 from kstreamnb.view.names import clean
 
 __all__ = ["to_text"]
@@ -42,20 +42,34 @@ class _Tree:
         return [f"  {self._line(item)} <- {', '.join(read) or 'nothing'}", *self._below(item.id, "  ")]
 
     def _below(self, id_: str, indent: str) -> list[str]:
+        """What follows a node: a chain goes straight down, and branches where there are several children."""
+        lines: list[str] = []
         self.drawn.add(id_)
-        edges = [edge for edge in self.view.edges if edge.tail == id_ and edge.kind == "flow"]
-        lines = []
+        while True:
+            edges = [edge for edge in self.view.edges if edge.tail == id_ and edge.kind == "flow"]
+            if len(edges) != 1:
+                break
+            line, follow = self._child(edges[0])
+            lines.append(f"{indent}{'->' if follow is None else '|'}{_times(edges[0].count)} {line}")
+            if follow is None or follow in self.drawn:
+                return lines
+            id_ = follow
+            self.drawn.add(id_)
         for number, edge in enumerate(edges):
             last = number == len(edges) - 1
-            item = self.items[edge.head]
-            if item.kind in ("topic", "internal topic"):
-                lines.append(f"{indent}{'└' if last else '├'}─{_times(edge.count)} -> {self._shown_topic(item.id)}")
-                continue
-            again = item.id in self.drawn
-            lines.append(f"{indent}{'└' if last else '├'}─{_times(edge.count)} {self._line(item, again=again)}")
-            if not again:
-                lines += self._below(item.id, indent + ("   " if last else "│  "))
+            line, follow = self._child(edge)
+            arrow = "─>" if follow is None else "─"
+            lines.append(f"{indent}{'└' if last else '├'}{arrow}{_times(edge.count)} {line}")
+            if follow is not None and follow not in self.drawn:
+                lines += self._below(follow, indent + ("   " if last else "│  "))
         return lines
+
+    def _child(self, edge: Edge) -> tuple[str, str | None]:
+        """The line of an edge's head, and its id unless it is a topic."""
+        item = self.items[edge.head]
+        if item.kind in ("topic", "internal topic"):
+            return self._shown_topic(item.id), None
+        return self._line(item, again=item.id in self.drawn), item.id
 
     def _line(self, item: Item, *, again: bool = False) -> str:
         if again:

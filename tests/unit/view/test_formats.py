@@ -1,0 +1,213 @@
+"""Text, Mermaid, DOT, SVG and HTML: the same facts, nothing of the user's unescaped, the same bytes everywhere."""
+
+from __future__ import annotations
+
+import html
+import os
+import re
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from kstreamnb.errors import EngineError
+from kstreamnb.topology import Topology
+from kstreamnb.view import graph_view, mimebundle, svg, to_dot, to_html, to_mermaid, to_svg, to_text
+from kstreamnb.view.style import CSS
+from tests.unit.view.example import foreign, nasty, overlay, shop
+
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def test_the_text_is_a_tree_with_full_names() -> None:
+    """The whole text form of one topology."""
+    assert to_text(graph_view(shop().description(), overlay())) == (
+        'Topology "shop": 4 sub-topologies, 11 nodes, 2 stores, 6 topics\n'
+        "\nSub-topology 0\n"
+        "  source [KSTREAM-SOURCE-0000000000] <- topic shop.orders (12,345)\n"
+        "  | select_key [KSTREAM-KEY-SELECT-0000000001]\n"
+        "  | by-customer-repartition-filter <failed>\n"
+        "  | by-customer-sink\n"
+        "  -> internal topic by-customer-repartition (key changed at select_key)\n"
+        "\nSub-topology 1\n"
+        "  by-customer-source <- internal topic by-customer-repartition (key changed at select_key)\n"
+        "  | totals: count (store spent) ! 3 late\n"
+        "  ├─ (98) out\n"
+        "  │  -> topic shop.totals\n"
+        "  └─ routed\n"
+        "     -> (7) topic chosen per record (by by_country)\n"
+        "\nSub-topology 2 (global store)\n"
+        "  rates-source <- topic rates\n"
+        "  | rates-keeper (store rates)\n"
+        "\nSub-topology 3\n"
+        "  audit <- topic (audit|log)[.]v[0-9]+ (pattern)\n"
+        "\nCuts:\n"
+        "  Sub-topology 0 to 1: key changed at KSTREAM-KEY-SELECT-0000000001: "
+        "repartitioned through topic by-customer-repartition\n"
+        "  Sub-topology 2 (global store): global store: every task sees all of its topic, "
+        "so it is kept apart and has no tasks of its own\n"
+        "  Sub-topology 3: shares no node and no store with the others: it reads only topics from outside"
+    )
+
+
+@pytest.mark.parametrize("kind", ["shop", "foreign", "nasty"])
+def test_text_and_html_show_the_same_facts(kind: str) -> None:
+    """Every label, name, note, mark, count and reason is in both."""
+    description = {"shop": shop().description(), "foreign": foreign(), "nasty": nasty().description()}[kind]
+    view = graph_view(description, overlay() if kind == "shop" else None)
+    page = html.unescape(re.sub(r"<[^<>]*>", " ", re.sub(r"<style>.*?</style>", "", to_html(view), flags=re.S)))
+    text = to_text(view)
+    facts = [line for item in view.items() for line in (item.label, item.note, item.mark) if line]
+    facts += [f"{edge.count:,}" for edge in view.edges if edge.count is not None]
+    facts += [*view.sentences(), view.summary(), *(box.title for box in view.boxes)]
+    for fact in facts:
+        shown = fact.encode("unicode_escape").decode() if kind == "nasty" and "\x07" in fact else fact
+        assert shown.replace("\\\\", "\\") in text
+        assert shown.replace("\\\\", "\\") in page
+
+
+def test_nothing_of_the_users_becomes_markup() -> None:
+    """Hostile names stay text in HTML, SVG, Mermaid and DOT."""
+    view = graph_view(nasty().description())
+    page = to_html(view)
+    assert "<script" not in page
+    assert "onerror" not in page
+    root = ElementTree.fromstring(to_svg(view))
+    assert {element.tag.removeprefix(SVG) for element in root.iter()} <= {
+        *("svg", "title", "desc", "style", "rect", "g", "path", "polygon", "polyline", "ellipse", "text")
+    }
+    shown = [text.text or "" for text in root.iter(f"{SVG}text")]
+    assert any("<script>alert" in text for text in shown)
+    assert not any("\x07" in text for text in root.itertext())
+    mermaid = to_mermaid(view)
+    assert not re.search(r"<(?!br/>)", mermaid)
+    drawn = [line for line in mermaid.splitlines() if not line.strip().startswith(("acc", "%%"))]
+    assert {line.count('"') for line in drawn} == {0, 2}
+    assert "<script>" not in re.sub(r'"[^"\\]*(?:\\.[^"\\]*)*"', "", to_dot(view))
+
+
+def test_the_svg_describes_itself_in_words() -> None:
+    """Role, label, title and description stand at the top; every shape has a tooltip with Kafka's name."""
+    root = ElementTree.fromstring(to_svg(graph_view(shop().description(), overlay())))
+    assert (root.get("role"), root.get("aria-label")) == ("img", 'Topology "shop"')
+    assert [child.tag.removeprefix(SVG) for child in root][:2] == ["title", "desc"]
+    assert "4 sub-topologies, 11 nodes, 2 stores, 6 topics." in (root.find(f"{SVG}desc").text or "")
+    groups = {group.get("id"): group for group in root.iter(f"{SVG}g") if group.get("id")}
+    node = groups["node-KSTREAM-KEY-SELECT-0000000001"]
+    assert (node.find(f"{SVG}title").text or "").startswith("processor KSTREAM-KEY-SELECT-0000000001\n")
+    tips = [group.find(f"{SVG}title").text for group in groups.values() if (group.get("id") or "").startswith("edge")]
+    assert "shop.orders to KSTREAM-SOURCE-0000000000: 12,345 records" in tips
+    words = [text.text for text in root.iter(f"{SVG}text")]
+    assert [word for word in words if word in ("operator", "topic", "internal topic", "store", "sub-topology")] == [
+        *("operator", "topic", "internal topic", "store", "sub-topology")
+    ]
+
+
+def test_a_picture_holds_no_script_no_address_and_no_version() -> None:
+    """Self-contained: nothing is fetched, nothing tells which Graphviz drew it."""
+    page = to_html(graph_view(shop().description()))
+    assert re.findall(r"https?://[^\s\"']+", page) == ["http://www.w3.org/2000/svg"]
+    assert "<!--" not in page
+    assert "graphviz" not in page.lower()
+    assert "url(" not in page
+
+
+def contrast(one: str, two: str) -> float:
+    """Contrast of two colours by the formula of WCAG."""
+
+    def luminance(colour: str) -> float:
+        parts = (int(colour[index : index + 2], 16) / 255 for index in (1, 3, 5))
+        red, green, blue = (part / 12.92 if part <= 0.03928 else ((part + 0.055) / 1.055) ** 2.4 for part in parts)
+        return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+    light, dark = sorted((luminance(one), luminance(two)), reverse=True)
+    return (light + 0.05) / (dark + 0.05)
+
+
+def mixed(tint: str, share: float, ground: str) -> str:
+    """A translucent tint over a ground."""
+    pairs = ((int(tint[index : index + 2], 16), int(ground[index : index + 2], 16)) for index in (1, 3, 5))
+    return "#" + "".join(f"{round(share * one + (1 - share) * two):02x}" for one, two in pairs)
+
+
+def test_text_can_be_read_in_light_and_dark() -> None:
+    """At least 4.5:1 for text on every tint, and 3:1 for outlines, with the fallback colours."""
+    grounds = re.findall(r"--ks-light:(#\w+);--ks-dark:(#\w+)", CSS)
+    tints = re.findall(r"fill:(#\w+);fill-opacity:([.\d]+);stroke:(#\w+)", CSS)
+    assert (len(grounds), len(tints)) == (2, 5)
+    for ground, ink in grounds:
+        assert contrast(ink, ground) >= 4.5
+        for tint, share, stroke in tints:
+            assert contrast(ink, mixed(tint, float(share), ground)) >= 4.5
+            assert contrast(stroke, ground) >= 3
+
+
+def test_the_bytes_do_not_depend_on_the_hash_seed() -> None:
+    """All formats come out equal in interpreters with different hash seeds."""
+    code = (
+        "import hashlib; from tests.unit.view.example import shop, overlay; from kstreamnb.view import *\n"
+        "view = graph_view(shop().description(), overlay())\n"
+        "for form in (to_text, to_mermaid, to_dot, to_html): print(hashlib.sha256(form(view).encode()).hexdigest())"
+    )
+    root = Path(__file__).parents[3]
+    results = {
+        subprocess.run(
+            [sys.executable, "-c", code],
+            env={**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": str(root)},
+            cwd=root,
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for seed in ("0", "1", "4242")
+    }
+    assert len(results) == 1
+
+
+def test_a_display_has_every_form_and_text_always() -> None:
+    """The bundle holds text, HTML, SVG and Mermaid; a front end may ask for less."""
+    bundle = shop()._repr_mimebundle_()
+    assert set(bundle) == {"text/plain", "text/html", "image/svg+xml", "text/vnd.mermaid"}
+    assert bundle["text/plain"] == shop().to_text() == to_text(graph_view(shop().description()))
+    assert set(mimebundle(shop(), include=["text/vnd.mermaid"])) == {"text/plain", "text/vnd.mermaid"}
+    assert set(mimebundle(foreign(), exclude=["text/html", "image/svg+xml"])) == {"text/plain", "text/vnd.mermaid"}
+    assert shop().to_svg().startswith("<svg ")
+    assert shop().to_dot().startswith("digraph topology {")
+
+
+def test_showing_a_topology_does_not_change_it() -> None:
+    """A display is a pure function."""
+    topology = shop()
+    before = topology.to_json(origins=True)
+    topology._repr_mimebundle_()
+    assert topology.to_json(origins=True) == before
+
+
+def test_without_a_renderer_the_text_stands_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No Graphviz: HTML says what to install and shows the text; there is no SVG, and nothing raises."""
+
+    def broken(dot: str) -> bytes:
+        raise EngineError("there is no Graphviz to draw with")
+
+    monkeypatch.setattr(svg, "_layout", broken)
+    bundle = mimebundle(shop())
+    assert set(bundle) == {"text/plain", "text/html", "text/vnd.mermaid"}
+    assert "there is no Graphviz to draw with" in bundle["text/html"]
+    assert "totals: count (store spent)" in bundle["text/html"]
+
+
+def test_what_has_no_picture_warns_and_is_shown_as_text() -> None:
+    """A display never raises."""
+    with pytest.warns(UserWarning, match="cannot draw this object: a object has no picture"):
+        bundle = mimebundle(object.__new__(object))
+    assert list(bundle) == ["text/plain"]
+
+
+def test_an_empty_topology_is_shown_without_warning() -> None:
+    """The first thing a user may look at is empty."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert Topology()._repr_mimebundle_()["text/plain"] == "Topology: 0 nodes"
