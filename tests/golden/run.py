@@ -69,7 +69,7 @@ def check(vector: dict[str, Any], engine: str, excused: dict[str, str]) -> Outco
         differences = differences_of(vector["serde"])
         return Outcome(name, "failed" if differences else "passed", differences)
     expected = vector["answer"]
-    actual = answer_of(vector["spec"], engine, describe_only="describe" in expected)
+    actual = answer_of(vector["spec"], engine, describe_only="describe" in expected and "steps" not in expected)
     if actual is None:
         return Outcome(name, "skipped", [f"not for engine {engine}"])
     if isinstance(actual, Failed):
