@@ -12,13 +12,13 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-import cloudpickle
 import pyarrow as pa
 from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
 from kstreamnb.errors import KStreamError
 from kstreamnb.spark.deployment import PlacedTask, Replica
+from kstreamnb.spark.failure import pack_failure
 from kstreamnb.spark.parcel import Parcel, pack, unpack
 from kstreamnb.spark.source import Row5, row_batch
 from kstreamnb.spark.state_log import HEAD_SCHEMA, KEY_SCHEMA, LOG_SCHEMA, StateLog
@@ -37,7 +37,7 @@ from kstreamnb.spark.worker import (
     rest,
 )
 
-__all__ = ["FAILURE", "OUT", "REPORT", "LevelProcessor", "stateless_level"]
+__all__ = ["FAILURE", "OUT", "REPORT", "LevelProcessor", "addressed", "report_of", "run_group", "stateless_level"]
 
 OUT, REPORT, FAILURE = -1, -2, -3
 """In place of a task: output of the query, a task's counters, an error that ends the query."""
@@ -115,17 +115,17 @@ def _run_placed(bundle: Bundle, placed: PlacedTask | Replica, rows: list[Row5], 
     try:
         parcels = _run_task(bundle, placed, held, arrivals)
     except KStreamError as error:
-        yield next_group, FAILURE, source, 0, _failure(error, placed)
+        yield next_group, FAILURE, source, 0, pack_failure(placed.name, error)
         return
     if log is not None:
         log.save(held)
     check_in(key, held, bundle.memory_limit)
-    out = 0
-    for seq, (target, parcel) in enumerate(_addressed(bundle, placed, parcels)):
+    out: dict[str, int] = {}
+    for seq, (target, parcel) in enumerate(addressed(bundle, placed, parcels)):
         parcel.clock_ms = held.clock.now_ms
-        out += len(parcel)
+        out[parcel.topic] = out.get(parcel.topic, 0) + len(parcel)
         yield deployment.group_at(placed.level + 1, target, source), target, source, seq, pack(parcel)
-    report = _report(placed, held, before, log, out, time.perf_counter() - began)
+    report = report_of(placed, held, before, log.found if log else "none", out, time.perf_counter() - began)
     yield next_group, REPORT, source, 0, pickle.dumps(report, 5)
 
 
@@ -145,7 +145,7 @@ def _new(bundle: Bundle, placed: PlacedTask | Replica) -> Held:
     return new_global(read(bundle), placed.application) if isinstance(placed, Replica) else new_task(bundle, placed)
 
 
-def _addressed(bundle: Bundle, placed: PlacedTask | Replica, parcels: Iterable[Parcel]) -> Iterator[tuple[int, Parcel]]:
+def addressed(bundle: Bundle, placed: PlacedTask | Replica, parcels: Iterable[Parcel]) -> Iterator[tuple[int, Parcel]]:
     """Parcels with their targets, none of them too long; a topic that is read and sold goes both ways."""
     deployment = read(bundle)
     inner = deployment.applications[placed.application].inner
@@ -159,19 +159,10 @@ def _addressed(bundle: Bundle, placed: PlacedTask | Replica, parcels: Iterable[P
                 yield OUT, part
 
 
-def _failure(error: KStreamError, placed: PlacedTask | Replica) -> bytes:
-    """An error with its cause, as far as both can be pickled: a user's exception may hold anything."""
-    cause = error.__cause__
-    try:
-        return cloudpickle.dumps((placed.name, error, cause), 5)
-    except (TypeError, AttributeError, pickle.PicklingError):
-        return cloudpickle.dumps((placed.name, error, RuntimeError(f"{type(cause).__name__}: {cause}")), 5)
-
-
-def _report(
-    placed: PlacedTask | Replica, held: Held, before: dict[str, Any], log: StateLog | None, out: int, seconds: float
+def report_of(
+    placed: PlacedTask | Replica, held: Held, before: dict[str, Any], found: str, out: dict[str, int], seconds: float
 ) -> dict[str, Any]:
-    """What a task did in this batch, as plain numbers."""
+    """What a task did, as plain numbers; ``out`` counts records by output topic, inner ones among them."""
     after = held.task.counters()
     dropped = {
         where: count - before["dropped"].get(where, 0)
@@ -182,10 +173,11 @@ def _report(
         "task": placed.name,
         "level": placed.level,
         "consumed": after["consumed"] - before["consumed"],
-        "produced": out,
+        "produced": sum(out.values()),
+        "topics": out,
         "dropped": dropped,
         "stream_time_ms": held.task.scope.stream_time[0],
-        "state": "none" if log is None else log.found,
+        "state": found,
         "state_bytes": held.state_bytes,
         "seconds": seconds,
     }

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from kstreamnb.core.record import Headers
-from kstreamnb.errors import KStreamError
+from kstreamnb.spark.failure import raise_first
 from kstreamnb.spark.level import FAILURE, OUT, REPORT
 from kstreamnb.spark.parcel import Order, Parcel, unpack
 
@@ -44,9 +44,9 @@ class BatchOutput:
             elif target == REPORT:
                 found.reports.append(pickle.loads(blob))
             elif target == FAILURE:
-                failures.append(pickle.loads(blob))
+                failures.append(blob)
         if failures:
-            raise_failure(failures)
+            raise_first(failures)
         return found
 
     def records(self, application: int = 0) -> Iterator[Produced6]:
@@ -58,12 +58,6 @@ class BatchOutput:
     def count(self) -> int:
         """Number of output records."""
         return sum(len(parcel) for group in self.parcels.values() for _, _, parcel in group)
-
-
-def raise_failure(failures: list[tuple[str, KStreamError, BaseException | None]]) -> None:
-    """Raise the failure of the first task that has one."""
-    _, error, cause = min(failures, key=lambda failure: failure[0])
-    raise error from cause
 
 
 def merge_parcels(topic: str, parcels: Iterable[tuple[int, int, Parcel]]) -> Iterator[Produced6]:
@@ -93,6 +87,6 @@ def merge_parcels(topic: str, parcels: Iterable[tuple[int, int, Parcel]]) -> Ite
     if len({partition for partition, _ in places}) == len(places):
         return iter(rows)  # every partition has one producer only, whose records are in order
     order = Order.concat([parcel.order for _, _, parcel in parcels])
-    source = np.concatenate([np.full(len(parcel), number) for number, _, parcel in parcels])
-    index = np.lexsort((np.arange(len(rows)), source, order.depth, order.offset, order.lane, order.m))
+    producer = np.concatenate([np.full(len(parcel), number) for number, _, parcel in parcels])
+    index = np.lexsort((np.arange(len(rows)), producer, order.depth, order.offset, order.lane, order.m))
     return (rows[at] for at in index.tolist())

@@ -1,0 +1,46 @@
+"""Failures on their way to the user: from a worker as a pickled error, from Spark as the few lines that matter."""
+
+from __future__ import annotations
+
+import pickle
+import re
+from typing import Any, NoReturn
+
+import cloudpickle
+
+from kstreamnb.errors import EngineError, KStreamError
+
+__all__ = ["pack_failure", "raise_first", "spark_failure"]
+
+_NOISE = re.compile(r"^\s*(at |File \"|\.\.\. \d+ more|Caused by|Traceback|\^)")
+
+
+def pack_failure(task: str, error: KStreamError) -> bytes:
+    """An error with its cause, as far as both can be pickled: a user's exception may hold anything."""
+    cause = error.__cause__
+    try:
+        data: bytes = cloudpickle.dumps((task, error, cause), 5)
+        pickle.loads(data)
+    except Exception:  # whatever pickling a user's exception raises: its text still goes through
+        data = cloudpickle.dumps((task, error, RuntimeError(f"{type(cause).__name__}: {cause}")), 5)
+    return data
+
+
+def raise_first(blobs: list[bytes]) -> NoReturn:
+    """Raise the failure of the first task that has one, with the user's exception as its cause."""
+    _, error, cause = min((pickle.loads(blob) for blob in blobs), key=lambda failure: str(failure[0]))
+    raise error from cause
+
+
+def spark_failure(what: str, error: BaseException) -> EngineError:
+    """An error of Spark in the kit's form: its own first sentence, and the innermost Python error there was."""
+    text = str(error)
+    lines = [line.strip() for line in text.splitlines() if line.strip() and not _NOISE.match(line)]
+    python = [line for line in lines if re.match(r"[\w.]+(Error|Exception|Interrupt)\b", line)]
+    first = lines[0] if lines else type(error).__name__
+    detail: Any = python[-1] if python and python[-1] != first else None
+    return EngineError(f"{what} failed: {_short(first)}", detail=None if detail is None else _short(detail))
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 300 else text[:297] + "..."

@@ -1,0 +1,163 @@
+"""What a run over static DataFrames gave: output topics as DataFrames or records, stores, and what tasks counted."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from kstreamnb.core.clock import Clock
+from kstreamnb.core.record import TopicRecord
+from kstreamnb.core.serde import Serde
+from kstreamnb.core.wire import decoder
+from kstreamnb.runtime.task import Task
+from kstreamnb.spark.arrow_types import arrow_column, spark_type
+from kstreamnb.spark.batch_levels import STORE
+from kstreamnb.spark.deployment import Application, Deployment
+from kstreamnb.spark.level import OUT
+from kstreamnb.spark.output import merge_parcels
+from kstreamnb.spark.parcel import unpack
+from kstreamnb.spark.store_view import StoreView, unknown_store
+from kstreamnb.spark.worker import Bundle
+from kstreamnb.spark.writers import writer_serdes
+
+__all__ = ["RunResult"]
+
+
+class RunResult:
+    """The outcome of `run`, kept in the session until `close`.
+
+    Attributes:
+        outputs: a DataFrame by output topic, with columns partition, offset, timestamp (ms), key, value, headers.
+        reports: what each task counted: records consumed and produced, records dropped by node and reason.
+    """
+
+    def __init__(
+        self, rows: DataFrame, application: Application, deployment: Deployment, bundle: Bundle, reports: list[bytes]
+    ) -> None:
+        self._rows, self._application, self._deployment, self._bundle = rows, application, deployment, bundle
+        self.reports: list[dict[str, Any]] = sorted(map(pickle.loads, reports), key=lambda report: report["task"])
+        topics = sorted({topic for report in self.reports for topic in report["topics"]})
+        self.outputs: Mapping[str, DataFrame] = {topic: self._output(topic) for topic in topics}
+
+    def records(self, topic: str) -> dict[int, list[TopicRecord]]:
+        """The records of an output topic by partition, in their order."""
+        key_serde, value_serde = self._serdes(topic)
+        read_key, read_value = decoder(key_serde), decoder(value_serde)
+        found: dict[int, list[TopicRecord]] = {}
+        for _, partition, timestamp, key, value, headers in self.wire_records(topic):
+            rows = found.setdefault(partition, [])
+            rows.append(TopicRecord(topic, partition, len(rows), timestamp, read_key(key), read_value(value), headers))
+        return dict(sorted(found.items()))
+
+    def wire_records(self, topic: str) -> Iterator[tuple[str, int, int, Any, Any, Any]]:
+        """The records of an output topic in wire form: (topic, partition, timestamp, key, value, headers)."""
+        parcels = [(row["source"], row["seq"], unpack(bytes(row["blob"]))) for row in self._addressed(OUT).collect()]
+        return merge_parcels(topic, (each for each in parcels if each[2].topic == topic))
+
+    def store(self, name: str) -> StoreView:
+        """A store as it was at the end, over all its partitions."""
+        tasks = [task for task in self._deployment.tasks if name in _stores_of(self._application, task.plan)]
+        if not tasks:
+            raise unknown_store(name, self._application.topology.stores)
+        source = {len(self._deployment.lanes) + task.number: task for task in tasks}
+        rows = self._addressed(STORE).where(F.col("source").isin(list(source))).collect()
+        parts = {number: Task(task.plan, Clock()) for number, task in source.items()}
+        for row in rows:
+            parts[row["source"]].apply_delta(bytes(row["blob"]))
+        return StoreView(name, [parts[number].stores[name] for number in sorted(parts)])
+
+    def close(self) -> None:
+        """Let the session forget the outcome."""
+        self._rows.unpersist()
+
+    def counts(self) -> dict[str, int]:
+        """Records consumed, produced and dropped by all tasks together."""
+        totals = {name: sum(report[name] for report in self.reports) for name in ("consumed", "produced")}
+        return {**totals, "dropped": sum(sum(report["dropped"].values()) for report in self.reports)}
+
+    def __repr__(self) -> str:
+        counts = self.counts()
+        told = ", ".join(f"{count:,} {what}" for what, count in counts.items())
+        return f"<RunResult of {self._application.id}: {told}; outputs {', '.join(self.outputs) or 'none'}>"
+
+    def _addressed(self, target: int) -> DataFrame:
+        return self._rows.where(F.col("target") == target).select("source", "seq", "blob")
+
+    def _serdes(self, topic: str) -> tuple[Serde, Serde]:
+        return writer_serdes(self._application, topic)
+
+    def _output(self, topic: str) -> DataFrame:
+        """The topic's records as rows: exploded, brought together by partition, sorted and numbered."""
+        serdes = self._serdes(topic)
+        kinds = [spark_type(serde) for serde in serdes]
+        headers = "array<struct<key: string, value: binary>>"
+        columns = f"timestamp bigint, key {kinds[0]}, value {kinds[1]}, headers {headers}"
+        order = "m bigint, lane bigint, at bigint, depth bigint, source int, number bigint"
+        rows = self._rows.where(F.col("target") == OUT).select("source", "seq", "blob")
+        exploded = rows.mapInArrow(_explode(topic, serdes), f"partition int, {order}, {columns}")
+        ordered = exploded.repartition("partition").sortWithinPartitions(
+            "partition", "m", "lane", "at", "depth", "source", "number"
+        )
+        named = ordered.select("partition", "timestamp", "key", "value", "headers")
+        return named.mapInArrow(_number, f"partition int, offset bigint, {columns}")
+
+
+def _stores_of(application: Application, plan: Any) -> tuple[str, ...]:
+    return next(g.stores for g in application.topology.subtopologies() if g.id == plan.subtopologies[0])
+
+
+def _explode(
+    topic: str, serdes: tuple[Serde, Serde]
+) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """Parcels into rows with their order keys."""
+
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for row in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+                parcel = unpack(row[2])
+                if parcel.topic == topic:
+                    yield _rows(row[0], row[1], parcel, serdes)
+
+    return run
+
+
+def _rows(source: int, seq: int, parcel: Any, serdes: tuple[Serde, Serde]) -> pa.RecordBatch:
+    count, order = len(parcel), parcel.order
+    partitions = np.full(count, parcel.partition) if isinstance(parcel.partition, int) else parcel.partition
+    headers = [()] * count if parcel.headers is None else parcel.headers
+    pairs = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+    columns = {
+        "partition": pa.array(partitions, pa.int32()),
+        **{name: pa.array(getattr(order, name), pa.int64()) for name in ("m", "lane")},
+        "at": pa.array(order.offset, pa.int64()),
+        "depth": pa.array(order.depth, pa.int64()),
+        "source": pa.array(np.full(count, source), pa.int32()),
+        "number": pa.array(np.arange(count) + (seq << 20), pa.int64()),
+        "timestamp": pa.array(parcel.timestamps, pa.int64()),
+        "key": arrow_column(parcel.keys, serdes[0]),
+        "value": arrow_column(parcel.values, serdes[1]),
+        "headers": pa.array([[{"key": k, "value": v} for k, v in row] for row in headers], pairs),
+    }
+    return pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
+
+
+def _number(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Give sorted rows the offsets of their partitions."""
+    partition, following = -1, 0
+    for batch in batches:
+        offsets = []
+        for place in batch.column("partition").to_pylist():
+            if place != partition:
+                partition, following = place, 0
+            offsets.append(following)
+            following += 1
+        columns = [batch.column("partition"), pa.array(offsets, pa.int64()), *batch.columns[1:]]
+        yield pa.RecordBatch.from_arrays(columns, names=["partition", "offset", *batch.schema.names[1:]])
+
+

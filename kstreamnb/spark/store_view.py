@@ -1,0 +1,75 @@
+"""A store of a run or a query as a person looks at it: read only, over all its partitions."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from kstreamnb.errors import StateError
+
+__all__ = ["StoreView", "unknown_store"]
+
+_READS = frozenset(
+    {
+        *("get", "range", "reverse_range", "all", "reverse_all", "prefix_scan", "approximate_num_entries"),
+        *("fetch", "fetch_between", "backward_fetch", "fetch_keys", "fetch_all", "backward_fetch_all", "backward_all"),
+        *("find_sessions", "find_sessions_between", "fetch_session", "history"),
+    }
+)
+_POINTS = frozenset({"get", "fetch_session"})
+
+
+class StoreView:
+    """A store of any kind, read only: its reading methods, over the store of each task.
+
+    A look-up gives the row of the task that has one; iterators go through the tasks by partition. ``batch`` is the
+    last batch that the view has seen, None for a run over static data.
+
+    Example: ``view["shoe"]``, ``view.get("shoe")``, ``dict(view.all())``, ``list(view.fetch_all(0, 60_000))``.
+    """
+
+    def __init__(self, name: str, parts: Iterable[Any], *, batch: int | None = None) -> None:
+        self.name, self.batch = name, batch
+        self._parts = [getattr(part, "for_user", part) for part in parts]
+
+    def __getitem__(self, key: Any) -> Any:
+        found = self.get(key)
+        if found is None:
+            raise KeyError(key)
+        return found
+
+    def __iter__(self) -> Iterator[Any]:
+        return (row[0] for row in self.all())
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self.all())
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        if name not in _READS or not all(hasattr(part, name) for part in self._parts):
+            kind = type(self._parts[0]).__name__ if self._parts else "store"
+            raise AttributeError(f'a view of store "{self.name}" ({kind}) has no "{name}"')
+        return lambda *arguments, **options: self._ask(name, arguments, options)
+
+    def _ask(self, name: str, arguments: tuple[Any, ...], options: dict[str, Any]) -> Any:
+        answers = [getattr(part, name)(*arguments, **options) for part in self._parts]
+        if name == "approximate_num_entries":
+            return sum(answers)
+        if name in _POINTS or not all(hasattr(answer, "__next__") or hasattr(answer, "__iter__") for answer in answers):
+            return next((answer for answer in answers if answer is not None), None)
+        return (row for answer in answers for row in answer)
+
+    def __repr__(self) -> str:
+        since = "" if self.batch is None else f" at batch {self.batch}"
+        return f'<StoreView of "{self.name}": {len(self._parts)} partitions{since}>'
+
+
+def unknown_store(name: str, there: Iterable[str]) -> StateError:
+    """What is raised for a store that the topology does not have."""
+    names = sorted(there)
+    near = difflib.get_close_matches(name, names, 1)
+    return StateError(
+        f'there is no store "{name}"',
+        detail=f"there are {', '.join(names) or 'none'}",
+        hint=f'did you mean "{near[0]}"?' if near else None,
+    )
