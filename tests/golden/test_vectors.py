@@ -1,0 +1,45 @@
+"""All golden vectors, in chunks: every answer of Kafka Streams that was recorded is given again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.golden.run import accidents, check, load
+
+VECTORS = Path(__file__).with_name("vectors")
+CHUNK = 64
+
+
+def chunks() -> list[tuple[str, int]]:
+    """File names and chunk numbers."""
+    return [(name, start) for name, count in COUNTS.items() for start in range(0, count, CHUNK)]
+
+
+COUNTS = {"behaviour.jsonl.xz": 1922, "describe.jsonl.xz": 747, "errors.jsonl.xz": 90, "serdes.jsonl": 284}
+
+
+@pytest.fixture(scope="module")
+def vectors() -> dict[str, list[dict[str, object]]]:
+    """Vectors by file."""
+    return {name: list(load([VECTORS / name])) for name in COUNTS}
+
+
+@pytest.mark.parametrize(("name", "start"), chunks(), ids=lambda value: str(value).split(".")[0])
+def test_kafka_streams_would_answer_the_same(vectors: dict[str, list[dict[str, object]]], name: str, start: int) -> None:
+    """A topology described or run here gives what it gives in Kafka Streams."""
+    excused = accidents()
+    outcomes = [check(vector, "driver", excused) for vector in vectors[name][start : start + CHUNK]]
+    assert {} == {out.name: out.differences[:3] for out in outcomes if out.state == "failed"}
+
+
+def test_every_vector_is_run(vectors: dict[str, list[dict[str, object]]]) -> None:
+    """The chunks above leave nothing out."""
+    assert COUNTS == {name: len(found) for name, found in vectors.items()}
+
+
+def test_accidents_are_few_and_each_has_a_reason() -> None:
+    """What is answered otherwise on purpose is the exception."""
+    assert len(accidents()) <= 15
+    assert all(len(reason) > 40 for reason in accidents().values())
