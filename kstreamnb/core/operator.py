@@ -56,6 +56,9 @@ class BindContext(Protocol):
     def store(self, name: str) -> Any:
         """A store connected to this node, or a global store; raises StateError otherwise."""
 
+    def only_reads(self, store: str) -> bool:
+        """Whether a store is a global one, which only its own source fills."""
+
     def forward_to(self, child: str) -> Forward:
         """Hands a record to the child of that name only; raises ProcessingError when there is none."""
 

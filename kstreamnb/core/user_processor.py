@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from kstreamnb.core.durations import duration_ms, instant_ms
 from kstreamnb.core.operator import BindContext, Cancellable, Forward, Process
 from kstreamnb.core.record import Headers, Record, RecordMetadata
-from kstreamnb.errors import ProcessingError
+from kstreamnb.errors import ProcessingError, StateError
 
 __all__ = ["FixedKeyRecord", "TaskProcessorContext", "UserFixedKeyProcessor", "UserProcessor"]
 
@@ -77,7 +77,8 @@ class TaskProcessorContext:
     def get_state_store(self, name: str) -> Any:
         """A store connected to this processor, or a global store; raises StateError otherwise."""
         store = self._context.store(name)
-        return getattr(store, "for_user", store)
+        store = getattr(store, "for_user", store)
+        return _ReadOnlyStore(name, store) if self._context.only_reads(name) else store
 
     def schedule(
         self,
@@ -118,6 +119,20 @@ class TaskProcessorContext:
     def app_configs(self) -> Mapping[str, Any]:
         """The application's configuration."""
         return self._context.configs()
+
+
+class _ReadOnlyStore:
+    """A global store as an ordinary task sees it."""
+
+    def __init__(self, name: str, store: Any) -> None:
+        self._name, self._store = name, store
+
+    def __getattr__(self, method: str) -> Any:
+        if method in ("put", "put_all", "put_if_absent", "delete", "remove"):
+            hint = "produce to the topic of the global store instead"
+            java = "Global store is read only"
+            raise StateError(f'global store "{self._name}" is read only', hint=hint, java=java)
+        return getattr(self._store, method)
 
 
 class _FixedKeyContext(TaskProcessorContext):

@@ -42,6 +42,10 @@ class NodeContext:
         message = f'node "{self.node}" uses store "{name}", which {fact}'
         raise StateError(message, hint=hint, java=_NOT_CONNECTED.format(node=self.node, store=name))
 
+    def only_reads(self, store: str) -> bool:
+        """Whether a store is a global one, which only its own source fills."""
+        return store in self._scope.global_stores
+
     def forward_to(self, child: str) -> Forward:
         """Hands a record to the child of that name only; raises ProcessingError when there is none."""
         found = self._children.get(child)

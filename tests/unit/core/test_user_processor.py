@@ -155,6 +155,24 @@ def test_the_context_knows_its_task_and_settings() -> None:
     assert seen == ["app", "0_0", "string", "string", "app"]
 
 
+def test_a_global_store_can_only_be_read() -> None:
+    """Only the source of a global store fills it."""
+    context = FakeContext(COUNTS)
+    context.store("counts").put("a", "1")
+    context.global_stores.add("counts")
+    seen: list[Any] = []
+
+    class Look(Processor[Any, Any, Any, Any]):
+        def process(self, record: Record[Any, Any]) -> None:
+            store = self.context.get_state_store("counts")
+            seen.append(store.get(record.key))
+            store.put(record.key, record.value)
+
+    with pytest.raises(StateError, match='global store "counts" is read only'):
+        context.bind(UserProcessor(Look))("a", "2", 1)
+    assert seen == ["1"]
+
+
 def test_process_values_keeps_the_key() -> None:
     """Value, time and headers may change; the key may not, in no way."""
 

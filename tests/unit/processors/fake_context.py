@@ -80,6 +80,7 @@ class FakeContext:
         self.schedules: list[_Schedule] = []
         self.closers: list[Callable[[], None]] = []
         self._cells: dict[tuple[str, str], list[Any]] = {}
+        self.global_stores: set[str] = set()
         self.stores = {spec.name: make_store(spec, self) for spec in specs}
 
     def bind(self, operator: Operator, *, node: str = "NODE", forward: Forward | None = None) -> Fed:
@@ -115,6 +116,9 @@ class FakeContext:
         if name not in self.stores:
             raise StateError(f'node "{self.node}" has no access to store "{name}"')
         return self.stores[name]
+
+    def only_reads(self, store: str) -> bool:
+        return store in self.global_stores
 
     def forward_to(self, child: str) -> Forward:
         if child not in self.children:
