@@ -44,7 +44,7 @@ class Lowering:
         name = node.name if name is None else name
         parents = self.names(node.parents) if parents is None else parents
         wrapped = operator if self.wrap is None else self.wrap(name, operator)
-        self.topology.add_processor(name, wrapped, *parents, dsl=node.word, origin=node.origin)
+        self.topology.add_processor(name, wrapped, *parents, dsl=_word(node), origin=node.origin)
         self.connect(name, stores)
 
     def connect(self, name: str, stores: Iterable[str]) -> None:
@@ -76,3 +76,9 @@ class Lowering:
     def versioned_above(self, node: Node) -> bool:
         """Whether changes that reach a node have versions."""
         return any(self.versioned(parent) for parent in node.parents)
+
+
+def _word(node: Node) -> str:
+    """The method of the DSL that made the node; joins are told apart by their kind."""
+    how = getattr(node, "how", "inner")
+    return node.word if how == "inner" else f"{how}_{node.word}"

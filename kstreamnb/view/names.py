@@ -37,6 +37,10 @@ _WORDS = {
     "FK-JOIN-SUBSCRIPTION": "foreign-key join subscription",
     "FK-JOIN-OUTPUT": "foreign-key join: result",
 }
+# One word of the DSL may be several nodes, or cover several methods: there the name tells more.
+_SAYS_MORE = {"WINDOWED", "JOINTHIS", "JOINOTHER", "OUTERTHIS", "OUTEROTHER", "MERGE", "REDUCE"} | {
+    word for word in _WORDS if word.startswith("FK-JOIN")
+}
 _CHANGES_KEY = {"select_key", "map", "flat_map", "group_by", "process", "transform", "flat_transform"}
 _UNSAFE = re.compile(r"[^A-Za-z0-9.-]")
 _INVISIBLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\ufffe\uffff]")
@@ -62,10 +66,8 @@ def word_of(node: DescribedNode) -> str | None:
     match = _GENERATED.fullmatch(node.name)
     if node.kind != "processor":
         return node.kind
-    if node.dsl and (match is None or node.dsl != "join"):  # a join is several nodes: their names say which is which
+    if match is None or (node.dsl and match[2] not in _SAYS_MORE):
         return node.dsl
-    if match is None:
-        return None
     word = "table" if match[2] == "SOURCE" else _WORDS.get(match[2], match[2].lower().replace("-", " "))
     return f"{word} {match[3].strip('-').replace('-', ' ')}" if match[3] else word
 
