@@ -78,8 +78,6 @@ def windows_store(
     session = isinstance(windows, SessionWindows)
     if emit_on_close and isinstance(windows, SlidingWindows | SessionWindows):
         fields["cached"] = False
-    if emit_on_close and fields["persistent"]:
-        fields["extra"] = {"time_ordered": True}
     kind: Any = "session" if session else "timestamped_window"
     size = None if session else windows.size_ms
     extra = {"time_ordered": True} if emit_on_close else {}
