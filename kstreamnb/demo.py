@@ -93,9 +93,7 @@ def build() -> ks.Topology:
     left = enriched.filter(departed, name="departed")
     hour = ks.TimeWindows.of_size_and_grace("1h", "30m")
     hourly = left.group_by(origin_of, name="by-origin").windowed_by(hour)
-    hourly.aggregate(no_flights, add_delay, store="hours").map_values(mean_delay).to_stream().to(
-        "hourly", key_serde=ks.Serdes.time_windowed(ks.Serdes.string(), 3_600_000)
-    )
+    hourly.aggregate(no_flights, add_delay, store="hours").map_values(mean_delay).to_stream().to("hourly")
     left.group_by(month_of, name="by-airline").count(store="months").to_stream().to(
         "airlines-by-month", value_serde=ks.Serdes.long()
     )
