@@ -225,7 +225,7 @@ class SuppressView:
     @property
     def stores(self) -> tuple[str, ...]:
         """The buffer and the parent's stores."""
-        return tuple(dict.fromkeys((*self.parent.stores, self.store)))
+        return tuple(dict.fromkeys((self.store, *self.parent.stores)))
 
     def bind(self, context: BindContext) -> GetRow:
         """The value before the buffered change, of unknown time (-1), else the parent's row."""
