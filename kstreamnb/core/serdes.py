@@ -127,13 +127,18 @@ class Serdes:
         return ListSerde(inner)
 
     @staticmethod
-    def time_windowed(inner: Serde, size: timedelta | str | None = None) -> Serde:
-        """Keys within windows of one size; without the size, windows that are read have no end."""
-        return TimeWindowedSerde(inner, None if size is None else duration_ms(size, "window size"))
+    def time_windowed(inner: Serde | None = None, size: timedelta | str | int | None = None) -> Serde:
+        """Keys within windows of one size; without the size, windows that are read have no end.
+
+        A whole number of milliseconds is taken too, as Java's serde has it. Without ``inner`` the key is written by
+        the application's default.
+        """
+        whole = size is None or (isinstance(size, int) and not isinstance(size, bool))
+        return TimeWindowedSerde(inner, size if whole else duration_ms(size, "window size"))  # type: ignore[arg-type]
 
     @staticmethod
-    def session_windowed(inner: Serde) -> Serde:
-        """Keys within sessions."""
+    def session_windowed(inner: Serde | None = None) -> Serde:
+        """Keys within sessions; without ``inner`` the key is written by the application's default."""
         return SessionWindowedSerde(inner)
 
     @staticmethod

@@ -29,8 +29,8 @@ class Encoded(bytes):
 
 def encode(serde: Serde, value: Any) -> Wire:
     """The wire form of a value: itself where that is safe, else its bytes."""
-    if value is None:
-        return None
+    if value is None or type(value) is Encoded:  # bytes that came from elsewhere stay unread
+        return value
     if type(value) in serde.plain and serde.keeps(value):
         return value
     data = serde.serialize(value)

@@ -20,7 +20,7 @@ from kstreamnb.kafka.admin import Admin
 from kstreamnb.kafka.cut import Offsets, cut_by_time, ranges
 from kstreamnb.kafka.settings import Servers, connection, kafka_error
 
-__all__ = ["Piece", "RawRecord", "Reader", "bounded_consumer", "fetch", "pieces_between", "raw_record"]
+__all__ = ["Piece", "RawRecord", "Reader", "at_end", "bounded_consumer", "fetch", "pieces_between", "raw_record"]
 
 RawRecord: TypeAlias = tuple[int, int, Encoded | None, Encoded | None, Headers]
 """``(offset, timestamp, key, value, headers)`` as a task takes it."""
@@ -157,7 +157,7 @@ class Reader:
             while waiting and time.monotonic() - heard < _PATIENCE_S:
                 for message in consumer.consume(100, 0.05):
                     piece = waiting.pop((message.topic(), message.partition()), None)
-                    if piece is not None and not _at_end(message, self.servers):
+                    if piece is not None and not at_end(message, self.servers):
                         found.append(message.timestamp()[1])
         finally:
             consumer.close()
@@ -198,7 +198,7 @@ def _fetch(
         for message in consumer.consume(max(1, min(chunk, missing)), 0.01):
             place, heard = (message.topic(), message.partition()), time.monotonic()
             end = ends.get(place)
-            done = _at_end(message, servers)
+            done = at_end(message, servers)
             if end is None:
                 continue
             position = message.offset()  # at a partition's end: the position after its last record
@@ -217,7 +217,7 @@ def _fetch(
             raise EngineError(f"no record came for {_PATIENCE_S:.0f} s", detail=f"still to read: {ends}")
 
 
-def _at_end(message: Message, servers: Servers) -> bool:
+def at_end(message: Message, servers: Servers) -> bool:
     """Whether a message only says that its partition has no more records now; raises on other errors."""
     error = message.error()
     if error is None:

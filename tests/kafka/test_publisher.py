@@ -167,7 +167,7 @@ def test_an_unknown_partition_fails_the_batch_and_can_be_repeated(servers, topic
 
 
 def test_the_epoch_itself_is_published_as_one_millisecond(servers, topic, name):
-    """librdkafka sends a record of time 0 with the wall clock; a published record must not depend on that."""
+    """A record of time 0 is sent with the wall clock by librdkafka; a published record must not depend on that."""
     out = topic(1, "-out")
     _publisher(servers, name).publish(0, "offsets", [(out, 0, 0, b"k", b"v", ())])
     assert [1] == [record[2] for record in _committed(servers, out)]

@@ -33,7 +33,7 @@ def test_durations_are_whole_milliseconds(value, expected):
 @pytest.mark.parametrize("value", ["5", "5 minutes", "", "m", "1.5s", 5, 5.0, None])
 def test_other_durations_are_refused(value):
     """A bare number has no unit; the error says how to write one."""
-    with pytest.raises(ConfigError, match="size .* is not a duration") as caught:
+    with pytest.raises(ConfigError, match=r"size .* is not a duration") as caught:
         duration_ms(value, "size")
     assert '"5m"' in caught.value.hint
 
@@ -76,7 +76,7 @@ def test_instants_are_milliseconds_since_the_epoch(value, expected):
 @pytest.mark.parametrize("value", [datetime(2026, 1, 1), "2026-01-01T09:00", "2026-01-01"])  # noqa: DTZ001
 def test_an_instant_without_a_zone_is_refused_with_the_remedy(value):
     """A naive datetime means another moment in every zone."""
-    with pytest.raises(ConfigError, match="start .* has no time zone") as caught:
+    with pytest.raises(ConfigError, match=r"start .* has no time zone") as caught:
         instant_ms(value, "start")
     assert "tzinfo=UTC" in caught.value.hint
 

@@ -1,0 +1,241 @@
+"""Records as a text table that a person can type, read, and paste back: ``topic | key | value | time | partition``.
+
+A cell is JSON, or a bare word where that says the same; an empty cell is no value. Besides, ``bytes:00ff``,
+``uuid:123e…`` and ``undecoded:00ff`` (bytes that no serde could read) stand for themselves, and ``shoe@0/10`` is a
+key within a window. A time is milliseconds, ISO text with a zone, or a duration since the epoch.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any
+from uuid import UUID
+
+from kstreamnb.core.durations import duration_ms, format_ms, instant_ms
+from kstreamnb.core.record import Headers, TopicRecord, ValueAndTimestamp, Windowed
+from kstreamnb.core.wire import Encoded
+from kstreamnb.errors import ConfigError
+
+__all__ = ["format_cell", "format_records", "parse_cell", "parse_rows", "stored_cell"]
+
+COLUMNS = ("topic", "key", "value", "time", "partition", "offset", "headers")
+_EARLY_MS = 10**10  # up to here times read better as plain numbers
+_CELL_END = re.compile(r"(?<!\\)\|")
+_WINDOW = re.compile(r"(.*)@(-?\d+|\d{4}-[^/@]+Z)/(-?\d+|\d{4}-[^/@]+Z)")
+_RULE = re.compile(r"[\s|:+-]*-[\s|:+-]*")
+_JSON_START = frozenset('"{[')
+
+
+def format_cell(value: Any, *, iso: bool = False) -> str:
+    """A key or value as a cell; `parse_cell` gives it back. ``iso`` writes the ends of windows as ISO text.
+
+    Example:
+        >>> [format_cell(each) for each in ("shoe", "7", 7, None, {"a": [1]}, Windowed("shoe", 0, 10))]
+        ['shoe', '"7"', '7', '', '{"a": [1]}', 'shoe@0/10']
+    """
+    if value is None:
+        return ""
+    if type(value) is Encoded:
+        return f"undecoded:{value.hex()}"
+    if isinstance(value, (bytes, bytearray)):
+        return f"bytes:{value.hex()}"
+    if isinstance(value, UUID):
+        return f"uuid:{value}"
+    if isinstance(value, Windowed):
+        time = format_ms if iso else str
+        return f"{format_cell(value.key, iso=iso)}@{time(value.start)}/{time(value.end)}"
+    if isinstance(value, ValueAndTimestamp):
+        return f"{format_cell(value.value, iso=iso)} @ {format_ms(value.timestamp) if iso else value.timestamp}"
+    if isinstance(value, str):
+        text = value if value.isprintable() and _is_bare(value) else json.dumps(value, ensure_ascii=False)
+    else:
+        text = json.dumps(value, ensure_ascii=False, default=repr)
+    return text.replace("|", "\\|")
+
+
+def stored_cell(value: Any) -> str:
+    """A key or value as a cell for a file; raises ConfigError for what would not come back equal."""
+    cell = format_cell(value).replace("\\|", "|")
+    if parse_cell(cell) != value:
+        raise ConfigError(f'a value of type "{type(value).__name__}" cannot be kept as text')
+    return cell
+
+
+def _is_bare(text: str) -> bool:
+    if not text or text != text.strip() or text[0] in _JSON_START or "\\" in text:
+        return False
+    try:
+        return bool(parse_cell(text) == text)
+    except ConfigError:
+        return False
+
+
+def parse_cell(text: str) -> Any:
+    """The key or value that a cell stands for; raises ConfigError for JSON that does not end.
+
+    Example:
+        >>> [parse_cell(each) for each in ("shoe", '"7"', "7", "", '{"a": [1]}', "shoe@0/10")]
+        ['shoe', '7', 7, None, {'a': [1]}, Windowed(key='shoe', start=0, end=10)]
+    """
+    word = text.strip()
+    if not word:
+        return None
+    kind, colon, rest = word.partition(":")
+    try:
+        if colon and kind in ("bytes", "undecoded"):
+            return (bytes if kind == "bytes" else Encoded).fromhex(rest)
+        if colon and kind == "uuid":
+            return UUID(rest)
+    except ValueError as error:
+        raise ConfigError(f'cell "{word}" is not a {kind} value', detail=str(error)) from error
+    if window := _WINDOW.fullmatch(word):
+        return Windowed(parse_cell(window[1]), _parse_time(window[2]), _parse_time(window[3]))
+    try:
+        return json.loads(word, parse_constant=str)
+    except ValueError as error:
+        if word[0] in _JSON_START:
+            raise ConfigError(f"cell {word} is not JSON", detail=str(error)) from error
+        return word
+
+
+def _parse_time(text: str) -> int:
+    word = text.strip()
+    if re.fullmatch(r"-?\d+", word):
+        return int(word)
+    return duration_ms(word, "time") if re.fullmatch(r"(\d+(ms|[dhms]))+", word) else instant_ms(word, "time")
+
+
+def _parse_headers(text: str) -> Headers:
+    value = parse_cell(text)
+    if value is None:
+        return ()
+    pairs = value.items() if isinstance(value, dict) else value
+    return tuple((name, None if item is None else _header_bytes(item)) for name, item in pairs)
+
+
+def _header_bytes(item: str) -> bytes:
+    return bytes.fromhex(item[6:]) if item.startswith("bytes:") else item.encode()
+
+
+def _format_headers(headers: Headers) -> str:
+    if not headers:
+        return ""
+    pairs = [(name, None if item is None else _header_text(item)) for name, item in headers]
+    unique = len({name for name, _ in pairs}) == len(pairs)
+    return format_cell(dict(pairs) if unique else [list(pair) for pair in pairs])
+
+
+def _header_text(data: bytes) -> str:
+    text = data.decode(errors="replace")
+    plain = text.encode() == data and text.isprintable() and not text.startswith("bytes:")
+    return text if plain else f"bytes:{data.hex()}"
+
+
+def format_records(records: Iterable[TopicRecord], *, columns: Sequence[str] | None = None) -> str:
+    """Records as an aligned table; offsets and headers only where there is something to see.
+
+    Example:
+        >>> print(format_records([TopicRecord("sales", 0, 0, 5, "shoe", {"quantity": 1})]))
+        topic | key  | value           | time | partition
+        sales | shoe | {"quantity": 1} | 5    | 0
+    """
+    rows = list(records)
+    names = tuple(columns) if columns is not None else _columns_of(rows)
+    iso = max((row.timestamp for row in rows), default=0) >= _EARLY_MS
+    writers = {
+        "topic": lambda row: format_cell(row.topic),
+        "key": lambda row: format_cell(row.key, iso=iso),
+        "value": lambda row: format_cell(row.value, iso=iso),
+        "time": lambda row: format_ms(row.timestamp) if iso else str(row.timestamp),
+        "partition": lambda row: str(row.partition),
+        "offset": lambda row: str(row.offset),
+        "headers": lambda row: _format_headers(row.headers),
+    }
+    table = [list(names), *([writers[name](row) for name in names] for row in rows)]
+    widths = [max(len(line[at]) for line in table) for at in range(len(names))]
+    lines = (" | ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)) for line in table)
+    return "\n".join(line.rstrip() for line in lines)
+
+
+def _columns_of(rows: list[TopicRecord]) -> tuple[str, ...]:
+    seen: dict[tuple[str, int], int] = {}
+    counted = True
+    for row in rows:
+        counted = counted and row.offset == seen.get((row.topic, row.partition), 0)
+        seen[row.topic, row.partition] = row.offset + 1
+    hidden = {"offset"} if counted else set()
+    if not any(row.headers for row in rows):
+        hidden.add("headers")
+    return tuple(name for name in COLUMNS if name not in hidden)
+
+
+def parse_rows(text: str, *, topic: str | None = None) -> list[dict[str, Any]]:
+    """The rows of a table as dicts by column name; only the columns that are there.
+
+    The first line names the columns, in any order. Markdown's outer bars and rule are passed over, and so are empty
+    lines and lines that begin with ``#``. ``topic`` is the topic of a table without such a column.
+    """
+    names: list[str] | None = None
+    rows: list[dict[str, Any]] = []
+    for number, line in enumerate(text.splitlines(), 1):
+        if not line.strip() or line.lstrip().startswith("#") or (names and _RULE.fullmatch(line)):
+            continue
+        cells = [cell.replace("\\|", "|").strip() for cell in _CELL_END.split(_without_bars(line))]
+        if names is None:
+            names = _check_columns(cells, number)
+            continue
+        if len(cells) > len(names):
+            raise ConfigError(
+                f"line {number} of the table has {len(cells)} cells under {len(names)} columns",
+                hint="write a bar within a cell as \\|",
+            )
+        row: dict[str, Any] = {"topic": topic} if topic is not None else {}
+        try:
+            row.update(_parse_row(dict(zip(names, cells, strict=False))))
+        except ConfigError as error:
+            error.add_note(f"At: line {number} of the table: {line.strip()}")
+            raise
+        rows.append(row)
+    if names is None:
+        raise ConfigError("the table is empty", hint="the first line names the columns: topic | key | value | time")
+    return rows
+
+
+def _without_bars(line: str) -> str:
+    text = line.strip()
+    text = text[1:] if text.startswith("|") else text
+    return text[:-1] if text.endswith("|") and not text.endswith("\\|") and line.strip().startswith("|") else text
+
+
+def _check_columns(cells: list[str], number: int) -> list[str]:
+    names = [{"timestamp": "time"}.get(cell.lower(), cell.lower()) for cell in cells]
+    unknown = [cell for cell, name in zip(cells, names, strict=True) if name not in COLUMNS]
+    if unknown or len(set(names)) < len(names):
+        raise ConfigError(
+            f'line {number} of the table does not name its columns: "{(unknown or cells)[0]}"',
+            detail=f"columns are {', '.join(COLUMNS)}",
+            hint="begin with a line such as: topic | key | value | time",
+        )
+    return names
+
+
+def _parse_row(cells: dict[str, str]) -> dict[str, Any]:
+    row: dict[str, Any] = {}
+    for name, cell in cells.items():
+        if name in ("key", "value"):
+            row[name] = parse_cell(cell)
+        elif name == "headers":
+            row[name] = _parse_headers(cell)
+        elif not cell:
+            continue
+        elif name == "topic":
+            row[name] = str(parse_cell(cell))
+        elif name == "time":
+            row[name] = _parse_time(cell)
+        elif not cell.isdigit():
+            raise ConfigError(f'{name} "{cell}" is not a number')
+        else:
+            row[name] = int(cell)
+    return row

@@ -1,0 +1,182 @@
+"""A bounded part of some topics, taken without leaving a trace: no group offsets, committed records only."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from confluent_kafka import Consumer, Message, TopicPartition
+
+from kstreamnb.core.durations import Instant
+from kstreamnb.core.record import TopicRecord
+from kstreamnb.core.serde import Serde
+from kstreamnb.core.serdes import Serdes
+from kstreamnb.core.wire import Encoded
+from kstreamnb.errors import ConfigError, SerdeError
+from kstreamnb.kafka.cut import Offsets, ranges
+from kstreamnb.kafka.reader import Reader, at_end, bounded_consumer, raw_record
+from kstreamnb.kafka.settings import Servers
+
+__all__ = ["CaptureLimits", "Captured", "Progress", "capture"]
+
+Progress: TypeAlias = Callable[[int, int, float], None]
+"""``progress(records, bytes, seconds)``, called a few times a second."""
+
+_BATCH = 500
+_POLL_S = 0.1
+
+
+@dataclass(frozen=True)
+class CaptureLimits:
+    """Where a capture ends, whatever comes first; None is no limit.
+
+    Units: ``seconds`` of waiting and reading; ``bytes`` of keys and values. ``follow`` waits for records that are
+    yet to come; without it the capture ends where the topics ended when it began.
+    """
+
+    records: int | None = 1000
+    seconds: float | None = 10.0
+    bytes: int | None = None
+    follow: bool = False
+
+    def __post_init__(self) -> None:
+        given = [each for each in (self.records, self.seconds, self.bytes) if each is not None]
+        if self.follow and not given:
+            raise ConfigError("a capture that follows its topics has no limit")
+        if any(each <= 0 for each in given):
+            raise ConfigError("a limit of a capture is not positive")
+
+
+@dataclass(frozen=True)
+class Captured:
+    """What was taken: ``ended`` says why no more, ``bounds`` what each partition gave."""
+
+    records: tuple[TopicRecord, ...]
+    ended: str
+    bounds: tuple[str, ...]
+
+
+@dataclass
+class _Reading:
+    """A capture under way."""
+
+    limits: CaptureLimits
+    positions: dict[tuple[str, int], int]
+    ends: dict[tuple[str, int], int] | None
+    messages: list[Message] = field(default_factory=list)
+    bytes: int = 0
+    ended: str = ""
+
+    def take(self, message: Message) -> None:
+        """Keep a message, unless it is beyond the end or a limit."""
+        place, offset = (message.topic(), message.partition()), message.offset()
+        if self.ended or (self.ends is not None and offset >= self.ends[place]):
+            self.positions[place] = max(self.positions[place], offset)
+            return
+        self.messages.append(message)
+        self.positions[place] = offset + 1
+        self.bytes += len(message.key() or b"") + len(message.value() or b"")
+        if self.limits.bytes is not None and self.bytes >= self.limits.bytes:
+            self.ended = f"limit of {self.limits.bytes:,} bytes reached"
+        elif self.limits.records is not None and len(self.messages) >= self.limits.records:
+            self.ended = f"limit of {self.limits.records:,} records reached"
+
+    def check(self, seconds: float) -> None:
+        """Notice that everything was read, or that time is over."""
+        ends = self.ends
+        if not self.ended and ends is not None and all(self.positions[place] >= ends[place] for place in ends):
+            self.ended = "everything read"
+        if not self.ended and self.limits.seconds is not None and seconds >= self.limits.seconds:
+            self.ended = f"limit of {self.limits.seconds:g} seconds reached"
+
+
+def capture(
+    servers: Servers,
+    topics: Sequence[str],
+    limits: CaptureLimits | None = None,
+    *,
+    from_: Instant | str | Mapping[str, Mapping[int, int]] = "earliest",
+    key_serde: Serde | None = None,
+    value_serde: Serde | None = None,
+    progress: Progress | None = None,
+) -> Captured:
+    """Take records from topics until a limit, the end, or an interrupt, which keeps what was read.
+
+    ``from_`` is "earliest", "latest" (which waits for new records), an instant, or offsets by topic and partition.
+    Without ``follow`` a limit of records takes those that are first by event time, on every run the same ones. What
+    a serde cannot read stays as `Encoded` bytes.
+    """
+    limits = limits or CaptureLimits()
+    reader = Reader(servers, topics)
+    start, end = _start(reader, from_), reader.end()
+    ends: Offsets | None = None
+    if not limits.follow and from_ != "latest":
+        ends = end if limits.records is None else reader.cut(start, end, limits.records)
+    places = {(topic, part): first for topic, part, first, _ in ranges(start, end)}
+    last = None if ends is None else {(topic, part): final for topic, part, _, final in ranges(start, ends)}
+    reading = _Reading(limits, dict(places), last)
+    if last is not None:
+        reading.check(0.0)
+    consumer = bounded_consumer(servers)
+    try:
+        consumer.assign([TopicPartition(topic, part, first) for (topic, part), first in places.items()])
+        _read(consumer, servers, reading, progress)
+    except KeyboardInterrupt:
+        reading.ended = "interrupted"
+    finally:
+        consumer.close()
+    if last is not None and reading.ended == "everything read" and ends != end:
+        reading.ended = f"limit of {limits.records:,} records reached"
+    serdes = key_serde or Serdes.string(), value_serde or Serdes.json()
+    records = tuple(_record(message, *serdes) for message in reading.messages)
+    return Captured(records, reading.ended, _bounds(places, reading.positions, end))
+
+
+def _start(reader: Reader, from_: Instant | str | Mapping[str, Mapping[int, int]]) -> Offsets:
+    if not isinstance(from_, Mapping):
+        return reader.admin.offsets(reader.topics(), from_)
+    beginning = reader.beginning()
+    for topic in from_:
+        if topic not in beginning:
+            raise ConfigError(f'offsets are given for topic "{topic}", which is not captured')
+    return {topic: {**parts, **from_.get(topic, {})} for topic, parts in beginning.items()}
+
+
+def _read(consumer: Consumer, servers: Servers, reading: _Reading, progress: Progress | None) -> None:
+    began = time.monotonic()
+    while not reading.ended:
+        for message in consumer.consume(_BATCH, _POLL_S):
+            if at_end(message, servers):
+                place = message.topic(), message.partition()
+                reading.positions[place] = max(reading.positions[place], message.offset())
+            else:
+                reading.take(message)
+        seconds = time.monotonic() - began
+        reading.check(seconds)
+        if progress is not None:
+            progress(len(reading.messages), reading.bytes, seconds)
+
+
+def _record(message: Message, key_serde: Serde, value_serde: Serde) -> TopicRecord:
+    offset, timestamp, key, value, headers = raw_record(message)
+    place = message.topic(), message.partition(), offset, timestamp
+    return TopicRecord(*place, _decoded(key_serde, key), _decoded(value_serde, value), headers)
+
+
+def _decoded(serde: Serde, data: Encoded | None) -> object:
+    try:
+        return serde.deserialize(data)
+    except SerdeError:
+        return data
+
+
+def _bounds(start: dict[tuple[str, int], int], positions: dict[tuple[str, int], int], end: Offsets) -> tuple[str, ...]:
+    """One line for each topic: from where to where each partition was read, and where it ended."""
+    lines: dict[str, list[str]] = {}
+    for (topic, part), first in sorted(start.items()):
+        reached = positions[topic, part]
+        rest = f" of {end[topic][part]:,}" if reached < end[topic][part] else ""
+        lines.setdefault(topic, []).append(f"{part}: {first:,} to {reached:,}{rest}")
+    return tuple(f"{topic} offsets {', '.join(parts)}" for topic, parts in lines.items())

@@ -1,0 +1,185 @@
+"""Arrow tables into columns of Python values and back; Parquet files."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kstreamnb.core.record import TopicRecord
+from kstreamnb.core.record_text import parse_cell, stored_cell
+from kstreamnb.core.serde import Serde
+from kstreamnb.errors import ConfigError
+from kstreamnb.samples.columns import Roles, dicts, make_records, plain_value, timestamps_ms, without_gc
+
+if TYPE_CHECKING:  # an optional dependency
+    import pyarrow
+
+__all__ = ["read_parquet", "records_of_table", "schema_of_table", "write_parquet"]
+
+_MARK = b"kstreamnb.sample"
+_PART = 10_000
+_OWN = ("topic", "partition", "offset", "timestamp", "key", "value", "headers")
+
+
+def schema_of_table(table: pyarrow.Table) -> tuple[tuple[str, str], ...]:
+    """Names and types of the columns."""
+    return tuple((field.name, str(field.type)) for field in table.schema)
+
+
+def records_of_table(
+    table: pyarrow.Table, roles: Roles, *, partitions: int | None = None, key_serde: Serde | None = None
+) -> tuple[TopicRecord, ...]:
+    """The rows of an Arrow table as records, in their order."""
+    roles.check(table.column_names)
+    with without_gc():
+        columns = {name: _values(table.column(name)) for name in roles.value_columns(table.column_names)}
+        for role, name in roles.named().items():
+            column = table.column(name)
+            if role == "timestamp":
+                columns[name] = _times(column, name)
+            elif name not in columns:
+                columns[name] = _values(column)
+        return make_records(columns, roles, partitions=partitions, key_serde=key_serde)
+
+
+def _times(column: pyarrow.ChunkedArray, name: str) -> list[int]:
+    import pyarrow as pa
+
+    if pa.types.is_timestamp(column.type):
+        if column.type.tz is None:
+            raise ConfigError(
+                f'column "{name}" has times without a time zone',
+                detail=f"its type is {column.type}; the same time means another moment in every zone",
+                hint="convert it to a type with a time zone, such as UTC",
+            )
+        if column.null_count:
+            raise ConfigError(f'column "{name}" has rows without a time')
+        column = column.cast(pa.timestamp("ms", column.type.tz), safe=False).cast(pa.int64())
+    if pa.types.is_integer(column.type) and not column.null_count:
+        times: list[int] = column.to_numpy().tolist()
+        return times
+    return timestamps_ms(column.to_pylist(), name)
+
+
+def _values(column: pyarrow.ChunkedArray) -> list[Any]:
+    """Python values, as JSON can hold them; numbers without gaps the fast way."""
+    import pyarrow as pa
+
+    kind = column.type
+    if (pa.types.is_integer(kind) or pa.types.is_boolean(kind)) and not column.null_count:
+        numbers: list[Any] = column.to_numpy().tolist()
+        return numbers
+    if pa.types.is_floating(kind):
+        return [None if v is None or v != v else v for v in _floats(column)]
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        texts: list[Any] = column.to_numpy(zero_copy_only=False).tolist() if column.num_chunks else []
+        return texts
+    if pa.types.is_dictionary(kind):
+        return _values(column.cast(kind.value_type))
+    if pa.types.is_struct(kind) and not column.null_count:
+        names = [field.name for field in kind]
+        parts = [_values(part) for part in column.flatten()]
+        return dicts(names, parts, len(column))
+    if pa.types.is_integer(kind) or pa.types.is_boolean(kind) or pa.types.is_binary(kind):
+        simple: list[Any] = column.to_pylist()
+        return simple
+    return [plain_value(value) for value in column.to_pylist()]
+
+
+def _floats(column: pyarrow.ChunkedArray) -> list[Any]:
+    numbers: list[Any] = column.to_pylist() if column.null_count else column.to_numpy().tolist()
+    return numbers
+
+
+def write_parquet(records: Sequence[TopicRecord], path: Path | str, metadata: dict[str, Any]) -> None:
+    """Records as a Parquet file with one column a field.
+
+    Keys and values keep their types where Arrow gives them back as they were; otherwise they are text cells.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    columns: dict[str, Any] = {name: [getattr(record, name) for record in records] for name in _OWN[:4]}
+    cells = []
+    for name in ("key", "value"):
+        values = [getattr(record, name) for record in records]
+        array = _typed(values)
+        if array is None:
+            cells.append(name)
+            array = pa.array([None if value is None else stored_cell(value) for value in values], pa.string())
+        columns[name] = array
+    pairs = pa.list_(pa.struct([("name", pa.string()), ("value", pa.binary())]))
+    headers = [[{"name": name, "value": data} for name, data in record.headers] for record in records]
+    columns["headers"] = pa.array(headers, pairs)
+    table = pa.table(columns)
+    mark = json.dumps({**metadata, "cells": cells})
+    pq.write_table(table.replace_schema_metadata({_MARK: mark.encode()}), path, compression="zstd")
+
+
+def _typed(values: list[Any]) -> pyarrow.Array | None:
+    """The values as an Arrow array, if it gives back equal ones of the same types."""
+    import pyarrow as pa
+
+    try:
+        array = pa.array(values)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError):
+        return None
+    back = _values(pa.chunked_array([array]))
+    return array if _same_all(back, values) else None
+
+
+def _same_all(left: list[Any], right: list[Any]) -> bool:
+    """Whether two lists hold equal values of equal types; as JSON texts where that is possible, which is fast."""
+    try:
+        return all(
+            json.dumps(left[at : at + _PART]) == json.dumps(right[at : at + _PART])
+            for at in range(0, max(len(left), len(right)), _PART)
+        )
+    except TypeError:
+        return len(left) == len(right) and all(map(_same, left, right))
+
+
+def _same(left: Any, right: Any) -> bool:
+    if type(left) is not type(right):
+        return False
+    if isinstance(left, dict):
+        return list(left) == list(right) and all(_same(left[name], right[name]) for name in left)
+    if isinstance(left, list):
+        return len(left) == len(right) and all(map(_same, left, right))
+    return bool(left == right)
+
+
+def read_parquet(
+    path: Path | str, roles: Roles | None, *, partitions: int | None = None, key_serde: Serde | None = None
+) -> tuple[tuple[TopicRecord, ...], tuple[tuple[str, str], ...], dict[str, Any]]:
+    """Records, schema and metadata of a Parquet file; without ``roles`` it must be one that a sample wrote."""
+    import pyarrow.parquet as pq
+
+    table = pq.read_table(path)
+    mark = (table.schema.metadata or {}).get(_MARK)
+    if roles is not None:
+        records = records_of_table(table, roles, partitions=partitions, key_serde=key_serde)
+        return records, schema_of_table(table), {}
+    if mark is None:
+        raise ConfigError(
+            f'file "{Path(path).name}" was not written by a sample',
+            detail=f"its columns are {', '.join(table.column_names)}",
+            hint="say what its columns are with topic=, key= and timestamp=",
+        )
+    metadata = json.loads(mark)
+    with without_gc():
+        columns = {name: _values(table.column(name)) for name in _OWN[:6]}
+        for name in metadata["cells"]:
+            columns[name] = [None if cell is None else parse_cell(cell) for cell in columns[name]]
+        rows = zip(*(columns[name] for name in _OWN[:6]), _headers(table.column("headers")), strict=True)
+        return tuple(map(TopicRecord._make, rows)), schema_of_table(table), metadata
+
+
+def _headers(column: pyarrow.ChunkedArray) -> list[Any]:
+    import pyarrow.compute as pc
+
+    if not pc.sum(pc.list_value_length(column)).as_py():
+        return [()] * len(column)
+    return [tuple((pair["name"], pair["value"]) for pair in pairs) for pairs in column.to_pylist()]

@@ -1,0 +1,150 @@
+"""pandas and Spark DataFrames into records. Rows have no offsets: their order and their partitions have to be said."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from kstreamnb.core.durations import Instant, instant_ms
+from kstreamnb.core.record import TopicRecord
+from kstreamnb.core.record_text import format_cell
+from kstreamnb.core.serde import Serde
+from kstreamnb.errors import ConfigError
+from kstreamnb.samples.arrow import records_of_table
+from kstreamnb.samples.columns import Roles, make_records, number_offsets, plain_value, timestamps_ms, without_gc
+
+__all__ = ["frame_kind", "records_of_pandas", "records_of_spark"]
+
+Schema = tuple[tuple[str, str], ...]
+
+
+def frame_kind(frame: Any) -> str:
+    """``pandas`` or ``spark``; raises ConfigError for anything else."""
+    package = type(frame).__module__.partition(".")[0]
+    if package in ("pandas", "pyspark") and hasattr(frame, "columns"):
+        return "spark" if package == "pyspark" else "pandas"
+    hint = "give a pandas or Spark DataFrame"
+    raise ConfigError(f'type "{type(frame).__name__}" is not a DataFrame that samples can read', hint=hint)
+
+
+def records_of_pandas(
+    frame: Any,
+    roles: Roles,
+    *,
+    order_by: Sequence[str] = (),
+    partitions: int | None = None,
+    key_serde: Serde | None = None,
+) -> tuple[tuple[TopicRecord, ...], Schema]:
+    """The rows of a pandas frame in its own order, or sorted by columns."""
+    schema = tuple((str(name), str(kind)) for name, kind in frame.dtypes.items())
+    roles.check(list(frame.columns))
+    if order_by:
+        frame = frame.sort_values(list(order_by), kind="stable")
+    with without_gc():
+        columns = {name: _pandas_values(frame[name]) for name in roles.value_columns(list(frame.columns))}
+        for role, name in roles.named().items():
+            if role == "timestamp":
+                columns[name] = _pandas_times(frame[name], name)
+            elif role == "value":
+                columns[name] = _without_gaps(frame[name])
+            elif name not in columns:
+                columns[name] = _pandas_values(frame[name])
+        return make_records(columns, roles, partitions=partitions, key_serde=key_serde), schema
+
+
+def _pandas_times(series: Any, name: str) -> list[int]:
+    if series.dtype.kind in "iu":
+        times: list[int] = series.tolist()
+        return times
+    if series.dtype.kind == "M" and getattr(series.dtype, "tz", None) is None:
+        raise ConfigError(
+            f'column "{name}" has times without a time zone',
+            detail="the same time means another moment in every zone",
+            hint=f'say which: frame["{name}"].dt.tz_localize("UTC")',
+        )
+    if series.dtype.kind == "M":
+        if series.isna().any():
+            raise ConfigError(f'column "{name}" has rows without a time')
+        since: list[int] = series.dt.as_unit("ms").astype("int64").tolist()
+        return since
+    return timestamps_ms(_without_gaps(series), name)
+
+
+def _pandas_values(series: Any) -> list[Any]:
+    """Python values, as JSON can hold them."""
+    if series.dtype.kind in "iub" and not hasattr(series.dtype, "na_value"):
+        numbers: list[Any] = series.tolist()
+        return numbers
+    if series.dtype.kind == "f" and not hasattr(series.dtype, "na_value"):
+        return [None if value != value else value for value in series.tolist()]
+    return [plain_value(value) for value in _without_gaps(series)]
+
+
+def _without_gaps(series: Any) -> list[Any]:
+    """Python objects, None where a value is missing."""
+    objects = series.astype(object)
+    values: list[Any] = objects.where(series.notna(), None).tolist()
+    return values
+
+
+def records_of_spark(
+    frame: Any,
+    roles: Roles,
+    *,
+    order_by: Sequence[str] = (),
+    partitions: int | None = None,
+    key_serde: Serde | None = None,
+    between: tuple[Instant, Instant] | None = None,
+    key_share: float | None = None,
+    limit: int = 100_000,
+) -> tuple[tuple[TopicRecord, ...], Schema]:
+    """A bounded draw from a Spark frame that is the same on every run.
+
+    ``between`` keeps a range of times, ``key_share`` all rows of that share of the keys, by their hash. A draw of
+    more than ``limit`` rows is refused: the first so many would be an accident. Without ``order_by`` the rows are
+    ordered by time and then by content.
+    """
+    from pyspark.sql import functions as F
+
+    roles.check(frame.columns)
+    schema = tuple((field.name, field.dataType.simpleString()) for field in frame.schema.fields)
+    drawn = _spark_times(frame, roles.timestamp)
+    if between is not None:
+        low, high = (instant_ms(each, "end of the draw") for each in between)
+        drawn = drawn.where((F.col(roles.timestamp) >= low) & (F.col(roles.timestamp) < high))
+    if key_share is not None:
+        if roles.key is None or not 0 < key_share <= 1:
+            raise ConfigError(f"a draw of {key_share} of the keys needs a key column and a share from 0 to 1")
+        drawn = drawn.where(F.pmod(F.xxhash64(roles.key), F.lit(1 << 20)) < int(key_share * (1 << 20)))
+    if order_by:
+        drawn = drawn.orderBy(*order_by)
+    table = drawn.limit(limit + 1).toArrow()
+    if table.num_rows > limit:
+        raise ConfigError(
+            f"the draw has more than {limit:,} rows",
+            hint="narrow it with between= or key_share=, or raise limit=",
+        )
+    records = records_of_table(table, roles, partitions=partitions, key_serde=key_serde)
+    if not order_by:
+        records = number_offsets(sorted(records, key=_by_content))
+    return records, schema
+
+
+def _spark_times(frame: Any, name: str) -> Any:
+    """The frame with its time column as ms."""
+    from pyspark.sql import functions as F
+    from pyspark.sql import types as T
+
+    kind = frame.schema[name].dataType
+    if isinstance(kind, T.TimestampType):
+        return frame.withColumn(name, F.unix_millis(name))
+    if isinstance(kind, (T.LongType, T.IntegerType)):
+        return frame
+    raise ConfigError(
+        f'column "{name}" of type "{kind.simpleString()}" is no time',
+        hint="a time column is a timestamp with a time zone, or whole milliseconds since the epoch",
+    )
+
+
+def _by_content(record: TopicRecord) -> tuple[int, str, str]:
+    return record.timestamp, format_cell(record.key), format_cell(record.value)

@@ -1,0 +1,103 @@
+"""JSON lines: one record a line, or one value a line with names for its key and time."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from kstreamnb.core.record import Headers, TopicRecord, Windowed
+from kstreamnb.core.record_text import parse_cell, stored_cell
+from kstreamnb.core.serde import Serde
+from kstreamnb.errors import ConfigError
+from kstreamnb.samples.columns import Roles, make_records, timestamps_ms
+
+__all__ = ["content_text", "read_lines", "read_value_lines", "record_line"]
+
+_CELL = "$cell"
+
+
+def record_line(record: TopicRecord) -> str:
+    """A record as one line of JSON; what JSON cannot hold is a text cell under ``$cell``."""
+    fields: dict[str, Any] = {
+        "topic": record.topic,
+        "partition": record.partition,
+        "offset": record.offset,
+        "timestamp": record.timestamp,
+        "key": _cell(record.key) if isinstance(record.key, Windowed) else record.key,
+        "value": _cell(record.value) if isinstance(record.value, Windowed) else record.value,
+    }
+    if record.headers:
+        fields["headers"] = [
+            [name, None if data is None else {_CELL: f"bytes:{data.hex()}"}] for name, data in record.headers
+        ]
+    return _line(fields)
+
+
+def _cell(value: Any) -> dict[str, str]:
+    """What stands for a value that JSON cannot hold: bytes, ids, keys within windows."""
+    return {_CELL: stored_cell(value)}
+
+
+_line = json.JSONEncoder(ensure_ascii=False, default=_cell).encode
+
+
+def _untagged(value: dict[str, Any]) -> Any:
+    return parse_cell(value[_CELL]) if value.keys() == {_CELL} and isinstance(value[_CELL], str) else value
+
+
+def _parsed(lines: Iterable[str]) -> Iterator[tuple[int, Any]]:
+    for number, line in enumerate(lines, 1):
+        if line.strip():
+            try:
+                yield number, json.loads(line, object_hook=_untagged if _CELL in line else None)
+            except ValueError as error:
+                raise ConfigError(f"line {number} is not JSON", detail=str(error)) from error
+
+
+def read_lines(lines: Iterable[str]) -> tuple[TopicRecord, ...]:
+    """The records of lines that `record_line` wrote."""
+    records = []
+    for number, fields in _parsed(lines):
+        if not isinstance(fields, dict) or not {"topic", "timestamp"} <= fields.keys():
+            raise ConfigError(
+                f"line {number} is not a record",
+                hint="a record has topic, partition, offset, timestamp, key and value; "
+                "for lines that are values say topic=, key= and timestamp=",
+            )
+        headers: Headers = tuple((name, data) for name, data in fields.get("headers", ()))
+        place = fields["topic"], fields.get("partition", 0), fields.get("offset", number - 1), fields["timestamp"]
+        records.append(TopicRecord(*place, fields.get("key"), fields.get("value"), headers))
+    return tuple(records)
+
+
+def read_value_lines(
+    lines: Iterable[str], roles: Roles, *, partitions: int | None = None, key_serde: Serde | None = None
+) -> tuple[TopicRecord, ...]:
+    """One record for each line's value; key, time and partition are fields of it."""
+    rows = []
+    for number, fields in _parsed(lines):
+        missing = [name for name in roles.named().values() if not isinstance(fields, dict) or name not in fields]
+        if missing:
+            raise ConfigError(f'line {number} has no field "{missing[0]}"')
+        rows.append(fields)
+    columns = {name: [row[name] for row in rows] for name in roles.named().values()}
+    columns[roles.timestamp] = timestamps_ms(columns[roles.timestamp], roles.timestamp)
+    if isinstance(roles.value, str):
+        return make_records(columns, roles, partitions=partitions, key_serde=key_serde)
+    wanted = set(roles.value) if roles.value is not None else None
+    taken = {name for role, name in roles.named().items() if role != "key"} if wanted is None else set()
+    columns["\0value"] = [
+        {name: row[name] for name in row if (name in wanted if wanted is not None else name not in taken)}
+        for row in rows
+    ]
+    single = Roles(roles.topic, roles.timestamp, roles.key, "\0value", roles.partition)
+    return make_records(columns, single, partitions=partitions, key_serde=key_serde)
+
+
+_content = json.JSONEncoder(sort_keys=True, separators=(",", ":"), default=_cell).encode
+
+
+def content_text(records: tuple[TopicRecord, ...]) -> str:
+    """Records as text that is equal for equal ones, whatever the order of names in their dicts."""
+    return _content(records)

@@ -1,0 +1,123 @@
+"""Samples from samples: slices, merges, shifts in time, and disorder.
+
+Slices keep the offsets of their records; whatever changes an order counts them anew.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from kstreamnb.core.durations import Duration, Instant, duration_ms, instant_ms
+from kstreamnb.core.record import TopicRecord
+from kstreamnb.core.serde import Serde
+from kstreamnb.errors import ConfigError
+from kstreamnb.samples.columns import number_offsets, partitioned
+
+if TYPE_CHECKING:  # its class lists these functions
+    from kstreamnb.samples.sample import Sample
+
+__all__ = ["between", "disorder", "head", "merge", "of_topic", "shift", "starting_at", "where", "with_partitions"]
+
+_MASK = (1 << 64) - 1
+
+
+def head(self: Sample, count: int = 10) -> Sample:
+    """The first records."""
+    return replace(self, records=self.records[:count])
+
+
+def where(self: Sample, predicate: Callable[[TopicRecord], bool]) -> Sample:
+    """The records that a predicate holds for."""
+    return replace(self, records=tuple(record for record in self.records if predicate(record)))
+
+
+def between(self: Sample, start: Instant, end: Instant) -> Sample:
+    """The records from a time up to, but not including, another."""
+    low, high = instant_ms(start, "start of the slice"), instant_ms(end, "end of the slice")
+    return where(self, lambda record: low <= record.timestamp < high)
+
+
+def of_topic(self: Sample, *topics: str) -> Sample:
+    """The records of some topics; raises ConfigError for one that the sample does not have."""
+    for topic in topics:
+        if topic not in self.topics:
+            there = f"it has {', '.join(self.topics)}" if self.topics else "it is empty"
+            raise ConfigError(f'the sample has no topic "{topic}"', detail=there)
+    return where(self, lambda record: record.topic in topics)
+
+
+def merge(self: Sample, *others: Sample) -> Sample:
+    """All records, in the order in which a task would take them: least head first, by time, topic and partition.
+
+    Within a partition of one sample the order stays. Where two samples share a partition theirs are interleaved.
+    """
+    samples = (self, *others)
+    lanes: dict[tuple[str, int, int], list[TopicRecord]] = {}
+    for source, sample in enumerate(samples):
+        for record in sample.records:
+            lanes.setdefault((record.topic, record.partition, source), []).append(record)
+    ordered = heapq.merge(*(_lane(place, records) for place, records in lanes.items()))
+    merged = tuple(entry[-1] for entry in ordered)
+    shared = len({place[:2] for place in lanes}) < len(lanes)
+    notes = tuple(note for sample in samples for note in sample.notes)
+    return replace(self, records=number_offsets(merged) if shared else merged, notes=notes, schema=())
+
+
+def _lane(
+    place: tuple[str, int, int], records: list[TopicRecord]
+) -> Iterator[tuple[int, str, int, int, int, TopicRecord]]:
+    greatest = -(1 << 63)
+    for row, record in enumerate(records):
+        greatest = max(greatest, record.timestamp)
+        yield greatest, *place, row, record
+
+
+def shift(self: Sample, by: Duration) -> Sample:
+    """All records later by a duration, or earlier by a negative one."""
+    step = duration_ms(by, "shift")
+    return replace(self, records=tuple(r._replace(timestamp=r.timestamp + step) for r in self.records))
+
+
+def starting_at(self: Sample, start: Instant) -> Sample:
+    """All records shifted so that the earliest is at an instant."""
+    if not self.records:
+        return self
+    return shift(self, f"{instant_ms(start, 'start') - min(record.timestamp for record in self.records)}ms")
+
+
+def with_partitions(self: Sample, partitions: int | Mapping[str, int], *, key_serde: Serde | None = None) -> Sample:
+    """The records in the partitions that their keys choose among a number for all topics, or one for each."""
+    return replace(self, records=partitioned(self.records, partitions, key_serde))
+
+
+def disorder(self: Sample, *, seed: int, by: Duration | None = None, share: float = 1.0) -> Sample:
+    """The records in another order of arrival, timestamps unchanged; the same for the same seed, everywhere.
+
+    A ``share`` of the records arrives later, each by its own part of the duration ``by``; so none is later than
+    that. Without ``by`` the order within each partition is any at all.
+    """
+    if not 0 <= share <= 1:
+        raise ConfigError(f"share {share} of late records is not between 0 and 1")
+    longest = None if by is None else duration_ms(by, "disorder")
+    lanes: dict[tuple[str, int], list[tuple[float, int, TopicRecord]]] = {}
+    for row, record in enumerate(self.records):
+        chosen, delay = share == 1 or _draw(seed, 2 * row) < share, _draw(seed, 2 * row + 1)
+        if longest is None:
+            arrival = delay if chosen else row / len(self.records)
+        else:
+            arrival = record.timestamp + (delay * longest if chosen else 0)
+        lanes.setdefault((record.topic, record.partition), []).append((arrival, row, record))
+    slots = {place: iter(sorted(lane)) for place, lane in lanes.items()}
+    moved = (next(slots[record.topic, record.partition])[2] for record in self.records)
+    return replace(self, records=number_offsets(moved))
+
+
+def _draw(seed: int, index: int) -> float:
+    """A number from 0 to 1 that depends on nothing else: the mixing steps of SplitMix64."""
+    mixed = (seed * 0x9E3779B97F4A7C15 + (index + 1) * 0xD1B54A32D192ED03) & _MASK
+    mixed = (mixed ^ mixed >> 30) * 0xBF58476D1CE4E5B9 & _MASK
+    mixed = (mixed ^ mixed >> 27) * 0x94D049BB133111EB & _MASK
+    return (mixed ^ mixed >> 31) / (1 << 64)

@@ -1,0 +1,288 @@
+"""`Sample`: records that a topology can be tried on, wherever they came from."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, overload
+
+from kstreamnb.core.durations import Instant
+from kstreamnb.core.record import TopicRecord
+from kstreamnb.core.record_text import format_records, parse_rows
+from kstreamnb.core.serde import Serde
+from kstreamnb.core.wire import Encoded
+from kstreamnb.errors import ConfigError
+from kstreamnb.samples import json_lines, privacy, reshape
+from kstreamnb.samples.columns import UNASSIGNED, Roles, number_offsets, partitioned
+from kstreamnb.samples.statistics import SampleStatistics, statistics_of
+
+if TYPE_CHECKING:  # frames are optional
+    import pandas
+
+    from kstreamnb.kafka.capture import Progress
+    from kstreamnb.kafka.settings import Servers
+
+__all__ = ["Sample"]
+
+_SHOWN = 10
+_HASHED = 4096
+
+
+@dataclass(frozen=True, repr=False)
+class Sample:
+    """Bounded, ordered, immutable records with topic, partition, offset, timestamp, key, value and headers.
+
+    Within a partition records lie in the order in which they arrived, which need not be that of their timestamps.
+    Partition -1 stands for the one where the key belongs. A key or value that no serde could read stays as
+    `Encoded` bytes. ``notes`` say where the records came from and what was done to them.
+
+    Example:
+        >>> sample = Sample.from_text('''
+        ...     topic | key  | value           | time
+        ...     sales | shoe | {"quantity": 1} | 0
+        ...     sales | sock | {"quantity": 2} | 5
+        ... ''')
+        >>> sample[1].value
+        {'quantity': 2}
+    """
+
+    records: tuple[TopicRecord, ...]
+    notes: tuple[str, ...] = field(default=(), compare=False)
+    schema: tuple[tuple[str, str], ...] = field(default=(), compare=False)
+
+    # --- from elsewhere ---
+    @classmethod
+    def from_records(cls, records: Iterable[TopicRecord | tuple[Any, ...]], *, note: str | None = None) -> Sample:
+        """A sample of records, or of tuples ``(topic, partition, offset, timestamp, key, value[, headers])``."""
+        return cls(tuple(TopicRecord(*record) for record in records), (note,) if note else ())
+
+    @classmethod
+    def from_text(
+        cls, text: str, *, topic: str | None = None, partitions: int | None = None, key_serde: Serde | None = None
+    ) -> Sample:
+        """A sample typed as a table with the columns ``topic | key | value | time | partition``, in any order.
+
+        Cells are JSON or bare words; an empty one is None. A time is milliseconds, ISO text or a duration since the
+        epoch; without one a record takes that of the record before. ``topic`` is that of a table without the column.
+        """
+        records, time, numbered = [], 0, False
+        for row in parse_rows(text, topic=topic):
+            if "topic" not in row:
+                raise ConfigError("a row of the table has no topic", hint="add a column topic, or give topic=")
+            time, numbered = row.get("time", time), numbered or "offset" in row
+            place = row["topic"], row.get("partition", UNASSIGNED), row.get("offset", 0), time
+            records.append(TopicRecord(*place, row.get("key"), row.get("value"), row.get("headers", ())))
+        if partitions is not None:
+            return cls(partitioned(records, partitions, key_serde), ("typed",))
+        return cls(tuple(records) if numbered else number_offsets(records), ("typed",))
+
+    @classmethod
+    def from_dataframe(
+        cls,
+        frame: Any,
+        *,
+        topic: str,
+        timestamp: str,
+        key: str | None = None,
+        value: str | Sequence[str] | None = None,
+        partition: str | None = None,
+        partitions: int | None = None,
+        order_by: str | Sequence[str] = (),
+        key_serde: Serde | None = None,
+        **draw: Any,
+    ) -> Sample:
+        """A sample of the rows of a pandas or Spark frame.
+
+        ``key``, ``timestamp`` and ``partition`` name columns; ``value`` one column, or those of a dict (all others
+        when not given). Rows have no offsets: pandas rows keep their order, Spark rows are ordered by time and then
+        by content, unless ``order_by`` names columns. Partitions come from the column, or from the key among
+        ``partitions``. From a Spark frame ``between=(start, end)``, ``key_share=`` and ``limit=`` draw a part.
+        """
+        from kstreamnb.samples import frames
+
+        roles = Roles(topic, timestamp, key, value, partition)
+        order = (order_by,) if isinstance(order_by, str) else tuple(order_by)
+        kind = frames.frame_kind(frame)
+        if kind == "pandas" and draw:
+            raise ConfigError(f'option "{min(draw)}" draws from a Spark frame', hint="slice a pandas frame yourself")
+        read = frames.records_of_spark if kind == "spark" else frames.records_of_pandas
+        records, schema = read(frame, roles, order_by=order, partitions=partitions, key_serde=key_serde, **draw)
+        return cls(records, (f"from a {kind} frame",), schema)
+
+    @classmethod
+    def from_parquet(cls, path: Path | str, *, topic: str | None = None, **columns: Any) -> Sample:
+        """A sample of a Parquet file: one that `to_parquet` wrote, or any other when its columns are named.
+
+        ``topic``, ``key``, ``timestamp``, ``value``, ``partition``, ``partitions`` and ``key_serde`` are those of
+        `from_dataframe`.
+        """
+        from kstreamnb.samples.arrow import read_parquet
+
+        roles, options = _roles(topic, columns)
+        records, schema, metadata = read_parquet(path, roles, **options)
+        return cls(records, tuple(metadata.get("notes", (f"from {Path(path).name}",))), schema)
+
+    @classmethod
+    def from_json_lines(cls, path: Path | str, *, topic: str | None = None, **columns: Any) -> Sample:
+        """A sample of a file of JSON lines: records that `to_json_lines` wrote, or values whose fields are named."""
+        roles, options = _roles(topic, columns)
+        with Path(path).open(encoding="utf-8") as lines:
+            if roles is None:
+                return cls(json_lines.read_lines(lines), (f"from {Path(path).name}",))
+            return cls(json_lines.read_value_lines(lines, roles, **options), (f"from {Path(path).name}",))
+
+    @classmethod
+    def capture(
+        cls,
+        servers: Servers,
+        *topics: str,
+        records: int | None = 1000,
+        seconds: float | None = 10.0,
+        bytes: int | None = None,
+        from_: Instant | str | Mapping[str, Mapping[int, int]] = "earliest",
+        follow: bool = False,
+        key_serde: Serde | None = None,
+        value_serde: Serde | None = None,
+        redact: Sequence[str] = (),
+        hash_keys: str | None = None,
+        progress: Progress | None = None,
+    ) -> Sample:
+        """A sample of what lies in Kafka now, or with ``follow`` also of what is yet to come.
+
+        It ends after ``records``, ``seconds`` or ``bytes``, whatever comes first, or when it is interrupted: what was
+        read by then is kept. ``from_`` is "earliest", "latest", which waits for new records, an instant, or offsets by
+        topic and partition. Only committed records are read, and no group offsets are written. ``redact`` names
+        fields to blank out; ``hash_keys`` is a salt.
+        """
+        from kstreamnb.kafka.capture import CaptureLimits, capture
+
+        limits = CaptureLimits(records, seconds, bytes, follow)
+        taken = capture(
+            servers, topics, limits, from_=from_, key_serde=key_serde, value_serde=value_serde, progress=progress
+        )
+        sample = cls(taken.records, (f"captured; {taken.ended}", *taken.bounds)).merge()
+        sample = sample.redact(*redact) if redact else sample
+        return sample.hash_keys(salt=hash_keys) if hash_keys is not None else sample
+
+    # --- to elsewhere ---
+    def to_text(self) -> str:
+        """The records as a table that `from_text` reads."""
+        return format_records(self.records, columns=self._columns())
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """The records as a pandas frame, one column a field; times in UTC."""
+        import pandas
+
+        frame = pandas.DataFrame(self.records, columns=list(TopicRecord._fields))
+        return frame.assign(timestamp=pandas.to_datetime(frame["timestamp"], unit="ms", utc=True))
+
+    def to_parquet(self, path: Path | str) -> None:
+        """Write a Parquet file that `from_parquet` reads back as an equal sample."""
+        from kstreamnb.samples.arrow import write_parquet
+
+        write_parquet(self.records, path, {"notes": list(self.notes), "hash": self.content_hash})
+
+    def to_json_lines(self, path: Path | str) -> None:
+        """Write a file of JSON lines that `from_json_lines` reads back as an equal sample."""
+        with Path(path).open("w", encoding="utf-8") as file:
+            file.writelines(f"{json_lines.record_line(record)}\n" for record in self.records)
+
+    # --- what is in it ---
+    @property
+    def topics(self) -> tuple[str, ...]:
+        """Names of the topics, in alphabetical order."""
+        return tuple(sorted({record.topic for record in self.records}))
+
+    @cached_property
+    def content_hash(self) -> str:
+        """Twelve digits that are equal for equal records, on every machine."""
+        digest = hashlib.sha256()
+        for at in range(0, len(self.records), _HASHED):
+            digest.update(json_lines.content_text(self.records[at : at + _HASHED]).encode())
+        return digest.hexdigest()[:12]
+
+    @property
+    def undecodable(self) -> Sample:
+        """The records whose key or value no serde could read."""
+        return self.where(lambda record: Encoded in (type(record.key), type(record.value)))
+
+    def statistics(self, *, top: int = 3) -> SampleStatistics:
+        """Keys, skew over partitions and lateness of each topic, with the grace that they suggest."""
+        return statistics_of(self.records, top)
+
+    head = reshape.head
+    where = reshape.where
+    between = reshape.between
+    of_topic = reshape.of_topic
+    merge = reshape.merge
+    shift = reshape.shift
+    starting_at = reshape.starting_at
+    with_partitions = reshape.with_partitions
+    disorder = reshape.disorder
+    redact = privacy.redact
+    hash_keys = privacy.hash_keys
+
+    def __hash__(self) -> int:
+        return int(self.content_hash, 16)
+
+    def __iter__(self) -> Iterator[TopicRecord]:
+        return iter(self.records)
+
+    def __len__(self) -> int:
+        return len(self.records)
+
+    @overload
+    def __getitem__(self, index: int) -> TopicRecord: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> Sample: ...
+
+    def __getitem__(self, index: int | slice) -> TopicRecord | Sample:
+        if isinstance(index, slice):
+            return Sample(self.records[index], self.notes, self.schema)
+        return self.records[index]
+
+    def __add__(self, other: Sample) -> Sample:
+        return self.merge(other)
+
+    def __repr__(self) -> str:
+        word = "record" if len(self) == 1 else "records"
+        lines = [f"Sample of {len(self):,} {word}, hash {self.content_hash}"]
+        lines += [f"  {note}" for note in self.notes]
+        if bad := len(self.undecodable):
+            lines.append(f"  {bad:,} could not be decoded and stay as bytes")
+        if self.records:
+            lines.append(format_records(self.records[:_SHOWN], columns=self._columns()))
+        if len(self) > _SHOWN:
+            lines.append(f"{_SHOWN} of {len(self):,}")
+        return "\n".join(lines)
+
+    def _columns(self) -> list[str]:
+        """The columns with something to see."""
+        hidden = set()
+        if all(record.partition == UNASSIGNED for record in self.records):
+            hidden.add("partition")
+        if number_offsets(self.records) == self.records:
+            hidden.add("offset")
+        if not any(record.headers for record in self.records):
+            hidden.add("headers")
+        names = ("topic", "key", "value", "time", "partition", "offset", "headers")
+        return [name for name in names if name not in hidden]
+
+
+def _roles(topic: str | None, columns: dict[str, Any]) -> tuple[Roles | None, dict[str, Any]]:
+    """The columns of a file that no sample wrote, and what else was asked."""
+    options: dict[str, Any] = {name: columns.pop(name) for name in ("partitions", "key_serde") if name in columns}
+    unknown = columns.keys() - {"timestamp", "key", "value", "partition"}
+    if unknown:
+        raise ConfigError(f'option "{min(unknown)}" is not known', detail="there are key, timestamp, value, partition")
+    if topic is None:
+        if columns:
+            raise ConfigError("columns are named, but no topic", hint="give topic= too")
+        return None, options
+    if "timestamp" not in columns:
+        raise ConfigError(f'the time column of topic "{topic}" is not named', hint="give timestamp=")
+    return Roles(topic, **columns), options

@@ -1,0 +1,156 @@
+"""What a sample is like: keys, skew over partitions, and how late its records are."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from math import ceil
+from typing import Any
+
+from kstreamnb.core.durations import format_duration, format_ms
+from kstreamnb.core.record import TopicRecord
+from kstreamnb.core.record_text import format_cell
+from kstreamnb.core.wire import Encoded
+
+__all__ = ["Lateness", "SampleStatistics", "TopicStatistics", "statistics_of"]
+
+_STEPS_MS = [
+    *(step * size for size in (1, 10, 100) for step in (1, 2, 5)),
+    *(step * size for size in (1000, 60_000) for step in (1, 2, 5, 10, 15, 20, 30)),
+    *(step * 3_600_000 for step in (1, 2, 3, 6, 12, 24, 48, 72, 168)),
+]
+
+
+@dataclass(frozen=True)
+class Lateness:
+    """How far records lie behind the greatest timestamp before them in their partition, in ms.
+
+    That is the distance to stream time at which a task takes them. ``sorted_ms`` holds it for every record.
+    """
+
+    sorted_ms: tuple[int, ...]
+
+    @property
+    def late(self) -> int:
+        """Number of records behind stream time."""
+        return sum(1 for each in self.sorted_ms if each > 0)
+
+    @property
+    def max_ms(self) -> int:
+        """The latest record's distance."""
+        return self.sorted_ms[-1] if self.sorted_ms else 0
+
+    def quantile_ms(self, share: float) -> int:
+        """The distance that a share of the records keeps to."""
+        return self.sorted_ms[max(0, ceil(share * len(self.sorted_ms)) - 1)] if self.sorted_ms else 0
+
+    def suggested_grace_ms(self, share: float = 0.999) -> int:
+        """The least round duration that keeps a share of the records, whatever their windows."""
+        wanted = self.quantile_ms(share)
+        return next((step for step in (0, *_STEPS_MS) if step >= wanted), ceil(wanted / 86_400_000) * 86_400_000)
+
+
+@dataclass(frozen=True)
+class TopicStatistics:
+    """One topic of a sample. ``top_keys`` are the most frequent ones; ``partitions`` counts records."""
+
+    topic: str
+    records: int
+    keys: int
+    null_keys: int
+    tombstones: int
+    undecodable: int
+    top_keys: tuple[tuple[str, int], ...]
+    partitions: tuple[tuple[int, int], ...]
+    first_ms: int
+    last_ms: int
+    lateness: Lateness
+
+    @property
+    def skew(self) -> float:
+        """Records of the fullest partition over the mean of those that have any; 1.0 is even."""
+        counts = [count for _, count in self.partitions]
+        return max(counts) * len(counts) / sum(counts) if counts else 1.0
+
+    def __str__(self) -> str:
+        late, most = self.lateness, ", ".join(f"{key} {count:,}" for key, count in self.top_keys)
+        places = ", ".join(f"{place}: {count:,}" for place, count in self.partitions)
+        odd = [
+            f"{count:,} {word}"
+            for count, word in (
+                (self.null_keys, "without key"),
+                (self.tombstones, "without value"),
+                (self.undecodable, "undecodable"),
+            )
+            if count
+        ]
+        lines = [
+            f"{self.topic}: {self.records:,} records{''.join(f', {each}' for each in odd)}",
+            f"  time        {format_ms(self.first_ms)} to {format_ms(self.last_ms)}",
+            f"  keys        {self.keys:,}, most frequent {most or 'none'}",
+            f"  partitions  {places}; skew {self.skew:.2f}",
+            f"  lateness    {late.late:,} records behind stream time; half within "
+            f"{format_duration(late.quantile_ms(0.5))}, 99% within {format_duration(late.quantile_ms(0.99))}, "
+            f"all within {format_duration(late.max_ms)}",
+            f"  grace       {format_duration(late.suggested_grace_ms())} keeps 99.9% of the records",
+        ]
+        return "\n".join(lines)
+
+
+@dataclass(frozen=True)
+class SampleStatistics:
+    """Statistics of every topic of a sample."""
+
+    topics: tuple[TopicStatistics, ...]
+
+    def __getitem__(self, topic: str) -> TopicStatistics:
+        for each in self.topics:
+            if each.topic == topic:
+                return each
+        raise KeyError(topic)
+
+    def __str__(self) -> str:
+        return "\n".join(map(str, self.topics)) or "no records"
+
+    __repr__ = __str__
+
+
+def statistics_of(records: Iterable[TopicRecord], top: int = 3) -> SampleStatistics:
+    """Statistics of records in their order of arrival."""
+    by_topic: dict[str, list[TopicRecord]] = {}
+    for record in records:
+        by_topic.setdefault(record.topic, []).append(record)
+    return SampleStatistics(tuple(_topic(name, by_topic[name], top) for name in sorted(by_topic)))
+
+
+def _count_keys(keys: list[Any]) -> Counter[str]:
+    """How often each key occurs, by its cell; each text is written once."""
+    if all(type(key) is str for key in keys):
+        return Counter({format_cell(key): count for key, count in Counter(keys).items()})
+    return Counter(map(format_cell, keys))
+
+
+def _topic(topic: str, records: list[TopicRecord], top: int) -> TopicStatistics:
+    keys = _count_keys([record.key for record in records if record.key is not None])
+    partitions = Counter(record.partition for record in records)
+    greatest: dict[int, int] = {}
+    late = []
+    for record in records:
+        before = max(greatest.get(record.partition, record.timestamp), record.timestamp)
+        greatest[record.partition] = before
+        late.append(before - record.timestamp)
+    times = [record.timestamp for record in records]
+    return TopicStatistics(
+        topic,
+        len(records),
+        len(keys),
+        sum(record.key is None for record in records),
+        sum(record.value is None for record in records),
+        sum(Encoded in (type(record.key), type(record.value)) for record in records),
+        tuple(sorted(keys.items(), key=lambda each: (-each[1], each[0]))[:top]),
+        tuple(sorted(partitions.items())),
+        min(times),
+        max(times),
+        Lateness(tuple(sorted(late))),
+    )

@@ -1,0 +1,220 @@
+"""Samples from and to files and frames."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from uuid import UUID
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from kstreamnb.core.record import Windowed
+from kstreamnb.core.wire import Encoded
+from kstreamnb.errors import ConfigError
+from kstreamnb.samples import Sample
+
+PLAIN = Sample.from_records(
+    [
+        ("t", 0, 5, 10, "a", {"n": 1, "x": 0.5, "s": "text", "l": [1, 2], "b": True}),
+        ("t", 1, 0, 11, "b", {"n": 2, "x": 1.5, "s": "", "l": [], "b": False}, (("h", b"\xff"), ("n", None))),
+    ],
+    note="made",
+)
+ODD = Sample.from_records(
+    [
+        ("t", 0, 0, 10, "a", {"n": 1}),
+        ("t", 0, 1, 10, None, None),
+        ("t", 0, 2, 10, Windowed("a", 0, 10), 1.0),
+        ("u", 0, 0, 10, UUID(int=1), {"n": None, "other": [{"x": 1}, {"y": "a|b"}]}),
+        ("u", 0, 1, 10, 7, Encoded(b"\x00")),
+        ("u", 0, 2, 10, b"\x01", True),
+        ("u", 0, 3, 10, "7", {"$cell": 1}),
+    ]
+)
+
+
+@pytest.mark.parametrize("sample", [PLAIN, ODD, Sample(())], ids=["plain", "odd", "empty"])
+def test_files_give_back_equal_samples(sample, tmp_path):
+    """Parquet and JSON lines keep every record, whatever its key and value are."""
+    sample.to_parquet(tmp_path / "s.parquet")
+    back = Sample.from_parquet(tmp_path / "s.parquet")
+    assert sample == back
+    assert [repr(record) for record in sample] == [repr(record) for record in back]
+    assert sample.notes == back.notes
+    sample.to_json_lines(tmp_path / "s.jsonl")
+    assert [repr(record) for record in sample] == [repr(r) for r in Sample.from_json_lines(tmp_path / "s.jsonl")]
+
+
+def test_what_a_file_cannot_keep_is_refused(tmp_path):
+    """Nothing is written that would not come back equal."""
+    sample = Sample.from_records([("t", 0, 0, 0, "k", {1: object()}), ("t", 0, 0, 0, 1, {})])
+    for write in (sample.to_parquet, sample.to_json_lines):
+        with pytest.raises(ConfigError, match="cannot be kept as text"):
+            write(tmp_path / "x")
+
+
+def test_parquet_keeps_types_where_arrow_can(tmp_path):
+    """A sample of equal dicts is typed columns, readable by anything."""
+    PLAIN.to_parquet(tmp_path / "s.parquet")
+    schema = pq.read_schema(tmp_path / "s.parquet")
+    assert pa.types.is_struct(schema.field("value").type)
+    ODD.to_parquet(tmp_path / "odd.parquet")
+    assert pa.types.is_string(pq.read_schema(tmp_path / "odd.parquet").field("value").type)
+
+
+def _frame():
+    return pd.DataFrame(
+        {
+            "sku": ["shoe", "sock", None],
+            "sold_at": pd.to_datetime(["2026-01-01 09:00", "2026-01-01 08:00", "2026-01-01 10:00"], utc=True),
+            "quantity": [1, 2, 3],
+            "price": [9.5, float("nan"), 1.0],
+        }
+    )
+
+
+def test_a_pandas_frame_keeps_its_order_and_becomes_plain_values():
+    """Rows keep their order; not-a-number is None; numbers are Python's own."""
+    sample = Sample.from_dataframe(_frame(), topic="sales", key="sku", timestamp="sold_at")
+    assert [
+        {"sku": "shoe", "quantity": 1, "price": 9.5},
+        {"sku": "sock", "quantity": 2, "price": None},
+        {"sku": None, "quantity": 3, "price": 1.0},
+    ] == [record.value for record in sample]
+    assert ["shoe", "sock", None] == [record.key for record in sample]
+    assert [1_767_258_000_000, 1_767_254_400_000, 1_767_261_600_000] == [record.timestamp for record in sample]
+    assert type(sample[0].value["quantity"]) is int
+    assert ("sku", "object") == sample.schema[0]
+
+
+def test_order_partitions_and_values_of_a_frame_can_be_said():
+    """``order_by`` sorts, a column or a number gives partitions, names choose the value."""
+    frame = _frame().assign(place=[2, 0, 2])
+    sample = Sample.from_dataframe(
+        frame, topic="s", key="sku", timestamp="sold_at", value=["quantity"], partition="place", order_by="sold_at"
+    )
+    assert [(0, 0, {"quantity": 2}), (2, 0, {"quantity": 1}), (2, 1, {"quantity": 3})] == [
+        (record.partition, record.offset, record.value) for record in sample
+    ]
+    single = Sample.from_dataframe(frame, topic="s", key="sku", timestamp="sold_at", value="quantity", partitions=4)
+    assert [1, 2, 3] == [record.value for record in single]
+    assert all(0 <= record.partition < 4 for record in single)
+
+
+def test_values_that_json_cannot_hold_become_text():
+    """Times, dates and decimals are text, missing ones None."""
+    frame = pd.DataFrame(
+        {
+            "t": [5, 6],
+            "at": [datetime(2026, 1, 1, 9, tzinfo=UTC), None],
+            "day": [date(2026, 1, 1), None],
+            "cost": [Decimal("1.10"), None],
+            "count": pd.array([1, None], dtype="Int64"),
+            "kind": pd.Categorical(["a", None]),
+            "list": [[1, 2], None],
+        }
+    )
+    first, second = Sample.from_dataframe(frame, topic="x", timestamp="t")
+    assert {
+        "at": "2026-01-01T09:00:00Z",
+        "day": "2026-01-01",
+        "cost": "1.10",
+        "count": 1,
+        "kind": "a",
+        "list": [1, 2],
+    } == first.value
+    assert {None} == set(second.value.values())
+    table = pa.Table.from_pandas(frame)
+    assert first.value == _from_table(table)[0].value
+
+
+def _from_table(table, tmp=[]):  # noqa: B006 - keeps the folder for the session
+    import tempfile
+
+    tmp.append(tempfile.TemporaryDirectory())
+    pq.write_table(table, f"{tmp[-1].name}/x.parquet")
+    return Sample.from_parquet(f"{tmp[-1].name}/x.parquet", topic="x", timestamp="t")
+
+
+def test_dicts_in_a_column_are_values_as_they_are():
+    """A value column is taken as it is."""
+    frame = pd.DataFrame({"key": ["a", "b"], "value": [{"x": 1}, None], "timestamp": [1, 2]})
+    sample = Sample.from_dataframe(frame, topic="t", key="key", value="value", timestamp="timestamp", partitions=2)
+    assert [{"x": 1}, None] == [record.value for record in sample]
+
+
+@pytest.mark.parametrize(
+    ("change", "options", "message"),
+    [
+        ({}, {"timestamp": "when"}, 'there is no column "when"'),
+        ({}, {"timestamp": "sku"}, "is not an instant|has no time"),
+        ({"sold_at": pd.to_datetime(["2026-01-01"] * 3)}, {}, "times without a time zone"),
+        ({"sold_at": [pd.NaT] * 3}, {}, "time"),
+        ({}, {"limit": 5}, 'option "limit" draws from a Spark frame'),
+    ],
+)
+def test_what_a_frame_cannot_give_is_refused(change, options, message):
+    """Missing columns and times without a zone are errors that say so."""
+    with pytest.raises(ConfigError, match=message):
+        Sample.from_dataframe(
+            _frame().assign(**change), **{"topic": "t", "key": "sku", "timestamp": "sold_at", **options}
+        )
+    with pytest.raises(ConfigError, match='type "list" is not a DataFrame'):
+        Sample.from_dataframe([], topic="t", timestamp="t")
+
+
+def test_any_parquet_file_can_be_read_when_its_columns_are_named(tmp_path):
+    """A file of someone else equals the frame it came from."""
+    _frame().to_parquet(tmp_path / "f.parquet")
+    named = {"topic": "s", "key": "sku", "timestamp": "sold_at", "partitions": 3}
+    assert Sample.from_dataframe(_frame(), **named) == Sample.from_parquet(tmp_path / "f.parquet", **named)
+    with pytest.raises(ConfigError, match="was not written by a sample"):
+        Sample.from_parquet(tmp_path / "f.parquet")
+    with pytest.raises(ConfigError, match="time column"):
+        Sample.from_parquet(tmp_path / "f.parquet", topic="s")
+    with pytest.raises(ConfigError, match="no topic"):
+        Sample.from_parquet(tmp_path / "f.parquet", key="sku")
+    with pytest.raises(ConfigError, match='option "kye" is not known'):
+        Sample.from_parquet(tmp_path / "f.parquet", topic="s", kye="sku")
+
+
+def test_json_lines_of_values_have_named_fields(tmp_path):
+    """Each line is a value; its key and time are fields of it."""
+    lines = [{"id": "a", "at": "2026-01-01T09:00Z", "n": 1}, {"id": "b", "at": 1_767_258_000_000}]
+    path = tmp_path / "v.jsonl"
+    path.write_text("\n".join(json.dumps(line) for line in lines) + "\n\n")
+    sample = Sample.from_json_lines(path, topic="t", key="id", timestamp="at", partitions=2)
+    assert [("a", {"id": "a", "n": 1}), ("b", {"id": "b"})] == [(r.key, r.value) for r in sample]
+    assert {1_767_258_000_000} == {record.timestamp for record in sample}
+    with pytest.raises(ConfigError, match='line 1 has no field "nope"'):
+        Sample.from_json_lines(path, topic="t", timestamp="nope")
+    with pytest.raises(ConfigError, match="line 1 is not a record"):
+        Sample.from_json_lines(path)
+    path.write_text("{\n")
+    with pytest.raises(ConfigError, match="line 1 is not JSON"):
+        Sample.from_json_lines(path)
+
+
+def test_a_sample_becomes_a_pandas_frame():
+    """One column a field, times in UTC."""
+    frame = PLAIN.to_pandas()
+    assert ["topic", "partition", "offset", "timestamp", "key", "value", "headers"] == list(frame.columns)
+    assert pd.Timestamp(10, unit="ms", tz="UTC") == frame["timestamp"][0]
+
+
+@pytest.mark.slow
+def test_a_million_records_load_in_two_seconds(tmp_path):
+    """Parquet of four columns, measured as the processor's time of this process."""
+    import time
+
+    count = 1_000_000
+    frame = pd.DataFrame({"key": [f"user{n % 50_000}" for n in range(count)], "t": range(count), "n": range(count)})
+    frame.to_parquet(tmp_path / "f.parquet")
+    began = time.process_time()
+    sample = Sample.from_parquet(tmp_path / "f.parquet", topic="t", key="key", timestamp="t")
+    assert count == len(sample)
+    assert time.process_time() - began < 2.0

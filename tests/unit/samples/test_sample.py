@@ -1,0 +1,212 @@
+"""Samples: from text, slices, merges, shifts, disorder, statistics, redaction, displays."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kstreamnb.core.record import TopicRecord
+from kstreamnb.core.serdes import Serdes
+from kstreamnb.core.wire import Encoded
+from kstreamnb.errors import ConfigError
+from kstreamnb.samples import Sample
+
+SALES = Sample.from_text(
+    """
+    topic  | key  | value           | time | partition
+    sales  | shoe | {"quantity": 1} | 0    | 0
+    sales  | sock | {"quantity": 2} | 5    | 1
+    prices | shoe | {"price": 9.5}  | 5    | 0
+    sales  | shoe | {"quantity": 3} | 3    | 0
+    sales  | hat  |                 | 20   | 0
+    """
+)
+
+_RECORDS = st.lists(
+    st.tuples(st.sampled_from("ab"), st.integers(0, 2), st.integers(0, 50), st.sampled_from("xyz"), st.integers()),
+    max_size=30,
+)
+
+
+def _sample(rows):
+    """A sample whose offsets count."""
+    seen, records = {}, []
+    for topic, partition, time, key, value in rows:
+        offset = seen[topic, partition] = seen.get((topic, partition), -1) + 1
+        records.append(TopicRecord(topic, partition, offset, time, key, value))
+    return Sample(tuple(records))
+
+
+def test_a_typed_table_gives_records_with_counted_offsets():
+    """Offsets count in each partition, and the printed table is read back as an equal sample."""
+    assert 5 == len(SALES)
+    assert [0, 0, 0, 1, 2] == [record.offset for record in SALES]
+    assert ("prices", "sales") == SALES.topics
+    assert Sample.from_text(SALES.to_text()) == SALES
+
+
+def test_without_a_partition_column_records_are_not_assigned_yet():
+    """They go where their key belongs, wherever they are replayed, or by the number that is given."""
+    text = "key | value\nKEY-0 | 1\nKEY-1 | 2\nKEY-3 | 3"
+    assert [-1, -1, -1] == [record.partition for record in Sample.from_text(text, topic="t")]
+    spread = Sample.from_text(text, topic="t", partitions=4)
+    assert [0, 2, 3] == [record.partition for record in spread]
+    assert spread == Sample.from_text(text, topic="t").with_partitions({"t": 4})
+    assert [0, 0, 0] == [record.partition for record in spread.with_partitions(1)]
+    by_long = Sample.from_text("key\n1\n2", topic="t").with_partitions(4, key_serde=Serdes.long())
+    assert [0, 2] != [by_long[0].partition, -1]
+
+
+def test_a_record_without_a_time_takes_that_of_the_one_before():
+    """A burst is typed once."""
+    sample = Sample.from_text("key | time\na | 7\nb |\nc | 9\nd |", topic="t")
+    assert [7, 7, 9, 9] == [record.timestamp for record in sample]
+
+
+def test_slices_are_samples_and_keep_offsets():
+    """Indexing, head, where, between and of_topic all give samples of the same records."""
+    assert "sock" == SALES[1].key
+    assert [0, 1] == [record.offset for record in SALES[2:4]]
+    assert SALES[:2] == SALES.head(2)
+    assert SALES[2:3] == SALES.of_topic("prices")
+    assert [5, 5, 3] == [record.timestamp for record in SALES.between(3, 20)]
+    assert [2] == [record.offset for record in SALES.where(lambda record: record.value is None)]
+    with pytest.raises(ConfigError, match='the sample has no topic "price"'):
+        SALES.of_topic("price")
+
+
+@given(_RECORDS, st.integers(0, 3))
+def test_a_merge_takes_the_least_head_first(rows, cut):
+    """Merging gives the order in which a task takes records: all heads in sight, the least first."""
+    sample = _sample(rows)
+    lanes = {}
+    for record in sample:
+        lanes.setdefault((record.topic, record.partition), []).append(record)
+    expected = []
+    while lanes:
+        place = min(lanes, key=lambda place: (lanes[place][0].timestamp, *place))
+        expected.append(lanes[place].pop(0))
+        lanes = {key: lane for key, lane in lanes.items() if lane}
+    assert expected == list(sample.merge())
+    parts = [sample.where(lambda r, n=n: r.partition == n) for n in range(3)]
+    assert expected == list(parts[cut % 3].merge(*(part for n, part in enumerate(parts) if n != cut % 3)))
+
+
+def test_samples_that_share_a_partition_are_interleaved_and_counted_anew():
+    """Two recordings of one topic become one."""
+    merged = SALES.of_topic("sales") + SALES.of_topic("sales").shift("1ms")
+    assert [(0, 0), (1, 1), (3, 2), (4, 3), (20, 4), (21, 5)] == [
+        (record.timestamp, record.offset) for record in merged if record.partition == 0
+    ]
+
+
+def test_times_are_shifted():
+    """By a duration, or so that the earliest is at an instant."""
+    assert [-5, 0, 0, -2, 15] == [record.timestamp for record in SALES.shift("-5ms")]
+    assert [7, 12, 12, 10, 27] == [record.timestamp for record in SALES.starting_at(7)]
+    assert 0 == len(Sample(()).starting_at(7))
+
+
+@given(_RECORDS, st.integers(0, 5), st.integers(0, 40), st.floats(0, 1))
+def test_disorder_is_bounded_and_the_same_for_the_same_seed(rows, seed, by, share):
+    """Records of a partition change places, none is later than the bound, and nothing else changes."""
+    sample = _sample(sorted(rows, key=lambda row: row[2]))
+    mixed = sample.disorder(seed=seed, by=f"{by}ms", share=share)
+    assert mixed == sample.disorder(seed=seed, by=f"{by}ms", share=share)
+
+    def content(records):
+        return sorted((r.topic, r.partition, r.timestamp, r.key, r.value) for r in records)
+
+    assert content(sample) == content(mixed)
+    assert all(topic.lateness.max_ms <= by for topic in mixed.statistics().topics)
+    assert content(sample) == content(sample.disorder(seed=seed))
+
+
+def test_disorder_differs_by_seed_and_leaves_global_randomness_alone():
+    """Another seed, another order."""
+    sample = _sample([("a", 0, n, "x", n) for n in range(50)])
+    orders = {tuple(r.value for r in sample.disorder(seed=seed, by="20ms")) for seed in range(5)}
+    assert 5 == len(orders)
+    assert tuple(range(50)) not in orders
+    assert sample == sample.disorder(seed=1, by="20ms", share=0.0)
+    with pytest.raises(ConfigError, match="not between 0 and 1"):
+        sample.disorder(seed=1, share=2)
+
+
+def test_statistics_tell_keys_skew_and_lateness():
+    """A suggested grace keeps nearly all records."""
+    rows = [("a", n % 2, 1000 * n, "x" if n % 4 else "y", n) for n in range(100)]
+    rows[50] = ("a", 0, 38_000, None, None)
+    stats = _sample(rows).statistics()["a"]
+    assert (100, 2, 1, 1) == (stats.records, stats.keys, stats.null_keys, stats.tombstones)
+    assert ((0, 50), (1, 50)) == stats.partitions
+    assert 1.0 == stats.skew
+    assert (1, 10_000) == (stats.lateness.late, stats.lateness.max_ms)
+    assert 0 == stats.lateness.quantile_ms(0.99)
+    assert 10_000 == stats.lateness.suggested_grace_ms()
+    assert (("x", 74), ("y", 25)) == stats.top_keys
+    assert "10s keeps 99.9% of the records" in str(stats)
+    skewed = _sample([("a", 0, 0, "x", 1)] * 3 + [("a", 1, 0, "x", 1)]).statistics()["a"]
+    assert 1.5 == skewed.skew
+    assert "no records" == str(Sample(()).statistics())
+
+
+def test_fields_are_redacted_wherever_they_are():
+    """Nested fields and lists are reached; headers and undecoded bytes lose their content."""
+    value = {"card": "4711", "customer": {"name": "Ada", "age": 36}, "items": [{"name": "x"}, {"n": 1}]}
+    before = copy.deepcopy(value)
+    sample = Sample.from_records(
+        [("t", 0, 0, 0, "k", value, (("h", b"secret"),)), ("t", 0, 1, 0, "k", Encoded(b"secret"))]
+    )
+    clean = sample.redact("card", "customer.name", "items.name")
+    assert {
+        "card": "***",
+        "customer": {"name": "***", "age": 36},
+        "items": [{"name": "***"}, {"n": 1}],
+    } == clean[0].value
+    assert (("h", None),) == clean[0].headers
+    assert b"" == clean[1].value
+    assert before == value
+    assert "redacted: card, customer.name, items.name" in repr(clean)
+    with pytest.raises(ConfigError, match='no record has the field "crad"'):
+        sample.redact("crad")
+    with pytest.raises(ConfigError, match="no field to redact"):
+        sample.redact()
+
+
+def test_hashed_keys_stay_equal_to_one_another():
+    """Joins and counts survive, partitions stay those of the real keys, other salts give other hashes."""
+    sample = Sample.from_records([("a", 2, 0, 0, "ada", {"friend": "bob"}), ("b", 1, 0, 0, "bob", None)])
+    hidden = sample.hash_keys("friend", salt="s")
+    assert hidden[0].value["friend"] == hidden[1].key
+    assert [2, 1] == [record.partition for record in hidden]
+    assert 16 == len(hidden[0].key)
+    assert hidden != sample.hash_keys("friend", salt="t")
+    assert hidden == sample.hash_keys("friend", salt="s")
+    with pytest.raises(ConfigError, match="without a salt"):
+        sample.hash_keys(salt="")
+
+
+def test_the_hash_belongs_to_the_content():
+    """Equal samples have equal hashes on every machine; notes and the order of names in a dict do not count."""
+    sample = Sample.from_records([("t", 0, 0, 0, "k", {"a": 1, "b": 2})], note="here")
+    other = Sample.from_records([("t", 0, 0, 0, "k", {"b": 2, "a": 1})], note="there")
+    assert sample == other
+    assert sample.content_hash == other.content_hash
+    assert hash(sample) == hash(other)
+    assert sample.content_hash != sample.shift("1ms").content_hash
+
+
+def test_a_sample_shows_its_hash_its_notes_and_its_first_records():
+    """Nothing is cut silently, and undecodable records are counted."""
+    many = _sample([("a", 0, n, "x", n) for n in range(1000)])
+    assert f"Sample of 1,000 records, hash {many.content_hash}" == repr(many).splitlines()[0]
+    assert "10 of 1,000" == repr(many).splitlines()[-1]
+    bad = Sample.from_records([("t", 0, 0, 0, "k", Encoded(b"\x00\xff"))])
+    assert "1 could not be decoded" in repr(bad)
+    assert "undecoded:00ff" in repr(bad)
+    assert bad == bad.undecodable
+    assert Sample.from_text(bad.to_text()) == bad
