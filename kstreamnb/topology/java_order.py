@@ -33,10 +33,11 @@ def java_hash(text: str) -> int:
     return code
 
 
-def hash_order(names: Iterable[str]) -> list[str]:
-    """The order of a ``HashMap`` to which ``names`` were added one by one."""
+def hash_order(names: Iterable[str], capacity: int = 16) -> list[str]:
+    """The order of a ``HashMap`` to which ``names`` were added one by one; it begins with at least ``capacity``."""
     names = list(dict.fromkeys(names))
-    return _order(names, _power_of_two(16, lambda capacity: len(names) <= capacity * 0.75))
+    start = _power_of_two(1, lambda size: size >= capacity)
+    return _order(names, _power_of_two(start, lambda capacity: len(names) <= capacity * 0.75))
 
 
 def copied_hash_order(names: Iterable[str]) -> list[str]:

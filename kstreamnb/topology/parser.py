@@ -13,13 +13,13 @@ from kstreamnb.topology.description import DescribedNode, DescribedSubtopology, 
 
 __all__ = ["parse_description"]
 
-_HEADER = re.compile(r"Topologies:|Topology: .+:")
-_SUBTOPOLOGY = re.compile(r"Sub-topology: (\d+)( for global store \(will not generate tasks\))?")
-_SOURCE = re.compile(r"Source: (.+?) \(topics: (.*)\)")
-_PROCESSOR = re.compile(r"Processor: (.+?) \(stores: \[(.*)\]\)")
-_SINK = re.compile(r"Sink: (.+?) \((topic|extractor class): (.*)\)")
+_HEADER = re.compile(r"(Topologies|Topology|Sub-topologies|Global Stores):?( .+:| none)?")  # of old versions too
+_SUBTOPOLOGY = re.compile(r"Sub-topology:\s+(\d+)( for global store \(will not generate tasks\))?")
+_SOURCE = re.compile(r"Source:\s+(.+?) \(topics: (.*)\)")
+_PROCESSOR = re.compile(r"Processor:\s+(.+?) \(stores: \[(.*)\]\)")
+_SINK = re.compile(r"Sink:\s+(.+?) \((topic|extractor class): (.*)\)")
 _TOPICS = re.compile(r"\[[\w.\-, ]*\]")  # a pattern may be in brackets too, but then holds other characters
-_ARROW = re.compile(r"(-->|<--) (.+)")
+_ARROW = re.compile(r"(-->|<--)\s*(.*)")
 
 
 def parse_description(text: str) -> TopologyDescription:
@@ -39,14 +39,14 @@ def parse_description(text: str) -> TopologyDescription:
     groups: list[tuple[int, bool, list[dict[str, object]]]] = []
     for number, raw in enumerate(text.splitlines(), 1):
         line = raw.strip()
-        if not line or (_HEADER.fullmatch(line) and not groups):
+        if not line or _HEADER.fullmatch(line):
             continue
         if match := _SUBTOPOLOGY.fullmatch(line):
             groups.append((int(match[1]), match[2] is not None, []))
         elif not groups:
             raise _unreadable(number, line, "a description starts with a line such as Sub-topology: 0")
         elif (match := _ARROW.fullmatch(line)) and groups[-1][2]:
-            groups[-1][2][-1][_ARROWS[match[1]]] = _names(match[2]) if match[2] != "none" else ()
+            groups[-1][2][-1][_ARROWS[match[1]]] = _names(match[2]) if match[2] not in ("none", "") else ()
         elif node := _node(line):
             groups[-1][2].append(node)
         else:

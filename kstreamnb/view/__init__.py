@@ -4,7 +4,7 @@ Pure functions that know no notebook: `mimebundle` gives what a notebook front e
 """
 
 from kstreamnb.view.dot import to_dot
-from kstreamnb.view.graph import Box, Edge, GraphView, Item, Overlay, graph_view, upstream_of
+from kstreamnb.view.graph import Box, Edge, GraphView, Item, Overlay, graph_view, overlay_of_changes, upstream_of
 from kstreamnb.view.html import to_html
 from kstreamnb.view.mermaid import to_mermaid
 from kstreamnb.view.mime import mimebundle, view_of
@@ -19,6 +19,7 @@ __all__ = [
     "Overlay",
     "graph_view",
     "mimebundle",
+    "overlay_of_changes",
     "to_dot",
     "to_html",
     "to_mermaid",

@@ -60,7 +60,7 @@ def _add_box(graph: graphviz.Digraph, box: Box) -> None:
 def _add_item(graph: graphviz.Digraph, item: Item) -> None:
     classes = [f"ks-{item.kind.split()[-1]}"]
     classes += ["ks-internal"] if item.kind == "internal topic" else []
-    classes += [f"ks-{item.mark}"] if item.mark in ("failed", "changed", "stale") else []
+    classes += [f"ks-{item.mark}"] if item.mark in ("failed", "new", "changed", "stale") else []
     label = _label([*large_lines(item), *small_lines(item)])
     graph.node(item.id, label, id=item.id, **{"class": " ".join(classes)}, **_SHAPES[item.kind])
 

@@ -11,7 +11,7 @@ from kstreamnb.topology import DescribedNode, DescribedSubtopology, TopologyDesc
 from kstreamnb.view.names import identifier, node_label, store_label, topic_label
 from kstreamnb.view.reasons import Cut, cuts_of, internal_topics, separation
 
-__all__ = ["Box", "Edge", "GraphView", "Item", "Overlay", "graph_view", "upstream_of"]
+__all__ = ["Box", "Edge", "GraphView", "Item", "Overlay", "graph_view", "overlay_of_changes", "upstream_of"]
 
 Kind = Literal["source", "processor", "sink", "topic", "internal topic", "store"]
 
@@ -23,7 +23,7 @@ class Overlay:
     Attributes:
         counts: records over an edge: (parent, child) by node name; (topic, source) and (sink, topic) at the ends.
         notes: a few words for a node, such as "3 late".
-        marks: nodes that stand out: "failed", "changed" or "stale".
+        marks: nodes that stand out: "failed", "new", "changed" or "stale".
     """
 
     counts: Mapping[tuple[str, str], int] = field(default_factory=dict)
@@ -128,6 +128,18 @@ def upstream_of(description: TopologyDescription, *names: str) -> TopologyDescri
         if kept:
             subs.append(DescribedSubtopology(sub.id, kept, sub.is_global))
     return TopologyDescription(tuple(subs), description.stores, description.internal_topics, (), description.name)
+
+
+def overlay_of_changes(before: TopologyDescription, after: TopologyDescription) -> Overlay:
+    """Marks for the picture of ``after``: nodes that are new, and nodes that are made or connected differently."""
+    old = before.nodes()
+    marks = {}
+    for name, node in after.nodes().items():
+        if name not in old:
+            marks[name] = "new"
+        elif node != old[name] or node.settings != old[name].settings:
+            marks[name] = "changed"
+    return Overlay(marks=marks)
 
 
 def _trimmed(node: DescribedNode, needed: Collection[str]) -> DescribedNode:

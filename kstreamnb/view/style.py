@@ -31,7 +31,7 @@ CSS = """
 .ks-graph .ks-internal>path{stroke-dasharray:5 3}
 .ks-graph .ks-store>path{fill:#a87000;fill-opacity:.13;stroke:#a87000}
 .ks-graph .ks-failed>polygon{fill:#d1242f;fill-opacity:.2;stroke:#d1242f;stroke-width:3}
-.ks-graph .ks-changed>polygon{stroke-width:3}
+.ks-graph .ks-new>polygon,.ks-graph .ks-changed>polygon{stroke-width:3}
 .ks-graph .ks-stale>polygon{stroke-dasharray:2 3;fill-opacity:0}
 """.strip()
 
@@ -45,7 +45,7 @@ _SHAPES = {
     "store": f'<g class="ks-store">{_CYLINDER}</g>',
     "sub-topology": f'<g class="ks-box">{_BOX}</g>',
 }
-_LETTER, _GAP, _SHAPE = 5.6, 16, 24
+_LETTER, _GAP, _SHAPE = 4.9, 16, 24
 
 
 def legend(kinds: Sequence[str]) -> tuple[str, float]:

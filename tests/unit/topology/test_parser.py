@@ -50,6 +50,16 @@ def test_header_indentation_and_line_ends_do_not_matter() -> None:
     assert parse_description(pasted) == parse_description(TEXT)
 
 
+def test_the_layout_of_old_versions_is_read_too() -> None:
+    """Kafka 1.x wrote another header, more spaces and empty edges."""
+    old = (
+        "Topology\nSub-topologies:\n  Sub-topology: 0\n\tSource:  s (topics: [a])\n\t\t--> k\n"
+        "\tSink:  k (topic: b)\n\t\t<-- s\nGlobal Stores: none"
+    )
+    new = "Sub-topology: 0\nSource: s (topics: [a])\n--> k\nSink: k (topic: b)\n<-- s"
+    assert parse_description(old) == parse_description(new)
+
+
 def test_a_pattern_in_brackets_is_not_a_list_of_topics() -> None:
     """Characters that no topic may have tell a pattern from a list."""
     source = parse_description("Sub-topology: 0\nSource: s (topics: [ab][cd]+|[x])\n--> none").nodes()["s"]

@@ -199,6 +199,22 @@ def test_without_a_renderer_the_text_stands_in(monkeypatch: pytest.MonkeyPatch) 
     assert "totals: count (store spent)" in bundle["text/html"]
 
 
+def test_graphvizs_own_program_is_used_when_it_is_there(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The program dot on the PATH lays out; when it fails, the compiled one does."""
+    dot = tmp_path / "dot"
+    drawn = '<svg viewBox="0 0 9 9" xmlns="http://www.w3.org/2000/svg"><g><g id="x"><title>t</title></g></g></svg>'
+    dot.write_text(f"#!/bin/sh\ncat > /dev/null\necho '{drawn}'\n")
+    dot.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    view = graph_view(Topology("drawn by a program").description())
+    svg._layout.cache_clear()
+    assert '<g id="x">' in to_svg(view)
+    dot.write_text("#!/bin/sh\nexit 1\n")
+    svg._layout.cache_clear()
+    assert '<g id="x">' not in to_svg(view)
+    svg._layout.cache_clear()
+
+
 def test_what_has_no_picture_warns_and_is_shown_as_text() -> None:
     """A display never raises."""
     with pytest.warns(UserWarning, match="cannot draw this object: a object has no picture"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kstreamnb.topology import DescribedNode, TopologyDescription, parse_description
-from kstreamnb.view import GraphView, Overlay, graph_view, upstream_of
+from kstreamnb.view import GraphView, Overlay, graph_view, overlay_of_changes, upstream_of
 from kstreamnb.view.names import clean, identifier, node_label, store_label, topic_label
 from tests.unit.view.example import NASTY, foreign, overlay, shop
 
@@ -134,6 +134,14 @@ def test_what_is_above_a_node_goes_through_topics_and_stores() -> None:
         *("by-customer-sink", "by-customer-source", "totals"),
     }
     assert part.nodes()["totals"].successors == ()
+
+
+def test_what_changed_between_two_topologies_is_marked() -> None:
+    """New nodes, and nodes with other children, stand out in the second picture."""
+    grown = shop().add_sink("copy", "copies", "by-customer-source")
+    marks = overlay_of_changes(shop().description(), grown.description()).marks
+    assert marks == {"copy": "new", "by-customer-source": "changed"}
+    assert overlay_of_changes(shop().description(), shop().description()) == Overlay()
 
 
 def test_identifiers_are_plain_and_differ() -> None:
