@@ -52,7 +52,7 @@ class SubscriptionResolve:
                 drop("expired", key, response.foreign_value, timestamp, details)
                 return
             foreign = response.foreign_value
-            joined = joiner(value, foreign) if foreign is not None or (left and row is not None) else None
+            joined = joiner(value, foreign) if foreign is not None or (left and value is not None) else None
             forward(key, joined, timestamp, headers)
 
         return resolve

@@ -8,6 +8,7 @@ from typing import Any
 
 from kstreamnb.core.operator import BindContext, TableView
 from kstreamnb.processors.join_table_table import How
+from kstreamnb.topology.java_order import hash_order
 
 __all__ = ["JoinView"]
 
@@ -26,8 +27,9 @@ class JoinView:
 
     @property
     def stores(self) -> tuple[str, ...]:
-        """Stores of both sides, each once."""
-        return tuple(dict.fromkeys((*self.left.stores, *self.right.stores)))
+        """Stores of both sides, each once, in the order of the hash set in which Kafka Streams collects them."""
+        both = (*self.left.stores, *self.right.stores)
+        return tuple(hash_order(both, capacity=len(both)))
 
     @property
     def versioned(self) -> bool:
@@ -46,7 +48,8 @@ class JoinView:
             right = get_right(key) or _NO_ROW
             if right[0] is None and (needs_right or left[0] is None):
                 return None
-            return joiner(left[0], right[0]), max(left[1], right[1])
+            joined = joiner(left[0], right[0])
+            return None if joined is None else (joined, max(left[1], right[1]))
 
         return get
 
