@@ -170,7 +170,7 @@ class CachedStore(Store):
             self._change(raw_key, None)
 
     def _change(self, raw_key: Any, entry: CacheEntry | None) -> None:
-        self.note(InCache(raw_key), self.cached.get(raw_key), entry)
+        self._note(InCache(raw_key), self.cached.get(raw_key), entry)
         self._apply_cached(raw_key, entry)
 
     def _apply_cached(self, raw_key: Any, entry: CacheEntry | None) -> None:

@@ -113,21 +113,21 @@ class _DuplicatesElsewhere(StoredElsewhere):
 
 
 class _SessionsElsewhere(StoredElsewhere):
-    """A raw key is (key, end, start)."""
+    """A raw key is (key, (end, start))."""
 
     def _read(self, raw_key: Any) -> Any:
-        key, end, start = raw_key
+        key, (end, start) = raw_key
         return self.store.fetch_session(key, start, end)
 
     def _write(self, raw_key: Any, row: Any) -> None:
-        key, end, start = raw_key
+        key, (end, start) = raw_key
         if row is None:
             self.store.remove(Windowed(key, start, end))
         else:
             self.store.put(Windowed(key, start, end), row)
 
     def _all(self) -> Iterator[tuple[Any, Any]]:
-        return (((session.key, session.end, session.start), row) for session, row in self.store.fetch(None))
+        return (((session.key, (session.end, session.start)), row) for session, row in self.store.fetch(None))
 
 
 _KINDS: dict[str, type[StoredElsewhere]] = {

@@ -72,7 +72,7 @@ class JoinBuffer(_TimedStore):
             return False
         sequence = sequence + 1 & _SEQUENCE_MASK
         clock = (max(observed_ms, timestamp), sequence)
-        self.note(None, self.raw.get(None), clock)
+        self._note(None, self.raw.get(None), clock)
         self.apply(None, clock)
         row = (self.values.encode(value), headers, metadata)
         self.write((timestamp, self.keys.encode(key), sequence), row)
@@ -82,7 +82,7 @@ class JoinBuffer(_TimedStore):
         """Remove what has waited long enough; gives timestamp, key, value, headers and metadata of each."""
         due = list(self._index.between(0, self._clock()[0] - self.grace_ms))
         if len(due) > 1:
-            due.sort(key=self.changelog_key)
+            due.sort(key=self._key_bytes)
         found = []
         for raw_key in due:
             value, headers, metadata = self.raw[raw_key]
@@ -94,20 +94,19 @@ class JoinBuffer(_TimedStore):
         """Number of records that wait."""
         return len(self.raw) - (None in self.raw)
 
-    def changelog_key(self, raw_key: Any) -> bytes:
+    def _key_bytes(self, raw_key: Any) -> bytes:
         """A zero byte, timestamp (8 bytes), key, sequence (4 bytes)."""
         timestamp, key, sequence = raw_key
         return b"".join((b"\x00", timestamp.to_bytes(8, signed=True), self.keys.to_bytes(key), sequence.to_bytes(4)))
 
     def changelog_entry(self, raw_key: Any, row: Any) -> tuple[bytes, bytes | None]:
         """Kafka's changelog bytes: context and value, with no prior and no old value."""
-        key = self.changelog_key(raw_key)
         if row is None:
-            return key, None
+            return self._key_bytes(raw_key), None
         value, headers, metadata = row
-        nothing = optional_bytes(None)
-        data = optional_bytes(self.values.to_bytes(value))
-        return key, context_bytes(raw_key[0], headers, metadata) + nothing + nothing + data + bytes(8)
+        parts = (None, None, self.values.to_bytes(value))
+        data = context_bytes(raw_key[0], headers, metadata) + b"".join(map(optional_bytes, parts)) + bytes(8)
+        return self._key_bytes(raw_key), data
 
     def _replay(self, key: bytes, value: bytes | None, timestamp: int) -> None:
         at, sequence = int.from_bytes(key[1:9], signed=True), int.from_bytes(key[-4:])

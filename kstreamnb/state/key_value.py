@@ -9,6 +9,7 @@ from kstreamnb.core.stores import StoreSpec
 from kstreamnb.core.wire import Encoded
 from kstreamnb.state.key_order import KeyOrder
 from kstreamnb.state.store import Recorder, Rows, Store, StoreContext
+from kstreamnb.state.views import TimestampedStoreForUser
 
 __all__ = ["KeyValueRows", "TimestampedKeyValueRows"]
 
@@ -205,6 +206,4 @@ class TimestampedKeyValueRows(KeyValueRows):
     @property
     def for_user(self) -> Any:
         """The store with `ValueAndTimestamp` rows."""
-        from kstreamnb.state.views import TimestampedStoreForUser
-
         return TimestampedStoreForUser(self)

@@ -36,7 +36,7 @@ class LruRows(KeyValueRows):
             if row is None:
                 return None
             raw[raw_key] = self._used(raw_key, row[1])
-            self.note(raw_key, row, raw[raw_key])
+            self._note(raw_key, row, raw[raw_key])
             return decode(row[1])
 
         def put(key: Any, value: Any) -> None:
@@ -72,9 +72,8 @@ class LruRows(KeyValueRows):
         super().apply(raw_key, row)
         self._by_use = None
 
-    def changelog_entry(self, raw_key: Any, row: Any) -> tuple[bytes, bytes | None]:
-        """Kafka's changelog bytes of a row."""
-        return super().changelog_entry(raw_key, None if row is None else row[1])
+    def _logged_value(self, row: Any) -> Any:
+        return None if row is None else row[1]
 
     def _replay(self, key: bytes, value: bytes | None, timestamp: int) -> None:
         self._write(self._key_from(key), None if value is None else self._row_from(value, timestamp))

@@ -96,6 +96,20 @@ class Rows(Iterator[Any]):
         self.close()
 
 
+class _Hooked:
+    """An attribute of a store that its closures depend on."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __get__(self, store: Any, owner: Any = None) -> Any:
+        return self if store is None else getattr(store, self._name)
+
+    def __set__(self, store: Any, wanted: Any) -> None:
+        setattr(store, self._name, wanted)
+        store._hook(store._recorder())  # noqa: SLF001 - the descriptor is a part of the store
+
+
 class Store:
     """A store of any kind: rows, journal, changelog, snapshot.
 
@@ -117,25 +131,8 @@ class Store:
         self._journal: list[JournalEntry] | None = None
         self._changes: list[ChangelogRecord] | None = [] if spec.logged else None
 
-    @property
-    def journal(self) -> list[JournalEntry] | None:
-        """Where changes are noted, or None."""
-        return self._journal
-
-    @journal.setter
-    def journal(self, journal: list[JournalEntry] | None) -> None:
-        self._journal = journal
-        self._hook(self._recorder())
-
-    @property
-    def changes(self) -> list[ChangelogRecord] | None:
-        """Where records for the changelog are noted, or None."""
-        return self._changes
-
-    @changes.setter
-    def changes(self, changes: list[ChangelogRecord] | None) -> None:
-        self._changes = changes if self.spec.logged else None
-        self._hook(self._recorder())
+    journal = _Hooked("_journal")
+    changes = _Hooked("_changes")
 
     def _hook(self, record: Recorder | None) -> None:
         """Give the store's closures the function that notes a change, or None."""
@@ -161,18 +158,20 @@ class Store:
     def _row_time(self, raw_key: Any, row: Any) -> int:
         return int(row[1]) if self.timestamped else self.context.timestamp()
 
-    def note(self, raw_key: Any, old: Any, row: Any) -> None:
+    def _note(self, raw_key: Any, old: Any, row: Any) -> None:
         """Note a change that the changelog does not need: expiry, observed time."""
         if self._journal is not None:
             self._journal.append((raw_key, old, row))
 
+    def _log(self, raw_key: Any, row: Any) -> None:
+        """Note for the changelog what the store itself refused."""
+        if self._changes is not None:
+            time = self.context.timestamp() if row is None else self._row_time(raw_key, row)
+            self._changes.append((raw_key, row, time, ()))
+
     def write(self, raw_key: Any, row: Any) -> None:
         """Change one row and note it; None deletes."""
-        old = self.raw.get(raw_key)
-        self.apply(raw_key, row)
-        record = self._recorder()
-        if record is not None:
-            record(raw_key, old, row)
+        raise NotImplementedError
 
     def apply(self, raw_key: Any, row: Any) -> None:
         """Change one row silently, as undo, redo, deltas and restoring do; None deletes."""
@@ -191,8 +190,14 @@ class Store:
 
     def changelog_entry(self, raw_key: Any, row: Any) -> tuple[bytes, bytes | None]:
         """Kafka's changelog bytes of a row; a timestamped row's time is the record's timestamp, not in the bytes."""
-        value = row[0] if self.timestamped and row is not None else row
-        return self.keys.to_bytes(raw_key), None if value is None else self.values.to_bytes(value)
+        value = self._logged_value(row)
+        return self._key_bytes(raw_key), None if value is None else self.values.to_bytes(value)
+
+    def _logged_value(self, row: Any) -> Any:
+        return row[0] if self.timestamped and row is not None else row
+
+    def _key_bytes(self, raw_key: Any) -> bytes:
+        return self.keys.to_bytes(raw_key)
 
     def restore_changelog(self, entries: Iterable[tuple[bytes, bytes | None, int]]) -> None:
         """Replay ``(key bytes, value bytes, timestamp)`` records of the changelog into the store, silently."""
@@ -226,6 +231,3 @@ class Store:
     def implementation(self) -> Any:
         """The object that the spec's factory made, or None."""
         return getattr(self.raw, "store", None)
-
-    def close(self) -> None:
-        """Nothing is held outside memory."""

@@ -36,7 +36,7 @@ class SuppressBuffer(Store):
         self._record = record
 
     def _recorder(self) -> Recorder | None:
-        return None if self._journal is None else self.note
+        return None if self._journal is None else self._note
 
     def put(
         self, time: int, key: Any, new: Any, old: Any, timestamp: int, headers: Headers, metadata: RecordMetadata

@@ -163,7 +163,7 @@ class VersionedRows(Store):
             self._set(raw_key, None)
 
     def _set(self, raw_key: Any, row: Any) -> None:
-        self.note(raw_key, self.raw.get(raw_key), row)
+        self._note(raw_key, self.raw.get(raw_key), row)
         self.apply(raw_key, row)
 
     def write(self, raw_key: Any, row: Any) -> None:

@@ -1,0 +1,184 @@
+"""What window and session stores share: rows by key and place in time, forgotten after their retention."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable
+from typing import Any
+
+from kstreamnb.core.record import Windowed
+from kstreamnb.core.stores import StoreSpec
+from kstreamnb.state.store import Recorder, Rows, Store, StoreContext
+from kstreamnb.state.time_index import KeyIndex, Retention, TimeIndex
+
+__all__ = ["MAX_TIME_MS", "TimedRows"]
+
+MAX_TIME_MS = 2**63 - 1
+_NO_CLOCK = (-1, 0)
+
+
+class TimedRows(Store):
+    """Rows by key and place.
+
+    ``raw`` maps ``(wire key, place)`` to rows and None to ``(observed stream time, sequence)``. Places of one key sort
+    by time; `_time` gives the time by which a place expires. The observed stream time is the greatest that was put.
+    """
+
+    _time: Callable[[Any], int]
+
+    def __init__(self, spec: StoreSpec, context: StoreContext, *, clamp_ms: int = 1) -> None:
+        super().__init__(spec, context)
+        self.retention = Retention(spec, clamp_ms=clamp_ms)
+        self._sequence = 0
+        self._index, self._places = TimeIndex(), KeyIndex()
+        self._insert = self._inserter()
+        self._record: Recorder | None = None
+        self._bind()
+        self._hook(self._recorder())
+
+    def _bind(self) -> None:
+        """Make the closures that are called for each record."""
+
+    def _hook(self, record: Recorder | None) -> None:
+        self._record = record
+
+    def _inserter(self) -> Callable[[Any, Any], None]:
+        raw, time_of, add = self.raw, self._time, self._index.add
+        places, add_place = self._places, self._places.add
+
+        def insert(raw_key: Any, row: Any) -> None:
+            raw[raw_key] = row
+            key, place = raw_key
+            add(time_of(place), raw_key)
+            if places:
+                add_place(key, place)
+
+        return insert
+
+    def _put_row(self, raw_key: Any, row: Any) -> None:
+        """Change one row and note it, or refuse to when it has expired; None deletes."""
+        time = self._time(raw_key[1])
+        if time > self.retention.observed_ms:
+            self._advance(time, self._sequence)
+        if time < self.retention.accepted_from:
+            window = self._window(raw_key)
+            details = {
+                "window_start": window.start,
+                "window_end": window.end,
+                "stream_time_ms": self.retention.observed_ms,
+                "retention_ms": self.retention.retention_ms,
+                "store": self.name,
+            }
+            self.context.drop("expired", window.key, self._plain(row), self.context.timestamp(), details)
+            self._log(raw_key, row)
+            return
+        old = self.raw.get(raw_key)
+        self.apply(raw_key, row)
+        if self._record is not None:
+            self._record(raw_key, old, row)
+
+    def write(self, raw_key: Any, row: Any) -> None:
+        """Change one row and note it, unless it has expired; None deletes."""
+        self._put_row(raw_key, row)
+
+    def _advance(self, observed_ms: int, sequence: int) -> None:
+        """Move observed time and sequence on; forget the segments that are now too old."""
+        retention, clock = self.retention, (observed_ms, sequence)
+        self._note(None, self.raw.get(None), clock)
+        self.raw[None] = clock
+        self._sequence = sequence
+        if observed_ms < retention.next_expiry:
+            if observed_ms > retention.observed_ms:
+                retention.advance(observed_ms)
+            return
+        retention.observe(observed_ms)
+        for raw_key in self._index.before(retention.live_from):
+            self._note(raw_key, self.raw[raw_key], None)
+            self.apply(raw_key, None)
+
+    def apply(self, raw_key: Any, row: Any) -> None:
+        """Change one row silently; None deletes."""
+        raw = self.raw
+        if raw_key is None:
+            observed_ms, self._sequence = row or _NO_CLOCK
+            self.retention.observe(observed_ms)
+            if row is None:
+                raw.pop(None, None)
+            else:
+                raw[None] = row
+        elif row is None:
+            if raw.pop(raw_key, None) is not None:
+                key, place = raw_key
+                self._index.remove(self._time(place), raw_key)
+                self._places.remove(key, place)
+        elif raw_key in raw:
+            raw[raw_key] = row
+        else:
+            self._insert(raw_key, row)
+
+    def _places_from(self, raw_key: Any, time: int) -> list[Any]:
+        """Places of a key from a time on, as far as they are visible, ascending."""
+        if not self._places:
+            for key, place in sorted((k for k in self.raw if k is not None), key=_place_of):
+                self._places.add(key, place)
+        places = self._places.get(raw_key)
+        if places is None:
+            return []
+        return places[bisect_left(places, max(time, self.retention.visible_from), key=self._time) :]
+
+    def _between(self, from_: int, to: int) -> list[Any]:
+        """Raw keys of a range of times, as far as they are visible, in no order."""
+        return list(self._index.between(max(from_, self.retention.visible_from), to))
+
+    def _in_keys(self, raw_keys: list[Any], from_key: Any, to_key: Any) -> list[Any]:
+        """Those of a range of keys, in the order of a range of keys."""
+        as_bytes, encode = self.keys.to_bytes, self.keys.encode
+        least = b"" if from_key is None else as_bytes(encode(from_key))
+        most = None if to_key is None else as_bytes(encode(to_key))
+        found = []
+        for raw_key in raw_keys:
+            data = as_bytes(raw_key[0])
+            if data >= least and (most is None or data <= most):
+                found.append(raw_key)
+        return sorted(found, key=self._segment_rank if self.spec.persistent else self._time_rank)
+
+    def _segment_rank(self, raw_key: Any) -> tuple[int, bytes]:
+        """Segment by segment, then by bytes, as in Kafka's persistent stores."""
+        return self.retention.segment(self._time(raw_key[1])), self._key_bytes(raw_key)
+
+    def _time_rank(self, raw_key: Any) -> Any:
+        """Time first, as in Kafka's in-memory stores."""
+        raise NotImplementedError
+
+    def _replay(self, key: bytes, value: bytes | None, timestamp: int) -> None:
+        raw_key = self._key_from(key)
+        time = self._time(raw_key[1])
+        self._observe_silently(time, self._sequence)
+        if time >= self.retention.accepted_from:
+            self.apply(raw_key, None if value is None else self._row_from(value, timestamp))
+
+    def _observe_silently(self, time: int, sequence: int) -> None:
+        self.apply(None, (max(time, self.retention.observed_ms), sequence))
+        for raw_key in self._index.before(self.retention.live_from):
+            self.apply(raw_key, None)
+
+    def _rows(self, raw_keys: list[Any]) -> Rows:
+        return Rows(map(self._show, raw_keys, [self._row(raw_key) for raw_key in raw_keys]))
+
+    def _row(self, raw_key: Any) -> Any:
+        """The row of a key that was found in a range."""
+        return self.raw[raw_key]
+
+    def _show(self, raw_key: Any, row: Any) -> tuple[Windowed, Any]:
+        return self._window(raw_key), self._plain(row)
+
+    def _plain(self, row: Any) -> Any:
+        return None if row is None else self.values.decode(row)
+
+    def _window(self, raw_key: Any) -> Windowed:
+        """The user's key of a row."""
+        raise NotImplementedError
+
+
+def _place_of(raw_key: Any) -> Any:
+    return raw_key[1]
