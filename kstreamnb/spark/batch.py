@@ -165,9 +165,7 @@ def _sorted_rows(
         frame = frames[topic]
         lanes = [deployment.lanes[0, topic, p] for p in range(application.partitions.get(topic, 1))]
         groups = [deployment.group_at(0, deployment.readers[0, topic, p], lanes[p]) for p in range(len(lanes))]
-        order = [
-            F.col(f"o{at}").alias(f"o{number}_{at}") for at in range(width) if f"o{at}" in frame.columns
-        ]
+        order = [F.col(f"o{at}").alias(f"o{number}_{at}") for at in range(width) if f"o{at}" in frame.columns]
         parts.append(
             frame.select(
                 F.element_at(F.array(*map(F.lit, groups)), F.col("p") + 1).alias("g"),
@@ -197,7 +195,9 @@ def _levels(rows: DataFrame, plan: BatchPlan, deployment: Deployment) -> DataFra
 
 def _execute(rows: DataFrame, application: Application, deployment: Deployment, bundle: Bundle) -> RunResult:
     """Run the plan once, and keep what it gave."""
-    kept = rows.select("target", "source", "seq", "m", "lane", "at", "depth", "blob").persist(StorageLevel.MEMORY_AND_DISK)
+    kept = rows.select("target", "source", "seq", "m", "lane", "at", "depth", "blob").persist(
+        StorageLevel.MEMORY_AND_DISK
+    )
     try:
         told = kept.where(F.col("target").isin(REPORT, FAILURE)).select("target", "blob").collect()
     except Exception as error:

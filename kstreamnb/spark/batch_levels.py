@@ -10,6 +10,7 @@ import pickle
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -21,12 +22,21 @@ from kstreamnb.errors import KStreamError
 from kstreamnb.runtime.task import GlobalTask, Task
 from kstreamnb.spark.deployment import PlacedTask
 from kstreamnb.spark.failure import pack_failure
-from kstreamnb.spark.level import FAILURE, OUT, REPORT, addressed, report_of
+from kstreamnb.spark.level import FAILURE, REPORT, addressed, report_of
 from kstreamnb.spark.parcel import Order, Parcel, pack, unpack
-from kstreamnb.spark.step import Arrival, commit, run_parcels
+from kstreamnb.spark.step import Arrival, commit, place_of, run_parcels
 from kstreamnb.spark.worker import Bundle, Held, outlets_of, read
 
-__all__ = ["BATCH_SCHEMA", "STORE", "BatchPlan", "Column", "column_values", "first_level", "header_values", "next_level"]
+__all__ = [
+    "BATCH_SCHEMA",
+    "STORE",
+    "BatchPlan",
+    "Column",
+    "column_values",
+    "first_level",
+    "header_values",
+    "next_level",
+]
 
 STORE = -4
 """In place of a task: a part of a task's stores at the end."""
@@ -73,9 +83,7 @@ class _Runner:
         self.outlets = outlets_of(plan.bundle, placed)
         clock = Clock(plan.wall_clock_ms)
         tables = _global_tables(plan, placed.application) if placed.uses_global else None
-        self.held = Held(
-            Task(placed.plan, clock, tables, commit_every_record=plan.bundle.commit_every_record), clock
-        )
+        self.held = Held(Task(placed.plan, clock, tables, commit_every_record=plan.bundle.commit_every_record), clock)
         self.seq, self.seconds = -1, 0.0
         self.out: dict[str, int] = {}
 
@@ -255,7 +263,7 @@ def _stretches(column: Any) -> Iterator[tuple[int, int]]:
     """Where equal values stand side by side."""
     if len(column):
         cuts = [0, *(np.flatnonzero(np.diff(column)) + 1).tolist(), len(column)]
-        yield from zip(cuts[:-1], cuts[1:], strict=True)
+        yield from pairwise(cuts)
 
 
 def _arrivals(
@@ -298,15 +306,16 @@ def column_values(column: Any, index: Any = None) -> list[Any]:
         return [None if item is None else Encoded(item) for item in column.to_pylist()]
     kind = column.type
     if (pa.types.is_integer(kind) or pa.types.is_floating(kind)) and not column.null_count:
-        return column.to_numpy(zero_copy_only=False).tolist()  # type: ignore[no-any-return]
+        return column.to_numpy(zero_copy_only=False).tolist()
     if pa.types.is_struct(kind) and not column.null_count:
         names = [field.name for field in kind]
         parts = [column_values(part) for part in column.flatten()]
         return [dict(zip(names, row, strict=True)) for row in zip(*parts, strict=True)] if parts else []
-    return column.to_pylist()  # type: ignore[no-any-return]
+    return column.to_pylist()
 
 
 def header_values(column: list[Any] | None) -> list[Any] | None:
+    """Headers of rows as tasks take them; None where no row has any."""
     if column is None:
         return None
     found = [tuple((pair["key"], pair["value"]) for pair in pairs or ()) for pairs in column]
@@ -325,5 +334,5 @@ def _global_tables(plan: BatchPlan, application: int) -> GlobalTask:
         task = _tables[key] = GlobalTask(chosen, Clock(plan.wall_clock_ms))
         for blob in plan.global_parcels.value.get(application, ()):
             parcel = unpack(blob)
-            task.run(parcel.topic, parcel.partition, parcel.records())
+            task.run(parcel.topic, place_of(parcel), parcel.records())
     return _tables[key]

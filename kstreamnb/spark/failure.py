@@ -6,7 +6,7 @@ import pickle
 import re
 from typing import Any, NoReturn
 
-import cloudpickle
+import cloudpickle  # type: ignore[import-untyped]
 
 from kstreamnb.errors import EngineError, KStreamError
 

@@ -6,7 +6,7 @@ A feed knows offsets and reads pieces; how pieces become rows of tasks is the so
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias
@@ -41,7 +41,11 @@ class Feed(Protocol):
 
 @dataclass
 class KafkaFeed:
-    """Topics of a Kafka cluster. ``starting`` is "earliest", "latest", a time in ms, or offsets."""
+    """Topics of a Kafka cluster.
+
+    ``starting`` is "earliest", "latest", a time in ms, or offsets; or a pair of that and a dict of topics that have
+    their own word.
+    """
 
     servers: Any = field(repr=False)
     topics: tuple[str, ...]
@@ -66,16 +70,19 @@ class KafkaFeed:
 
     def beginning(self) -> Offsets:
         """The first offsets as ``starting`` says; global topics always begin with their first record."""
-        reader, starting = self.reader(), self.starting
+        reader, starting, own = self.reader(), self.starting, {}
+        if isinstance(starting, tuple):
+            starting, own = starting
         first: Offsets = reader.beginning()
-        if starting == "earliest":
-            return first
+        found: Offsets = first
         if isinstance(starting, int):
-            chosen = reader.at_time(starting)
-        elif isinstance(starting, dict):
-            chosen = {**first, **{topic: {**first.get(topic, {}), **parts} for topic, parts in starting.items()}}
-        else:
-            chosen = reader.end()
+            found = reader.at_time(starting)
+        elif isinstance(starting, Mapping):
+            found = {topic: {**parts, **starting.get(topic, {})} for topic, parts in first.items()}
+        elif starting == "latest" or "latest" in own.values():
+            end: Offsets = reader.end()
+            found = {topic: (end if own.get(topic, starting) == "latest" else first)[topic] for topic in first}
+        chosen = {**found, **{topic: first[topic] for topic, word in own.items() if word == "earliest"}}
         return {**chosen, **{topic: first[topic] for topic in self.global_topics}}
 
     def end(self) -> Offsets:
@@ -136,7 +143,7 @@ class FileFeed:
         """All records, and the end of each batch."""
         if self._content is None:
             self._content = pickle.loads(self.path.read_bytes())
-        return self._content  # type: ignore[no-any-return]
+        return self._content
 
     def beginning(self) -> Offsets:
         """Zero everywhere."""

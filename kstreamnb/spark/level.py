@@ -22,7 +22,7 @@ from kstreamnb.spark.failure import pack_failure
 from kstreamnb.spark.parcel import Parcel, pack, unpack
 from kstreamnb.spark.source import Row5, row_batch
 from kstreamnb.spark.state_log import HEAD_SCHEMA, KEY_SCHEMA, LOG_SCHEMA, StateLog
-from kstreamnb.spark.step import Arrival, commit, run_parcels
+from kstreamnb.spark.step import Arrival, commit, place_of, run_parcels
 from kstreamnb.spark.worker import (
     Bundle,
     Held,
@@ -133,7 +133,7 @@ def _run_task(bundle: Bundle, placed: PlacedTask | Replica, held: Held, arrivals
     if isinstance(placed, Replica):
         for arrival in sorted(arrivals, key=lambda arrival: (arrival.source, arrival.seq)):
             parcel = arrival.parcel
-            held.task.run(parcel.topic, parcel.partition, parcel.records())
+            held.task.run(parcel.topic, place_of(parcel), parcel.records())
         return []
     if placed.uses_global:
         held.task.global_state = replica(bundle, placed)

@@ -193,4 +193,4 @@ def _unpack_column(form: str, column: Any) -> list[Any]:
         return [None if item is None else Encoded(item) for item in column]
     if form == "mixed":
         return [Encoded(item) if encoded else item for encoded, item in column]
-    return column  # type: ignore[no-any-return]
+    return column

@@ -42,7 +42,8 @@ class RunResult:
     ) -> None:
         self._rows, self._application, self._deployment, self._bundle = rows, application, deployment, bundle
         self.reports: list[dict[str, Any]] = sorted(map(pickle.loads, reports), key=lambda report: report["task"])
-        topics = sorted({topic for report in self.reports for topic in report["topics"]})
+        hidden = {f"{application.id}-{name}" for name in application.topology.internal_topics}
+        topics = sorted({topic for report in self.reports for topic in report["topics"]} - hidden)
         self.outputs: Mapping[str, DataFrame] = {topic: self._output(topic) for topic in topics}
 
     def records(self, topic: str) -> dict[int, list[TopicRecord]]:
@@ -112,9 +113,7 @@ def _stores_of(application: Application, plan: Any) -> tuple[str, ...]:
     return next(g.stores for g in application.topology.subtopologies() if g.id == plan.subtopologies[0])
 
 
-def _explode(
-    topic: str, serdes: tuple[Serde, Serde]
-) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+def _explode(topic: str, serdes: tuple[Serde, Serde]) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """Parcels into rows with their order keys."""
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -159,5 +158,3 @@ def _number(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             following += 1
         columns = [batch.column("partition"), pa.array(offsets, pa.int64()), *batch.columns[1:]]
         yield pa.RecordBatch.from_arrays(columns, names=["partition", "offset", *batch.schema.names[1:]])
-
-

@@ -93,7 +93,7 @@ def spark_session(app: str = "kstreamnb", *, cores: int = 2, settings: dict[str,
     with log.open("ab") as out:
         gateway = launch_gateway(conf, {"stdout": out, "stderr": out})
     context = SparkContext(conf=conf, gateway=gateway)
-    configurator = context._jvm.org.apache.logging.log4j.core.config.Configurator  # type: ignore[union-attr]  # noqa: SLF001
+    configurator = context._jvm.org.apache.logging.log4j.core.config.Configurator  # noqa: SLF001
     for name in _NOISY:
         configurator.setLevel(name, "ERROR")
     return SparkSession(context)

@@ -117,7 +117,7 @@ class FeedReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 raise EngineError(
                     f'topic "{topic}" has grown from {len(begin[topic])} to {len(parts)} partitions',
                     detail="keys would move to other partitions, away from their state",
-                    hint="copy the topic into a new one with the new number of partitions and start from a new checkpoint",
+                    hint="copy the topic into a new one that has them, and start from a new checkpoint",
                 )
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[Share]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ import numpy as np
 from kstreamnb.core.wire import Encoded, to_bytes
 from kstreamnb.spark.parcel import COMMIT, WALL, Numbers, Order, Parcel, to_kafka
 
-__all__ = ["Arrival", "Outlets", "Positions", "commit", "run_parcels"]
+__all__ = ["Arrival", "Outlets", "Positions", "commit", "place_of", "run_parcels"]
 
 Positions = dict[tuple[str, int], int]
 """The next offset of each partition of an internal topic: how many of its records the task has seen."""
@@ -76,13 +77,17 @@ def run_parcels(task: Any, arrivals: list[Arrival], positions: Positions, outlet
     if not orders:
         return []
     order = Order.concat(orders)
-    counts = np.diff(np.asarray(marks, np.int64), prepend=0)
+    made = np.asarray([0, *marks], np.int64)
+    counts = made[1:] - made[:-1]
     return _parcels(task.drain(), order if (counts == 1).all() else order.take(_causes(counts)), outlets)
 
 
 def commit(task: Any, outlets: Outlets) -> list[Parcel]:
     """Flush caches at the end of a batch."""
     task.commit()
+    for store in task.stores.values():
+        if hasattr(store, "clear_cache"):
+            store.clear_cache()  # a task that is rebuilt elsewhere has no cache: neither may this one go on with it
     produced = task.drain()
     return _parcels(produced, Order.of_root(COMMIT, len(produced)), outlets)
 
@@ -104,7 +109,7 @@ def _runs(
 ) -> Iterator[tuple[str, int, list[tuple[int, int, Any, Any, Any]], Order]]:
     """Records in canonical order, cut wherever the topic partition changes."""
     arrivals.sort(key=lambda arrival: (arrival.source, arrival.seq))
-    places = sorted({(a.parcel.topic, _place(a.parcel)) for a in arrivals})
+    places = sorted({(a.parcel.topic, place_of(a.parcel)) for a in arrivals})
     if len(places) == 1 and len({a.source for a in arrivals}) == 1:
         for arrival in arrivals:
             parcel = arrival.parcel
@@ -113,7 +118,8 @@ def _runs(
     yield from _merged(arrivals, places, positions)
 
 
-def _place(parcel: Parcel) -> int:
+def place_of(parcel: Parcel) -> int:
+    """The one partition of a parcel that is addressed to a task."""
     if not isinstance(parcel.partition, int):
         raise TypeError(f"a parcel for a task has one partition; {parcel.topic} has a column of them")
     return parcel.partition
@@ -133,18 +139,18 @@ def _merged(
     """The merge of several producers or partitions by order key, then by producer."""
     rank = {place: number for number, place in enumerate(places)}
     order = Order.concat([a.parcel.order for a in arrivals])
-    where = np.concatenate([np.full(len(a.parcel), rank[a.parcel.topic, _place(a.parcel)]) for a in arrivals])
+    where = np.concatenate([np.full(len(a.parcel), rank[a.parcel.topic, place_of(a.parcel)]) for a in arrivals])
     source = np.concatenate([np.full(len(a.parcel), a.source) for a in arrivals])
     index = np.lexsort((np.arange(len(source)), source, order.depth, order.offset, order.lane, order.m))
     records: list[tuple[int, int, Any, Any, Any]] = []
     for arrival in arrivals:
         records += arrival.parcel.records()
-    real = {rank[a.parcel.topic, _place(a.parcel)] for a in arrivals if a.parcel.offsets is not None}
+    real = {rank[a.parcel.topic, place_of(a.parcel)] for a in arrivals if a.parcel.offsets is not None}
     _number(records, index, where, [place for n, place in enumerate(places) if n not in real], rank, positions)
     index = _least_head_first(index, order, where, records)
     where = where[index]
     cuts = [0, *(np.flatnonzero(np.diff(where)) + 1).tolist(), len(where)]
-    for begin, end in zip(cuts, cuts[1:], strict=False):
+    for begin, end in pairwise(cuts):
         part = index[begin:end]
         yield *places[int(where[begin])], [records[i] for i in part.tolist()], order.take(part)
 
@@ -179,7 +185,7 @@ def _least_head_first(index: Numbers, order: Order, where: Numbers, records: lis
         return index
     result = index.tolist()
     starts = [0, *(np.flatnonzero(~same) + 1).tolist(), len(result)]
-    for begin, end in zip(starts, starts[1:], strict=False):
+    for begin, end in pairwise(starts):
         group = result[begin:end]
         if end - begin > 1 and len({int(where[at]) for at in group}) > 1:
             result[begin:end] = _by_heads(group, where, records)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from kstreamnb.errors import KStreamError
 from kstreamnb.kafka.cut import Offsets
 from kstreamnb.spark.feed import Feed, from_json
 from kstreamnb.spark.level import LevelProcessor, stateless_level
@@ -19,7 +20,7 @@ from kstreamnb.spark.session import tuned
 from kstreamnb.spark.source import ROW_SCHEMA, SourceSettings, source_class
 from kstreamnb.spark.worker import Bundle, read
 
-__all__ = ["Batch", "Sink", "StreamSettings", "levels_of", "start_stream"]
+__all__ = ["Action", "Batch", "Sink", "StreamSettings", "levels_of", "start_stream"]
 
 
 @dataclass(frozen=True)
@@ -36,10 +37,19 @@ class Batch:
 class Sink(Protocol):
     """Where a batch's output goes. ``kafka``: it wants Kafka's bytes and not values in wire form."""
 
-    kafka: bool
+    @property
+    def kafka(self) -> bool:
+        """Whether keys and values are to come as Kafka's bytes."""
 
     def publish(self, batch: Batch) -> None:
         """Take one batch; the same batch may come again after a failure."""
+
+
+class Action(Sink, Protocol):
+    """A sink that is told of failures, too: the query."""
+
+    def failed(self, error: KStreamError) -> None:
+        """A task failed; the batch will not be published."""
 
 
 @dataclass(frozen=True)
@@ -55,11 +65,10 @@ class StreamSettings:
     max_records: int = 0
     tick_ms: int = 0
     readers: int = 2
-    on_batch: Callable[[Batch], None] = field(default=lambda batch: None)
 
 
 def start_stream(
-    spark: SparkSession, bundle: Bundle, feed: Feed, sink: Sink, settings: StreamSettings
+    spark: SparkSession, bundle: Bundle, feed: Feed, sink: Action, settings: StreamSettings
 ) -> StreamingQuery:
     """Start the query of a deployment."""
     deployment = read(bundle)
@@ -98,16 +107,20 @@ def owners_of(bundle: Bundle) -> list[int]:
     return [*lanes, *(task.application for task in deployment.tasks), *(r.application for r in deployment.replicas)]
 
 
-def _action(bundle: Bundle, sink: Sink, settings: StreamSettings) -> Callable[[DataFrame, int], None]:
+def _action(bundle: Bundle, sink: Action, settings: StreamSettings) -> Callable[[DataFrame, int], None]:
     """What happens with each batch: one collect, then the sink."""
     owners, log = owners_of(bundle), settings.checkpoint / "offsets"
 
     def action(frame: DataFrame, number: int) -> None:
-        output = BatchOutput.of(frame.toArrow(), owners)
+        table = frame.toArrow()
+        try:
+            output = BatchOutput.of(table, owners)
+        except KStreamError as error:
+            sink.failed(error)
+            raise
         entry = (log / str(number)).read_text().splitlines()[-1]
         end: dict[str, Any] = json.loads(entry)
         batch = Batch(number, entry, from_json(end["offsets"]), int(end["clock"]), output)
         sink.publish(batch)
-        settings.on_batch(batch)
 
     return action

@@ -13,7 +13,7 @@ from collections import OrderedDict
 from dataclasses import dataclass, field
 from typing import Any
 
-import cloudpickle
+import cloudpickle  # type: ignore[import-untyped]
 
 from kstreamnb.core.clock import Clock
 from kstreamnb.errors import EngineError
@@ -99,9 +99,10 @@ def read(bundle: Bundle) -> Deployment:
         found = _deployments[bundle.name] = pickle.loads(bundle.data)
         while len(_deployments) > 4:
             old, _ = _deployments.popitem(last=False)
-            for known in (_outlets, _placed):
-                for key in [key for key in known if key[0] == old]:
-                    del known[key]  # type: ignore[attr-defined]
+            for key in [key for key in _outlets if key[0] == old]:
+                del _outlets[key]
+            for level in [key for key in _placed if key[0] == old]:
+                del _placed[level]
     return found
 
 

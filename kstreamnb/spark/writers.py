@@ -32,4 +32,6 @@ def output_topics(application: Application) -> tuple[str, ...]:
     topology = application.topology
     whole = TaskPlan(topology, (), config=application.config)
     sinks = [node.topic for node in topology.nodes.values() if isinstance(node, Sink) and isinstance(node.topic, str)]
-    return tuple(sorted({topic for topic in sinks if topic not in topology.internal_topics and whole.topic(topic) == topic}))
+    return tuple(
+        sorted({topic for topic in sinks if topic not in topology.internal_topics and whole.topic(topic) == topic})
+    )

@@ -1,0 +1,98 @@
+"""At-least-once publishing of batches: every record is acknowledged before the batch counts as done.
+
+A batch that is replayed after a failure is sent again. No transaction, no marker: consumers see records at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+
+from kstreamnb.kafka.cut import Offsets
+from kstreamnb.kafka.publisher import OutputRecord, Publication, PublishError
+from kstreamnb.kafka.settings import Servers, connection, kafka_error, sendable_time
+
+__all__ = ["Deliverer"]
+
+_TUNING = {
+    "linger.ms": 5,
+    "compression.type": "lz4",
+    "enable.idempotence": True,
+    "queue.buffering.max.messages": 500_000,
+    "queue.buffering.max.kbytes": 1 << 20,
+}
+
+
+class Deliverer:
+    """Sends the batches of one application; ``config`` are further settings of the producer.
+
+    Units: ``patience_s`` is how many seconds a batch may take to be acknowledged.
+    """
+
+    def __init__(
+        self,
+        servers: Servers,
+        application: str,
+        *,
+        config: Mapping[str, object] | None = None,
+        patience_s: float = 120.0,
+    ) -> None:
+        self.servers, self.application, self.patience_s = servers, application, patience_s
+        self._config = dict(config or {})
+        self._producer: Producer | None = None
+        self._group: Consumer | None = None
+
+    def open(self) -> None:
+        """Connect."""
+        self.close()
+        self._producer = Producer({**connection(self.servers, defaults=_TUNING), **self._config})
+        self._group = Consumer(connection(self.servers, group_id=self.application, enable_auto_commit=False))
+
+    def close(self) -> None:
+        """Let go of the connections."""
+        group, self._group, self._producer = self._group, None, None
+        if group is not None:
+            group.close()
+
+    def publish(
+        self, batch: int, source: str, records: Iterable[OutputRecord], positions: Offsets | None = None
+    ) -> Publication:
+        """Send one batch and wait for its acknowledgements; then commit the positions for tools that show lag."""
+        if self._producer is None:
+            self.open()
+        assert self._producer is not None
+        failures: list[KafkaError] = []
+
+        def note(error: KafkaError | None, message: Message) -> None:
+            if error is not None:
+                failures.append(error)
+
+        count = 0
+        for topic, partition, timestamp, key, value, headers in records:
+            stamp = sendable_time(timestamp)
+            while True:
+                try:
+                    self._producer.produce(
+                        topic, value, key, partition, timestamp=stamp, headers=list(headers), on_delivery=note
+                    )
+                    break
+                except BufferError:  # full: delivered records make room
+                    self._producer.poll(0.05)
+            count += 1
+        left = self._producer.flush(self.patience_s)
+        if left or failures:
+            self.close()
+            failed = kafka_error(f'publishing for "{self.application}"', failures[0] if failures else TimeoutError())
+            raise PublishError(failed.message, detail=failed.detail, hint="the batch is sent again after a restart")
+        self._commit(positions or {})
+        return Publication(batch, count)
+
+    def _commit(self, positions: Offsets) -> None:
+        places = [TopicPartition(t, p, n) for t, parts in positions.items() for p, n in parts.items()]
+        if not places or self._group is None:
+            return
+        try:
+            self._group.commit(offsets=places, asynchronous=False)
+        except KafkaException as error:
+            raise kafka_error(f'committing positions of "{self.application}"', error, self.servers) from error

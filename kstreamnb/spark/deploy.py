@@ -1,0 +1,211 @@
+"""`deploy`: a topology on Spark Structured Streaming, from Kafka to Kafka."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Literal
+
+from pyspark.sql import SparkSession
+
+from kstreamnb.core.durations import duration_ms, instant_ms
+from kstreamnb.errors import EngineError
+from kstreamnb.runtime.config import Config
+from kstreamnb.runtime.task_plan import TaskPlan
+from kstreamnb.spark.checkpoint import Manifest, adopt, manifest_of, read_manifest, write_manifest
+from kstreamnb.spark.deployment import Application, Deployment, deployment_of, place
+from kstreamnb.spark.feed import Feed, KafkaFeed
+from kstreamnb.spark.query import Query
+from kstreamnb.spark.session import spark_session
+from kstreamnb.spark.sinks import KafkaSink
+from kstreamnb.spark.stream import Sink, StreamSettings
+from kstreamnb.spark.worker import Bundle
+from kstreamnb.spark.writers import output_topics
+from kstreamnb.topology import Topology
+
+__all__ = ["deploy", "start_query"]
+
+Guarantee = Literal["exactly_once", "at_least_once"]
+
+
+def deploy(
+    topology: Topology,
+    *,
+    spark: SparkSession | None = None,
+    bootstrap_servers: Any = None,
+    checkpoint: str | Path,
+    config: Config | Mapping[str, Any] | None = None,
+    application_id: str | None = None,
+    guarantee: Guarantee = "exactly_once",
+    starting: Any = "earliest",
+    trigger: Any = "0s",
+    available_now: bool = False,
+    max_records: int = 0,
+    tick: Any = "1s",
+    spark_partitions: int | None = None,
+    memory_limit: int = 1 << 30,
+    fail_on_loss: bool = True,
+    create_topics: bool = True,
+    producer: Mapping[str, object] | None = None,
+) -> Query:
+    """Run a topology as a streaming query that reads and writes Kafka; goes on from the checkpoint where there is one.
+
+    Args:
+        topology: what ``builder.build()`` gave.
+        spark: the session; without one, `spark_session` starts one.
+        bootstrap_servers: ``host:port``, or librdkafka's settings with ``bootstrap.servers`` among them.
+        checkpoint: a folder that all of Spark's processes reach; it belongs to this application alone.
+        config: the application's settings, as for the driver; they may hold ``bootstrap.servers``.
+        application_id: the application's id, unless the config or the topology's name says it.
+        guarantee: "exactly_once" publishes each batch in one transaction; "at_least_once" may publish one twice.
+        starting: where a new query begins: "earliest", "latest", an instant, or offsets by topic and partition.
+        trigger: the time between batches, "0s" for at once.
+        available_now: end when everything is processed that is there now.
+        max_records: records a batch at most, those first by event time; 0 for no limit.
+        tick: how often wall-clock punctuators are looked at where the topology has processors of the user's own.
+        spark_partitions: state partitions of the query, fixed by its first start; as many as cores by default.
+        memory_limit: bytes of state that one worker keeps in memory.
+        fail_on_loss: end the query when records were removed before they were read.
+        create_topics: create output topics that do not exist, with the partitions of the widest input.
+        producer: further settings of the producer.
+
+    Raises:
+        EngineError: the checkpoint belongs to another topology, an input topic is missing, or another deployment of
+            the application holds the other end; nothing has been touched then.
+    """
+    settings = _settings(config, topology, bootstrap_servers, application_id)
+    folder = Path(checkpoint)
+    old = read_manifest(folder)
+    servers = _servers(settings, bootstrap_servers)
+    from kstreamnb.kafka.admin import Admin
+
+    admin = Admin(servers)
+    there = admin.topics()
+    application = _placed(topology, settings, there)
+    session = spark or spark_session()
+    deployment, manifest = _deployment(application, session, spark_partitions, old)
+    if create_topics:
+        widest = max(application.partitions[topic] for topic in application.external)
+        for topic in output_topics(application):
+            if topic not in there:
+                admin.create_topic(topic, partitions=widest, exists_ok=True)
+    else:
+        _check_outputs(application, there)
+    sink = KafkaSink(_publisher(servers, application.id, manifest.query, guarantee, producer))
+    sink.publisher.open()
+    feed = KafkaFeed(
+        servers,
+        application.external,
+        application.global_topics,
+        _start(topology, starting),
+        fail_on_loss,
+    )
+    stream = StreamSettings(
+        folder,
+        None if available_now else duration_ms(trigger, "trigger") if trigger != "0s" else 0,
+        max_records,
+        duration_ms(tick, "tick") if any(task.punctuates for task in deployment.tasks) else 0,
+        session.sparkContext.defaultParallelism,
+    )
+    write_manifest(folder, manifest)
+    return start_query(session, deployment, feed, sink, stream, manifest.query, memory_limit=memory_limit)
+
+
+def start_query(
+    spark: SparkSession,
+    deployment: Deployment,
+    feed: Feed,
+    sink: Sink,
+    settings: StreamSettings,
+    name: str,
+    **bundle: Any,
+) -> Query:
+    """Start the query of a deployment over any feed, into any sink."""
+    packed = Bundle.of(name, deployment, kafka=sink.kafka, **bundle)
+    return Query(spark, packed, feed, sink, settings, deployment.applications[0].id).start()
+
+
+def _settings(
+    config: Config | Mapping[str, Any] | None, topology: Topology, servers: Any, application_id: str | None
+) -> Config:
+    settings = Config.of(config)
+    if application_id is not None:
+        settings = replace(settings, application_id=application_id)
+    if settings.application_id is None and topology.name is None:
+        raise EngineError(
+            "the application has no id",
+            detail="it names the internal topics, the transactions and the consumer group",
+            hint='deploy(…, application_id="…"), or StreamsBuilder("…")',
+        )
+    return settings
+
+
+def _servers(settings: Config, given: Any) -> Any:
+    if given is not None:
+        return given
+    if settings.bootstrap_servers is None:
+        raise EngineError("there is no broker to connect to", hint='deploy(…, bootstrap_servers="host:port")')
+    others = {name: value for name, value in settings.client_settings("consumer").items() if "." in name}
+    return {"bootstrap.servers": settings.bootstrap_servers, **others}
+
+
+def _placed(topology: Topology, settings: Config, there: Mapping[str, int]) -> Application:
+    """The application over the topics of the cluster; refuses input topics that do not exist."""
+    name = TaskPlan(topology, (), config=settings).application_id
+    own = {f"{name}-{internal}" for internal in topology.internal_topics} | {f"{name}-commits"}
+    for source in topology.sources():
+        for topic in source.topics:
+            if topic not in there and topic not in topology.internal_topics:
+                raise EngineError(
+                    f'input topic "{topic}" does not exist',
+                    detail=f"source {source.name}; the cluster has {', '.join(sorted(there)) or 'no topics'}",
+                    hint="create it with as many partitions as the application needs",
+                    origin=source.origin,
+                )
+    return place(topology, settings, {topic: n for topic, n in there.items() if topic not in own}, direct=False)
+
+
+def _deployment(
+    application: Application, spark: SparkSession, wanted: int | None, old: Manifest | None
+) -> tuple[Deployment, Manifest]:
+    """The deployment and its page for the checkpoint; refuses a checkpoint that cannot serve it."""
+    if old is None:
+        deployment = deployment_of([application], wanted or spark.sparkContext.defaultParallelism)
+        return deployment, manifest_of(deployment)
+    count = wanted or old.spark_partitions
+    deployment = deployment_of([application], count, known_groups=old.groups)
+    return deployment, adopt(old, manifest_of(deployment, old.query))
+
+
+def _check_outputs(application: Application, there: Mapping[str, int]) -> None:
+    missing = [topic for topic in output_topics(application) if topic not in there]
+    if missing:
+        raise EngineError(f'output topic "{missing[0]}" does not exist', hint="create it, or pass create_topics=True")
+
+
+def _publisher(
+    servers: Any, application: str, query: str, guarantee: str, producer: Mapping[str, object] | None
+) -> Any:
+    if guarantee == "exactly_once":
+        from kstreamnb.kafka.publisher import Publisher
+
+        return Publisher(servers, application, query, config=producer)
+    if guarantee == "at_least_once":
+        from kstreamnb.kafka.deliver import Deliverer
+
+        return Deliverer(servers, application, config=producer)
+    raise EngineError(f'there is no guarantee "{guarantee}"', hint='take "exactly_once" or "at_least_once"')
+
+
+def _start(topology: Topology, starting: Any) -> Any:
+    """Where to begin; a source that says so itself decides for its topics."""
+    own = {
+        topic: source.offset_reset
+        for source in topology.sources()
+        if source.offset_reset is not None
+        for topic in source.topics
+    }
+    if starting in ("earliest", "latest") or isinstance(starting, Mapping):
+        return (starting, own) if own else starting
+    return instant_ms(starting)
