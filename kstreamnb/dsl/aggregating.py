@@ -40,7 +40,7 @@ def count(self: Handle, *, name: str | None = None, **store: Unpack[Kept]) -> KT
     Source: Kafka Streams `KGroupedStream#count`, `TimeWindowedKStream#count`, `SessionWindowedKStream#count`;
         differences: none.
     """
-    return self.declare("table", "count", _count, name=name, materialized=kept(store))  # type: ignore[no-any-return]
+    return self.declare("table", "count", _count, name=name, materialized=kept(store))
 
 
 def reduce(self: Handle, reducer: Reducer, *, name: str | None = None, **store: Unpack[Kept]) -> KTable[Any, Any]:
@@ -53,7 +53,7 @@ def reduce(self: Handle, reducer: Reducer, *, name: str | None = None, **store: 
     Source: Kafka Streams `KGroupedStream#reduce`, `TimeWindowedKStream#reduce`, `SessionWindowedKStream#reduce`;
         differences: none.
     """
-    return self.declare("table", "reduce", _reduce, reducer=reducer, name=name, materialized=kept(store))  # type: ignore[no-any-return]
+    return self.declare("table", "reduce", _reduce, reducer=reducer, name=name, materialized=kept(store))
 
 
 def aggregate(
@@ -67,7 +67,7 @@ def aggregate(
     Source: Kafka Streams `KGroupedStream#aggregate`, `TimeWindowedKStream#aggregate`; differences: none.
     """
     arguments = {"initializer": initializer, "aggregator": aggregator, "merger": None}
-    return self.declare("table", "aggregate", _aggregate, name=name, materialized=kept(store), **arguments)  # type: ignore[no-any-return]
+    return self.declare("table", "aggregate", _aggregate, name=name, materialized=kept(store), **arguments)
 
 
 def aggregate_sessions(
@@ -87,7 +87,7 @@ def aggregate_sessions(
     Source: Kafka Streams `SessionWindowedKStream#aggregate`; differences: none.
     """
     arguments = {"initializer": initializer, "aggregator": aggregator, "merger": merger}
-    return self.declare("table", "aggregate", _aggregate, name=name, materialized=kept(store), **arguments)  # type: ignore[no-any-return]
+    return self.declare("table", "aggregate", _aggregate, name=name, materialized=kept(store), **arguments)
 
 
 def aggregate_cogrouped(
@@ -102,7 +102,7 @@ def aggregate_cogrouped(
         differences: none.
     """
     arguments = {"initializer": initializer, "merger": None}
-    return self.declare("table", "aggregate", _aggregate_all, name=name, materialized=kept(store), **arguments)  # type: ignore[no-any-return]
+    return self.declare("table", "aggregate", _aggregate_all, name=name, materialized=kept(store), **arguments)
 
 
 def aggregate_cogrouped_sessions(
@@ -116,7 +116,7 @@ def aggregate_cogrouped_sessions(
     Source: Kafka Streams `SessionWindowedCogroupedKStream#aggregate`, KIP-150; differences: none.
     """
     arguments = {"initializer": initializer, "merger": merger}
-    return self.declare("table", "aggregate", _aggregate_all, name=name, materialized=kept(store), **arguments)  # type: ignore[no-any-return]
+    return self.declare("table", "aggregate", _aggregate_all, name=name, materialized=kept(store), **arguments)
 
 
 def count_table(self: Handle, *, name: str | None = None, **store: Unpack[Kept]) -> KTable[Any, int]:
@@ -126,7 +126,7 @@ def count_table(self: Handle, *, name: str | None = None, **store: Unpack[Kept])
     Units: rows.
     Source: Kafka Streams `KGroupedTable#count`; differences: none.
     """
-    return self.declare("table", "count", _count_table, name=name, materialized=kept(store))  # type: ignore[no-any-return]
+    return self.declare("table", "count", _count_table, name=name, materialized=kept(store))
 
 
 def reduce_table(
@@ -138,7 +138,7 @@ def reduce_table(
     Source: Kafka Streams `KGroupedTable#reduce`; differences: none.
     """
     arguments = {"initializer": None, "adder": adder, "subtractor": subtractor, "java": "REDUCE"}
-    return self.declare("table", "reduce", _fold_table, name=name, materialized=kept(store), **arguments)  # type: ignore[no-any-return]
+    return self.declare("table", "reduce", _fold_table, name=name, materialized=kept(store), **arguments)
 
 
 def aggregate_table(
@@ -156,7 +156,7 @@ def aggregate_table(
     Source: Kafka Streams `KGroupedTable#aggregate`; differences: none.
     """
     arguments = {"initializer": initializer, "adder": adder, "subtractor": subtractor, "java": "AGGREGATE"}
-    return self.declare("table", "aggregate", _fold_table, name=name, materialized=kept(store), **arguments)  # type: ignore[no-any-return]
+    return self.declare("table", "aggregate", _fold_table, name=name, materialized=kept(store), **arguments)
 
 
 # --- in the graph -----------------------------------------------------------------------------------------------------

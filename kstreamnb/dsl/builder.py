@@ -260,8 +260,9 @@ def _table_arguments(
 ) -> dict[str, Any]:
     """Arguments of a table: serdes of the topic and of the store are the same."""
     materialized = kept(store)
-    serdes = (materialized.key_serde, materialized.value_serde) if materialized else (None, None)
-    options = _consumed(consumed, *serdes, extractor, offset_reset, name)
+    key_serde = materialized.key_serde if materialized else None
+    value_serde = materialized.value_serde if materialized else None
+    options = _consumed(consumed, key_serde, value_serde, extractor, offset_reset, name)
     return {"topic": topic, "options": options, "materialized": materialized}
 
 

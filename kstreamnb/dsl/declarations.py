@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar
 
 from kstreamnb.core.origin import Origin, user_origin
 from kstreamnb.errors import TopologyError
@@ -39,6 +39,7 @@ class Identities(Protocol):
         """The identity of the declaration that is about to be made; None for one that is like no other."""
 
 
+H = TypeVar("H", bound="Handle")
 _identities: list[Identities] = []
 
 
@@ -174,7 +175,7 @@ class Handle:
         self.ledger = ledger
         self.declaration = declaration
 
-    def declare(self, result: str, verb: str, emit: Callable[..., Any], *others: Handle, **arguments: Any) -> Any:
+    def declare(self, result: str, verb: str, emit: Callable[..., Any], *others: Handle, **arguments: Any) -> H:  # type: ignore[type-var]  # the class follows from the kind, and mypy takes it from the caller
         """Declare an operation on this handle and ``others``; the result is a handle of the kind ``result``.
 
         Raises: TopologyError when the name is illegal or the handles are of different builders.
@@ -189,7 +190,8 @@ class Handle:
                     hint="declare both with the same StreamsBuilder",
                 )
         parents = (self.declaration, *(other.declaration for other in others))
-        return Handle._kinds[result](self.ledger, self.ledger.declare(verb, emit, parents, arguments))
+        made: H = Handle._kinds[result](self.ledger, self.ledger.declare(verb, emit, parents, arguments))  # type: ignore[assignment]
+        return made
 
     @property
     def origin(self) -> Origin:

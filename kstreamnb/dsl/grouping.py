@@ -43,7 +43,7 @@ def group_by_key(
     Source: Kafka Streams `KStream#groupByKey`; differences: none.
     """
     options = given(Grouped, grouped, key_serde=key_serde, value_serde=value_serde, name=name)
-    return self.declare("grouped", "group_by_key", _group_by_key, options=options)  # type: ignore[no-any-return]
+    return self.declare("grouped", "group_by_key", _group_by_key, options=options)
 
 
 def group_by(
@@ -61,7 +61,7 @@ def group_by(
     Source: Kafka Streams `KStream#groupBy`; differences: none.
     """
     options = given(Grouped, grouped, key_serde=key_serde, value_serde=value_serde, name=name)
-    return self.declare("grouped", "group_by", _group_by, selector=selector, options=options)  # type: ignore[no-any-return]
+    return self.declare("grouped", "group_by", _group_by, selector=selector, options=options)
 
 
 def group_table_by(
@@ -79,7 +79,7 @@ def group_table_by(
     Source: Kafka Streams `KTable#groupBy`; differences: a tuple stands for `KeyValue`.
     """
     options = given(Grouped, grouped, key_serde=key_serde, value_serde=value_serde, name=name)
-    return self.declare("grouped_table", "group_by", _group_table_by, selector=selector, options=options)  # type: ignore[no-any-return]
+    return self.declare("grouped_table", "group_by", _group_table_by, selector=selector, options=options)
 
 
 class KGroupedStream(Handle, Generic[K, V], kind="grouped"):
@@ -97,7 +97,7 @@ class KGroupedStream(Handle, Generic[K, V], kind="grouped"):
         """
         _check_windows(windows)
         kind = "session_windowed" if isinstance(windows, SessionWindows) else "time_windowed"
-        return self.declare(kind, "windowed_by", _windowed_by, windows=windows)  # type: ignore[no-any-return]
+        return self.declare(kind, "windowed_by", _windowed_by, windows=windows)
 
     def cogroup(self, aggregator: Callable[[Any, Any, Any], Any]) -> CogroupedKStream:
         """Begin to fold several streams into one table: this one with ``aggregator(key, value, aggregate)``.
@@ -105,7 +105,7 @@ class KGroupedStream(Handle, Generic[K, V], kind="grouped"):
         Shape: KGroupedStream[K, V] -> CogroupedKStream[K, V2]; key kept; store: no; repartition: no.
         Source: Kafka Streams `KGroupedStream#cogroup`, KIP-150; differences: none.
         """
-        return self.declare("cogrouped", "cogroup", _cogroup, aggregator=aggregator)  # type: ignore[no-any-return]
+        return self.declare("cogrouped", "cogroup", _cogroup, aggregator=aggregator)
 
 
 class KGroupedTable(Handle, kind="grouped_table"):
@@ -130,7 +130,7 @@ class CogroupedKStream(Handle, kind="cogrouped"):
         Source: Kafka Streams `CogroupedKStream#cogroup`, KIP-150; differences: gives a new handle, and leaves this
             one as it was.
         """
-        return self.declare("cogrouped", "cogroup", _cogroup_more, grouped, aggregator=aggregator)  # type: ignore[no-any-return]
+        return self.declare("cogrouped", "cogroup", _cogroup_more, grouped, aggregator=aggregator)
 
     def windowed_by(self, windows: Any) -> TimeWindowedCogroupedKStream | SessionWindowedCogroupedKStream:
         """Fold by key and window: of `TimeWindows`, `SlidingWindows`, `SessionWindows` or `UnlimitedWindows`.
@@ -140,7 +140,7 @@ class CogroupedKStream(Handle, kind="cogrouped"):
         """
         _check_windows(windows)
         kind = "session_windowed_cogrouped" if isinstance(windows, SessionWindows) else "time_windowed_cogrouped"
-        return self.declare(kind, "windowed_by", _windowed_by, windows=windows)  # type: ignore[no-any-return]
+        return self.declare(kind, "windowed_by", _windowed_by, windows=windows)
 
 
 class _Windowed(Handle):

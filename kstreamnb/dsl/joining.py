@@ -126,7 +126,7 @@ def _declare(self: KStream[K, V], other: Handle, verb: str, how: How, positional
     for name, value in wanted.items():
         if value is None:
             raise TopologyError(f'"{verb}" with a {type(other).__name__} needs a {name}')
-    return self.declare("stream", verb, emit, other, **arguments)  # type: ignore[no-any-return]
+    return self.declare("stream", verb, emit, other, **arguments)
 
 
 # --- in the graph -----------------------------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ __all__ = ["KStream"]
 
 K = TypeVar("K")
 V = TypeVar("V")
+H = TypeVar("H", bound=Handle)
 
 
 class KStream(Handle, Generic[K, V], kind="stream"):
@@ -60,7 +61,7 @@ class KStream(Handle, Generic[K, V], kind="stream"):
     process = processing.process
     process_values = processing.process_values
 
-    def _then(self, verb: str, java: str, node_type: type[Node], name: str | None, **arguments: Any) -> Any:
+    def _then(self, verb: str, java: str, node_type: type[Node], name: str | None, **arguments: Any) -> H:  # type: ignore[type-var]
         return self.declare(
             "stream", verb, stateless.transform, node_type=node_type, java=java, name=name, arguments=arguments
         )

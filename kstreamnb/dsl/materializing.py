@@ -21,7 +21,8 @@ def kept(keywords: Kept) -> Materialized | None:
     materialized = options.pop("materialized", None)
     if materialized is None and all(value is None for value in options.values()):
         return None
-    return given(Materialized, materialized, **options)  # type: ignore[no-any-return]
+    made: Materialized = given(Materialized, materialized, **options)
+    return made
 
 
 def named_store(draft: Draft, materialized: Materialized | None, prefix: str) -> str:

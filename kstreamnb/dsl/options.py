@@ -343,7 +343,7 @@ class Materialized(Options):
             raise ConfigError(f"retention {self.retention} is negative", java="Retention must not be negative.")
 
     @classmethod
-    def as_(cls, store: str | StoreSpec) -> Self:  # type: ignore[override]
+    def as_(cls, store: str | StoreSpec) -> Self:
         """Rows kept in a store of this name, or made from this spec."""
         return cls(store)
 

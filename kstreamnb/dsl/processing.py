@@ -34,7 +34,7 @@ def process(
         next grouping or join.
     Source: Kafka Streams `KStream#process`, KIP-820; differences: none.
     """
-    return self.declare("stream", "process", _process, supplier=supplier, stores=stores, name=name)  # type: ignore[no-any-return]
+    return self.declare("stream", "process", _process, supplier=supplier, stores=stores, name=name)
 
 
 def process_values(
@@ -45,7 +45,7 @@ def process_values(
     Shape: KStream[K, V] -> KStream[K, V2]; 1 -> any number; key kept; store: the user's; repartition: no.
     Source: Kafka Streams `KStream#processValues`, KIP-820; differences: none.
     """
-    return self.declare("stream", "process_values", _process_values, supplier=supplier, stores=stores, name=name)  # type: ignore[no-any-return]
+    return self.declare("stream", "process_values", _process_values, supplier=supplier, stores=stores, name=name)
 
 
 def transform_values(
@@ -60,7 +60,7 @@ def transform_values(
     Source: Kafka Streams `KTable#transformValues`; differences: none.
     """
     arguments = {"supplier": supplier, "stores": stores, "name": name, "materialized": kept(store)}
-    return self.declare("table", "transform_values", _transform_values, **arguments)  # type: ignore[no-any-return]
+    return self.declare("table", "transform_values", _transform_values, **arguments)
 
 
 # --- in the graph -----------------------------------------------------------------------------------------------------

@@ -70,7 +70,7 @@ def repartition(
         partitioner=partitioner,
         name=name,
     )
-    return self.declare("stream", "repartition", _repartition, options=options)  # type: ignore[no-any-return]
+    return self.declare("stream", "repartition", _repartition, options=options)
 
 
 def to_table(self: KStream[K, V], *, name: str | None = None, **store: Unpack[Kept]) -> KTable[K, V]:
@@ -81,7 +81,7 @@ def to_table(self: KStream[K, V], *, name: str | None = None, **store: Unpack[Ke
     Late: an older record replaces a newer row, except in a versioned store. A null key is dropped.
     Source: Kafka Streams `KStream#toTable`, KIP-523; differences: none.
     """
-    return self.declare("table", "to_table", _to_table, name=name, materialized=kept(store))  # type: ignore[no-any-return]
+    return self.declare("table", "to_table", _to_table, name=name, materialized=kept(store))
 
 
 def split(self: KStream[K, V], *, name: str | None = None) -> BranchedKStream:
@@ -140,7 +140,7 @@ class BranchedKStream(Handle, kind="split"):
     def _add(self, predicate: Any, branched: Branched, index: int) -> None:
         suffix = str(index) if branched.name is None else branched.name
         check_resource_name(self.prefix + suffix)
-        stream = self.declare("stream", "branch", _branch, predicate=predicate, suffix=suffix)
+        stream: Any = self.declare("stream", "branch", _branch, predicate=predicate, suffix=suffix)
         if branched.consumer is not None:
             branched.consumer(stream)
             return

@@ -136,7 +136,7 @@ def merge(self: KStream[K, V], other: KStream[K, V], *, name: str | None = None)
     Shape: KStream[K, V], KStream[K, V] -> KStream[K, V]; 1 -> 1; key kept; store: no; repartition: no.
     Source: Kafka Streams `KStream#merge`; differences: none.
     """
-    return self.declare("stream", "merge", _merge, other, name=name)  # type: ignore[no-any-return]
+    return self.declare("stream", "merge", _merge, other, name=name)
 
 
 # --- in the graph -----------------------------------------------------------------------------------------------------

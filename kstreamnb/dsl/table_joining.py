@@ -107,12 +107,12 @@ def _declare(
         raise TopologyError(f'"{verb}" takes a joiner, or a foreign key and a joiner')
     arguments = {"how": how, "joiner": functions[0], "materialized": kept(said)}  # type: ignore[arg-type]
     if foreign_key is None:
-        return self.declare("table", verb, _join_tables, other, name=name, **arguments)  # type: ignore[no-any-return]
+        return self.declare("table", verb, _join_tables, other, name=name, **arguments)
     if how == "outer":
         raise TopologyError("there is no outer join by a foreign key", hint="use left_join")
     tables = given(TableJoined, joined, partitioner=partitioner, other_partitioner=other_partitioner, name=name)
     arguments.update(foreign_key=foreign_key, with_key=with_key, options=tables)
-    return self.declare("table", verb, _join_foreign, other, **arguments)  # type: ignore[no-any-return]
+    return self.declare("table", verb, _join_foreign, other, **arguments)
 
 
 # --- in the graph -----------------------------------------------------------------------------------------------------

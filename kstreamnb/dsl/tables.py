@@ -38,7 +38,7 @@ def filter(
         old values).
     """
     arguments = {"predicate": predicate, "negate": False, "name": name, "materialized": kept(store)}
-    return self.declare("table", "filter", _filter, **arguments)  # type: ignore[no-any-return]
+    return self.declare("table", "filter", _filter, **arguments)
 
 
 def filter_not(
@@ -50,7 +50,7 @@ def filter_not(
     Source: Kafka Streams `KTable#filterNot`; differences: none.
     """
     arguments = {"predicate": predicate, "negate": True, "name": name, "materialized": kept(store)}
-    return self.declare("table", "filter_not", _filter, **arguments)  # type: ignore[no-any-return]
+    return self.declare("table", "filter_not", _filter, **arguments)
 
 
 def map_values(
@@ -67,7 +67,7 @@ def map_values(
     Source: Kafka Streams `KTable#mapValues`; differences: ``with_key`` stands for `ValueMapperWithKey`.
     """
     arguments = {"mapper": mapper, "with_key": with_key, "name": name, "materialized": kept(store)}
-    return self.declare("table", "map_values", _map_values, **arguments)  # type: ignore[no-any-return]
+    return self.declare("table", "map_values", _map_values, **arguments)
 
 
 def to_stream(
@@ -79,7 +79,7 @@ def to_stream(
         the next grouping or join when keys were changed.
     Source: Kafka Streams `KTable#toStream`; differences: none.
     """
-    return self.declare("stream", "to_stream", _to_stream, mapper=mapper, name=name)  # type: ignore[no-any-return]
+    return self.declare("stream", "to_stream", _to_stream, mapper=mapper, name=name)
 
 
 def suppress(self: KTable[K, V], suppressed: Suppressed) -> KTable[K, V]:
@@ -90,7 +90,7 @@ def suppress(self: KTable[K, V], suppressed: Suppressed) -> KTable[K, V]:
     Late: nothing is dropped, except deletions when windows are waited for.
     Source: Kafka Streams `KTable#suppress`, KIP-328; differences: none.
     """
-    return self.declare("table", "suppress", _suppress, suppressed=suppressed)  # type: ignore[no-any-return]
+    return self.declare("table", "suppress", _suppress, suppressed=suppressed)
 
 
 # --- in the graph -----------------------------------------------------------------------------------------------------
