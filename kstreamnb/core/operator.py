@@ -122,15 +122,21 @@ class Operator(Protocol):
 
 
 class FusedStep(NamedTuple):
-    """What an operator without state does to one record, as a line of Python for a fused chain.
+    """What an operator does to one record, as lines of Python for a fused chain.
 
-    The line reads and sets the local names ``key`` and ``value``, may end the record with ``return``, and calls
-    ``function`` as ``{f}``. An operator offers it by a method ``fused() -> FusedStep``; nothing else may happen in
-    its closure besides that line and one forward to all children.
+    The lines read and set the local names ``key``, ``value`` and ``timestamp``, may use others of their own, and end
+    the record with ``return``. They call ``function`` as ``{f}`` and every other thing by its word in ``names``, such
+    as ``{put}``. Nothing else may happen in the operator's closure besides these lines and one forward to all
+    children.
+
+    An operator without state offers its step by ``fused()``. One with state may offer it by
+    ``fuse(context, new_only)``, which gives None where only a closure will do; with ``new_only`` the value that is
+    left is not a `Change` but its new value, because no child reads more. A child says so by ``reads_new = True``.
     """
 
     line: str
     function: Callable[..., Any] | None = None
+    names: tuple[tuple[str, Any], ...] = ()
 
 
 class TableView(Protocol):

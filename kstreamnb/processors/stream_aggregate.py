@@ -6,10 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from kstreamnb.core.operator import BindContext, Forward, Process
-from kstreamnb.core.record import Change, Headers
-from kstreamnb.processors.aggregators import count_up
-from kstreamnb.processors.rows import bind_get, bind_update, forwards_itself, is_versioned
+from kstreamnb.core.operator import BindContext, Forward, FusedStep, Process
+from kstreamnb.core.record import Headers
+from kstreamnb.processors.fused_fold import Fold, fold_by_key, is_simple
+from kstreamnb.processors.rows import bind_get, bind_update
 
 __all__ = ["StreamAggregate", "StreamReduce"]
 
@@ -34,31 +34,6 @@ class StreamAggregate:
 
     def bind(self, context: BindContext, forward: Forward) -> Process:
         """Build the closure of one task."""
-        store = context.store(self.store)
-        if is_versioned(store) or self.send_old or not forwards_itself(store, forward, send_old=False):
-            return self._bind_general(context, forward)
-        if self.aggregator is count_up:
-            return _bind_count(context, store, forward)
-        get, put, drop = store.get, store.put, context.drop
-        initializer, aggregator = self.initializer, self.aggregator
-
-        def process(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
-            if key is None or value is None:
-                drop("null key" if key is None else "null value", key, value, timestamp)
-                return
-            row = get(key)
-            if row is None:
-                new = aggregator(key, value, initializer())
-            else:
-                new = aggregator(key, value, row[0])
-                if row[1] > timestamp:
-                    timestamp = row[1]
-            put(key, None if new is None else (new, timestamp))
-            forward(key, Change(new), timestamp, headers)
-
-        return process
-
-    def _bind_general(self, context: BindContext, forward: Forward) -> Process:
         get, drop = bind_get(context.store(self.store)), context.drop
         update = bind_update(context, self.store, forward, send_old=self.send_old)
         initializer, aggregator = self.initializer, self.aggregator
@@ -77,27 +52,11 @@ class StreamAggregate:
 
         return process
 
-
-def _bind_count(context: BindContext, store: Any, forward: Forward) -> Process:
-    """Counting without old values and without a cache: the same with nothing left to call."""
-    get, put, drop, make = store.get, store.put, context.drop, tuple.__new__
-
-    def process(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
-        if key is None or value is None:
-            drop("null key" if key is None else "null value", key, value, timestamp)
-            return
-        row = get(key)
-        if row is None:
-            count = 1
-        else:
-            count, row_time = row
-            count += 1
-            if row_time > timestamp:
-                timestamp = row_time
-        put(key, (count, timestamp))
-        forward(key, make(Change, (count, None, True)), timestamp, headers)
-
-    return process
+    def fuse(self, context: BindContext, *, new_only: bool) -> FusedStep | None:
+        """The same as lines of a fused chain, on a simple store."""
+        store = context.store(self.store)
+        fold = Fold(self.initializer, self.aggregator, new_only)
+        return fold_by_key(context, store, fold) if is_simple(store, send_old=self.send_old) else None
 
 
 @dataclass(frozen=True)
@@ -118,26 +77,6 @@ class StreamReduce:
 
     def bind(self, context: BindContext, forward: Forward) -> Process:
         """Build the closure of one task."""
-        store = context.store(self.store)
-        if is_versioned(store) or self.send_old or not forwards_itself(store, forward, send_old=False):
-            return self._bind_general(context, forward)
-        get, put, drop, reducer, make = store.get, store.put, context.drop, self.reducer, tuple.__new__
-
-        def process(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
-            if key is None or value is None:
-                drop("null key" if key is None else "null value", key, value, timestamp)
-                return
-            row = get(key)
-            if row is not None:
-                value = reducer(row[0], value)
-                if row[1] > timestamp:
-                    timestamp = row[1]
-            put(key, None if value is None else (value, timestamp))
-            forward(key, make(Change, (value, None, True)), timestamp, headers)
-
-        return process
-
-    def _bind_general(self, context: BindContext, forward: Forward) -> Process:
         get, drop, reducer = bind_get(context.store(self.store)), context.drop, self.reducer
         update = bind_update(context, self.store, forward, send_old=self.send_old)
 
@@ -154,3 +93,8 @@ class StreamReduce:
             update(key, value, old, timestamp, headers)
 
         return process
+
+    def fuse(self, context: BindContext, *, new_only: bool) -> FusedStep | None:
+        """The same as lines of a fused chain, on a simple store."""
+        store, fold = context.store(self.store), Fold(None, self.reducer, new_only)
+        return fold_by_key(context, store, fold) if is_simple(store, send_old=self.send_old) else None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from kstreamnb.core.operator import BindContext, Forward, FusedStep, Process
 from kstreamnb.core.record import Change, Headers
@@ -18,6 +18,8 @@ class TableToStream:
     Shape: table[K, V] -> stream[K, V]; 1 -> 1; key, time and headers kept.
     Source: Kafka Streams `KTable#toStream`.
     """
+
+    reads_new: ClassVar[bool] = True
 
     def bind(self, context: BindContext, forward: Forward) -> Process:
         """Build the closure of one task."""

@@ -6,11 +6,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from kstreamnb.core.operator import BindContext, Forward, Process
+from kstreamnb.core.operator import BindContext, Forward, FusedStep, Process
 from kstreamnb.core.record import Change, Headers, Windowed
 from kstreamnb.core.windows import TimeWindows, UnlimitedWindows
-from kstreamnb.processors.aggregators import Adder, Initializer, count_up, folding
+from kstreamnb.processors.aggregators import Adder, Initializer, folding
 from kstreamnb.processors.emit_on_close import bind_emit_closed, no_emission
+from kstreamnb.processors.fused_fold import Fold, fold_by_window, is_simple
 from kstreamnb.processors.rows import forwards_itself
 
 __all__ = ["WindowAggregate", "dropping_late"]
@@ -62,16 +63,8 @@ class WindowAggregate:
             emit, forwards = bind_emit_closed(context, store, windows, forward), False
         else:
             emit, forwards = no_emission, forwards_itself(store, forward, send_old=self.send_old)
-        tumbling = isinstance(windows, TimeWindows) and windows.advance_ms == windows.size_ms
-        if forwards and tumbling and not self.send_old:
-            return self._bind_tumbling(context, store, forward)
-        return self._bind_general(context, store, forward if forwards else None, emit)
-
-    def _bind_general(
-        self, context: BindContext, store: Any, forward: Forward | None, emit: Callable[[int, Headers], None]
-    ) -> Process:
-        windows_for, size, grace = self.windows.windows_for, self.windows.size_ms, self.windows.grace_ms
-        add = self._bind_add(store, forward)
+        add = self._bind_add(store, forward if forwards else None)
+        windows_for, size, grace = windows.windows_for, windows.size_ms, windows.grace_ms
         drop, late, seen = context.drop, dropping_late(context, grace), context.cell("stream_time_ms", -1)
         last_end = 2**63 - 1
 
@@ -92,6 +85,19 @@ class WindowAggregate:
 
         return process
 
+    def fuse(self, context: BindContext, *, new_only: bool) -> FusedStep | None:
+        """The same as lines of a fused chain: for tumbling windows on a simple store that outlasts them."""
+        store, windows = context.store(self.store), self.windows
+        if self.emit_on_close or not is_simple(store, send_old=self.send_old):
+            return None
+        if not isinstance(windows, TimeWindows) or windows.advance_ms != windows.size_ms:
+            return None
+        size, grace = windows.size_ms, windows.grace_ms
+        if (store.spec.retention_ms or 0) < size + grace:
+            return None
+        late, fold = dropping_late(context, grace), Fold(self.initializer, self.aggregator, new_only)
+        return fold_by_window(context, store, fold, size=size, grace=grace, late=late)
+
     def _bind_add(self, store: Any, forward: Forward | None) -> Callable[[Any, Any, int, Headers, int, int], None]:
         """How to add a record to one open window, and to forward the change unless someone else does."""
         fetch, put, send_old = store.fetch, store.put, self.send_old
@@ -111,35 +117,3 @@ class WindowAggregate:
                 forward(Windowed(key, start, end), Change(new, old if send_old else None), timestamp, headers)
 
         return add
-
-    def _bind_tumbling(self, context: BindContext, store: Any, forward: Forward) -> Process:
-        """One window a record, no old values, no cache: everything in one closure."""
-        size, grace = self.windows.size_ms, self.windows.grace_ms
-        fetch, put, make = store.fetch, store.put, tuple.__new__
-        drop, late, seen = context.drop, dropping_late(context, grace), context.cell("stream_time_ms", -1)
-        initializer, aggregator = folding(self.initializer, self.aggregator)
-        counts = aggregator is count_up
-
-        def process(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
-            if key is None:
-                drop("null key", key, value, timestamp)
-                return
-            start = timestamp - timestamp % size
-            end = start + size
-            if timestamp > seen[0]:
-                seen[0] = timestamp
-            elif end <= seen[0] - grace:
-                late(key, value, timestamp, start, end, seen[0])
-                return
-            row = fetch(key, start)
-            if row is None:
-                new = 1 if counts else aggregator(key, value, initializer())
-            else:
-                new, row_time = row
-                if row_time > timestamp:
-                    timestamp = row_time
-                new = new + 1 if counts else aggregator(key, value, new)
-            put(key, None if new is None else (new, timestamp), start)
-            forward(make(Windowed, (key, start, end)), make(Change, (new, None, True)), timestamp, headers)
-
-        return process

@@ -159,6 +159,12 @@ class TimestampedKeyValueRows(KeyValueRows):
 
     timestamped = True
 
+    def in_place(self) -> tuple[dict[Any, Any], list[bool]] | None:
+        """See `Store.in_place`."""
+        if type(self.raw) is not dict or self.spec.cached or not (self.keys.direct and self.values.small):
+            return None
+        return self.raw, self.watched
+
     def _bind(self) -> None:
         super()._bind()
         raw, encode_key, direct = self.raw, self.keys.encode, self.keys.direct

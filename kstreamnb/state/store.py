@@ -107,7 +107,9 @@ class _Hooked:
 
     def __set__(self, store: Any, wanted: Any) -> None:
         setattr(store, self._name, wanted)
-        store._hook(store._recorder())  # noqa: SLF001 - the descriptor is a part of the store
+        recorder = store._recorder()  # noqa: SLF001 - the descriptor is a part of the store
+        store.watched[0] = recorder is not None
+        store._hook(recorder)  # noqa: SLF001
 
 
 class Store:
@@ -130,9 +132,18 @@ class Store:
         self.keys, self.values = key_codec(self._key_serde), value_codec(self._value_serde)
         self._journal: list[JournalEntry] | None = None
         self._changes: list[ChangelogRecord] | None = [] if spec.logged else None
+        self.watched = [spec.logged]
 
     journal = _Hooked("_journal")
     changes = _Hooked("_changes")
+
+    def in_place(self) -> tuple[dict[Any, Any], list[bool]] | None:
+        """The rows, where an operator may replace one by itself, and a cell that forbids it while it is true.
+
+        It may put ``(whole number, timestamp)`` where it found a row under the key itself, or under ``(key, window
+        start)``. None where that is never right.
+        """
+        return None
 
     def _hook(self, record: Recorder | None) -> None:
         """Give the store's closures the function that notes a change, or None."""

@@ -1,0 +1,102 @@
+"""Folding as lines of a fused chain: what aggregates do to a record where nothing else is wanted of them.
+
+That is: no cache, no versions, no old values. A count may also replace a row of its store by itself, where the store
+allows that and nobody watches it. Words in braces, such as ``{put}``, stand for things that the chain names.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from kstreamnb.core.operator import BindContext, FusedStep
+from kstreamnb.core.record import Change, Windowed
+from kstreamnb.processors.aggregators import Adder, Initializer, count_up, zero
+from kstreamnb.processors.rows import is_versioned
+
+__all__ = ["Fold", "fold_by_key", "fold_by_window", "is_simple"]
+
+
+class Fold(NamedTuple):
+    """What is folded, and whether a child reads only the new value of each change."""
+
+    initializer: Initializer | None
+    aggregator: Adder
+    new_only: bool
+
+
+def is_simple(store: Any, *, send_old: bool) -> bool:
+    """Whether a fold on this store is no more than a lookup and a put."""
+    return not send_old and not store.spec.cached and not is_versioned(store)
+
+
+def fold_by_key(context: BindContext, store: Any, fold: Fold) -> FusedStep:
+    """Lines that fold a record into its key's row."""
+    lines = """\
+if key is None or value is None:
+ {drop}("null key" if key is None else "null value", key, value, timestamp)
+ return"""
+    names = {"drop": context.drop, "get": store.get, "put": store.put}
+    return _step([lines, _fold(fold, store, "key", "")], names, store, fold)
+
+
+def fold_by_window(context: BindContext, store: Any, fold: Fold, *, size: int, grace: int, late: Any) -> FusedStep:
+    """Lines that fold a record into the row of its key and tumbling window."""
+    lines = f"""\
+if key is None:
+ {{drop}}("null key", key, value, timestamp)
+ return
+start = timestamp - timestamp % {size}
+if timestamp > {{seen}}[0]:
+ {{seen}}[0] = timestamp
+elif start + {size} <= {{seen}}[0] - {grace}:
+ {{late}}(key, value, timestamp, start, start + {size}, {{seen}}[0])
+ return"""
+    windowed = f"key = {{make}}({{Windowed}}, (key, start, start + {size}))"
+    names = {"drop": context.drop, "get": store.fetch, "put": store.put, "make": tuple.__new__, "Windowed": Windowed}
+    names |= {"seen": context.cell("stream_time_ms", -1), "late": late}
+    return _step([lines, _fold(fold, store, "key, start", ", start"), windowed], names, store, fold)
+
+
+def _fold(fold: Fold, store: Any, at: str, after: str) -> str:
+    """Lines that leave the new aggregate and its time; a row is read ``at`` and put with ``after`` as well."""
+    get, put = f"row = {{get}}({at})", f"{{put}}(key, None if value is None else (value, timestamp){after})"
+    latest = "if row[1] > timestamp: timestamp = row[1]"
+    if fold.initializer is None:
+        return f"""\
+{get}
+if row is not None:
+ value = {{f}}(row[0], value)
+ {latest}
+{put}"""
+    if (fold.initializer, fold.aggregator) != (zero, count_up) or store.in_place() is None:
+        return f"""\
+{get}
+if row is None:
+ value = {{f}}(key, value, {{init}}())
+else:
+ value = {{f}}(key, value, row[0])
+ {latest}
+{put}"""
+    return f"""\
+row = {{find}}(({at}))
+if row is None or {{watched}}[0]:
+ {get}
+ value = 1 if row is None else row[0] + 1
+ if row is not None and row[1] > timestamp: timestamp = row[1]
+ {put}
+else:
+ value = row[0] + 1
+ {latest}
+ {{rows}}[{at}] = value, timestamp"""
+
+
+def _step(lines: list[str], names: dict[str, Any], store: Any, fold: Fold) -> FusedStep:
+    """The step of these lines, with the names that they use."""
+    if not fold.new_only:
+        lines.append("value = {make}({Change}, (value, None, True))")
+    rows, watched = store.in_place() or ({}, [True])
+    names |= {"find": rows.get, "rows": rows, "watched": watched, "init": fold.initializer}
+    names |= {"make": tuple.__new__, "Change": Change}
+    text = "\n".join(lines)
+    used = tuple((word, thing) for word, thing in names.items() if f"{{{word}}}" in text)
+    return FusedStep(text, fold.aggregator, used)

@@ -1,0 +1,115 @@
+"""Folds as lines of a fused chain do what the operators' own closures do."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kstreamnb.core.operator import FusedStep
+from kstreamnb.core.record import Change
+from kstreamnb.core.serdes import Serdes
+from kstreamnb.core.stores import StoreSpec
+from kstreamnb.core.windows import TimeWindows
+from kstreamnb.processors.aggregators import count_up, zero
+from kstreamnb.processors.stream_aggregate import StreamAggregate, StreamReduce
+from kstreamnb.processors.table_to_stream import TableToStream
+from kstreamnb.processors.window_aggregate import WindowAggregate
+from tests.unit.processors.fake_context import FakeContext
+
+WINDOWS = TimeWindows(10, 5)
+FOLDS: list[Any] = [
+    StreamAggregate("rows", zero, count_up),
+    StreamAggregate("rows", int, lambda key, value, total: total + value if total < 30 else None),
+    StreamReduce("rows", operator.add),
+    StreamReduce("rows", lambda total, value: None if value == 7 else max(total, value)),
+    WindowAggregate("rows", WINDOWS, zero, count_up),
+    WindowAggregate("rows", WINDOWS, int, lambda key, value, total: total + (value or 0)),
+    WindowAggregate("rows", WINDOWS, None, lambda total, value: total if value is None else total + value),
+]
+
+
+def task(fold: Any, *, watched: bool) -> FakeContext:
+    """A task with the store of a fold; a watched one notes its changes."""
+    kind: Any = "timestamped_window" if isinstance(fold, WindowAggregate) else "timestamped_key_value"
+    spec = StoreSpec("rows", kind, value_serde=Serdes.long(), retention_ms=15, window_size_ms=10, logged=False)
+    context = FakeContext(spec)
+    context.store("rows").journal = [] if watched else None
+    return context
+
+
+def function(step: FusedStep, forward: Any) -> Callable[..., None]:
+    """A chain of one step."""
+    names = {"forward": forward, "f": step.function, **dict(step.names)}
+    line = step.line
+    for name in names:
+        line = line.replace(f"{{{name}}}", name)
+    text = "\n ".join(["def chain(key, value, timestamp, headers):", *line.split("\n")])
+    exec(f"{text}\n forward(key, value, timestamp, headers)", names)
+    chain: Callable[..., None] = names["chain"]
+    return chain
+
+
+records = st.tuples(
+    st.none() | st.sampled_from("ab"), st.none() | st.integers(0, 9), st.integers(0, 60), st.just((("h", b""),))
+)
+
+
+@pytest.mark.parametrize("watched", [False, True])
+@pytest.mark.parametrize("fold", FOLDS)
+@given(fed=st.lists(records, max_size=30))
+def test_a_fused_fold_does_what_the_bound_one_does(fold: Any, watched: bool, fed: list[Any]) -> None:
+    """The same changes, rows, drops and notes of the journal."""
+    bound, fused = task(fold, watched=watched), task(fold, watched=watched)
+    process = bound.bind(fold)
+    chain = function(fold.fuse(fused, new_only=False), fused.bind(_PASS))
+    for record in fed:
+        process(*record)
+        chain(*record)
+    assert bound.forwarded == fused.forwarded
+    assert bound.dropped == fused.dropped
+    assert bound.store("rows").raw == fused.store("rows").raw
+    assert bound.store("rows").journal == fused.store("rows").journal
+
+
+class _Pass:
+    """Forwards everything."""
+
+    def bind(self, context: Any, forward: Any) -> Any:
+        """Nothing in between."""
+        return forward
+
+
+_PASS = _Pass()
+
+
+@pytest.mark.parametrize("fold", FOLDS)
+def test_no_change_is_made_where_only_its_new_value_is_read(fold: Any) -> None:
+    """A table that is only made a stream hands on plain values."""
+    assert TableToStream.reads_new
+    values: list[Any] = []
+    for new_only in (False, True):
+        context = task(fold, watched=False)
+        chain = function(fold.fuse(context, new_only=new_only), lambda key, value, *_: values.append(value))
+        chain("a", 3, 5, ())
+    assert [Change(values[1]), values[1]] == values
+
+
+@pytest.mark.parametrize(
+    "fold",
+    [
+        StreamAggregate("rows", zero, count_up, send_old=True),
+        StreamReduce("rows", operator.add, send_old=True),
+        WindowAggregate("rows", WINDOWS, zero, count_up, emit_on_close=True),
+        WindowAggregate("rows", WINDOWS, zero, count_up, send_old=True),
+        WindowAggregate("rows", TimeWindows(10, 5, 5), zero, count_up),
+        WindowAggregate("rows", TimeWindows(10, 6), zero, count_up),
+    ],
+)
+def test_what_needs_more_than_a_lookup_and_a_put_is_not_fused(fold: Any) -> None:
+    """Old values, final results, several windows, and a store that forgets windows which still take records."""
+    assert fold.fuse(task(fold, watched=False), new_only=True) is None
