@@ -47,7 +47,9 @@ _WHERE: dict[str, str] = {
         "kstreamnb.runtime.config": ("Config",),
         "kstreamnb.driver": ("TopologyTestDriver",),
         "kstreamnb.samples": ("Sample",),
-        "kstreamnb.spark": ("deploy", "plan", "run", "spark_logs", "spark_session"),
+        "kstreamnb.spark.batch": ("run",),
+        "kstreamnb.spark.deploy": ("deploy",),
+        "kstreamnb.spark.session": ("spark_logs", "spark_session"),
         "kstreamnb.kafka.broker": ("local_broker",),
         "kstreamnb.errors": (
             "ConfigError", "EngineError", "KStreamError", "ProcessingError", "SerdeError", "StateError",

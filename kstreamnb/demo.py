@@ -7,23 +7,24 @@ Without Java only the driver's part runs, and the closing text says so.
 
 from __future__ import annotations
 
-import shutil
 import tempfile
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, TypeAlias
 
 import kstreamnb as ks
 
-__all__ = ["Flights", "build", "load", "main"]
+__all__ = ["Flights", "build", "differences", "load", "main"]
 
-PARTITIONS = {"flights": 4, "planes": 4, "airlines": 1}
+PARTITIONS = {"flights": 4, "planes": 4, "airlines": 1, "alerts": 2, "hourly": 2, "airlines-by-month": 2}
 OUTPUTS = ("alerts", "hourly", "airlines-by-month")
 ALERT_MINUTES = 180
+RECORDS_A_BATCH = 100_000
 
 Say: TypeAlias = Callable[[str], object]
-Outputs: TypeAlias = dict[str, dict[int, list[tuple[Any, ...]]]]
-"""Output topic → partition → (key bytes, value bytes, timestamp, headers) in order."""
+Outputs: TypeAlias = dict[tuple[str, int], list[tuple[Any, Any, int, Any]]]
+"""(topic, partition) → (key, value, timestamp, headers) in order."""
 
 
 # --- the functions of the topology: plain Python, importable by every worker ---------------------------------------
@@ -160,3 +161,145 @@ def _frames(limit: int | None) -> dict[str, Any]:
         "airlines": records(airlines.carrier, rows(airlines[["name"]]), start - 1),
         "flights": records(tails.tolist(), rows(wanted), millis.tolist()),
     }
+
+
+# --- the three engines ---------------------------------------------------------------------------------------------
+def _outputs(records: Iterable[ks.TopicRecord]) -> Outputs:
+    """Records of output topics by topic and partition."""
+    found: Outputs = {}
+    for topic, partition, _, timestamp, key, value, headers in records:
+        found.setdefault((topic, partition), []).append((key, value, timestamp, headers))
+    return found
+
+
+def on_driver(topology: ks.Topology, flights: Flights) -> tuple[Outputs, int]:
+    """What the driver puts out, and how many records it dropped as late."""
+    with ks.TopologyTestDriver(topology, partitions=PARTITIONS) as driver:
+        driver.pipe(flights.sample)
+        outputs = _outputs(record for topic in OUTPUTS for record in driver.create_output_topic(topic).read_records())
+        late: int = sum(driver.metrics()["dropped-records-total"].values())
+    return outputs, late
+
+
+def on_frames(topology: ks.Topology, flights: Flights, spark: Any) -> Outputs:
+    """What the same tasks put out over Spark DataFrames."""
+    result = ks.run(topology, spark=spark, inputs=flights.sample, partitions=PARTITIONS, keep_stores=False)
+    found = _outputs(
+        record for topic in OUTPUTS for records in result.records(topic).values() for record in records
+    )
+    result.close()
+    return found
+
+
+def on_kafka(topology: ks.Topology, flights: Flights, spark: Any, say: Say) -> Outputs:
+    """What a deployment put into Kafka, read back with read_committed."""
+    from kstreamnb.kafka.admin import Admin
+    from kstreamnb.kafka.capture import capture
+    from kstreamnb.kafka.produce import produce
+
+    with ks.local_broker() as broker, tempfile.TemporaryDirectory(prefix="flights-demo-") as checkpoint:
+        servers = broker.bootstrap_servers
+        admin = Admin(servers)
+        for topic, count in PARTITIONS.items():
+            admin.create_topic(topic, partitions=count)
+        sent = produce(servers, flights.sample, keep_partitions=True)
+        say(f"   a Kafka broker runs; {sent:,} records produced")
+        query = ks.deploy(
+            topology,
+            spark=spark,
+            bootstrap_servers=servers,
+            checkpoint=checkpoint,
+            available_now=True,
+            max_records=RECORDS_A_BATCH,
+        )
+        query.await_termination()
+        error = query.exception
+        if error is not None:
+            raise error
+        say(f"   deployed, ran in micro-batches of at most {RECORDS_A_BATCH:,} records, stopped")
+        string = ks.Serdes.string()
+        serdes = {
+            "alerts": (string, ks.Serdes.json()),
+            "hourly": (ks.Serdes.time_windowed(string, "1h"), ks.Serdes.json()),
+            "airlines-by-month": (string, ks.Serdes.long()),
+        }
+        return _outputs(
+            record
+            for topic, (key, value) in serdes.items()
+            for record in capture(servers, [topic], key_serde=key, value_serde=value).records
+        )
+
+
+def differences(one: Outputs, other: Outputs) -> list[str]:
+    """The first difference of each partition of each topic, in words."""
+    found = []
+    for place in sorted({*one, *other}):
+        mine, theirs = one.get(place, []), other.get(place, [])
+        if mine != theirs:
+            at = next((n for n, pair in enumerate(zip(mine, theirs, strict=False)) if pair[0] != pair[1]), None)
+            where = f"record {at}" if at is not None else f"{len(mine)} and {len(theirs)} records"
+            found.append(f"{place[0]}-{place[1]}: {where}")
+    return found
+
+
+def main(say: Say = print, *, limit: int | None = None, picture: Path | None = None) -> int:
+    """Run the demo and say what happened; 0 when all engines agree, or Java is absent.
+
+    Args:
+        say: takes each line.
+        limit: only the first so many flights.
+        picture: where the graph is written as SVG.
+    """
+    say("1. The topology: flights enriched by plane and airline; alerts, hourly delays by airport, counts by airline")
+    topology = build()
+    say(topology.describe())
+    say(topology.to_text())
+    if picture is not None:
+        picture.write_text(topology.to_svg(), encoding="utf-8")
+        say(f"   drawn as {picture.name}")
+    say("2. The sample: all flights of 2013, by scheduled departure, arriving in the order of actual departure")
+    flights = load(limit)
+    by_topic = {topic: len(frame) for topic, frame in flights.frames.items()}
+    say(f"   {len(flights.sample):,} records, content hash {flights.sample.content_hash}")
+    say("3. Replay through the deterministic driver, four partitions")
+    driver, late = on_driver(topology, flights)
+    out = {topic: sum(len(rows) for place, rows in driver.items() if place[0] == topic) for topic in OUTPUTS}
+    say(f"   {sum(out.values()):,} records out, {late:,} late")
+    engines = _spark_engines(topology, flights, say)
+    say("")
+    say(f"{len(flights.sample):,} records in: " + ", ".join(f"{topic} {n:,}" for topic, n in by_topic.items()))
+    say(f"{sum(out.values()):,} records out: " + ", ".join(f"{topic} {n:,}" for topic, n in out.items()))
+    say(f"{late:,} records late: their hour had closed when they came")
+    if engines is None:
+        return 0
+    wrong = {name: differences(driver, outputs) for name, outputs in engines.items()}
+    for name, places in wrong.items():
+        for place in places:
+            say(f"driver and {name} differ in {place}")
+    if any(wrong.values()):
+        return 1
+    say("driver, batch and stream outputs are equal, record by record in every partition")
+    return 0
+
+
+def _spark_engines(topology: ks.Topology, flights: Flights, say: Say) -> dict[str, Outputs] | None:
+    """Outputs of batch and stream; None where there is no Java."""
+    from kstreamnb.kafka.java import java
+
+    try:
+        java()
+    except ks.EngineError as error:
+        say("4. and 5. skipped: Spark and Kafka need Java 17 or later, and none was found")
+        say(f"   {error}; install a JRE (Debian: default-jre-headless) and run the demo again")
+        return None
+    spark = ks.spark_session("flights-demo")
+    try:
+        say("4. The same topology over Spark DataFrames")
+        batch = on_frames(topology, flights, spark)
+        say(f"   {sum(map(len, batch.values())):,} records out")
+        say("5. The same topology deployed: Kafka to Spark Structured Streaming to Kafka, exactly once")
+        stream = on_kafka(topology, flights, spark, say)
+        say(f"   {sum(map(len, stream.values())):,} records out")
+    finally:
+        spark.stop()
+    return {"batch": batch, "stream": stream}
