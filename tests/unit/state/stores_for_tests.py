@@ -1,0 +1,158 @@
+"""A task small enough for a store, stores of a user's own, and everything that can be read from a store."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+from kstreamnb.core.record import Headers, RecordMetadata, Windowed
+from kstreamnb.core.serdes import Serdes
+from kstreamnb.core.stores import StoreSpec
+from kstreamnb.state import CacheBudget, make_store
+
+__all__ = ["KINDS", "OwnKeyValueStore", "OwnSessionStore", "OwnWindowStore", "StoreTask", "implementations", "seen"]
+
+
+class StoreTask:
+    """What a store asks of its task, and what it told it."""
+
+    def __init__(self) -> None:
+        self.now, self.record_headers = 0, ()
+        self.dropped: list[tuple[str, Any, Any, int, dict[str, Any] | None]] = []
+
+    def timestamp(self) -> int:
+        return self.now
+
+    def headers(self) -> Headers:
+        return self.record_headers
+
+    def set_record(self, timestamp: int, headers: Headers) -> None:
+        self.now, self.record_headers = timestamp, headers
+
+    def metadata(self) -> RecordMetadata:
+        return RecordMetadata("in", 0, 7)
+
+    def drop(self, reason: str, key: Any, value: Any, timestamp: int, details: dict[str, Any] | None = None) -> None:
+        self.dropped.append((reason, key, value, timestamp, details))
+
+    def key_serde(self) -> Any:
+        return Serdes.string()
+
+    def value_serde(self) -> Any:
+        return Serdes.json()
+
+    def make(self, kind: str, budget: CacheBudget | None = None, **options: Any) -> Any:
+        """A store of this task."""
+        return make_store(StoreSpec("s", kind, **options), self, budget)  # type: ignore[arg-type]
+
+
+class OwnKeyValueStore:
+    """A user's own key-value store: a list of pairs, in the order of arrival."""
+
+    def __init__(self, spec: StoreSpec) -> None:
+        self.name, self.pairs = spec.name, []
+
+    def get(self, key: Any) -> Any:
+        return dict(self.pairs).get(key)
+
+    def put(self, key: Any, value: Any) -> None:
+        self.pairs = [pair for pair in self.pairs if pair[0] != key] + ([] if value is None else [(key, value)])
+
+    def all(self) -> Iterator[tuple[Any, Any]]:
+        return iter(self.pairs)
+
+    def busiest(self) -> str:
+        """Something that no other store can do."""
+        return f"{len(self.pairs)} rows"
+
+
+class OwnWindowStore(OwnKeyValueStore):
+    """A user's own window store."""
+
+    def fetch(self, key: Any, at: int) -> Any:
+        return self.get((key, at))
+
+    def put(self, key: Any, value: Any, window_start: int) -> None:  # type: ignore[override]
+        super().put((key, window_start), value)
+
+    def all(self) -> Iterator[tuple[Any, Any]]:
+        return ((Windowed(key, start, start + 1), row) for (key, start), row in self.pairs)
+
+
+class OwnSessionStore(OwnKeyValueStore):
+    """A user's own session store."""
+
+    def fetch_session(self, key: Any, start: int, end: int) -> Any:
+        return self.get(Windowed(key, start, end))
+
+    def remove(self, session: Windowed) -> None:
+        self.put(session, None)
+
+    def fetch(self, key: Any) -> Iterator[tuple[Any, Any]]:
+        return iter(self.pairs)
+
+
+OWN: dict[str, Callable[[StoreSpec], Any]] = {
+    "key_value": OwnKeyValueStore,
+    "timestamped_key_value": OwnKeyValueStore,
+    "versioned": OwnKeyValueStore,
+    "window": OwnWindowStore,
+    "timestamped_window": OwnWindowStore,
+    "session": OwnSessionStore,
+}
+
+KINDS: dict[str, dict[str, Any]] = {
+    "key_value": {},
+    "timestamped_key_value": {},
+    "versioned": {"history_ms": 20},
+    "window": {"retention_ms": 30, "window_size_ms": 10},
+    "timestamped_window": {"retention_ms": 30, "window_size_ms": 10},
+    "session": {"retention_ms": 30},
+}
+
+
+def implementations(*kinds: str) -> list[Any]:
+    """Specs of every way in which stores of these kinds can be kept: for ``pytest.mark.parametrize``."""
+    specs = []
+    for kind in kinds:
+        plain = StoreSpec("s", kind, **KINDS[kind])  # type: ignore[arg-type]
+        specs += [plain, replace(plain, factory=OWN[kind])]
+        if kind != "versioned":
+            specs += [replace(spec, persistent=False) for spec in specs[-2:]]
+            specs += [replace(spec, cached=True) for spec in specs[-4:]]
+        if kind == "window":
+            specs += [replace(plain, retain_duplicates=True), replace(plain, retain_duplicates=True, persistent=False)]
+            specs += [replace(plain, retain_duplicates=True, factory=OwnWindowStore)]
+            specs += [replace(plain, extra={"time_ordered": True})]
+    return specs
+
+
+def title(spec: StoreSpec) -> str:
+    """A spec in words, as the id of a test."""
+    words = [spec.kind, "persistent" if spec.persistent else "memory"]
+    words += ["cached"] * spec.cached + ["own"] * (spec.factory is not None)
+    return "-".join(words + ["duplicates"] * spec.retain_duplicates + ["time-ordered"] * bool(spec.extra))
+
+
+def seen(store: Any, keys: tuple[Any, ...] = ("a", "ab", "b", "B"), last: int = 200) -> dict[str, Any]:
+    """Everything that can be read from a store."""
+    kind = store.spec.kind
+    if kind == "versioned":
+        found = {key: list(store.history(key)) for key in keys}
+        times = range(0, last, 3)
+        return {"history": found, "as of": {key: [store.get(key, at) for at in times] for key in keys}}
+    if kind in ("window", "timestamped_window"):
+        by_key = {key: (list(store.fetch_between(key, 0, last)), list(store.backward_fetch(key, 0, last))) for key in keys}
+        points = {key: [store.fetch(key, at) for at in range(last)] for key in keys}
+        return {"all": list(store.all()), "back": list(store.backward_all()), "keys": by_key, "points": points}
+    if kind == "session":
+        by_key = {key: (list(store.fetch(key)), list(store.backward_fetch(key))) for key in keys}
+        return {"all": list(store.fetch(None)), "back": list(store.backward_fetch(None)), "keys": by_key}
+    return {
+        "all": list(store.all()),
+        "back": list(store.reverse_all()),
+        "rows": {key: store.get(key) for key in keys},
+        "range": list(store.range("ab", "b")),
+        "prefix": list(store.prefix_scan("a")),
+    }

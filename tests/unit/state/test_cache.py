@@ -1,0 +1,196 @@
+"""The record cache: what is held back, what is told, in which order, and when."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kstreamnb.core.record import Windowed
+from kstreamnb.core.serdes import Serdes
+from kstreamnb.state import CacheBudget, InCache
+from tests.unit.state.stores_for_tests import StoreTask
+
+
+class Told:
+    """A cached store and what its listener was told."""
+
+    def __init__(self, kind: str, *, send_old: bool = True, budget: CacheBudget | None = None, **options: Any) -> None:
+        self.task = StoreTask()
+        self.store = self.task.make(kind, budget, cached=True, **options)
+        self.changes: list[tuple[Any, ...]] = []
+        assert self.store.set_flush_listener(lambda *change: self.changes.append(change), send_old=send_old)
+
+    def at(self, time: int, headers: Any = ()) -> Any:
+        """The store while a record of that time is in hand."""
+        self.task.set_record(time, headers)
+        return self.store
+
+    def flushed(self) -> list[tuple[Any, ...]]:
+        """What a flush tells."""
+        self.store.flush()
+        told, self.changes[:] = self.changes[:], []
+        return told
+
+
+def test_only_the_last_value_of_a_key_is_told_with_the_value_before_the_last_flush() -> None:
+    """Time and headers are those of the last write; the old value is what the store held."""
+    told = Told("timestamped_key_value")
+    told.at(1).put("a", (1, 1))
+    told.at(2, (("h", b"x"),)).put("a", (2, 9))
+    assert (2, 9) == told.store.get("a")
+    assert [("a", 2, None, 9, (("h", b"x"),))] == told.flushed()
+    told.at(5).put("a", (3, 5))
+    told.at(6).put("a", None)
+    assert [("a", None, 2, 6, ())] == told.flushed()
+    assert [] == told.flushed()
+
+
+def test_keys_are_told_in_the_order_in_which_they_were_last_written() -> None:
+    """Writing a key again moves it to the end; reading it does not."""
+    told = Told("key_value")
+    for key in "abca":
+        told.at(1).put(key, key)
+    told.store.get("b")
+    assert ["b", "c", "a"] == [change[0] for change in told.flushed()]
+
+
+def test_a_key_that_came_and_went_is_not_mentioned() -> None:
+    """Neither the listener nor the store nor the changelog hears of it."""
+    told = Told("key_value")
+    told.at(1).put("a", 1)
+    told.at(2).delete("a")
+    assert [] == told.flushed()
+    assert [] == told.store.changes
+
+
+def test_without_a_listener_everything_is_written() -> None:
+    """A cached store of a user's processor writes a deletion of nothing too."""
+    task = StoreTask()
+    store = task.make("key_value", cached=True)
+    store.put("a", 1)
+    store.put("a", None)
+    assert [] == store.changes
+    store.flush()
+    assert [("a", None)] == [entry[:2] for entry in store.changes]
+
+
+def test_old_values_can_be_left_out() -> None:
+    """Without need for old values none is read; a deletion is told all the same."""
+    told = Told("key_value", send_old=False)
+    told.at(1).put("a", 1)
+    told.flushed()
+    told.at(2).put("a", 2)
+    assert [("a", 2, None, 2, ())] == told.flushed()
+    told.at(3).put("a", None)
+    assert [("a", None, None, 3, ())] == told.flushed()
+
+
+def test_the_changelog_is_written_at_the_times_of_the_cached_records() -> None:
+    """A flush pretends that each cached record is in hand, and then that nothing happened."""
+    told = Told("key_value")
+    told.at(3).put("a", 1)
+    told.at(8).put("b", 2)
+    told.task.set_record(20, ())
+    told.flushed()
+    assert [("a", 3), ("b", 8)] == [(raw_key, time) for raw_key, _, time, _ in told.store.changes]
+    assert 20 == told.task.timestamp()
+
+
+def test_ranges_see_the_cache_over_the_store() -> None:
+    """New, changed and deleted rows show as if they had been written."""
+    told = Told("key_value")
+    for key in "abd":
+        told.at(1).put(key, "old")
+    told.flushed()
+    told.store.clear_cache()
+    told.at(2).put("a", "new")
+    told.store.delete("b")
+    told.store.put("c", "new")
+    assert [("a", "new"), ("c", "new"), ("d", "old")] == list(told.store.all())
+    assert [("c", "new"), ("a", "new")] == list(told.store.reverse_range("a", "c"))
+    assert [("a", "new")] == list(told.store.prefix_scan("a"))
+
+
+def test_windows_are_told_by_window() -> None:
+    """The listener gets windowed keys, and ranges see the cache over the store."""
+    told = Told("timestamped_window", retention_ms=100, window_size_ms=10)
+    told.at(4).put("a", (1, 4), 0)
+    told.at(14).put("a", (1, 14), 10)
+    told.at(15).put("a", (2, 15), 10)
+    assert [(0, (1, 4)), (10, (2, 15))] == list(told.store.fetch_between("a", 0, 20))
+    assert [(Windowed("a", 0, 10), 1, None, 4, ()), (Windowed("a", 10, 20), 2, None, 15, ())] == told.flushed()
+
+
+def test_the_cache_remembers_windows_that_the_store_has_forgotten() -> None:
+    """What was flushed stays readable, although it has expired in the store, until the cache is cleared."""
+    told = Told("window", retention_ms=10, window_size_ms=10)
+    told.at(0).put("a", 1, 0)
+    told.at(0).put("a", 2, 1000)
+    told.flushed()
+    assert 1 == told.store.fetch("a", 0)
+    assert [0, 1000] == [window.start for window, _ in told.store.all()]
+    told.store.clear_cache()
+    assert told.store.fetch("a", 0) is None
+    assert [1000] == [window.start for window, _ in told.store.all()]
+
+
+def test_sessions_are_told_by_session() -> None:
+    """A session that was replaced within one cycle is not mentioned."""
+    told = Told("session", retention_ms=100)
+    told.at(1).put(Windowed("a", 0, 0), 1)
+    told.flushed()
+    told.at(5).remove(Windowed("a", 0, 0))
+    told.at(5).put(Windowed("a", 0, 5), 2)
+    told.at(6).remove(Windowed("a", 0, 5))
+    told.at(6).put(Windowed("a", 0, 6), 3)
+    assert [3] == [value for _, value in told.store.find_sessions("a", 0, 10)]
+    assert [(Windowed("a", 0, 0), None, 1, 5, ()), (Windowed("a", 0, 6), 3, None, 6, ())] == told.flushed()
+
+
+def test_a_full_cache_evicts_what_was_used_least_recently_and_then_flushes_all() -> None:
+    """The evicted entry is told first, then the other dirty ones."""
+    size = 1 + 24 + 1 + 1 + 20 + len("in")
+    budget = CacheBudget(3 * size)
+    told = Told("key_value", budget=budget, value_serde=Serdes.string())
+    for key in "abc":
+        told.at(1).put(key, "x")
+    told.store.get("a")
+    assert [] == told.changes
+    assert 3 * size == budget.size_bytes
+    told.at(2).put("d", "y")
+    assert ["b", "a", "c", "d"] == sorted((change[0] for change in told.changes), key="bacd".index)
+    assert "b" == told.changes[0][0]
+    assert 3 * size == budget.size_bytes
+    assert ["a", "b", "c", "d"] == [key for key, _ in told.store.all()]
+
+
+def test_stores_of_a_task_share_the_limit() -> None:
+    """The store that is written to makes room."""
+    budget = CacheBudget(60)
+    one = Told("key_value", budget=budget)
+    two = Told("key_value", budget=budget)
+    one.at(1).put("a", 1)
+    two.at(1).put("b", 1)
+    assert ([], ["b"]) == ([change[0] for change in one.changes], [change[0] for change in two.changes])
+    assert 0 < budget.size_bytes <= 60
+
+
+def test_what_waits_in_the_cache_is_part_of_a_snapshot() -> None:
+    """A store restored in the middle of a cycle flushes the same, in the same order."""
+    told, other = Told("timestamped_key_value"), Told("timestamped_key_value")
+    for time, key in enumerate("abca"):
+        told.at(time).put(key, (time, time))
+    rows = told.store.snapshot()
+    assert all(type(key) is InCache for key in rows)
+    other.store.restore(rows)
+    assert other.store.budget.size_bytes == told.store.budget.size_bytes
+    assert told.flushed() == other.flushed()
+
+
+@pytest.mark.parametrize("kind", ["versioned", "window"])
+def test_some_stores_are_never_cached(kind: str) -> None:
+    """Versioned stores, and windows with duplicates."""
+    options: dict[str, Any] = {"history_ms": 10} if kind == "versioned" else {"retain_duplicates": True}
+    store = StoreTask().make(kind, cached=True, retention_ms=10, window_size_ms=1, **options)
+    assert not store.set_flush_listener(lambda *change: None)

@@ -1,0 +1,134 @@
+"""The bytes of Kafka's changelog topics."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kstreamnb.core.record import RecordMetadata, Windowed
+from kstreamnb.core.serdes import Serdes
+from tests.unit.state.stores_for_tests import StoreTask
+
+
+def entries(store: Any) -> list[tuple[str, str | None, int]]:
+    """Key and value of the noted records as hexadecimal digits, and their times."""
+    found = []
+    for raw_key, row, time, _ in store.changes:
+        key, value = store.changelog_entry(raw_key, row)
+        found.append((key.hex(), None if value is None else value.hex(), time))
+    return found
+
+
+def made(kind: str, **options: Any) -> tuple[StoreTask, Any]:
+    """A store of longs."""
+    task = StoreTask()
+    task.now = 9
+    return task, task.make(kind, value_serde=Serdes.long(), **options)
+
+
+def test_a_row_is_its_key_and_value() -> None:
+    """Deletions are tombstones at the time of the record in hand."""
+    _, store = made("key_value")
+    store.put("a", 258)
+    store.delete("a")
+    assert [("61", "0000000000000102", 9), ("61", None, 9)] == entries(store)
+
+
+def test_the_time_of_a_timestamped_row_is_the_records() -> None:
+    """The value's bytes do not hold it."""
+    _, store = made("timestamped_key_value")
+    store.put("a", (1, 5))
+    store.put("a", None)
+    assert [("61", "0000000000000001", 5), ("61", None, 9)] == entries(store)
+
+
+def test_a_window_is_key_start_and_sequence() -> None:
+    """The sequence is 0 without duplicates and counts them otherwise."""
+    for duplicates, sequences in ((False, (0, 0)), (True, (1, 2))):
+        _, store = made("window", retention_ms=10, window_size_ms=5, retain_duplicates=duplicates)
+        store.put("a", 1, 258)
+        store.put("a", 2, 258)
+        keys = [f"61{258:016x}{sequence:08x}" for sequence in sequences]
+        assert keys == [key for key, _, _ in entries(store)]
+
+
+def test_a_session_is_key_end_and_start() -> None:
+    """Removing one is a tombstone."""
+    _, store = made("session", retention_ms=10)
+    store.put(Windowed("a", 1, 258), 7)
+    store.remove(Windowed("a", 1, 258))
+    key = f"61{258:016x}{1:016x}"
+    assert [(key, f"{7:016x}", 9), (key, None, 9)] == entries(store)
+
+
+def test_a_refused_put_is_logged_all_the_same() -> None:
+    """As in Kafka; replaying refuses it again."""
+    task, store = made("window", retention_ms=10, window_size_ms=5, persistent=False)
+    store.put("a", 1, 100)
+    store.put("a", 2, 5)
+    assert 1 == len(task.dropped)
+    assert [f"{1:016x}", f"{2:016x}"] == [value for _, value, _ in entries(store)]
+
+
+def test_the_last_used_rows_are_logged_with_what_had_to_go() -> None:
+    """The tombstone of the evicted key comes before the put."""
+    _, store = made("lru", max_entries=1)
+    store.put("a", 1)
+    store.put("b", 2)
+    assert [("61", f"{1:016x}"), ("61", None), ("62", f"{2:016x}")] == [entry[:2] for entry in entries(store)]
+
+
+def test_a_suppressed_change_is_logged_when_the_store_is_flushed() -> None:
+    """Context, prior value, old value (or that it is the prior one), new value and time; version 3 in a header."""
+    task, store = made("internal", extra={"type": "suppress"})
+    metadata = RecordMetadata("in", 2, 3)
+    store.put(4, "a", 1, None, 5, (("h", b"v"),), metadata)
+    store.put(4, "b", 1, 6, 5, (), metadata)
+    store.put(8, "b", 7, 1, 9, (), metadata)
+    store.put(8, "c", 7, 7, 9, (), metadata)
+    assert [] == store.changes
+    store.flush()
+    context = f"{5:016x}{3:016x}00000002696e{2:08x}"
+    nothing, same = "ffffffff", "fffffffe"
+    long = lambda number: f"00000008{number:016x}"  # noqa: E731 - only here
+    later = context.replace(f"{5:016x}", f"{9:016x}", 1) + "00000000"
+    assert [
+        ("61", f"{context}00000001000000016800000001" + "76" + nothing + nothing + long(1) + f"{4:016x}"),
+        ("62", later + long(6) + long(1) + long(7) + f"{4:016x}"),
+        ("63", later + long(7) + same + long(7) + f"{8:016x}"),
+    ] == [entry[:2] for entry in entries(store)]
+    assert {(("v", b"\x03"),)} == {headers for _, _, _, headers in store.changes}
+    other = task.make("internal", value_serde=Serdes.long(), extra={"type": "suppress"})
+    other.restore_changelog([(*store.changelog_entry(raw_key, row), 0) for raw_key, row, _, _ in store.changes])
+    assert store.snapshot() == other.snapshot()
+    store.changes.clear()
+    store.take()
+    store.flush()
+    assert [("61", None, 9)] == entries(store)
+
+
+def test_a_record_that_waits_for_a_table_is_time_key_and_sequence() -> None:
+    """The value is a context and the record's value, without prior and old ones."""
+    task, store = made("internal", extra={"type": "join_buffer", "grace_ms": 10})
+    store.put(258, "a", 7, (), RecordMetadata("in", 0, 1))
+    context = f"{258:016x}{1:016x}00000002696e{0:08x}{0:08x}"
+    assert [(f"00{258:016x}61{1:08x}", f"{context}ffffffffffffffff00000008{7:016x}{0:016x}", 9)] == entries(store)
+    other = task.make("internal", value_serde=Serdes.long(), extra=store.spec.extra)
+    other.restore_changelog([(*store.changelog_entry(raw_key, row), 0) for raw_key, row, _, _ in store.changes])
+    assert store.snapshot() == other.snapshot()
+
+
+def test_a_record_without_a_partner_is_time_side_and_key() -> None:
+    """The value is a list of sides and values."""
+    task, store = made("internal", extra={"type": "pending_joins", "right_serde": Serdes.string()})
+    store.add(258, True, "a", 7)
+    store.add(258, False, "a", "x")
+    store.add(258, False, "a", "y")
+    left, right = (f"{258:016x}{side:02x}61" for side in (1, 0))
+    assert [
+        (left, f"01{1:08x}{9:08x}01{7:016x}"),
+        (right, f"01{1:08x}{2:08x}0078"),
+        (right, f"01{2:08x}{2:08x}0078{2:08x}0079"),
+    ] == [entry[:2] for entry in entries(store)]
+    other = task.make("internal", value_serde=Serdes.long(), extra=store.spec.extra)
+    other.restore_changelog([(*store.changelog_entry(raw_key, row), 0) for raw_key, row, _, _ in store.changes])
+    assert store.snapshot() == other.snapshot()

@@ -1,0 +1,302 @@
+"""What every store promises, however it is kept: in memory, behind a cache, or in a user's own store."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kstreamnb.core.record import ValueAndTimestamp, Windowed
+from kstreamnb.core.serdes import Serdes
+from kstreamnb.core.stores import StoreSpec
+from kstreamnb.errors import SerdeError, StateError
+from kstreamnb.state import make_store
+from tests.unit.state.stores_for_tests import KINDS, StoreTask, implementations, seen, title
+
+KEY_VALUE = implementations("key_value", "timestamped_key_value")
+WINDOW = [spec for spec in implementations("window", "timestamped_window") if not spec.retain_duplicates]
+SESSION = implementations("session")
+ALL = implementations(*KINDS)
+
+on_key_values = pytest.mark.parametrize("spec", KEY_VALUE, ids=title)
+on_windows = pytest.mark.parametrize("spec", WINDOW, ids=title)
+on_sessions = pytest.mark.parametrize("spec", SESSION, ids=title)
+on_all = pytest.mark.parametrize("spec", ALL, ids=title)
+
+
+def made(spec: StoreSpec) -> Any:
+    """A store of its own task."""
+    return make_store(spec, StoreTask())
+
+
+def row(store: Any, value: Any, time: int = 5) -> Any:
+    """A value as the store takes it."""
+    return (value, time) if store.spec.kind.startswith("timestamped") else value
+
+
+def write(store: Any, key: str, value: Any, time: int) -> None:
+    """Put a value into a store of any kind."""
+    kind = store.spec.kind
+    if kind == "versioned":
+        store.put(key, value, time)
+    elif kind == "session":
+        store.put(Windowed(key, time, time), value)
+    elif "window" in kind:
+        store.put(key, None if value is None else row(store, value, time), time)
+    else:
+        store.put(key, None if value is None else row(store, value, time))
+
+
+def fill(store: Any) -> None:
+    """A life of a store, with deletions, replacements, late rows and expiry."""
+    for key, value, time in (
+        ("b", 1, 3), ("a", 2, 5), ("ab", 3, 5), ("a", 4, 12), ("b", None, 3), ("B", 5, 12), ("a", 6, 5),
+        ("b", [7], 14), ("ab", {"x": 8}, 20), ("a", None, 12), ("a", 9, 40), ("b", 10, 11), ("b", 11, 9), ("B", 12, 41),
+    ):  # fmt: skip
+        write(store, key, value, time)
+
+
+@on_key_values
+def test_rows_come_and_go(spec: StoreSpec) -> None:
+    """A put is seen at once, another replaces it, None deletes, deletions give what was there."""
+    store = made(spec)
+    one, two = row(store, 1), row(store, 2)
+    store.put("a", one)
+    assert (one, None) == (store.get("a"), store.get("b"))
+    store.put("a", two)
+    assert two == store.put_if_absent("a", one)
+    assert store.put_if_absent("b", one) is None
+    store.put_all([("c", one), ("d", two)])
+    assert two == store.delete("a")
+    assert store.delete("a") is None
+    store.put("d", None)
+    store.flush()
+    assert [("b", one), ("c", one)] == list(store.all())
+    assert 2 == store.approximate_num_entries()
+
+
+@on_key_values
+def test_ranges_follow_the_bytes_of_keys(spec: StoreSpec) -> None:
+    """Upper case before lower, short before long, both ends inclusive, None open, the wrong way round empty."""
+    store = made(spec)
+    for key in ("b", "é", "ab", "B", "a", "", "aa"):
+        store.put(key, row(store, key))
+    keys = lambda rows: [key for key, _ in rows]  # noqa: E731 - only here
+    assert ["", "B", "a", "aa", "ab", "b", "é"] == keys(store.all())
+    assert ["é", "b", "ab", "aa", "a", "B", ""] == keys(store.reverse_all())
+    assert ["aa", "ab", "b"] == keys(store.range("aa", "b"))
+    assert ["", "B", "a"] == keys(store.range(None, "a"))
+    assert ["é", "b"] == keys(store.reverse_range("b", None))
+    assert ["a", "aa", "ab"] == keys(store.prefix_scan("a"))
+    assert [] == keys(store.range("b", "a"))
+    store.delete("aa")
+    store.put("aaa", row(store, 1))
+    assert ["a", "aaa", "ab"] == keys(store.prefix_scan("a"))
+
+
+@on_key_values
+def test_a_range_shows_what_the_store_held_when_it_was_asked(spec: StoreSpec) -> None:
+    """Deleting while iterating, as punctuators do, disturbs nothing."""
+    store = made(spec)
+    for key in "abc":
+        store.put(key, row(store, key))
+    keys = []
+    for key, _ in store.all():
+        store.delete(key)
+        store.put("new" + key, row(store, 1))
+        keys.append(key)
+    assert ["a", "b", "c"] == keys
+    assert ["newa", "newb", "newc"] == [key for key, _ in store.all()]
+
+
+@on_key_values
+def test_an_iterator_can_be_used_as_in_java(spec: StoreSpec) -> None:
+    """Look ahead, take, close."""
+    store = made(spec)
+    for key in "abc":
+        store.put(key, row(store, key))
+    with store.all() as rows:
+        assert rows.has_next()
+        assert "a" == rows.peek_next_key()
+        assert ("a", row(store, "a")) == next(rows)
+        assert ["b", "c"] == [key for key, _ in rows]
+        assert not rows.has_next()
+    rows = store.all()
+    rows.close()
+    assert [] == list(rows)
+
+
+@on_windows
+def test_windows_are_found_by_key_and_start(spec: StoreSpec) -> None:
+    """Ranges of starts are inclusive, and a window has the store's size."""
+    store = made(spec)
+    for key, start in (("a", 0), ("b", 0), ("a", 20), ("a", 10), ("ab", 10)):
+        write(store, key, f"{key}{start}", start)
+    value = lambda text, start: row(store, text, start)  # noqa: E731 - only here
+    assert value("a10", 10) == store.fetch("a", 10)
+    assert store.fetch("a", 11) is None
+    assert [(0, value("a0", 0)), (10, value("a10", 10))] == list(store.fetch_between("a", 0, 19))
+    assert [20, 10] == [start for start, _ in store.backward_fetch("a", 5, 100)]
+    between = list(store.fetch_keys("ab", None, 0, 10))
+    assert {Windowed("ab", 10, 20), Windowed("b", 0, 10)} == {window for window, _ in between}
+    assert [window for window, _ in store.fetch_all(0, 10)][::-1] == [w for w, _ in store.backward_fetch_all(0, 10)]
+    assert [] == list(store.fetch_keys("b", "a", 0, 100))
+    write(store, "a", None, 10)
+    assert store.fetch("a", 10) is None
+    assert [0, 20] == [start for start, _ in store.fetch_between("a", 0, 100)]
+
+
+@on_sessions
+def test_sessions_are_found_by_their_ends(spec: StoreSpec) -> None:
+    """A session is found when it ends late enough and starts early enough."""
+    store = made(spec)
+    for key, start, end in (("a", 0, 4), ("a", 8, 8), ("b", 2, 3), ("a", 10, 20)):
+        store.put(Windowed(key, start, end), f"{start}-{end}")
+    assert "0-4" == store.fetch_session("a", 0, 4)
+    assert store.fetch_session("a", 0, 5) is None
+    assert ["0-4", "8-8"] == [value for _, value in store.find_sessions("a", 4, 9)]
+    assert ["8-8", "0-4"] == [value for _, value in store.backward_find_sessions("a", 4, 9)]
+    assert ["8-8", "10-20"] == [value for _, value in store.find_sessions("a", 5, 10)]
+    assert {"0-4", "2-3", "8-8", "10-20"} == {value for _, value in store.fetch("a", "b")}
+    store.remove(Windowed("a", 8, 8))
+    store.put(Windowed("a", 0, 4), None)
+    assert [(Windowed("a", 10, 20), "10-20")] == list(store.fetch("a"))
+    assert [Windowed("b", 2, 3)] == [session for session, _ in store.backward_fetch(None, None) if session.key == "b"]
+
+
+@on_all
+def test_nobody_can_change_a_row_from_outside(spec: StoreSpec) -> None:
+    """What was put and what was got are the user's to change; the row stays as it was put."""
+    store, value = made(spec), {"items": [1]}
+    write(store, "a", value, 5)
+    value["items"].append(2)
+    before = seen(store, ("a",), 10)
+    for rows in (before, seen(store, ("a",), 10)):
+        assert "[1]" in repr(rows)
+        assert "[1, 2]" not in repr(rows)
+    if spec.kind == "key_value":
+        store.get("a")["items"].append(3)
+        next(store.all())[1]["items"].append(4)
+    elif spec.kind == "timestamped_key_value":
+        store.get("a")[0]["items"].append(3)
+    assert before == seen(store, ("a",), 10)
+
+
+@on_all
+def test_a_key_or_value_that_cannot_be_written_is_refused(spec: StoreSpec) -> None:
+    """Nothing enters a store that could not leave it."""
+    store = made(spec)
+    with pytest.raises(StateError) as refused:
+        write(store, None, 1, 5)  # type: ignore[arg-type]
+    assert "key cannot be null" == refused.value.java
+    with pytest.raises(SerdeError):
+        write(store, 5, 1, 5)  # type: ignore[arg-type]
+    with pytest.raises(SerdeError):
+        write(store, "a", {1, 2}, 5)
+    assert "1" not in repr(seen(store, ("a",), 10).get("all"))
+
+
+@on_all
+def test_a_snapshot_is_the_store(spec: StoreSpec) -> None:
+    """A store that was restored from a snapshot cannot be told from the first."""
+    store, other = made(spec), made(spec)
+    fill(store)
+    write(other, "z", 1, 2)
+    other.restore(store.snapshot())
+    assert seen(store) == seen(other)
+    for one in (store, other):
+        write(one, "ab", "on", 45)
+        one.flush()
+    assert seen(store) == seen(other)
+
+
+@on_all
+def test_a_journal_undoes_and_redoes(spec: StoreSpec) -> None:
+    """Backwards gives every earlier state, forwards every later one."""
+    store = made(spec)
+    store.journal = []
+    states, marks = [seen(store)], [0]
+    for key, value, time in (("a", 1, 3), ("b", 2, 15), ("a", None, 3), ("a", 3, 30), ("ab", 4, 50), ("b", 5, 49)):
+        write(store, key, value, time)
+        store.flush()
+        journal = store.journal
+        store.journal = None
+        states.append(seen(store))
+        store.journal = journal
+        marks.append(len(journal))
+    journal, store.journal = store.journal, None
+    for step in reversed(range(len(states) - 1)):
+        for raw_key, old, _ in reversed(journal[marks[step] : marks[step + 1]]):
+            store.apply(raw_key, old)
+        assert states[step] == seen(store), f"back to step {step}"
+    for step in range(1, len(states)):
+        for raw_key, _, new in journal[marks[step - 1] : marks[step]]:
+            store.apply(raw_key, new)
+        assert states[step] == seen(store), f"forward to step {step}"
+
+
+@on_all
+def test_the_changelog_is_the_store(spec: StoreSpec) -> None:
+    """A store that replayed the changelog cannot be told from the first."""
+    store, other = made(spec), made(spec)
+    fill(store)
+    store.flush()
+    entries = [(*store.changelog_entry(raw_key, row), time) for raw_key, row, time, _ in store.changes]
+    other.restore_changelog(entries)
+    if spec.cached:
+        store.clear_cache()
+    assert seen(store) == seen(other)
+
+
+@on_all
+def test_an_unlogged_store_keeps_no_changelog(spec: StoreSpec) -> None:
+    """Nothing is noted for a store that is not logged, or that nobody asks."""
+    store = make_store(StoreSpec(**{**spec.__dict__, "logged": False}), StoreTask())
+    fill(store)
+    assert store.changes is None
+    store = made(spec)
+    store.changes = None
+    fill(store)
+    store.flush()
+    assert store.changes is None
+
+
+@pytest.mark.parametrize("spec", implementations("timestamped_key_value", "timestamped_window"), ids=title)
+def test_users_get_rows_with_names(spec: StoreSpec) -> None:
+    """In a user's processor a row has a value and a timestamp."""
+    store = made(spec)
+    mine = store.for_user
+    if spec.kind == "timestamped_window":
+        mine.put("a", ValueAndTimestamp({"n": 1}, 7), 3)
+        found, listed = mine.fetch("a", 3), list(mine.all())
+    else:
+        mine.put("a", ValueAndTimestamp({"n": 1}, 7))
+        found, listed = mine.get("a"), list(mine.all())
+    assert ({"n": 1}, 7) == (found.value, found.timestamp)
+    assert 7 == listed[0][1].timestamp
+    assert "s" == mine.name
+
+
+def test_keys_that_python_takes_for_equal_stay_apart() -> None:
+    """1, True and 1.0 are different bytes, so they are different rows."""
+    store = StoreTask().make("key_value", key_serde=Serdes.json())
+    for key in (1, True, 1.0, "1"):
+        store.put(key, repr(key))
+    assert ["1", "True", "1.0", "'1'"] == [store.get(key) for key in (1, True, 1.0, "1")]
+    assert ["'1'", "1", "1.0", "True"] == [value for _, value in store.all()]
+
+
+def test_equal_bytes_are_one_row() -> None:
+    """A key of a subclass, or one that is read from bytes, finds the row of the plain key."""
+
+    class Sku(str):
+        __slots__ = ()
+
+    store = StoreTask().make("key_value")
+    store.put(Sku("a"), 1)
+    assert 1 == store.get("a") == store.get(Sku("a"))
+    store.put("a", 2)
+    assert [("a", 2)] == list(store.all())
+    raw = StoreTask().make("key_value", key_serde=Serdes.bytes())
+    raw.put(bytearray(b"x"), 1)
+    assert 1 == raw.get(b"x")

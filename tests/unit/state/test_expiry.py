@@ -1,0 +1,136 @@
+"""When window and session stores refuse, hide and forget rows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kstreamnb.core.record import Windowed
+from tests.unit.state.stores_for_tests import StoreTask
+
+WINDOW = {"retention_ms": 100_000, "window_size_ms": 10}
+
+
+def window_store(**options: Any) -> tuple[StoreTask, Any]:
+    """A window store of 100 s of retention."""
+    task = StoreTask()
+    return task, task.make("window", **{**WINDOW, **options})
+
+
+def test_a_memory_store_refuses_exactly_what_is_older_than_its_retention() -> None:
+    """A window is refused once it starts a whole retention before the latest, and the drop says why."""
+    task, store = window_store(persistent=False)
+    store.put("a", 1, 200_000)
+    task.now = 42
+    store.put("a", 2, 100_000)
+    store.put("a", 3, 100_001)
+    details = {
+        "window_start": 100_000, "window_end": 100_010, "stream_time_ms": 200_000, "retention_ms": 100_000, "store": "s",
+    }  # fmt: skip
+    assert [("expired", "a", 2, 42, details)] == task.dropped
+    assert [(100_001, 3), (200_000, 1)] == list(store.fetch_between("a", 0, 300_000))
+
+
+def test_a_persistent_store_refuses_whole_segments_and_hides_the_rest() -> None:
+    """Segments are half a retention, at least a minute; a row of a live segment is kept but not shown."""
+    task, store = window_store()
+    store.put("a", 1, 200_000)
+    store.put("a", 2, 60_000)
+    store.put("a", 3, 59_999)
+    assert ["expired"] == [drop[0] for drop in task.dropped]
+    assert store.fetch("a", 60_000) is None
+    assert [(200_000, 1)] == list(store.fetch_between("a", 0, 300_000))
+    assert 2 == len([raw_key for raw_key in store.raw if raw_key is not None])
+
+
+def test_a_segment_is_as_long_as_half_the_retention() -> None:
+    """With 400 s of retention segments have 200 s."""
+    task, store = window_store(retention_ms=400_000)
+    store.put("a", 1, 800_000)
+    store.put("a", 2, 400_000)
+    store.put("a", 3, 399_999)
+    assert [399_999] == [drop[4]["window_start"] for drop in task.dropped]
+
+
+@pytest.mark.parametrize("persistent", [True, False])
+def test_old_rows_are_forgotten(persistent: bool) -> None:
+    """Memory holds what can still be read and little more."""
+    _, store = window_store(persistent=persistent, retention_ms=10)
+    for start in range(0, 1_000_000, 100):
+        store.put("a", 1, start)
+    assert len(store.raw) < 700
+    assert [(999_900, 1)] == list(store.fetch_between("a", 0, 10**7))
+
+
+def test_a_time_ordered_store_shows_rows_one_ms_longer() -> None:
+    """The store behind results that are emitted when their window closes."""
+    for extra, shown in (({}, []), ({"time_ordered": True}, [100_000])):
+        _, store = window_store(extra=extra)
+        store.put("a", 1, 100_000)
+        store.put("a", 1, 200_000)
+        assert shown == [window.start for window, _ in store.fetch_all(0, 150_000)]
+
+
+def test_the_order_of_all_rows_depends_on_how_they_are_kept() -> None:
+    """Persistent stores go segment by segment and then by key, the others by time."""
+    for options, expected in (
+        ({}, [("a", 1), ("a", 5), ("b", 0), ("a", 70_000)]),
+        ({"persistent": False}, [("b", 0), ("a", 1), ("a", 5), ("a", 70_000)]),
+        ({"extra": {"time_ordered": True}}, [("b", 0), ("a", 1), ("a", 5), ("a", 70_000)]),
+    ):
+        _, store = window_store(**options)
+        for key, start in (("a", 5), ("b", 0), ("a", 70_000), ("a", 1)):
+            store.put(key, 1, start)
+        assert expected == [window[:2] for window, _ in store.all()]
+        assert expected[::-1] == [window[:2] for window, _ in store.backward_all()]
+
+
+def test_duplicates_stay_side_by_side() -> None:
+    """Rows of one key and start keep the order of their arrival; None deletes nothing."""
+    for persistent in (True, False):
+        _, store = window_store(retain_duplicates=True, persistent=persistent)
+        for value in ("x", "y", None, "x"):
+            store.put("a", value, 5)
+        store.put("a", "z", 3)
+        assert [(3, "z"), (5, "x"), (5, "y"), (5, "x")] == list(store.fetch_between("a", 0, 9))
+        assert "z" == store.fetch("a", 3) if persistent else store.fetch("a", 3) is None
+        assert store.fetch("a", 5) is None
+
+
+def test_none_among_duplicates_is_noted_in_the_changelog_only() -> None:
+    """Kafka's in-memory store also takes note of its time."""
+    for persistent, dropped in ((True, 0), (False, 1)):
+        task, store = window_store(retain_duplicates=True, persistent=persistent)
+        store.put("a", 1, 5)
+        store.put("a", None, 100_005)
+        store.put("a", 2, 5)
+        assert [1, None, 2] == [row for _, row, _, _ in store.changes]
+        assert dropped == len(task.dropped)
+
+
+def test_a_session_expires_by_its_end() -> None:
+    """A session that ends a whole retention before the latest end is refused (in memory) or hidden."""
+    for persistent in (True, False):
+        task = StoreTask()
+        store = task.make("session", retention_ms=100_000, persistent=persistent)
+        store.put(Windowed("a", 0, 100_000), 1)
+        store.put(Windowed("a", 0, 100_001), 2)
+        store.put(Windowed("a", 0, 200_000), 3)
+        assert [2, 3] == [value for _, value in store.fetch("a")]
+        assert store.fetch_session("a", 0, 100_000) is None
+        store.put(Windowed("b", 0, 100_000), 4)
+        assert [] == list(store.fetch("b"))
+        assert (0 if persistent else 1) == len(task.dropped)
+        found = [value for _, value in store.find_sessions_by_end(0, 150_000)]
+        assert ([1, 4, 2] if persistent else [2]) == found
+
+
+def test_removing_a_session_moves_time_only_where_it_is_kept_on_disk() -> None:
+    """An accident of Kafka's persistent store that decides what is refused later."""
+    for persistent, dropped in ((True, 1), (False, 0)):
+        task = StoreTask()
+        store = task.make("session", retention_ms=100_000, persistent=persistent)
+        store.remove(Windowed("a", 0, 500_000))
+        store.put(Windowed("a", 0, 0), 1)
+        assert dropped == len(task.dropped)

@@ -1,0 +1,59 @@
+"""What a store is made of: its kind, its place, its serdes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kstreamnb.errors import StateError
+from kstreamnb.state.views import ReadOnlyStore
+from tests.unit.state.stores_for_tests import OwnKeyValueStore, StoreTask
+
+
+def test_an_unknown_kind_is_named() -> None:
+    """With the kinds that there are."""
+    with pytest.raises(StateError, match='of an unknown kind "heap"') as refused:
+        StoreTask().make("heap")
+    assert "there are key_value" in str(refused.value.detail)
+    with pytest.raises(StateError, match='of an unknown kind "queue"'):
+        StoreTask().make("internal", extra={"type": "queue"})
+
+
+def test_a_users_own_store_is_within_reach() -> None:
+    """It gets rows that it need not understand, and its own methods stay callable."""
+    store = StoreTask().make("timestamped_key_value", factory=OwnKeyValueStore)
+    store.put("a", ({"n": 1}, 5))
+    assert "1 rows" == store.implementation.busiest()
+    assert ({"n": 1}, 5) == store.get("a")
+    assert StoreTask().make("key_value").implementation is None
+
+
+def test_a_users_own_store_may_hold_rows_already() -> None:
+    """Such as one that reads a file when it is made."""
+
+    def loaded(spec: Any) -> OwnKeyValueStore:
+        own = OwnKeyValueStore(spec)
+        own.put("b", 2)
+        own.put("a", 1)
+        return own
+
+    assert [("a", 1), ("b", 2)] == list(StoreTask().make("key_value", factory=loaded).all())
+
+
+def test_internal_stores_have_no_factory() -> None:
+    """A join's or suppression's own state is not replaceable."""
+    with pytest.raises(StateError, match='of kind "internal" cannot have a factory'):
+        StoreTask().make("internal", extra={"type": "suppress"}, factory=OwnKeyValueStore)
+
+
+def test_a_global_store_is_read_only_for_others() -> None:
+    """Every way to write is refused in Kafka's words."""
+    store = StoreTask().make("key_value")
+    store.put("a", 1)
+    view = ReadOnlyStore(store)
+    assert (1, "s") == (view.get("a"), view.name)
+    for method in ("put", "put_if_absent", "put_all", "delete"):
+        with pytest.raises(StateError) as refused:
+            getattr(view, method)
+        assert "Global store is read only" == refused.value.java
