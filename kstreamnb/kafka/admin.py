@@ -55,6 +55,7 @@ class Admin:
         self.servers = servers
         self.patience_s = patience_s
         self.client = AdminClient(connection(servers))
+        self._call_s = min(10.0, patience_s)
 
     def create_topic(
         self,
@@ -88,12 +89,12 @@ class Admin:
 
     def topics(self) -> dict[str, int]:
         """Number of partitions of every topic, by name in alphabetical order."""
-        found = self.retry(lambda: self.client.list_topics(timeout=10).topics, "listing topics")
+        found = self.retry(lambda: self.client.list_topics(timeout=self._call_s).topics, "listing topics")
         return {name: len(found[name].partitions) for name in sorted(found) if found[name].error is None}
 
     def describe(self, name: str) -> TopicDescription:
         """Partitions, replicas and settings of a topic."""
-        found = self.client.list_topics(name, timeout=10).topics[name]
+        found = self.client.list_topics(name, timeout=self._call_s).topics[name]
         if found.error is not None:
             raise kafka_error(f'describing topic "{name}"', found.error, self.servers)
         resource = ConfigResource(ResourceType.TOPIC, name)
@@ -134,14 +135,14 @@ class Admin:
         self, topics: list[str], spec: OffsetSpec, level: IsolationLevel = IsolationLevel.READ_UNCOMMITTED
     ) -> dict[tuple[str, int], ListOffsetsResultInfo]:
         # Topics first: offsets alone keep the leader epoch of before a broker's restart for ever.
-        known = self.client.list_topics(timeout=10).topics
+        known = self.client.list_topics(timeout=self._call_s).topics
         for name in topics:
             if name not in known or known[name].error is not None:
                 there = f"there are {', '.join(sorted(known))}" if known else "the cluster has none"
                 raise EngineError(f'topic "{name}" does not exist', detail=there)
         asked = {TopicPartition(name, part): spec for name in topics for part in known[name].partitions}
         answers = self.client.list_offsets(asked, isolation_level=level) if asked else {}
-        return {(place.topic, place.partition): future.result(10) for place, future in answers.items()}
+        return {(place.topic, place.partition): future.result(self._call_s) for place, future in answers.items()}
 
     def retry(self, call: Callable[[], T], what: str) -> T:
         """Repeat a call that a broker's absence made fail, until patience ends."""

@@ -72,16 +72,23 @@ class _Reading:
     def take(self, message: Message) -> None:
         """Keep a message, unless it is beyond the end or a limit."""
         place, offset = (message.topic(), message.partition()), message.offset()
-        if self.ended or (self.ends is not None and offset >= self.ends[place]):
-            self.positions[place] = max(self.positions[place], offset)
+        if self.ended:
+            return
+        if self.ends is not None and offset >= self.ends[place]:
+            self.reach(place, offset)
             return
         self.messages.append(message)
-        self.positions[place] = offset + 1
+        self.reach(place, offset + 1)
         self.bytes += len(message.key() or b"") + len(message.value() or b"")
         if self.limits.bytes is not None and self.bytes >= self.limits.bytes:
             self.ended = f"limit of {self.limits.bytes:,} bytes reached"
         elif self.limits.records is not None and len(self.messages) >= self.limits.records:
             self.ended = f"limit of {self.limits.records:,} records reached"
+
+    def reach(self, place: tuple[str, int], offset: int) -> None:
+        """Note how far a partition was read; beyond its end nothing is taken."""
+        end = offset if self.ends is None else self.ends[place]
+        self.positions[place] = max(self.positions[place], min(offset, end))
 
     def check(self, seconds: float) -> None:
         """Notice that everything was read, or that time is over."""
@@ -149,8 +156,7 @@ def _read(consumer: Consumer, servers: Servers, reading: _Reading, progress: Pro
     while not reading.ended:
         for message in consumer.consume(_BATCH, _POLL_S):
             if at_end(message, servers):
-                place = message.topic(), message.partition()
-                reading.positions[place] = max(reading.positions[place], message.offset())
+                reading.reach((message.topic(), message.partition()), message.offset())
             else:
                 reading.take(message)
         seconds = time.monotonic() - began

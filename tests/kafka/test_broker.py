@@ -1,0 +1,85 @@
+"""The local broker: crashes and restarts, and what is read and published across them."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import pytest
+
+from kstreamnb.errors import EngineError
+from kstreamnb.kafka.admin import Admin
+from kstreamnb.kafka.broker import LocalBroker
+from kstreamnb.kafka.publisher import Publication, Publisher
+from kstreamnb.kafka.reader import Reader, fetch, pieces_between
+
+pytestmark = pytest.mark.kafka
+
+
+@pytest.fixture(scope="module")
+def own():
+    """A broker of this module, which may be killed."""
+    with LocalBroker() as broker:
+        yield broker
+
+
+def test_a_killed_broker_comes_back_with_its_data(own):
+    """After kill -9 the same address serves the same records; readers and publishers go on."""
+    admin = Admin(own.bootstrap_servers)
+    admin.create_topic("out", partitions=2)
+    publisher = Publisher(own.bootstrap_servers, "app", "q1")
+    publisher.open()
+    rows = [("out", n % 2, 5, b"k", b"%d" % n, ()) for n in range(10)]
+    publisher.publish(0, "offsets 0", rows)
+    own.kill()
+    assert not own.running
+    back = threading.Timer(1.0, own.start)
+    back.start()
+    assert Publication(1, 10) == publisher.publish(1, "offsets 1", rows)
+    back.join()
+    assert own.running
+    reader, deadline, found = Reader(own.bootstrap_servers, ["out"]), time.monotonic() + 20, []
+    while len(found) < 20 and time.monotonic() < deadline:  # commits become visible a moment later
+        pieces = pieces_between(reader.beginning(), reader.end())
+        found = [record for _, _, records in fetch(own.bootstrap_servers, pieces) for record in records]
+    assert 20 == len(found)
+    assert 1 == Publisher(own.bootstrap_servers, "app", "q1").open().batch
+
+
+def test_a_broker_that_is_away_is_an_error_in_the_end(own):
+    """Patience ends with what failed and where."""
+    with LocalBroker() as other:
+        address = other.bootstrap_servers
+    with pytest.raises(EngineError, match=f'listing topics failed at "{address}"'):
+        Admin(address, patience_s=0.5).topics()
+
+
+def test_a_stopped_broker_starts_again_and_shows_itself(own):
+    """Stopping keeps data and address."""
+    address = own.bootstrap_servers
+    assert f'at "{address}"' in repr(own)
+    own.stop()
+    assert "stopped" in repr(own)
+    assert address == own.start().bootstrap_servers
+    assert "out" in Admin(address).topics()
+    assert own is own.start()
+
+
+def test_topics_are_created_described_and_deleted(own):
+    """Administration of topics with their settings."""
+    admin = Admin(own.bootstrap_servers)
+    admin.create_topic("compact", partitions=3, config={"cleanup.policy": "compact"})
+    found = admin.describe("compact")
+    assert ("compact", 3, 1, (("cleanup.policy", "compact"),)) == (
+        found.name,
+        found.partitions,
+        found.replicas,
+        found.config,
+    )
+    admin.create_topic("compact", exists_ok=True)
+    with pytest.raises(EngineError, match='creating topic "compact" failed'):
+        admin.create_topic("compact")
+    admin.delete_topics("compact", "never-was")
+    assert "compact" not in admin.topics()
+    with pytest.raises(EngineError, match='describing topic "compact" failed'):
+        admin.describe("compact")

@@ -1,0 +1,153 @@
+"""Captures from a real broker."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+
+from kstreamnb.core.record import TopicRecord
+from kstreamnb.core.serdes import Serdes
+from kstreamnb.core.wire import Encoded
+from kstreamnb.errors import ConfigError, EngineError
+from kstreamnb.kafka.capture import CaptureLimits, capture
+from kstreamnb.kafka.produce import produce
+from kstreamnb.samples import Sample
+
+pytestmark = pytest.mark.kafka
+
+
+def _fill(servers, topic, count=60, partitions=3):
+    records = [
+        TopicRecord(topic, n % partitions, n // partitions, 10 * n + 1, f"k{n % 7}", {"n": n}) for n in range(count)
+    ]
+    produce(servers, records, keep_partitions=True)
+    return records
+
+
+def test_everything_comes_in_the_order_of_time(servers, topic):
+    """A capture gives records as a task would take them, with Kafka's offsets, and says what it read."""
+    orders = topic(3)
+    records = _fill(servers, orders)
+    sample = Sample.capture(servers, orders)
+    assert records == list(sample)
+    assert ("captured; everything read", f"{orders} offsets 0: 0 to 20, 1: 0 to 20, 2: 0 to 20") == sample.notes
+    assert Sample.from_text(sample.to_text()) == sample
+
+
+def test_a_limit_of_records_takes_those_that_are_first_by_time(servers, topic):
+    """The same records on every run, whatever the broker delivers first."""
+    orders = topic(3)
+    records = _fill(servers, orders)
+    samples = [Sample.capture(servers, orders, records=10) for _ in range(3)]
+    assert {samples[0].content_hash} == {sample.content_hash for sample in samples}
+    assert 5 < len(samples[0]) <= 10
+    assert records[: len(samples[0])] == list(samples[0])
+    assert "limit of 10 records reached" in samples[0].notes[0]
+    assert "of 20" in samples[0].notes[1]
+
+
+def test_a_capture_begins_where_it_is_told(servers, topic):
+    """At a time, or at offsets; the latest waits for new records."""
+    orders = topic(3)
+    records = _fill(servers, orders)
+    assert records[30:] == list(Sample.capture(servers, orders, from_=301))
+    at = Sample.capture(servers, orders, from_={orders: {0: 19, 1: 20}})
+    assert [(0, 1), (1, 0), (2, 20)] == [(p, sum(r.partition == p for r in at)) for p in range(3)]
+    assert [] == list(Sample.capture(servers, orders, from_="latest", seconds=0.3))
+    with pytest.raises(ConfigError, match='offsets are given for topic "x"'):
+        Sample.capture(servers, orders, from_={"x": {0: 1}})
+
+
+def test_a_capture_that_follows_gets_what_comes(servers, topic):
+    """New records are taken until a limit is reached."""
+    orders = topic(1)
+    late = threading.Timer(0.5, _fill, (servers, orders, 5, 1))
+    late.start()
+    sample = Sample.capture(servers, orders, follow=True, records=5, seconds=20)
+    late.join()
+    assert 5 == len(sample)
+    assert "limit of 5 records reached" in sample.notes[0]
+
+
+def test_bytes_and_seconds_are_limits_too(servers, topic):
+    """Whatever comes first ends a capture, and progress is told."""
+    orders = topic(1)
+    _fill(servers, orders, partitions=1)
+    told = []
+    taken = capture(servers, [orders], CaptureLimits(None, 10, 50), progress=lambda *figures: told.append(figures))
+    assert "limit of 50 bytes reached" == taken.ended
+    assert 50 <= told[-1][1] < 70
+    assert len(taken.records) == told[-1][0]
+    ended = capture(servers, [orders], CaptureLimits(None, 0.4, follow=True)).ended
+    assert "limit of 0.4 seconds reached" == ended
+    with pytest.raises(ConfigError, match="has no limit"):
+        CaptureLimits(None, None, follow=True)
+    with pytest.raises(ConfigError, match="not positive"):
+        CaptureLimits(records=0)
+
+
+def test_what_no_serde_reads_stays_as_bytes(servers, topic):
+    """Undecodable records are kept and shown, never lost."""
+    orders = topic(1)
+    producer = Producer({"bootstrap.servers": servers})
+    for key, value in ((b"a", b"1"), (b"\xff", b"{"), (None, None)):
+        producer.produce(orders, value, key, 0)
+    producer.flush()
+    sample = Sample.capture(servers, orders)
+    assert [("a", 1), (Encoded(b"\xff"), Encoded(b"{")), (None, None)] == [(r.key, r.value) for r in sample]
+    assert 1 == len(sample.undecodable)
+    assert "undecoded:7b" in repr(sample)
+    raw = Sample.capture(servers, orders, key_serde=Serdes.bytes(), value_serde=Serdes.bytes())
+    assert [b"1", b"{", None] == [record.value for record in raw]
+
+
+def test_a_capture_commits_nothing_and_sees_committed_records_only(servers, topic, admin):
+    """No group appears, no aborted record either."""
+    orders = topic(1)
+    producer = Producer({"bootstrap.servers": servers, "transactional.id": orders})
+    producer.init_transactions(30)
+    for value, keep in ((b"1", True), (b"2", False)):
+        producer.begin_transaction()
+        producer.produce(orders, value, partition=0)
+        producer.flush()
+        (producer.commit_transaction if keep else producer.abort_transaction)(30)
+    deadline = time.monotonic() + 10
+    while admin.offsets([orders])[orders][0] < 4 and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert [1] == [record.value for record in Sample.capture(servers, orders)]
+    group = Consumer({"bootstrap.servers": servers, "group.id": "kstreamnb-reader"})
+    assert [-1001] == [each.offset for each in group.committed([TopicPartition(orders, 0)], 10)]
+    group.close()
+
+
+def test_an_interrupt_keeps_what_was_read(servers, topic):
+    """Ctrl-C ends a capture early, not in vain."""
+    orders = topic(1)
+    _fill(servers, orders, partitions=1)
+    timer = threading.Timer(1.0, os.kill, (os.getpid(), signal.SIGINT))
+    timer.start()
+    sample = Sample.capture(servers, orders, follow=True, seconds=30)
+    timer.join()
+    assert 60 == len(sample)
+    assert "captured; interrupted" == sample.notes[0]
+
+
+def test_secrets_can_be_taken_out_at_once(servers, topic):
+    """Redaction and key hashing before anything is shown."""
+    orders = topic(1)
+    _fill(servers, orders, partitions=1)
+    sample = Sample.capture(servers, orders, redact=["n"], hash_keys="salt")
+    assert {"***"} == {record.value["n"] for record in sample}
+    assert 7 == len({record.key for record in sample})
+    assert not any(record.key.startswith("k") and len(record.key) == 2 for record in sample)
+
+
+def test_an_unknown_topic_is_named(servers):
+    """A wrong name is an error, not an endless wait."""
+    with pytest.raises(EngineError, match='topic "nowhere" does not exist'):
+        Sample.capture(servers, "nowhere")

@@ -1,0 +1,63 @@
+"""Forgetting an application."""
+
+from __future__ import annotations
+
+import pytest
+from confluent_kafka import Consumer
+
+from kstreamnb.errors import EngineError
+from kstreamnb.kafka.publisher import Publisher, PublishError
+from kstreamnb.kafka.reset import plan_reset, reset
+from kstreamnb.topology import Topology
+
+pytestmark = pytest.mark.kafka
+
+
+def test_a_reset_application_begins_anew(servers, topic, admin, name, tmp_path):
+    """Marker, internal topics, group and checkpoint go; inputs and outputs stay; a running one is fenced."""
+    out, changelog, other = topic(1, "-out"), topic(1, "-store-changelog"), topic(1, "ly-store-changelog")
+    running = Publisher(servers, name, "q1", config={"transaction.timeout.ms": 3000})
+    running.open()
+    running.publish(0, "offsets", [(out, 0, 5, b"k", b"v", ())], {out: {0: 1}})
+    checkpoint = tmp_path / "checkpoint"
+    checkpoint.mkdir()
+    (checkpoint / "metadata").write_text("{}")
+    plan = plan_reset(servers, name, checkpoint=checkpoint)
+    assert (tuple(sorted([f"{name}-commits", changelog])), True, checkpoint) == (
+        plan.topics,
+        plan.group,
+        plan.checkpoint,
+    )
+    assert f"delete topic {changelog}" in str(plan)
+    assert checkpoint.exists()
+    assert plan == reset(servers, name, checkpoint=checkpoint)
+    assert not checkpoint.exists()
+    there = admin.topics()
+    assert (True, True, False) == (out in there, other in there, changelog in there)
+    assert "nothing to delete" in str(plan_reset(servers, name, checkpoint=checkpoint))
+    with pytest.raises(PublishError):
+        running.publish(1, "more", [(out, 0, 5, b"k", b"v", ())])
+    assert Publisher(servers, name, "q2").open() is None
+
+
+def test_with_the_topology_exactly_its_own_topics_go(servers, topic, name):
+    """Names that only look alike stay."""
+    topic(1, "-x-changelog")
+    assert () == plan_reset(servers, name, topology=Topology()).topics
+    assert (f"{name}-x-changelog",) == plan_reset(servers, name).topics
+
+
+def test_an_application_with_members_or_a_wrong_folder_is_refused(servers, topic, name, tmp_path):
+    """A group that is still read with is in use; a folder that is no checkpoint is not deleted."""
+    orders = topic(1)
+    member = Consumer({"bootstrap.servers": servers, "group.id": name})
+    member.subscribe([orders])
+    for _ in range(100):
+        member.poll(0.1)
+        if member.assignment():
+            break
+    with pytest.raises(EngineError, match="has 1 active members"):
+        plan_reset(servers, name)
+    member.close()
+    with pytest.raises(EngineError, match="is no checkpoint"):
+        plan_reset(servers, name, checkpoint=tmp_path)

@@ -1,0 +1,127 @@
+"""Serdes of the Schema Registry, against a registry in this process."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from dataclasses import dataclass
+
+import pytest
+
+from kstreamnb.core.wire import Encoded, decode, encode
+from kstreamnb.errors import ConfigError, SerdeError
+from kstreamnb.kafka.registry import SchemaRegistry
+
+pytest.importorskip("confluent_kafka")
+
+AVRO = json.dumps(
+    {
+        "type": "record",
+        "name": "Order",
+        "fields": [{"name": "sku", "type": "string"}, {"name": "quantity", "type": "int", "default": 1}],
+    }
+)
+OLDER = json.dumps({"type": "record", "name": "Order", "fields": [{"name": "sku", "type": "string"}]})
+JSON_SCHEMA = json.dumps(
+    {
+        "title": "Order",
+        "type": "object",
+        "properties": {"sku": {"type": "string"}, "quantity": {"type": "integer", "minimum": 1}},
+        "required": ["sku"],
+    }
+)
+
+
+@dataclass
+class Order:
+    """A user's class."""
+
+    sku: str
+    quantity: int
+
+
+def _as_dict(order, _context):
+    return {"sku": order.sku, "quantity": order.quantity}
+
+
+def _as_order(value, _context):
+    return Order(**value)
+
+
+def test_avro_values_survive_in_confluents_format():
+    """One zero byte, four of the schema's id, then Avro."""
+    serde = SchemaRegistry("mock://avro").avro("orders", AVRO)
+    data = serde.serialize({"sku": "shoe", "quantity": 2})
+    assert (0, b"\x08shoe\x04") == (data[0], data[5:])
+    assert {"sku": "shoe", "quantity": 2} == serde.deserialize(data)
+    assert (None, None) == (serde.serialize(None), serde.deserialize(None))
+
+
+def test_a_reader_resolves_what_an_older_schema_wrote():
+    """The writer's schema comes from the registry, defaults from the reader's."""
+    registry = SchemaRegistry("mock://evolution")
+    data = registry.avro("orders", OLDER).serialize({"sku": "shoe"})
+    assert {"sku": "shoe", "quantity": 1} == registry.avro("orders", AVRO).deserialize(data)
+    assert {"sku": "shoe"} == registry.avro("orders").deserialize(data)
+
+
+def test_users_classes_become_dicts_and_back():
+    """Two functions are enough; in stores such values are kept as bytes."""
+    serde = SchemaRegistry("mock://class").avro("orders", AVRO, to_dict=_as_dict, from_dict=_as_order)
+    wire = encode(serde, Order("shoe", 2))
+    assert type(wire) is Encoded
+    assert Order("shoe", 2) == decode(serde, wire)
+
+
+def test_json_schema_is_checked_on_both_ways():
+    """A value that the schema forbids is refused with the client's words."""
+    serde = SchemaRegistry("mock://json").json_schema("orders", JSON_SCHEMA)
+    assert {"sku": "shoe", "quantity": 2} == serde.deserialize(serde.serialize({"sku": "shoe", "quantity": 2}))
+    with pytest.raises(SerdeError, match='serde "json_schema<orders-value>" cannot write') as caught:
+        serde.serialize({"sku": "shoe", "quantity": 0})
+    assert "minimum" in caught.value.detail
+
+
+def test_protobuf_messages_survive():
+    """A generated class, here made from its description."""
+    pytest.importorskip("google.protobuf")
+    from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+
+    file = descriptor_pb2.FileDescriptorProto(name="order.proto", package="shop", syntax="proto3")
+    message = file.message_type.add(name="Order")
+    message.field.add(name="sku", number=1, type=9, label=1)
+    message.field.add(name="quantity", number=2, type=5, label=1)
+    pool = descriptor_pool.DescriptorPool()
+    pool.Add(file)
+    order = message_factory.GetMessageClass(pool.FindMessageTypeByName("shop.Order"))
+    serde = SchemaRegistry("mock://protobuf").protobuf("orders", order)
+    data = serde.serialize(order(sku="shoe", quantity=2))
+    assert (0, b"\n\x04shoe\x10\x02") == (data[0], data[-8:])
+    assert order(sku="shoe", quantity=2) == serde.deserialize(data)
+    with pytest.raises(SerdeError, match="cannot write"):
+        serde.serialize({"sku": "shoe"})
+
+
+def test_bytes_without_a_schema_are_refused():
+    """Data of another serde is named as such."""
+    serde = SchemaRegistry("mock://bytes").avro("orders", AVRO)
+    with pytest.raises(SerdeError, match='serde "avro<orders-value>" cannot read 4 bytes'):
+        serde.deserialize(b"text")
+    with pytest.raises(SerdeError) as caught:
+        SchemaRegistry("mock://bytes").avro("orders").serialize({})
+    assert "only reads" in caught.value.detail
+
+
+def test_keys_have_a_subject_of_their_own():
+    """The name says topic and part."""
+    assert "avro<orders-key>" == SchemaRegistry("mock://key").avro("orders", AVRO, is_key=True).name
+
+
+def test_serdes_are_values_that_travel_and_hide_secrets():
+    """They pickle, compare, and show no credentials."""
+    registry = SchemaRegistry({"url": "mock://travel", "basic.auth.user.info": "me:hush"})
+    serde = registry.avro("orders", AVRO)
+    assert serde == pickle.loads(pickle.dumps(serde))
+    assert "hush" not in repr(serde) + repr(registry)
+    with pytest.raises(ConfigError, match='"url" of the schema registry is missing'):
+        SchemaRegistry({})
