@@ -143,7 +143,9 @@ def seen(store: Any, keys: tuple[Any, ...] = ("a", "ab", "b", "B"), last: int = 
         times = range(0, last, 3)
         return {"history": found, "as of": {key: [store.get(key, at) for at in times] for key in keys}}
     if kind in ("window", "timestamped_window"):
-        by_key = {key: (list(store.fetch_between(key, 0, last)), list(store.backward_fetch(key, 0, last))) for key in keys}
+        by_key = {
+            key: (list(store.fetch_between(key, 0, last)), list(store.backward_fetch(key, 0, last))) for key in keys
+        }
         points = {key: [store.fetch(key, at) for at in range(last)] for key in keys}
         return {"all": list(store.all()), "back": list(store.backward_all()), "keys": by_key, "points": points}
     if kind == "session":

@@ -26,8 +26,12 @@ def test_a_memory_store_refuses_exactly_what_is_older_than_its_retention() -> No
     store.put("a", 2, 100_000)
     store.put("a", 3, 100_001)
     details = {
-        "window_start": 100_000, "window_end": 100_010, "stream_time_ms": 200_000, "retention_ms": 100_000, "store": "s",
-    }  # fmt: skip
+        "window_start": 100_000,
+        "window_end": 100_010,
+        "stream_time_ms": 200_000,
+        "retention_ms": 100_000,
+        "store": "s",
+    }
     assert [("expired", "a", 2, 42, details)] == task.dropped
     assert [(100_001, 3), (200_000, 1)] == list(store.fetch_between("a", 0, 300_000))
 

@@ -51,9 +51,8 @@ def test_the_history_lists_versions_with_their_ends() -> None:
     store = StoreTask().make("versioned", history_ms=1000)
     for value, time in (("x", 10), ("y", 20), (None, 30), ("w", 35), ("late", 15)):
         store.put("a", value, time)
-    x, late, y, w = (
-        VersionedRecord("x", 10, 15), VersionedRecord("late", 15, 20), VersionedRecord("y", 20, 30), VersionedRecord("w", 35),
-    )  # fmt: skip
+    x, late = VersionedRecord("x", 10, 15), VersionedRecord("late", 15, 20)
+    y, w = VersionedRecord("y", 20, 30), VersionedRecord("w", 35)
     assert [x, late, y, w] == list(store.history("a"))
     assert [w, y, late, x] == list(store.history("a", ascending=False))
     assert [late, y] == list(store.history("a", 15, 25))

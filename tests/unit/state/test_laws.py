@@ -1,0 +1,178 @@
+"""Stores against models that are too simple to be wrong, and laws that hold for any life of a store."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kstreamnb.core.record import Windowed
+from kstreamnb.core.stores import StoreSpec, VersionedRecord
+from kstreamnb.state import make_store
+from tests.unit.state.stores_for_tests import KINDS, StoreTask, implementations, seen, title
+
+KEYS = ("a", "ab", "b", "B")
+keys = st.sampled_from(KEYS)
+times = st.integers(0, 60)
+values = st.one_of(st.none(), st.integers(0, 9), st.lists(st.integers(0, 2), max_size=2))
+writes = st.lists(st.tuples(keys, values, times, st.booleans()), max_size=25)
+Write = tuple[str, Any, int, bool]
+
+
+def write(store: Any, key: str, value: Any, time: int) -> None:
+    """Put a value into a store of any kind; a session lasts 3 ms."""
+    kind = store.spec.kind
+    if kind == "versioned":
+        store.put(key, value, time)
+    elif kind == "session":
+        store.put(Windowed(key, max(0, time - 3), time), value)
+    else:
+        row = (value, time) if kind.startswith("timestamped") and value is not None else value
+        store.put(key, row, time) if "window" in kind else store.put(key, row)
+
+
+def look(store: Any) -> dict[str, Any]:
+    """Everything that can be read from a store of such a life."""
+    return seen(store, KEYS, 64)
+
+
+def live(store: Any, life: list[Write]) -> None:
+    """Write everything, flushing where the life says so."""
+    for key, value, time, flushes in life:
+        write(store, key, value, time)
+        if flushes:
+            store.flush()
+
+
+@given(life=writes, low=keys, high=keys)
+def test_a_key_value_store_is_a_dict_sorted_by_bytes(life: list[Write], low: str, high: str) -> None:
+    """Cached or not, flushed or not, every read is that of the dict."""
+    for cached in (False, True):
+        store, model = StoreTask().make("key_value", cached=cached), {}
+        for key, value, _, flushes in life:
+            assert model.get(key) == store.get(key)
+            store.put(key, value)
+            model.pop(key, None)
+            if value is not None:
+                model[key] = value
+            if flushes:
+                store.flush()
+            rows = sorted(model.items(), key=lambda row: row[0].encode())
+            assert rows == list(store.all())
+            assert rows[::-1] == list(store.reverse_all())
+            assert [row for row in rows if low <= row[0] <= high] == list(store.range(low, high))
+            assert [row for row in rows if row[0].startswith(low)] == list(store.prefix_scan(low))
+
+
+@given(life=writes, from_=times, to=times, retention=st.sampled_from([0, 10, 40]))
+def test_a_window_store_is_a_list_of_what_has_not_expired(
+    life: list[Write], from_: int, to: int, retention: int
+) -> None:
+    """In memory a row is accepted and shown while its start is less than the retention behind the latest start."""
+    for duplicates in (False, True):
+        store = StoreTask().make(
+            "window", persistent=False, retention_ms=retention, window_size_ms=1, retain_duplicates=duplicates
+        )
+        model: list[tuple[str, int, Any]] = []
+        latest = -1
+        for key, value, time, _ in life:
+            store.put(key, value, time)
+            latest = max(latest, time)
+            if time > latest - retention:
+                if not duplicates:
+                    model = [row for row in model if row[:2] != (key, time)]
+                if value is not None:
+                    model.append((key, time, value))
+            model = [row for row in model if row[1] > latest - retention]
+        model.sort(key=lambda row: (row[1], row[0].encode()))
+        shown = [(window.key, window.start, value) for window, value in store.all()]
+        assert model == shown
+        for key in KEYS:
+            expected = [(start, value) for found, start, value in model if found == key and from_ <= start <= to]
+            assert expected == list(store.fetch_between(key, from_, to))
+            assert expected[::-1] == list(store.backward_fetch(key, from_, to))
+
+
+@given(life=writes, earliest=times, latest=times)
+def test_a_session_store_is_a_list_of_sessions(life: list[Write], earliest: int, latest: int) -> None:
+    """Cached or not, a session is found by key, end and start."""
+    for cached in (False, True):
+        store, model = StoreTask().make("session", retention_ms=1000, cached=cached), {}
+        for key, value, time, flushes in life:
+            session = Windowed(key, max(0, time - 3), time)
+            store.put(session, value)
+            model.pop(session, None)
+            if value is not None:
+                model[session] = value
+            if flushes:
+                store.flush()
+        for key in KEYS:
+            mine = sorted((row for row in model.items() if row[0].key == key), key=lambda row: row[0].end)
+            assert mine == list(store.fetch(key))
+            found = [row for row in mine if row[0].end >= earliest and row[0].start <= latest]
+            assert found == list(store.find_sessions(key, earliest, latest))
+
+
+@given(life=writes, history=st.sampled_from([0, 5, 30, 1000]))
+def test_a_versioned_store_knows_what_was_valid_within_its_history(life: list[Write], history: int) -> None:
+    """As of any time within the history, the accepted version with the greatest time up to then is found."""
+    store = StoreTask().make("versioned", history_ms=history, segment_ms=7)
+    accepted: dict[str, dict[int, Any]] = {key: {} for key in KEYS}
+    latest = -1
+    for key, value, time, _ in life:
+        store.put(key, value, time)
+        if time >= latest - history:
+            accepted[key][time] = value
+        latest = max(latest, time)
+        for name, versions in accepted.items():
+            for at in (*range(max(0, latest - history), latest + 2, 3), latest):
+                before = [since for since in versions if since <= at]
+                valid = versions[max(before)] if before else None
+                expected = None if valid is None else VersionedRecord(valid, max(before))
+                assert expected == store.get(name, at)
+            newest = max(versions, default=None)
+            assert (None if newest is None else versions[newest]) == getattr(store.get(name), "value", None)
+
+
+@pytest.mark.parametrize("spec", implementations(*KINDS), ids=title)
+@settings(max_examples=12)
+@given(life=writes)
+def test_any_life_can_be_replayed_restored_and_undone(spec: StoreSpec, life: list[Write]) -> None:
+    """Changelog, snapshot, redo and undo agree with the store."""
+    store, replayed, restored = (make_store(spec, StoreTask()) for _ in range(3))
+    store.journal = []
+    live(store, life)
+    store.flush()
+    restored.restore(store.snapshot())
+    assert look(store) == look(restored)
+    entries = [(*store.changelog_entry(raw_key, row), time) for raw_key, row, time, _ in store.changes]
+    replayed.restore_changelog(entries)
+    journal, store.journal = store.journal, None
+    for raw_key, _, new in journal:
+        store.apply(raw_key, new)
+    assert look(restored) == look(store)
+    for raw_key, old, _ in reversed(journal):
+        store.apply(raw_key, old)
+    assert {} == store.snapshot()
+    if spec.cached:
+        restored.clear_cache()
+    assert look(restored) == look(replayed)
+
+
+@given(life=writes, cut=st.integers(0, 25))
+def test_undo_is_the_shorter_life(life: list[Write], cut: int) -> None:
+    """Going back to a moment gives the store that lived until then, and it lives on alike."""
+    for kind, options in KINDS.items():
+        store, shorter = (StoreTask().make(kind, **options) for _ in range(2))
+        live(store, life[:cut])
+        live(shorter, life[:cut])
+        store.journal = []
+        live(store, life[cut:])
+        for raw_key, old, _ in reversed(store.journal):
+            store.apply(raw_key, old)
+        assert look(shorter) == look(store)
+        live(store, life[cut:])
+        live(shorter, life[cut:])
+        assert look(shorter) == look(store)
