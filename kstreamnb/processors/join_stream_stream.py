@@ -137,6 +137,9 @@ class StreamStreamJoin:
                     break
                 if timestamp + (wait_left if is_left else wait_right) >= time[0]:
                     left_open, right_open = left_open or is_left, right_open or not is_left
+                    # Kafka looks at each value of an entry by itself, so a second one ends the search here.
+                    if left_open and right_open and len(values) > 1:
+                        break
                     continue
                 for value in values:
                     joined = combine(key, value, None) if is_left else combine(key, None, value)

@@ -146,6 +146,16 @@ def test_waiting_records_are_given_by_time_right_before_left_then_by_key() -> No
     assert [(*record, trigger) for record in expected] == s.left("x", "X", 20, trigger)
 
 
+def test_the_search_for_expired_records_ends_where_kafka_ends_it() -> None:
+    """The search stops once both sides are open; where it stopped decides when it is made again."""
+    s = Streams("outer", before=10, after=5)
+    early = [(s.left, "x", 2), (s.right, "b", 3), (s.right, "m", 8), (s.left, "y", 13), (s.left, "y", 13)]
+    for side, key, at in [*early, (s.right, "a", 16), (s.left, "q", 18)]:
+        side(key, key, at)
+    expected = [("m", "-/m", 8), ("y", "y/-", 13), ("y", "y/-", 13)]
+    assert expected == s.left("w", "w", 20)
+
+
 def test_windows_of_the_old_kind_give_a_result_at_once() -> None:
     """Deprecated windows give the result without a partner at once, though a partner may follow."""
     s = Streams("outer", legacy=True)
