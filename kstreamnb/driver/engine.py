@@ -16,7 +16,6 @@ from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.serde import Serde
 from kstreamnb.driver.topic_log import TopicLog, convert
 from kstreamnb.errors import EngineError
-from kstreamnb.runtime.chain import row_maker
 from kstreamnb.runtime.config import Config
 from kstreamnb.runtime.events import Event
 from kstreamnb.runtime.task import Changelog, GlobalTask, Task
@@ -71,7 +70,6 @@ class Engine:
         self.tasks: dict[str, Task] = {plan.task_id: self._task(plan) for plan in plans}
         self._plan = TaskPlan(topology, (), config=config, partitions=plans[0].partitions if plans else self._known)
         self._routes: dict[str, tuple[Task, ...]] = {}
-        self._row_makers: dict[str, Callable[[Any, int], list[Any]]] = {}
 
     def plan(self) -> TaskPlan:
         """A plan of no task: names of topics, counts and serdes."""
@@ -118,21 +116,19 @@ class Engine:
         readers = self.readers(topic)
         if len(readers) != 1 or self.count(topic) != 1 or self.layout == "single" or self._is_global(topic):
             return 0
-        task, serdes = readers[0], self.reader_serdes(topic)
+        task = readers[0]
         written = _written(task)
-        if serdes is None or None in written or any(map(self.reads, written)) or max(map(_PARTITION, records)) > 0:
+        if None in written or any(map(self.reads, written)) or max(map(_PARTITION, records)) > 0:
             return 0
-        rows = self._row_makers.get(topic)
-        if rows is None:
-            rows = self._row_makers[topic] = row_maker(*serdes)
         done = 0
         # The first record goes alone: after it the task knows which changelogs are written, and is faster.
         for chunk in (records[:1], records[1:]):
+            if not task.takes_records(topic):
+                return done
             first = self._offsets.get((topic, 0), 0)
-            made = rows(chunk, first)
-            self._offsets[topic, 0] = first + len(made)
+            self._offsets[topic, 0] = first + len(chunk)
             try:
-                done += task.run(topic, 0, made)
+                done += task.run_records(topic, 0, chunk, first)
             finally:
                 self._collect(task)
         return done

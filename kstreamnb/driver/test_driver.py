@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
-from itertools import groupby
 from operator import itemgetter
 from typing import Any, Self
 
@@ -117,14 +116,16 @@ class TopologyTestDriver:
 
         A record with a negative partition goes where its key belongs; offsets are counted anew.
         """
-        by_topic: dict[str, list[TopicRecord]] = {}
-        for topic, mine in groupby(records, key=itemgetter(0)):
-            by_topic.setdefault(topic, []).extend(mine)
-        if len(by_topic) == 1:
-            self._pipe_topic(*by_topic.popitem())
-        else:
-            roots = [root for topic, mine in by_topic.items() for root in self._encoder(topic, None, None)(mine)]
-            self.engine.feed(roots)
+        records = list(records)
+        topics = dict.fromkeys(map(itemgetter(0), records))
+        if len(topics) == 1:
+            self._pipe_topic(records[0].topic, records)
+            return
+        by_topic: dict[str, list[TopicRecord]] = {topic: [] for topic in topics}
+        for record in records:
+            by_topic[record.topic].append(record)
+        roots = [root for topic, mine in by_topic.items() for root in self._encoder(topic, None, None)(mine)]
+        self.engine.feed(roots)
 
     def advance_wall_clock_time(self, by: timedelta | str) -> None:
         """Move the wall clock on and fire the punctuators that are due, each once."""

@@ -5,29 +5,36 @@ The function is written as Python text, one line or more for each node, and comp
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from functools import lru_cache
 from types import CodeType, FunctionType
 from typing import Any
 
 from kstreamnb.core.operator import FusedStep, Process
+from kstreamnb.core.record import Windowed
 from kstreamnb.core.serde import Serde
 from kstreamnb.core.serdes_json import JsonSerde
+from kstreamnb.core.serdes_nested import TimeWindowedSerde, WindowedSerde
 from kstreamnb.core.serdes_scalar import StringSerde
 from kstreamnb.core.wire import Encoded, decoder, encoder
 from kstreamnb.runtime.failures import Places
 
-__all__ = ["Chain", "decoding", "encoding", "row_maker"]
+__all__ = ["Chain", "decoding", "encoding", "isolating"]
 
-_HEAD = "def chain(key, value, timestamp, headers):"
+_ONE_RECORD = "def chain(key, value, timestamp, headers):"
 
 
 class Chain:
-    """Lines of one function ``(key, value, timestamp, headers)``, each belonging to a node."""
+    """Lines of one function over the local names key, value, timestamp and headers, each belonging to a node.
 
-    def __init__(self, node: str) -> None:
-        self._lines: list[str] = [_HEAD]
-        self._nodes: list[str] = [node]
+    ``head`` begins the function; ``leave`` is the word that ends the work on a record.
+    """
+
+    def __init__(self, node: str, head: str = _ONE_RECORD, *, leave: str = "return", indent: int = 1) -> None:
+        self._lines = head.split("\n")
+        self._nodes = [node] * len(self._lines)
+        self._leave, self._indent = leave, " " * indent
         self.names: dict[str, Any] = {"Encoded": Encoded}
 
     def name(self, thing: Any) -> str:
@@ -38,48 +45,44 @@ class Chain:
 
     def add(self, node: str, line: str) -> None:
         """Append one line for a node."""
-        self._lines.append(" " + line)
+        self._lines.append(self._indent + line)
         self._nodes.append(node)
 
     def step(self, node: str, step: FusedStep) -> None:
-        """Append an operator's own line."""
-        line = step.line
-        if step.function is not None:
-            line = line.replace("{f}", self.name(step.function))
-        self.add(node, line)
+        """Append an operator's own lines."""
+        text = step.line
+        named = step.names if step.function is None else (("f", step.function), *step.names)
+        for word, thing in named:
+            text = text.replace(f"{{{word}}}", self.name(thing))
+        if self._leave != "return":
+            text = re.sub(r"\breturn\b", self._leave, text)
+        for line in text.split("\n"):
+            self.add(node, line)
 
     def call(self, node: str, process: Process) -> None:
         """Append a call of another bound function."""
         self.add(node, f"{self.name(process)}(key, value, timestamp, headers)")
 
-    def compile(self, places: Places) -> Process:
+    def end(self, line: str) -> None:
+        """Append a line of the function itself, after all records."""
+        self._lines.append(" " + line)
+        self._nodes.append(self._nodes[0])
+
+    def compile(self, places: Places) -> Any:
         """The function."""
         if len(self._lines) == 1:
             self.add(self._nodes[0], "pass")
-        code = _compiled("\n".join(self._lines), self._nodes[0])
+        node = self._nodes[0]
+        module = _parsed("\n".join(self._lines))
+        code = next(constant for constant in module.co_consts if isinstance(constant, CodeType))
+        code = code.replace(co_name=node, co_qualname=node, co_filename=f"<kstreamnb {node}>")
         places.add(code, tuple(self._nodes))
-        return FunctionType(code, self.names, self._nodes[0])
-
-
-def _compiled(text: str, node: str) -> CodeType:
-    module = _parsed(text)
-    code = next(constant for constant in module.co_consts if isinstance(constant, CodeType))
-    return code.replace(co_name=node, co_qualname=node, co_filename=f"<kstreamnb {node}>")
+        return FunctionType(code, self.names, node)
 
 
 @lru_cache(maxsize=512)
 def _parsed(text: str) -> CodeType:
     return compile(text, "<kstreamnb>", "exec")
-
-
-def row_maker(key_serde: Serde, value_serde: Serde) -> Callable[[Any, int], list[Any]]:
-    """``rows(records, first offset)``: records of a topic in the wire form that a task takes, in one sweep."""
-    chain = Chain("rows")
-    key, value = encoding(chain, key_serde, "key"), encoding(chain, value_serde, "value")
-    row = f"(offset, timestamp, {key}, {value}, headers)"
-    each = "offset, (_, _, _, timestamp, key, value, headers) in enumerate(records, first)"
-    code = _compiled(f"def rows(records, first):\n return [{row} for {each}]", "rows")
-    return FunctionType(code, chain.names, "rows")
 
 
 def decoding(chain: Chain, serde: Serde, name: str) -> str:
@@ -89,16 +92,38 @@ def decoding(chain: Chain, serde: Serde, name: str) -> str:
 
 def encoding(chain: Chain, serde: Serde, name: str) -> str:
     """An expression for the wire form of a local name; the commonest kinds of value need no call."""
-    slow = f"{chain.name(encoder(serde))}({name})"
+    return _unless_kept(chain, serde, name, encoder(serde))
+
+
+def isolating(chain: Chain, serde: Serde, name: str) -> str:
+    """An expression for what a local name would be after a way through a topic."""
+    write, read = encoder(serde), decoder(serde)
+    return _unless_kept(chain, serde, name, lambda value: read(write(value)))
+
+
+def _unless_kept(chain: Chain, serde: Serde, name: str, slow: Callable[[Any], Any]) -> str:
+    """The name itself where its value is in wire form already, else a call of ``slow``."""
+    call, kept = f"{chain.name(slow)}({name})", _kept(chain, serde, name)
+    return call if kept is None else f"{name} if {kept} else {call}"
+
+
+def _kept(chain: Chain, serde: Serde, name: str) -> str | None:
+    """A quick test that says yes only for values which the serde keeps as they are; None where there is none."""
     plain: frozenset[type] = serde.plain
     keeps: Callable[..., Any] = type(serde).keeps
     if keeps is Serde.keeps and plain:
-        return f"{name} if type({name}) in {chain.name(plain)} else {slow}"
+        return f"type({name}) in {chain.name(plain)}"
     if plain == {int} and serde.width is not None:
         bound = 1 << 8 * serde.width - 1
-        return f"{name} if type({name}) is int and {-bound} <= {name} < {bound} else {slow}"
+        return f"type({name}) is int and {-bound} <= {name} < {bound}"
     if isinstance(serde, StringSerde):
-        return f"{name} if type({name}) is str and {name}.isascii() else {slow}"
+        return f"type({name}) is str and {name}.isascii()"
     if isinstance(serde, JsonSerde):
-        return f"{name} if type({name}) is int or type({name}) is str and {name}.isascii() else {slow}"
-    return slow
+        return f"(type({name}) is int or type({name}) is str and {name}.isascii())"
+    if isinstance(serde, WindowedSerde) and serde.inner is not None:
+        inner = _kept(chain, serde.inner, f"{name}[0]")
+        size = getattr(serde, "size_ms", None)
+        if inner is not None and (size is not None or not isinstance(serde, TimeWindowedSerde)):
+            width = f"{name}[2] - {name}[1] == {size} and " if size is not None else ""
+            return f"type({name}) is {chain.name(Windowed)} and {width}{inner}"
+    return None

@@ -15,7 +15,7 @@ from kstreamnb.core.origin import Origin, origin_of
 from kstreamnb.errors import KStreamError, ProcessingError
 from kstreamnb.runtime.scope import Scope
 
-__all__ = ["HandledFailure", "Places", "init_error", "processing_error", "punctuation_error"]
+__all__ = ["HandledFailure", "Places", "init_error", "negative_timestamp", "processing_error", "punctuation_error"]
 
 _KIT = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _LIBRARIES = tuple(
@@ -74,9 +74,8 @@ def processing_error(scope: Scope, places: Places, error: BaseException) -> Proc
     node = error.node if isinstance(error, HandledFailure) else places.find(error.__traceback__)
     if isinstance(error, HandledFailure):
         error = error.error
-    record, _, partition, source, _ = scope.cursor
-    metadata = scope.metadata()
-    node = node or source
+    record, partition, metadata = scope.cursor.record(), scope.cursor.partition, scope.metadata()
+    node = node or scope.cursor.source
     java = (
         f"Exception caught in process. taskId={scope.plan.task_id}, processor={node}, topic={metadata.topic}, "
         f"partition={partition}, offset={metadata.offset}"
@@ -85,6 +84,21 @@ def processing_error(scope: Scope, places: Places, error: BaseException) -> Proc
     found = _error(scope, node, error, where, java)
     found.coordinates = (str(metadata.topic), partition, metadata.offset, record[1])
     return found
+
+
+def negative_timestamp(scope: Scope) -> ProcessingError:
+    """What a task raises when the record in hand has a negative timestamp and its source allows none."""
+    cursor = scope.cursor
+    offset, timestamp, *_ = cursor.record()
+    error = ProcessingError(
+        f'a record of topic "{cursor.topic}" has the negative timestamp {timestamp}',
+        detail=f"partition {cursor.partition}, offset {offset}",
+        hint="choose another timestamp extractor for the topic",
+        java="has invalid (negative) timestamp.",
+    )
+    error.node = cursor.source
+    error.coordinates = (str(cursor.topic), cursor.partition, offset, timestamp)
+    return error
 
 
 def punctuation_error(scope: Scope, places: Places, node: str, error: BaseException) -> ProcessingError:

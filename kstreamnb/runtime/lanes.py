@@ -8,21 +8,20 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, TypeAlias
+from operator import length_hint
+from typing import Any
 
 from kstreamnb.core.extractors import FailOnInvalidTimestamp, TimestampExtractor, WallclockTimestampExtractor, extractor_of
 from kstreamnb.core.operator import Process
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.wire import decoder, to_bytes
 from kstreamnb.errors import ProcessingError
+from kstreamnb.runtime.cursor import Cursor, WireRecord
 from kstreamnb.runtime.handlers import ErrorContext, answer_of
 from kstreamnb.runtime.scope import Scope
 from kstreamnb.topology.nodes import Source
 
-__all__ = ["Lane", "WireRecord", "is_careful", "reader_of"]
-
-WireRecord: TypeAlias = tuple[int, int, Any, Any, Any]
-"""``(offset, timestamp, key, value, headers)`` with key and value in wire form."""
+__all__ = ["Lane", "is_careful", "reader_of"]
 
 Read = Callable[[str, WireRecord], "WireRecord | None"]
 
@@ -32,13 +31,13 @@ class Lane:
 
     __slots__ = ("_chunks", "_cursor", "_head_from", "_read", "head", "partition", "process", "source", "topic")
 
-    def __init__(self, source: str, topic: str, partition: int, process: Process, cursor: list[Any]) -> None:
+    def __init__(self, source: str, topic: str, partition: int, process: Process, cursor: Cursor) -> None:
         self.source, self.topic, self.partition = source, topic, partition
         self.process = process
         self.head: WireRecord | None = None
         self._read: Read | None = None
         self._cursor = cursor
-        self._chunks: deque[tuple[str, Iterator[WireRecord]]] = deque()
+        self._chunks: deque[tuple[str, list[WireRecord], Iterator[WireRecord]]] = deque()
         self._head_from: tuple[str, WireRecord] | None = None
 
     def read_with(self, read: Read) -> None:
@@ -66,12 +65,13 @@ class Lane:
 
     def push(self, topic: str, records: Iterable[WireRecord]) -> None:
         """Append records of a topic."""
-        self._chunks.append((topic, iter(records)))
+        records = records if isinstance(records, list) else list(records)
+        self._chunks.append((topic, records, iter(records)))
 
     def fill(self) -> bool:
         """Look for a head; False when nothing is left."""
         while self.head is None and self._chunks:
-            topic, records = self._chunks[0]
+            topic, _, records = self._chunks[0]
             record = next(records, None)
             if record is None:
                 self._chunks.popleft()
@@ -89,20 +89,24 @@ class Lane:
                 return
             record, self.head = self.head, None
             if self._head_from is not None:
-                self._cursor[1], self._cursor[4] = self._head_from
+                self._cursor.topic, self._cursor.raw = self._head_from
             if limit is not None:
                 limit -= 1
             assert record is not None
             yield record
 
-    def chunks(self) -> Iterator[Iterator[WireRecord]]:
-        """Everything that waits in a plain lane, chunk by chunk."""
-        if self.head is not None:
-            head, self.head = self.head, None
-            yield iter((head,))
-        while self._chunks:
-            yield self._chunks[0][1]
-            self._chunks.popleft()
+    def rest(self) -> list[WireRecord]:
+        """Take everything that waits in a plain lane."""
+        head, self.head = self.head, None
+        found = [] if head is None else [head]
+        for _, records, iterator in self._chunks:
+            untouched = length_hint(iterator) == len(records)
+            if untouched and not found and len(self._chunks) == 1:
+                found = records
+            else:
+                found.extend(iterator)
+        self._chunks.clear()
+        return found
 
 
 def is_careful(source: Source, scope: Scope) -> bool:

@@ -8,23 +8,20 @@ from typing import Any
 from kstreamnb.core.clock import Clock
 from kstreamnb.core.record import Headers, RecordMetadata
 from kstreamnb.core.serde import Serde
+from kstreamnb.runtime.cursor import Cursor
 from kstreamnb.runtime.events import Dropped, Event
 from kstreamnb.runtime.punctuation import PunctuationQueue
 from kstreamnb.runtime.task_plan import TaskPlan
 
-__all__ = ["NO_RECORD", "Observe", "Scope", "StoreScope"]
+__all__ = ["Observe", "Scope", "StoreScope"]
 
 Observe = Callable[[Event], None]
-
-NO_RECORD = (-1, -1, None, None, ())
-"""Stands for the record in hand where there is none."""
 
 
 class Scope:
     """The shared insides of one task.
 
-    ``cursor`` is ``[record, topic, partition, source node, raw record]``: the record in hand, ``(offset, timestamp, key,
-    value, headers)``, where it came from, and the record as it came where that is not the same. ``stamp`` is None or the ``(timestamp, headers)`` that stands in for the
+    ``cursor`` is at the record in hand. ``stamp`` is None or the ``(timestamp, headers)`` that stands in for the
     record's own, inside nodes that write to logged or cached stores. ``out`` collects rows ``(topic, partition,
     timestamp, key, value, headers)`` in wire form; ``topic_serdes`` tells how to read the wire form of a topic, and a
     topic it does not name carries bytes only.
@@ -37,7 +34,7 @@ class Scope:
         self.cells: dict[tuple[str, str], list[Any]] = {}
         self.restored: dict[tuple[str, str], Any] = {}
         self.stream_time = self.cell("", "stream_time_ms", -1)
-        self.cursor: list[Any] = [NO_RECORD, None, -1, "", None]
+        self.cursor = Cursor()
         self.stamp: list[tuple[int, Headers] | None] = [None]
         self.resumed: list[RecordMetadata | None] = [None]
         self.out: list[Any] = []
@@ -74,8 +71,7 @@ class Scope:
         resumed = self.resumed[0]
         if resumed is not None:
             return resumed
-        record, topic, partition, _, _ = self.cursor
-        return RecordMetadata(topic, partition, record[0])
+        return self.cursor.metadata()
 
     def resume(self, metadata: RecordMetadata | None) -> RecordMetadata | None:
         """Let ``metadata`` stand in; gives what stood in before, None for nothing."""
@@ -97,12 +93,12 @@ class StoreScope:
     def timestamp(self) -> int:
         """Timestamp of the record in hand."""
         stamp = self._scope.stamp[0]
-        return int(self._scope.cursor[0][1]) if stamp is None else stamp[0]
+        return self._scope.cursor.record()[1] if stamp is None else stamp[0]
 
     def headers(self) -> Headers:
         """Headers of the record in hand."""
         stamp = self._scope.stamp[0]
-        headers: Headers = self._scope.cursor[0][4] if stamp is None else stamp[1]
+        headers: Headers = self._scope.cursor.record()[4] if stamp is None else stamp[1]
         return headers
 
     def set_record(self, timestamp: int, headers: Headers) -> None:

@@ -118,7 +118,7 @@ def _partitions(sink: Sink, scope: Scope, key_serde: Serde) -> Callable[[str, An
                     detail=f'topic "{topic}" has {count(topic)} partitions',
                 )
         if not partitions:
-            scope.drop(sink.name, "partitioner", key, value, scope.cursor[0][1])
+            scope.drop(sink.name, "partitioner", key, value, scope.cursor.record()[1])
         return partitions
 
     return default if partitioner is None else choose

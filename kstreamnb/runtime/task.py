@@ -6,34 +6,36 @@ uses this one class.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from operator import length_hint
+from collections.abc import Iterable, Iterator
 from typing import Any, Literal
 
 from kstreamnb.core.clock import Clock
 from kstreamnb.core.processor import PunctuationType
+from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.serde import Serde
-from kstreamnb.core.wire import to_bytes
 from kstreamnb.errors import EngineError, ProcessingError
 from kstreamnb.runtime.checkpoint import Checkpointed
+from kstreamnb.runtime.cursor import NO_RECORD, WireRecord
 from kstreamnb.runtime.events import Committed, Produced, Punctuated, StoreWritten
-from kstreamnb.runtime.failures import HandledFailure, Places, processing_error, punctuation_error
-from kstreamnb.runtime.handlers import ErrorContext, answer_of
-from kstreamnb.runtime.lanes import Lane, WireRecord, is_careful, reader_of
+from kstreamnb.runtime.failures import HandledFailure, Places, negative_timestamp, processing_error, punctuation_error
+from kstreamnb.runtime.guard import guard_of
+from kstreamnb.runtime.lanes import Lane, is_careful, reader_of
+from kstreamnb.runtime.loops import TOPIC_RECORDS, WIRE_RECORDS, Loop, NegativeTimestamp, collector_paused
 from kstreamnb.runtime.priority_queue import PriorityQueue
 from kstreamnb.runtime.punctuation import PunctuationQueue, Schedule
-from kstreamnb.runtime.scope import NO_RECORD, Observe, Scope, StoreScope
+from kstreamnb.runtime.scope import Observe, Scope
 from kstreamnb.runtime.sinks import topic_serdes
 from kstreamnb.runtime.stores import make_stores, store_order
 from kstreamnb.runtime.task_plan import TaskPlan
-from kstreamnb.runtime.wiring import Guard, Wiring
+from kstreamnb.runtime.wiring import Wiring
 from kstreamnb.state import Store
 from kstreamnb.topology.internal_topics import changelog_topic
-from kstreamnb.topology.nodes import ProcessorNode, Sink
 
 __all__ = ["Changelog", "GlobalTask", "Task"]
 
 Changelog = Literal["off", "names", "records"]
+
+_CHUNK = 250_000
 
 
 class Task(Checkpointed):
@@ -68,6 +70,8 @@ class Task(Checkpointed):
         self._global_state = global_state
         self._places = Places()
         self._lanes: dict[tuple[str, int], Lane] = {}
+        self._loops: dict[tuple[str, str, bool], Loop] = {}
+        self._seen: list[int] = []
         self._ready: PriorityQueue[Lane] = PriorityQueue(_timestamp if plan.single else _place)
         self._waiting: set[int] = set()
         scope.topic_serdes = topic_serdes(plan, self.nodes)
@@ -113,15 +117,17 @@ class Task(Checkpointed):
             lane = ready.poll()
             other = ready.peek()
             self._waiting.discard(id(lane))
-            if other is None and limit is None and lane.plain:
-                done += sum(self._process(lane, chunk, None) for chunk in lane.chunks())
-            else:
-                bound = None if other is None or self.plan.single else other.place
-                left = 1 if self.plan.single else None if limit is None else limit - done
-                done += self._process(lane, lane.take(bound, left), None)
-            if lane.fill():
-                self._waiting.add(id(lane))
-                ready.add(lane)
+            try:
+                if other is None and limit is None and lane.plain:
+                    done += self._in_bulk(lane, lane.rest(), None, None)
+                else:
+                    bound = None if other is None or self.plan.single else other.place
+                    left = 1 if self.plan.single else None if limit is None else limit - done
+                    done += self._one_by_one(lane, lane.take(bound, left), None)
+            finally:
+                if lane.fill():
+                    self._waiting.add(id(lane))
+                    ready.add(lane)
         return done
 
     def run(
@@ -133,18 +139,17 @@ class Task(Checkpointed):
         """
         lane = self._lane(topic, partition)
         if lane.plain:
-            return self._process(lane, iter(records), marks)
-        if marks is None:
-            lane.push(topic, records)
-            return self._process(lane, lane.take(None, None), None)
-        done = 0
-        for record in records:  # one by one: a record that is refused gets its mark too
-            marked = len(marks)
-            lane.push(topic, (record,))
-            done += self._process(lane, lane.take(None, None), marks)
-            if len(marks) == marked:
-                marks.append(len(self.scope.out))
-        return done
+            return self._in_bulk(lane, records if isinstance(records, list) else list(records), None, marks)
+        lane.push(topic, records)
+        return self._one_by_one(lane, lane.take(None, None), marks)
+
+    def run_records(self, topic: str, partition: int, records: list[TopicRecord], first: int) -> int:
+        """The same for records as users have them, whose offsets count from ``first``; only where `takes_records`."""
+        return self._in_bulk(self._lane(topic, partition), records, first, None)
+
+    def takes_records(self, topic: str) -> bool:
+        """Whether `run_records` can be used: nothing has to be looked at, seen or committed between two records."""
+        return self._lane(topic, 0).plain and self._is_fast()
 
     def punctuate_wall_clock(self) -> bool:
         """Fire the punctuators that are due by the clock; says whether any was."""
@@ -208,7 +213,8 @@ class Task(Checkpointed):
             schedules.forget()
         scope.global_stores = {} if self._global_state is None else self._global_state.stores
         self._lanes.clear()
-        self._wiring = Wiring(scope, self._places, self.nodes, self._guard())
+        self._loops.clear()
+        self._wiring = Wiring(scope, self._places, self.nodes, guard_of(scope))
         order = {name: index for index, name in enumerate(self.nodes)}
         for schedules in (scope.stream_schedules, scope.wall_schedules):
             schedules.sort(order)
@@ -224,9 +230,8 @@ class Task(Checkpointed):
         shared = source.pattern if self.plan.single and source.pattern is not None else topic
         lane = self._lanes.get((shared, partition))
         if lane is None:
-            scope = self.scope
-            careful = is_careful(source, scope)
-            entry = (self._wiring.decoded_entry if careful else self._wiring.entry)(source.name)
+            scope, careful = self.scope, is_careful(source, self.scope)
+            entry = self._wiring.entry(source.name, decoded=careful)
             lane = self._lanes[shared, partition] = Lane(source.name, topic, partition, entry, scope.cursor)
             if careful:
                 time = scope.cell(source.name, f"partition time {shared}-{partition}", -1)
@@ -234,77 +239,101 @@ class Task(Checkpointed):
         self._lanes[topic, partition] = lane
         return lane
 
-    def _process(self, lane: Lane, records: Any, marks: list[int] | None) -> int:
-        """The inner loop: every record of a lane through the nodes below its source."""
-        scope = self.scope
-        cursor, process, stream_time, due = scope.cursor, lane.process, scope.stream_time, scope.stream_schedules.due
-        cursor[1:] = lane.topic, lane.partition, lane.source, None
-        now, after, before, done = stream_time[0], self._after(marks), length_hint(records), 0
-        if before == 0 and after is None:
-            after = _nothing
+    def _is_fast(self) -> bool:
+        """Whether records can go through in bulk."""
+        return self.scope.observe is None and guard_of(self.scope) is None and not self._has_to_commit()
+
+    def _in_bulk(self, lane: Lane, records: list[Any], first: int | None, marks: list[int] | None) -> int:
+        """All records of a plain lane in one loop, if nothing has to happen between them."""
+        if not self._is_fast():
+            return self._one_by_one(lane, iter(records), marks)
+        shape = WIRE_RECORDS if first is None else TOPIC_RECORDS
+        loop, seen = self._loop(lane.source, shape, marked=marks is not None), self._seen
+        done = 0
+        while done < len(records):
+            chunk = records if len(records) <= _CHUNK else records[done : done + _CHUNK]
+            iterator = iter(chunk)
+            offset = None if first is None else first + done
+            self.scope.cursor.within(chunk, iterator, lane.topic, lane.partition, lane.source, offset)
+            try:
+                with collector_paused():
+                    now = loop(iterator, self.scope.stream_time[0])
+                    if now >= self.scope.stream_schedules.due[0]:
+                        self._punctuate_stream(now)
+                done += len(chunk)
+                self.consumed += len(chunk)
+            except Exception as error:
+                rest = [*iterator, *records[done + len(chunk) :]]
+                self.consumed += len(records) - len(rest)
+                if first is None:
+                    lane.push(lane.topic, rest)
+                raise self._failed(error) from _original(error)
+            finally:
+                self._leave()
+        if marks is not None and records:
+            marks += seen[1:]
+            marks.append(len(self.scope.out))
+            seen.clear()
+        return done
+
+    def _loop(self, source: str, shape: str, *, marked: bool) -> Loop:
+        loop = self._loops.get((source, shape, marked))
+        if loop is None:
+            out, see = self.scope.out, self._seen.append
+            mark = (lambda: see(len(out))) if marked else None
+            loop = self._loops[source, shape, marked] = self._wiring.loop(source, shape, self._punctuate_stream, mark)
+        return loop
+
+    def _one_by_one(self, lane: Lane, records: Iterator[WireRecord], marks: list[int] | None) -> int:
+        """Records of a lane with all that may happen between them: looks, events, commits."""
+        scope, process, done = self.scope, lane.process, 0
+        cursor, stream_time, due = scope.cursor, scope.stream_time, scope.stream_schedules.due
+        cursor.at(NO_RECORD, lane.topic, lane.partition, lane.source)
         try:
-            if after is None:
-                for record in records:
-                    _, timestamp, key, value, headers = cursor[0] = record
-                    if timestamp > now:
-                        now = stream_time[0] = timestamp
-                    elif timestamp < 0:
-                        raise _negative(lane, record)
-                    process(key, value, timestamp, headers)
-                    if now >= due[0]:
-                        self._punctuate(scope.stream_schedules, now, PunctuationType.STREAM_TIME)
-                done = before
-            else:
-                for record in records:
-                    done += 1
-                    _, timestamp, key, value, headers = cursor[0] = record
-                    if timestamp > now:
-                        now = stream_time[0] = timestamp
-                    elif timestamp < 0:
-                        raise _negative(lane, record)
-                    process(key, value, timestamp, headers)
-                    if now >= due[0]:
-                        self._punctuate(scope.stream_schedules, now, PunctuationType.STREAM_TIME)
-                    after()
+            for record in records:
+                done += 1
+                cursor.step(record)
+                _, timestamp, key, value, headers = record
+                if timestamp < 0:
+                    raise NegativeTimestamp
+                if timestamp > stream_time[0]:
+                    stream_time[0] = timestamp
+                process(key, value, timestamp, headers)
+                if stream_time[0] >= due[0]:
+                    self._punctuate_stream(stream_time[0])
+                if self._has_to_commit():
+                    self.commit()
+                if marks is not None:
+                    marks.append(len(scope.out))
         except Exception as error:
-            done = done or before - length_hint(records)
             raise self._failed(error) from _original(error)
         finally:
             self.consumed += done
-            cursor[0], cursor[4] = NO_RECORD, None
-            scope.stamp[0] = None
+            self._leave()
         return done
 
-    def _after(self, marks: list[int] | None) -> Callable[[], None] | None:
-        """What is to be done after each record, None for nothing."""
-        out, commit = self.scope.out, self.commit
-        if self._commits and self._has_to_commit():
-            if marks is None:
-                return commit
-
-            def commit_and_mark() -> None:
-                commit()
-                marks.append(len(out))
-
-            return commit_and_mark
-        return None if marks is None else lambda: marks.append(len(out))
+    def _leave(self) -> None:
+        self.scope.cursor.leave()
+        self.scope.stamp[0] = None
 
     def _has_to_commit(self) -> bool:
         """Whether a commit after a record changes anything, or is to be seen."""
-        return self.scope.observe is not None or any(
-            store.spec.cached or store.changes is not None for store in self._flushing
+        return self._commits and (
+            self.scope.observe is not None
+            or any(store.spec.cached or store.changes is not None for store in self._flushing)
         )
 
+    def _punctuate_stream(self, now_ms: int) -> None:
+        self._punctuate(self.scope.stream_schedules, now_ms, PunctuationType.STREAM_TIME)
+
     def _punctuate(self, schedules: PunctuationQueue, now_ms: int, kind: str) -> bool:
-        scope = self.scope
+        scope, guard = self.scope, guard_of(self.scope)
         cursor, stamp, resumed = scope.cursor, scope.stamp, scope.resumed
-        held = [*cursor], stamp[0], resumed[0]
-        cursor[:] = [(-1, now_ms, None, None, ()), None, -1, "", None]
+        held = cursor.hold(), stamp[0], resumed[0]
         stamp[0] = resumed[0] = None
-        guard = self._guard()
 
         def run(schedule: Schedule, now_ms: int) -> None:
-            cursor[3] = schedule.node
+            cursor.at((-1, now_ms, None, None, ()), None, -1, schedule.node)
             if scope.observe is not None:
                 scope.observe(Punctuated(self.plan.task_id, schedule.node, kind, now_ms))
             try:
@@ -321,48 +350,15 @@ class Task(Checkpointed):
         try:
             return schedules.fire(now_ms, run)
         finally:
-            cursor[:], stamp[0], resumed[0] = held
-
-    def _guard(self) -> Guard | None:
-        """What decides about failures in nodes, None where every failure ends the task."""
-        config, scope = self.plan.config, self.scope
-        if (config.processing_handler, config.production_handler, config.dead_letter_topic) == ("fail", "fail", None):
-            return None
-        nodes = self.plan.topology.nodes
-
-        def guard(node: str, error: BaseException, key: Any, value: Any) -> None:
-            writes = isinstance(nodes[node], Sink)
-            handler = config.production_handler if writes else config.processing_handler
-            answer = answer_of(handler, self._error_context(node, writes), error, config.dead_letter_topic)
-            scope.out.extend(tuple(letter) for letter in answer.dead_letters)
-            if answer.action == "fail":
-                raise HandledFailure(node, error) from error
-            reason = "production error" if writes else "processing error"
-            scope.drop(node, reason, key, value, scope.cursor[0][1], {"error": type(error).__name__})
-
-        return guard
-
-    def _error_context(self, node: str, writes: bool) -> ErrorContext:
-        scope = self.scope
-        record, _, partition, source_name, raw = scope.cursor
-        metadata = scope.metadata()
-        stage = "punctuation" if metadata.topic is None else "production" if writes else "processing"
-        source = self.plan.topology.nodes.get(source_name)
-        bytes_of: tuple[bytes | None, bytes | None] = (None, None)
-        if metadata.topic is not None and source is not None and not isinstance(source, (ProcessorNode, Sink)):
-            wire = raw or record
-            bytes_of = (
-                to_bytes(self.plan.key_serde(source.key_serde), wire[2]),
-                to_bytes(self.plan.value_serde(source.value_serde), wire[3]),
-            )
-        return ErrorContext(
-            stage, node, self.plan.task_id, metadata.topic, partition, metadata.offset, record[1], record[4], *bytes_of
-        )
+            cursor.give_back(held[0])
+            stamp[0], resumed[0] = held[1:]
 
     def _failed(self, error: Exception) -> ProcessingError:
         """The error that the task raises; one that says its node already is taken as it is."""
         if isinstance(error, ProcessingError) and error.node:
             return error
+        if isinstance(error, NegativeTimestamp):
+            return negative_timestamp(self.scope)
         return processing_error(self.scope, self._places, error)
 
     def _note_changes(self, *, track: bool, changelog: Changelog) -> None:
@@ -408,24 +404,10 @@ def _timestamp(lane: Lane) -> int:
     return lane.timestamp
 
 
-def _nothing() -> None:
-    """After a record that is merely counted."""
-
-
 def _original(error: Exception) -> BaseException | None:
     """What an error is to be raised from: the user's own, not the wrapper of a handler's decision."""
     if isinstance(error, HandledFailure):
         return error.error
+    if isinstance(error, NegativeTimestamp):
+        return None
     return error.__cause__ if isinstance(error, ProcessingError) and error.node else error
-
-
-def _negative(lane: Lane, record: WireRecord) -> ProcessingError:
-    error = ProcessingError(
-        f'a record of topic "{lane.topic}" has the negative timestamp {record[1]}',
-        detail=f"partition {lane.partition}, offset {record[0]}",
-        hint="choose another timestamp extractor for the topic",
-        java="has invalid (negative) timestamp.",
-    )
-    error.node = lane.source
-    error.coordinates = (lane.topic, lane.partition, record[0], record[1])
-    return error

@@ -8,22 +8,23 @@ that may go on), every node stays a function of its own with a thin one around i
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
-from kstreamnb.core.operator import Forward, Process
+from kstreamnb.core.operator import Forward, FusedStep, Process
 from kstreamnb.core.record import Headers
+from kstreamnb.core.serde import Serde
 from kstreamnb.runtime.chain import Chain, decoding
 from kstreamnb.runtime.context import NodeContext
-from kstreamnb.runtime.events import Forwarded, Produced
+from kstreamnb.runtime.events import Consumed, Forwarded, Produced
 from kstreamnb.runtime.failures import HandledFailure, Places, init_error
+from kstreamnb.runtime.guard import Guard
+from kstreamnb.runtime.loops import Loop, loop_chain
 from kstreamnb.runtime.scope import Scope
 from kstreamnb.runtime.sinks import bind_sink, is_plain_sink, sink_line
 from kstreamnb.topology.nodes import ProcessorNode, Sink, Source
 
-__all__ = ["Guard", "Wiring"]
-
-Guard = Callable[[str, BaseException, Any, Any], None]
-"""``guard(node, error, key, value)``: returns when the task goes on without the record, raises when it does not."""
+__all__ = ["Wiring"]
 
 
 class Wiring:
@@ -36,29 +37,43 @@ class Wiring:
         self._children = {name: _children_of(name, self._nodes) for name in nodes}
         self._fuses = scope.observe is None and guard is None
         self._bound: dict[str, Process] = {}
+        self._steps: dict[str, FusedStep | None] = {}
         for name in reversed(nodes):
             node = self._nodes[name]
             if not self._inlines(name) and not isinstance(node, Source):
                 self.process(name)
 
-    def entry(self, source: str) -> Process:
-        """The function that takes a record of a source from its wire form through all nodes below."""
-        found = self._bound.get(source)
-        if found is None:
-            node, plan = self._nodes[source], self._scope.plan
-            assert isinstance(node, Source)
-            chain = Chain(source)
-            chain.add(source, f"key = {decoding(chain, plan.key_serde(node.key_serde), 'key')}")
-            chain.add(source, f"value = {decoding(chain, plan.value_serde(node.value_serde), 'value')}")
-            found = self._bound[source] = self._continue(chain, source).compile(self._places)
-        return found
+    def entry(self, source: str, *, decoded: bool) -> Process:
+        """The function that takes a record of a source through all nodes below; from its wire form, or decoded."""
+        chain = Chain(source)
+        if not decoded:
+            for name, serde in zip(("key", "value"), self._serdes(source), strict=True):
+                chain.add(source, f"{name} = {decoding(chain, serde, name)}")
+        observe, cursor, task = self._scope.observe, self._scope.cursor, self._scope.plan.task_id
+        if observe is not None:
 
-    def decoded_entry(self, source: str) -> Process:
-        """The same for records that are decoded already."""
-        key = f"{source} decoded"
-        if key not in self._bound:
-            self._bound[key] = self._continue(Chain(source), source).compile(self._places)
-        return self._bound[key]
+            def consume(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+                where = task, source, str(cursor.topic), cursor.partition, cursor.record()[0]
+                observe(Consumed(*where, timestamp, key, value, headers))
+
+            chain.call(source, consume)
+        return self._continue(chain, source).compile(self._places)  # type: ignore[no-any-return]
+
+    def loop(
+        self, source: str, shape: str, punctuate: Callable[[int], None], mark: Callable[[], None] | None
+    ) -> Loop:
+        """Loop and nodes in one: records of a shape through all nodes below a source."""
+        scope = self._scope
+        clocks = scope.stream_time, scope.stream_schedules.due
+        chain = loop_chain(source, shape, self._serdes(source), *clocks, punctuate, mark)
+        chain = self._continue(chain, source)
+        chain.end("return now")
+        return chain.compile(self._places)  # type: ignore[no-any-return]
+
+    def _serdes(self, source: str) -> tuple[Serde, Serde]:
+        node, plan = self._nodes[source], self._scope.plan
+        assert isinstance(node, Source)
+        return plan.key_serde(node.key_serde), plan.value_serde(node.value_serde)
 
     def process(self, name: str) -> Process:
         """The bound function of a node."""
@@ -73,13 +88,12 @@ class Wiring:
             if self._fuses and is_plain_sink(node, self._scope):
                 chain = Chain(name)
                 sink_line(chain, node, self._scope)
-                return chain.compile(self._places)
+                return chain.compile(self._places)  # type: ignore[no-any-return]
             return self._wrap(name, self._places.name(bind_sink(node, self._scope), name))
         assert isinstance(node, ProcessorNode)
-        if self._steps(name):
+        if self._step(name) is not None:
             chain = Chain(name)
-            chain.step(name, node.operator.fused())  # type: ignore[attr-defined]
-            return self._continue(chain, name).compile(self._places)
+            return self._continue(chain, self._append(chain, name)).compile(self._places)  # type: ignore[no-any-return]
         return self._wrap(name, self._bind_operator(node))
 
     def _bind_operator(self, node: ProcessorNode) -> Process:
@@ -88,11 +102,8 @@ class Wiring:
             forward = self._hop(name, children[0])
         else:
             forward = self._continue(Chain(name), name).compile(self._places)
-        context = NodeContext(self._scope, name, _Hops(self, name))
-        try:
-            process = node.operator.bind(context, forward)
-        except Exception as error:
-            raise init_error(self._scope, name, error) from error
+        with self._starting(name):
+            process = node.operator.bind(NodeContext(self._scope, name, _Hops(self, name)), forward)
         process = self._places.name(process, name)
         return self._stamped(process) if any(map(self._notes_record, node.stores)) else process
 
@@ -112,19 +123,58 @@ class Wiring:
             if isinstance(node, Sink):
                 sink_line(chain, node, self._scope)
                 return chain
-            chain.step(last, node.operator.fused())  # type: ignore[union-attr]
-            name = last
+            name = self._append(chain, last)
+
+    def _append(self, chain: Chain, name: str) -> str:
+        """Append a node's own lines; gives the last node whose work is done by them."""
+        step, child = self._step(name), self._child_reading_new(name)
+        assert step is not None
+        chain.step(name, step)
+        return name if child is None or not hasattr(self._operator(name), "fuse") else child
 
     def _inlines(self, name: str) -> bool:
         """Whether a node can be part of its parent's function."""
         node = self._nodes[name]
         if not self._fuses or len([parent for parent in node.parents if parent in self._nodes]) != 1:
             return False
-        return is_plain_sink(node, self._scope) if isinstance(node, Sink) else self._steps(name)
+        return is_plain_sink(node, self._scope) if isinstance(node, Sink) else self._step(name) is not None
 
-    def _steps(self, name: str) -> bool:
+    def _step(self, name: str) -> FusedStep | None:
+        """A processor's lines for a fused chain, None where it needs a function of its own."""
+        if name not in self._steps:
+            self._steps[name] = self._find_step(name)
+        return self._steps[name]
+
+    def _find_step(self, name: str) -> FusedStep | None:
+        operator = self._operator(name)
+        if operator is None or not self._fuses:
+            return None
+        if hasattr(operator, "fused"):
+            return operator.fused()  # type: ignore[no-any-return]
+        if not hasattr(operator, "fuse") or any(map(self._notes_record, self._nodes[name].stores)):
+            return None
+        context, new_only = NodeContext(self._scope, name, _Hops(self, name)), self._child_reading_new(name) is not None
+        with self._starting(name):
+            return operator.fuse(context, new_only=new_only)  # type: ignore[no-any-return]
+
+    def _child_reading_new(self, name: str) -> str | None:
+        """A table node's only child, where that is inlined and wants no more than the new value of each change."""
+        children = self._children[name]
+        if len(children) == 1 and getattr(self._operator(children[0]), "reads_new", False) and self._inlines(children[0]):
+            return children[0]
+        return None
+
+    def _operator(self, name: str) -> Any:
         node = self._nodes[name]
-        return self._fuses and isinstance(node, ProcessorNode) and hasattr(node.operator, "fused")
+        return node.operator if isinstance(node, ProcessorNode) else None
+
+    @contextmanager
+    def _starting(self, name: str) -> Iterator[None]:
+        """Say which node could not be started."""
+        try:
+            yield
+        except Exception as error:
+            raise init_error(self._scope, name, error) from error
 
     def _hop(self, name: str, child: str) -> Forward:
         """What hands a record from a node to one of its children."""

@@ -1,0 +1,68 @@
+"""The inner loops: records of one partition through the nodes below their source.
+
+Where nothing has to happen between two records, loop and nodes are one function, written for the source when it is
+first needed. The check for due punctuators stands at the head of the loop, for the record before.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from kstreamnb.core.serde import Serde
+from kstreamnb.runtime.chain import Chain, decoding, isolating
+
+__all__ = ["TOPIC_RECORDS", "WIRE_RECORDS", "Loop", "collector_paused", "loop_chain"]
+
+Loop = Callable[[Any, int], int]
+"""``loop(iterator, stream time) -> stream time``."""
+
+WIRE_RECORDS = "_, timestamp, key, value, headers"
+TOPIC_RECORDS = "_, _, _, timestamp, key, value, headers"
+
+
+def loop_chain(
+    source: str,
+    shape: str,
+    serdes: tuple[Serde, Serde],
+    stream_time: list[int],
+    due: list[int],
+    punctuate: Callable[[int], None],
+    mark: Callable[[], None] | None,
+) -> Chain:
+    """The beginning of a loop over records of a shape; what is done with each is to be appended."""
+    chain = Chain(source, f"def loop(records, now):\n for {shape} in records:", leave="continue", indent=2)
+    names = {"stream_time": stream_time, "due": due, "punctuate": punctuate, "negative": _negative}
+    chain.names.update(names)
+    chain.add(source, "if now >= due[0]: punctuate(now)")
+    if mark is not None:
+        chain.add(source, f"{chain.name(mark)}()")
+    chain.add(source, "if timestamp > now: now = stream_time[0] = timestamp")
+    chain.add(source, "elif timestamp < 0: negative()")
+    for name, serde in zip(("key", "value"), serdes, strict=True):
+        made = (decoding if shape == WIRE_RECORDS else isolating)(chain, serde, name)
+        chain.add(source, f"{name} = {made}")
+    return chain
+
+
+class NegativeTimestamp(Exception):
+    """The record in hand has a negative timestamp."""
+
+
+def _negative() -> None:
+    raise NegativeTimestamp
+
+
+@contextmanager
+def collector_paused() -> Iterator[None]:
+    """No garbage collection meanwhile: a bulk of records makes many tuples and no cycles."""
+    if not gc.isenabled():
+        yield
+        return
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
