@@ -1,0 +1,289 @@
+"""The ``kstreamnb`` command: thin commands over public functions.
+
+An application is ``module:name`` or ``file.py:name`` of a topology, of a builder, or of a function that gives one;
+without a name the only one in the module is taken.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from kstreamnb import __version__
+from kstreamnb.errors import ConfigError, KStreamError
+
+if TYPE_CHECKING:  # commands load what they need
+    from kstreamnb.samples import Sample
+    from kstreamnb.topology import Topology
+
+__all__ = ["load_application", "main"]
+
+_DRAWINGS = ("text", "mermaid", "dot", "svg")
+
+
+class _Commands(click.Group):
+    """Prints the kit's errors as they are, without a traceback."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run a command; an error of the kit ends it with code 1."""
+        try:
+            return super().invoke(ctx)
+        except KStreamError as error:
+            lines = [f"{type(error).__name__}: {error}", *getattr(error, "__notes__", ())]
+            click.echo("\n".join(lines), err=True)
+            ctx.exit(1)
+
+
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="kstreamnb")
+def main() -> None:
+    """Kafka Streams for notebooks: build a topology, replay it deterministically, deploy it to Spark."""
+
+
+# --- applications ---
+def load_application(application: str) -> Topology:
+    """The topology of ``module:name`` or ``file.py:name``; a text file holds the description of a Java application."""
+    from kstreamnb.topology import Topology, parse_description
+
+    place, _, name = application.partition(":")
+    if place == "-" or place.endswith(".txt"):
+        text = sys.stdin.read() if place == "-" else Path(place).read_text(encoding="utf-8")
+        parsed: Any = parse_description(text)
+        return parsed  # type: ignore[no-any-return]  # it describes and draws itself as a topology does
+    module = _module(place)
+    if not name:
+        names = [each for each, value in vars(module).items() if isinstance(value, Topology) or _is_builder(value)]
+        if len(names) != 1:
+            found = f"it has {', '.join(names)}" if names else "it has none"
+            hint = f"name one, as in {place}:topology"
+            raise ConfigError(f'"{place}" does not have one topology', detail=found, hint=hint)
+        name = names[0]
+    value: Any = getattr(module, name, None)
+    value = value() if callable(value) and not _is_builder(value) else value
+    value = value.build() if _is_builder(value) else value
+    if not isinstance(value, Topology):
+        raise ConfigError(f'"{application}" is no topology', detail=f'it is of type "{type(value).__name__}"')
+    return value
+
+
+def _is_builder(value: Any) -> bool:
+    from kstreamnb.dsl import StreamsBuilder
+
+    return isinstance(value, StreamsBuilder)
+
+
+def _module(place: str) -> Any:
+    if place.endswith(".py"):
+        path = Path(place)
+        if not path.is_file():
+            raise ConfigError(f'there is no file "{place}"')
+        spec = importlib.util.spec_from_file_location(path.stem, path)
+        if spec is None or spec.loader is None:
+            raise ConfigError(f'file "{place}" cannot be loaded')
+        module = sys.modules[path.stem] = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        return module
+    sys.path.insert(0, "")
+    try:
+        return importlib.import_module(place)
+    except ModuleNotFoundError as error:
+        raise ConfigError(f'there is no module "{place}"', detail=str(error)) from error
+
+
+def _read_sample(path: str) -> Sample:
+    from kstreamnb.samples import Sample
+
+    if path.endswith(".parquet"):
+        return Sample.from_parquet(path)
+    if path.endswith((".jsonl", ".json")):
+        return Sample.from_json_lines(path)
+    return Sample.from_text(sys.stdin.read() if path == "-" else Path(path).read_text(encoding="utf-8"))
+
+
+def _write_sample(sample: Sample, path: str) -> None:
+    if path.endswith(".parquet"):
+        sample.to_parquet(path)
+    elif path.endswith((".jsonl", ".json")):
+        sample.to_json_lines(path)
+    else:
+        Path(path).write_text(sample.to_text() + "\n", encoding="utf-8")
+
+
+# --- topologies ---
+@main.command()
+@click.option("--limit", type=int, help="Only the first so many flights.")
+@click.option("--picture", type=click.Path(dir_okay=False, path_type=Path), help="Write the graph there, as SVG.")
+def demo(limit: int | None, picture: Path | None) -> None:
+    """Run the whole path on real data: build, see, replay, Spark, Kafka."""
+    from kstreamnb.demo import main as run_demo
+
+    sys.exit(run_demo(click.echo, limit=limit, picture=picture))
+
+
+@main.command()
+@click.argument("application")
+def describe(application: str) -> None:
+    """Print the description of APPLICATION, as Kafka Streams prints it."""
+    topology: Any = load_application(application)
+    click.echo(str(topology.describe()) if hasattr(topology, "describe") else str(topology), nl=False)
+
+
+@main.command()
+@click.argument("application")
+@click.option("--format", "form", type=click.Choice(_DRAWINGS), default="text", show_default=True)
+@click.option("--output", "-o", type=click.Path(dir_okay=False, path_type=Path), help="Write it to a file.")
+def graph(application: str, form: str, output: Path | None) -> None:
+    """Draw APPLICATION, or the description of a Java application in a .txt file (- for standard input)."""
+    drawn = str(getattr(load_application(application), f"to_{form}")())
+    if output is None:
+        click.echo(drawn)
+    else:
+        output.write_text(drawn if drawn.endswith("\n") else drawn + "\n", encoding="utf-8")
+
+
+@main.command()
+@click.argument("application")
+@click.argument("sample")
+@click.option("--partitions", type=int, default=1, show_default=True, help="Partitions of every topic.")
+@click.option("--config", multiple=True, metavar="NAME=VALUE", help="A setting of the application.")
+def replay(application: str, sample: str, partitions: int, config: Sequence[str]) -> None:
+    """Run the records of SAMPLE (.parquet, .jsonl, or a text table) through APPLICATION and print its outputs."""
+    from kstreamnb.core.record_text import format_records
+    from kstreamnb.driver import TopologyTestDriver
+    from kstreamnb.topology.nodes import Source
+
+    topology, records = load_application(application), _read_sample(sample)
+    spread = records.with_partitions(partitions) if partitions > 1 else records
+    with TopologyTestDriver(topology, _settings(config), partitions=partitions, changelogs=False) as driver:
+        driver.pipe(spread)
+        read = {name for node in topology.nodes.values() if isinstance(node, Source) for name in node.topics}
+        written = sorted(driver.produced_topic_names() - read)
+        tables = [driver.create_output_topic(topic).read_records() for topic in written]
+    for table in tables:
+        click.echo(format_records(table))
+        click.echo()
+    click.echo(f"{len(records):,} records in, {sum(map(len, tables)):,} out")
+
+
+def _settings(pairs: Sequence[str]) -> dict[str, Any]:
+    return {name: value for name, _, value in (pair.partition("=") for pair in pairs)}
+
+
+# --- Kafka ---
+_servers = click.option("--servers", required=True, metavar="HOST:PORT", help="Bootstrap servers.")
+
+
+@main.command()
+@_servers
+@click.argument("topics", nargs=-1, required=True)
+@click.option("--output", "-o", required=True, help="A .parquet or .jsonl file; any other becomes a text table.")
+@click.option("--records", type=int, default=1000, show_default=True)
+@click.option("--seconds", type=float, default=10.0, show_default=True)
+@click.option("--bytes", "size", type=int, help="Bytes of keys and values.")
+@click.option("--from", "from_", default="earliest", show_default=True, help='"earliest", "latest" or ISO text.')
+@click.option("--follow", is_flag=True, help="Wait for records that are yet to come.")
+@click.option("--key-serde", default="string", show_default=True)
+@click.option("--value-serde", default="json", show_default=True)
+@click.option("--redact", multiple=True, metavar="FIELD", help="Blank out a field of dict values.")
+@click.option("--hash-keys", metavar="SALT", help="Replace keys by their hashes.")
+def capture(servers: str, topics: Sequence[str], output: str, size: int | None, **options: Any) -> None:
+    """Take a sample of TOPICS into a file; Ctrl-C keeps what was read."""
+    from kstreamnb.core.serdes import serde_named
+    from kstreamnb.samples import Sample
+
+    serdes: dict[str, Any] = {name: serde_named(options.pop(name)) for name in ("key_serde", "value_serde")}
+    sample = Sample.capture(servers, *topics, bytes=size, progress=_progress(), **serdes, **options)
+    _write_sample(sample, output)
+    for note in sample.notes:
+        click.echo(note)
+    bad = len(sample.undecodable)
+    click.echo(f"{len(sample):,} records, {bad:,} undecodable, hash {sample.content_hash}")
+
+
+def _progress() -> Any:
+    """A line that is written over while a capture runs, where there is a terminal; nothing elsewhere."""
+    if not sys.stderr.isatty():
+        return None
+
+    def show(records: int, size: int, seconds: float) -> None:
+        click.echo(f"\r{records:,} records, {size / 1e6:,.1f} MB, {seconds:.0f} s ", nl=False, err=True)
+
+    return show
+
+
+@main.command()
+@_servers
+@click.argument("application")
+@click.option("--checkpoint", required=True, help="A folder that all of Spark's processes reach.")
+@click.option("--application-id", help="Unless the topology's name or the config says it.")
+@click.option("--config", multiple=True, metavar="NAME=VALUE", help="A setting of the application.")
+@click.option("--from", "starting", default="earliest", show_default=True, help="Where a new query begins.")
+@click.option("--max-records", type=int, default=0, help="Records a batch at most.")
+@click.option("--available-now", is_flag=True, help="End when what is there now is processed.")
+def deploy(servers: str, application: str, config: Sequence[str], **options: Any) -> None:
+    """Run APPLICATION on Spark, from Kafka to Kafka, until Ctrl-C."""
+    from kstreamnb.spark.deploy import deploy as start
+
+    topology = load_application(application)
+    query = start(topology, bootstrap_servers=servers, config=_settings(config), **options)
+    click.echo(f"{query.application} runs; Ctrl-C stops it")
+    try:
+        query.await_termination()
+    except KeyboardInterrupt:
+        click.echo("stopping", err=True)
+    finally:
+        query.stop()
+    if query.last_error is not None:
+        raise query.last_error
+
+
+@main.command()
+@_servers
+@click.argument("application-id")
+@click.option("--checkpoint", type=click.Path(path_type=Path), help="The deployment's checkpoint, removed too.")
+@click.option("--dry-run", is_flag=True, help="Only say what would be taken away.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+def reset(servers: str, application_id: str, checkpoint: Path | None, *, dry_run: bool, yes: bool) -> None:
+    """Forget APPLICATION_ID: its marker, internal topics, group and checkpoint; inputs and outputs stay."""
+    from kstreamnb.kafka.reset import plan_reset
+    from kstreamnb.kafka.reset import reset as carry_out
+
+    click.echo(str(plan_reset(servers, application_id, checkpoint=checkpoint)))
+    if dry_run:
+        return
+    if not yes:
+        click.confirm("Go on?", abort=True)
+    carry_out(servers, application_id, checkpoint=checkpoint)
+    click.echo("done")
+
+
+@main.command()
+@click.option("--data", type=click.Path(file_okay=False, path_type=Path), help="A folder that keeps the data.")
+@click.option("--topic", "topics", multiple=True, metavar="NAME[:PARTITIONS]", help="Create a topic.")
+def broker(data: Path | None, topics: Sequence[str]) -> None:
+    """Run a real single-node Kafka broker on this machine until Ctrl-C."""
+    from kstreamnb.kafka.admin import Admin
+    from kstreamnb.kafka.broker import local_broker
+
+    with local_broker(data=data) as running:
+        admin = Admin(running.bootstrap_servers)
+        for topic in topics:
+            name, _, partitions = topic.partition(":")
+            admin.create_topic(name, partitions=int(partitions or 1), exists_ok=True)
+        click.echo(f"{running.bootstrap_servers}")
+        try:
+            while running.running:
+                time.sleep(0.2)
+        except KeyboardInterrupt:
+            click.echo("stopping", err=True)
+
+
+if __name__ == "__main__":
+    main()

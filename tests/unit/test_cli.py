@@ -1,0 +1,102 @@
+"""The command line: applications, pictures, replays, and errors a person can act on."""
+
+from __future__ import annotations
+
+import pytest
+from click.testing import CliRunner
+
+from kstreamnb.cli import main
+from kstreamnb.samples import Sample
+
+APP = """
+import kstreamnb as ks
+
+builder = ks.StreamsBuilder("doubles")
+builder.stream("in").map_values(lambda v: v * 2).to("out")
+
+
+def topology():
+    return builder.build()
+"""
+TABLE = "topic | key | value | time\nin | a | 1 | 0\nin | b | 2 | 5\n"
+
+
+@pytest.fixture
+def run(tmp_path, monkeypatch):
+    """Runs a command in a folder with an application and a sample."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "app_of_test.py").write_text(APP)
+    (tmp_path / "two_apps.py").write_text(APP + "\nother = topology()\n")
+    (tmp_path / "sample.md").write_text(TABLE)
+
+    def invoke(*arguments, **options):
+        return CliRunner().invoke(main, list(arguments), **options)
+
+    return invoke
+
+
+def test_an_application_is_described_from_its_file_or_module(run):
+    """File or module, with a name or with the only topology in it; a function gives one too."""
+    first = run("describe", "app_of_test.py")
+    assert 0 == first.exit_code
+    assert first.output.startswith("Topologies:\n   Sub-topology: 0\n    Source: KSTREAM-SOURCE-0000000000")
+    for other in ("app_of_test.py:topology", "app_of_test.py:builder", "app_of_test:topology"):
+        assert first.output == run("describe", other).output
+
+
+def test_a_graph_is_drawn_in_every_form(run, tmp_path):
+    """Text to the terminal, Mermaid and DOT likewise; a file where one is named."""
+    assert "in" in run("graph", "app_of_test.py").output
+    assert run("graph", "app_of_test.py", "--format", "mermaid").output.startswith(("flowchart", "graph"))
+    assert 0 == run("graph", "app_of_test.py", "--format", "dot", "-o", "g.dot").exit_code
+    assert "digraph" in (tmp_path / "g.dot").read_text()
+
+
+def test_the_description_of_a_java_application_is_drawn(run, tmp_path):
+    """What Java printed is enough for a picture."""
+    (tmp_path / "java.txt").write_text(run("describe", "app_of_test.py").output)
+    drawn = run("graph", "java.txt")
+    assert 0 == drawn.exit_code
+    assert "out" in drawn.output
+
+
+def test_a_sample_is_replayed(run, tmp_path):
+    """Outputs are printed as tables that can be pasted as expectations."""
+    result = run("replay", "app_of_test.py", "sample.md")
+    assert 0 == result.exit_code, result.output
+    table, _, closing = result.output.rpartition("\n\n")
+    assert [("out", "a", 2, 0), ("out", "b", 4, 5)] == [
+        (record.topic, record.key, record.value, record.timestamp) for record in Sample.from_text(table)
+    ]
+    assert "2 records in, 2 out\n" == closing
+    Sample.from_text(TABLE).to_json_lines(tmp_path / "sample.jsonl")
+    assert result.output == run("replay", "app_of_test.py", "sample.jsonl").output
+    assert result.output == run("replay", "app_of_test.py", "-", input=TABLE).output
+    assert "partition" in run("replay", "app_of_test.py", "sample.md", "--partitions", "3").output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["describe", "nowhere.py"], 'ConfigError: there is no file "nowhere.py"'),
+        (["describe", "no_such_module"], 'ConfigError: there is no module "no_such_module"'),
+        (
+            ["describe", "two_apps.py"],
+            'ConfigError: "two_apps.py" does not have one topology\nDetail: it has builder, other',
+        ),
+        (["describe", "app_of_test.py:ks"], "is no topology"),
+    ],
+)
+def test_mistakes_are_told_without_a_traceback(run, arguments, message):
+    """The kit's error with its notes, and code 1."""
+    result = run(*arguments)
+    assert 1 == result.exit_code
+    assert message in result.output
+
+
+def test_every_command_explains_itself(run):
+    """Help is there for each of them."""
+    for name, command in main.commands.items():
+        result = run(name, "--help")
+        assert 0 == result.exit_code
+        assert " ".join(command.help.split()) in " ".join(result.output.split())
