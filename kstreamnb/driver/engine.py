@@ -63,11 +63,11 @@ class Engine:
         self._known = _with_sources(topology, partitions, default_partitions)
         global_plan = plan_global_task(topology, config, self._known)
         self.global_task = None if global_plan is None else GlobalTask(global_plan, clock, observe=observe)
-        self._task = lambda plan: Task(
-            plan, clock, self.global_task, observe, changelog=changelog, commit_every_record=True
-        )
         plans = plan_single_task(topology, config) if layout == "single" else self._plans()
-        self.tasks: dict[str, Task] = {plan.task_id: self._task(plan) for plan in plans}
+        self.tasks = {
+            plan.task_id: Task(plan, clock, self.global_task, observe, changelog=changelog, commit_every_record=True)
+            for plan in plans
+        }
         self._plan = TaskPlan(topology, (), config=config, partitions=plans[0].partitions if plans else self._known)
         self._routes: dict[str, tuple[Task, ...]] = {}
 
@@ -252,9 +252,9 @@ class Engine:
         logs: dict[str, TopicLog] = {}
         for row in rows:
             topic = row[0]
-            log = logs.get(topic)
-            if log is None:
-                log = logs[topic] = self._log_of(topic, self.writer_serdes(topic))
+            if topic not in logs:
+                logs[topic] = self._log_of(topic, self.writer_serdes(topic))
+            log = logs[topic]
             if log.serdes is None and (serdes := task.topic_serdes(topic)) is not None:
                 row = (*row[:3], convert(row[3], serdes[0], _BYTES), convert(row[4], serdes[1], _BYTES), row[5])
             log.rows.append(row)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
+from itertools import chain
 from operator import itemgetter
 from typing import Any, Self
 
@@ -151,27 +152,27 @@ class TopologyTestDriver:
 
     def get_key_value_store(self, name: str) -> KeyValueView | None:
         """A key-value store with values alone, or None when there is none of that name and kind."""
-        return self._view(name, "key_value", "timestamped_key_value", "lru")
+        return self._view(name, "key_value", "timestamped_key_value", "lru")  # type: ignore[no-any-return]
 
     def get_timestamped_key_value_store(self, name: str) -> KeyValueView | None:
         """A timestamped key-value store with `ValueAndTimestamp` rows, or None."""
-        return self._view(name, "timestamped_key_value", show_time=True)
+        return self._view(name, "timestamped_key_value", show_time=True)  # type: ignore[no-any-return]
 
     def get_versioned_key_value_store(self, name: str) -> VersionedView | None:
         """A versioned store, or None."""
-        return self._view(name, "versioned")
+        return self._view(name, "versioned")  # type: ignore[no-any-return]
 
     def get_window_store(self, name: str) -> WindowView | None:
         """A window store with values alone, or None."""
-        return self._view(name, "window", "timestamped_window")
+        return self._view(name, "window", "timestamped_window")  # type: ignore[no-any-return]
 
     def get_timestamped_window_store(self, name: str) -> WindowView | None:
         """A timestamped window store with `ValueAndTimestamp` rows, or None."""
-        return self._view(name, "timestamped_window", show_time=True)
+        return self._view(name, "timestamped_window", show_time=True)  # type: ignore[no-any-return]
 
     def get_session_store(self, name: str) -> SessionView | None:
         """A session store, or None."""
-        return self._view(name, "session")
+        return self._view(name, "session")  # type: ignore[no-any-return]
 
     def metrics(self) -> dict[str, dict[str, int]]:
         """Metrics under Kafka's names, by task."""
@@ -260,8 +261,8 @@ class TopologyTestDriver:
         return encode
 
     def _near(self) -> str:
-        topics = sorted({topic for source in self.topology.sources() for topic in source.topics or (source.pattern,)})
-        return f"it reads {', '.join(map(str, topics)) or 'no topics'}"
+        read = (source.topics or (str(source.pattern),) for source in self.topology.sources())
+        return f"it reads {', '.join(sorted(set(chain.from_iterable(read)))) or 'no topics'}"
 
 
 _VIEWS: dict[str, Any] = {
@@ -273,4 +274,3 @@ _VIEWS: dict[str, Any] = {
     "session": SessionView,
     "versioned": VersionedView,
 }
-

@@ -88,8 +88,8 @@ class Config:
     @classmethod
     def of(cls, settings: Config | Mapping[str, Any] | None) -> Self:
         """A config from a config, a mapping with Python or dotted names, or nothing."""
-        if isinstance(settings, cls):
-            return settings
+        if isinstance(settings, Config):
+            return settings  # type: ignore[return-value]
         known, others = {f.name for f in fields(cls)}, {}
         chosen: dict[str, Any] = {}
         for name, value in (settings or {}).items():

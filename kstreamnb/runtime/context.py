@@ -50,9 +50,7 @@ class NodeContext:
         """Hands a record to the child of that name only; raises ProcessingError when there is none."""
         found = self._children.get(child)
         if found is None:
-            java = (
-                f"Unknown downstream node: {child} either does not exist or is not connected to this processor."
-            )
+            java = f"Unknown downstream node: {child} either does not exist or is not connected to this processor."
             there = ", ".join(f'"{name}"' for name in self._children) or "none"
             detail = f"its children are {there}"
             raise ProcessingError(f'node "{self.node}" has no child "{child}"', detail=detail, java=java)
@@ -66,9 +64,7 @@ class NodeContext:
         """A snapshotted cell of the whole task."""
         return self._scope.cell("", name, initial)
 
-    def drop(
-        self, reason: str, key: Any, value: Any, timestamp: int, details: dict[str, Any] | None = None
-    ) -> None:
+    def drop(self, reason: str, key: Any, value: Any, timestamp: int, details: dict[str, Any] | None = None) -> None:
         """Count and report one dropped record."""
         self._scope.drop(self.node, reason, key, value, timestamp, details)
 
@@ -80,9 +76,7 @@ class NodeContext:
         """The engine's wall clock."""
         return self._scope.clock.now_ms
 
-    def schedule(
-        self, interval_ms: int, kind: str, punctuate: Punctuate, start_ms: int | None = None
-    ) -> Cancellable:
+    def schedule(self, interval_ms: int, kind: str, punctuate: Punctuate, start_ms: int | None = None) -> Cancellable:
         """Call ``punctuate`` every ``interval_ms`` of "stream_time" or "wall_clock_time"."""
         scope = self._scope
         due = first_due(interval_ms, kind, start_ms, scope.clock.now_ms)

@@ -35,7 +35,9 @@ class Cursor:
 
     def at(self, record: WireRecord, topic: str | None, partition: int, source: str) -> None:
         """One record is in hand."""
-        self._record, self._batch, self.raw = record, None, None
+        self._record = record
+        self._batch: tuple[Sequence[Any], Iterator[Any], int | None] | None = None
+        self.raw: WireRecord | None = None
         self.topic, self.partition, self.source = topic, partition, source
 
     def step(self, record: WireRecord) -> None:

@@ -80,7 +80,9 @@ def processing_error(scope: Scope, places: Places, error: BaseException) -> Proc
         f"Exception caught in process. taskId={scope.plan.task_id}, processor={node}, topic={metadata.topic}, "
         f"partition={partition}, offset={metadata.offset}"
     )
-    where = f"record {metadata.topic}-{partition}@{metadata.offset}, timestamp {record[1]} ms, task {scope.plan.task_id}"
+    where = (
+        f"record {metadata.topic}-{partition}@{metadata.offset}, timestamp {record[1]} ms, task {scope.plan.task_id}"
+    )
     found = _error(scope, node, error, where, java)
     found.coordinates = (str(metadata.topic), partition, metadata.offset, record[1])
     return found

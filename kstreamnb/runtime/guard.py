@@ -46,7 +46,10 @@ def _context(scope: Scope, node: str, stage: str) -> ErrorContext:
         stage = "punctuation"
     elif isinstance(source, Source):
         wire = cursor.raw or record
-        raw = to_bytes(plan.key_serde(source.key_serde), wire[2]), to_bytes(plan.value_serde(source.value_serde), wire[3])
+        raw = (
+            to_bytes(plan.key_serde(source.key_serde), wire[2]),
+            to_bytes(plan.value_serde(source.value_serde), wire[3]),
+        )
     _, timestamp, _, _, headers = record
     return ErrorContext(
         stage, node, plan.task_id, metadata.topic, cursor.partition, metadata.offset, timestamp, headers, *raw

@@ -1,4 +1,4 @@
-"""What happens to a record that cannot be read, processed or written: fail, continue, or keep it in a dead-letter topic.
+"""What happens to a record that cannot be read, processed or written: fail, continue, keep it as a dead letter.
 
 A handler is ``"fail"``, ``"continue"`` or a function ``(context, error) -> answer``; the answer is one of the two
 words or an `ErrorResponse`, which may carry records for a dead-letter topic. With ``dead_letter_topic`` set, the two
@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 from kstreamnb.core.record import Headers
-from kstreamnb.errors import ConfigError
 from kstreamnb.core.wire import Encoded
+from kstreamnb.errors import ConfigError
 from kstreamnb.runtime.events import Produced
 
 __all__ = ["ErrorContext", "ErrorResponse", "Handler", "answer_of", "dead_letter", "handler_of"]

@@ -11,7 +11,12 @@ from collections.abc import Callable, Iterable, Iterator
 from operator import length_hint
 from typing import Any
 
-from kstreamnb.core.extractors import FailOnInvalidTimestamp, TimestampExtractor, WallclockTimestampExtractor, extractor_of
+from kstreamnb.core.extractors import (
+    FailOnInvalidTimestamp,
+    TimestampExtractor,
+    WallclockTimestampExtractor,
+    extractor_of,
+)
 from kstreamnb.core.operator import Process
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.wire import decoder, to_bytes
@@ -72,7 +77,7 @@ class Lane:
         """Look for a head; False when nothing is left."""
         while self.head is None and self._chunks:
             topic, _, records = self._chunks[0]
-            record = next(records, None)
+            record: WireRecord | None = next(records, None)
             if record is None:
                 self._chunks.popleft()
             elif self._read is None:

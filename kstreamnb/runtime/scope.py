@@ -117,9 +117,7 @@ class StoreScope:
         """Stream time of the task."""
         return int(self._scope.stream_time[0])
 
-    def drop(
-        self, reason: str, key: Any, value: Any, timestamp: int, details: dict[str, Any] | None = None
-    ) -> None:
+    def drop(self, reason: str, key: Any, value: Any, timestamp: int, details: dict[str, Any] | None = None) -> None:
         """Count and report a put that the store refused."""
         self._scope.drop(self._store, reason, key, value, timestamp, details)
 

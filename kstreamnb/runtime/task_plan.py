@@ -45,7 +45,9 @@ class TaskPlan:
 
     def nodes(self) -> tuple[str, ...]:
         """Names of the task's nodes, parents before children, in the order in which they were added."""
-        mine = {name for group in self.topology.subtopologies() if group.id in self.subtopologies for name in group.nodes}
+        mine = {
+            name for group in self.topology.subtopologies() if group.id in self.subtopologies for name in group.nodes
+        }
         return tuple(name for name in self.topology.nodes if name in mine)
 
     def topic(self, name: str) -> str:

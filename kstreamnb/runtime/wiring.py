@@ -59,9 +59,7 @@ class Wiring:
             chain.call(source, consume)
         return self._continue(chain, source).compile(self._places)  # type: ignore[no-any-return]
 
-    def loop(
-        self, source: str, shape: str, punctuate: Callable[[int], None], mark: Callable[[], None] | None
-    ) -> Loop:
+    def loop(self, source: str, shape: str, punctuate: Callable[[int], None], mark: Callable[[], None] | None) -> Loop:
         """Loop and nodes in one: records of a shape through all nodes below a source."""
         scope = self._scope
         clocks = scope.stream_time, scope.stream_schedules.due
@@ -160,7 +158,11 @@ class Wiring:
     def _child_reading_new(self, name: str) -> str | None:
         """A table node's only child, where that is inlined and wants no more than the new value of each change."""
         children = self._children[name]
-        if len(children) == 1 and getattr(self._operator(children[0]), "reads_new", False) and self._inlines(children[0]):
+        if (
+            len(children) == 1
+            and getattr(self._operator(children[0]), "reads_new", False)
+            and self._inlines(children[0])
+        ):
             return children[0]
         return None
 

@@ -42,7 +42,7 @@ def _dump(driver: TopologyTestDriver, name: str, keys: list[str], *, cached: boo
 
 
 def _with_time(row: list[Any], name: str, spec: Any) -> list[Any]:
-    """Java's stores of stream joins are timestamped by class; persistent ones forget the time, others have the start."""
+    """Java has stream joins in timestamped stores: persistent ones forget the time, others show the start."""
     if not spec.retain_duplicates or not _JOIN_WINDOW.search(name):
         return row
     return [*row, -1 if spec.persistent else row[-2]]
@@ -96,7 +96,9 @@ def _query(store: Any, method: str, args: list[Any]) -> list[Any]:
     if kind == "VersionedView" and method.startswith("history"):
         key, from_, to = (*args, None, None)[:3]
         return [_cells(row) for row in store.history(key, from_, to, ascending=method == "history")]
-    if method in ("get", "get_as_of", "fetch_session") or (method == "fetch" and kind == "WindowView" and len(args) == 2):
+    if method in ("get", "get_as_of", "fetch_session") or (
+        method == "fetch" and kind == "WindowView" and len(args) == 2
+    ):
         found = getattr(store, "get" if method == "get_as_of" else method)(*args)
         return [] if found is None else [_cells(found)]
     if kind == "WindowView" and method in ("fetch", "backward_fetch"):

@@ -1,4 +1,4 @@
-"""Runs golden vectors: ``python -m tests.golden.run PATH… [--engine driver|spark] [--only REGEX] [--limit N] [--stdin]``.
+"""Runs golden vectors: ``python -m tests.golden.run PATH… [--engine driver|spark] [--only REGEX] [--limit N]``.
 
 A path is a file of vectors (``.jsonl`` or ``.jsonl.xz``) or a folder of them. Every difference is printed shortly;
 the last line is ``N passed, M failed, K skipped``, and the exit code is 1 when any failed. Vectors listed in
@@ -41,8 +41,7 @@ def load(paths: list[Path]) -> Iterator[dict[str, Any]]:
         if path.is_dir():
             yield from load(sorted(p for p in path.iterdir() if p.suffixes[:1] == [".jsonl"]))
             continue
-        lines = lzma.open(path, "rt") if path.suffix == ".xz" else path.open()
-        with lines:
+        with lzma.open(path, "rt") if path.suffix == ".xz" else path.open() as lines:
             yield from (named(json.loads(line), number) for number, line in enumerate(lines) if line.strip())
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.golden.run import accidents, check, load
 
+Vectors = dict[str, list[dict[str, Any]]]
 VECTORS = Path(__file__).with_name("vectors")
 CHUNK = 64
 
@@ -21,20 +23,20 @@ COUNTS = {"behaviour.jsonl.xz": 1922, "describe.jsonl.xz": 747, "errors.jsonl.xz
 
 
 @pytest.fixture(scope="module")
-def vectors() -> dict[str, list[dict[str, object]]]:
+def vectors() -> Vectors:
     """Vectors by file."""
     return {name: list(load([VECTORS / name])) for name in COUNTS}
 
 
 @pytest.mark.parametrize(("name", "start"), chunks(), ids=lambda value: str(value).split(".")[0])
-def test_kafka_streams_would_answer_the_same(vectors: dict[str, list[dict[str, object]]], name: str, start: int) -> None:
+def test_kafka_streams_would_answer_the_same(vectors: Vectors, name: str, start: int) -> None:
     """A topology described or run here gives what it gives in Kafka Streams."""
     excused = accidents()
     outcomes = [check(vector, "driver", excused) for vector in vectors[name][start : start + CHUNK]]
     assert {} == {out.name: out.differences[:3] for out in outcomes if out.state == "failed"}
 
 
-def test_every_vector_is_run(vectors: dict[str, list[dict[str, object]]]) -> None:
+def test_every_vector_is_run(vectors: Vectors) -> None:
     """The chunks above leave nothing out."""
     assert COUNTS == {name: len(found) for name, found in vectors.items()}
 

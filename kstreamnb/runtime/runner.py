@@ -1,0 +1,226 @@
+"""The engine room of a task: records of a lane, punctuations and commits through the bound nodes.
+
+Where nothing has to happen between two records they go through in bulk, by a loop made for their source; else one by
+one. Whatever fails comes out as an error that says on which node and which record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from kstreamnb.core.processor import PunctuationType
+from kstreamnb.errors import EngineError, ProcessingError
+from kstreamnb.runtime.cursor import NO_RECORD, WireRecord
+from kstreamnb.runtime.events import Committed, Punctuated
+from kstreamnb.runtime.failures import HandledFailure, Places, negative_timestamp, processing_error, punctuation_error
+from kstreamnb.runtime.guard import guard_of
+from kstreamnb.runtime.lanes import Lane, is_careful, reader_of
+from kstreamnb.runtime.loops import TOPIC_RECORDS, WIRE_RECORDS, Loop, NegativeTimestamp, collector_paused
+from kstreamnb.runtime.punctuation import PunctuationQueue, Schedule
+from kstreamnb.runtime.scope import Scope
+from kstreamnb.runtime.wiring import Wiring
+from kstreamnb.state import Store
+
+__all__ = ["Runner"]
+
+_CHUNK = 250_000
+
+
+class Runner:
+    """Bound nodes, and the ways to set them to work; ``consumed`` counts the records taken."""
+
+    def __init__(self, scope: Scope, nodes: tuple[str, ...], *, commit_every_record: bool) -> None:
+        self.scope, self.nodes = scope, nodes
+        self.consumed = 0
+        self._commits = commit_every_record
+        self._flushing = [store for store in scope.stores.values() if type(store).flush is not Store.flush]
+        self._seen: list[int] = []
+
+    def wire(self) -> None:
+        """Bind all nodes, or bind them anew; stores and cells stay."""
+        scope = self.scope
+        for schedules in (scope.stream_schedules, scope.wall_schedules):
+            schedules.forget()
+        self._places = Places()
+        self._lanes: dict[tuple[str, int], Lane] = {}
+        self._loops: dict[tuple[str, str, bool], Loop] = {}
+        self._guard = guard_of(scope)
+        self._wiring = Wiring(scope, self._places, self.nodes, self._guard)
+        order = {name: index for index, name in enumerate(self.nodes)}
+        for schedules in (scope.stream_schedules, scope.wall_schedules):
+            schedules.sort(order)
+
+    def lane(self, topic: str, partition: int) -> Lane:
+        """The lane in front of a partition."""
+        lane = self._lanes.get((topic, partition))
+        return self._open(topic, partition) if lane is None else lane
+
+    def is_fast(self) -> bool:
+        """Whether records can go through in bulk: nothing has to be seen, caught or committed between them."""
+        return self.scope.observe is None and self._guard is None and not self._has_to_commit()
+
+    def bulk(self, lane: Lane, records: list[Any], first: int | None, marks: list[int] | None) -> int:
+        """All records of a plain lane, in one loop if possible; ``first`` is the offset of a list of topic records."""
+        if not self.is_fast():
+            return self.steps(lane, iter(records), marks)
+        loop, done, marked = self._loop(lane, marked=marks is not None, bare=first is None), 0, self._seen
+        while done < len(records):
+            chunk = records if len(records) <= _CHUNK else records[done : done + _CHUNK]
+            try:
+                self._bulk(lane, loop, chunk, iterator := iter(chunk), None if first is None else first + done)
+            except ProcessingError:
+                rest = [*iterator, *records[done + len(chunk) :]]
+                self.consumed += len(records) - done - len(rest)
+                if first is None:
+                    lane.push(lane.topic, rest)
+                raise
+            done += len(chunk)
+            self.consumed += len(chunk)
+        if marks is not None and records:
+            # The loop marks at its head: how far the output was when the record before had been processed.
+            marks += [*marked[1:], len(self.scope.out)]
+            marked.clear()
+        return done
+
+    def steps(self, lane: Lane, records: Iterator[WireRecord], marks: list[int] | None) -> int:
+        """Records of a lane one by one, with all that may happen between them: looks, events, commits."""
+        scope, process, before = self.scope, lane.process, self.consumed
+        cursor, stream_time, due = scope.cursor, scope.stream_time, scope.stream_schedules.due
+        cursor.at(NO_RECORD, lane.topic, lane.partition, lane.source)
+        try:
+            for record in records:
+                self.consumed += 1
+                cursor.step(record)
+                _, timestamp, key, value, headers = record
+                if timestamp < 0:
+                    raise NegativeTimestamp
+                if timestamp > stream_time[0]:
+                    stream_time[0] = timestamp
+                process(key, value, timestamp, headers)
+                if stream_time[0] >= due[0]:
+                    self._punctuate_stream(stream_time[0])
+                if self._has_to_commit():
+                    self.commit()
+                if marks is not None:
+                    marks.append(len(scope.out))
+        except Exception as error:
+            raise self._failed(error) from _original(error)
+        finally:
+            self._leave()
+        return self.consumed - before
+
+    def punctuate_wall_clock(self) -> bool:
+        """Fire the punctuators that are due by the clock; says whether any was."""
+        scope = self.scope
+        return self._punctuate(scope.wall_schedules, scope.clock.now_ms, PunctuationType.WALL_CLOCK_TIME)
+
+    def commit(self) -> None:
+        """Flush the caches; what they held flows on."""
+        scope = self.scope
+        scope.commit_requested[0] = False
+        try:
+            for store in self._flushing:
+                store.flush()
+        except Exception as error:
+            raise self._failed(error) from _original(error)
+        finally:
+            scope.stamp[0] = None
+        if scope.observe is not None:
+            scope.observe(Committed(scope.plan.task_id))
+
+    def _open(self, topic: str, partition: int) -> Lane:
+        scope = self.scope
+        plan, source = scope.plan, scope.plan.source_of(topic)
+        if source is None:
+            raise EngineError(f'task "{plan.task_id}" does not read topic "{topic}"')
+        shared = source.pattern if plan.single and source.pattern is not None else topic
+        lane = self._lanes.get((shared, partition))
+        if lane is None:
+            careful = is_careful(source, scope)
+            entry = self._wiring.entry(source.name, decoded=careful)
+            lane = self._lanes[shared, partition] = Lane(source.name, topic, partition, entry, scope.cursor)
+            if careful:
+                time = scope.cell(source.name, f"partition time {shared}-{partition}", -1)
+                lane.read_with(reader_of(source, partition, scope, time))
+        self._lanes[topic, partition] = lane
+        return lane
+
+    def _bulk(self, lane: Lane, loop: Loop, chunk: list[Any], iterator: Iterator[Any], first: int | None) -> None:
+        scope = self.scope
+        scope.cursor.within(chunk, iterator, lane.topic, lane.partition, lane.source, first)
+        try:
+            with collector_paused():
+                now = loop(iterator, scope.stream_time[0])
+                if now >= scope.stream_schedules.due[0]:
+                    self._punctuate_stream(now)
+        except Exception as error:
+            raise self._failed(error) from _original(error)
+        finally:
+            self._leave()
+
+    def _loop(self, lane: Lane, *, marked: bool, bare: bool) -> Loop:
+        shape = WIRE_RECORDS if bare else TOPIC_RECORDS
+        loop = self._loops.get((lane.source, shape, marked))
+        if loop is None:
+            out, note = self.scope.out, self._seen.append
+            mark = (lambda: note(len(out))) if marked else None
+            loop = self._wiring.loop(lane.source, shape, self._punctuate_stream, mark)
+            self._loops[lane.source, shape, marked] = loop
+        return loop
+
+    def _has_to_commit(self) -> bool:
+        """Whether a commit after a record changes anything, or is to be seen."""
+        return self._commits and (
+            self.scope.observe is not None
+            or any(store.spec.cached or store.changes is not None for store in self._flushing)
+        )
+
+    def _leave(self) -> None:
+        self.scope.cursor.leave()
+        self.scope.stamp[0] = None
+
+    def _punctuate_stream(self, now_ms: int) -> None:
+        self._punctuate(self.scope.stream_schedules, now_ms, PunctuationType.STREAM_TIME)
+
+    def _punctuate(self, schedules: PunctuationQueue, now_ms: int, kind: str) -> bool:
+        scope, guard = self.scope, self._guard
+        cursor, stamp, resumed = scope.cursor, scope.stamp, scope.resumed
+        held = cursor.hold(), stamp[0], resumed[0]
+        stamp[0] = resumed[0] = None
+
+        def run(schedule: Schedule, now_ms: int) -> None:
+            cursor.at((-1, now_ms, None, None, ()), None, -1, schedule.node)
+            if scope.observe is not None:
+                scope.observe(Punctuated(scope.plan.task_id, schedule.node, kind, now_ms))
+            try:
+                schedule.punctuate(now_ms)
+            except Exception as error:
+                if isinstance(error, ProcessingError) and error.node:
+                    raise
+                if guard is None or isinstance(error, HandledFailure):
+                    raise punctuation_error(scope, self._places, schedule.node, error) from _original(error)
+                guard(schedule.node, error, None, None)
+
+        try:
+            return schedules.fire(now_ms, run)
+        finally:
+            cursor.give_back(held[0])
+            stamp[0], resumed[0] = held[1:]
+
+    def _failed(self, error: Exception) -> ProcessingError:
+        """The error that the task raises; one that says its node already is taken as it is."""
+        if isinstance(error, ProcessingError) and error.node:
+            return error
+        if isinstance(error, NegativeTimestamp):
+            return negative_timestamp(self.scope)
+        return processing_error(self.scope, self._places, error)
+
+
+def _original(error: Exception) -> BaseException | None:
+    """What an error is to be raised from: the user's own, not the wrapper of a handler's decision."""
+    if isinstance(error, HandledFailure):
+        return error.error
+    if isinstance(error, NegativeTimestamp):
+        return None
+    return error.__cause__ if isinstance(error, ProcessingError) and error.node else error

@@ -1,0 +1,148 @@
+"""Throughput of the test driver, next to other engines: ``python -m tests.bench.driver [--peers DIR] [--rounds N]``.
+
+The workload is 200,000 records with small dicts as values and 100 keys. Every engine runs in a process of its own, in
+turns with the others, and hands its records on by reference: the serde of the records says that nobody changes them.
+Peers are installed into an environment of their own at ``--peers``; nothing of the kit depends on them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+CASES = {"filter and map": 1.05, "keyed count": 2.5, "tumbling count": 3.5}
+"""Cases, and how many times bytewax each is to reach."""
+
+ALONE = ("keyed count, isolated JSON values", "filter and map, 4 partitions", "keyed count, every hop seen")
+RECORDS, KEYS, START_MS = 200_000, 100, 1_700_000_000_000
+PEER = Path(__file__).with_name("peer_bytewax.py")
+
+
+def main() -> int:
+    """Measure and print a table; the exit code is 1 when a ratio is missed."""
+    options = _options()
+    if options.measure:
+        measure(options.measure, options.repeats)
+        return 0
+    python = _peer_python(Path(options.peers)) if options.peers else None
+    found: dict[tuple[str, str], list[float]] = {}
+    for _ in range(options.rounds):
+        for case in [*CASES, *ALONE]:
+            kit = [sys.executable, "-m", "tests.bench.driver", "--measure", case, "--repeats", str(options.repeats)]
+            found.setdefault(("kstreamnb", case), []).append(_run(kit))
+            if python is not None and case in CASES:
+                peer = [str(python), str(PEER), case, str(options.repeats)]
+                found.setdefault(("bytewax", case), []).append(_run(peer))
+    return _report({key: statistics.median(rates) for key, rates in found.items()})
+
+
+def measure(case: str, repeats: int) -> None:
+    """Print the median rate of a case in this process, as JSON."""
+    rates = []
+    for _ in range(repeats):
+        run = PREPARE[case]()
+        start = time.perf_counter()
+        run()
+        rates.append(RECORDS / (time.perf_counter() - start))
+    print(json.dumps(statistics.median(rates)))
+
+
+def _records() -> list[Any]:
+    from kstreamnb.core.record import TopicRecord
+
+    return [
+        TopicRecord("in", -1, -1, START_MS + n, f"k{n % KEYS}", {"key": f"k{n % KEYS}", "value": n, "ts": START_MS + n})
+        for n in range(RECORDS)
+    ]
+
+
+def _prepared(case: str, **options: Any) -> Callable[[], None]:
+    """A driver over the case's topology, and records to pipe into it."""
+    from kstreamnb.driver import TopologyTestDriver
+
+    driver = TopologyTestDriver(topology(case), **options)
+    records = _records()
+    return lambda: driver.pipe(records)
+
+
+def topology(case: str) -> Any:
+    """The case, through the public interface."""
+    from kstreamnb.core.serdes import Serdes
+    from kstreamnb.core.windows import TimeWindows
+    from kstreamnb.dsl import StreamsBuilder
+
+    shared = Serdes.serde_from(lambda v: json.dumps(v).encode(), json.loads, name="shared json", immutable=[dict])
+    values = Serdes.json() if "isolated" in case else shared
+    builder = StreamsBuilder("bench")
+    stream = builder.stream("in", value_serde=values)
+    if case.startswith("filter and map"):
+        even = stream.filter(lambda key, value: value["value"] % 2 == 0)
+        even.map_values(lambda value: {**value, "v2": value["value"] * 2}).to("out", value_serde=values)
+    elif case.startswith("keyed count"):
+        stream.group_by_key().count().to_stream().to("out", value_serde=Serdes.long())
+    else:
+        windows = stream.group_by_key().windowed_by(TimeWindows.of(size="1s"))
+        windows.count().to_stream().to("out", value_serde=Serdes.long())
+    return builder.build()
+
+
+def _seen() -> Callable[[], None]:
+    events: list[Any] = []
+    return _prepared("keyed count", observe=events.append)
+
+
+PREPARE: dict[str, Callable[[], Callable[[], None]]] = {
+    **{case: lambda case=case: _prepared(case) for case in CASES},  # type: ignore[misc]
+    ALONE[0]: lambda: _prepared(ALONE[0]),
+    ALONE[1]: lambda: _prepared("filter and map", partitions=4),
+    ALONE[2]: _seen,
+}
+
+
+def _run(command: list[str]) -> float:
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    if result.returncode:
+        raise SystemExit(f"{' '.join(command)} failed:\n{result.stderr}")
+    return float(json.loads(result.stdout.splitlines()[-1]))
+
+
+def _peer_python(folder: Path) -> Path:
+    """The interpreter of the peers' environment, which is made when it is not there."""
+    python = folder / "bin" / "python"
+    if not python.exists():
+        subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
+        subprocess.run([str(python), "-m", "pip", "install", "--quiet", "bytewax"], check=True)
+    return python
+
+
+def _report(rates: dict[tuple[str, str], float]) -> int:
+    missed = 0
+    print(f"{'case':36}{'kstreamnb':>12}{'bytewax':>12}{'ratio':>8}{'aim':>8}   records a second, medians")
+    for case in [*CASES, *ALONE]:
+        ours, theirs = rates["kstreamnb", case], rates.get(("bytewax", case))
+        line = f"{case:36}{ours:>12,.0f}"
+        if theirs is not None:
+            missed += ours / theirs < CASES[case]
+            line += f"{theirs:>12,.0f}{ours / theirs:>8.2f}{CASES[case]:>8.2f}"
+        print(line)
+    return 1 if missed else 0
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m tests.bench.driver", description="Throughput of the test driver.")
+    parser.add_argument("--peers", help="folder of an environment with bytewax; made when it is not there")
+    parser.add_argument("--rounds", type=int, default=3, help="processes for each engine and case")
+    parser.add_argument("--repeats", type=int, default=5, help="runs in each process")
+    parser.add_argument("--measure", help=argparse.SUPPRESS)
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
