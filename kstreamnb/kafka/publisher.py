@@ -13,6 +13,7 @@ import time
 import zlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
+from struct import Struct
 from typing import Any, TypeAlias
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
@@ -33,6 +34,8 @@ _EOF = KafkaError._PARTITION_EOF  # noqa: SLF001 - librdkafka's own codes have s
 _FENCED = {KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH}  # noqa: SLF001
 _PATIENCE_S = 600.0
 _CALL_S = 30.0
+_NUMBERS = Struct(">qqqq").pack
+_crc = zlib.crc32
 _TUNING = {
     "compression.type": "lz4",
     "linger.ms": 5,
@@ -143,7 +146,7 @@ class Publisher:
         """
         if self._producer is None:
             raise EngineError("the publisher is not open", hint="call open() first")
-        checksum = f"{zlib.crc32(source.encode()):08x}"
+        checksum = f"{_crc(source.encode()):08x}"
         if self._is_replay(batch, checksum):
             return self._suppress(batch, records)
         try:
@@ -205,14 +208,12 @@ class Publisher:
         return Publication(batch, count, suppressed=True, differs=differs)
 
     def _produce(self, producer: Producer, records: Iterable[OutputRecord]) -> tuple[int, str]:
-        output, count = 0, 0
+        output, count, send = 0, 0, producer.produce
         for record in records:
             topic, partition, timestamp, key, value, headers = record
             while True:
                 try:
-                    producer.produce(
-                        topic, value, key, partition, timestamp=sendable_time(timestamp), headers=list(headers)
-                    )
+                    send(topic, value, key, partition, None, sendable_time(timestamp), list(headers) or None)
                     break
                 except BufferError:  # full: delivered or timed out records make room
                     producer.poll(0.05)
@@ -277,7 +278,12 @@ class Publisher:
 
 
 def _add(checksum: int, record: OutputRecord) -> int:
-    return zlib.crc32(repr(tuple(record)).encode(), checksum)
+    """The checksum of all records up to this one; sizes keep neighbouring fields apart."""
+    topic, partition, timestamp, key, value, headers = record
+    sizes = -1 if key is None else len(key), -1 if value is None else len(value)
+    checksum = _crc(_NUMBERS(partition, timestamp, *sizes), _crc(topic.encode(), checksum))
+    checksum = _crc(value or b"", _crc(key or b"", checksum))
+    return _crc(repr(tuple(headers)).encode(), checksum) if headers else checksum
 
 
 def _repeat(call: Callable[..., Any], *arguments: object) -> None:

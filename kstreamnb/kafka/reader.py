@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
@@ -165,12 +165,12 @@ class Reader:
 
 
 def fetch(
-    servers: Servers, pieces: Sequence[Piece], *, chunk: int = 5000
-) -> Iterator[tuple[str, int, list[RawRecord]]]:
+    servers: Servers, pieces: Sequence[Piece], *, chunk: int = 5000, convert: Callable[[Message], Any] = raw_record
+) -> Iterator[tuple[str, int, list[Any]]]:
     """The records of all pieces through one consumer, as ``(topic, partition, records)`` of at most ``chunk`` records.
 
     Chunks of a partition come in order; those of different partitions alternate. The consumer of a read that ended
-    well waits in this process for the next one.
+    well waits in this process for the next one. ``convert`` makes each record from its message.
     """
     settings = _consumer_settings(servers)
     name = json.dumps(settings, sort_keys=True, default=repr)
@@ -178,7 +178,7 @@ def fetch(
     if consumer is None:
         consumer = Consumer(settings)
     try:
-        yield from _fetch(consumer, servers, pieces, chunk)
+        yield from _fetch(consumer, servers, pieces, chunk, convert)
     except BaseException:
         consumer.close()
         raise
@@ -186,13 +186,13 @@ def fetch(
 
 
 def _fetch(
-    consumer: Consumer, servers: Servers, pieces: Sequence[Piece], chunk: int
-) -> Iterator[tuple[str, int, list[RawRecord]]]:
+    consumer: Consumer, servers: Servers, pieces: Sequence[Piece], chunk: int, convert: Callable[[Message], Any]
+) -> Iterator[tuple[str, int, list[Any]]]:
     # Not pause and resume: librdkafka looks at a resumed partition only after a second.
     consumer.incremental_assign([TopicPartition(each.topic, each.partition, each.start) for each in pieces])
     missing = sum(each.end - each.start for each in pieces)
     ends = {(each.topic, each.partition): each.end for each in pieces}
-    held: dict[tuple[str, int], list[RawRecord]] = {place: [] for place in ends}
+    held: dict[tuple[str, int], list[Any]] = {place: [] for place in ends}
     heard = time.monotonic()
     while ends:
         for message in consumer.consume(max(1, min(chunk, missing)), 0.01):
@@ -203,7 +203,7 @@ def _fetch(
                 continue
             position = message.offset()  # at a partition's end: the position after its last record
             if not done and position < end:
-                held[place].append(raw_record(message))
+                held[place].append(convert(message))
                 missing -= 1
                 position += 1
             if position >= end:
