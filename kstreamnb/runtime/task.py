@@ -78,6 +78,11 @@ class Task(Checkpointed):
             self._connect(other)
 
     @property
+    def produced(self) -> int:
+        """Rows produced since the last `drain`."""
+        return len(self.scope.out)
+
+    @property
     def stores(self) -> dict[str, Any]:
         """The task's own stores by name."""
         return self.scope.stores

@@ -19,13 +19,13 @@ import pyarrow as pa
 from kstreamnb.core.clock import Clock
 from kstreamnb.core.wire import Encoded
 from kstreamnb.errors import KStreamError
-from kstreamnb.runtime.task import GlobalTask, Task
+from kstreamnb.runtime.task import GlobalTask
 from kstreamnb.spark.deployment import PlacedTask
 from kstreamnb.spark.failure import pack_failure
 from kstreamnb.spark.level import FAILURE, REPORT, addressed, report_of
 from kstreamnb.spark.parcel import Order, Parcel, pack, unpack
 from kstreamnb.spark.step import Arrival, commit, place_of, run_parcels
-from kstreamnb.spark.worker import Bundle, Held, outlets_of, read
+from kstreamnb.spark.worker import Bundle, Held, new_task, outlets_of, read
 
 __all__ = [
     "BATCH_SCHEMA",
@@ -81,9 +81,9 @@ class _Runner:
         self.plan, self.placed = plan, placed
         self.source = len(deployment.lanes) + placed.number
         self.outlets = outlets_of(plan.bundle, placed)
-        clock = Clock(plan.wall_clock_ms)
         tables = _global_tables(plan, placed.application) if placed.uses_global else None
-        self.held = Held(Task(placed.plan, clock, tables, commit_every_record=plan.bundle.commit_every_record), clock)
+        self.held: Held = new_task(plan.bundle, placed, tables, track=False)
+        self.held.clock.now_ms = plan.wall_clock_ms
         self.seq, self.seconds = -1, 0.0
         self.out: dict[str, int] = {}
 

@@ -170,16 +170,16 @@ def _state(application: Application, deployment: Deployment, number: int) -> dic
     for task in deployment.tasks:
         if task.application != number or not task.stateful:
             continue
-        (group,) = task.plan.subtopologies
-        known = found.setdefault(str(group), {"tasks": 0, "stores": {}, "processors": {}})
-        known["tasks"] += 1
-        if known["tasks"] > 1:
-            continue
-        nodes = [topology.nodes[name] for name in task.plan.nodes()]
-        names = [store for node in nodes for store in node.stores if store in topology.stores]
-        known["stores"] = {name: _shape(topology.stores[name], task.plan) for name in sorted(set(names))}
-        own = [node for node in nodes if isinstance(node, ProcessorNode) and hasattr(node.operator, "supplier")]
-        known["processors"] = {node.name: {} for node in own}
+        for plan in task.plans:
+            known = found.setdefault(str(plan.subtopologies[0]), {"tasks": 0, "stores": {}, "processors": {}})
+            known["tasks"] += 1
+            if known["tasks"] > 1:
+                continue
+            nodes = [topology.nodes[name] for name in plan.nodes()]
+            names = {store for node in nodes for store in node.stores if store in topology.stores}
+            known["stores"] = {name: _shape(topology.stores[name], plan) for name in sorted(names)}
+            own = [node for node in nodes if isinstance(node, ProcessorNode) and hasattr(node.operator, "supplier")]
+            known["processors"] = {node.name: {} for node in own}
     return found
 
 

@@ -82,16 +82,12 @@ def deploy(
 
     admin = Admin(servers)
     there = admin.topics()
-    application = _placed(topology, settings, there)
+    missing = _missing_outputs(topology, there, create=create_topics)
+    application = _placed(topology, settings, {**there, **missing})
     session = spark or spark_session()
     deployment, manifest = _deployment(application, session, spark_partitions, old)
-    if create_topics:
-        widest = max(application.partitions[topic] for topic in application.external)
-        for topic in output_topics(application):
-            if topic not in there:
-                admin.create_topic(topic, partitions=widest, exists_ok=True)
-    else:
-        _check_outputs(application, there)
+    for topic, partitions in missing.items():
+        admin.create_topic(topic, partitions=partitions, exists_ok=True)
     sink = KafkaSink(_publisher(servers, application.id, manifest.query, guarantee, producer))
     sink.publisher.open()
     feed = KafkaFeed(
@@ -178,10 +174,13 @@ def _deployment(
     return deployment, adopt(old, manifest_of(deployment, old.query))
 
 
-def _check_outputs(application: Application, there: Mapping[str, int]) -> None:
-    missing = [topic for topic in output_topics(application) if topic not in there]
-    if missing:
+def _missing_outputs(topology: Topology, there: Mapping[str, int], *, create: bool) -> dict[str, int]:
+    """Output topics that are to be created, with as many partitions as the widest input has."""
+    missing = [topic for topic in output_topics(topology) if topic not in there]
+    if missing and not create:
         raise EngineError(f'output topic "{missing[0]}" does not exist', hint="create it, or pass create_topics=True")
+    widest = max([there[topic] for source in topology.sources() for topic in source.topics if topic in there] or [1])
+    return dict.fromkeys(missing, widest)
 
 
 def _publisher(

@@ -6,11 +6,10 @@ of the query; its tasks are the groups. What is addressed to a later level passe
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
-from kstreamnb.errors import EngineError
 from kstreamnb.runtime.config import Config
 from kstreamnb.runtime.task_plan import TaskPlan, plan_global_task, plan_tasks
 from kstreamnb.spark.groups import GroupValues
@@ -27,7 +26,8 @@ class Application:
     ``inner`` are topics that are handed from task to task inside the query: repartition topics, and with ``direct``
     also the user's topics that are written and read here. ``looped`` are the user's topics that are written here and
     read back through Kafka. ``external`` are the input topics, ``global_topics`` those of global stores; ``levels``
-    and ``reads`` give the level and the topics of each sub-topology.
+    and ``reads`` give the level and the topics of each sub-topology; ``circles`` are ids of sub-topologies that feed
+    each other.
     """
 
     topology: Topology
@@ -38,6 +38,7 @@ class Application:
     external: tuple[str, ...]
     global_topics: tuple[str, ...]
     levels: Mapping[int, int]
+    circles: tuple[frozenset[int], ...]
     reads: Mapping[int, tuple[str, ...]]
 
     @property
@@ -48,7 +49,10 @@ class Application:
 
 @dataclass(frozen=True, eq=False)
 class PlacedTask:
-    """One task with its place: ``group`` is the value that brings its rows to its Spark partition."""
+    """One task with its place: ``group`` is the value that brings its rows to its Spark partition.
+
+    Where sub-topologies feed each other in a circle, all their tasks are ``members`` of one.
+    """
 
     number: int
     application: int
@@ -58,11 +62,20 @@ class PlacedTask:
     stateful: bool
     uses_global: bool
     punctuates: bool
+    members: tuple[TaskPlan, ...] = ()
 
     @property
     def name(self) -> str:
-        """The task's id, unique among all applications of the query."""
-        return f"{self.application}/{self.plan.task_id}"
+        """The task's id, unique among all applications of the query; a circle is called by its sub-topologies."""
+        if not self.members:
+            return f"{self.application}/{self.plan.task_id}"
+        ids = sorted({plan.subtopologies[0] for plan in self.members})
+        return f"{self.application}/circle {'+'.join(map(str, ids))}"
+
+    @property
+    def plans(self) -> tuple[TaskPlan, ...]:
+        """The task's plan, or those of all members of a circle."""
+        return self.members or (self.plan,)
 
 
 @dataclass(frozen=True)
@@ -148,7 +161,7 @@ def place(
 ) -> Application:
     """An application with everything that follows from its topics' partition counts.
 
-    Raises: EngineError when sub-topologies feed each other in a circle inside the query.
+    ``direct``: the user's topics that are written and read are handed on inside the query, too.
     """
     name = TaskPlan(topology, (), config=config).topic
     sinks = [node for node in topology.nodes.values() if isinstance(node, Sink)]
@@ -164,6 +177,8 @@ def place(
     both = {topic for topic in read & written if topic not in topology.internal_topics}
     inner = {topic for topic in read if topic in topology.internal_topics} | (both if direct else set())
     global_topics = [topic for node in topology.sources() if node.is_global for topic in node.topics]
+    above = _above(topology, groups, reads, inner)
+    circles = _circles(above)
     return Application(
         topology,
         config,
@@ -172,7 +187,8 @@ def place(
         tuple(sorted((set() if direct else both) | (set(global_topics) & written))),
         tuple(sorted(read - inner)),
         tuple(sorted(global_topics)),
-        _levels(topology, groups, reads, inner),
+        _levels(above, circles),
+        circles,
         {group: tuple(map(name, topics)) for group, topics in reads.items()},
     )
 
@@ -198,15 +214,22 @@ def deployment_of(
     tasks: list[PlacedTask] = []
     turns: dict[int, int] = {}
     for number, (application, need) in enumerate(zip(applications, needs, strict=True)):
-        for plan in plan_tasks(
-            application.topology, application.config, application.partitions, default_partitions=default_partitions
-        ):
-            (group,) = plan.subtopologies
-            level = application.levels[group]
+        for plans in _groups(application, default_partitions):
+            ids = {plan.subtopologies[0] for plan in plans}
+            level = application.levels[min(ids)]
             turn = turns[level] = turns.get(level, -1) + 1
-            value = values.of(f"{number}/{plan.task_id}", turn % spark_partitions)
-            traits = (group in need.stateful, group in need.uses_global, group in need.punctuates)
-            tasks.append(PlacedTask(len(tasks), number, plan, level, value, *traits))
+            task = PlacedTask(
+                len(tasks),
+                number,
+                plans[0],
+                level,
+                0,
+                bool(ids & need.stateful),
+                bool(ids & need.uses_global),
+                bool(ids & need.punctuates),
+                plans if _circle_of(application, plans[0]) else (),
+            )
+            tasks.append(replace(task, group=values.of(task.name, turn % spark_partitions)))
     return Deployment(
         applications,
         tuple(tasks),
@@ -217,6 +240,24 @@ def deployment_of(
         _lanes(applications),
         _readers(applications, tasks),
     )
+
+
+def _groups(application: Application, default_partitions: int) -> Iterator[tuple[TaskPlan, ...]]:
+    """Plans that run as one: each for itself, but those of a circle together."""
+    together: dict[frozenset[int], list[TaskPlan]] = {}
+    for plan in plan_tasks(
+        application.topology, application.config, application.partitions, default_partitions=default_partitions
+    ):
+        circle = _circle_of(application, plan)
+        if circle:
+            together.setdefault(circle, []).append(plan)
+        else:
+            yield (plan,)
+    yield from map(tuple, together.values())
+
+
+def _circle_of(application: Application, plan: TaskPlan) -> frozenset[int]:
+    return next((circle for circle in application.circles if plan.subtopologies[0] in circle), frozenset())
 
 
 class _Values:
@@ -250,7 +291,9 @@ def _lanes(applications: tuple[Application, ...]) -> dict[tuple[int, str, int], 
 
 
 def _readers(applications: tuple[Application, ...], tasks: list[PlacedTask]) -> dict[tuple[int, str, int], int]:
-    by_place = {(task.application, task.plan.subtopologies[0], task.plan.partition): task.number for task in tasks}
+    by_place = {
+        (task.application, plan.subtopologies[0], plan.partition): task.number for task in tasks for plan in task.plans
+    }
     return {
         (number, topic, partition): by_place[number, group, partition]
         for number, application in enumerate(applications)
@@ -260,36 +303,45 @@ def _readers(applications: tuple[Application, ...], tasks: list[PlacedTask]) -> 
     }
 
 
-def _levels(
+def _above(
     topology: Topology, groups: list[Subtopology], reads: Mapping[int, tuple[str, ...]], inner: set[str]
-) -> dict[int, int]:
-    """The longest path to each sub-topology, in topics that lie inside the query."""
-    writers: dict[str, list[int]] = {}
+) -> dict[int, set[int]]:
+    """Which sub-topologies write the inner topics that each one reads."""
+    writers: dict[str, set[int]] = {}
     for group in groups:
         for name in group.nodes:
             node = topology.nodes[name]
             if isinstance(node, Sink) and isinstance(node.topic, str):
-                writers.setdefault(node.topic, []).append(group.id)
-    levels: dict[int, int] = {}
-    open_: list[int] = []
+                writers.setdefault(node.topic, set()).add(group.id)
+    return {
+        group.id: {writer for topic in reads[group.id] if topic in inner for writer in writers.get(topic, ())}
+        for group in groups
+    }
 
-    def level(group: int) -> int:
-        if group in levels:
-            return levels[group]
-        if group in open_:
-            circle = " → ".join(str(id_) for id_ in [*open_[open_.index(group) :], group])
-            raise EngineError(
-                f"sub-topologies feed each other in a circle: {circle}",
-                detail="one micro-batch takes each record through each level once",
-                hint="deploy it to Kafka, where the topic that closes the circle is read back with the next batch",
-            )
-        open_.append(group)
-        above = {writer for topic in reads[group] if topic in inner for writer in writers.get(topic, ())}
-        levels[group] = 1 + max((level(id_) for id_ in sorted(above)), default=-1)
-        open_.pop()
-        return levels[group]
 
-    return {group.id: level(group.id) for group in groups}
+def _circles(above: Mapping[int, set[int]]) -> tuple[frozenset[int], ...]:
+    """Sub-topologies that reach themselves, those that reach each other together."""
+    reach = {group: set(direct) for group, direct in above.items()}
+    for middle in above:
+        for group in above:
+            if middle in reach[group]:
+                reach[group] |= reach[middle]
+    found = {frozenset(o for o in above if o in reach[g] and g in reach[o]) for g in above if g in reach[g]}
+    return tuple(sorted(found, key=min))
+
+
+def _levels(above: Mapping[int, set[int]], circles: tuple[frozenset[int], ...]) -> dict[int, int]:
+    """The longest path to each sub-topology, circles taken as one."""
+    whole = {group: next((circle for circle in circles if group in circle), frozenset({group})) for group in above}
+    levels: dict[frozenset[int], int] = {}
+
+    def level(these: frozenset[int]) -> int:
+        if these not in levels:
+            before = {whole[group] for mine in these for group in above[mine]} - {these}
+            levels[these] = 1 + max((level(other) for other in before), default=-1)
+        return levels[these]
+
+    return {group: level(whole[group]) for group in above}
 
 
 class _Needs(NamedTuple):

@@ -142,7 +142,9 @@ def _run_task(bundle: Bundle, placed: PlacedTask | Replica, held: Held, arrivals
 
 
 def _new(bundle: Bundle, placed: PlacedTask | Replica) -> Held:
-    return new_global(read(bundle), placed.application) if isinstance(placed, Replica) else new_task(bundle, placed)
+    if isinstance(placed, Replica):
+        return new_global(read(bundle), placed.application)
+    return new_task(bundle, placed, replica(bundle, placed) if placed.uses_global else None)
 
 
 def addressed(bundle: Bundle, placed: PlacedTask | Replica, parcels: Iterable[Parcel]) -> Iterator[tuple[int, Parcel]]:
@@ -154,7 +156,9 @@ def addressed(bundle: Bundle, placed: PlacedTask | Replica, parcels: Iterable[Pa
         for begin in range(0, len(parcel), _MOST_RECORDS):
             part = parcel if len(parcel) <= _MOST_RECORDS else parcel.part(begin, begin + _MOST_RECORDS)
             if parcel.topic in inner and isinstance(part.partition, int):
-                yield deployment.readers[placed.application, part.topic, part.partition], part
+                target = deployment.readers[placed.application, part.topic, part.partition]
+                if target != placed.number:  # within a circle it has gone round already
+                    yield target, part
             if parcel.topic not in inner or not parcel.topic.startswith(own):
                 yield OUT, part
 

@@ -14,18 +14,15 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
-from kstreamnb.core.clock import Clock
 from kstreamnb.errors import KStreamError
 from kstreamnb.kafka.cut import Offsets, count_between
-from kstreamnb.runtime.task import Task
-from kstreamnb.spark.deployment import Deployment, PlacedTask
 from kstreamnb.spark.failure import spark_failure
 from kstreamnb.spark.feed import Feed
 from kstreamnb.spark.metrics import Metric, MetricsBook, lag_between
 from kstreamnb.spark.session import tuned
-from kstreamnb.spark.store_view import StoreView, unknown_store
+from kstreamnb.spark.store_view import StoreView, stores_at, stores_named
 from kstreamnb.spark.stream import Batch, Sink, StreamSettings, start_stream
-from kstreamnb.spark.worker import Bundle, read
+from kstreamnb.spark.worker import Bundle, empty_task, read
 
 __all__ = ["Query", "QueryStatus"]
 
@@ -67,7 +64,7 @@ class Query:
         self._spark, self._bundle, self._feed, self._settings = spark, bundle, feed, settings
         self._sink, self._last = sink, Batch(-1, "", {}, 0, None)  # type: ignore[arg-type]
         self._busy = threading.Lock()
-        self._views: dict[str, tuple[int, dict[int, tuple[int, Task]]]] = {}
+        self._views: dict[str, tuple[int, dict[int, tuple[int, Any]]]] = {}
         self._streaming: StreamingQuery | None = None
 
     def start(self) -> Query:
@@ -152,7 +149,10 @@ class Query:
 
     def store(self, name: str) -> StoreView:
         """A store as of the last finished batch, read from the checkpoint; works while the query is down, too."""
-        return read_store(self._spark, read(self._bundle), self.checkpoint, name, self._views)
+        end = time.monotonic() + _STOP_S
+        while self.is_active() and last_batch(self.checkpoint) < self._last.number and time.monotonic() < end:
+            time.sleep(0.02)
+        return read_store(self._spark, self._bundle, self.checkpoint, name, self._views)
 
     def stop(self) -> None:
         """Stop after what is under way; the checkpoint stays."""
@@ -177,25 +177,27 @@ class Query:
         return f"<Query of {self.application}: {status.state}, batch {status.batch}, lag {status.lag:,}>"
 
 
+def last_batch(checkpoint: Path) -> int:
+    """The last batch that a checkpoint has committed, -1 before the first."""
+    return max([int(path.name) for path in (checkpoint / "commits").glob("*") if path.name.isdigit()], default=-1)
+
+
 def read_store(
     spark: SparkSession,
-    deployment: Deployment,
+    bundle: Bundle,
     checkpoint: Path,
     name: str,
-    known: dict[str, tuple[int, dict[int, tuple[int, Task]]]] | None = None,
+    known: dict[str, tuple[int, dict[int, tuple[int, Any]]]] | None = None,
 ) -> StoreView:
     """A store from a checkpoint; ``known`` keeps what was read before, so that only later entries are read again."""
-    first = deployment.applications[0]
-    placed = [task for task in deployment.tasks if task.application == 0 and name in _stores(first, task)]
-    if not placed:
-        raise unknown_store(name, first.topology.stores)
+    deployment = read(bundle)
+    placed = stores_at(deployment, name)
     operator = [level.number for level in deployment.levels if level.stateful].index(placed[0].level)
     stateful = sum(level.stateful for level in deployment.levels)
     session = tuned(spark)
-    commits = [int(path.name) for path in (checkpoint / "commits").glob("*") if path.name.isdigit()]
-    if not commits:
-        return StoreView(name, [Task(task.plan, Clock()).stores[name] for task in placed], batch=-1)
-    batch, held = max(commits), (known or {}).get(name, (-1, {}))[1]
+    batch, held = last_batch(checkpoint), (known or {}).get(name, (-1, {}))[1]
+    if batch < 0:
+        return StoreView(name, [s for task in placed for s in stores_named(empty_task(bundle, task), name)], batch=-1)
     groups = {task.group: task for task in placed}
     frame = (
         session.read.format("statestore")
@@ -208,7 +210,7 @@ def read_store(
     )
     for group, (seq, _) in held.items():
         frame = frame.where((F.col("g") != group) | (F.col("seq") > seq))
-    tasks = {group: held.get(group) or (0, Task(task.plan, Clock())) for group, task in groups.items()}
+    tasks = {group: held.get(group) or (0, empty_task(bundle, task)) for group, task in groups.items()}
     for row in sorted(frame.collect(), key=lambda row: (row["g"], row["seq"])):
         _, task = tasks[row["g"]]
         delta, _, _, part = pickle.loads(bytes(row["e"]))
@@ -218,9 +220,5 @@ def read_store(
         tasks[row["g"]] = (row["seq"], task)
     if known is not None:
         known[name] = (batch, tasks)
-    return StoreView(name, [tasks[task.group][1].stores[name] for task in placed], batch=batch)
-
-
-def _stores(application: Any, task: PlacedTask) -> tuple[str, ...]:
-    (group,) = task.plan.subtopologies
-    return next(g.stores for g in application.topology.subtopologies() if g.id == group)
+    parts = [store for task in placed for store in stores_named(tasks[task.group][1], name)]
+    return StoreView(name, parts, batch=batch)

@@ -11,19 +11,17 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from kstreamnb.core.clock import Clock
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.serde import Serde
 from kstreamnb.core.wire import decoder
-from kstreamnb.runtime.task import Task
 from kstreamnb.spark.arrow_types import arrow_column, spark_type
 from kstreamnb.spark.batch_levels import STORE
 from kstreamnb.spark.deployment import Application, Deployment
 from kstreamnb.spark.level import OUT
 from kstreamnb.spark.output import merge_parcels
 from kstreamnb.spark.parcel import unpack
-from kstreamnb.spark.store_view import StoreView, unknown_store
-from kstreamnb.spark.worker import Bundle
+from kstreamnb.spark.store_view import StoreView, stores_at, stores_named
+from kstreamnb.spark.worker import Bundle, empty_task
 from kstreamnb.spark.writers import writer_serdes
 
 __all__ = ["RunResult"]
@@ -63,15 +61,13 @@ class RunResult:
 
     def store(self, name: str) -> StoreView:
         """A store as it was at the end, over all its partitions."""
-        tasks = [task for task in self._deployment.tasks if name in _stores_of(self._application, task.plan)]
-        if not tasks:
-            raise unknown_store(name, self._application.topology.stores)
-        source = {len(self._deployment.lanes) + task.number: task for task in tasks}
+        placed = stores_at(self._deployment, name)
+        source = {len(self._deployment.lanes) + task.number: task for task in placed}
         rows = self._addressed(STORE).where(F.col("source").isin(list(source))).collect()
-        parts = {number: Task(task.plan, Clock()) for number, task in source.items()}
+        parts = {number: empty_task(self._bundle, task) for number, task in source.items()}
         for row in rows:
             parts[row["source"]].apply_delta(bytes(row["blob"]))
-        return StoreView(name, [parts[number].stores[name] for number in sorted(parts)])
+        return StoreView(name, [store for number in sorted(parts) for store in stores_named(parts[number], name)])
 
     def close(self) -> None:
         """Let the session forget the outcome."""
@@ -107,10 +103,6 @@ class RunResult:
         )
         named = ordered.select("partition", "timestamp", "key", "value", "headers")
         return named.mapInArrow(_number, f"partition int, offset bigint, {columns}")
-
-
-def _stores_of(application: Application, plan: Any) -> tuple[str, ...]:
-    return next(g.stores for g in application.topology.subtopologies() if g.id == plan.subtopologies[0])
 
 
 def _explode(topic: str, serdes: tuple[Serde, Serde]) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:

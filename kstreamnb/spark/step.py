@@ -5,7 +5,7 @@ The same function serves streaming queries and runs over static DataFrames. It k
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -79,7 +79,7 @@ def run_parcels(task: Any, arrivals: list[Arrival], positions: Positions, outlet
     order = Order.concat(orders)
     made = np.asarray([0, *marks], np.int64)
     counts = made[1:] - made[:-1]
-    return _parcels(task.drain(), order if (counts == 1).all() else order.take(_causes(counts)), outlets)
+    return _parcels(task.drain(), _deep(task, order if (counts == 1).all() else order.take(_causes(counts))), outlets)
 
 
 def commit(task: Any, outlets: Outlets) -> list[Parcel]:
@@ -89,7 +89,15 @@ def commit(task: Any, outlets: Outlets) -> list[Parcel]:
         if hasattr(store, "clear_cache"):
             store.clear_cache()  # a task that is rebuilt elsewhere has no cache: neither may this one go on with it
     produced = task.drain()
-    return _parcels(produced, Order.of_root(COMMIT, len(produced)), outlets)
+    return _parcels(produced, _deep(task, Order.of_root(COMMIT, len(produced))), outlets)
+
+
+def _deep(task: Any, order: Order) -> Order:
+    """The order keys of produced records, those that went round in a circle deeper by their rounds."""
+    take: Callable[[], list[int]] | None = getattr(task, "take_depths", None)
+    if take is None:
+        return order
+    return Order(order.m, order.lane, order.offset, order.depth + np.asarray(take(), np.int64))
 
 
 def _tick(task: Any, ticks: list[Any], marks: list[int]) -> None:
@@ -97,7 +105,7 @@ def _tick(task: Any, ticks: list[Any], marks: list[int]) -> None:
     for _, now_ms, _, _, _ in ticks:
         clock.now_ms = max(clock.now_ms, now_ms)
         task.punctuate_wall_clock()
-        marks.append(len(task.scope.out))
+        marks.append(task.produced)
 
 
 def _causes(counts: Numbers) -> Numbers:

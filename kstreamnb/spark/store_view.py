@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from kstreamnb.errors import StateError
+from kstreamnb.spark.deployment import Deployment, PlacedTask
 
-__all__ = ["StoreView", "unknown_store"]
+__all__ = ["StoreView", "stores_at", "stores_named"]
 
 _READS = frozenset(
     {
@@ -64,12 +65,29 @@ class StoreView:
         return f'<StoreView of "{self.name}": {len(self._parts)} partitions{since}>'
 
 
-def unknown_store(name: str, there: Iterable[str]) -> StateError:
-    """What is raised for a store that the topology does not have."""
-    names = sorted(there)
-    near = difflib.get_close_matches(name, names, 1)
-    return StateError(
-        f'there is no store "{name}"',
-        detail=f"there are {', '.join(names) or 'none'}",
-        hint=f'did you mean "{near[0]}"?' if near else None,
-    )
+def stores_at(deployment: Deployment, name: str) -> list[PlacedTask]:
+    """The tasks that have a store.
+
+    Raises: StateError that names the stores there are.
+    """
+    application = deployment.applications[0]
+    owners = {group.id: group.stores for group in application.topology.subtopologies()}
+    placed = [
+        task
+        for task in deployment.tasks
+        if task.application == 0 and any(name in owners[plan.subtopologies[0]] for plan in task.plans)
+    ]
+    if not placed:
+        names = sorted(application.topology.stores)
+        near = difflib.get_close_matches(name, names, 1)
+        raise StateError(
+            f'there is no store "{name}"',
+            detail=f"there are {', '.join(names) or 'none'}",
+            hint=f'did you mean "{near[0]}"?' if near else None,
+        )
+    return placed
+
+
+def stores_named(task: Any, name: str) -> list[Any]:
+    """The store of a task, or those of all members of a circle."""
+    return [store for full, store in task.stores.items() if full.rpartition("/")[2] == name]

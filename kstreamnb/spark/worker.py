@@ -19,6 +19,7 @@ from kstreamnb.core.clock import Clock
 from kstreamnb.errors import EngineError
 from kstreamnb.runtime.sinks import topic_serdes
 from kstreamnb.runtime.task import GlobalTask, Task
+from kstreamnb.spark.circle import Circle
 from kstreamnb.spark.deployment import Deployment, PlacedTask, Replica
 from kstreamnb.spark.groups import spark_hash
 from kstreamnb.spark.step import Outlets, Positions
@@ -29,6 +30,7 @@ __all__ = [
     "Held",
     "check_in",
     "check_out",
+    "empty_task",
     "new_global",
     "new_task",
     "outlets_of",
@@ -120,16 +122,30 @@ def outlets_of(bundle: Bundle, placed: PlacedTask) -> Outlets:
     if key not in _outlets:
         application = read(bundle).applications[placed.application]
         own = {f"{application.id}-{name}" for name in application.topology.internal_topics}
-        serdes = topic_serdes(placed.plan, placed.plan.nodes())
+        serdes = {topic: both for plan in placed.plans for topic, both in topic_serdes(plan, plan.nodes()).items()}
         _outlets[key] = Outlets(serdes, application.inner, application.inner - own, bundle.kafka)
     return _outlets[key]
 
 
-def new_task(bundle: Bundle, placed: PlacedTask) -> Held:
+def new_task(bundle: Bundle, placed: PlacedTask, global_state: Any = None, *, track: bool | None = None) -> Held:
     """A task that has seen nothing."""
-    clock, global_state = Clock(), replica(bundle, placed) if placed.uses_global else None
-    task = Task(placed.plan, clock, global_state, track=placed.stateful, commit_every_record=bundle.commit_every_record)
-    return Held(task, clock)
+    clock = Clock()
+    options: dict[str, Any] = {
+        "track": placed.stateful if track is None else track,
+        "commit_every_record": bundle.commit_every_record,
+    }
+    if placed.members:
+        application = read(bundle).applications[placed.application]
+        hidden = frozenset(f"{application.id}-{name}" for name in application.topology.internal_topics)
+        going_round = frozenset(t for plan in placed.members for t in application.reads[plan.subtopologies[0]]) & hidden
+        return Held(Circle(placed.members, clock, global_state, going_round, **options), clock)
+    return Held(Task(placed.plan, clock, global_state, **options), clock)
+
+
+def empty_task(bundle: Bundle, placed: PlacedTask) -> Any:
+    """A task to look at restored stores with: it never runs."""
+    tables = new_global(read(bundle), placed.application).task if placed.uses_global else None
+    return new_task(bundle, placed, tables, track=False).task
 
 
 def new_global(deployment: Deployment, application: int) -> Held:

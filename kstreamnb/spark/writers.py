@@ -6,7 +6,7 @@ from kstreamnb.core.serde import Serde
 from kstreamnb.runtime.sinks import topic_serdes
 from kstreamnb.runtime.task_plan import TaskPlan
 from kstreamnb.spark.deployment import Application
-from kstreamnb.topology import Sink
+from kstreamnb.topology import Sink, Topology
 
 __all__ = ["output_topics", "writer_serdes"]
 
@@ -27,11 +27,7 @@ def writer_serdes(application: Application, topic: str) -> tuple[Serde, Serde]:
     return whole.key_serde(key_serde), whole.value_serde(value_serde)
 
 
-def output_topics(application: Application) -> tuple[str, ...]:
-    """Topics that leave the query and are known beforehand."""
-    topology = application.topology
-    whole = TaskPlan(topology, (), config=application.config)
+def output_topics(topology: Topology) -> tuple[str, ...]:
+    """The user's topics that sinks write to, as far as they are known beforehand."""
     sinks = [node.topic for node in topology.nodes.values() if isinstance(node, Sink) and isinstance(node.topic, str)]
-    return tuple(
-        sorted({topic for topic in sinks if topic not in topology.internal_topics and whole.topic(topic) == topic})
-    )
+    return tuple(sorted({topic for topic in sinks if topic not in topology.internal_topics}))

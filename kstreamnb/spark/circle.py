@@ -1,0 +1,163 @@
+"""Sub-topologies that feed each other in a circle, run as one: all their tasks in one group, breadth first.
+
+A join of a stream with what was grouped from the same stream is such a circle: the sub-topology reads a repartition
+topic that it writes. Levels cannot cut it, so all its partitions run in one place; what goes around stays inside.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterable
+from typing import Any
+
+from kstreamnb.core.clock import Clock
+from kstreamnb.runtime.checkpoint import EMPTY_DELTA
+from kstreamnb.runtime.task import Task
+from kstreamnb.runtime.task_plan import TaskPlan
+
+__all__ = ["Circle"]
+
+
+class Circle:
+    """Several tasks behind the face of one; ``hidden`` topics go around and are seen by nobody else.
+
+    Attributes:
+        depths: for each row of the next `drain`, how many rounds it took inside the circle.
+    """
+
+    def __init__(
+        self, plans: Iterable[TaskPlan], clock: Clock, global_state: Any, hidden: frozenset[str], **options: Any
+    ) -> None:
+        self.members = {plan.task_id: Task(plan, clock, global_state, **options) for plan in plans}
+        self.scope = next(iter(self.members.values())).scope
+        self.hidden = hidden
+        self.depths: list[int] = []
+        self._out: list[Any] = []
+        self._positions: dict[tuple[str, int], int] = {}
+        self._taken: dict[tuple[str, int], int] = {}
+        self._readers: dict[tuple[str, int], Task | None] = {}
+
+    @property
+    def stores(self) -> dict[str, Any]:
+        """Stores of all members, by task and name."""
+        return {f"{id_}/{name}": s for id_, task in self.members.items() for name, s in task.stores.items()}
+
+    @property
+    def global_state(self) -> Any:
+        """The task that keeps the global stores."""
+        return next(iter(self.members.values())).global_state
+
+    @global_state.setter
+    def global_state(self, other: Any) -> None:
+        for task in self.members.values():
+            task.global_state = other
+
+    def run(self, topic: str, partition: int, records: Iterable[Any], marks: list[int] | None = None) -> int:
+        """Process records one after another, each with all that it sets going around."""
+        reader, count = self._reader(topic, partition), 0
+        if reader is None:
+            raise LookupError(f"no task of the circle reads {topic}-{partition}")
+        for record in records:
+            reader.run(topic, partition, (record,))
+            self._settle([reader])
+            count += 1
+            if marks is not None:
+                marks.append(len(self._out))
+        return count
+
+    def punctuate_wall_clock(self) -> bool:
+        """Fire the punctuators that are due by the clock."""
+        fired = [task.punctuate_wall_clock() for task in self.members.values()]
+        self._settle(list(self.members.values()))
+        return any(fired)
+
+    def commit(self) -> None:
+        """Flush the caches."""
+        for task in self.members.values():
+            task.commit()
+        self._settle(list(self.members.values()))
+
+    def drain(self) -> list[Any]:
+        """Take the rows that left the circle."""
+        rows, self._out = self._out, []
+        return rows
+
+    def take_depths(self) -> list[int]:
+        """Take the depths of the rows that `drain` gave."""
+        depths, self.depths = self.depths, []
+        return depths
+
+    @property
+    def produced(self) -> int:
+        """Rows since the last `drain`."""
+        return len(self._out)
+
+    def counters(self) -> dict[str, Any]:
+        """Records consumed and dropped by all members."""
+        counted = [task.counters() for task in self.members.values()]
+        dropped: dict[Any, int] = {}
+        for each in counted:
+            for where, count in each["dropped"].items():
+                dropped[where] = dropped.get(where, 0) + count
+        return {"consumed": sum(each["consumed"] for each in counted), "dropped": dropped}
+
+    def take_delta(self) -> bytes:
+        """What changed in any member."""
+        deltas = {id_: task.take_delta() for id_, task in self.members.items()}
+        changed = {id_: delta for id_, delta in deltas.items() if delta != EMPTY_DELTA}
+        if not changed and self._positions == self._taken:
+            return EMPTY_DELTA
+        self._taken = dict(self._positions)
+        return pickle.dumps((changed, self._taken), 5)
+
+    def apply_delta(self, data: bytes) -> None:
+        """Take up a delta or a part."""
+        changed, positions = pickle.loads(data)
+        for id_, delta in changed.items():
+            self.members[id_].apply_delta(delta)
+        if positions is not None:
+            self._positions, self._taken = dict(positions), dict(positions)
+
+    def state_keys(self) -> list[Any]:
+        """Keys of everything that the members remember."""
+        return [(id_, key) for id_, task in self.members.items() for key in task.state_keys()]
+
+    def delta_of(self, keys: Iterable[Any]) -> bytes:
+        """The present content of some keys, as a delta."""
+        by_task: dict[str, list[Any]] = {}
+        for id_, key in keys:
+            by_task.setdefault(id_, []).append(key)
+        parts = {id_: self.members[id_].delta_of(mine) for id_, mine in by_task.items()}
+        return pickle.dumps((parts, dict(self._positions)), 5)
+
+    def _reader(self, topic: str, partition: int) -> Task | None:
+        place = (topic, partition)
+        if place not in self._readers:
+            reading = (task for task in self.members.values() if task.plan.source_of(topic) is not None)
+            self._readers[place] = next((task for task in reading if task.plan.partition == partition), None)
+        return self._readers[place]
+
+    def _settle(self, ran: list[Task]) -> None:
+        """Let records go around, breadth first, until nothing moves."""
+        depth = 0
+        while ran:
+            following: dict[str, Task] = {}
+            for task in ran:
+                for row in task.drain():
+                    reader = self._reader(row[0], row[1])
+                    if reader is not None:
+                        self._push(reader, row)
+                        following[reader.plan.task_id] = reader
+                    if row[0] not in self.hidden:
+                        self._out.append(row)
+                        self.depths.append(depth)
+            ran = [task for id_, task in self.members.items() if id_ in following]
+            for task in ran:
+                task.run_ready()
+            depth += 1
+
+    def _push(self, reader: Task, row: Any) -> None:
+        topic, partition, *record = row
+        offset = self._positions.get((topic, partition), 0)
+        self._positions[topic, partition] = offset + 1
+        reader.push(topic, partition, [(offset, *record)])

@@ -1,0 +1,116 @@
+"""Runs a topology over the same records in the driver and as a streaming query, for comparison."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from kstreamnb.core.partitioner import key_partitioner
+from kstreamnb.core.record import TopicRecord
+from kstreamnb.core.wire import encoder
+from kstreamnb.driver import TopologyTestDriver
+from kstreamnb.runtime.config import Config
+from kstreamnb.runtime.task_plan import TaskPlan
+from kstreamnb.spark.deploy import start_query
+from kstreamnb.spark.deployment import Deployment, deployment_of, place
+from kstreamnb.spark.feed import FileFeed
+from kstreamnb.spark.query import Query
+from kstreamnb.spark.sinks import MemorySink
+from kstreamnb.spark.stream import StreamSettings
+from kstreamnb.topology import Topology
+
+Row = tuple[str, Any, Any, int]
+"""Topic, key, value, timestamp (ms)."""
+Output = dict[int, list[tuple[Any, Any, int]]]
+"""By partition: key, value, timestamp."""
+
+
+def driven(
+    topology: Topology, rows: Sequence[Row], partitions: int, topics: Sequence[str], **config: Any
+) -> dict[str, Output]:
+    """What the driver writes to some topics."""
+    driver = TopologyTestDriver(topology, config, partitions=partitions)
+    driver.pipe(TopicRecord(topic, -1, at, time, key, value) for at, (topic, key, value, time) in enumerate(rows))
+    return {topic: by_partition(driver.create_output_topic(topic).read_records()) for topic in topics}
+
+
+def by_partition(records: Sequence[TopicRecord]) -> Output:
+    """Records by partition as (key, value, timestamp)."""
+    found: Output = {}
+    for record in records:
+        found.setdefault(record.partition, []).append((record.key, record.value, record.timestamp))
+    return dict(sorted(found.items()))
+
+
+def placed(topology: Topology, partitions: int, **config: Any) -> Deployment:
+    """The deployment of a topology on two Spark partitions."""
+    application = place(topology, Config.of(config), {}, direct=True, default_partitions=partitions)
+    return deployment_of([application], 2, default_partitions=partitions)
+
+
+def batched(
+    deployment: Deployment, rows: Sequence[Row], batches: int
+) -> list[dict[tuple[str, int], list[tuple[Any, ...]]]]:
+    """Rows in wire form, cut into batches along the canonical order of all partitions."""
+    application = deployment.applications[0]
+    ids = tuple(group.id for group in application.topology.subtopologies())
+    plan = TaskPlan(application.topology, ids, config=application.config, partitions=application.partitions)
+    lanes: dict[tuple[str, int], list[tuple[Any, ...]]] = {}
+    latest: dict[tuple[str, int], int] = {}
+    ordered = []
+    for at, (topic, key, value, time) in enumerate(rows):
+        source = plan.source_of(topic)
+        assert source is not None
+        key_serde, value_serde = plan.key_serde(source.key_serde), plan.value_serde(source.value_serde)
+        wire = encoder(key_serde)(key)
+        place_ = topic, key_partitioner(key_serde, application.partitions.get(topic, 1))(wire)
+        latest[place_] = max(latest.get(place_, time), time)
+        ordered.append((latest[place_], *place_, at, (time, wire, encoder(value_serde)(value), ())))
+        lanes.setdefault(place_, [])
+    ordered.sort(key=lambda row: row[:4])
+    found: list[dict[tuple[str, int], list[tuple[Any, ...]]]] = []
+    for number in range(batches):
+        part = ordered[len(ordered) * number // batches : len(ordered) * (number + 1) // batches]
+        batch: dict[tuple[str, int], list[tuple[Any, ...]]] = {}
+        for _, topic, partition, _, record in part:
+            batch.setdefault((topic, partition), []).append(record)
+        found.append(batch)
+    return found
+
+
+def query_over(
+    spark: Any, folder: Path, deployment: Deployment, batches: list[Any], sink: Any = None, name: str = ""
+) -> tuple[Query, MemorySink]:
+    """A query over batches kept in a file, one micro-batch each; it ends by itself."""
+    feed = FileFeed.write(folder / "feed.pickle", batches)
+    kept = sink or MemorySink()
+    settings = StreamSettings(folder / "checkpoint", None, max_records=1)
+    return start_query(spark, deployment, feed, kept, settings, name or folder.name), kept
+
+
+def streamed(
+    spark: Any,
+    folder: Path,
+    topology: Topology,
+    rows: Sequence[Row],
+    partitions: int,
+    topics: Sequence[str],
+    *,
+    batches: int,
+    **config: Any,
+) -> dict[str, Output]:
+    """What a streaming query writes to some topics, in a number of micro-batches."""
+    deployment = placed(topology, partitions, **config)
+    query, sink = query_over(spark, folder, deployment, batched(deployment, rows, batches))
+    query.await_termination(120)
+    return outputs(deployment, sink, topics)
+
+
+def outputs(deployment: Deployment, sink: MemorySink, topics: Sequence[str]) -> dict[str, Output]:
+    """What a sink has, as the driver gives it."""
+    found = {}
+    for topic in topics:
+        records = sink.records(deployment.applications[0], topic)
+        found[topic] = by_partition([record for rows in records.values() for record in rows])
+    return found

@@ -1,0 +1,134 @@
+"""A streaming query gives what the driver gives, however its input is cut into batches."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import kstreamnb as ks
+from tests.spark.streams import Row, batched, driven, outputs, placed, query_over, streamed
+
+pytestmark = pytest.mark.spark
+
+
+def disordered(topics: list[str], count: int, keys: int = 12, *, seed: int = 5) -> list[Row]:
+    """Records of some topics in order of arrival, their times a little out of order."""
+    chance = random.Random(seed)
+    return [
+        (
+            chance.choice(topics),
+            f"k{chance.randrange(keys)}",
+            chance.randrange(100),
+            1000 + 10 * at + chance.randrange(-60, 60),
+        )
+        for at in range(count)
+    ]
+
+
+def two_levels() -> ks.Topology:
+    """Re-keyed counts in windows, and totals by group."""
+    builder = ks.StreamsBuilder("two-levels")
+    rows = builder.stream("in").filter(lambda key, value: value != 13)
+    grouped = rows.group_by(lambda key, value: f"g{value % 5}")
+    grouped.count(store="totals").to_stream().to("totals", value_serde="long")
+    windows = ks.TimeWindows.of_size_and_grace("200ms", "50ms")
+    grouped.windowed_by(windows).count(store="windows").to_stream(lambda key, value: str(key)).to(
+        "windows", value_serde="long"
+    )
+    return builder.build()
+
+
+def three_levels() -> ks.Topology:
+    """A count, re-keyed by its value and summed, re-keyed again."""
+    builder = ks.StreamsBuilder("three-levels")
+    counts = builder.stream("in").group_by_key().count(store="first")
+    sums = (
+        counts.to_stream()
+        .group_by(lambda key, count: f"n{count % 4}", value_serde="long")
+        .reduce(lambda a, b: a + b, store="second")
+    )
+    sums.to_stream().select_key(lambda key, value: f"s{value % 3}").repartition(value_serde="long").to(
+        "out", value_serde="long"
+    )
+    return builder.build()
+
+
+def joined() -> ks.Topology:
+    """A stream joined with another in windows, and with a table that is re-keyed on the way."""
+    builder = ks.StreamsBuilder("joined")
+    left, right = builder.stream("left"), builder.stream("right")
+    windows = ks.JoinWindows.of_time_difference_and_grace("100ms", "100ms")
+    left.left_join(right, lambda a, b: {"left": a, "right": b}, windows).to("pairs")
+    table = right.group_by(lambda key, value: f"k{value % 12}").aggregate(
+        lambda: 0, lambda key, value, total: total + value, store="totals", value_serde="long"
+    )
+    left.join(table, lambda a, b: a + b).to("sums")
+    return builder.build()
+
+
+@pytest.mark.parametrize("batches", [1, 2, 8])
+@pytest.mark.parametrize(
+    ("build", "topics", "written"),
+    [
+        (two_levels, ["in"], ["totals", "windows"]),
+        (three_levels, ["in"], ["out"]),
+        (joined, ["left", "right"], ["pairs", "sums"]),
+    ],
+    ids=["two levels", "three levels", "joins"],
+)
+def test_any_number_of_batches_gives_the_drivers_output(
+    spark: Any, tmp_path: Path, build: Any, topics: list[str], written: list[str], batches: int
+) -> None:
+    """Every output partition holds the same records in the same order."""
+    topology, rows = build(), disordered(topics, 400)
+    expected = driven(topology, rows, 3, written)
+    assert expected == streamed(spark, tmp_path, topology, rows, 3, written, batches=batches)
+
+
+def test_a_query_goes_on_from_its_checkpoint(spark: Any, tmp_path: Path) -> None:
+    """Stopped between two batches and started anew, with the workers' memory as it may be."""
+    topology, rows = two_levels(), disordered(["in"], 300)
+    deployment = placed(topology, 3)
+    batches = batched(deployment, rows, 6)
+    query, sink = query_over(spark, tmp_path, deployment, batches[:3])
+    query.await_termination(120)
+    query, _ = query_over(spark, tmp_path, deployment, batches, sink, name="another-name")
+    query.await_termination(120)
+    assert list(range(6)) == sorted(sink.batches)
+    assert driven(topology, rows, 3, ["totals"]) == outputs(deployment, sink, ["totals"])
+
+
+def test_stores_are_read_from_the_checkpoint(spark: Any, tmp_path: Path) -> None:
+    """The store of a finished query says what the driver's store says."""
+    topology, rows = three_levels(), disordered(["in"], 200)
+    deployment = placed(topology, 3)
+    query, _ = query_over(spark, tmp_path, deployment, batched(deployment, rows, 3))
+    query.await_termination(120)
+    driver = ks.TopologyTestDriver(topology, partitions=3)
+    driver.pipe(ks.TopicRecord(topic, -1, at, time, key, value) for at, (topic, key, value, time) in enumerate(rows))
+    for name in ("first", "second"):
+        assert dict(driver.get_key_value_store(name).all()) == {
+            key: getattr(value, "value", value) for key, value in query.store(name).all()
+        }
+    with pytest.raises(ks.StateError, match='there is no store "frist"'):
+        query.store("frist")
+
+
+def test_a_failing_function_ends_the_query_with_its_node(spark: Any, tmp_path: Path) -> None:
+    """The error names node and record, and the user's own exception is its cause."""
+    builder = ks.StreamsBuilder("failing")
+    builder.stream("in").map_values(lambda value: 10 // value, name="divide").to("out")
+    topology = builder.build()
+    deployment = placed(topology, 1)
+    query, sink = query_over(
+        spark, tmp_path, deployment, batched(deployment, [("in", "a", 1, 0), ("in", "a", 0, 1)], 2)
+    )
+    with pytest.raises(ks.ProcessingError, match="divide") as caught:
+        query.await_termination(120)
+    assert isinstance(caught.value.__cause__, ZeroDivisionError)
+    assert ("in", 0, 1, 1) == caught.value.coordinates
+    assert "failed" == query.status().state
+    assert {0: 1} == sink.batches
