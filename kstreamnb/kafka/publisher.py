@@ -213,7 +213,9 @@ class Publisher:
             topic, partition, timestamp, key, value, headers = record
             while True:
                 try:
-                    send(topic, value, key, partition, None, sendable_time(timestamp), list(headers) or None)
+                    send(
+                        topic, value, key, partition, timestamp=sendable_time(timestamp), headers=list(headers) or None
+                    )
                     break
                 except BufferError:  # full: delivered or timed out records make room
                     producer.poll(0.05)
