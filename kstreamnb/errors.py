@@ -65,6 +65,13 @@ class KStreamError(Exception):
         if origin is not None:
             self.add_note(f"At: {origin}")
 
+    def at(self, origin: Origin | None) -> Self:
+        """The same error with the user's line, unless it has one already."""
+        if self.origin is None and origin is not None:
+            self.origin = origin
+            self.add_note(f"At: {origin}")
+        return self
+
     def __reduce__(self) -> tuple[object, ...]:
         return _rebuild, (type(self), self.message, self.__dict__.copy())
 

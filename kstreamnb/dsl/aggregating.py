@@ -13,9 +13,15 @@ from kstreamnb.dsl.flows import CogroupFlow, GroupFlow, TableFlow, WindowFlow
 from kstreamnb.dsl.materializing import kept, named_store, rows_store, windows_store
 from kstreamnb.dsl.options import Kept, Materialized
 from kstreamnb.graph.draft import Draft
-from kstreamnb.graph.nodes import TableRepartition
-from kstreamnb.graph.table_nodes import CogroupMerge, StreamAggregate, TableAggregate
+from kstreamnb.graph.nodes import Table, TableRepartition
 from kstreamnb.processors.aggregators import add_counts, count_down, count_up, zero
+from kstreamnb.processors.pass_through import PassThrough
+from kstreamnb.processors.session_aggregate import SessionAggregate
+from kstreamnb.processors.sliding_aggregate import SlidingAggregate
+from kstreamnb.processors.stream_aggregate import StreamAggregate, StreamReduce
+from kstreamnb.processors.table_aggregate import TableAggregate, TableReduce
+from kstreamnb.processors.table_view import SessionStoreView, StoreView, WindowStoreView
+from kstreamnb.processors.window_aggregate import WindowAggregate
 
 if TYPE_CHECKING:  # the front classes list these functions
     from kstreamnb.dsl.declarations import Handle
@@ -66,8 +72,8 @@ def aggregate(
     Late: a record whose window has closed is dropped; a null key is dropped, a null value outside time windows.
     Source: Kafka Streams `KGroupedStream#aggregate`, `TimeWindowedKStream#aggregate`; differences: none.
     """
-    arguments = {"initializer": initializer, "aggregator": aggregator, "merger": None}
-    return self.declare("table", "aggregate", _aggregate, name=name, materialized=kept(store), **arguments)
+    functions = (initializer, aggregator, None)
+    return self.declare("table", "aggregate", _aggregate, name=name, materialized=kept(store), functions=functions)
 
 
 def aggregate_sessions(
@@ -86,8 +92,8 @@ def aggregate_sessions(
     Late: a record whose session has closed is dropped; a null key is dropped.
     Source: Kafka Streams `SessionWindowedKStream#aggregate`; differences: none.
     """
-    arguments = {"initializer": initializer, "aggregator": aggregator, "merger": merger}
-    return self.declare("table", "aggregate", _aggregate, name=name, materialized=kept(store), **arguments)
+    functions = (initializer, aggregator, merger)
+    return self.declare("table", "aggregate", _aggregate, name=name, materialized=kept(store), functions=functions)
 
 
 def aggregate_cogrouped(
@@ -126,7 +132,9 @@ def count_table(self: Handle, *, name: str | None = None, **store: Unpack[Kept])
     Units: rows.
     Source: Kafka Streams `KGroupedTable#count`; differences: none.
     """
-    return self.declare("table", "count", _count_table, name=name, materialized=kept(store))
+    functions = (zero, count_up, count_down)
+    arguments = {"java": "AGGREGATE", "value_serde": Serdes.long(), "functions": functions}
+    return self.declare("table", "count", _fold_table, name=name, materialized=kept(store), **arguments)
 
 
 def reduce_table(
@@ -137,7 +145,7 @@ def reduce_table(
     Shape: KGroupedTable[K, V] -> KTable[K, V]; 1 -> 1; key kept; store: yes; repartition: yes.
     Source: Kafka Streams `KGroupedTable#reduce`; differences: none.
     """
-    arguments = {"initializer": None, "adder": adder, "subtractor": subtractor, "java": "REDUCE"}
+    arguments = {"java": "REDUCE", "value_serde": None, "functions": (None, adder, subtractor)}
     return self.declare("table", "reduce", _fold_table, name=name, materialized=kept(store), **arguments)
 
 
@@ -155,7 +163,7 @@ def aggregate_table(
     Shape: KGroupedTable[K, V] -> KTable[K, A]; 1 -> 1; key kept; store: yes; repartition: yes.
     Source: Kafka Streams `KGroupedTable#aggregate`; differences: none.
     """
-    arguments = {"initializer": initializer, "adder": adder, "subtractor": subtractor, "java": "AGGREGATE"}
+    arguments = {"java": "AGGREGATE", "value_serde": None, "functions": (initializer, adder, subtractor)}
     return self.declare("table", "aggregate", _fold_table, name=name, materialized=kept(store), **arguments)
 
 
@@ -166,8 +174,7 @@ def _count(
     sliding = isinstance(grouped, WindowFlow) and isinstance(grouped.windows, SlidingWindows)
     if materialized is not None and materialized.store_name is None and not sliding:
         draft.new_store_name("KSTREAM-AGGREGATE-")  # Kafka uses up a number here
-    functions = {"initializer": zero, "aggregator": count_up, "merger": add_counts}
-    return _fold(draft, grouped, "AGGREGATE", name, materialized, Serdes.long(), functions)
+    return _fold(draft, grouped, "AGGREGATE", name, materialized, Serdes.long(), (zero, count_up, add_counts))
 
 
 def _reduce(
@@ -175,12 +182,11 @@ def _reduce(
 ) -> TableFlow:
     group = grouped.group if isinstance(grouped, WindowFlow) else grouped
     assert isinstance(group, GroupFlow)
-    functions = {"initializer": None, "aggregator": reducer}
-    return _fold(draft, grouped, "REDUCE", name, materialized, group.value_serde, functions)
+    return _fold(draft, grouped, "REDUCE", name, materialized, group.value_serde, (None, reducer, None))
 
 
 def _aggregate(
-    draft: Draft, grouped: GroupFlow | WindowFlow, name: str | None, materialized: Materialized | None, **functions: Any
+    draft: Draft, grouped: GroupFlow | WindowFlow, name: str | None, materialized: Materialized | None, functions: Any
 ) -> TableFlow:
     return _fold(draft, grouped, "AGGREGATE", name, materialized, None, functions)
 
@@ -192,19 +198,19 @@ def _fold(
     name: str | None,
     materialized: Materialized | None,
     value_serde: Any,
-    functions: dict[str, Any],
+    functions: tuple[Any, Any, Any],
 ) -> TableFlow:
     group = grouped.group if isinstance(grouped, WindowFlow) else grouped
     assert isinstance(group, GroupFlow)
     store_name = named_store(draft, materialized, f"KSTREAM-{java}-")
     name = draft.name_or_new(name, f"KSTREAM-{java}-")
-    store, windows = _store(draft, grouped, materialized, store_name, group.key_serde, value_serde)
+    store = _store(draft, grouped, materialized, store_name, group.key_serde, value_serde)
     parent, sources = group.node, group.sources
     if group.rekeyed:
         repartition = _repartitioned(draft, group, store_name)
         parent, sources = repartition.id, (repartition.name,)
-    node = draft.add(StreamAggregate(name=name, store=store, **windows, **functions), parent)
-    return _table(node.id, name, store, sources, windows, materialized)
+    node = draft.add(Table(name=name, store=store, **_folding(grouped, store, *functions)), parent)
+    return _table(node, store, sources, grouped, materialized)
 
 
 def _store(
@@ -214,15 +220,31 @@ def _store(
     name: str,
     key_serde: Any,
     value_serde: Any,
-) -> tuple[StoreSpec, dict[str, Any]]:
-    """The store of an aggregation, and its node's fields about windows and versions."""
+) -> StoreSpec:
+    """The store of an aggregation."""
     if not isinstance(grouped, WindowFlow):
-        store = rows_store(draft, materialized, name, key_serde, value_serde)
-        return store, {"versioned": store.kind == "versioned"}
-    windows, emit_on_close = grouped.windows, grouped.emit_on_close
+        return rows_store(draft, materialized, name, key_serde, value_serde)
     serdes = {"key_serde": key_serde, "value_serde": value_serde}
-    store = windows_store(draft, materialized, name, windows, emit_on_close=emit_on_close, **serdes)
-    return store, {"versioned": False, "windows": windows, "emit_on_close": emit_on_close}
+    return windows_store(draft, materialized, name, grouped.windows, emit_on_close=grouped.emit_on_close, **serdes)
+
+
+def _folding(grouped: Any, store: StoreSpec, initializer: Any, aggregator: Any, merger: Any) -> dict[str, Any]:
+    """An aggregation's operator, its rows, and whether they are windows or versioned."""
+    name = store.name
+    if not isinstance(grouped, WindowFlow):
+        operator: Any = StreamAggregate(name, initializer, aggregator)
+        if initializer is None:
+            operator = StreamReduce(name, aggregator)
+        versioned = store.kind == "versioned"
+        return {"operator": operator, "view": StoreView(name, versioned), "versioned": versioned}
+    windows, emit_on_close = grouped.windows, grouped.emit_on_close
+    if isinstance(windows, SessionWindows):
+        operator = SessionAggregate(name, windows, initializer, aggregator, merger, emit_on_close)
+        grace_ms = windows.grace_ms + windows.gap_ms
+        return {"operator": operator, "view": SessionStoreView(name), "versioned": False, "grace_ms": grace_ms}
+    fold = SlidingAggregate if isinstance(windows, SlidingWindows) else WindowAggregate
+    operator = fold(name, windows, initializer, aggregator, emit_on_close)
+    return {"operator": operator, "view": WindowStoreView(name), "versioned": False, "grace_ms": windows.grace_ms}
 
 
 def _repartitioned(draft: Draft, group: GroupFlow, store_name: str) -> Any:
@@ -245,16 +267,15 @@ def _note_unnamed(draft: Draft, topic: str, store_name: str) -> None:
 
 
 def _table(
-    node: int, name: str, store: StoreSpec, sources: tuple[str, ...], windows: dict[str, Any], materialized: Any
+    node: Table, store: StoreSpec, sources: tuple[str, ...], grouped: Any, materialized: Materialized | None
 ) -> TableFlow:
     key_serde: Any = store.key_serde
-    of = windows.get("windows")
-    if isinstance(of, SessionWindows):
-        key_serde = SessionWindowedSerde(key_serde)
-    elif of is not None:
-        key_serde = TimeWindowedSerde(key_serde, of.size_ms or None)
+    if isinstance(grouped, WindowFlow):
+        session = isinstance(grouped.windows, SessionWindows)
+        size = None if session else grouped.windows.size_ms
+        key_serde = SessionWindowedSerde(key_serde) if session else TimeWindowedSerde(key_serde, size or None)
     user_name = materialized.store_name if materialized is not None else None
-    return TableFlow(node, name, key_serde, store.value_serde, sources, user_name)
+    return TableFlow(node.id, node.name, key_serde, store.value_serde, sources, user_name)
 
 
 def _aggregate_all(
@@ -268,24 +289,23 @@ def _aggregate_all(
     cogroup = grouped.group if isinstance(grouped, WindowFlow) else grouped
     assert isinstance(cogroup, CogroupFlow)
     store_name = named_store(draft, materialized, "COGROUPKSTREAM-AGGREGATE-")
-    store, windows = _store(draft, grouped, materialized, store_name, None, None)
+    store = _store(draft, grouped, materialized, store_name, None, None)
     parents = {group: _behind(draft, cogroup, group, store_name) for group in cogroup.groups}
     draft.co_partition(source for group in cogroup.groups for source in group.sources)
-    folded = []
+    folded: list[Table] = []
     for index, (group, aggregator) in enumerate(cogroup.groups.items()):
-        node = StreamAggregate(
+        node = Table(
             name=draft.name_or_new(name, "COGROUPKSTREAM-AGGREGATE-", f"-cogroup-agg-{index}"),
-            store=store,
-            initializer=initializer,
-            aggregator=aggregator,
-            merger=merger,
-            owns_store=index == 0,
-            **windows,
+            own=() if folded else (store,),
+            stores=(store_name,) if folded else (),
+            **_folding(grouped, store, initializer, aggregator, merger),
         )
-        folded.append(draft.add(node, parents[group]).id)
-    merge = CogroupMerge(name=draft.name_or_new(name, "COGROUPKSTREAM-MERGE-", "-cogroup-merge"))
-    merge = draft.add(merge, *folded)
-    return _table(merge.id, merge.name, store, (merge.name,), windows, materialized)
+        folded.append(draft.add(node, parents[group]))
+    ids = tuple(node.id for node in folded)
+    merge_name = draft.name_or_new(name, "COGROUPKSTREAM-MERGE-", "-cogroup-merge")
+    merge = Table(name=merge_name, operator=PassThrough(), view=folded[0].view, computed_from=ids)
+    merge = draft.add(merge, *ids)
+    return _table(merge, store, (merge.name,), grouped, materialized)
 
 
 def _behind(draft: Draft, cogroup: CogroupFlow, group: GroupFlow, store_name: str) -> int:
@@ -301,21 +321,16 @@ def _behind(draft: Draft, cogroup: CogroupFlow, group: GroupFlow, store_name: st
     return cogroup.repartitioned[group].id
 
 
-def _count_table(draft: Draft, group: GroupFlow, name: str | None, materialized: Materialized | None) -> TableFlow:
-    functions = {"initializer": zero, "adder": count_up, "subtractor": count_down}
-    return _fold_table(draft, group, name, materialized, "AGGREGATE", value_serde=Serdes.long(), **functions)
-
-
 def _fold_table(
     draft: Draft,
     group: GroupFlow,
     name: str | None,
     materialized: Materialized | None,
     java: str,
-    value_serde: Any = None,
-    **functions: Any,
+    value_serde: Any,
+    functions: tuple[Any, Any, Any],
 ) -> TableFlow:
-    if functions["initializer"] is None:
+    if functions[0] is None:
         value_serde = group.value_serde
     store_name = named_store(draft, materialized, "KTABLE-AGGREGATE-")
     store = rows_store(draft, materialized, store_name, group.key_serde, value_serde)
@@ -327,11 +342,15 @@ def _fold_table(
         _note_unnamed(draft, topic, store_name)
     if group.repartitioned is None or group.topic_name is None:
         serdes = {"key_serde": group.key_serde, "value_serde": group.value_serde}
-        repartition = TableRepartition(name=source, topic=topic, sink_name=sink, **serdes)
-        group.repartitioned = draft.add(repartition, group.node)
+        node = TableRepartition(name=source, topic=topic, sink_name=sink, word="repartition", **serdes)
+        group.repartitioned = draft.add(node, group.node)
     else:
         draft.attach(group.repartitioned, group.node)
-    node = TableAggregate(name=name, store=store, versioned=store.kind == "versioned", **functions)
-    node = draft.add(node, group.repartitioned.id)
-    user_name = materialized.store_name if materialized is not None else None
-    return TableFlow(node.id, name, store.key_serde, store.value_serde, (source,), user_name)
+    operator: Any = TableAggregate(store_name, *functions)
+    if functions[0] is None:
+        operator = TableReduce(store_name, *functions[1:])
+    versioned = store.kind == "versioned"
+    view = StoreView(store_name, versioned)
+    table = Table(name=name, operator=operator, view=view, store=store, versioned=versioned)
+    table = draft.add(table, group.repartitioned.id)
+    return _table(table, store, (source,), group, materialized)

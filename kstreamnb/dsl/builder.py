@@ -8,6 +8,7 @@ from typing import Any, Unpack
 
 from kstreamnb.core.operator import Operator
 from kstreamnb.core.stores import StoreSpec
+from kstreamnb.core.user_processor import UserProcessor
 from kstreamnb.dsl.declarations import Declaration, Handle, Ledger
 from kstreamnb.dsl.flows import GlobalFlow, StreamFlow, TableFlow
 from kstreamnb.dsl.kstream import KStream
@@ -15,14 +16,16 @@ from kstreamnb.dsl.ktable import GlobalKTable, KTable
 from kstreamnb.dsl.materializing import kept, named_store, rows_store
 from kstreamnb.dsl.options import Consumed, Kept, Materialized, StoreType, given
 from kstreamnb.dsl.replay import replay
+from kstreamnb.dsl.routing import lazy_table
 from kstreamnb.errors import ConfigError, TopologyError
-from kstreamnb.graph import nodes
 from kstreamnb.graph.draft import Draft
 from kstreamnb.graph.explain import Explanation
 from kstreamnb.graph.graph import LogicalGraph
 from kstreamnb.graph.lower import lower
+from kstreamnb.graph.nodes import GlobalTable, Sink, StateStore, StreamSource
 from kstreamnb.graph.rewrites import optimise, rules_of
-from kstreamnb.graph.table_nodes import TableSource
+from kstreamnb.processors.table_source import GlobalTableSource
+from kstreamnb.processors.table_to_stream import TableToStream
 from kstreamnb.topology import Topology
 
 __all__ = ["StreamsBuilder", "upstream_topology"]
@@ -223,14 +226,12 @@ def upstream_topology(handle: Handle, *, into: str = "preview") -> Topology:
     flow, draft = made.flows[handle.declaration], made.draft
     draft.origin = handle.origin
     if isinstance(flow, TableFlow):
-        from kstreamnb.graph.table_nodes import TableToStream
-
-        node = draft.add(TableToStream(name=f"{into}-stream"), flow.node)
+        node = draft.step(f"{into}-stream", TableToStream(), flow.node)
         flow = StreamFlow(node.id, node.name, flow.key_serde, flow.value_serde, flow.sources)
     if not isinstance(flow, StreamFlow):
         raise TopologyError(f"a {type(handle).__name__} has no records of its own", hint="aggregate it first")
     serdes = {"key_serde": flow.key_serde, "value_serde": flow.value_serde}
-    sink = draft.add(nodes.Sink(name=f"{into}-sink", topic=into, **serdes), flow.node)
+    sink = draft.add(Sink(name=f"{into}-sink", topic=into, **serdes), flow.node)
     return lower(optimise(draft.freeze(), ())[0].only(sink.id), name=ledger.name)
 
 
@@ -268,17 +269,12 @@ def _table_arguments(
 
 def _stream(draft: Draft, topics: tuple[str, ...], pattern: str | None, options: Consumed) -> StreamFlow:
     name = draft.name_or_new(options.name, "KSTREAM-SOURCE-")
-    node = nodes.StreamSource(
-        name=name,
-        topics=topics,
-        pattern=pattern,
-        key_serde=options.key_serde,
-        value_serde=options.value_serde,
-        timestamp_extractor=options.timestamp_extractor,
-        offset_reset=options.offset_reset,
-    )
-    node = draft.add(node)
+    node = draft.add(StreamSource(name=name, topics=topics, pattern=pattern, **_reading(options)))
     return StreamFlow(node.id, name, options.key_serde, options.value_serde, (name,))
+
+
+def _reading(options: Consumed) -> dict[str, Any]:
+    return {name: value for name, value in vars(options).items() if name != "name"}
 
 
 def _table(draft: Draft, topic: str, options: Consumed, materialized: Materialized | None) -> TableFlow:
@@ -287,57 +283,32 @@ def _table(draft: Draft, topic: str, options: Consumed, materialized: Materializ
     name = draft.name_or_new(options.name, "KTABLE-SOURCE-")
     store = rows_store(draft, materialized, store_name, options.key_serde, options.value_serde)
     user_name = materialized.store_name if materialized else None
-    node = TableSource(
-        name=name,
-        source_name=source,
-        topic=topic,
-        store=store,
-        materialized=user_name is not None,
-        versioned=store.kind == "versioned",
-        key_serde=options.key_serde,
-        value_serde=options.value_serde,
-        timestamp_extractor=options.timestamp_extractor,
-        offset_reset=options.offset_reset,
-    )
-    node = draft.add(node)
-    return TableFlow(node.id, name, options.key_serde, options.value_serde, (source,), user_name)
+    node = draft.add(StreamSource(name=source, topics=(topic,), mergeable=False, **_reading(options)))
+    table = lazy_table(draft, name, store, user_name, node.id, topic)
+    return TableFlow(table.id, name, options.key_serde, options.value_serde, (source,), user_name)
 
 
 def _global_table(draft: Draft, topic: str, options: Consumed, materialized: Materialized | None) -> GlobalFlow:
     if materialized is not None and materialized.is_versioned:
-        raise TopologyError(
-            f'global table "{topic}" cannot be versioned', java="Invalid topology: GlobalTables cannot be versioned."
-        )
+        java = "Invalid topology: GlobalTables cannot be versioned."
+        raise TopologyError(f'global table "{topic}" cannot be versioned', java=java)
     store_name = named_store(draft, materialized or Materialized(logged=False), f"{topic}-")
-    source = draft.name_or_new(options.name, "KSTREAM-SOURCE-", "-source")
-    name = draft.name_or_new(options.name, "KTABLE-SOURCE-")
     store = rows_store(draft, materialized, store_name, options.key_serde, options.value_serde)
-    node = nodes.GlobalTable(
-        name=name,
-        source_name=source,
-        topic=topic,
-        store=store,
-        key_serde=options.key_serde,
-        value_serde=options.value_serde,
-        timestamp_extractor=options.timestamp_extractor,
-    )
-    node = draft.add(node)
+    node = _global(draft, topic, store, GlobalTableSource(store_name), options)
     return GlobalFlow(node.id, store_name, materialized.store_name if materialized else None)
 
 
+def _global(draft: Draft, topic: str, store: StoreSpec, operator: Any, options: Consumed) -> GlobalTable:
+    source = draft.name_or_new(options.name, "KSTREAM-SOURCE-", "-source")
+    name = draft.name_or_new(options.name, "KTABLE-SOURCE-")
+    reading = {name: value for name, value in _reading(options).items() if name != "offset_reset"}
+    node = GlobalTable(name=name, source_name=source, topic=topic, store=store, operator=operator, **reading)
+    return draft.add(node)
+
+
 def _add_state_store(draft: Draft, store: StoreSpec) -> None:
-    draft.add(nodes.StateStore(name=store.name, store=store))
+    draft.add(StateStore(name=store.name, store=store))
 
 
 def _add_global_store(draft: Draft, store: StoreSpec, topic: str, supplier: Any, options: Consumed) -> None:
-    node = nodes.GlobalStore(
-        source_name=draft.name_or_new(options.name, "KSTREAM-SOURCE-", "-source"),
-        name=draft.name_or_new(options.name, "KTABLE-SOURCE-"),
-        topic=topic,
-        store=store,
-        supplier=supplier,
-        key_serde=options.key_serde,
-        value_serde=options.value_serde,
-        timestamp_extractor=options.timestamp_extractor,
-    )
-    draft.add(node)
+    _global(draft, topic, store, UserProcessor(supplier), options)

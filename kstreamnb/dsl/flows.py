@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from kstreamnb.graph.nodes import Repartition, Split
+from kstreamnb.graph.nodes import Repartition, Step
 
 __all__ = ["CogroupFlow", "GlobalFlow", "GroupFlow", "SplitFlow", "StreamFlow", "TableFlow", "WindowFlow"]
 
@@ -83,10 +83,10 @@ class WindowFlow:
 
 @dataclass(eq=False)
 class SplitFlow:
-    """A stream that is being split; ``named`` says whether the user named the splitter."""
+    """A stream that is being split."""
 
     source: StreamFlow
-    split: Split
+    split: Step
 
 
 Flow: TypeAlias = StreamFlow | TableFlow | GlobalFlow | GroupFlow | CogroupFlow | WindowFlow | SplitFlow

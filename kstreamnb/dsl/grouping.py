@@ -11,9 +11,10 @@ from kstreamnb.dsl.declarations import Handle
 from kstreamnb.dsl.flows import CogroupFlow, GroupFlow, StreamFlow, TableFlow, WindowFlow
 from kstreamnb.dsl.options import EmitStrategy, Grouped, given
 from kstreamnb.errors import ConfigError
-from kstreamnb.graph import nodes
+from kstreamnb.graph.demands import is_versioned, send_old
 from kstreamnb.graph.draft import Draft
-from kstreamnb.graph.table_nodes import TableSelect
+from kstreamnb.processors.select_key import SelectKey
+from kstreamnb.processors.table_group_by import TableGroupBy
 
 if TYPE_CHECKING:  # the front classes list these functions
     from kstreamnb.dsl.kstream import KStream
@@ -211,15 +212,15 @@ def _group_by_key(draft: Draft, source: StreamFlow, options: Grouped) -> GroupFl
 
 def _group_by(draft: Draft, source: StreamFlow, selector: Any, options: Grouped) -> GroupFlow:
     name = draft.name_or_new(options.name, "KSTREAM-KEY-SELECT-")
-    node = draft.add(nodes.SelectKey(name=name, mapper=selector), source.node)
+    node = draft.step(name, SelectKey(selector), source.node)
     value_serde = options.value_serde or source.value_serde
     return GroupFlow(node.id, name, options.key_serde, value_serde, source.sources, True, options.name)  # noqa: FBT003
 
 
 def _group_table_by(draft: Draft, source: TableFlow, selector: Any, options: Grouped) -> GroupFlow:
     name = draft.name_or_new(options.name, "KTABLE-SELECT-")
-    node = draft.add(TableSelect(name=name, selector=selector), source.node)
-    draft.send_old(source.node)
+    node = draft.step(name, TableGroupBy(selector, is_versioned(draft, source.node)), source.node)
+    send_old(draft, source.node)
     serdes = (options.key_serde, options.value_serde)
     return GroupFlow(node.id, name, *serdes, source.sources, True, options.name)  # noqa: FBT003
 

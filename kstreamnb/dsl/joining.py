@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, Unpack
 
 from kstreamnb.core.durations import Duration, duration_ms
@@ -12,10 +13,17 @@ from kstreamnb.dsl.declarations import Handle
 from kstreamnb.dsl.flows import GlobalFlow, StreamFlow, TableFlow
 from kstreamnb.dsl.options import Joined, StoreType, StreamJoined, given
 from kstreamnb.errors import ConfigError, TopologyError
+from kstreamnb.graph.demands import check_history, look_up
 from kstreamnb.graph.draft import Draft, check_resource_name
-from kstreamnb.graph.join_nodes import How, JoinWindow, StreamGlobalJoin, StreamJoin, StreamTableJoin
-from kstreamnb.graph.nodes import StateStore
-from kstreamnb.graph.table_nodes import TableNode
+from kstreamnb.graph.nodes import JoinWindow, StateStore, StreamJoin
+from kstreamnb.processors.join_stream_global import StreamGlobalJoin
+from kstreamnb.processors.join_stream_self import StreamSelfJoin
+from kstreamnb.processors.join_stream_stream import StreamStreamJoin
+from kstreamnb.processors.join_stream_table import StreamTableJoin
+from kstreamnb.processors.join_table_table import How
+from kstreamnb.processors.join_window import JoinWindow as KeepWindow
+from kstreamnb.processors.pass_through import PassThrough
+from kstreamnb.processors.table_view import StoreView
 
 if TYPE_CHECKING:  # the front class lists these functions
     from kstreamnb.dsl.kstream import KStream
@@ -139,7 +147,7 @@ def _repartitioned(draft: Draft, stream: StreamFlow, prefix: str, options: Any, 
         if options.name is None:
             draft.unnamed_repartitions.append(made.topic)
     node = stream.repartitioned
-    return StreamFlow(node.id, made.name, key_serde, value_serde, (made.name,))
+    return StreamFlow(node.id, node.name, key_serde, value_serde, (node.name,))
 
 
 def _join_streams(
@@ -162,21 +170,22 @@ def _join_streams(
     sources = tuple(dict.fromkeys((*this.sources, *other.sources)))
     draft.co_partition(sources)
     names = _names(draft, name, how)
-    specs = _window_stores(draft, this, other, how, windows, options, names)
+    stores = _stores(draft, this, other, how, windows, options, names)
     sides = [
-        draft.add(JoinWindow(name=names[side], store=spec), flow.node)
-        for side, spec, flow in (("this-windowed", specs[0], this), ("other-windowed", specs[1], other))
+        draft.add(JoinWindow(name=names[word], operator=KeepWindow(store.name), store=store), flow.node).id
+        for word, store, flow in zip(("this-windowed", "other-windowed"), stores, (this, other), strict=False)
     ]
+    spans = (windows.before_ms, windows.after_ms, windows.grace_ms, joiner, with_key)
+    shared = (stores[2].name if stores[2:] else None, names["merge"])
     node = StreamJoin(
         name=names["merge"],
-        how=how,
-        joiner=joiner,
-        with_key=with_key,
-        windows=windows,
-        this_name=names["this"],
-        other_name=names["other"],
-        windows_of=(sides[0].id, sides[1].id),
-        pending=specs[2],
+        operator=PassThrough(),
+        this=(names["this"], StreamStreamJoin(True, stores[1].name, *spans, how != "inner", *shared)),  # noqa: FBT003
+        other=(names["other"], StreamStreamJoin(False, stores[0].name, *spans, how == "outer", *shared)),  # noqa: FBT003
+        alone=StreamSelfJoin(stores[0].name, *spans),
+        uses=tuple(sides),
+        own=tuple(stores[2:]),
+        keeps_null_keys=how != "inner",
     )
     node = draft.add(node, this.node, other.node)
     return StreamFlow(node.id, node.name, options.key_serde, None, sources)
@@ -200,7 +209,7 @@ def _names(draft: Draft, name: str | None, how: How) -> dict[str, str]:
     return names
 
 
-def _window_stores(
+def _stores(
     draft: Draft,
     this: StreamFlow,
     other: StreamFlow,
@@ -208,49 +217,43 @@ def _window_stores(
     windows: JoinWindows,
     options: StreamJoined,
     names: dict[str, str],
-) -> tuple[StoreSpec, StoreSpec, StoreSpec | None]:
+) -> list[StoreSpec]:
     """The stores of both sides, and that of pending records where some wait for partners."""
-    key_serde = options.key_serde or this.key_serde or other.key_serde
-    left_serde = options.value_serde or this.value_serde
-    right_serde = options.other_value_serde or other.value_serde
-    persistent = draft.persistent if options.store_type is None else options.store_type == "persistent"
-    common: dict[str, Any] = {"persistent": persistent, "logged": options.logged}
-    log_config = tuple(sorted(options.log_config.items()))
-
-    def side(word: str, value_serde: Any, spec: StoreSpec | None) -> StoreSpec:
-        base = options.store_name + names[f"suffix-{word}"] if options.store_name else names[f"base-{word}"]
-        store = StoreSpec(
-            f"{base}-store",
-            "window",
-            key_serde,
-            value_serde,
-            retention_ms=windows.size_ms + windows.grace_ms,
-            window_size_ms=windows.size_ms,
-            retain_duplicates=True,
-            log_config=(*log_config, ("cleanup.policy", "delete")),
-            **common,
-        )
-        if spec is not None:
-            return _supplied(spec, store)
-        if options.store_name is None:
-            draft.note_unnamed_store(store.name, logged=options.logged)
-        return store
-
-    left = side("this", left_serde, options.this_store)
-    right = side("other", right_serde, options.other_store)
-    if options.this_store and options.other_store and options.this_store.name == options.other_store.name:
+    base, given_ = options.store_name, (options.this_store, options.other_store)
+    value_serdes = (options.value_serde or this.value_serde, options.other_value_serde or other.value_serde)
+    common: dict[str, Any] = {
+        "key_serde": options.key_serde or this.key_serde or other.key_serde,
+        "persistent": draft.persistent if options.store_type is None else options.store_type == "persistent",
+        "logged": options.logged,
+        "log_config": tuple(sorted(options.log_config.items())),
+    }
+    window = StoreSpec(
+        "",
+        "window",
+        retention_ms=windows.size_ms + windows.grace_ms,
+        window_size_ms=windows.size_ms,
+        retain_duplicates=True,
+        **{**common, "log_config": (*common["log_config"], ("cleanup.policy", "delete"))},
+    )
+    stores = []
+    for word, value_serde, spec in zip(("this", "other"), value_serdes, given_, strict=True):
+        name = (base + names[f"suffix-{word}"] if base else names[f"base-{word}"]) + "-store"
+        store = replace(window, name=name, value_serde=value_serde)
+        stores.append(store if spec is None else _supplied(spec, store))
+    if given_[0] and given_[1] and given_[0].name == given_[1].name:
         java = "Both StoreSuppliers have the same name.  StoreSuppliers must provide unique names"
-        raise TopologyError(f'both stores of a join are called "{left.name}"', java=java)
-    if how == "inner" or windows.eager:
-        return left, right, None
-    suffix = "-outer-shared-join" if how == "outer" else "-left-shared-join"
-    user_base = options.this_store.name if options.this_store else options.store_name
-    number = names["base-this"].rpartition("-")[2]
-    name = (user_base + suffix if user_base else f"KSTREAM-OUTERSHARED-{number}") + "-store"
-    if user_base is None:
-        draft.note_unnamed_store(name, logged=options.logged)
-    extra = {"type": "pending_joins", "left_serde": left_serde, "right_serde": right_serde}
-    return left, right, StoreSpec(name, "internal", key_serde, log_config=log_config, extra=extra, **common)
+        raise TopologyError(f'both stores of a join are called "{given_[0].name}"', java=java)
+    if how != "inner" and not windows.eager:
+        suffix = "-outer-shared-join" if how == "outer" else "-left-shared-join"
+        user_base = given_[0].name if given_[0] else base
+        number = names["base-this"].rpartition("-")[2]
+        name = (user_base + suffix if user_base else f"KSTREAM-OUTERSHARED-{number}") + "-store"
+        extra = {"type": "pending_joins", "left_serde": value_serdes[0], "right_serde": value_serdes[1]}
+        stores.append(StoreSpec(name, "internal", extra=extra, **common))
+    for store, spec in zip(stores, (*given_, given_[0]), strict=False):
+        if base is None and spec is None:
+            draft.note_unnamed_store(store.name, logged=options.logged)
+    return stores
 
 
 def _supplied(spec: StoreSpec, wanted: StoreSpec) -> StoreSpec:
@@ -265,14 +268,7 @@ def _supplied(spec: StoreSpec, wanted: StoreSpec) -> StoreSpec:
             f"the join needs {wanted.retention_ms} ms and {wanted.window_size_ms} ms",
             java="Window settings mismatch. WindowBytesStoreSupplier settings",
         )
-    return StoreSpec(
-        **{
-            **{name: getattr(wanted, name) for name in wanted.__dataclass_fields__},
-            "name": spec.name,
-            "persistent": spec.persistent,
-            "factory": spec.factory,
-        }
-    )
+    return replace(wanted, name=spec.name, persistent=spec.persistent, factory=spec.factory)
 
 
 def _join_table(
@@ -284,33 +280,24 @@ def _join_table(
     sources = tuple(dict.fromkeys((*this.sources, *table.sources)))
     draft.co_partition(sources)
     name = draft.name_or_new(options.name, "KSTREAM-JOIN-" if how == "inner" else "KSTREAM-LEFTJOIN-")
-    grace_ms = buffer = None
+    view = look_up(draft, table.node)
+    key_serde = options.key_serde or this.key_serde
+    grace_ms: int | None = None
+    buffers: tuple[str, ...] = ()
     if options.grace is not None:
-        grace_ms, buffer = duration_ms(options.grace, "grace"), f"{name}-Buffer"
-        above = draft.nodes[table.node]
-        if isinstance(above, TableNode) and above.versioned is False:
-            raise _unversioned(above.name)
-        value_serde = options.value_serde or this.value_serde
-        key_serde = options.key_serde or this.key_serde
+        grace_ms = duration_ms(options.grace, "grace")
+        check_history(draft, table.node, grace_ms)
         extra = {"type": "join_buffer", "grace_ms": grace_ms}
-        spec = StoreSpec(buffer, "internal", key_serde, value_serde, extra=extra)
+        value_serde = options.value_serde or this.value_serde
+        spec = StoreSpec(f"{name}-Buffer", "internal", key_serde, value_serde, extra=extra)
+        buffers = (draft.add(StateStore(name=spec.name, store=spec)).name,)
         if options.name is None:
-            draft.note_unnamed_store(buffer)
-        draft.add(StateStore(name=buffer, store=spec))
-    draft.materialize(table.node)
-    node = StreamTableJoin(
-        name=name, how=how, table=table.node, joiner=joiner, with_key=with_key, grace_ms=grace_ms, buffer=buffer
-    )
-    node = draft.add(node, this.node)
-    return StreamFlow(node.id, name, options.key_serde or this.key_serde, None, sources)
-
-
-def _unversioned(table: str) -> TopologyError:
-    return TopologyError(
-        f'table "{table}" keeps no versions, so records cannot wait for it',
-        hint='give the table a versioned store, such as store="x", versioned="1h"',
-        java="KTable must be versioned to use a grace period in a stream table join.",
-    )
+            draft.note_unnamed_store(spec.name)
+    left_join = how != "inner"
+    operator = StreamTableJoin(view, joiner, with_key, left_join, grace_ms, *buffers)
+    fields = {"stores": (*buffers, *view.stores), "uses": (table.node,), "keeps_null_keys": left_join}
+    node = draft.step(name, operator, this.node, **fields)
+    return StreamFlow(node.id, name, key_serde, None, sources)
 
 
 def _join_global(
@@ -324,8 +311,6 @@ def _join_global(
     name: str | None,
 ) -> StreamFlow:
     name = draft.name_or_new(name, "KSTREAM-LEFTJOIN-")
-    node = StreamGlobalJoin(
-        name=name, how=how, store=table.store, key_selector=key_selector, joiner=joiner, with_key=with_key
-    )
-    node = draft.add(node, left.node)
+    operator = StreamGlobalJoin(StoreView(table.store), key_selector, joiner, with_key, how != "inner")
+    node = draft.step(name, operator, left.node, uses=(table.node,))
     return StreamFlow(node.id, name, left.key_serde, None, left.sources, left.rekeyed)

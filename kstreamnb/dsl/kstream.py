@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
+from kstreamnb.core.operator import Operator
 from kstreamnb.dsl import grouping, joining, processing, routing, stateless
 from kstreamnb.dsl.declarations import Handle
-from kstreamnb.graph.nodes import Node
 
 __all__ = ["KStream"]
 
@@ -61,7 +61,5 @@ class KStream(Handle, Generic[K, V], kind="stream"):
     process = processing.process
     process_values = processing.process_values
 
-    def _then(self, verb: str, java: str, node_type: type[Node], name: str | None, **arguments: Any) -> H:  # type: ignore[type-var]
-        return self.declare(
-            "stream", verb, stateless.transform, node_type=node_type, java=java, name=name, arguments=arguments
-        )
+    def _then(self, verb: str, java: str, operator: Operator, name: str | None) -> H:  # type: ignore[type-var]
+        return self.declare("stream", verb, stateless.transform, java=java, operator=operator, name=name)

@@ -69,17 +69,22 @@ class Options:
             elif each.name.endswith("serde") and isinstance(value, str):
                 object.__setattr__(self, each.name, serde_named(value))
 
+
+class _NamedOptions(Options):
     @classmethod
     def as_(cls, name: str) -> Self:
         """Options that say a name."""
         return cls(name=name)  # type: ignore[call-arg]
 
+    with_name = _Copy("name")
+
+
+class _SerdeOptions(Options):
     @classmethod
     def with_(cls, key_serde: Any = None, value_serde: Any = None, **others: Any) -> Self:
         """Options that say serdes, and what else is given by keyword."""
         return cls(key_serde=key_serde, value_serde=value_serde, **others)  # type: ignore[call-arg]
 
-    with_name = _Copy("name")
     with_key_serde = _Copy("key_serde")
     with_value_serde = _Copy("value_serde")
 
@@ -97,7 +102,7 @@ def given(kind: type[Any], options: Any, **keywords: Any) -> Any:
 
 
 @dataclass(frozen=True)
-class Consumed(Options):
+class Consumed(_NamedOptions, _SerdeOptions):
     """How a topic is read: serdes, timestamps, where to start, and the source's name.
 
     ``offset_reset`` is "earliest", "latest", "none" or a text such as "by_duration:1h".
@@ -119,7 +124,7 @@ class Consumed(Options):
 
 
 @dataclass(frozen=True)
-class Produced(Options):
+class Produced(_NamedOptions, _SerdeOptions):
     """How a topic is written: serdes, who chooses the partition, and the sink's name."""
 
     key_serde: Any = None
@@ -132,19 +137,16 @@ class Produced(Options):
 
 
 @dataclass(frozen=True)
-class Grouped(Options):
+class Grouped(_NamedOptions, _SerdeOptions):
     """Serdes of a grouping's repartition topic, and its name."""
 
     key_serde: Any = None
     value_serde: Any = None
     name: str | None = None
 
-    key_serde_ = classmethod(lambda cls, serde: cls(key_serde=serde))
-    value_serde_ = classmethod(lambda cls, serde: cls(value_serde=serde))
-
 
 @dataclass(frozen=True)
-class Joined(Options):
+class Joined(_NamedOptions, _SerdeOptions):
     """Serdes and name of a stream-table join, and how long records wait for a versioned table (``grace``)."""
 
     key_serde: Any = None
@@ -162,7 +164,7 @@ StoreType = Literal["persistent", "in_memory"]
 
 
 @dataclass(frozen=True)
-class StreamJoined(Options):
+class StreamJoined(_NamedOptions, _SerdeOptions):
     """Serdes, names and stores of a stream-stream join; ``store_name`` is the base name of its stores."""
 
     key_serde: Any = None
@@ -194,7 +196,7 @@ class StreamJoined(Options):
 
 
 @dataclass(frozen=True)
-class TableJoined(Options):
+class TableJoined(_NamedOptions):
     """Partitioners and name of a foreign-key join: by the left table's keys, and by the other's."""
 
     partitioner: Any = None
@@ -205,13 +207,13 @@ class TableJoined(Options):
     with_other_partitioner = _Copy("other_partitioner")
 
     @classmethod
-    def with_(cls, partitioner: Any = None, other_partitioner: Any = None, **others: Any) -> Self:  # type: ignore[override]
+    def with_(cls, partitioner: Any = None, other_partitioner: Any = None, **others: Any) -> Self:
         """Options that say partitioners."""
         return cls(partitioner, other_partitioner, **others)
 
 
 @dataclass(frozen=True)
-class Repartitioned(Options):
+class Repartitioned(_NamedOptions, _SerdeOptions):
     """Serdes, partitioner, number of partitions and name of an explicit repartition topic."""
 
     key_serde: Any = None
@@ -227,7 +229,7 @@ class Repartitioned(Options):
 
 
 @dataclass(frozen=True)
-class Branched(Options):
+class Branched(_NamedOptions):
     """What becomes of one branch of a split: its name, and a function or consumer that gets its stream.
 
     ``function(stream)`` gives the stream that stands in the result, or None for none; ``consumer(stream)`` gives none.
@@ -253,7 +255,7 @@ class Branched(Options):
 
 
 @dataclass(frozen=True)
-class Printed(Options):
+class Printed(_NamedOptions):
     """How records are printed: with which label, as which text, where to."""
 
     label: str | None = None
@@ -302,7 +304,7 @@ class EmitStrategy:
 
 
 @dataclass(frozen=True)
-class Materialized(Options):
+class Materialized(_SerdeOptions):
     """How the rows of a table are kept: in which store, with which serdes, logged and cached or not, how long.
 
     Units: ``retention`` and ``versioned`` are durations of stream time.

@@ -6,12 +6,15 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
+from kstreamnb.core.user_processor import UserFixedKeyProcessor, UserProcessor
 from kstreamnb.dsl.flows import StreamFlow, TableFlow
-from kstreamnb.dsl.materializing import kept, rows_store
+from kstreamnb.dsl.materializing import kept
 from kstreamnb.dsl.options import Kept, Materialized
-from kstreamnb.graph import nodes
+from kstreamnb.dsl.tables import derive
+from kstreamnb.graph.demands import view_of
 from kstreamnb.graph.draft import Draft
-from kstreamnb.graph.table_nodes import TableTransformValues
+from kstreamnb.processors.table_transform_values import TableTransformValues, TransformValuesView
+from kstreamnb.topology.suppliers import supplied_stores
 
 if TYPE_CHECKING:  # the front classes list these functions
     from kstreamnb.dsl.kstream import KStream
@@ -66,7 +69,8 @@ def transform_values(
 # --- in the graph -----------------------------------------------------------------------------------------------------
 def _process(draft: Draft, source: StreamFlow, supplier: Any, stores: tuple[str, ...], name: str | None) -> StreamFlow:
     name = name or draft.new_name("KSTREAM-PROCESSOR-")
-    node = draft.add(nodes.Process(name=name, supplier=supplier, stores=stores), source.node)
+    own = supplied_stores(name, supplier)
+    node = draft.step(name, UserProcessor(supplier), source.node, stores=stores, own=own)
     return StreamFlow(node.id, name, None, None, source.sources, rekeyed=True)
 
 
@@ -74,7 +78,8 @@ def _process_values(
     draft: Draft, source: StreamFlow, supplier: Any, stores: tuple[str, ...], name: str | None
 ) -> StreamFlow:
     name = name or draft.new_name("KSTREAM-PROCESSVALUES-")
-    node = draft.add(nodes.Process(name=name, supplier=supplier, stores=stores, fixed_key=True), source.node)
+    own = supplied_stores(name, supplier)
+    node = draft.step(name, UserFixedKeyProcessor(supplier), source.node, stores=stores, own=own)
     return replace(source, node=node.id, name=name, value_serde=None, repartitioned=None)
 
 
@@ -86,13 +91,9 @@ def _transform_values(
     name: str | None,
     materialized: Materialized | None,
 ) -> TableFlow:
-    user_name = materialized.store_name if materialized else None
     name = draft.name_or_new(name, "KTABLE-TRANSFORMVALUES-")
-    key_serde = (materialized.key_serde if materialized else None) or source.key_serde
+    view = TransformValuesView(view_of(draft, source.node), supplier)
+    fields = {"stores": stores, "own": supplied_stores(name, supplier)}
     value_serde = materialized.value_serde if materialized else None
-    store = rows_store(draft, materialized, user_name, key_serde) if user_name else None
-    versioned = None if materialized is None else materialized.is_versioned
-    node = draft.add(
-        TableTransformValues(name=name, supplier=supplier, stores=stores, store=store, versioned=versioned), source.node
-    )
-    return TableFlow(node.id, name, key_serde, value_serde, source.sources, user_name)
+    operator = TableTransformValues(supplier, materialized.store_name if materialized else None)
+    return derive(draft, source, name, operator, view, materialized, value_serde, **fields)

@@ -6,12 +6,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from kstreamnb.core.origin import Origin
 from kstreamnb.dsl.declarations import Declaration, Handle
 from kstreamnb.errors import KStreamError
 from kstreamnb.graph.draft import Draft
 
-__all__ = ["Replay", "flow_of", "located", "replay"]
+__all__ = ["Replay", "flow_of", "replay"]
 
 
 @dataclass(frozen=True)
@@ -27,12 +26,13 @@ def replay(declarations: Iterable[Declaration], *, persistent: bool = True) -> R
     draft = Draft(persistent=persistent)
     flows: dict[Declaration, Any] = {}
     for declaration in declarations:
-        draft.origin = declaration.origin
+        draft.origin, draft.word = declaration.origin, declaration.word
         parents = (flows[parent] for parent in declaration.parents)
         try:
             flows[declaration] = declaration.emit(draft, *parents, **declaration.arguments)
         except KStreamError as error:
-            raise located(error, declaration.origin) from error.__cause__
+            error.at(declaration.origin)
+            raise
     return Replay(draft, flows)
 
 
@@ -40,11 +40,3 @@ def flow_of(handle: Handle) -> Any:
     """What a handle became when everything that was declared so far is replayed."""
     handle.ledger.check()
     return replay(handle.ledger.declarations()).flows[handle.declaration]
-
-
-def located(error: KStreamError, origin: Origin | None) -> KStreamError:
-    """The error with the user's line, unless it has one."""
-    if error.origin is None and origin is not None:
-        error.origin = origin
-        error.add_note(f"At: {origin}")
-    return error

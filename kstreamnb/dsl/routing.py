@@ -6,20 +6,24 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
+from kstreamnb.core.stores import StoreSpec
 from kstreamnb.dsl.declarations import Handle
 from kstreamnb.dsl.flows import SplitFlow, StreamFlow, TableFlow
 from kstreamnb.dsl.materializing import kept, named_store, rows_store
 from kstreamnb.dsl.options import Branched, Kept, Materialized, Produced, Repartitioned, given
 from kstreamnb.errors import TopologyError
-from kstreamnb.graph import nodes
 from kstreamnb.graph.draft import Draft, check_resource_name
-from kstreamnb.graph.table_nodes import ToTable
+from kstreamnb.graph.nodes import Sink, Step, Table
+from kstreamnb.processors.branch import Branch
+from kstreamnb.processors.pass_through import PassThrough
+from kstreamnb.processors.table_source import TableSource
+from kstreamnb.processors.table_view import StoreView
 
 if TYPE_CHECKING:  # the front classes list these functions
     from kstreamnb.dsl.kstream import KStream
     from kstreamnb.dsl.ktable import KTable
 
-__all__ = ["BranchedKStream", "repartition", "split", "to", "to_table"]
+__all__ = ["BranchedKStream", "lazy_table", "repartition", "split", "to", "to_table"]
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -153,7 +157,7 @@ class BranchedKStream(Handle, kind="split"):
 # --- in the graph -----------------------------------------------------------------------------------------------------
 def _to(draft: Draft, source: StreamFlow, topic: Any, options: Produced) -> None:
     draft.add(
-        nodes.Sink(
+        Sink(
             name=draft.name_or_new(options.name, "KSTREAM-SINK-"),
             topic=topic,
             key_serde=options.key_serde or source.key_serde,
@@ -196,28 +200,44 @@ def _to_table(draft: Draft, source: StreamFlow, name: str | None, materialized: 
             draft.unnamed_repartitions.append(node.topic)
         parent, sources = node.id, (node.name,)
     user_name = materialized.store_name if materialized else None
-    table = draft.add(
-        ToTable(name=name, store=store, materialized=user_name is not None, versioned=store.kind == "versioned"), parent
-    )
+    table = lazy_table(draft, name, store, user_name, parent)
     return TableFlow(table.id, name, store.key_serde, store.value_serde, sources, user_name)
 
 
+def lazy_table(
+    draft: Draft, name: str, store: StoreSpec, user_name: str | None, parent: int, topic: str | None = None
+) -> Table:
+    """A table made of records as they come: kept under the user's name, or once something needs it."""
+    versioned = store.kind == "versioned"
+    node = Table(
+        name=name,
+        operator=TableSource(store.name),
+        view=StoreView(store.name, versioned),
+        store=store,
+        lazy=True,
+        materialized=user_name is not None,
+        versioned=versioned,
+        topic=topic,
+    )
+    return draft.add(node, parent)
+
+
 def _split(draft: Draft, source: StreamFlow, name: str | None) -> SplitFlow:
-    node = draft.add(nodes.Split(name=draft.name_or_new(name, "KSTREAM-BRANCH-")), source.node)
-    return SplitFlow(source, node)
+    return SplitFlow(source, draft.step(draft.name_or_new(name, "KSTREAM-BRANCH-"), Branch((), (None,)), source.node))
 
 
 def _branch(draft: Draft, flow: SplitFlow, predicate: Any, suffix: str) -> StreamFlow:
     split = draft.nodes[flow.split.id]
-    assert isinstance(split, nodes.Split)
+    assert isinstance(split, Step)
     name = split.name + suffix
-    *children, default = split.children
+    predicates, (*children, default) = split.operator.predicates, split.operator.children
     if predicate is None:
         if default is not None:
             raise TopologyError(f'split "{split.name}" has two default branches')
-        draft.change(split, children=(*children, name))
+        default = name
     else:
-        draft.change(split, predicates=(*split.predicates, predicate), children=(*children, name, default))
+        predicates, children = (*predicates, predicate), [*children, name]
+    draft.change(split, operator=Branch(predicates, (*children, default)))
     draft.new_name(name)
-    node = draft.add(nodes.Branch(name=name), split.id)
+    node = draft.step(name, PassThrough(), split.id)
     return replace(flow.source, node=node.id, name=name, repartitioned=None)

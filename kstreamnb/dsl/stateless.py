@@ -10,10 +10,19 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from kstreamnb.core.operator import Operator
 from kstreamnb.dsl.flows import StreamFlow
 from kstreamnb.dsl.options import Printed, given
-from kstreamnb.graph import nodes
 from kstreamnb.graph.draft import Draft
+from kstreamnb.graph.nodes import CHANGES_KEY, CHANGES_VALUE, Merge
+from kstreamnb.processors.filter import Filter
+from kstreamnb.processors.flat_map import FlatMap
+from kstreamnb.processors.flat_map_values import FlatMapValues
+from kstreamnb.processors.map import Map
+from kstreamnb.processors.map_values import MapValues
+from kstreamnb.processors.pass_through import PassThrough
+from kstreamnb.processors.peek import Foreach, Peek, Print
+from kstreamnb.processors.select_key import SelectKey
 
 if TYPE_CHECKING:  # the front class lists these functions
     from kstreamnb.dsl.kstream import KStream
@@ -35,7 +44,7 @@ def filter(self: KStream[K, V], predicate: Callable[[K, V], Any], *, name: str |
     Shape: KStream[K, V] -> KStream[K, V]; n -> at most n; key kept; store: no; repartition: no.
     Source: Kafka Streams `KStream#filter`; differences: none.
     """
-    return self._then("filter", "FILTER", nodes.Filter, name, predicate=predicate)
+    return self._then("filter", "FILTER", Filter(predicate), name)
 
 
 def filter_not(self: KStream[K, V], predicate: Callable[[K, V], Any], *, name: str | None = None) -> KStream[K, V]:
@@ -44,7 +53,7 @@ def filter_not(self: KStream[K, V], predicate: Callable[[K, V], Any], *, name: s
     Shape: KStream[K, V] -> KStream[K, V]; n -> at most n; key kept; store: no; repartition: no.
     Source: Kafka Streams `KStream#filterNot`; differences: none.
     """
-    return self._then("filter_not", "FILTER", nodes.Filter, name, predicate=predicate, negate=True)
+    return self._then("filter_not", "FILTER", Filter(predicate, negate=True), name)
 
 
 def map(self: KStream[K, V], mapper: Callable[[K, V], tuple[K2, V2]], *, name: str | None = None) -> KStream[K2, V2]:
@@ -54,7 +63,7 @@ def map(self: KStream[K, V], mapper: Callable[[K, V], tuple[K2, V2]], *, name: s
         or join.
     Source: Kafka Streams `KStream#map`; differences: a tuple stands for `KeyValue`.
     """
-    return self._then("map", "MAP", nodes.Map, name, mapper=mapper)
+    return self._then("map", "MAP", Map(mapper), name)
 
 
 def map_values(
@@ -65,7 +74,7 @@ def map_values(
     Shape: KStream[K, V] -> KStream[K, V2]; 1 -> 1; key kept; store: no; repartition: no.
     Source: Kafka Streams `KStream#mapValues`; differences: ``with_key`` stands for `ValueMapperWithKey`.
     """
-    return self._then("map_values", "MAPVALUES", nodes.MapValues, name, mapper=mapper, with_key=with_key)
+    return self._then("map_values", "MAPVALUES", MapValues(mapper, with_key), name)
 
 
 def flat_map(
@@ -77,7 +86,7 @@ def flat_map(
         grouping or join.
     Source: Kafka Streams `KStream#flatMap`; differences: tuples stand for `KeyValue`.
     """
-    return self._then("flat_map", "FLATMAP", nodes.FlatMap, name, mapper=mapper)
+    return self._then("flat_map", "FLATMAP", FlatMap(mapper), name)
 
 
 def flat_map_values(
@@ -88,7 +97,7 @@ def flat_map_values(
     Shape: KStream[K, V] -> KStream[K, V2]; 1 -> any number; key kept; store: no; repartition: no.
     Source: Kafka Streams `KStream#flatMapValues`; differences: ``with_key`` stands for `ValueMapperWithKey`.
     """
-    return self._then("flat_map_values", "FLATMAPVALUES", nodes.FlatMapValues, name, mapper=mapper, with_key=with_key)
+    return self._then("flat_map_values", "FLATMAPVALUES", FlatMapValues(mapper, with_key), name)
 
 
 def select_key(self: KStream[K, V], mapper: Callable[[K, V], K2], *, name: str | None = None) -> KStream[K2, V]:
@@ -98,7 +107,7 @@ def select_key(self: KStream[K, V], mapper: Callable[[K, V], K2], *, name: str |
         or join.
     Source: Kafka Streams `KStream#selectKey`; differences: none.
     """
-    return self._then("select_key", "KEY-SELECT", nodes.SelectKey, name, mapper=mapper)
+    return self._then("select_key", "KEY-SELECT", SelectKey(mapper), name)
 
 
 def peek(self: KStream[K, V], action: Callable[[K, V], object], *, name: str | None = None) -> KStream[K, V]:
@@ -107,7 +116,7 @@ def peek(self: KStream[K, V], action: Callable[[K, V], object], *, name: str | N
     Shape: KStream[K, V] -> KStream[K, V]; 1 -> 1; key kept; store: no; repartition: no.
     Source: Kafka Streams `KStream#peek`; differences: none.
     """
-    return self._then("peek", "PEEK", nodes.Peek, name, action=action)
+    return self._then("peek", "PEEK", Peek(action), name)
 
 
 def foreach(self: KStream[K, V], action: Callable[[K, V], object], *, name: str | None = None) -> None:
@@ -116,7 +125,7 @@ def foreach(self: KStream[K, V], action: Callable[[K, V], object], *, name: str 
     Shape: KStream[K, V] -> nothing; store: no; repartition: no.
     Source: Kafka Streams `KStream#foreach`; differences: none.
     """
-    self._then("foreach", "FOREACH", nodes.Foreach, name, action=action)
+    self._then("foreach", "FOREACH", Foreach(action), name)
 
 
 def print(
@@ -140,34 +149,28 @@ def merge(self: KStream[K, V], other: KStream[K, V], *, name: str | None = None)
 
 
 # --- in the graph -----------------------------------------------------------------------------------------------------
-def transform(
-    draft: Draft,
-    source: StreamFlow,
-    node_type: type[nodes.Node],
-    java: str,
-    name: str | None,
-    arguments: dict[str, Any],
-) -> StreamFlow:
-    """Put a node of a kind behind a stream; serdes hold only for what it leaves as it was."""
-    node = draft.add(node_type(name=draft.name_or_new(name, f"KSTREAM-{java}-"), **arguments), source.node)
+def transform(draft: Draft, source: StreamFlow, java: str, operator: Operator, name: str | None) -> StreamFlow:
+    """Put an operator behind a stream; serdes hold only for what it leaves as it was."""
+    node = draft.step(draft.name_or_new(name, f"KSTREAM-{java}-"), operator, source.node)
+    changes_key = isinstance(operator, CHANGES_KEY)
     return replace(
         source,
         node=node.id,
         name=node.name,
-        key_serde=None if node_type.changes_key else source.key_serde,
-        value_serde=None if node_type.changes_value or node_type in (nodes.Map, nodes.FlatMap) else source.value_serde,
-        rekeyed=source.rekeyed or node_type.changes_key,
+        key_serde=None if changes_key else source.key_serde,
+        value_serde=None if isinstance(operator, CHANGES_VALUE) else source.value_serde,
+        rekeyed=source.rekeyed or changes_key,
         repartitioned=None,
     )
 
 
 def _print(draft: Draft, source: StreamFlow, options: Printed) -> StreamFlow:
-    write = options.write or builtins.print
-    arguments = {"label": options.label or source.name, "write": write, "mapper": options.mapper}
-    return transform(draft, source, nodes.Print, "PRINTER", options.name, arguments)
+    operator = Print(options.label or source.name, options.write or builtins.print, options.mapper)
+    return transform(draft, source, "PRINTER", operator, options.name)
 
 
 def _merge(draft: Draft, left: StreamFlow, right: StreamFlow, name: str | None) -> StreamFlow:
-    node = draft.add(nodes.Merge(name=draft.name_or_new(name, "KSTREAM-MERGE-")), left.node, right.node)
+    node = Merge(name=draft.name_or_new(name, "KSTREAM-MERGE-"), operator=PassThrough())
+    node = draft.add(node, left.node, right.node)
     sources = tuple(dict.fromkeys((*left.sources, *right.sources)))
     return StreamFlow(node.id, node.name, None, None, sources, left.rekeyed or right.rekeyed)

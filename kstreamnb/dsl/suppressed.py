@@ -20,8 +20,8 @@ class BufferConfig:
     Units: records; bytes as Kafka estimates them.
     """
 
-    max_records_: int | None = None
-    max_bytes_: int | None = None
+    records_limit: int | None = None
+    bytes_limit: int | None = None
     emit_early: bool = False
     logged: bool = True
     log_config: Mapping[str, str] = field(default_factory=dict)
@@ -34,24 +34,24 @@ class BufferConfig:
     @classmethod
     def max_records(cls, records: int) -> Self:
         """At most so many records; then the oldest goes out early."""
-        return cls(max_records_=records, emit_early=True)
+        return cls(records_limit=records, emit_early=True)
 
     @classmethod
     def max_bytes(cls, size: int) -> Self:
         """At most so many bytes; then the oldest goes out early."""
-        return cls(max_bytes_=size, emit_early=True)
+        return cls(bytes_limit=size, emit_early=True)
 
     def with_max_records(self, records: int) -> Self:
         """Give a copy that holds at most so many records."""
-        return replace(self, max_records_=records)
+        return replace(self, records_limit=records)
 
     def with_max_bytes(self, size: int) -> Self:
         """Give a copy that holds at most so many bytes."""
-        return replace(self, max_bytes_=size)
+        return replace(self, bytes_limit=size)
 
     def with_no_bound(self) -> Self:
         """Give a copy without limits."""
-        return replace(self, max_records_=None, max_bytes_=None, emit_early=False)
+        return replace(self, records_limit=None, bytes_limit=None, emit_early=False)
 
     def emit_early_when_full(self) -> Self:
         """Give a copy that lets the oldest record go when it is full."""

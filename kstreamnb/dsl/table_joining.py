@@ -10,21 +10,21 @@ from kstreamnb.core.stores import StoreSpec
 from kstreamnb.dsl.flows import TableFlow
 from kstreamnb.dsl.materializing import kept, named_store, rows_store
 from kstreamnb.dsl.options import Kept, Materialized, TableJoined, given
+from kstreamnb.dsl.routing import lazy_table
 from kstreamnb.errors import TopologyError
+from kstreamnb.graph.demands import is_versioned, look_up, send_old
 from kstreamnb.graph.draft import Draft
-from kstreamnb.graph.join_nodes import (
-    ForeignReceive,
-    ForeignResolve,
-    ForeignSend,
-    ForeignSide,
-    How,
-    SubscriptionJoin,
-    TableJoin,
-)
-from kstreamnb.graph.nodes import Sink, StateStore, StreamSource
-from kstreamnb.graph.table_nodes import ForeignResult
+from kstreamnb.graph.nodes import Sink, StateStore, StreamSource, TableJoin
+from kstreamnb.processors.foreign_key_join import ForeignTableJoin, SubscriptionJoin
 from kstreamnb.processors.foreign_key_messages import ResponseSerde, SubscriptionSerde
+from kstreamnb.processors.foreign_key_receive import SubscriptionReceive
+from kstreamnb.processors.foreign_key_resolve import SubscriptionResolve
+from kstreamnb.processors.foreign_key_send import SubscriptionSend
 from kstreamnb.processors.foreign_key_serde import ResponsePartitioner, SubscriptionPartitioner
+from kstreamnb.processors.join_table_merge import TableJoinMerge
+from kstreamnb.processors.join_table_table import How, TableTableJoin
+from kstreamnb.processors.join_view import JoinView
+from kstreamnb.processors.table_view import StoreView
 
 if TYPE_CHECKING:  # the front class lists these functions
     from kstreamnb.dsl.ktable import KTable
@@ -130,29 +130,34 @@ def _join_tables(
     sources = tuple(dict.fromkeys((*left.sources, *right.sources)))
     draft.co_partition(sources)
     if how != "inner":
-        draft.send_old(left.node)
+        send_old(draft, left.node)
     if how == "outer":
-        draft.send_old(right.node)
-    draft.materialize(left.node)
-    draft.materialize(right.node)
+        send_old(draft, right.node)
+    views = (look_up(draft, left.node), look_up(draft, right.node))
     this_name = draft.name_or_new(name, "KTABLE-JOINTHIS-", "-join-this")
     other_name = draft.name_or_new(name, "KTABLE-JOINOTHER-", "-join-other")
     key_serde = (materialized.key_serde if materialized else None) or left.key_serde
     store = rows_store(draft, materialized, store_name, key_serde) if store_name else None
+    versioned = store is not None and store.kind == "versioned"
+    sides = []
+    for side, is_left, flow, view in ((this_name, True, left, views[1]), (other_name, False, right, views[0])):
+        operator = TableTableJoin(is_left, how, view, joiner, versioned=is_versioned(draft, flow.node))
+        sides.append((side, flow.node, operator, view.stores))
     node = TableJoin(
         name=merge,
+        operator=TableJoinMerge(store_name),
+        view=StoreView(store_name, versioned) if store_name else JoinView(how, *views, joiner),
         store=store,
-        versioned=store is not None and store.kind == "versioned",
-        how=how,
-        left=left.node,
-        right=right.node,
-        joiner=joiner,
-        this_name=this_name,
-        other_name=other_name,
+        versioned=versioned,
+        computed_from=(left.node, right.node),
+        sides=tuple(sides),
     )
     node = draft.add(node, left.node, right.node)
     value_serde = materialized.value_serde if materialized else None
     return TableFlow(node.id, merge, key_serde, value_serde, sources, store_name)
+
+
+_FK = "KTABLE-FK-JOIN-SUBSCRIPTION"
 
 
 def _join_foreign(
@@ -166,64 +171,46 @@ def _join_foreign(
     with_key: bool,
     options: TableJoined,
 ) -> TableFlow:
-    draft.send_old(right.node)
-    draft.send_old(left.node)
+    send_old(draft, right.node)
+    send_old(draft, left.node)
     name, is_left = options.name, how == "left"
-    topic = draft.name_or_new(name, f"{_FK}-SUBSCRIPTION-REGISTRATION-", "-subscription-registration") + "-topic"
-    send = ForeignSend(
-        name=draft.name_or_new(name, f"{_FK}-SUBSCRIPTION-REGISTRATION-", "-subscription-registration-processor"),
-        foreign_key=foreign_key,
-        with_key=with_key,
-        left=is_left,
-        foreign_key_serde=right.key_serde,
-        value_serde=left.value_serde,
+    topic = draft.name_or_new(name, f"{_FK}-REGISTRATION-", "-subscription-registration") + "-topic"
+    send = draft.step(
+        draft.name_or_new(name, f"{_FK}-REGISTRATION-", "-subscription-registration-processor"),
+        SubscriptionSend(
+            foreign_key, with_key, is_left, right.key_serde, left.value_serde, is_versioned(draft, left.node)
+        ),
+        left.node,
     )
-    send = draft.add(send, left.node)
-    partitioner = SubscriptionPartitioner(options.other_partitioner) if options.other_partitioner else None
-    subscribed = _through(
-        draft,
-        name,
-        "-subscription-registration",
-        topic,
-        [send.id],
-        key_serde=right.key_serde,
-        value_serde=SubscriptionSerde(left.key_serde),
-        partitioner=partitioner,
-    )
+    to_right = {"key_serde": right.key_serde, "value_serde": SubscriptionSerde(left.key_serde)}
+    chosen = SubscriptionPartitioner(options.other_partitioner) if options.other_partitioner else None
+    subscribed = _through(draft, name, "-subscription-registration", topic, [send.id], chosen, to_right)
     draft.co_partition((*right.sources, subscribed.name))
     answers = _answers(draft, name, left, right, subscribed)
-    topic = draft.name_or_new(name, f"{_FK}-SUBSCRIPTION-RESPONSE-", "-subscription-response") + "-topic"
-    answered = _through(
-        draft,
-        name,
-        "-subscription-response",
-        topic,
-        answers,
-        key_serde=left.key_serde,
-        value_serde=ResponseSerde(right.value_serde),
-        partitioner=ResponsePartitioner(options.partitioner),
-    )
+    topic = draft.name_or_new(name, f"{_FK}-RESPONSE-", "-subscription-response") + "-topic"
+    to_left = {"key_serde": left.key_serde, "value_serde": ResponseSerde(right.value_serde)}
+    home = ResponsePartitioner(options.partitioner)
+    answered = _through(draft, name, "-subscription-response", topic, answers, home, to_left)
     sources = tuple(dict.fromkeys((*left.sources, answered.name)))
     draft.co_partition(sources)
-    draft.materialize(left.node)
-    resolve = ForeignResolve(
-        name=draft.name_or_new(
-            name, f"{_FK}-SUBSCRIPTION-RESPONSE-RESOLVER-PROCESSOR-", "-subscription-response-resolver"
-        ),
-        table=left.node,
-        joiner=joiner,
-        left=is_left,
-        value_serde=left.value_serde,
+    view = look_up(draft, left.node)
+    resolve = draft.step(
+        draft.name_or_new(name, f"{_FK}-RESPONSE-RESOLVER-PROCESSOR-", "-subscription-response-resolver"),
+        SubscriptionResolve(view, joiner, is_left, left.value_serde),
+        answered.id,
+        stores=view.stores,
+        uses=(left.node,),
     )
-    resolve = draft.add(resolve, answered.id)
-    return _foreign_result(draft, name, left, materialized, sources, resolve.id)
-
-
-_FK = "KTABLE-FK-JOIN"
+    result = draft.name_or_new(name, "KTABLE-FK-JOIN-OUTPUT-", "-result")
+    store_name = named_store(draft, materialized, "KTABLE-FK-JOIN-OUTPUT-")
+    store = rows_store(draft, materialized, store_name, left.key_serde)
+    user_name = materialized.store_name if materialized else None
+    node = lazy_table(draft, result, store, user_name, resolve.id)
+    return TableFlow(node.id, result, left.key_serde, store.value_serde, sources, user_name)
 
 
 def _through(
-    draft: Draft, name: str | None, suffix: str, topic: str, parents: list[int], *, partitioner: Any, **serdes: Any
+    draft: Draft, name: str | None, suffix: str, topic: str, parents: list[int], partitioner: Any, serdes: Any
 ) -> StreamSource:
     """A sink to an internal topic and the source behind it."""
     sink = draft.name_or_new(name, "KTABLE-SINK-", f"{suffix}-sink")
@@ -235,7 +222,7 @@ def _through(
 
 def _answers(draft: Draft, name: str | None, left: TableFlow, right: TableFlow, subscribed: StreamSource) -> list[int]:
     """What stands where the right table is: subscriptions are kept and answered, now and at every change."""
-    store = draft.name_or_new(name, f"{_FK}-SUBSCRIPTION-STATE-STORE-", "-subscription-store")
+    store = draft.name_or_new(name, f"{_FK}-STATE-STORE-", "-subscription-store")
     spec = StoreSpec(
         store,
         "timestamped_key_value",
@@ -245,32 +232,13 @@ def _answers(draft: Draft, name: str | None, left: TableFlow, right: TableFlow, 
         extra={"type": "subscriptions"},
     )
     draft.add(StateStore(name=store, store=spec))
-    serdes = {"foreign_key_serde": right.key_serde, "key_serde": left.key_serde}
-    receive = ForeignReceive(
-        name=draft.name_or_new(name, f"{_FK}-SUBSCRIPTION-PROCESSOR-", "-subscription-receive"), store=store, **serdes
-    )
-    receive = draft.add(receive, subscribed.id)
-    draft.materialize(right.node)
-    join_name = draft.name_or_new(name, f"{_FK}-SUBSCRIPTION-PROCESSOR-", "-subscription-join-foreign")
-    joined = draft.add(SubscriptionJoin(name=join_name, table=right.node), receive.id)
-    side_name = draft.name_or_new(name, f"{_FK}-SUBSCRIPTION-PROCESSOR-", "-foreign-join-subscription")
-    side = draft.add(ForeignSide(name=side_name, store=store, **serdes), right.node)
-    return [joined.id, side.id]
-
-
-def _foreign_result(
-    draft: Draft,
-    name: str | None,
-    left: TableFlow,
-    materialized: Materialized | None,
-    sources: tuple[str, ...],
-    parent: int,
-) -> TableFlow:
-    result = draft.name_or_new(name, f"{_FK}-OUTPUT-", "-result")
-    store = rows_store(draft, materialized, named_store(draft, materialized, f"{_FK}-OUTPUT-"), left.key_serde)
-    user_name = materialized.store_name if materialized else None
-    node = ForeignResult(
-        name=result, store=store, materialized=user_name is not None, versioned=store.kind == "versioned"
-    )
-    node = draft.add(node, parent)
-    return TableFlow(node.id, result, left.key_serde, store.value_serde, sources, user_name)
+    serdes = (right.key_serde, left.key_serde)
+    receive_name = draft.name_or_new(name, f"{_FK}-PROCESSOR-", "-subscription-receive")
+    receive = draft.step(receive_name, SubscriptionReceive(store, *serdes), subscribed.id, stores=(store,))
+    view = look_up(draft, right.node)
+    join_name = draft.name_or_new(name, f"{_FK}-PROCESSOR-", "-subscription-join-foreign")
+    uses = {"stores": view.stores, "uses": (right.node,)}
+    joined = draft.step(join_name, SubscriptionJoin(view), receive.id, **uses)
+    side_name = draft.name_or_new(name, f"{_FK}-PROCESSOR-", "-foreign-join-subscription")
+    tell = ForeignTableJoin(store, *serdes, is_versioned(draft, right.node))
+    return [joined.id, draft.step(side_name, tell, right.node, stores=(store,)).id]

@@ -5,23 +5,29 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
+from kstreamnb.core.operator import Operator, TableView
 from kstreamnb.core.stores import StoreSpec
-from kstreamnb.core.windows import SessionWindows
 from kstreamnb.dsl.flows import StreamFlow, TableFlow
 from kstreamnb.dsl.materializing import kept, rows_store
 from kstreamnb.dsl.options import Kept, Materialized
 from kstreamnb.dsl.stateless import transform
 from kstreamnb.dsl.suppressed import Suppressed
 from kstreamnb.errors import TopologyError
-from kstreamnb.graph import nodes
+from kstreamnb.graph.demands import is_versioned, send_old, view_of
 from kstreamnb.graph.draft import Draft
-from kstreamnb.graph.table_nodes import StreamAggregate, Suppress, TableFilter, TableMapValues, TableNode, TableToStream
+from kstreamnb.graph.nodes import Table
+from kstreamnb.processors.select_key import SelectKey
+from kstreamnb.processors.suppress import Suppress
+from kstreamnb.processors.table_filter import TableFilter
+from kstreamnb.processors.table_map_values import TableMapValues
+from kstreamnb.processors.table_to_stream import TableToStream
+from kstreamnb.processors.table_view import FilterView, MapValuesView, StoreView, SuppressView
 
 if TYPE_CHECKING:  # the front class lists these functions
     from kstreamnb.dsl.kstream import KStream
     from kstreamnb.dsl.ktable import KTable
 
-__all__ = ["filter", "filter_not", "map_values", "suppress", "to_stream"]
+__all__ = ["derive", "filter", "filter_not", "map_values", "suppress", "to_stream"]
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -97,55 +103,72 @@ def suppress(self: KTable[K, V], suppressed: Suppressed) -> KTable[K, V]:
 def _filter(
     draft: Draft, source: TableFlow, predicate: Any, negate: bool, name: str | None, materialized: Materialized | None
 ) -> TableFlow:
-    known = draft.send_old(source.node, force=False)
-    fields = {"predicate": predicate, "negate": negate, "send_old": known}
+    known = send_old(draft, source.node, force=False)
+    name, store = _name(draft, "FILTER", name, materialized)
+    view = FilterView(view_of(draft, source.node), predicate, negate)
+    operator = TableFilter(predicate, negate, store, versioned=is_versioned(draft, source.node))
     value_serde = (materialized.value_serde if materialized else None) or source.value_serde
-    return _derive(draft, source, TableFilter, "FILTER", name, materialized, value_serde, fields)
+    return derive(draft, source, name, operator, view, materialized, value_serde, send_old=known)
 
 
 def _map_values(
     draft: Draft, source: TableFlow, mapper: Any, with_key: bool, name: str | None, materialized: Materialized | None
 ) -> TableFlow:
-    fields = {"mapper": mapper, "with_key": with_key}
+    name, store = _name(draft, "MAPVALUES", name, materialized)
+    view = MapValuesView(view_of(draft, source.node), mapper, with_key)
     value_serde = materialized.value_serde if materialized else None
-    return _derive(draft, source, TableMapValues, "MAPVALUES", name, materialized, value_serde, fields)
+    return derive(draft, source, name, TableMapValues(mapper, with_key, store), view, materialized, value_serde)
 
 
-def _derive(
+def _name(draft: Draft, java: str, name: str | None, materialized: Materialized | None) -> tuple[str, str | None]:
+    """The node's name, and that of its store, which it has only by the user's will."""
+    store = materialized.store_name if materialized else None
+    if materialized is not None and store is None:
+        draft.new_store_name(f"KTABLE-{java}-")  # Kafka uses up a number here
+    return draft.name_or_new(name, f"KTABLE-{java}-"), store
+
+
+def derive(
     draft: Draft,
     source: TableFlow,
-    node_type: type[TableNode],
-    java: str,
-    name: str | None,
+    name: str,
+    operator: Operator,
+    view: TableView,
     materialized: Materialized | None,
     value_serde: Any,
-    fields: dict[str, Any],
+    **fields: Any,
 ) -> TableFlow:
-    """A table computed row by row from another; it is kept only under a name of the user's."""
+    """A table computed row by row from another, by ``view`` unless it is kept under a name of the user's."""
     user_name = materialized.store_name if materialized else None
-    if materialized is not None and user_name is None:
-        draft.new_store_name(f"KTABLE-{java}-")  # Kafka uses up a number here
     key_serde = (materialized.key_serde if materialized else None) or source.key_serde
-    store = rows_store(draft, materialized, user_name, key_serde, value_serde) if user_name else None
-    versioned = None if materialized is None else materialized.is_versioned
-    name = draft.name_or_new(name, f"KTABLE-{java}-")
-    node = draft.add(node_type(name=name, store=store, versioned=versioned, **fields), source.node)
+    if materialized is not None:
+        fields["versioned"] = materialized.is_versioned
+    if user_name is None:
+        fields["computed_from"] = (source.node,)
+    else:
+        fields["store"] = store = rows_store(draft, materialized, user_name, key_serde, value_serde)
+        view = StoreView(user_name, store.kind == "versioned")
+    node = draft.add(Table(name=name, operator=operator, view=view, **fields), source.node)
     return TableFlow(node.id, name, key_serde, value_serde, source.sources, user_name)
 
 
 def _to_stream(draft: Draft, source: TableFlow, mapper: Any, name: str | None) -> StreamFlow:
-    node = draft.add(TableToStream(name=draft.name_or_new(name, "KTABLE-TOSTREAM-")), source.node)
+    node = draft.step(draft.name_or_new(name, "KTABLE-TOSTREAM-"), TableToStream(), source.node)
     stream = StreamFlow(node.id, node.name, source.key_serde, source.value_serde, source.sources)
     if mapper is None:
         return stream
-    return transform(draft, stream, nodes.SelectKey, "KEY-SELECT", None, {"mapper": mapper})
+    draft.word = "select_key"
+    return transform(draft, stream, "KEY-SELECT", SelectKey(mapper), None)
 
 
 def _suppress(draft: Draft, source: TableFlow, suppressed: Suppressed) -> TableFlow:
-    table = draft.nodes[source.node]
-    if isinstance(table, TableNode) and table.versioned:
-        java = "Invalid topology: suppress() is only supported for non-versioned KTables"
-        raise TopologyError(f'table "{table.name}" is versioned: its changes cannot be held back', java=java)
+    if is_versioned(draft, source.node):
+        raise TopologyError(
+            f'table "{source.name}" is versioned: its changes cannot be held back',
+            hint="suppress before the versioned store, or use a store without versions",
+            java="Invalid topology: suppress() is only supported for non-versioned KTables (note that version "
+            "semantics might be inherited from upstream)",
+        )
     name = suppressed.name or draft.new_name("KTABLE-SUPPRESS-")
     wait_ms = _grace(draft, source.node) if suppressed.until_close else suppressed.wait_ms
     store_name = f"{name}-store" if suppressed.name else draft.new_store_name("KTABLE-SUPPRESS-")
@@ -162,17 +185,11 @@ def _suppress(draft: Draft, source: TableFlow, suppressed: Suppressed) -> TableF
         persistent=False,
         extra={"type": "suppress"},
     )
-    draft.send_old(source.node)
-    node = Suppress(
-        name=name,
-        store=store,
-        wait_ms=wait_ms,
-        until_close=suppressed.until_close,
-        max_records=buffer.max_records_,
-        max_bytes=buffer.max_bytes_,
-        emit_early=buffer.emit_early,
-        versioned=False,
-    )
+    send_old(draft, source.node)
+    close, limits = suppressed.until_close, (buffer.records_limit, buffer.bytes_limit, buffer.emit_early)
+    operator = Suppress(store_name, wait_ms, close, close, *limits)
+    view = SuppressView(view_of(draft, source.node), store_name)
+    node = Table(name=name, operator=operator, view=view, store=store, versioned=False, computed_from=(source.node,))
     node = draft.add(node, source.node)
     return TableFlow(node.id, name, source.key_serde, source.value_serde, (source.name,))
 
@@ -183,11 +200,10 @@ def _grace(draft: Draft, node: int, below: str = "") -> int:
     Raises: TopologyError when there is no windowed aggregation upstream.
     """
     above = draft.nodes[node]
-    if isinstance(above, StreamAggregate) and above.windows is not None:
-        windows = above.windows
-        return int(windows.grace_ms + (windows.gap_ms if isinstance(windows, SessionWindows) else 0))
+    if isinstance(above, Table) and above.grace_ms is not None:
+        return above.grace_ms
     chain = f"{above.name}->{below}" if below else above.name
-    if not above.parents:
+    if not above.parents or (isinstance(above, Table) and above.topic):
         raise TopologyError(
             "only windows close: there is no windowed aggregation above this suppression",
             detail=f"above it are {chain.replace('->', ', then ')}",

@@ -1,7 +1,6 @@
-"""A logical graph under construction: names are counted, nodes get their ids and priorities, tables their demands.
+"""A logical graph under construction: names are counted, nodes get their ids and priorities.
 
-The DSL writes into a draft while it replays the user's declarations; `Draft.freeze` gives the graph. Demands are what
-an operator asks of the tables above it: to be kept in a store, to hand on old values.
+The DSL writes into a draft while it replays the user's declarations; `Draft.freeze` gives the graph.
 """
 
 from __future__ import annotations
@@ -14,9 +13,7 @@ from typing import Any, TypeVar
 from kstreamnb.core.origin import Origin
 from kstreamnb.errors import TopologyError
 from kstreamnb.graph.graph import LogicalGraph, Unnamed
-from kstreamnb.graph.join_nodes import TableJoin
-from kstreamnb.graph.nodes import Node, Repartition
-from kstreamnb.graph.table_nodes import CogroupMerge, LazyTable, StreamAggregate, Suppress, TableAggregate, TableNode
+from kstreamnb.graph.nodes import Node, Repartition, Step
 
 __all__ = ["Draft", "check_resource_name", "repartition_node"]
 
@@ -34,43 +31,42 @@ def check_resource_name(name: str) -> str:
     if not isinstance(name, str):
         raise TopologyError(f"a name is text, not a {type(name).__name__}")
     if not name:
-        raise TopologyError("a name is empty", java="Invalid topology: Name is illegal, it can't be empty")
-    if name in (".", ".."):
-        raise TopologyError(f'"{name}" is no name', java='Invalid topology: Name cannot be "." or ".."')
-    if len(name) > _LONGEST_NAME:
-        raise TopologyError(
-            f"a name has {len(name)} characters, more than {_LONGEST_NAME}",
-            java=f"Invalid topology: Name is illegal, it can't be longer than {_LONGEST_NAME} characters, name: {name}",
-        )
-    if not _LEGAL_NAME.fullmatch(name):
-        raise TopologyError(
-            f'name "{name}" has a character other than letters, digits, ".", "_" and "-"',
-            java=f'Invalid topology: Name "{name}" is illegal, it contains a character other than ASCII '
-            "alphanumerics, '.', '_' and '-'",
-        )
-    return name
+        message, java = "a name is empty", "Name is illegal, it can't be empty"
+    elif name in (".", ".."):
+        message, java = f'"{name}" is no name', 'Name cannot be "." or ".."'
+    elif len(name) > _LONGEST_NAME:
+        message = f"a name has {len(name)} characters, more than {_LONGEST_NAME}"
+        java = f"Name is illegal, it can't be longer than {_LONGEST_NAME} characters, name: {name}"
+    elif not _LEGAL_NAME.fullmatch(name):
+        message = f'name "{name}" has a character other than letters, digits, ".", "_" and "-"'
+        java = f"Name \"{name}\" is illegal, it contains a character other than ASCII alphanumerics, '.', '_' and '-'"
+    else:
+        return name
+    raise TopologyError(message, java=f"Invalid topology: {java}")
 
 
-def repartition_node(draft_index: int, prefix: str, **fields: Any) -> tuple[Repartition, int]:
+def repartition_node(index: int, prefix: str, **fields: Any) -> tuple[Repartition, int]:
     """A repartition through the topic ``<prefix>-repartition``, and the next index: three are used up."""
     topic = prefix if prefix.endswith("-repartition") else f"{prefix}-repartition"
     sink, keys, source = f"{topic}-sink", f"{topic}-filter", f"{topic}-source"
     if _GENERATED.fullmatch(prefix):
         words = ("SINK", "FILTER", "SOURCE")
-        sink, keys, source = (f"KSTREAM-{word}-{draft_index + i:010}" for i, word in enumerate(words))
-    node = Repartition(name=source, topic=topic, sink_name=sink, filter_name=keys, **fields)
-    return node, draft_index + 3
+        sink, keys, source = (f"KSTREAM-{word}-{index + i:010}" for i, word in enumerate(words))
+    node = Repartition(name=source, topic=topic, sink_name=sink, filter_name=keys, word="repartition", **fields)
+    return node, index + 3
 
 
 @dataclass
 class Draft:
     """A graph that grows.
 
-    ``persistent`` is what stores are unless they say otherwise; ``origin`` is the line whose nodes are being added.
+    ``persistent`` is what stores are unless they say otherwise; ``origin`` and ``word`` are the line and the method
+    whose nodes are being added.
     """
 
     persistent: bool = True
     origin: Origin | None = None
+    word: str = ""
     index: int = 0
     nodes: list[Node] = field(default_factory=list)
     copartitioned: list[tuple[str, ...]] = field(default_factory=list)
@@ -103,7 +99,7 @@ class Draft:
     # --- nodes ------------------------------------------------------------------------------------------------------
     def add(self, node: N, *parents: int) -> N:
         """Put a node under its parents; gives it with its id."""
-        node = replace(node, id=len(self.nodes), origin=self.origin)
+        node = replace(node, id=len(self.nodes), origin=self.origin, word=node.word or self.word)
         self.nodes.append(node)
         return self.attach(node, *parents)
 
@@ -112,6 +108,10 @@ class Draft:
         self._priority += max(1, len(parents))
         merged = tuple(dict.fromkeys((*self.nodes[node.id].parents, *parents)))
         return self.change(node, parents=merged, priority=self._priority)
+
+    def step(self, name: str, operator: Any, *parents: int, **fields: Any) -> Step:
+        """Add an operator under its parents."""
+        return self.add(Step(name=name, operator=operator, **fields), *parents)
 
     def change(self, node: N, **fields: Any) -> N:
         """Change fields of a node that was added."""
@@ -133,37 +133,3 @@ class Draft:
         found = (self.unnamed_changelogs, self.unnamed_stores, self.unnamed_repartitions)
         unnamed = Unnamed(*(tuple(dict.fromkeys(names)) for names in found))
         return LogicalGraph(tuple(self.nodes), tuple(self.copartitioned), self.index, unnamed)
-
-    # --- demands on tables ------------------------------------------------------------------------------------------
-    def materialize(self, id_: int) -> None:
-        """See to it that the rows of a table can be looked up."""
-        node = self.nodes[id_]
-        if isinstance(node, LazyTable):
-            self.change(node, materialized=True)
-        elif isinstance(node, Suppress) or (isinstance(node, TableNode) and _derived(node) and node.store is None):
-            self.materialize(node.parents[0])
-
-    def send_old(self, id_: int, *, force: bool = True) -> bool:
-        """See to it that a table hands on old values; without ``force`` only if that needs no new store."""
-        node = self.nodes[id_]
-        if isinstance(node, LazyTable):
-            if not force and not node.materialized:
-                return False
-            self.change(node, send_old=True, materialized=True)
-            return True
-        if isinstance(node, CogroupMerge | TableJoin):
-            for table in (node.left, node.right) if isinstance(node, TableJoin) else node.parents:
-                self.send_old(table)
-        elif isinstance(node, Suppress):
-            return self.send_old(node.parents[0], force=force)
-        elif isinstance(node, TableNode) and _derived(node) and node.store is None:
-            above = node.parents[0]
-            if not (node.send_old or self.send_old(above, force=force)):
-                return False
-        self.change(node, send_old=True)
-        return True
-
-
-def _derived(node: TableNode) -> bool:
-    """Whether a table without a store of its own can be computed from the one above it."""
-    return not isinstance(node, StreamAggregate | TableAggregate | CogroupMerge | TableJoin)

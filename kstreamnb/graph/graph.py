@@ -91,8 +91,8 @@ class LogicalGraph:
         known = {node.id for node in self.nodes}
         return replace(self, nodes=(*kept, *(node for id_, node in changed.items() if id_ not in known)))
 
-    def upstream(self, *ids: int) -> set[int]:
-        """Ids of the nodes that these depend on, themselves included."""
+    def upstream(self, *ids: int, through_uses: bool = True) -> set[int]:
+        """Ids of the nodes that these depend on, themselves included: by their parents, and by what else they use."""
         found: set[int] = set()
         waiting = list(ids)
         while waiting:
@@ -100,7 +100,7 @@ class LogicalGraph:
             if id_ not in found:
                 found.add(id_)
                 waiting.extend(self.by_id[id_].parents)
-                waiting.extend(self.by_id[id_].uses)
+                waiting.extend(self.by_id[id_].uses if through_uses else ())
         return found
 
     def only(self, *ids: int) -> LogicalGraph:

@@ -3,26 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import singledispatch
-from typing import Any
+from dataclasses import dataclass, replace
+from functools import singledispatchmethod
+from typing import Any, TypeAlias
 
 from kstreamnb.core.extractors import FailOnInvalidTimestamp
-from kstreamnb.core.user_processor import UserFixedKeyProcessor, UserProcessor
+from kstreamnb.core.operator import Operator
 from kstreamnb.errors import KStreamError, TopologyError
 from kstreamnb.graph import nodes
 from kstreamnb.graph.graph import LogicalGraph
-from kstreamnb.graph.lower_joins import JOINS
-from kstreamnb.graph.lower_tables import TABLES
-from kstreamnb.graph.lowering import Lowering, Wrap
-from kstreamnb.processors import branch, flat_map, flat_map_values, map_values, pass_through, peek, select_key
-from kstreamnb.processors import filter as filter_
-from kstreamnb.processors import map as map_
-from kstreamnb.processors.table_source import GlobalTableSource
+from kstreamnb.processors.change_serde import ChangeSerde
+from kstreamnb.processors.pass_through import PassThrough, RepartitionFilter
 from kstreamnb.topology import Topology
 from kstreamnb.topology.partitions import check_fixed_partitions
-from kstreamnb.topology.suppliers import supplied_stores
 
-__all__ = ["lower", "lower_node"]
+__all__ = ["Wrap", "lower"]
+
+Wrap: TypeAlias = Callable[[str, Operator], Operator]
+"""Gets a node's name and operator and gives the operator to use instead."""
 
 
 def lower(graph: LogicalGraph, *, name: str | None = None, wrap: Wrap | None = None) -> Topology:
@@ -30,14 +28,12 @@ def lower(graph: LogicalGraph, *, name: str | None = None, wrap: Wrap | None = N
 
     Raises: TopologyError when nodes, stores or topics do not fit together, with the user's line.
     """
-    into = Lowering(graph, Topology(name), wrap)
+    into = _Lowering(graph, Topology(name), wrap)
     for node in graph.ordered():
         try:
-            lower_node(node, into)
+            into.lower(node)
         except KStreamError as error:
-            if error.origin is None and node.origin is not None:
-                error.origin = node.origin
-                error.add_note(f"At: {node.origin}")
+            error.at(node.origin)
             raise
     known = {source.name for source in into.topology.sources()}
     for group in graph.copartitioned:
@@ -46,106 +42,137 @@ def lower(graph: LogicalGraph, *, name: str | None = None, wrap: Wrap | None = N
     return into.topology
 
 
-@singledispatch
-def lower_node(node: nodes.Node, into: Lowering) -> None:
-    """Add what a node stands for to the topology."""
-    raise TopologyError(f"nothing is known about nodes of type {type(node).__name__}")
+@dataclass(frozen=True)
+class _Lowering:
+    """A graph on its way into a topology."""
 
+    graph: LogicalGraph
+    topology: Topology
+    wrap: Wrap | None = None
 
-@lower_node.register
-def _stream(node: nodes.StreamSource, into: Lowering) -> None:
-    into.source(
-        node,
-        node.name,
-        *node.topics,
-        pattern=node.pattern,
-        key_serde=node.key_serde,
-        value_serde=node.value_serde,
-        timestamp_extractor=node.timestamp_extractor or (FailOnInvalidTimestamp() if node.parents else None),
-        offset_reset=node.offset_reset,
-    )
+    def names(self, ids: tuple[int, ...]) -> tuple[str, ...]:
+        return tuple(self.graph.by_id[id_].name for id_ in ids)
 
+    def wrapped(self, name: str, operator: Any) -> Any:
+        return operator if self.wrap is None else self.wrap(name, operator)
 
-def _global(node: nodes.GlobalTable | nodes.GlobalStore, into: Lowering, operator: Any) -> None:
-    into.topology.add_global_store(
-        node.store,
-        node.source_name,
-        node.topic,
-        node.name,
-        operator if into.wrap is None else into.wrap(node.name, operator),
-        key_serde=node.key_serde,
-        value_serde=node.value_serde,
-        timestamp_extractor=node.timestamp_extractor,
-        dsl=node.word,
-        origin=node.origin,
-    )
+    def processor(self, node: nodes.Node, name: str, operator: Any, *parents: str) -> None:
+        self.topology.add_processor(name, self.wrapped(name, operator), *parents, dsl=node.word, origin=node.origin)
 
+    def connect(self, name: str, stores: tuple[str, ...]) -> None:
+        if stores:
+            self.topology.connect_processor_and_state_stores(name, *dict.fromkeys(stores))
 
-@lower_node.register
-def _global_table(node: nodes.GlobalTable, into: Lowering) -> None:
-    _global(node, into, GlobalTableSource(node.store.name))
+    @singledispatchmethod
+    def lower(self, node: nodes.Node) -> None:
+        """Add what a node stands for to the topology."""
+        raise TopologyError(f"nothing is known about nodes of type {type(node).__name__}")
 
+    @lower.register
+    def _source(self, node: nodes.StreamSource) -> None:
+        self.topology.add_source(
+            node.name,
+            *node.topics,
+            pattern=node.pattern,
+            timestamp_extractor=node.timestamp_extractor or (FailOnInvalidTimestamp() if node.parents else None),
+            offset_reset=node.offset_reset,
+            origin=node.origin,
+            **node.serdes,
+        )
 
-@lower_node.register
-def _global_store(node: nodes.GlobalStore, into: Lowering) -> None:
-    _global(node, into, UserProcessor(node.supplier))
+    @lower.register
+    def _global(self, node: nodes.GlobalTable) -> None:
+        self.topology.add_global_store(
+            node.store,
+            node.source_name,
+            node.topic,
+            node.name,
+            self.wrapped(node.name, node.operator),
+            timestamp_extractor=node.timestamp_extractor,
+            dsl=node.word,
+            origin=node.origin,
+            **node.serdes,
+        )
 
+    @lower.register
+    def _store(self, node: nodes.StateStore) -> None:
+        self.topology.add_state_store(node.store)
 
-@lower_node.register
-def _state_store(node: nodes.StateStore, into: Lowering) -> None:
-    into.store(node.store)
+    @lower.register
+    def _sink(self, node: nodes.Sink) -> None:
+        if node.internal:
+            self.topology.add_internal_topic(node.topic)
+        parents = self.names(node.parents)
+        fields = {"partitioner": node.partitioner, "origin": node.origin, **node.serdes}
+        self.topology.add_sink(node.name, node.topic, *parents, **fields)
 
+    def through(self, node: Any, parents: tuple[str, ...], partitioner: Any = None, **serdes: Any) -> None:
+        """To an internal topic and back."""
+        self.topology.add_sink(
+            node.sink_name, node.topic, *parents, partitioner=partitioner, origin=node.origin, **serdes
+        )
+        extractor = FailOnInvalidTimestamp()
+        self.topology.add_source(node.name, node.topic, timestamp_extractor=extractor, origin=node.origin, **serdes)
 
-@lower_node.register
-def _sink(node: nodes.Sink, into: Lowering) -> None:
-    if node.internal:
-        into.topology.add_internal_topic(node.topic)
-    serdes = {"key_serde": node.key_serde, "value_serde": node.value_serde}
-    into.sink(node, node.name, node.topic, *into.names(node.parents), partitioner=node.partitioner, **serdes)
+    @lower.register
+    def _repartition(self, node: nodes.Repartition) -> None:
+        self.topology.add_internal_topic(node.topic, node.partitions)
+        keep: Any = PassThrough() if node.keep_null_keys else RepartitionFilter()
+        self.processor(node, node.filter_name, keep, *self.names(node.parents))
+        self.through(node, (node.filter_name,), node.partitioner, **node.serdes)
 
+    @lower.register
+    def _table_repartition(self, node: nodes.TableRepartition) -> None:
+        self.topology.add_internal_topic(node.topic)
+        serdes = {"key_serde": node.key_serde, "value_serde": ChangeSerde(node.value_serde)}
+        self.through(node, self.names(node.parents), **serdes)
 
-@lower_node.register
-def _repartition(node: nodes.Repartition, into: Lowering) -> None:
-    into.topology.add_internal_topic(node.topic, node.partitions)
-    keep: Any = pass_through.PassThrough() if node.keep_null_keys else pass_through.RepartitionFilter()
-    into.processor(node, keep, name=node.filter_name)
-    serdes = {"key_serde": node.key_serde, "value_serde": node.value_serde}
-    into.sink(node, node.sink_name, node.topic, node.filter_name, partitioner=node.partitioner, **serdes)
-    into.source(node, node.name, node.topic, timestamp_extractor=FailOnInvalidTimestamp(), **serdes)
+    @lower.register
+    def _step(self, node: nodes.Step) -> None:
+        self.processor(node, node.name, node.operator, *self.names(node.parents))
+        for store in node.own:
+            self.topology.add_state_store(store, node.name)
+        self.connect(node.name, node.stores)
 
+    @lower.register
+    def _table(self, node: nodes.Table) -> None:
+        operator, store = node.operator, node.store
+        if node.send_old and hasattr(operator, "send_old"):
+            operator = replace(operator, send_old=True)
+        if node.lazy and not node.materialized:
+            operator, store = replace(operator, store=None), None
+        elif store is not None and node.reuse_topic:
+            store = replace(store, logged=False, changelog_topic=node.topic)
+        own = (*node.own, *((store,) if store is not None else ()))
+        self._step(replace(node, operator=operator, own=own))
 
-@lower_node.register
-def _process(node: nodes.Process, into: Lowering) -> None:
-    operator = (UserFixedKeyProcessor if node.fixed_key else UserProcessor)(node.supplier)
-    own = supplied_stores(node.name, node.supplier)
-    into.processor(node, operator)
-    for store in own:
-        into.store(store, node.name)
-    into.connect(node.name, node.stores)
+    @lower.register
+    def _table_join(self, node: nodes.TableJoin) -> None:
+        for name, table, operator, _ in node.sides:
+            self.processor(node, name, replace(operator, send_old=node.send_old), *self.names((table,)))
+        merge = replace(node.operator, send_old=node.send_old)
+        self.processor(node, node.name, merge, *(name for name, *_ in node.sides))
+        for name, _, _, stores in node.sides:
+            self.connect(name, stores)
+        if node.store is not None:
+            self.topology.add_state_store(node.store, node.name)
 
+    @lower.register
+    def _window(self, node: nodes.JoinWindow) -> None:
+        self.processor(node, node.name, node.operator, *self.names(node.parents))
 
-# --- nodes that are one processor without stores ----------------------------------------------------------------------
-_OPERATORS: dict[type[nodes.Node], Callable[[Any], Any]] = {
-    nodes.Filter: lambda node: filter_.Filter(node.predicate, node.negate),
-    nodes.Map: lambda node: map_.Map(node.mapper),
-    nodes.MapValues: lambda node: map_values.MapValues(node.mapper, node.with_key),
-    nodes.FlatMap: lambda node: flat_map.FlatMap(node.mapper),
-    nodes.FlatMapValues: lambda node: flat_map_values.FlatMapValues(node.mapper, node.with_key),
-    nodes.SelectKey: lambda node: select_key.SelectKey(node.mapper),
-    nodes.Peek: lambda node: peek.Peek(node.action),
-    nodes.Foreach: lambda node: peek.Foreach(node.action),
-    nodes.Print: lambda node: peek.Print(node.label, node.write, node.mapper),
-    nodes.Merge: lambda node: pass_through.PassThrough(),
-    nodes.Branch: lambda node: pass_through.PassThrough(),
-    nodes.Split: lambda node: branch.Branch(node.predicates, node.children),
-}
-
-
-def _one_processor(operator: Callable[[Any], Any]) -> Callable[[Any, Lowering], None]:
-    return lambda node, into: into.processor(node, operator(node))
-
-
-for _node_type, _operator in _OPERATORS.items():
-    lower_node.register(_node_type, _one_processor(_operator))
-for _node_type, _function in {**TABLES, **JOINS}.items():
-    lower_node.register(_node_type, _function)
+    @lower.register
+    def _stream_join(self, node: nodes.StreamJoin) -> None:
+        windows = [side for id_ in node.uses if isinstance(side := self.graph.by_id[id_], nodes.JoinWindow)]
+        if len(windows) == 1:
+            self.processor(node, node.name, node.alone, windows[0].name)
+            self.topology.add_state_store(windows[0].store, windows[0].name, node.name)
+            return
+        names = (node.this[0], node.other[0])
+        for (name, operator), window in zip((node.this, node.other), windows, strict=True):
+            self.processor(node, name, operator, window.name)
+        self.processor(node, node.name, node.operator, *names)
+        for window, opposite in zip(windows, reversed(names), strict=True):
+            self.topology.add_state_store(window.store, window.name, opposite)
+        for store in node.own:
+            self.topology.add_state_store(store, *names)

@@ -1,87 +1,83 @@
 """The frozen nodes of a logical graph: what was declared, before anything is known about topologies.
 
-A node names its parents by id. Whether it changes keys or values is a property of its type. What a node becomes is
-said in `kstreamnb.graph.lower`, how it is shown in `kstreamnb.graph.label`; no node knows either.
+A node names its parents by id. What it does to records is an operator; whether that changes keys or values is a
+property of the operator's type. What a node becomes is said in `kstreamnb.graph.lower`; no node knows it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any
 
+from kstreamnb.core.operator import TableView
 from kstreamnb.core.origin import Origin
 from kstreamnb.core.stores import StoreSpec
+from kstreamnb.processors.flat_map import FlatMap
+from kstreamnb.processors.flat_map_values import FlatMapValues
+from kstreamnb.processors.map import Map
+from kstreamnb.processors.map_values import MapValues
+from kstreamnb.processors.select_key import SelectKey
 
 __all__ = [
-    "Branch", "Filter", "FlatMap", "FlatMapValues", "Foreach", "GlobalStore", "GlobalTable", "Map", "MapValues",
-    "Merge", "Node", "Peek", "Print", "Process", "Repartition", "SelectKey", "Sink", "Split", "StateStore",
-    "StreamSource", "TableRepartition",
+    "CHANGES_KEY", "CHANGES_VALUE", "GlobalTable", "JoinWindow", "Merge", "Node", "Repartition", "Sink", "StateStore",
+    "Step", "StreamJoin", "StreamSource", "Table", "TableJoin", "TableRepartition",
 ]  # fmt: skip
+
+CHANGES_KEY = (FlatMap, Map, SelectKey)
+"""Operators after which a record may be in the wrong partition."""
+CHANGES_VALUE = (FlatMap, FlatMapValues, Map, MapValues)
+"""Operators after which a value has another serde."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Node:
-    """One node: ``priority`` decides the order of lowering, ``word`` is what the DSL calls it."""
+    """One node: ``priority`` decides the order of lowering, ``word`` is the method of the DSL that made it.
+
+    ``uses`` are the ids of nodes that it needs besides its parents.
+    """
 
     id: int = -1
     name: str
     parents: tuple[int, ...] = ()
+    uses: tuple[int, ...] = ()
     priority: int = -1
+    word: str = ""
     origin: Origin | None = field(default=None, compare=False, repr=False)
 
-    word: ClassVar[str] = ""
-    changes_key: ClassVar[bool] = False
-    changes_value: ClassVar[bool] = False
+
+@dataclass(frozen=True, kw_only=True)
+class Carrier(Node):
+    """A node at a topic."""
+
+    key_serde: Any = None
+    value_serde: Any = None
 
     @property
-    def uses(self) -> tuple[int, ...]:
-        """Ids of nodes that it needs besides its parents."""
-        return ()
+    def serdes(self) -> dict[str, Any]:
+        """Both serdes by name."""
+        return {"key_serde": self.key_serde, "value_serde": self.value_serde}
 
 
-# --- where records come in and go out ---------------------------------------------------------------------------------
 @dataclass(frozen=True, kw_only=True)
-class StreamSource(Node):
-    """Reads topics, or every topic that matches ``pattern``, as a stream."""
+class StreamSource(Carrier):
+    """Reads topics, or every topic that matches ``pattern``; streams that read the same ones are ``mergeable``."""
 
     topics: tuple[str, ...] = ()
     pattern: str | None = None
-    key_serde: Any = None
-    value_serde: Any = None
     timestamp_extractor: Any = None
     offset_reset: str | None = None
-
-    word: ClassVar[str] = "stream"
+    mergeable: bool = True
 
 
 @dataclass(frozen=True, kw_only=True)
-class GlobalTable(Node):
-    """Reads a topic as a table that every task has whole."""
+class GlobalTable(Carrier):
+    """Reads a topic into a global store, by an operator of ours or of the user's."""
 
     source_name: str
     topic: str
     store: StoreSpec
-    key_serde: Any = None
-    value_serde: Any = None
+    operator: Any
     timestamp_extractor: Any = None
-
-    word: ClassVar[str] = "global_table"
-
-
-@dataclass(frozen=True, kw_only=True)
-class GlobalStore(Node):
-    """A global store that a user's processor keeps from a topic."""
-
-    source_name: str
-    topic: str
-    store: StoreSpec
-    supplier: Any
-    key_serde: Any = None
-    value_serde: Any = None
-    timestamp_extractor: Any = None
-
-    word: ClassVar[str] = "add_global_store"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,24 +86,18 @@ class StateStore(Node):
 
     store: StoreSpec
 
-    word: ClassVar[str] = "add_state_store"
-
 
 @dataclass(frozen=True, kw_only=True)
-class Sink(Node):
+class Sink(Carrier):
     """Writes to a topic, or to the one that ``topic(key, value, metadata)`` names; ``internal`` topics are ours."""
 
     topic: Any
-    key_serde: Any = None
-    value_serde: Any = None
     partitioner: Any = None
     internal: bool = False
 
-    word: ClassVar[str] = "to"
-
 
 @dataclass(frozen=True, kw_only=True)
-class Repartition(Node):
+class Repartition(Carrier):
     """Writes to an internal topic and reads it again; its name is that of the source behind the topic.
 
     ``mergeable``: the optimiser may replace it. ``keep_null_keys``: a join downstream has a use for them.
@@ -116,150 +106,86 @@ class Repartition(Node):
     topic: str
     sink_name: str
     filter_name: str
-    key_serde: Any = None
-    value_serde: Any = None
     partitioner: Any = None
     partitions: int | None = None
     mergeable: bool = True
     keep_null_keys: bool = True
 
-    word: ClassVar[str] = "repartition"
-
 
 @dataclass(frozen=True, kw_only=True)
-class TableRepartition(Node):
+class TableRepartition(Carrier):
     """Writes the changes of a re-grouped table to an internal topic and reads them again."""
 
     topic: str
     sink_name: str
-    key_serde: Any = None
-    value_serde: Any = None
-
-    word: ClassVar[str] = "repartition"
-
-
-# --- one record at a time ---------------------------------------------------------------------------------------------
-@dataclass(frozen=True, kw_only=True)
-class Filter(Node):
-    """Keeps the records for which the predicate holds, or with ``negate`` the others."""
-
-    predicate: Callable[[Any, Any], Any]
-    negate: bool = False
-
-    word: ClassVar[str] = "filter"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Map(Node):
-    """Replaces key and value."""
+class Step(Node):
+    """One operator; ``stores`` are those that it uses by name, ``own`` those that come with it.
 
-    mapper: Callable[[Any, Any], tuple[Any, Any]]
+    ``keeps_null_keys``: a record without a key may still have a result.
+    """
 
-    word: ClassVar[str] = "map"
-    changes_key: ClassVar[bool] = True
-
-
-@dataclass(frozen=True, kw_only=True)
-class MapValues(Node):
-    """Replaces the value."""
-
-    mapper: Callable[..., Any]
-    with_key: bool = False
-
-    word: ClassVar[str] = "map_values"
-    changes_value: ClassVar[bool] = True
+    operator: Any
+    stores: tuple[str, ...] = ()
+    own: tuple[StoreSpec, ...] = ()
+    keeps_null_keys: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
-class FlatMap(Node):
-    """Replaces a record by any number of pairs."""
-
-    mapper: Callable[[Any, Any], Any]
-
-    word: ClassVar[str] = "flat_map"
-    changes_key: ClassVar[bool] = True
-
-
-@dataclass(frozen=True, kw_only=True)
-class FlatMapValues(Node):
-    """Replaces a value by any number of values."""
-
-    mapper: Callable[..., Any]
-    with_key: bool = False
-
-    word: ClassVar[str] = "flat_map_values"
-    changes_value: ClassVar[bool] = True
-
-
-@dataclass(frozen=True, kw_only=True)
-class SelectKey(Node):
-    """Replaces the key."""
-
-    mapper: Callable[[Any, Any], Any]
-
-    word: ClassVar[str] = "select_key"
-    changes_key: ClassVar[bool] = True
-
-
-@dataclass(frozen=True, kw_only=True)
-class Peek(Node):
-    """Calls an action and passes the record on."""
-
-    action: Callable[[Any, Any], Any]
-
-    word: ClassVar[str] = "peek"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Foreach(Node):
-    """Calls an action; the stream ends."""
-
-    action: Callable[[Any, Any], Any]
-
-    word: ClassVar[str] = "foreach"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Print(Node):
-    """Writes each record as a line; the stream ends."""
-
-    label: str
-    write: Callable[[str], Any]
-    mapper: Callable[[Any, Any], Any] | None = None
-
-    word: ClassVar[str] = "print"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Merge(Node):
+class Merge(Step):
     """Brings two streams together."""
 
-    word: ClassVar[str] = "merge"
+
+@dataclass(frozen=True, kw_only=True)
+class Table(Step):
+    """A node whose output is a table, and how its rows can be looked up (``view``).
+
+    ``store`` holds the rows, if any does. A ``lazy`` table, made of records as they come, is kept only once something
+    needs it (``materialized``); ``topic`` is where its records come from, ``reuse_topic``: that is its change log as
+    well. ``computed_from`` are tables that have to be kept, and to hand on old values, so that this one is or does.
+    ``versioned`` is None where a table has the versions of what is above it. ``grace_ms``: its rows are windows, which
+    close so long after their end.
+    """
+
+    view: TableView
+    store: StoreSpec | None = None
+    lazy: bool = False
+    materialized: bool = False
+    send_old: bool = False
+    computed_from: tuple[int, ...] = ()
+    versioned: bool | None = None
+    grace_ms: int | None = None
+    topic: str | None = None
+    reuse_topic: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
-class Split(Node):
-    """Sends each record to the first branch whose predicate holds; ``children`` ends with the default branch."""
+class TableJoin(Table):
+    """Joins two tables by key: an operator for each side and the one that brings their results together.
 
-    predicates: tuple[Callable[[Any, Any], Any], ...] = ()
-    children: tuple[str | None, ...] = (None,)
+    A side is its processor's name, the table that it follows, its operator and the stores that it looks up.
+    """
 
-    word: ClassVar[str] = "split"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Branch(Node):
-    """One way out of a split."""
-
-    word: ClassVar[str] = "branch"
+    sides: tuple[tuple[str, int, Any, tuple[str, ...]], ...]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Process(Node):
-    """Runs a user's processor; ``fixed_key``: one that keeps every record's key."""
+class JoinWindow(Step):
+    """Keeps one side's records of a stream-stream join for as long as they may find partners."""
 
-    supplier: Any
-    stores: tuple[str, ...] = ()
-    fixed_key: bool = False
+    store: StoreSpec
 
-    word: ClassVar[str] = "process"
+
+@dataclass(frozen=True, kw_only=True)
+class StreamJoin(Step):
+    """Joins two streams, whose windows are in ``uses``: an operator for each side and one to bring them together.
+
+    After the rewrite of a self-join there is one window, and ``alone`` does all. ``own`` is the store of pending
+    records, if there is one.
+    """
+
+    this: tuple[str, Any]
+    other: tuple[str, Any]
+    alone: Any

@@ -8,7 +8,7 @@ from dataclasses import replace
 from kstreamnb.graph.draft import repartition_node
 from kstreamnb.graph.explain import Explanation
 from kstreamnb.graph.graph import LogicalGraph
-from kstreamnb.graph.nodes import Merge, Node, Repartition
+from kstreamnb.graph.nodes import CHANGES_KEY, CHANGES_VALUE, Merge, Node, Repartition, Step
 
 __all__ = ["merge_repartitions"]
 
@@ -49,6 +49,11 @@ class _Work:
     def add(self, parent: int, child: int) -> None:
         if parent not in self.parents[child]:
             self.parents[child].append(parent)
+
+    def does(self, id_: int, operators: tuple[type, ...]) -> bool:
+        """Whether a node runs one of these operators."""
+        node = self.nodes[id_]
+        return isinstance(node, Step) and isinstance(node.operator, operators)
 
     def find_above(self, start: int, wanted: Callable[[int], bool]) -> int | None:
         """The node itself, or one above it; of several ways up the last one that was declared counts."""
@@ -106,11 +111,11 @@ def _by_changer(work: _Work) -> dict[int, list[int]]:
     """Operators that change keys, each with the repartitions below it that may move up to it."""
     found: dict[int, list[int]] = {}
     for node in work.graph.nodes:
-        if node.changes_key:
+        if work.does(node.id, CHANGES_KEY):
             found[node.id] = []
         elif isinstance(node, Repartition) and node.mergeable:
-            nearest = work.find_above(node.id, lambda id_: work.nodes[id_].changes_key or work.nodes[id_].changes_value)
-            changer = work.find_above(node.id, lambda id_: work.nodes[id_].changes_key)
+            nearest = work.find_above(node.id, lambda id_: work.does(id_, (*CHANGES_KEY, *CHANGES_VALUE)))
+            changer = work.find_above(node.id, lambda id_: work.does(id_, CHANGES_KEY))
             if changer is not None and nearest == changer:
                 found[changer].append(node.id)
     return found

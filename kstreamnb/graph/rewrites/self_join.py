@@ -6,8 +6,7 @@ from dataclasses import replace
 
 from kstreamnb.graph.explain import Explanation
 from kstreamnb.graph.graph import LogicalGraph
-from kstreamnb.graph.join_nodes import StreamJoin
-from kstreamnb.graph.nodes import Node
+from kstreamnb.graph.nodes import Node, StreamJoin
 
 __all__ = ["single_store_self_join"]
 
@@ -21,17 +20,12 @@ def single_store_self_join(graph: LogicalGraph) -> tuple[LogicalGraph, tuple[Exp
     gone: list[int] = []
     explained = []
     for node in graph.nodes:
-        if isinstance(node, StreamJoin) and len(node.parents) == 1 and not node.is_self_join:
-            this, other = node.windows_of
+        if isinstance(node, StreamJoin) and len(node.parents) == 1 and len(node.uses) == 2:
+            this, other = node.uses
             gone.append(other)
-            changed[node.id] = replace(node, windows_of=(this,))
-            names = tuple(graph.by_id[id_].name for id_ in node.windows_of)
-            explained.append(
-                Explanation(
-                    "single.store.self.join",
-                    (*names, node.this_name, node.other_name, node.name),
-                    (names[0], node.name),
-                    "both sides are the same records",
-                )
-            )
+            changed[node.id] = replace(node, uses=(this,))
+            names = tuple(graph.by_id[id_].name for id_ in node.uses)
+            before = (*names, node.this[0], node.other[0], node.name)
+            why = "both sides are the same records"
+            explained.append(Explanation("single.store.self.join", before, (names[0], node.name), why))
     return graph.with_nodes(changed, tuple(gone)), tuple(explained)
