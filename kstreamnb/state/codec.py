@@ -14,7 +14,7 @@ from kstreamnb.core.record import Windowed
 from kstreamnb.core.wire import Encoded, decoder, encoder
 from kstreamnb.errors import StateError
 
-__all__ = ["SMALL", "KeyCodec", "ValueCodec", "key_codec", "value_codec"]
+__all__ = ["SMALL", "EncodedRow", "KeyCodec", "ValueCodec", "key_codec", "stamped", "value_codec"]
 
 SMALL = 1 << 29
 """Whole numbers within ``(-SMALL, SMALL)`` are kept by every serde of ints but the short one."""
@@ -25,13 +25,14 @@ class KeyCodec:
     """A key serde as functions.
 
     ``direct``: a row that a lookup by the key itself finds is the right one, so that `encode` is needed only when
-    nothing was found. `order` gives what sorts like the serialised bytes, `to_bytes` the bytes themselves.
+    nothing was found. ``text`` is str where ASCII text is its own wire form.
     """
 
     encode: Callable[[Any], Any]
     decode: Callable[[Any], Any]
     to_bytes: Callable[[Any], bytes]
     direct: bool
+    text: Any
 
 
 @dataclass(frozen=True)
@@ -41,8 +42,21 @@ class ValueCodec:
     encode: Callable[[Any], Any]
     decode: Callable[[Any], Any]
     to_bytes: Callable[[Any], bytes | None]
-    text: type | None
+    text: Any
     small: int
+
+
+class EncodedRow(tuple[Any, int]):
+    """``(wire value, timestamp)`` whose value is `Encoded`; a row that is exactly a tuple is handed out as it is."""
+
+    __slots__ = ()
+
+
+def stamped(wire: Any, timestamp: int) -> tuple[Any, int] | None:
+    """The row of a timestamped store; None for no value."""
+    if wire is None:
+        return None
+    return EncodedRow((wire, timestamp)) if type(wire) is Encoded else (wire, timestamp)
 
 
 _NUMBERS = frozenset({int, float, bool})
@@ -67,7 +81,7 @@ def key_codec(serde: Any) -> KeyCodec:
     def to_bytes(key: Any) -> bytes:
         return bytes(key) if type(key) is Encoded else serde.serialize(key)
 
-    return KeyCodec(encode, decoder(serde), to_bytes, direct)
+    return KeyCodec(encode, decoder(serde), to_bytes, direct, str if str in plain else None)
 
 
 def _distinct(serde: Any) -> frozenset[type]:

@@ -7,6 +7,7 @@ from typing import Any
 
 from kstreamnb.core.stores import StoreSpec
 from kstreamnb.core.wire import Encoded
+from kstreamnb.state.codec import stamped
 from kstreamnb.state.key_order import KeyOrder
 from kstreamnb.state.store import Recorder, Rows, Store, StoreContext
 from kstreamnb.state.views import TimestampedStoreForUser
@@ -35,15 +36,14 @@ class KeyValueRows(Store):
         find = raw.get
         record: Recorder | None = None
 
-        def hook(new: Recorder | None) -> None:
+        def hook(wanted: Recorder | None) -> None:
             nonlocal record
-            record = new
+            record = wanted
 
         def get(key: Any) -> Any:
             row = find(key if direct else encode_key(key))
             if row is None:
-                if direct:
-                    encode_key(key)
+                encode_key(key)
                 return None
             return decode(row) if type(row) is Encoded else row
 
@@ -167,47 +167,41 @@ class TimestampedKeyValueRows(KeyValueRows):
 
     def _bind(self) -> None:
         super()._bind()
-        raw, encode_key, direct = self.raw, self.keys.encode, self.keys.direct
-        encode, decode, text, small = self.values.encode, self.values.decode, self.values.text, self.values.small
-        find, write_slowly = raw.get, self._write
-        record: Recorder | None = None
-        hook_plain = self._hook_in
+        raw, encode_key, show, prepare = self.raw, self.keys.encode, self._show_row, self._encode_row
+        least, most, text = -self.values.small, self.values.small, self.values.text
+        find, write, hook_plain, direct = raw.get, self._write, self._hook_in, self.keys.direct
+        at_once = direct
 
-        def hook(new: Recorder | None) -> None:
-            nonlocal record
-            record = new
-            hook_plain(new)
+        def hook(wanted: Recorder | None) -> None:
+            nonlocal at_once
+            at_once = direct and wanted is None
+            hook_plain(wanted)
 
         def get(key: Any) -> Any:
-            row = find(key if direct else encode_key(key))
-            if row is None:
-                if direct:
-                    encode_key(key)
-                return None
-            value = row[0]
-            return (decode(value), row[1]) if type(value) is Encoded else row
+            row = find(key)
+            return row if type(row) is tuple else get_slowly(key)
+
+        def get_slowly(key: Any) -> Any:
+            row = find(encode_key(key))
+            return None if row is None else show(row)
 
         def put(key: Any, row: Any) -> None:
-            if row is not None:
+            if at_once and type(row) is tuple and key in raw:
                 value = row[0]
                 kind = type(value)
-                if not ((kind is int and -small < value < small) or (kind is text and value.isascii())):
-                    wire = encode(value)
-                    row = None if wire is None else row if wire is value else (wire, row[1])
-            if record is None and row is not None and direct and key in raw:
-                raw[key] = row
-            else:
-                write_slowly(encode_key(key), row)
+                if (kind is int and least < value < most) or (kind is text and value.isascii()):
+                    raw[key] = row
+                    return
+            write(encode_key(key), None if row is None else prepare(row))
 
-        self.get, self.put = get, put
+        self.get, self.put = get if direct else get_slowly, put
         self._hook_in = hook
 
     def _show_row(self, row: Any) -> Any:
-        return self.values.decode(row[0]), row[1]
+        return row if type(row) is tuple else (self.values.decode(row[0]), row[1])
 
     def _encode_row(self, value: Any) -> Any:
-        wire = self.values.encode(value[0])
-        return None if wire is None else (wire, value[1])
+        return stamped(self.values.encode(value[0]), value[1])
 
     @property
     def for_user(self) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from operator import itemgetter
 from typing import Any
 
 from kstreamnb.core.record import Windowed
@@ -14,8 +13,6 @@ __all__ = ["SessionRows"]
 
 class SessionRows(TimedRows):
     """Aggregates by session, both of whose ends are inclusive; a place is ``(end, start)``."""
-
-    _time = staticmethod(itemgetter(0))
 
     def put(self, session: Windowed, aggregate: Any) -> None:
         """Keep an aggregate; None removes it."""
@@ -59,7 +56,7 @@ class SessionRows(TimedRows):
         """
         if not self.spec.persistent:
             return self._rows(sorted(self._between(earliest_end, latest_end), key=self._time_rank))
-        return self._rows(sorted(self._index.between(earliest_end, latest_end), key=self._time_ordered_rank))
+        return self._rows(sorted(self._by_time(earliest_end, latest_end), key=self._time_ordered_rank))
 
     def fetch(self, key: Any, to_key: Any = None) -> Rows:
         """All sessions of a key, or of a range of keys."""

@@ -14,7 +14,7 @@ from typing import Any, Protocol, TypeAlias
 from kstreamnb.core.record import Headers
 from kstreamnb.core.serde import complete
 from kstreamnb.core.stores import StoreSpec
-from kstreamnb.state.codec import key_codec, value_codec
+from kstreamnb.state.codec import key_codec, stamped, value_codec
 from kstreamnb.state.custom import rows_of
 
 __all__ = ["ChangelogRecord", "JournalEntry", "Recorder", "Rows", "Store", "StoreContext"]
@@ -56,22 +56,24 @@ class Rows(Iterator[Any]):
     It can be used as Java's iterators are (``has_next``, ``peek_next_key``, ``close``, ``with``) and in a for loop.
     """
 
-    __slots__ = ("_ahead", "_rest")
+    _ahead: tuple[Any, ...] = ()
 
     def __init__(self, rows: Iterator[Any]) -> None:
         self._rest = rows
-        self._ahead: list[Any] = []
 
     def __iter__(self) -> Iterator[Any]:
         return self if self._ahead else self._rest
 
     def __next__(self) -> Any:
-        return self._ahead.pop() if self._ahead else next(self._rest)
+        if not self._ahead:
+            return next(self._rest)
+        (row,), self._ahead = self._ahead, ()
+        return row
 
     def has_next(self) -> bool:
         """Whether a row is left."""
         if not self._ahead:
-            self._ahead.extend(islice(self._rest, 1))
+            self._ahead = tuple(islice(self._rest, 1))
         return bool(self._ahead)
 
     def peek_next_key(self) -> Any:
@@ -82,8 +84,7 @@ class Rows(Iterator[Any]):
 
     def close(self) -> None:
         """Forget the rows that are left."""
-        self._ahead.clear()
-        self._rest = iter(())
+        self._ahead, self._rest = (), iter(())
 
     def map(self, change: Callable[[Any], Any]) -> Rows:
         """The rows that are left, each changed by a function."""
@@ -224,7 +225,7 @@ class Store:
 
     def _row_from(self, data: bytes, timestamp: int) -> Any:
         value = self.values.encode(self._value_serde.deserialize(data))
-        return (value, timestamp) if self.timestamped else value
+        return stamped(value, timestamp) if self.timestamped else value
 
     def flush(self) -> None:
         """Write cached entries; a store without a cache has none."""

@@ -22,7 +22,8 @@ class Retention:
     """The times that follow from the observed stream time of one store (all in ms).
 
     ``visible_from`` is the first time that reads show, ``accepted_from`` the first that puts may have, ``live_from``
-    the first that is still held, ``next_expiry`` the observed time at which `live_from` moves next.
+    the first that is still held, ``next_expiry`` the observed time at which `live_from` moves next. ``unrecorded``
+    says whether changes may be made without noting them anywhere.
     """
 
     __slots__ = (
@@ -34,13 +35,14 @@ class Retention:
         "observed_ms",
         "retention_ms",
         "segment_ms",
+        "unrecorded",
         "visible_from",
     )
 
     def __init__(self, spec: StoreSpec, *, clamp_ms: int = 1) -> None:
         self.retention_ms = spec.retention_ms or 0
         self.segment_ms = spec.segment_ms or max(self.retention_ms // 2, _LEAST_SEGMENT_MS)
-        self._exact, self._clamp_ms = not spec.persistent, clamp_ms
+        self._exact, self._clamp_ms, self.unrecorded = not spec.persistent, clamp_ms, False
         self.observe(_NO_TIME)
 
     def observe(self, observed_ms: int) -> None:
@@ -83,12 +85,16 @@ class TimeIndex:
             insort(self._times, time_ms)
 
     def remove(self, time_ms: int, raw_key: Any) -> None:
-        """A row went."""
-        bucket = self._at[time_ms]
-        del bucket[raw_key]
-        if not bucket:
-            del self._at[time_ms]
-            del self._times[bisect_left(self._times, time_ms)]
+        """A row went; one that was never added is ignored."""
+        bucket = self._at.get(time_ms)
+        if bucket is not None:
+            del bucket[raw_key]
+            if not bucket:
+                del self._at[time_ms]
+                del self._times[bisect_left(self._times, time_ms)]
+
+    def __bool__(self) -> bool:
+        return bool(self._times)
 
     def between(self, from_ms: int, to_ms: int) -> Iterator[Any]:
         """Raw keys of a range of time, both ends inclusive, by time and then by insertion."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from kstreamnb.core.record import Windowed
@@ -21,16 +21,20 @@ class TimedRows(Store):
     """Rows by key and place.
 
     ``raw`` maps ``(wire key, place)`` to rows and None to ``(observed stream time, sequence)``. Places of one key sort
-    by time; `_time` gives the time by which a place expires. The observed stream time is the greatest that was put.
+    by time; `_time` gives the time by which a place expires: its first item, or the number without its lowest
+    ``_bits`` unless those are -1. The observed stream time is the greatest that was put.
+
+    Rows are always known by segment, for expiry; by time and by key only once someone asks for a range.
     """
 
-    _time: Callable[[Any], int]
+    _bits = -1
 
     def __init__(self, spec: StoreSpec, context: StoreContext, *, clamp_ms: int = 1) -> None:
         super().__init__(spec, context)
         self.retention = Retention(spec, clamp_ms=clamp_ms)
         self._sequence = 0
-        self._index, self._places = TimeIndex(), KeyIndex()
+        self._segments: dict[int, dict[Any, None]] = {}
+        self._times, self._places = TimeIndex(), KeyIndex()
         self._insert = self._inserter()
         self._record: Recorder | None = None
         self._bind()
@@ -41,17 +45,39 @@ class TimedRows(Store):
 
     def _hook(self, record: Recorder | None) -> None:
         self._record = record
+        self.retention.unrecorded = record is None
+
+    def _time(self, place: Any) -> int:
+        time: int = place[0] if self._bits < 0 else place >> self._bits
+        return time
+
+    def _place_at(self, time: int) -> Any:
+        """What sorts before all places of a time and after those of earlier ones."""
+        return (time,) if self._bits < 0 else time << self._bits
 
     def _inserter(self) -> Callable[[Any, Any], None]:
-        raw, time_of, add = self.raw, self._time, self._index.add
-        places, add_place = self._places, self._places.add
+        raw, bits, segments, segment_ms = self.raw, self._bits, self._segments, self.retention.segment_ms
+        places, times = self._places, self._times
+        add_time, add_place = times.add, places.add
+        first = until = 0
 
         def insert(raw_key: Any, row: Any) -> None:
+            nonlocal first, until
             raw[raw_key] = row
             key, place = raw_key
-            add(time_of(place), raw_key)
+            time = place[0] if bits < 0 else place >> bits
+            if not first <= time < until:
+                first = time // segment_ms * segment_ms
+                until = first + segment_ms
+            segment = segments.get(first)
+            if segment is None:
+                segments[first] = {raw_key: None}
+            else:
+                segment[raw_key] = None
             if places:
                 add_place(key, place)
+            if times:
+                add_time(time, raw_key)
 
         return insert
 
@@ -92,9 +118,14 @@ class TimedRows(Store):
                 retention.advance(observed_ms)
             return
         retention.observe(observed_ms)
-        for raw_key in self._index.before(retention.live_from):
+        for raw_key in self._expired():
             self._note(raw_key, self.raw[raw_key], None)
             self.apply(raw_key, None)
+
+    def _expired(self) -> list[Any]:
+        """Raw keys of segments that are too old."""
+        live_from = self.retention.live_from
+        return [raw_key for first in sorted(self._segments) if first < live_from for raw_key in self._segments[first]]
 
     def apply(self, raw_key: Any, row: Any) -> None:
         """Change one row silently; None deletes."""
@@ -108,13 +139,20 @@ class TimedRows(Store):
                 raw[None] = row
         elif row is None:
             if raw.pop(raw_key, None) is not None:
-                key, place = raw_key
-                self._index.remove(self._time(place), raw_key)
-                self._places.remove(key, place)
+                self._forget(*raw_key)
         elif raw_key in raw:
             raw[raw_key] = row
         else:
             self._insert(raw_key, row)
+
+    def _forget(self, key: Any, place: Any) -> None:
+        time, raw_key, segment_ms = self._time(place), (key, place), self.retention.segment_ms
+        first = time // segment_ms * segment_ms
+        del self._segments[first][raw_key]
+        if not self._segments[first]:
+            del self._segments[first]
+        self._places.remove(key, place)
+        self._times.remove(time, raw_key)
 
     def _places_from(self, raw_key: Any, time: int) -> list[Any]:
         """Places of a key from a time on, as far as they are visible, ascending."""
@@ -124,11 +162,19 @@ class TimedRows(Store):
         places = self._places.get(raw_key)
         if places is None:
             return []
-        return places[bisect_left(places, max(time, self.retention.visible_from), key=self._time) :]
+        return places[bisect_left(places, self._place_at(max(time, self.retention.visible_from))) :]
 
     def _between(self, from_: int, to: int) -> list[Any]:
         """Raw keys of a range of times, as far as they are visible, in no order."""
-        return list(self._index.between(max(from_, self.retention.visible_from), to))
+        return list(self._by_time(max(from_, self.retention.visible_from), to))
+
+    def _by_time(self, from_: int, to: int) -> Iterator[Any]:
+        """Raw keys of a range of times, whether they are visible or not."""
+        if not self._times:
+            for segment in self._segments.values():
+                for raw_key in segment:
+                    self._times.add(self._time(raw_key[1]), raw_key)
+        return self._times.between(from_, to)
 
     def _in_keys(self, raw_keys: list[Any], from_key: Any, to_key: Any) -> list[Any]:
         """Those of a range of keys, in the order of a range of keys."""
@@ -159,7 +205,7 @@ class TimedRows(Store):
 
     def _observe_silently(self, time: int, sequence: int) -> None:
         self.apply(None, (max(time, self.retention.observed_ms), sequence))
-        for raw_key in self._index.before(self.retention.live_from):
+        for raw_key in self._expired():
             self.apply(raw_key, None)
 
     def _rows(self, raw_keys: list[Any]) -> Rows:

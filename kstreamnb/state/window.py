@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Callable
 from typing import Any
 
 from kstreamnb.core.record import Windowed
 from kstreamnb.core.stores import StoreSpec
-from kstreamnb.core.wire import Encoded
-from kstreamnb.state.store import Recorder, Rows, StoreContext
+from kstreamnb.state.codec import stamped
+from kstreamnb.state.store import Rows, StoreContext
 from kstreamnb.state.timed import MAX_TIME_MS, TimedRows
 from kstreamnb.state.views import TimestampedStoreForUser
 
@@ -32,52 +33,73 @@ class WindowRows(TimedRows):
         self._by_time_first = not spec.persistent or bool(spec.extra.get("time_ordered"))
         super().__init__(spec, context, clamp_ms=0 if spec.persistent and self._by_time_first else 1)
 
-    def _time(self, place: int) -> int:
-        return place >> self._bits
-
     def _bind(self) -> None:
-        raw, retention, encode_key, direct = self.raw, self.retention, self.keys.encode, self.keys.direct
-        decode, find, insert, put_row = self.values.decode, self.raw.get, self._insert, self._put_row
-        stamped, prepare, text, small = self.timestamped, self._prepare, self.values.text, self.values.small
-        record: Recorder | None = None
+        self.fetch = self._bind_fetch()
+        self.put = self._bind_put()
+        if self.spec.retain_duplicates:
+            self.fetch, self.put = self._fetch_duplicate, self._bind_put_duplicate()
 
-        def hook(new: Recorder | None) -> None:
-            nonlocal record
-            record = new
+    def _bind_fetch(self) -> Callable[[Any, int], Any]:
+        retention, encode_key, direct = self.retention, self.keys.encode, self.keys.direct
+        find, show, exact = self.raw.get, self._plain, tuple if self.timestamped else None
 
         def fetch(key: Any, at: int) -> Any:
             row = find((key if direct else encode_key(key), at))
+            if type(row) is exact and at >= retention.visible_from:
+                return row
             if row is None:
                 encode_key(key)
                 return None
-            if at < retention.visible_from:
-                return None
-            if stamped:
-                return (decode(row[0]), row[1]) if type(row[0]) is Encoded else row
-            return decode(row) if type(row) is Encoded else row
+            return show(row) if at >= retention.visible_from else None
+
+        return fetch
+
+    def _bind_put(self) -> Callable[[Any, Any, int], None]:
+        raw, retention, encode_key, direct = self.raw, self.retention, self.keys.encode, self.keys.direct
+        insert, put_row, prepare, stamped_rows = self._insert, self._put_row, self._prepare, self.timestamped
+        least, most, text, key_text = -self.values.small, self.values.small, self.values.text, self.keys.text
 
         def put(key: Any, value: Any, window_start: int) -> None:
             if value is not None:
-                part = value[0] if stamped else value
+                part = value[0] if stamped_rows else value
                 kind = type(part)
-                if not ((kind is int and -small < part < small) or (kind is text and part.isascii())):
+                if not ((kind is int and least < part < most) or (kind is text and part.isascii())):
                     value = prepare(value)
-                if record is None and retention.accepted_from <= window_start <= retention.observed_ms:
+                if retention.unrecorded and retention.accepted_from <= window_start <= retention.observed_ms:
                     raw_key = (key if direct else encode_key(key), window_start)
                     if raw_key in raw:
                         raw[raw_key] = value
+                    elif type(key) is key_text and key.isascii():
+                        insert(raw_key, value)
                     else:
                         insert((encode_key(key), window_start), value)
                     return
             put_row((encode_key(key), window_start), value)
 
-        self._hook_in, self.put, self.fetch = hook, put, fetch
-        if self.spec.retain_duplicates:
-            self.put, self.fetch = self._put_duplicate, self._fetch_duplicate
+        return put
 
-    def _hook(self, record: Recorder | None) -> None:
-        super()._hook(record)
-        self._hook_in(record)
+    def _bind_put_duplicate(self) -> Callable[[Any, Any, int], None]:
+        raw, retention, encode_key, key_text = self.raw, self.retention, self.keys.encode, self.keys.text
+        insert, put_slowly, prepare, text = self._insert, self._put_duplicate, self._prepare, self.values.text
+
+        def put(key: Any, value: Any, window_start: int) -> None:
+            observed_ms = retention.observed_ms
+            late = window_start < retention.accepted_from
+            if late or window_start >= retention.next_expiry or value is None or not retention.unrecorded:
+                put_slowly(key, value, window_start)
+                return
+            if window_start > observed_ms:
+                observed_ms = window_start
+                retention.advance(window_start)
+            if not (type(value) is text and value.isascii()):
+                value = prepare(value)
+            if not (type(key) is key_text and key.isascii()):
+                key = encode_key(key)
+            self._sequence = sequence = (self._sequence + 1) & _SEQUENCE_MASK
+            raw[None] = (observed_ms, sequence)
+            insert((key, window_start << _SEQUENCE_BITS | sequence), value)
+
+        return put
 
     def _prepare(self, value: Any) -> Any:
         return self.values.encode(value)
@@ -187,16 +209,20 @@ class TimestampedWindowRows(WindowRows):
 
     def in_place(self) -> tuple[dict[Any, Any], list[bool]] | None:
         """See `Store.in_place`."""
-        if type(self.raw) is not dict or self.spec.cached or not (self.keys.direct and self.values.small) or self.spec.retain_duplicates:
+        if (
+            type(self.raw) is not dict
+            or self.spec.cached
+            or not (self.keys.direct and self.values.small)
+            or self.spec.retain_duplicates
+        ):
             return None
         return self.raw, self.watched
 
     def _prepare(self, value: Any) -> Any:
-        wire = self.values.encode(value[0])
-        return None if wire is None else value if wire is value[0] else (wire, value[1])
+        return stamped(self.values.encode(value[0]), value[1])
 
     def _plain(self, row: Any) -> Any:
-        return None if row is None else (self.values.decode(row[0]), row[1])
+        return row if row is None or type(row) is tuple else (self.values.decode(row[0]), row[1])
 
     @property
     def for_user(self) -> Any:
