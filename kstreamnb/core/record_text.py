@@ -18,7 +18,7 @@ from kstreamnb.core.record import Headers, TopicRecord, ValueAndTimestamp, Windo
 from kstreamnb.core.wire import Encoded
 from kstreamnb.errors import ConfigError
 
-__all__ = ["format_cell", "format_records", "parse_cell", "parse_rows", "stored_cell"]
+__all__ = ["format_cell", "format_records", "parse_cell", "parse_rows", "record_cells", "stored_cell"]
 
 COLUMNS = ("topic", "key", "value", "time", "partition", "offset", "headers")
 _EARLY_MS = 10**10  # up to here times read better as plain numbers
@@ -143,6 +143,14 @@ def format_records(records: Iterable[TopicRecord], *, columns: Sequence[str] | N
     """
     rows = list(records)
     names = tuple(columns) if columns is not None else _columns_of(rows)
+    table = [list(names), *record_cells(rows, names)]
+    widths = [max(len(line[at]) for line in table) for at in range(len(names))]
+    lines = (" | ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)) for line in table)
+    return "\n".join(line.rstrip() for line in lines)
+
+
+def record_cells(rows: Sequence[TopicRecord], names: Sequence[str]) -> list[list[str]]:
+    """The cells of records under some columns; times are ISO text where they are late enough to be real ones."""
     iso = max((row.timestamp for row in rows), default=0) >= _EARLY_MS
     writers = {
         "topic": lambda row: format_cell(row.topic),
@@ -153,10 +161,7 @@ def format_records(records: Iterable[TopicRecord], *, columns: Sequence[str] | N
         "offset": lambda row: str(row.offset),
         "headers": lambda row: _format_headers(row.headers),
     }
-    table = [list(names), *([writers[name](row) for name in names] for row in rows)]
-    widths = [max(len(line[at]) for line in table) for at in range(len(names))]
-    lines = (" | ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)) for line in table)
-    return "\n".join(line.rstrip() for line in lines)
+    return [[writers[name](row) for name in names] for row in rows]
 
 
 def _columns_of(rows: list[TopicRecord]) -> tuple[str, ...]:

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, overload
 
 from kstreamnb.core.durations import Instant
 from kstreamnb.core.record import TopicRecord
-from kstreamnb.core.record_text import format_records, parse_rows
+from kstreamnb.core.record_text import format_records, parse_rows, record_cells
 from kstreamnb.core.serde import Serde
 from kstreamnb.core.wire import Encoded
 from kstreamnb.errors import ConfigError
-from kstreamnb.samples import json_lines, privacy, reshape
+from kstreamnb.samples import display, json_lines, privacy, reshape
 from kstreamnb.samples.columns import UNASSIGNED, Roles, number_offsets, partitioned
 from kstreamnb.samples.statistics import SampleStatistics, statistics_of
 
@@ -224,6 +224,7 @@ class Sample:
     disorder = reshape.disorder
     redact = privacy.redact
     hash_keys = privacy.hash_keys
+    _repr_html_ = display.to_html
 
     def __hash__(self) -> int:
         return int(self.content_hash, 16)
@@ -259,6 +260,11 @@ class Sample:
         if len(self) > _SHOWN:
             lines.append(f"{_SHOWN} of {len(self):,}")
         return "\n".join(lines)
+
+    def shown_cells(self) -> tuple[list[str], list[list[str]]]:
+        """Column names and cells of the records that a display shows."""
+        names = self._columns()
+        return names, record_cells(self.records[:_SHOWN], names)
 
     def _columns(self) -> list[str]:
         """The columns with something to see."""

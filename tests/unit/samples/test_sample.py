@@ -200,6 +200,17 @@ def test_the_hash_belongs_to_the_content():
     assert sample.content_hash != sample.shift("1ms").content_hash
 
 
+def test_the_html_of_a_sample_shows_the_same_facts():
+    """Self-contained, escaped, with a header row."""
+    sample = Sample.from_records([("t", 0, n, n, "<k>", n) for n in range(12)], note="made")
+    html = sample._repr_html_()
+    assert "<script" not in html
+    assert "&lt;k&gt;" in html
+    assert 12 > html.count("<tr>") == 11
+    for fact in (sample.content_hash, "made", "10 of 12", '<th scope="col">key</th>'):
+        assert fact in html
+
+
 def test_a_sample_shows_its_hash_its_notes_and_its_first_records():
     """Nothing is cut silently, and undecodable records are counted."""
     many = _sample([("a", 0, n, "x", n) for n in range(1000)])

@@ -1,0 +1,27 @@
+"""A sample as an HTML table: the same facts as its text, self-contained, without a script."""
+
+from __future__ import annotations
+
+from html import escape
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:  # its class lists this function
+    from kstreamnb.samples.sample import Sample
+
+__all__ = ["to_html"]
+
+
+def to_html(self: Sample) -> str:
+    """The first records as a table under the sample's hash and notes."""
+    title, *lines = repr(self).splitlines()
+    notes = [line.strip() for line in lines if line.startswith("  ")]
+    closing = lines[-1] if lines and " of " in lines[-1] and "|" not in lines[-1] else ""
+    names, rows = self.shown_cells()
+    head = "".join(f'<th scope="col">{escape(name)}</th>' for name in names)
+    body = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
+    caption = "<br>".join(escape(line) for line in (title, *notes, closing) if line)
+    style = "caption-side:top;text-align:left"
+    return (
+        f'<table class="kstreamnb-sample"><caption style="{style}">{caption}</caption>'
+        f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+    )
