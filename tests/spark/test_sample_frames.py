@@ -1,0 +1,72 @@
+"""Samples drawn from Spark frames: bounded, and the same on every run."""
+
+from __future__ import annotations
+
+import pandas as pd
+import pytest
+
+from kstreamnb.errors import ConfigError
+from kstreamnb.samples import Sample
+
+pytestmark = pytest.mark.spark
+
+ROLES = {"topic": "sales", "key": "sku", "timestamp": "sold_at"}
+
+
+def _rows(count=200):
+    return pd.DataFrame(
+        {
+            "sku": [f"sku{n % 17}" if n % 10 else None for n in range(count)],
+            "sold_at": pd.to_datetime([1_767_258_000_000 + 1000 * (n // 2) for n in range(count)], unit="ms", utc=True),
+            "quantity": range(count),
+        }
+    )
+
+
+def test_rows_are_ordered_by_time_and_content_whatever_their_partitions(spark):
+    """Another physical layout of the same rows gives the same sample."""
+    frame = spark.createDataFrame(_rows())
+    first = Sample.from_dataframe(frame.repartition(7), **ROLES, partitions=4)
+    second = Sample.from_dataframe(frame.orderBy("quantity", ascending=False), **ROLES, partitions=4)
+    assert first == second
+    assert 200 == len(first)
+    assert sorted(record.timestamp for record in first) == [record.timestamp for record in first]
+    assert {"sku", "quantity"} == set(first[0].value)
+    assert ("sku", "string") == first.schema[0]
+
+
+def test_a_named_order_is_kept(spark):
+    """``order_by`` says in which order the rows arrived; it may contradict their times."""
+    frame = spark.createDataFrame(_rows(20)).repartition(5)
+    sample = Sample.from_dataframe(frame, **ROLES, value="quantity", order_by="quantity")
+    assert list(range(20)) == [record.value for record in sample]
+
+
+def test_a_draw_takes_times_or_whole_keys(spark):
+    """A range of times; or a share of the keys with all their rows, the same ones on every run."""
+    frame = spark.createDataFrame(_rows())
+    part = Sample.from_dataframe(frame, **ROLES, between=("2026-01-01T09:00:10Z", "2026-01-01T09:00:20Z"))
+    assert 20 == len(part)
+    drawn = Sample.from_dataframe(frame, **ROLES, key_share=0.5)
+    assert drawn == Sample.from_dataframe(frame.repartition(3), **ROLES, key_share=0.5)
+    keys = {record.key for record in drawn}
+    assert 2 < len(keys) < 17
+    everything = Sample.from_dataframe(frame, **ROLES)
+    assert drawn.of_topic("sales") == Sample(
+        tuple(r._replace(offset=n) for n, r in enumerate(r for r in everything if r.key in keys))
+    )
+
+
+def test_too_many_rows_are_refused(spark):
+    """A limit alone would be an accident, so it is none."""
+    with pytest.raises(ConfigError, match="the draw has more than 50 rows"):
+        Sample.from_dataframe(spark.createDataFrame(_rows()), **ROLES, limit=50)
+
+
+def test_times_without_a_zone_are_refused(spark):
+    """A column of another type is named with its type."""
+    frame = spark.createDataFrame(_rows(3))
+    with pytest.raises(ConfigError, match='column "sold_at" of type "timestamp_ntz" is no time'):
+        Sample.from_dataframe(frame.selectExpr("sku", "cast(sold_at as timestamp_ntz) sold_at"), **ROLES)
+    with pytest.raises(ConfigError, match='there is no column "sku"'):
+        Sample.from_dataframe(frame.drop("sku"), **ROLES)
