@@ -82,6 +82,9 @@ class WindowRows(TimedRows):
         raw, retention, encode_key, key_text = self.raw, self.retention, self.keys.encode, self.keys.text
         insert, put_slowly, prepare, text = self._insert, self._put_duplicate, self._prepare, self.values.text
 
+        if not self.spec.persistent and not retention.retention_ms:
+            return put_slowly  # a row is too old as soon as it comes
+
         def put(key: Any, value: Any, window_start: int) -> None:
             observed_ms = retention.observed_ms
             late = window_start < retention.accepted_from
