@@ -155,8 +155,8 @@ def graph(application: str, form: str, output: Path | None) -> None:
 @click.option("--config", multiple=True, metavar="NAME=VALUE", help="A setting of the application.")
 def replay(application: str, sample: str, partitions: int, config: Sequence[str]) -> None:
     """Run the records of SAMPLE (.parquet, .jsonl, or a text table) through APPLICATION and print its outputs."""
-    from kstreamnb.core.record_text import format_records
     from kstreamnb.driver import TopologyTestDriver
+    from kstreamnb.samples.text import format_records
     from kstreamnb.topology.nodes import Source
 
     topology, records = load_application(application), _read_sample(sample)

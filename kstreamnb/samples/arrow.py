@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kstreamnb.core.record import TopicRecord
-from kstreamnb.core.record_text import parse_cell, stored_cell
 from kstreamnb.core.serde import Serde
 from kstreamnb.errors import ConfigError
 from kstreamnb.samples.columns import Roles, dicts, make_records, plain_value, timestamps_ms, without_gc
+from kstreamnb.samples.text import parse_cell, stored_cell
 
 if TYPE_CHECKING:  # an optional dependency
     import pyarrow

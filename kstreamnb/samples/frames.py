@@ -7,11 +7,11 @@ from typing import Any
 
 from kstreamnb.core.durations import Instant, instant_ms
 from kstreamnb.core.record import TopicRecord
-from kstreamnb.core.record_text import format_cell
 from kstreamnb.core.serde import Serde
 from kstreamnb.errors import ConfigError
 from kstreamnb.samples.arrow import records_of_table
 from kstreamnb.samples.columns import Roles, make_records, number_offsets, plain_value, timestamps_ms, without_gc
+from kstreamnb.samples.text import format_cell
 
 __all__ = ["frame_kind", "records_of_pandas", "records_of_spark"]
 

@@ -7,10 +7,10 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from kstreamnb.core.record import Headers, TopicRecord, Windowed
-from kstreamnb.core.record_text import parse_cell, stored_cell
 from kstreamnb.core.serde import Serde
 from kstreamnb.errors import ConfigError
 from kstreamnb.samples.columns import Roles, make_records, timestamps_ms
+from kstreamnb.samples.text import parse_cell, stored_cell
 
 __all__ = ["content_text", "read_lines", "read_value_lines", "record_line"]
 

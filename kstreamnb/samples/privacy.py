@@ -7,9 +7,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from kstreamnb.core.record_text import format_cell
 from kstreamnb.core.wire import Encoded
 from kstreamnb.errors import ConfigError
+from kstreamnb.samples.text import format_cell
 
 if TYPE_CHECKING:  # its class lists these functions
     from kstreamnb.samples.sample import Sample

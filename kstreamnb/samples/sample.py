@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any, overload
 
 from kstreamnb.core.durations import Instant
 from kstreamnb.core.record import TopicRecord
-from kstreamnb.core.record_text import format_records, parse_rows, record_cells
 from kstreamnb.core.serde import Serde
 from kstreamnb.core.wire import Encoded
 from kstreamnb.errors import ConfigError
 from kstreamnb.samples import display, json_lines, privacy, reshape
 from kstreamnb.samples.columns import UNASSIGNED, Roles, number_offsets, partitioned
 from kstreamnb.samples.statistics import SampleStatistics, statistics_of
+from kstreamnb.samples.text import format_records, parse_rows, record_cells
 
 if TYPE_CHECKING:  # frames are optional
     import pandas

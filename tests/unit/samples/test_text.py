@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kstreamnb.core.record import TopicRecord, Windowed
-from kstreamnb.core.record_text import format_cell, format_records, parse_cell, parse_rows
 from kstreamnb.core.wire import Encoded
 from kstreamnb.errors import ConfigError
+from kstreamnb.samples.text import format_cell, format_records, parse_cell, parse_rows
 
 _TEXT = st.text(st.characters(exclude_categories=("Cs",)), max_size=8)
 _SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | _TEXT
