@@ -71,15 +71,15 @@ def build(spec: dict[str, Any]) -> Topology:
 
 def start(topology: Topology, spec: dict[str, Any]) -> TopologyTestDriver:
     """A driver that behaves like Kafka's own."""
+    size = "statestore.cache.max.bytes"
+    cache = None if spec.get("cache") and size in spec.get("config", {}) else bool(spec.get("cache"))
     config = {
         "application.id": "app",
         "default.key.serde": Serdes.string(),
         "default.value.serde": Serdes.string(),
         **spec.get("config", {}),
     }
-    return TopologyTestDriver(
-        topology, config, task_layout="single", wall_clock=spec.get("wall", 0), cache=bool(spec.get("cache"))
-    )
+    return TopologyTestDriver(topology, config, task_layout="single", wall_clock=spec.get("wall", 0), cache=cache)
 
 
 def feed(driver: TopologyTestDriver, row: list[Any], spec: dict[str, Any]) -> None:
