@@ -9,9 +9,9 @@ from kstreamnb.core.serdes import Serdes
 from kstreamnb.core.serdes_nested import SessionWindowedSerde, TimeWindowedSerde
 from kstreamnb.core.stores import StoreSpec
 from kstreamnb.core.windows import SessionWindows, SlidingWindows
-from kstreamnb.dsl.flows import CogroupFlow, GroupFlow, TableFlow, WindowFlow
+from kstreamnb.dsl.flows import CogroupFlow, GroupFlow, TableFlow
 from kstreamnb.dsl.materializing import kept, named_store, rows_store, windows_store
-from kstreamnb.dsl.options import Kept, Materialized
+from kstreamnb.dsl.options import Kept, Materialized, spelled_out
 from kstreamnb.graph.draft import Draft
 from kstreamnb.graph.nodes import Table, TableRepartition
 from kstreamnb.processors.aggregators import add_counts, count_down, count_up, zero
@@ -36,6 +36,7 @@ Fold = Callable[[Any, Any, Any], Any]
 Reducer = Callable[[Any, Any], Any]
 
 
+@spelled_out
 def count(self: Handle, *, name: str | None = None, **store: Unpack[Kept]) -> KTable[Any, int]:
     """Count the records of each key, or of each key and window.
 
@@ -49,6 +50,7 @@ def count(self: Handle, *, name: str | None = None, **store: Unpack[Kept]) -> KT
     return self.declare("table", "count", _count, name=name, materialized=kept(store))
 
 
+@spelled_out
 def reduce(self: Handle, reducer: Reducer, *, name: str | None = None, **store: Unpack[Kept]) -> KTable[Any, Any]:
     """Combine the values of each key, or of each key and window, by ``reducer(aggregate, value)``.
 
@@ -62,6 +64,7 @@ def reduce(self: Handle, reducer: Reducer, *, name: str | None = None, **store: 
     return self.declare("table", "reduce", _reduce, reducer=reducer, name=name, materialized=kept(store))
 
 
+@spelled_out
 def aggregate(
     self: Handle, initializer: Callable[[], Any], aggregator: Fold, *, name: str | None = None, **store: Unpack[Kept]
 ) -> KTable[Any, Any]:
@@ -76,6 +79,7 @@ def aggregate(
     return self.declare("table", "aggregate", _aggregate, name=name, materialized=kept(store), functions=functions)
 
 
+@spelled_out
 def aggregate_sessions(
     self: Handle,
     initializer: Callable[[], Any],
@@ -96,6 +100,7 @@ def aggregate_sessions(
     return self.declare("table", "aggregate", _aggregate, name=name, materialized=kept(store), functions=functions)
 
 
+@spelled_out
 def aggregate_cogrouped(
     self: Handle, initializer: Callable[[], Any], *, name: str | None = None, **store: Unpack[Kept]
 ) -> KTable[Any, Any]:
@@ -111,6 +116,7 @@ def aggregate_cogrouped(
     return self.declare("table", "aggregate", _aggregate_all, name=name, materialized=kept(store), **arguments)
 
 
+@spelled_out
 def aggregate_cogrouped_sessions(
     self: Handle, initializer: Callable[[], Any], merger: Fold, *, name: str | None = None, **store: Unpack[Kept]
 ) -> KTable[Any, Any]:
@@ -125,6 +131,7 @@ def aggregate_cogrouped_sessions(
     return self.declare("table", "aggregate", _aggregate_all, name=name, materialized=kept(store), **arguments)
 
 
+@spelled_out
 def count_table(self: Handle, *, name: str | None = None, **store: Unpack[Kept]) -> KTable[Any, int]:
     """Count the rows of each group of a re-grouped table.
 
@@ -137,6 +144,7 @@ def count_table(self: Handle, *, name: str | None = None, **store: Unpack[Kept])
     return self.declare("table", "count", _fold_table, name=name, materialized=kept(store), **arguments)
 
 
+@spelled_out
 def reduce_table(
     self: Handle, adder: Reducer, subtractor: Reducer, *, name: str | None = None, **store: Unpack[Kept]
 ) -> KTable[Any, Any]:
@@ -149,6 +157,7 @@ def reduce_table(
     return self.declare("table", "reduce", _fold_table, name=name, materialized=kept(store), **arguments)
 
 
+@spelled_out
 def aggregate_table(
     self: Handle,
     initializer: Callable[[], Any],
@@ -168,46 +177,40 @@ def aggregate_table(
 
 
 # --- in the graph -----------------------------------------------------------------------------------------------------
-def _count(
-    draft: Draft, grouped: GroupFlow | WindowFlow, name: str | None, materialized: Materialized | None
-) -> TableFlow:
-    sliding = isinstance(grouped, WindowFlow) and isinstance(grouped.windows, SlidingWindows)
-    if materialized is not None and materialized.store_name is None and not sliding:
+def _count(draft: Draft, grouped: GroupFlow, name: str | None, materialized: Materialized | None) -> TableFlow:
+    unnamed = materialized is not None and materialized.store_name is None
+    if unnamed and not isinstance(grouped.windows, SlidingWindows):
         draft.new_store_name("KSTREAM-AGGREGATE-")  # Kafka uses up a number here
     return _fold(draft, grouped, "AGGREGATE", name, materialized, Serdes.long(), (zero, count_up, add_counts))
 
 
 def _reduce(
-    draft: Draft, grouped: GroupFlow | WindowFlow, reducer: Any, name: str | None, materialized: Materialized | None
+    draft: Draft, grouped: GroupFlow, reducer: Any, name: str | None, materialized: Materialized | None
 ) -> TableFlow:
-    group = grouped.group if isinstance(grouped, WindowFlow) else grouped
-    assert isinstance(group, GroupFlow)
-    return _fold(draft, grouped, "REDUCE", name, materialized, group.value_serde, (None, reducer, None))
+    return _fold(draft, grouped, "REDUCE", name, materialized, grouped.value_serde, (None, reducer, None))
 
 
 def _aggregate(
-    draft: Draft, grouped: GroupFlow | WindowFlow, name: str | None, materialized: Materialized | None, functions: Any
+    draft: Draft, grouped: GroupFlow, name: str | None, materialized: Materialized | None, functions: Any
 ) -> TableFlow:
     return _fold(draft, grouped, "AGGREGATE", name, materialized, None, functions)
 
 
 def _fold(
     draft: Draft,
-    grouped: GroupFlow | WindowFlow,
+    grouped: GroupFlow,
     java: str,
     name: str | None,
     materialized: Materialized | None,
     value_serde: Any,
     functions: tuple[Any, Any, Any],
 ) -> TableFlow:
-    group = grouped.group if isinstance(grouped, WindowFlow) else grouped
-    assert isinstance(group, GroupFlow)
     store_name = named_store(draft, materialized, f"KSTREAM-{java}-")
     name = draft.name_or_new(name, f"KSTREAM-{java}-")
-    store = _store(draft, grouped, materialized, store_name, group.key_serde, value_serde)
-    parent, sources = group.node, group.sources
-    if group.rekeyed:
-        repartition = _repartitioned(draft, group, store_name)
+    store = _store(draft, grouped, materialized, store_name, grouped.key_serde, value_serde)
+    parent, sources = grouped.node, grouped.sources
+    if grouped.rekeyed:
+        repartition = _behind(draft, grouped, grouped, store_name)
         parent, sources = repartition.id, (repartition.name,)
     node = draft.add(Table(name=name, store=store, **_folding(grouped, store, *functions)), parent)
     return _table(node, store, sources, grouped, materialized)
@@ -215,14 +218,14 @@ def _fold(
 
 def _store(
     draft: Draft,
-    grouped: GroupFlow | CogroupFlow | WindowFlow,
+    grouped: GroupFlow | CogroupFlow,
     materialized: Materialized | None,
     name: str,
     key_serde: Any,
     value_serde: Any,
 ) -> StoreSpec:
     """The store of an aggregation."""
-    if not isinstance(grouped, WindowFlow):
+    if grouped.windows is None:
         return rows_store(draft, materialized, name, key_serde, value_serde)
     serdes = {"key_serde": key_serde, "value_serde": value_serde}
     return windows_store(draft, materialized, name, grouped.windows, emit_on_close=grouped.emit_on_close, **serdes)
@@ -231,7 +234,7 @@ def _store(
 def _folding(grouped: Any, store: StoreSpec, initializer: Any, aggregator: Any, merger: Any) -> dict[str, Any]:
     """An aggregation's operator, its rows, and whether they are windows or versioned."""
     name = store.name
-    if not isinstance(grouped, WindowFlow):
+    if grouped.windows is None:
         operator: Any = StreamAggregate(name, initializer, aggregator)
         if initializer is None:
             operator = StreamReduce(name, aggregator)
@@ -247,22 +250,24 @@ def _folding(grouped: Any, store: StoreSpec, initializer: Any, aggregator: Any, 
     return {"operator": operator, "view": WindowStoreView(name), "versioned": False, "grace_ms": windows.grace_ms}
 
 
-def _repartitioned(draft: Draft, group: GroupFlow, store_name: str) -> Any:
-    """The repartition behind a group: the same for every aggregation when its topic has a name."""
+def _behind(draft: Draft, shared: GroupFlow | CogroupFlow, group: GroupFlow, store_name: str) -> Any:
+    """The repartition behind a group.
+
+    A grouped stream has one for all its aggregations when its topic has a name, a cogrouped one in any case.
+    """
     serdes = {"key_serde": group.key_serde, "value_serde": group.value_serde}
     made = draft.repartition(group.topic_name or store_name, **serdes)
-    if group.topic_name is None:
-        _note_unnamed(draft, made.topic, store_name)
-        return draft.add(made, group.node)
-    if group.repartitioned is None:
-        group.repartitioned = draft.add(made, group.node)
-        return group.repartitioned
-    return draft.attach(group.repartitioned, group.node)
+    key = None if shared is group else group
+    if key in shared.repartitioned and (key or group.topic_name):
+        return shared.repartitioned[key] if key else draft.attach(shared.repartitioned[key], group.node)
+    _note_unnamed(draft, made.topic, group, store_name)
+    shared.repartitioned[key] = draft.add(made, group.node)
+    return shared.repartitioned[key]
 
 
-def _note_unnamed(draft: Draft, topic: str, store_name: str) -> None:
+def _note_unnamed(draft: Draft, topic: str, group: GroupFlow, store_name: str) -> None:
     """A topic that is called after a store has a generated name when the store has."""
-    if store_name in draft.unnamed_stores:
+    if group.topic_name is None and store_name in draft.unnamed_stores:
         draft.unnamed_repartitions.append(topic)
 
 
@@ -270,7 +275,7 @@ def _table(
     node: Table, store: StoreSpec, sources: tuple[str, ...], grouped: Any, materialized: Materialized | None
 ) -> TableFlow:
     key_serde: Any = store.key_serde
-    if isinstance(grouped, WindowFlow):
+    if grouped.windows is not None:
         session = isinstance(grouped.windows, SessionWindows)
         size = None if session else grouped.windows.size_ms
         key_serde = SessionWindowedSerde(key_serde) if session else TimeWindowedSerde(key_serde, size or None)
@@ -280,45 +285,32 @@ def _table(
 
 def _aggregate_all(
     draft: Draft,
-    grouped: CogroupFlow | WindowFlow,
+    grouped: CogroupFlow,
     name: str | None,
     materialized: Materialized | None,
     initializer: Any,
     merger: Any,
 ) -> TableFlow:
-    cogroup = grouped.group if isinstance(grouped, WindowFlow) else grouped
-    assert isinstance(cogroup, CogroupFlow)
     store_name = named_store(draft, materialized, "COGROUPKSTREAM-AGGREGATE-")
     store = _store(draft, grouped, materialized, store_name, None, None)
-    parents = {group: _behind(draft, cogroup, group, store_name) for group in cogroup.groups}
-    draft.co_partition(source for group in cogroup.groups for source in group.sources)
+    parents = [
+        _behind(draft, grouped, group, store_name).id if group.rekeyed else group.node for group in grouped.groups
+    ]
+    draft.co_partition(source for group in grouped.groups for source in group.sources)
     folded: list[Table] = []
-    for index, (group, aggregator) in enumerate(cogroup.groups.items()):
+    for index, aggregator in enumerate(grouped.groups.values()):
         node = Table(
             name=draft.name_or_new(name, "COGROUPKSTREAM-AGGREGATE-", f"-cogroup-agg-{index}"),
             own=() if folded else (store,),
             stores=(store_name,) if folded else (),
             **_folding(grouped, store, initializer, aggregator, merger),
         )
-        folded.append(draft.add(node, parents[group]))
+        folded.append(draft.add(node, parents[index]))
     ids = tuple(node.id for node in folded)
     merge_name = draft.name_or_new(name, "COGROUPKSTREAM-MERGE-", "-cogroup-merge")
     merge = Table(name=merge_name, operator=PassThrough(), view=folded[0].view, computed_from=ids)
     merge = draft.add(merge, *ids)
     return _table(merge, store, (merge.name,), grouped, materialized)
-
-
-def _behind(draft: Draft, cogroup: CogroupFlow, group: GroupFlow, store_name: str) -> int:
-    """The node that an aggregator of a cogroup goes behind: a repartition where keys changed."""
-    if not group.rekeyed:
-        return group.node
-    serdes = {"key_serde": group.key_serde, "value_serde": group.value_serde}
-    made = draft.repartition(group.topic_name or store_name, **serdes)
-    if group not in cogroup.repartitioned:
-        if group.topic_name is None:
-            _note_unnamed(draft, made.topic, store_name)
-        cogroup.repartitioned[group] = draft.add(made, group.node)
-    return cogroup.repartitioned[group].id
 
 
 def _fold_table(
@@ -338,19 +330,19 @@ def _fold_table(
     source = draft.name_or_new(name, "KSTREAM-SOURCE-", "-source")
     name = draft.name_or_new(name, f"KTABLE-{java}-")
     topic = f"{group.topic_name or store_name}-repartition"
-    if group.topic_name is None:
-        _note_unnamed(draft, topic, store_name)
-    if group.repartitioned is None or group.topic_name is None:
+    through = group.repartitioned.get(None)
+    if through is None or group.topic_name is None:
+        _note_unnamed(draft, topic, group, store_name)
         serdes = {"key_serde": group.key_serde, "value_serde": group.value_serde}
-        node = TableRepartition(name=source, topic=topic, sink_name=sink, word="repartition", **serdes)
-        group.repartitioned = draft.add(node, group.node)
+        through = TableRepartition(name=source, topic=topic, sink_name=sink, word="repartition", **serdes)
+        group.repartitioned[None] = through = draft.add(through, group.node)
     else:
-        draft.attach(group.repartitioned, group.node)
+        draft.attach(through, group.node)
     operator: Any = TableAggregate(store_name, *functions)
     if functions[0] is None:
         operator = TableReduce(store_name, *functions[1:])
     versioned = store.kind == "versioned"
     view = StoreView(store_name, versioned)
     table = Table(name=name, operator=operator, view=view, store=store, versioned=versioned)
-    table = draft.add(table, group.repartitioned.id)
+    table = draft.add(table, through.id)
     return _table(table, store, (source,), group, materialized)

@@ -14,7 +14,7 @@ from kstreamnb.dsl.flows import GlobalFlow, StreamFlow, TableFlow
 from kstreamnb.dsl.kstream import KStream
 from kstreamnb.dsl.ktable import GlobalKTable, KTable
 from kstreamnb.dsl.materializing import kept, named_store, rows_store
-from kstreamnb.dsl.options import Consumed, Kept, Materialized, StoreType, given
+from kstreamnb.dsl.options import Consumed, Materialized, Reading, StoreType, TableReading, given, spelled_out
 from kstreamnb.dsl.replay import replay
 from kstreamnb.dsl.routing import lazy_table
 from kstreamnb.errors import ConfigError, TopologyError
@@ -64,59 +64,41 @@ class StreamsBuilder:
         self.processor_wrapper = processor_wrapper
         self.ledger = Ledger.open(name)
 
+    @spelled_out
     def stream(
         self,
         topic: str | Iterable[str] | Pattern[str],
         consumed: Consumed | None = None,
-        *,
-        key_serde: Any = None,
-        value_serde: Any = None,
-        timestamp_extractor: Any = None,
-        offset_reset: str | None = None,
-        name: str | None = None,
+        **options: Unpack[Reading],
     ) -> KStream[Any, Any]:
         """Read a topic, several, or all whose whole name matches a compiled pattern, as a stream.
 
         Shape: topics -> KStream[K, V]; 1 -> 1; store: no; repartition: no.
         Source: Kafka Streams `StreamsBuilder#stream`; differences: none.
         """
-        options = _consumed(consumed, key_serde, value_serde, timestamp_extractor, offset_reset, name)
         pattern = topic.pattern if isinstance(topic, Pattern) else None
         topics: tuple[str, ...] = ()
         if not isinstance(topic, Pattern):
             topics = (topic,) if isinstance(topic, str) else tuple(dict.fromkeys(topic))
             if not topics:
                 raise TopologyError("a stream reads at least one topic")
-        arguments = {"topics": topics, "pattern": pattern, "options": options}
+        arguments = {"topics": topics, "pattern": pattern, "options": given(Consumed, consumed, **options)}
         return KStream(self.ledger, self.ledger.declare("stream", _stream, (), arguments))
 
-    def table(
-        self,
-        topic: str,
-        consumed: Consumed | None = None,
-        *,
-        timestamp_extractor: Any = None,
-        offset_reset: str | None = None,
-        name: str | None = None,
-        **store: Unpack[Kept],
-    ) -> KTable[Any, Any]:
+    @spelled_out
+    def table(self, topic: str, consumed: Consumed | None = None, **options: Unpack[TableReading]) -> KTable[Any, Any]:
         """Read a topic as a table: each record is the new row of its key, a null value deletes it.
 
         Shape: topic -> KTable[K, V]; 1 -> 1; store: when named or needed; repartition: no.
         Late: an older record replaces a newer row, except in a versioned store. A null key is dropped.
         Source: Kafka Streams `StreamsBuilder#table`; differences: none.
         """
-        arguments = _table_arguments(topic, consumed, timestamp_extractor, offset_reset, name, store)
+        arguments = _table_arguments(topic, consumed, options)
         return KTable(self.ledger, self.ledger.declare("table", _table, (), arguments))
 
+    @spelled_out
     def global_table(
-        self,
-        topic: str,
-        consumed: Consumed | None = None,
-        *,
-        timestamp_extractor: Any = None,
-        name: str | None = None,
-        **store: Unpack[Kept],
+        self, topic: str, consumed: Consumed | None = None, **options: Unpack[TableReading]
     ) -> GlobalKTable[Any, Any]:
         """Read a topic as a table that every task has whole.
 
@@ -124,8 +106,8 @@ class StreamsBuilder:
         Late: nothing is late. A null key is dropped.
         Source: Kafka Streams `StreamsBuilder#globalTable`; differences: none.
         """
-        arguments = _table_arguments(topic, consumed, timestamp_extractor, None, name, store)
-        if store.get("materialized") is not None and arguments["materialized"].store_name is None:
+        arguments = _table_arguments(topic, consumed, options)
+        if options.get("materialized") is not None and arguments["materialized"].store_name is None:
             raise ConfigError(
                 f'the store of global table "{topic}" has no name',
                 hint='say store="…", or leave the Materialized out',
@@ -142,25 +124,22 @@ class StreamsBuilder:
         self.ledger.declare("add_state_store", _add_state_store, (), {"store": store})
         return self
 
+    @spelled_out
     def add_global_store(
         self,
         store: StoreSpec,
         topic: str,
         supplier: Callable[[], Any],
         consumed: Consumed | None = None,
-        *,
-        key_serde: Any = None,
-        value_serde: Any = None,
-        timestamp_extractor: Any = None,
-        name: str | None = None,
+        **options: Unpack[Reading],
     ) -> StreamsBuilder:
         """Add a global store that a processor of the user's keeps from a topic.
 
         Shape: topic -> store; store: global; repartition: no.
         Source: Kafka Streams `StreamsBuilder#addGlobalStore`; differences: none.
         """
-        options = _consumed(consumed, key_serde, value_serde, timestamp_extractor, None, name)
-        arguments = {"store": store, "topic": topic, "supplier": supplier, "options": options}
+        reading = given(Consumed, consumed, **options)
+        arguments = {"store": store, "topic": topic, "supplier": supplier, "options": reading}
         self.ledger.declare("add_global_store", _add_global_store, (), arguments)
         return self
 
@@ -236,35 +215,14 @@ def upstream_topology(handle: Handle, *, into: str = "preview") -> Topology:
 
 
 # --- in the graph -----------------------------------------------------------------------------------------------------
-def _consumed(
-    consumed: Consumed | None,
-    key_serde: Any,
-    value_serde: Any,
-    timestamp_extractor: Any,
-    offset_reset: str | None,
-    name: str | None,
-) -> Consumed:
-    options: Consumed = given(
-        Consumed,
-        consumed,
-        key_serde=key_serde,
-        value_serde=value_serde,
-        timestamp_extractor=timestamp_extractor,
-        offset_reset=offset_reset,
-        name=name,
-    )
-    return options
-
-
-def _table_arguments(
-    topic: str, consumed: Consumed | None, extractor: Any, offset_reset: str | None, name: str | None, store: Kept
-) -> dict[str, Any]:
+def _table_arguments(topic: str, consumed: Consumed | None, options: TableReading) -> dict[str, Any]:
     """Arguments of a table: serdes of the topic and of the store are the same."""
-    materialized = kept(store)
-    key_serde = materialized.key_serde if materialized else None
-    value_serde = materialized.value_serde if materialized else None
-    options = _consumed(consumed, key_serde, value_serde, extractor, offset_reset, name)
-    return {"topic": topic, "options": options, "materialized": materialized}
+    said: dict[str, Any] = dict(options)
+    reading = {name: said.pop(name, None) for name in ("timestamp_extractor", "offset_reset", "name")}
+    materialized = kept(said)
+    if materialized is not None:
+        reading |= {"key_serde": materialized.key_serde, "value_serde": materialized.value_serde}
+    return {"topic": topic, "options": given(Consumed, consumed, **reading), "materialized": materialized}
 
 
 def _stream(draft: Draft, topics: tuple[str, ...], pattern: str | None, options: Consumed) -> StreamFlow:

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 from kstreamnb.graph.nodes import Repartition, Step
 
-__all__ = ["CogroupFlow", "GlobalFlow", "GroupFlow", "SplitFlow", "StreamFlow", "TableFlow", "WindowFlow"]
+__all__ = ["CogroupFlow", "GlobalFlow", "GroupFlow", "SplitFlow", "StreamFlow", "TableFlow"]
 
 
 @dataclass(eq=False)
@@ -51,34 +51,31 @@ class GlobalFlow:
 
 
 @dataclass(eq=False)
-class GroupFlow:
-    """A grouped stream or table; ``repartitioned`` is kept for the next aggregation when the topic has a name."""
+class Windowing:
+    """Whether what is grouped is windowed, too, and what repartitions were put behind it so far."""
 
-    node: int
-    name: str
-    key_serde: Any
-    value_serde: Any
-    sources: tuple[str, ...]
+    windows: Any = None
+    emit_on_close: bool = False
+    repartitioned: dict[Any, Any] = field(default_factory=dict)
+
+
+@dataclass(eq=False)
+class GroupFlow(Windowing):
+    """A grouped stream or table."""
+
+    node: int = -1
+    key_serde: Any = None
+    value_serde: Any = None
+    sources: tuple[str, ...] = ()
     rekeyed: bool = False
     topic_name: str | None = None
-    repartitioned: Any = None
 
 
 @dataclass(eq=False)
-class CogroupFlow:
-    """Grouped streams with an aggregator each; ``repartitioned`` are the nodes put behind them so far."""
+class CogroupFlow(Windowing):
+    """Grouped streams with an aggregator each."""
 
-    groups: dict[GroupFlow, Any]
-    repartitioned: dict[GroupFlow, Repartition] = field(default_factory=dict)
-
-
-@dataclass(eq=False)
-class WindowFlow:
-    """A grouped stream, or several, with windows."""
-
-    group: GroupFlow | CogroupFlow
-    windows: Any
-    emit_on_close: bool = False
+    groups: dict[GroupFlow, Any] = field(default_factory=dict)
 
 
 @dataclass(eq=False)
@@ -89,4 +86,4 @@ class SplitFlow:
     split: Step
 
 
-Flow: TypeAlias = StreamFlow | TableFlow | GlobalFlow | GroupFlow | CogroupFlow | WindowFlow | SplitFlow
+Flow: TypeAlias = StreamFlow | TableFlow | GlobalFlow | GroupFlow | CogroupFlow | SplitFlow

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, Unpack
 
 from kstreamnb.core.windows import JoinWindows, SessionWindows, UnlimitedWindows
 from kstreamnb.dsl import aggregating
 from kstreamnb.dsl.declarations import Handle
-from kstreamnb.dsl.flows import CogroupFlow, GroupFlow, StreamFlow, TableFlow, WindowFlow
-from kstreamnb.dsl.options import EmitStrategy, Grouped, given
+from kstreamnb.dsl.flows import CogroupFlow, GroupFlow, StreamFlow, TableFlow
+from kstreamnb.dsl.options import EmitStrategy, Grouped, Grouping, given, spelled_out
 from kstreamnb.errors import ConfigError
 from kstreamnb.graph.demands import is_versioned, send_old
 from kstreamnb.graph.draft import Draft
@@ -30,57 +31,45 @@ V = TypeVar("V")
 K2 = TypeVar("K2")
 
 
+@spelled_out
 def group_by_key(
-    self: KStream[K, V],
-    grouped: Grouped | None = None,
-    *,
-    key_serde: Any = None,
-    value_serde: Any = None,
-    name: str | None = None,
+    self: KStream[K, V], grouped: Grouped | None = None, **options: Unpack[Grouping]
 ) -> KGroupedStream[K, V]:
     """Group records of the same key, for counting, folding or windowing.
 
     Shape: KStream[K, V] -> KGroupedStream[K, V]; key kept; store: no; repartition: only after a change of keys.
     Source: Kafka Streams `KStream#groupByKey`; differences: none.
     """
-    options = given(Grouped, grouped, key_serde=key_serde, value_serde=value_serde, name=name)
-    return self.declare("grouped", "group_by_key", _group_by_key, options=options)
+    return self.declare("grouped", "group_by_key", _group_by_key, options=given(Grouped, grouped, **options))
 
 
+@spelled_out
 def group_by(
-    self: KStream[K, V],
-    selector: Callable[[K, V], K2],
-    grouped: Grouped | None = None,
-    *,
-    key_serde: Any = None,
-    value_serde: Any = None,
-    name: str | None = None,
+    self: KStream[K, V], selector: Callable[[K, V], K2], grouped: Grouped | None = None, **options: Unpack[Grouping]
 ) -> KGroupedStream[K2, V]:
     """Group records by the key ``selector(key, value)``.
 
     Shape: KStream[K, V] -> KGroupedStream[K2, V]; key changed; store: no; repartition: yes.
     Source: Kafka Streams `KStream#groupBy`; differences: none.
     """
-    options = given(Grouped, grouped, key_serde=key_serde, value_serde=value_serde, name=name)
-    return self.declare("grouped", "group_by", _group_by, selector=selector, options=options)
+    said = given(Grouped, grouped, **options)
+    return self.declare("grouped", "group_by", _group_by, selector=selector, options=said)
 
 
+@spelled_out
 def group_table_by(
     self: KTable[K, V],
     selector: Callable[[K, V], tuple[Any, Any]],
     grouped: Grouped | None = None,
-    *,
-    key_serde: Any = None,
-    value_serde: Any = None,
-    name: str | None = None,
+    **options: Unpack[Grouping],
 ) -> KGroupedTable:
     """Group rows by the first of the pair ``selector(key, value)``; the second is what is folded.
 
     Shape: KTable[K, V] -> KGroupedTable[K2, V2]; key changed; store: the table's; repartition: yes.
     Source: Kafka Streams `KTable#groupBy`; differences: a tuple stands for `KeyValue`.
     """
-    options = given(Grouped, grouped, key_serde=key_serde, value_serde=value_serde, name=name)
-    return self.declare("grouped_table", "group_by", _group_table_by, selector=selector, options=options)
+    said = given(Grouped, grouped, **options)
+    return self.declare("grouped_table", "group_by", _group_table_by, selector=selector, options=said)
 
 
 class KGroupedStream(Handle, Generic[K, V], kind="grouped"):
@@ -151,14 +140,14 @@ class _Windowed(Handle):
         Shape: windowed stream -> the same; store: no; repartition: no.
         Source: Kafka Streams `TimeWindowedKStream#emitStrategy`, KIP-825; differences: gives a new handle.
         """
-        windows = self.declaration.arguments.get("windows")
-        if strategy.on_close and isinstance(windows, UnlimitedWindows):
+        windowed = next(above for above in self.upstream() if above.word == "windowed_by")
+        if strategy.on_close and isinstance(windowed.arguments["windows"], UnlimitedWindows):
             raise ConfigError(
                 "a window without end never closes",
                 hint="emit on update, or use windows of a size",
                 java="ON_WINDOW_CLOSE emit strategy cannot be used for UnlimitedWindows",
             )
-        return self.declare(self.kind, "emit_strategy", _emit, strategy=strategy, windows=windows)
+        return self.declare(self.kind, "emit_strategy", _emit, strategy=strategy)
 
 
 class TimeWindowedKStream(_Windowed, kind="time_windowed"):
@@ -199,43 +188,46 @@ def _check_windows(windows: Any) -> None:
 
 # --- in the graph -----------------------------------------------------------------------------------------------------
 def _group_by_key(draft: Draft, source: StreamFlow, options: Grouped) -> GroupFlow:
-    return GroupFlow(
-        source.node,
-        source.name,
-        options.key_serde or source.key_serde,
-        options.value_serde or source.value_serde,
-        source.sources,
-        source.rekeyed,
-        options.name,
-    )
+    return _group(options, source, source.node, source.rekeyed, source.key_serde, source.value_serde)
 
 
 def _group_by(draft: Draft, source: StreamFlow, selector: Any, options: Grouped) -> GroupFlow:
     name = draft.name_or_new(options.name, "KSTREAM-KEY-SELECT-")
     node = draft.step(name, SelectKey(selector), source.node)
-    value_serde = options.value_serde or source.value_serde
-    return GroupFlow(node.id, name, options.key_serde, value_serde, source.sources, True, options.name)  # noqa: FBT003
+    return _group(options, source, node.id, True, None, source.value_serde)  # noqa: FBT003
 
 
 def _group_table_by(draft: Draft, source: TableFlow, selector: Any, options: Grouped) -> GroupFlow:
     name = draft.name_or_new(options.name, "KTABLE-SELECT-")
     node = draft.step(name, TableGroupBy(selector, is_versioned(draft, source.node)), source.node)
     send_old(draft, source.node)
-    serdes = (options.key_serde, options.value_serde)
-    return GroupFlow(node.id, name, *serdes, source.sources, True, options.name)  # noqa: FBT003
+    return _group(options, source, node.id, True, None, None)  # noqa: FBT003
+
+
+def _group(
+    options: Grouped, source: StreamFlow | TableFlow, node: int, rekeyed: bool, key_serde: Any, value_serde: Any
+) -> GroupFlow:
+    return GroupFlow(
+        node=node,
+        key_serde=options.key_serde or key_serde,
+        value_serde=options.value_serde or value_serde,
+        sources=source.sources,
+        rekeyed=rekeyed,
+        topic_name=options.name,
+    )
 
 
 def _cogroup(draft: Draft, group: GroupFlow, aggregator: Any) -> CogroupFlow:
-    return CogroupFlow({group: aggregator})
+    return CogroupFlow(groups={group: aggregator})
 
 
 def _cogroup_more(draft: Draft, cogroup: CogroupFlow, group: GroupFlow, aggregator: Any) -> CogroupFlow:
-    return CogroupFlow({**cogroup.groups, group: aggregator}, cogroup.repartitioned)
+    return replace(cogroup, groups={**cogroup.groups, group: aggregator})
 
 
-def _windowed_by(draft: Draft, group: GroupFlow | CogroupFlow, windows: Any) -> WindowFlow:
-    return WindowFlow(group, windows)
+def _windowed_by(draft: Draft, group: GroupFlow | CogroupFlow, windows: Any) -> GroupFlow | CogroupFlow:
+    return replace(group, windows=windows)
 
 
-def _emit(draft: Draft, windowed: WindowFlow, strategy: EmitStrategy, windows: Any) -> WindowFlow:
-    return WindowFlow(windowed.group, windowed.windows, strategy.on_close)
+def _emit(draft: Draft, group: GroupFlow | CogroupFlow, strategy: EmitStrategy) -> GroupFlow | CogroupFlow:
+    return replace(group, emit_on_close=strategy.on_close)

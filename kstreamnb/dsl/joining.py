@@ -11,7 +11,7 @@ from kstreamnb.core.stores import StoreSpec
 from kstreamnb.core.windows import JoinWindows
 from kstreamnb.dsl.declarations import Handle
 from kstreamnb.dsl.flows import GlobalFlow, StreamFlow, TableFlow
-from kstreamnb.dsl.options import Joined, StoreType, StreamJoined, given
+from kstreamnb.dsl.options import Joined, StoreType, StreamJoined, given, spelled_out
 from kstreamnb.errors import ConfigError, TopologyError
 from kstreamnb.graph.demands import check_history, look_up
 from kstreamnb.graph.draft import Draft, check_resource_name
@@ -52,6 +52,7 @@ class JoinOptions(TypedDict, total=False):
     grace: Duration | None
 
 
+@spelled_out
 def join(self: KStream[K, V], other: Handle, *how: Any, **options: Unpack[JoinOptions]) -> KStream[K, Any]:
     """Join each record with the matching ones of another stream, or with the row of a table.
 
@@ -72,6 +73,7 @@ def join(self: KStream[K, V], other: Handle, *how: Any, **options: Unpack[JoinOp
     return _declare(self, other, "join", "inner", how, options)
 
 
+@spelled_out
 def left_join(self: KStream[K, V], other: Handle, *how: Any, **options: Unpack[JoinOptions]) -> KStream[K, Any]:
     """Join as `join` does, and give each record of this stream that finds no partner with None instead.
 
@@ -85,6 +87,7 @@ def left_join(self: KStream[K, V], other: Handle, *how: Any, **options: Unpack[J
     return _declare(self, other, "left_join", "left", how, options)
 
 
+@spelled_out
 def outer_join(self: KStream[K, V], other: Handle, *how: Any, **options: Unpack[JoinOptions]) -> KStream[K, Any]:
     """Join two streams as `join` does, and give each record of either that finds no partner with None instead.
 

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 from kstreamnb.core.durations import duration_ms
 from kstreamnb.core.stores import StoreSpec
 from kstreamnb.core.windows import SessionWindows, SlidingWindows
-from kstreamnb.dsl.options import Kept, Materialized, given
+from kstreamnb.dsl.options import Materialized, given
 from kstreamnb.errors import ConfigError
 from kstreamnb.graph.draft import Draft
 
 __all__ = ["kept", "named_store", "rows_store", "windows_store"]
 
 
-def kept(keywords: Kept) -> Materialized | None:
+def kept(keywords: Mapping[str, Any]) -> Materialized | None:
     """The `Materialized` that a method's keywords amount to; None when they say nothing."""
     options: dict[str, Any] = dict(keywords)
     materialized = options.pop("materialized", None)

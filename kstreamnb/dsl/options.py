@@ -7,9 +7,11 @@ name ("long"), a duration as text ("5m").
 
 from __future__ import annotations
 
+import difflib
+import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, Literal, Self, TypedDict
+from typing import Any, Literal, Self, TypedDict, TypeVar
 
 from kstreamnb.core.durations import Duration, duration_ms
 from kstreamnb.core.extractors import extractor_of
@@ -20,9 +22,13 @@ from kstreamnb.errors import ConfigError
 from kstreamnb.graph.draft import check_resource_name
 
 __all__ = [
-    "Branched", "Consumed", "EmitStrategy", "Grouped", "Joined", "Kept", "Materialized", "Named", "Options", "Printed",
-    "Produced", "Repartitioned", "StreamJoined", "TableJoined", "given",
+    "Branched", "Consumed", "EmitStrategy", "Grouped", "Grouping", "Joined", "Kept", "Materialized", "Named", "Options",
+    "Printed", "Produced", "Reading", "Repartitioned", "StreamJoined", "TableJoined", "TableReading", "Through",
+    "Writing", "given", "spelled_out",
 ]  # fmt: skip
+
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Named(str):
@@ -92,13 +98,30 @@ class _SerdeOptions(Options):
 def given(kind: type[Any], options: Any, **keywords: Any) -> Any:
     """``options``, or empty ones of that kind, with the keywords that are not None put in.
 
-    Raises: ConfigError when ``options`` are of another kind.
+    Raises: ConfigError when ``options`` are of another kind, or a keyword means nothing to them.
     """
     if options is not None and not isinstance(options, kind):
         raise ConfigError(f"expected {kind.__name__} options, not a {type(options).__name__}")
+    known = [each.name for each in fields(kind)]
+    for name in keywords:
+        if name not in known:
+            near = difflib.get_close_matches(name, known, 1)
+            hint = f'did you mean "{near[0]}"?' if near else None
+            raise ConfigError(f'there is no option "{name}"', detail=f"there are {', '.join(known)}", hint=hint)
     changes = {name: value for name, value in keywords.items() if value is not None}
     base = kind() if options is None else options
     return replace(base, **changes) if changes else base
+
+
+def spelled_out(function: F) -> F:
+    """A function whose signature shows one by one the keywords that it takes as ``**options: Unpack[…]``."""
+    signature = inspect.signature(function)
+    *plain, rest = signature.parameters.values()
+    words = rest.annotation.removeprefix("Unpack[").removesuffix("]")
+    keywords = function.__globals__[words].__annotations__
+    shown = [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None) for name in keywords]
+    function.__signature__ = signature.replace(parameters=[*plain, *shown])  # type: ignore[attr-defined]
+    return function
 
 
 @dataclass(frozen=True)
@@ -364,6 +387,33 @@ class Materialized(_SerdeOptions):
         return isinstance(self.store, StoreSpec) and self.store.kind == "versioned"
 
 
+class Grouping(TypedDict, total=False):
+    """Keywords of `Grouped`."""
+
+    key_serde: Any
+    value_serde: Any
+    name: str | None
+
+
+class Reading(Grouping, total=False):
+    """Keywords of `Consumed`."""
+
+    timestamp_extractor: Any
+    offset_reset: str | None
+
+
+class Writing(Grouping, total=False):
+    """Keywords of `Produced`."""
+
+    partitioner: Any
+
+
+class Through(Writing, total=False):
+    """Keywords of `Repartitioned`."""
+
+    partitions: int | None
+
+
 class Kept(TypedDict, total=False):
     """Keywords of every method whose result may be kept in a store: short forms of `Materialized`."""
 
@@ -376,3 +426,11 @@ class Kept(TypedDict, total=False):
     logged: bool | None
     store_type: StoreType | None
     versioned: Duration | None
+
+
+class TableReading(Kept, total=False):
+    """Keywords of a table that is read: those of `Consumed` and of `Materialized`."""
+
+    timestamp_extractor: Any
+    offset_reset: str | None
+    name: str | None

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 from kstreamnb.core.user_processor import UserFixedKeyProcessor, UserProcessor
 from kstreamnb.dsl.flows import StreamFlow, TableFlow
 from kstreamnb.dsl.materializing import kept
-from kstreamnb.dsl.options import Kept, Materialized
+from kstreamnb.dsl.options import Kept, Materialized, spelled_out
 from kstreamnb.dsl.tables import derive
 from kstreamnb.graph.demands import view_of
 from kstreamnb.graph.draft import Draft
@@ -51,6 +51,7 @@ def process_values(
     return self.declare("stream", "process_values", _process_values, supplier=supplier, stores=stores, name=name)
 
 
+@spelled_out
 def transform_values(
     self: KTable[K, V], supplier: Callable[[], Any], *stores: str, name: str | None = None, **store: Unpack[Kept]
 ) -> KTable[K, Any]:

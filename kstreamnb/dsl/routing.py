@@ -10,7 +10,17 @@ from kstreamnb.core.stores import StoreSpec
 from kstreamnb.dsl.declarations import Handle
 from kstreamnb.dsl.flows import SplitFlow, StreamFlow, TableFlow
 from kstreamnb.dsl.materializing import kept, named_store, rows_store
-from kstreamnb.dsl.options import Branched, Kept, Materialized, Produced, Repartitioned, given
+from kstreamnb.dsl.options import (
+    Branched,
+    Kept,
+    Materialized,
+    Produced,
+    Repartitioned,
+    Through,
+    Writing,
+    given,
+    spelled_out,
+)
 from kstreamnb.errors import TopologyError
 from kstreamnb.graph.draft import Draft, check_resource_name
 from kstreamnb.graph.nodes import Sink, Step, Table
@@ -29,54 +39,35 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 
+@spelled_out
 def to(
     self: KStream[K, V],
     topic: str | Callable[[K, V, Any], str],
     produced: Produced | None = None,
-    *,
-    key_serde: Any = None,
-    value_serde: Any = None,
-    partitioner: Any = None,
-    name: str | None = None,
+    **options: Unpack[Writing],
 ) -> None:
     """Write the records to a topic, or each to the topic that ``topic(key, value, metadata)`` names.
 
     Shape: KStream[K, V] -> topic; 1 -> 1; key kept; store: no; repartition: no.
     Source: Kafka Streams `KStream#to`, `TopicNameExtractor`; differences: none.
     """
-    options = given(
-        Produced, produced, key_serde=key_serde, value_serde=value_serde, partitioner=partitioner, name=name
-    )
-    self.declare("stream", "to", _to, topic=topic, options=options)
+    self.declare("stream", "to", _to, topic=topic, options=given(Produced, produced, **options))
 
 
+@spelled_out
 def repartition(
-    self: KStream[K, V],
-    repartitioned: Repartitioned | None = None,
-    *,
-    partitions: int | None = None,
-    key_serde: Any = None,
-    value_serde: Any = None,
-    partitioner: Any = None,
-    name: str | None = None,
+    self: KStream[K, V], repartitioned: Repartitioned | None = None, **options: Unpack[Through]
 ) -> KStream[K, V]:
     """Send the records through an internal topic, so that each key is in its partition.
 
     Shape: KStream[K, V] -> KStream[K, V]; 1 -> 1, records without key are lost; key kept; store: no; repartition: yes.
     Source: Kafka Streams `KStream#repartition`, KIP-221; differences: none.
     """
-    options = given(
-        Repartitioned,
-        repartitioned,
-        partitions=partitions,
-        key_serde=key_serde,
-        value_serde=value_serde,
-        partitioner=partitioner,
-        name=name,
-    )
-    return self.declare("stream", "repartition", _repartition, options=options)
+    said = given(Repartitioned, repartitioned, **options)
+    return self.declare("stream", "repartition", _repartition, options=said)
 
 
+@spelled_out
 def to_table(self: KStream[K, V], *, name: str | None = None, **store: Unpack[Kept]) -> KTable[K, V]:
     """Take each record as the new row of its key; a null value deletes the row.
 

@@ -9,7 +9,7 @@ from kstreamnb.core.serdes import Serdes
 from kstreamnb.core.stores import StoreSpec
 from kstreamnb.dsl.flows import TableFlow
 from kstreamnb.dsl.materializing import kept, named_store, rows_store
-from kstreamnb.dsl.options import Kept, Materialized, TableJoined, given
+from kstreamnb.dsl.options import Kept, Materialized, TableJoined, given, spelled_out
 from kstreamnb.dsl.routing import lazy_table
 from kstreamnb.errors import TopologyError
 from kstreamnb.graph.demands import is_versioned, look_up, send_old
@@ -46,6 +46,7 @@ class TableJoinOptions(Kept):
     name: NotRequired[str | None]
 
 
+@spelled_out
 def join(
     self: KTable[K, V], other: KTable[Any, Any], *functions: Callable[..., Any], **options: Unpack[TableJoinOptions]
 ) -> KTable[K, Any]:
@@ -65,6 +66,7 @@ def join(
     return _declare(self, other, "join", "inner", functions, options)
 
 
+@spelled_out
 def left_join(
     self: KTable[K, V], other: KTable[Any, Any], *functions: Callable[..., Any], **options: Unpack[TableJoinOptions]
 ) -> KTable[K, Any]:
@@ -78,6 +80,7 @@ def left_join(
     return _declare(self, other, "left_join", "left", functions, options)
 
 
+@spelled_out
 def outer_join(
     self: KTable[K, V], other: KTable[Any, Any], *functions: Callable[..., Any], **options: Unpack[TableJoinOptions]
 ) -> KTable[K, Any]:
@@ -105,7 +108,7 @@ def _declare(
         foreign_key, *functions = functions
     if len(functions) != 1:
         raise TopologyError(f'"{verb}" takes a joiner, or a foreign key and a joiner')
-    arguments = {"how": how, "joiner": functions[0], "materialized": kept(said)}  # type: ignore[arg-type]
+    arguments = {"how": how, "joiner": functions[0], "materialized": kept(said)}
     if foreign_key is None:
         return self.declare("table", verb, _join_tables, other, name=name, **arguments)
     if how == "outer":

@@ -9,7 +9,7 @@ from kstreamnb.core.operator import Operator, TableView
 from kstreamnb.core.stores import StoreSpec
 from kstreamnb.dsl.flows import StreamFlow, TableFlow
 from kstreamnb.dsl.materializing import kept, rows_store
-from kstreamnb.dsl.options import Kept, Materialized
+from kstreamnb.dsl.options import Kept, Materialized, spelled_out
 from kstreamnb.dsl.stateless import transform
 from kstreamnb.dsl.suppressed import Suppressed
 from kstreamnb.errors import TopologyError
@@ -34,6 +34,7 @@ V = TypeVar("V")
 V2 = TypeVar("V2")
 
 
+@spelled_out
 def filter(
     self: KTable[K, V], predicate: Callable[[K, V], Any], *, name: str | None = None, **store: Unpack[Kept]
 ) -> KTable[K, V]:
@@ -47,6 +48,7 @@ def filter(
     return self.declare("table", "filter", _filter, **arguments)
 
 
+@spelled_out
 def filter_not(
     self: KTable[K, V], predicate: Callable[[K, V], Any], *, name: str | None = None, **store: Unpack[Kept]
 ) -> KTable[K, V]:
@@ -59,6 +61,7 @@ def filter_not(
     return self.declare("table", "filter_not", _filter, **arguments)
 
 
+@spelled_out
 def map_values(
     self: KTable[K, V],
     mapper: Callable[..., V2],
