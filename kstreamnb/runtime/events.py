@@ -1,6 +1,6 @@
 """What happened inside a task: plain facts for whoever observes it (recording, explanations, widgets).
 
-Values are those that travelled, not copies. In fast mode none of these is made.
+A task writes entries into a `Recording`, and these are made of them on demand; in fast mode there are neither.
 """
 
 from __future__ import annotations
@@ -9,7 +9,19 @@ from typing import Any, NamedTuple, TypeAlias
 
 from kstreamnb.core.record import Headers
 
-__all__ = ["Committed", "Consumed", "Dropped", "Event", "Forwarded", "Produced", "Punctuated", "StoreWritten"]
+__all__ = [
+    "CellChanged",
+    "Committed",
+    "Committing",
+    "Consumed",
+    "Dropped",
+    "Event",
+    "Forwarded",
+    "Produced",
+    "Punctuated",
+    "StoreRead",
+    "StoreWritten",
+]
 
 
 class Consumed(NamedTuple):
@@ -36,6 +48,14 @@ class Forwarded(NamedTuple):
     value: Any
     timestamp: int
     headers: Headers
+
+
+class StoreRead(NamedTuple):
+    """A row was looked up in a store whose rows results are made of, by its key in the store's raw form."""
+
+    task: str
+    store: str
+    key: Any
 
 
 class StoreWritten(NamedTuple):
@@ -80,10 +100,37 @@ class Punctuated(NamedTuple):
     now_ms: int
 
 
+class CellChanged(NamedTuple):
+    """Something that a node remembers beside its stores changed: the latest time it saw, when it is due."""
+
+    task: str
+    node: str
+    cell: str
+    old: Any
+    new: Any
+
+
+class Committing(NamedTuple):
+    """A task with caches begins to flush them."""
+
+    task: str
+
+
 class Committed(NamedTuple):
     """A task flushed its caches and committed."""
 
     task: str
 
 
-Event: TypeAlias = Consumed | Forwarded | StoreWritten | Produced | Dropped | Punctuated | Committed
+Event: TypeAlias = (
+    Consumed
+    | Forwarded
+    | StoreRead
+    | StoreWritten
+    | Produced
+    | Dropped
+    | CellChanged
+    | Punctuated
+    | Committing
+    | Committed
+)

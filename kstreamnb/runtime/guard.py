@@ -29,7 +29,7 @@ def guard_of(scope: Scope) -> Guard | None:
         handler = config.production_handler if writes else config.processing_handler
         context = _context(scope, node, "production" if writes else "processing")
         answer = answer_of(handler, context, error, config.dead_letter_topic)
-        scope.out.extend(tuple(letter) for letter in answer.dead_letters)
+        scope.emit(tuple(letter) for letter in answer.dead_letters)
         if answer.action == "fail":
             raise HandledFailure(node, error) from error
         reason = "production error" if writes else "processing error"

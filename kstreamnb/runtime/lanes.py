@@ -168,7 +168,7 @@ def _refuse(scope: Scope, context: ErrorContext, error: Exception) -> None:
     """Ask the handler about a record that cannot be decoded; returns when the task goes on."""
     config = scope.plan.config
     answer = answer_of(config.deserialization_handler, context, error, config.dead_letter_topic)
-    scope.out.extend(tuple(letter) for letter in answer.dead_letters)
+    scope.emit(tuple(letter) for letter in answer.dead_letters)
     if answer.action == "fail":
         record = TopicRecord(str(context.topic), context.partition, context.offset, context.timestamp, None, None)
         source = scope.plan.topology.nodes[context.node]

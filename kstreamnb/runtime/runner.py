@@ -12,12 +12,12 @@ from typing import Any
 from kstreamnb.core.processor import PunctuationType
 from kstreamnb.errors import EngineError, ProcessingError
 from kstreamnb.runtime.cursor import NO_RECORD, WireRecord
-from kstreamnb.runtime.events import Committed, Punctuated
 from kstreamnb.runtime.failures import HandledFailure, Places, negative_timestamp, processing_error, punctuation_error
 from kstreamnb.runtime.guard import guard_of
 from kstreamnb.runtime.lanes import Lane, is_careful, reader_of
 from kstreamnb.runtime.loops import TOPIC_RECORDS, WIRE_RECORDS, Loop, NegativeTimestamp, collector_paused
 from kstreamnb.runtime.punctuation import PunctuationQueue, Schedule
+from kstreamnb.runtime.recording import CellWatch
 from kstreamnb.runtime.scope import Scope
 from kstreamnb.runtime.wiring import Wiring
 from kstreamnb.state import Store
@@ -45,11 +45,14 @@ class Runner:
         self._places = Places()
         self._lanes: dict[tuple[str, int], Lane] = {}
         self._loops: dict[tuple[str, str, bool], Loop] = {}
-        self._guard = guard_of(scope)
+        self._guard, recording = guard_of(scope), scope.recording
+        self._cells: CellWatch | None = None
         self._wiring = Wiring(scope, self._places, self.nodes, self._guard)
         order = {name: index for index, name in enumerate(self.nodes)}
         for schedules in (scope.stream_schedules, scope.wall_schedules):
             schedules.sort(order)
+        if recording is not None:
+            self._cells = CellWatch(recording, scope.plan.task_id, scope.cells)
 
     def lane(self, topic: str, partition: int) -> Lane:
         """The lane in front of a partition."""
@@ -58,7 +61,7 @@ class Runner:
 
     def is_fast(self) -> bool:
         """Whether records can go through in bulk: nothing has to be seen, caught or committed between them."""
-        return self.scope.observe is None and self._guard is None and not self._has_to_commit()
+        return self.scope.recording is None and self._guard is None and not self._has_to_commit()
 
     def bulk(self, lane: Lane, records: list[Any], first: int | None, marks: list[int] | None) -> int:
         """All records of a plain lane, in one loop if possible; ``first`` is the offset of a list of topic records."""
@@ -102,6 +105,8 @@ class Runner:
                     self._punctuate_stream(stream_time[0])
                 if self._has_to_commit():
                     self.commit()
+                elif self._cells is not None:
+                    self._cells()
                 if marks is not None:
                     marks.append(len(scope.out))
         except Exception as error:
@@ -119,6 +124,8 @@ class Runner:
         """Flush the caches; what they held flows on."""
         scope = self.scope
         scope.commit_requested[0] = False
+        if any(store.spec.cached for store in self._flushing):
+            self._note("committing")
         try:
             for store in self._flushing:
                 store.flush()
@@ -126,8 +133,7 @@ class Runner:
             raise self._failed(error) from _original(error)
         finally:
             scope.stamp[0] = None
-        if scope.observe is not None:
-            scope.observe(Committed(scope.plan.task_id))
+        self._note("committed")
 
     def _open(self, topic: str, partition: int) -> Lane:
         scope = self.scope
@@ -172,7 +178,7 @@ class Runner:
     def _has_to_commit(self) -> bool:
         """Whether a commit after a record changes anything, or is to be seen."""
         return self._commits and (
-            self.scope.observe is not None
+            self.scope.recording is not None
             or any(store.spec.cached or store.changes is not None for store in self._flushing)
         )
 
@@ -191,8 +197,7 @@ class Runner:
 
         def run(schedule: Schedule, now_ms: int) -> None:
             cursor.at((-1, now_ms, None, None, ()), None, -1, schedule.node)
-            if scope.observe is not None:
-                scope.observe(Punctuated(scope.plan.task_id, schedule.node, kind, now_ms))
+            self._note("punctuated", schedule.node, kind, now_ms)
             try:
                 schedule.punctuate(now_ms)
             except Exception as error:
@@ -207,6 +212,12 @@ class Runner:
         finally:
             cursor.give_back(held[0])
             stamp[0], resumed[0] = held[1:]
+
+    def _note(self, kind: str, node: str = "", other: Any = None, *rest: Any) -> None:
+        """Note the end of what went before, and what begins or is done now."""
+        if self._cells is not None and self.scope.recording is not None:
+            self._cells()
+            self.scope.recording.add(kind, self.scope.plan.task_id, node, other, *rest)
 
     def _failed(self, error: Exception) -> ProcessingError:
         """The error that the task raises; one that says its node already is taken as it is."""

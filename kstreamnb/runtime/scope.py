@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from kstreamnb.core.clock import Clock
 from kstreamnb.core.record import Headers, RecordMetadata
 from kstreamnb.core.serde import Serde
 from kstreamnb.runtime.cursor import Cursor
-from kstreamnb.runtime.events import Dropped, Event
+from kstreamnb.runtime.events import Event
 from kstreamnb.runtime.punctuation import PunctuationQueue
+from kstreamnb.runtime.recording import Recording
 from kstreamnb.runtime.task_plan import TaskPlan
 
 __all__ = ["Observe", "Scope", "StoreScope"]
 
-Observe = Callable[[Event], None]
+Observe = Callable[[Event], None] | Recording
+"""A function that is told of every event, or a recording that keeps them."""
 
 
 class Scope:
@@ -30,7 +32,7 @@ class Scope:
     def __init__(self, plan: TaskPlan, clock: Clock, observe: Observe | None) -> None:
         self.plan = plan
         self.clock = clock
-        self.observe = observe
+        self.recording = Recording.of(observe)
         self.cells: dict[tuple[str, str], list[Any]] = {}
         self.restored: dict[tuple[str, str], Any] = {}
         self.stream_time = self.cell("", "stream_time_ms", -1)
@@ -63,8 +65,17 @@ class Scope:
         """Count one dropped record, and report it to whoever observes."""
         counted = (node, reason)
         self.dropped[counted] = self.dropped.get(counted, 0) + 1
-        if self.observe is not None:
-            self.observe(Dropped(self.plan.task_id, node, reason, key, value, timestamp, dict(details or {})))
+        recording = self.recording
+        if recording is not None:
+            kept = recording.keep(key), recording.keep(value)
+            recording.add("dropped", self.plan.task_id, node, reason, *kept, timestamp, dict(details or {}))
+
+    def emit(self, rows: Iterable[tuple[Any, ...]]) -> None:
+        """Produce rows that no sink wrote: dead letters."""
+        for row in rows:
+            self.out.append(row)
+            if self.recording is not None:
+                self.recording.add("produced", self.plan.task_id, "", row[0], *row[1:])
 
     def metadata(self) -> RecordMetadata:
         """Where the record in hand came from."""

@@ -14,9 +14,10 @@ from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.serde import Serde
 from kstreamnb.runtime.checkpoint import Checkpointed
 from kstreamnb.runtime.cursor import WireRecord
-from kstreamnb.runtime.events import Produced, StoreWritten
+from kstreamnb.runtime.events import Produced
 from kstreamnb.runtime.lanes import Lane
 from kstreamnb.runtime.priority_queue import PriorityQueue
+from kstreamnb.runtime.recording import StoreJournal
 from kstreamnb.runtime.runner import Runner
 from kstreamnb.runtime.scope import Observe, Scope
 from kstreamnb.runtime.sinks import topic_serdes
@@ -36,7 +37,8 @@ class Task(Checkpointed):
         plan: what to run.
         clock: the engine's wall clock.
         global_state: the task that keeps the global stores, if there are any.
-        observe: gets an event for everything that happens; without it nothing of the kind is made.
+        observe: a `Recording` that gets everything that happens, or a function that is told of it event by event;
+            without it nothing of the kind is made.
         track: note changes, so that deltas can be taken.
         changelog: what to note for `drain_changelog`: "off"; "names", the first records of each store, so that it is
             known which topics were written; or all "records".
@@ -194,15 +196,15 @@ class Task(Checkpointed):
             self._ready.add(lane)
 
     def _note_changes(self, *, track: bool, changelog: Changelog) -> None:
-        observe, task = self.scope.observe, self.plan.task_id
+        recording, task = self.scope.recording, self.plan.task_id
         self._journals = {} if track else None
         self.scope.keeps_changelog = changelog == "records"
         for name, store in self.scope.stores.items():
             if changelog == "off":
                 store.changes = None
             journal: list[Any] | None = None
-            if observe is not None:
-                journal = _Watched(task, name, observe, keep=track)
+            if recording is not None:
+                journal = StoreJournal(recording, task, name, keeps=track)
             elif track:
                 journal = []
             if self._journals is not None and journal is not None:
@@ -212,20 +214,6 @@ class Task(Checkpointed):
 
 class GlobalTask(Task):
     """Keeps the global stores: every record of their topics goes into them at once, whatever its partition."""
-
-
-class _Watched(list[Any]):
-    """A journal that tells an observer of every entry."""
-
-    def __init__(self, task: str, store: str, observe: Observe, *, keep: bool) -> None:
-        super().__init__()
-        self._about, self._observe, self._keep = (task, store), observe, keep
-
-    def append(self, entry: Any) -> None:
-        """Tell of an entry, and keep it where deltas are made of it."""
-        self._observe(StoreWritten(*self._about, *entry))
-        if self._keep:
-            super().append(entry)
 
 
 def _place(lane: Lane) -> tuple[int, str, int, int]:

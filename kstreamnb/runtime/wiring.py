@@ -1,8 +1,8 @@
 """Binding a task: from nodes to functions that call each other.
 
 Nodes are bound children first, so that every function holds its children directly. In fast mode chains of stateless
-nodes become one function each; where something has to be seen or caught between nodes (an observer, an error handler
-that may go on), every node stays a function of its own with a thin one around it.
+nodes become one function each, with or without lines that write a recording; where something has to be caught between
+nodes (by an error handler that may go on), every node stays a function of its own with a thin one around it.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from kstreamnb.core.record import Headers
 from kstreamnb.core.serde import Serde
 from kstreamnb.runtime.chain import Chain, decoding
 from kstreamnb.runtime.context import NodeContext
-from kstreamnb.runtime.events import Consumed, Forwarded, Produced
 from kstreamnb.runtime.failures import HandledFailure, Places, init_error
 from kstreamnb.runtime.guard import Guard
 from kstreamnb.runtime.loops import Loop, loop_chain
+from kstreamnb.runtime.notes import note_hop
 from kstreamnb.runtime.scope import Scope
 from kstreamnb.runtime.sinks import bind_sink, is_plain_sink, sink_line
 from kstreamnb.topology.nodes import ProcessorNode, Sink, Source
@@ -35,7 +35,7 @@ class Wiring:
         self._scope, self._places, self._guard = scope, places, guard
         self._nodes = {name: topology.nodes[name] for name in nodes}
         self._children = {name: _children_of(name, self._nodes) for name in nodes}
-        self._fuses = scope.observe is None and guard is None
+        self._fuses = guard is None
         self._bound: dict[str, Process] = {}
         self._steps: dict[str, FusedStep | None] = {}
         for name in reversed(nodes):
@@ -49,12 +49,13 @@ class Wiring:
         if not decoded:
             for name, serde in zip(("key", "value"), self._serdes(source), strict=True):
                 chain.add(source, f"{name} = {decoding(chain, serde, name)}")
-        observe, cursor, task = self._scope.observe, self._scope.cursor, self._scope.plan.task_id
-        if observe is not None:
+        recording, cursor, task = self._scope.recording, self._scope.cursor, self._scope.plan.task_id
+        if recording is not None:
+            keep = recording.keep
 
             def consume(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
-                where = task, source, str(cursor.topic), cursor.partition, cursor.record()[0]
-                observe(Consumed(*where, timestamp, key, value, headers))
+                place, offset = (str(cursor.topic), cursor.partition), cursor.record()[0]
+                recording.add("consumed", task, source, place, offset, timestamp, keep(key), keep(value), headers)
 
             chain.call(source, consume)
         return self._continue(chain, source).compile(self._places)  # type: ignore[no-any-return]
@@ -96,8 +97,8 @@ class Wiring:
 
     def _bind_operator(self, node: ProcessorNode) -> Process:
         name, children = node.name, self._children[node.name]
-        if len(children) == 1:
-            forward = self._hop(name, children[0])
+        if len(children) == 1 and self._scope.recording is None:
+            forward = self.process(children[0])
         else:
             forward = self._continue(Chain(name), name).compile(self._places)
         with self._starting(name):
@@ -110,18 +111,28 @@ class Wiring:
         while True:
             children = self._children[name]
             for child in children[:-1]:
-                chain.call(name, self._hop(name, child))
+                self._call(chain, name, child)
             if not children:
                 return chain
             last = children[-1]
             node = self._nodes[last]
             if not self._inlines(last):
-                chain.call(name, self._hop(name, last))
+                self._call(chain, name, last)
                 return chain
+            self._note_hop(chain, name, last)
             if isinstance(node, Sink):
                 sink_line(chain, node, self._scope)
                 return chain
             name = self._append(chain, last)
+
+    def _call(self, chain: Chain, name: str, child: str) -> None:
+        """Append the call of a child."""
+        self._note_hop(chain, name, child)
+        chain.call(name, self.process(child))
+
+    def _note_hop(self, chain: Chain, name: str, child: str) -> None:
+        if self._scope.recording is not None:
+            note_hop(chain, self._scope.recording, self._scope.plan.task_id, name, child)
 
     def _append(self, chain: Chain, name: str) -> str:
         """Append a node's own lines; gives the last node whose work is done by them."""
@@ -159,7 +170,8 @@ class Wiring:
         """A table node's only child, where that is inlined and wants no more than the new value of each change."""
         children = self._children[name]
         if (
-            len(children) == 1
+            self._scope.recording is None
+            and len(children) == 1
             and getattr(self._operator(children[0]), "reads_new", False)
             and self._inlines(children[0])
         ):
@@ -180,28 +192,23 @@ class Wiring:
 
     def _hop(self, name: str, child: str) -> Forward:
         """What hands a record from a node to one of its children."""
-        process, observe = self.process(child), self._scope.observe
-        if observe is None:
-            return process
-        task = self._scope.plan.task_id
-
-        def hop(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
-            observe(Forwarded(task, name, child, key, value, timestamp, headers))
-            process(key, value, timestamp, headers)
-
-        return hop
+        if self._scope.recording is None:
+            return self.process(child)
+        chain = Chain(name)
+        self._call(chain, name, child)
+        return chain.compile(self._places)  # type: ignore[no-any-return]
 
     def _wrap(self, name: str, process: Process) -> Process:
-        """Let the error handler in, where one may go on, and tell the observer what a sink wrote."""
-        observe, guard, out = self._scope.observe, self._guard, self._scope.out
-        if observe is not None and isinstance(self._nodes[name], Sink):
-            write = process
+        """Let the error handler in, where one may go on, and note what a sink wrote."""
+        recording, guard, out = self._scope.recording, self._guard, self._scope.out
+        if recording is not None and isinstance(self._nodes[name], Sink):
+            write, task = process, self._scope.plan.task_id
 
             def process(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
                 before = len(out)
                 write(key, value, timestamp, headers)
                 for row in out[before:]:
-                    observe(Produced(*row))
+                    recording.add("produced", task, "", *row)
 
         if guard is None:
             return process

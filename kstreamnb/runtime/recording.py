@@ -1,0 +1,227 @@
+"""What happened inside tasks, as one flat list that is cheap to write and compact enough for every hop of a long run.
+
+An entry is a tuple that begins with a small number; `Code` says what the number stands for, so that names are kept
+once. A mutable value is kept as it was when it passed. Events (`runtime.events`) are made from entries on demand.
+"""
+
+from __future__ import annotations
+
+import marshal
+import pickle
+from collections.abc import Callable, Mapping
+from types import NoneType
+from typing import Any, NamedTuple, TypeAlias
+from uuid import UUID
+
+from kstreamnb.core.record import Change, Windowed
+from kstreamnb.core.wire import Encoded
+from kstreamnb.runtime import events
+from kstreamnb.runtime.events import Event
+
+__all__ = ["ATOMS", "NOTHING", "CellWatch", "Code", "Entry", "Kept", "Recording", "StoreJournal", "keep", "shown"]
+
+Entry: TypeAlias = tuple[Any, ...]
+
+ATOMS = frozenset({int, str, float, bool, bytes, NoneType, Encoded, UUID})
+"""Types of values that never change."""
+
+
+class _Nothing:
+    """Stands for the content of a cell that did not exist yet."""
+
+    def __repr__(self) -> str:
+        return "nothing"
+
+
+NOTHING = _Nothing()
+
+
+class Kept(bytes):
+    """A mutable value as it was when it passed."""
+
+    __slots__ = ()
+
+
+def keep(value: Any) -> Any:
+    """A value that will not change any more: itself where that is safe, else its copy in few bytes."""
+    kind = type(value)
+    if kind in ATOMS:
+        return value
+    if kind is Change:
+        new, old, is_latest = value
+        return value if type(new) in ATOMS and type(old) in ATOMS else Change(keep(new), keep(old), is_latest)
+    if kind is Windowed:
+        return value if type(value[0]) in ATOMS else Windowed(keep(value[0]), value[1], value[2])
+    try:
+        return Kept(marshal.dumps(value))
+    except ValueError:  # not only Python's own plain types
+        return _pickled(value)
+
+
+def _pickled(value: Any) -> Any:
+    """A copy by pickle; what cannot be copied stays as it is, and will show what became of it."""
+    try:
+        return Kept(b"p" + pickle.dumps(value, protocol=5))
+    except (pickle.PicklingError, AttributeError, TypeError, ValueError, RecursionError):
+        return value
+
+
+def shown(value: Any) -> Any:
+    """The value that was kept; a fresh object where it is mutable."""
+    kind = type(value)
+    if kind is Kept:
+        return pickle.loads(value[1:]) if value[:1] == b"p" else marshal.loads(value)
+    if kind is Change:
+        return Change(shown(value[0]), shown(value[1]), value[2])
+    if kind is Windowed:
+        return Windowed(shown(value[0]), value[1], value[2])
+    return value
+
+
+class Code(NamedTuple):
+    """What an entry is about; its kind says what follows the number.
+
+    | kind | node | other | the entry after its number |
+    |---|---|---|---|
+    | consumed | source | (topic, partition) | offset, timestamp, key, value, headers |
+    | forwarded | parent | child | key, value, timestamp, headers |
+    | read | store | | raw key |
+    | written | store | | raw key, old row, new row |
+    | produced | | topic | partition, timestamp, wire key, wire value, headers |
+    | dropped | node | reason | key, value, timestamp, details |
+    | cell | node | cell | old, new |
+    | punctuated | node | kind of clock | now |
+    | committing, committed | | | |
+
+    A step of a run begins with an entry "consumed", "punctuated" or "committing".
+    """
+
+    kind: str
+    task: str
+    node: str = ""
+    other: Any = None
+
+
+class Recording:
+    """Everything that happened, in order: entries in ``log``, and what their numbers stand for in ``codes``.
+
+    ``cells`` is what the cells of each task held before the first step.
+    """
+
+    def __init__(self) -> None:
+        self.log: list[Entry] = []
+        self.codes: list[Code] = []
+        self.cells: dict[str, dict[tuple[str, str], Any]] = {}
+        self.keep: Callable[[Any], Any] = keep
+        self._numbers: dict[Code, int] = {}
+
+    @classmethod
+    def of(cls, observe: Recording | Callable[[Event], None] | None) -> Recording | None:
+        """A recording as it is, or one that keeps nothing and tells a function of every event."""
+        if observe is None or isinstance(observe, Recording):
+            return observe
+        found = cls()
+        found.log, found.keep = _Teller(found, observe), _itself
+        return found
+
+    def number(self, kind: str, task: str, node: str = "", other: Any = None) -> int:
+        """The number of a code; a new one where it was not known."""
+        code = Code(kind, task, node, other)
+        found = self._numbers.get(code)
+        if found is None:
+            found = self._numbers[code] = len(self.codes)
+            self.codes.append(code)
+        return found
+
+    def add(self, kind: str, task: str, node: str, other: Any, *rest: Any) -> None:
+        """Append one entry."""
+        self.log.append((self.number(kind, task, node, other), *rest))
+
+    def event(self, entry: Entry) -> Event:
+        """An entry as an event, with the values as they were."""
+        code = self.codes[entry[0]]
+        return _EVENTS[code.kind](code, entry)
+
+
+class _Teller(list[Entry]):
+    """A log that keeps nothing and tells of each entry."""
+
+    def __init__(self, recording: Recording, observe: Callable[[Event], None]) -> None:
+        super().__init__()
+        self._recording, self._observe = recording, observe
+
+    def append(self, entry: Entry) -> None:
+        """Tell of one entry."""
+        self._observe(self._recording.event(entry))
+
+
+class StoreJournal(list[Any]):
+    """A store's journal that writes every change into a recording, and keeps it where deltas are made of it."""
+
+    def __init__(self, recording: Recording, task: str, store: str, *, keeps: bool) -> None:
+        super().__init__()
+        self._number, self._log, self._keeps = recording.number("written", task, store), recording.log, keeps
+
+    def append(self, entry: Any) -> None:
+        """Note one change."""
+        self._log.append((self._number, *entry))
+        if self._keeps:
+            super().append(entry)
+
+
+class CellWatch:
+    """Notes the cells of a task that have changed since it was last called; stream time follows from the records."""
+
+    def __init__(self, recording: Recording, task: str, cells: Mapping[tuple[str, str], list[Any]]) -> None:
+        self._recording, self._task, self._cells = recording, task, cells
+        self._last = {key: cell[0] for key, cell in cells.items() if key != STREAM_TIME}
+        recording.cells[task] = dict(self._last)
+
+    def __call__(self) -> None:
+        """Note what has changed."""
+        if len(self._cells) == 1:
+            return
+        last = self._last
+        for key, cell in self._cells.items():
+            content, old = cell[0], last.get(key, NOTHING)
+            if content is not old and key != STREAM_TIME and (old is NOTHING or content != old):
+                self._recording.add("cell", self._task, *key, old, content)
+                last[key] = content
+
+
+STREAM_TIME = ("", "stream_time_ms")
+
+
+def _itself(value: Any) -> Any:
+    return value
+
+
+def _consumed(code: Code, entry: Entry) -> Event:
+    _, offset, timestamp, key, value, headers = entry
+    topic, partition = code.other
+    where = code.task, code.node, topic, partition, offset
+    return events.Consumed(*where, timestamp, shown(key), shown(value), headers)
+
+
+def _forwarded(code: Code, entry: Entry) -> Event:
+    _, key, value, timestamp, headers = entry
+    return events.Forwarded(code.task, code.node, code.other, shown(key), shown(value), timestamp, headers)
+
+
+def _dropped(code: Code, entry: Entry) -> Event:
+    _, key, value, timestamp, details = entry
+    return events.Dropped(code.task, code.node, code.other, shown(key), shown(value), timestamp, details)
+
+
+_EVENTS: dict[str, Callable[[Code, Entry], Event]] = {
+    "consumed": _consumed,
+    "forwarded": _forwarded,
+    "read": lambda code, entry: events.StoreRead(code.task, code.node, entry[1]),
+    "written": lambda code, entry: events.StoreWritten(code.task, code.node, *entry[1:]),
+    "produced": lambda code, entry: events.Produced(code.other, *entry[1:]),
+    "dropped": _dropped,
+    "cell": lambda code, entry: events.CellChanged(code.task, code.node, code.other, *entry[1:]),
+    "punctuated": lambda code, entry: events.Punctuated(code.task, code.node, code.other, entry[1]),
+    "committing": lambda code, entry: events.Committing(code.task),
+    "committed": lambda code, entry: events.Committed(code.task),
+}
