@@ -7,7 +7,9 @@ first. The layout ``single`` follows Kafka's own test driver instead, down to it
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from itertools import chain
 from operator import itemgetter
 from typing import Any, Literal
 
@@ -17,17 +19,43 @@ from kstreamnb.core.serde import Serde
 from kstreamnb.driver.topic_log import TopicLog, convert
 from kstreamnb.errors import EngineError
 from kstreamnb.runtime.config import Config
-from kstreamnb.runtime.events import Event
+from kstreamnb.runtime.scope import Observe
 from kstreamnb.runtime.task import Changelog, GlobalTask, Task
 from kstreamnb.runtime.task_plan import TaskPlan, plan_global_task, plan_single_task, plan_tasks
 from kstreamnb.topology import Topology
 from kstreamnb.topology.nodes import Sink
 
-__all__ = ["Engine", "Layout", "Root"]
+__all__ = ["Engine", "Layout", "Root", "Route"]
 
 Layout = Literal["split", "single"]
 Root = tuple[str, int, int, Any, Any, Any]
 """``(topic, partition, timestamp, key, value, headers)``: an input record in the wire form of its reader."""
+
+Delivery = tuple[int, str, int, tuple[int, int, Any, Any, Any]]
+"""``(index of a task, topic, partition, record)``."""
+
+
+@dataclass(frozen=True)
+class Route:
+    """Where records of a topic go: indexes of tasks by partition, the global task or both; and how they are read.
+
+    ``offsets`` names the counter of offsets: topics of one pattern share it in the layout of Kafka's test driver.
+    """
+
+    topic: str
+    offsets: str
+    tasks: Mapping[int, int]
+    is_global: bool
+    serdes: tuple[Serde, Serde]
+
+
+@dataclass(frozen=True)
+class _Outlet:
+    """What becomes of rows that a task writes to a topic: ``read_as`` is None where nobody reads them."""
+
+    log: TopicLog
+    written_as: tuple[Serde, Serde] | None
+    route: Route | None
 
 
 class Engine:
@@ -36,10 +64,10 @@ class Engine:
     Args:
         topology: what to run.
         config: the application's settings.
+        clock: the wall clock.
         partitions: partitions of topics by name; other topics have ``default_partitions``.
         default_partitions: partitions of topics that ``partitions`` does not name.
         layout: "split" for a task per sub-topology and partition, "single" for Kafka's one task.
-        clock: the wall clock.
         observe: gets the events of all tasks.
         changelog: what to keep of changelog topics.
     """
@@ -53,223 +81,293 @@ class Engine:
         partitions: Mapping[str, int],
         default_partitions: int = 1,
         layout: Layout = "split",
-        observe: Callable[[Event], None] | None = None,
+        observe: Observe | None = None,
         changelog: Changelog = "names",
     ) -> None:
         self.topology, self.config, self.clock, self.layout = topology, config, clock, layout
         self.logs: dict[str, TopicLog] = {}
-        self._offsets: dict[tuple[str, int], int] = {}
-        self._default = default_partitions
-        self._known = _with_sources(topology, partitions, default_partitions)
-        global_plan = plan_global_task(topology, config, self._known)
+        known = _with_sources(topology, partitions, default_partitions)
+        global_plan = plan_global_task(topology, config, known)
         self.global_task = None if global_plan is None else GlobalTask(global_plan, clock, observe=observe)
-        plans = plan_single_task(topology, config) if layout == "single" else self._plans()
+        if layout == "single":
+            plans = plan_single_task(topology, config)
+        else:
+            plans = plan_tasks(topology, config, known, default_partitions=default_partitions)
         self.tasks = {
             plan.task_id: Task(plan, clock, self.global_task, observe, changelog=changelog, commit_every_record=True)
             for plan in plans
         }
-        self._plan = TaskPlan(topology, (), config=config, partitions=plans[0].partitions if plans else self._known)
-        self._routes: dict[str, tuple[Task, ...]] = {}
+        self._order = list(self.tasks.values())
+        self._default = default_partitions
+        self._counts = plans[0].partitions if plans else known
+        self._offsets: dict[tuple[str, int], int] = {}
+        self._routes: dict[str, Route | None] = {}
+        self._outlets: dict[tuple[int, str], _Outlet] = {}
+        self._written = [_written(task) for task in self._order]
 
     def plan(self) -> TaskPlan:
         """A plan of no task: names of topics, counts and serdes."""
-        return self._plan
+        return TaskPlan(self.topology, (), config=self.config, partitions=self._counts)
 
-    def readers(self, topic: str) -> tuple[Task, ...]:
-        """Tasks that read a topic, by partition; none for a topic that no task reads."""
-        found = self._routes.get(topic)
-        if found is None:
-            reading = [task for task in self.tasks.values() if task.plan.source_of(topic) is not None]
-            found = self._routes[topic] = tuple(reading)
-        return found
-
-    def reads(self, topic: str) -> bool:
-        """Whether records of a topic enter the application."""
-        return bool(self.readers(topic)) or self._is_global(topic)
-
-    def reader_serdes(self, topic: str) -> tuple[Serde, Serde] | None:
-        """Key and value serde with which a topic is read."""
-        tasks = [*self.readers(topic), *([self.global_task] if self.global_task else [])]
-        for task in tasks:
-            source = task.plan.source_of(topic)
-            if source is not None:
-                return task.plan.key_serde(source.key_serde), task.plan.value_serde(source.value_serde)
-        return None
+    def route(self, topic: str) -> Route | None:
+        """Where records of a topic go; None for a topic that the application does not read."""
+        if topic not in self._routes:
+            self._routes[topic] = self._find_route(topic)
+        return self._routes[topic]
 
     def writer_serdes(self, topic: str) -> tuple[Serde, Serde] | None:
         """Key and value serde with which the application writes a topic, where there is one pair."""
-        found = {id(serdes): serdes for task in self.tasks.values() if (serdes := task.topic_serdes(topic))}
-        pairs = list(found.values())
+        pairs = [serdes for task in self._order if (serdes := task.topic_serdes(topic)) is not None]
         return pairs[0] if pairs and all(pair == pairs[0] for pair in pairs) else None
 
     def count(self, topic: str) -> int:
         """Partitions of a topic."""
-        return 1 if self.layout == "single" else self._plan.partitions.get(topic, self._default)
+        return 1 if self.layout == "single" else self._counts.get(topic, self._default)
 
     def feed(self, roots: list[Root]) -> None:
         """Process input records to the end, one after another in the order of the merge."""
-        for root in _merged(roots) if len(roots) > 1 else roots:
+        if len(roots) > 1:
+            roots = _merged(roots)
+            if self._stands_alone(dict.fromkeys(map(_TOPIC, roots))):
+                self._feed_apart(roots)
+                return
+        for root in roots:
             self._feed_one(root)
 
     def feed_at_once(self, topic: str, records: list[TopicRecord]) -> int:
         """Process records in bulk where one task reads them and nothing can come between; gives how many were taken."""
-        readers = self.readers(topic)
-        if len(readers) != 1 or self.count(topic) != 1 or self.layout == "single" or self._is_global(topic):
+        route = self.route(topic)
+        if route is None or len(route.tasks) != 1 or self.count(topic) != 1 or not self._stands_alone([topic]):
             return 0
-        task = readers[0]
-        written = _written(task)
-        if None in written or any(map(self.reads, written)) or max(map(_PARTITION, records)) > 0:
+        task, done = self._order[route.tasks[0]], 0
+        if max(map(_PARTITION, records)) > 0:
             return 0
-        done = 0
         # The first record goes alone: after it the task knows which changelogs are written, and is faster.
-        for chunk in (records[:1], records[1:]):
+        for part in (records[:1], records[1:]):
             if not task.takes_records(topic):
                 return done
             first = self._offsets.get((topic, 0), 0)
-            self._offsets[topic, 0] = first + len(chunk)
+            self._offsets[topic, 0] = first + len(part)
             try:
-                done += task.run_records(topic, 0, chunk, first)
+                done += task.run_records(topic, 0, part, first)
             finally:
-                self._collect(task)
+                self._collect(route.tasks[0])
         return done
 
     def advance(self) -> None:
         """Fire the punctuators that are due by the clock, and let what they cause flow on."""
-        for task in self.tasks.values():
-            task.punctuate_wall_clock()
-            task.commit()
-            if self.layout == "single":
-                self._settle_single(task)
-        if self.layout != "single":
-            self._settle(list(self.tasks.values()))
+        self._each(Task.punctuate_wall_clock, Task.commit)
 
     def commit(self) -> None:
         """Commit every task, and let what its caches held flow on."""
-        for task in self.tasks.values():
-            task.commit()
-        self._settle(list(self.tasks.values()))
+        self._each(Task.commit)
 
     def close(self) -> None:
         """End all tasks."""
-        for task in self.tasks.values():
+        for task in self._order:
             task.close()
         if self.global_task is not None:
             self.global_task.close()
 
-    def _plans(self) -> tuple[TaskPlan, ...]:
-        return plan_tasks(self.topology, self.config, self._known, default_partitions=self._default)
+    def _each(self, *work: Callable[[Task], Any]) -> None:
+        """Let every task do some things, and then what follows from them."""
+        deliveries: list[Delivery] = []
+        for index, task in enumerate(self._order):
+            for do in work:
+                do(task)
+            deliveries += self._collect(index)
+        self._settle(deliveries)
 
-    def _is_global(self, topic: str) -> bool:
-        return self.global_task is not None and self.global_task.plan.source_of(topic) is not None
+    def _find_route(self, topic: str) -> Route | None:
+        tasks, found, offsets = {}, None, topic
+        for index, task in enumerate(self._order):
+            source = task.plan.source_of(topic)
+            if source is not None:
+                tasks[task.plan.partition], found = index, (task, source)
+                if source.pattern is not None and self.layout == "single":
+                    offsets = source.pattern
+        source = None if self.global_task is None else self.global_task.plan.source_of(topic)
+        if self.global_task is not None and source is not None:
+            found = (self.global_task, source)
+        if found is None:
+            return None
+        plan, node = found[0].plan, found[1]
+        serdes = plan.key_serde(node.key_serde), plan.value_serde(node.value_serde)
+        return Route(topic, offsets, tasks, source is not None, serdes)
+
+    def _stands_alone(self, topics: Any) -> bool:
+        """Whether nothing that records of some topics cause is read again, by tasks or into global stores."""
+        if self.layout == "single":
+            return False
+        for topic in topics:
+            route = self.route(topic)
+            if route is None or route.is_global:
+                return False
+            written = [name for index in route.tasks.values() for name in self._written[index]]
+            for name in dict.fromkeys(written):
+                if name is None or self.route(name) is not None or self.writer_serdes(name) is None:
+                    return False
+        return True
 
     def _feed_one(self, root: Root) -> None:
         topic, partition, timestamp, key, value, headers = root
-        if self.readers(topic):
-            task = self._enqueue(topic, partition, timestamp, key, value, headers)
-            if self.layout == "single":
-                self._settle_single(task)
-            else:
-                task.run_ready()
-                self._settle([task])
-        if self._is_global(topic):
-            self._feed_global(topic, partition, timestamp, key, value, headers)
+        route = self.route(topic)
+        assert route is not None
+        if route.tasks:
+            index, record = self._address(route, partition, timestamp, key, value, headers)
+            task = self._order[index]
+            try:
+                task.run(topic, partition, (record,))
+            except BaseException:
+                self._collect(index)
+                raise
+            self._settle(self._collect(index))
+        if route.is_global:
+            self._feed_global(route, partition, timestamp, key, value, headers)
 
-    def _reader(self, topic: str, partition: int) -> Task:
-        readers = self.readers(topic)
-        for task in readers:
-            if task.plan.single or task.plan.partition == partition:
-                return task
-        raise EngineError(f'topic "{topic}" has no partition {partition}')
+    def _feed_apart(self, roots: list[Root]) -> None:
+        """Roots of tasks that feed nobody: each task's in bulk, and the rows in the order of their roots."""
+        batches: dict[int, list[tuple[int, str, int, Any]]] = {}
+        for position, (topic, partition, *rest) in enumerate(roots):
+            route = self.route(topic)
+            assert route is not None
+            index, record = self._address(route, partition, *rest)
+            batches.setdefault(index, []).append((position, topic, partition, record))
+        if len(batches) > 1 and any(self._order[index].scope.recording is not None for index in batches):
+            for _, index, topic, partition, record in sorted(
+                (position, index, topic, partition, record)
+                for index, batch in batches.items()
+                for position, topic, partition, record in batch
+            ):
+                self._order[index].run(topic, partition, (record,))
+                self._collect(index)
+            return
+        written: list[Any] = [()] * len(roots)
+        for index, batch in batches.items():
+            self._run_batch(index, batch, written)
+        self._log(batches, list(chain.from_iterable(written)))
 
-    def _enqueue(self, topic: str, partition: int, timestamp: int, key: Any, value: Any, headers: Any) -> Task:
-        task = self._reader(topic, partition)
-        source = task.plan.source_of(topic)
-        shared = source.pattern if source is not None and source.pattern and self.layout == "single" else topic
-        offset = self._offsets.get((shared, partition), 0)
-        self._offsets[shared, partition] = offset + 1
-        task.push(topic, partition, [(offset, timestamp, key, value, headers)])
-        return task
+    def _run_batch(self, index: int, batch: list[tuple[int, str, int, Any]], written: list[Any]) -> None:
+        """Roots of one task; its rows go to the places of their roots."""
+        task, marks, at = self._order[index], list[int](), 0
+        while at < len(batch):
+            _, topic, partition, _ = batch[at]
+            end = at + 1
+            while end < len(batch) and batch[end][1] == topic and batch[end][2] == partition:
+                end += 1
+            task.run(topic, partition, [entry[3] for entry in batch[at:end]], marks)
+            at = end
+        rows, before = task.drain(), 0
+        for entry, mark in zip(batch, marks, strict=True):
+            if mark > before:
+                written[entry[0]], before = rows[before:mark], mark
+        self._log_changes(task)
 
-    def _feed_global(self, topic: str, partition: int, timestamp: int, key: Any, value: Any, headers: Any) -> None:
+    def _address(
+        self, route: Route, partition: int, timestamp: int, key: Any, value: Any, headers: Any
+    ) -> tuple[int, tuple[int, int, Any, Any, Any]]:
+        """Which task takes a record, and the record with its offset."""
+        index = route.tasks.get(partition)
+        if index is None:
+            raise EngineError(f'topic "{route.topic}" has no partition {partition}')
+        place = route.offsets, partition
+        offset = self._offsets.get(place, 0)
+        self._offsets[place] = offset + 1
+        return index, (offset, timestamp, key, value, headers)
+
+    def _feed_global(self, route: Route, partition: int, timestamp: int, key: Any, value: Any, headers: Any) -> None:
         assert self.global_task is not None
-        offset = self._offsets.get((topic, partition), 0)
-        if not self.readers(topic):
-            self._offsets[topic, partition] = offset + 1
-        self.global_task.run(topic, partition, [(offset, timestamp, key, value, headers)])
+        place = f"{route.topic} (global)", partition
+        offset = self._offsets.get(place, 0)
+        self._offsets[place] = offset + 1
+        self.global_task.run(route.topic, partition, ((offset, timestamp, key, value, headers),))
 
-    def _settle(self, ran: Iterable[Task]) -> None:
-        """Let produced records flow on, breadth first: all that was written at one depth is read at the next."""
-        while ran:
-            following: dict[str, Task] = {}
-            for task in ran:
-                for reader in self._collect(task):
-                    following[reader.plan.task_id] = reader
-            ran = [task for name, task in self.tasks.items() if name in following]
-            for task in ran:
-                task.run_ready()
+    def _settle(self, deliveries: list[Delivery]) -> None:
+        """Let produced records flow on: breadth first, or one by one as Kafka's test driver does."""
+        while deliveries:
+            following: list[Delivery] = []
+            if self.layout == "single":
+                for index, topic, partition, record in deliveries:
+                    self._order[index].push(topic, partition, (record,))
+                while self._order[0].run_ready(1):
+                    for index, topic, partition, record in self._collect(0):
+                        self._order[index].push(topic, partition, (record,))
+                return
+            by_task: dict[int, list[Delivery]] = {}
+            for delivery in deliveries:
+                by_task.setdefault(delivery[0], []).append(delivery)
+            for index in sorted(by_task):
+                task, mine = self._order[index], by_task[index]
+                if len(mine) == 1:
+                    task.run(mine[0][1], mine[0][2], (mine[0][3],))
+                else:
+                    for _, topic, partition, record in mine:
+                        task.push(topic, partition, (record,))
+                    task.run_ready()
+                following += self._collect(index)
+            deliveries = following
 
-    def _settle_single(self, task: Task) -> None:
-        """As Kafka's test driver does: one record, then everything it produced is enqueued."""
-        self._collect(task)
-        try:
-            while task.run_ready(1):
-                self._collect(task)
-        finally:
-            self._collect(task)
+    def _collect(self, index: int) -> list[Delivery]:
+        """Log what a task produced; gives what other tasks are to read."""
+        task = self._order[index]
+        deliveries: list[Delivery] = []
+        if task.scope.out:
+            for row, outlet in self._log((index,), task.drain()):
+                _, partition, timestamp, key, value, headers = row
+                route, written_as = outlet.route, outlet.written_as
+                if written_as is not None and written_as != route.serdes:
+                    key, value = (convert(row[3 + n], written_as[n], route.serdes[n]) for n in (0, 1))
+                if route.tasks:
+                    reader, record = self._address(route, partition, timestamp, key, value, headers)
+                    deliveries.append((reader, row[0], partition, record))
+                if route.is_global:
+                    self._feed_global(route, partition, timestamp, key, value, headers)
+        self._log_changes(task)
+        return deliveries
 
-    def _collect(self, task: Task) -> list[Task]:
-        """Log what a task produced and hand it to its readers; gives them."""
-        rows = task.drain()
-        readers = []
-        for row in self._log(task, rows):
-            topic = row[0]
-            serdes, read_as = task.topic_serdes(topic), self.reader_serdes(topic)
-            if serdes is not None and read_as is not None and serdes != read_as:
-                key, value = (convert(row[3 + side], serdes[side], read_as[side]) for side in (0, 1))
-                row = (*row[:3], key, value, row[5])
-            if self.readers(topic):
-                readers.append(self._enqueue(*row))
-            if self._is_global(topic):
-                self._feed_global(*row)
+    def _log(self, indexes: Any, rows: list[Any]) -> list[tuple[Any, Any]]:
+        """Append rows of tasks to the logs of their topics; gives those that someone reads, with their outlets."""
+        if not rows:
+            return []
+        written = dict.fromkeys(chain.from_iterable(self._written[index] for index in indexes))
+        first = next(iter(indexes))
+        if len(written) == 1 and None not in written and self.config.dead_letter_topic is None:
+            outlet = self._outlet(first, rows[0][0])
+            if outlet.route is None and outlet.log.serdes is not None:
+                outlet.log.rows += rows
+                return []
+        read, find = [], self._outlets
+        for row in rows:
+            outlet = find.get((first, row[0])) or self._outlet(first, row[0])
+            log, written_as = outlet.log, outlet.written_as
+            if log.serdes is None and written_as is not None:
+                key, value = convert(row[3], written_as[0], _BYTES), convert(row[4], written_as[1], _BYTES)
+                log.rows.append((*row[:3], key, value, row[5]))
+            else:
+                log.rows.append(row)
+            if outlet.route is not None:
+                read.append((row, outlet))
+        return read
+
+    def _outlet(self, index: int, topic: str) -> _Outlet:
+        found = self._outlets.get((index, topic))
+        if found is None:
+            log = self.logs.setdefault(topic, TopicLog(topic, self.writer_serdes(topic)))
+            found = _Outlet(log, self._order[index].topic_serdes(topic), self.route(topic))
+            self._outlets[index, topic] = found
+        return found
+
+    def _log_changes(self, task: Task) -> None:
+        """Log what a task wrote to changelog topics."""
         for record in task.drain_changelog():
-            log = self._log_of(record.topic, None)
+            log = self.logs.setdefault(record.topic, TopicLog(record.topic, None))
             if record.timestamp < 0 and record.key is None:
                 log.named = True
             else:
                 log.rows.append(tuple(record))
-        return readers
-
-    def _log(self, task: Task, rows: list[Any]) -> list[Any]:
-        """Append rows to the logs of their topics; gives those that someone reads."""
-        read = []
-        written = dict.fromkeys(row[0] for row in rows[:1] + rows[-1:])
-        if len(written) == 1 and len(set(_written(task))) == 1 and self.config.dead_letter_topic is None:
-            topic = rows[0][0]
-            log = self._log_of(topic, self.writer_serdes(topic))
-            if log.serdes is not None and not self.reads(topic):
-                log.rows += rows
-                return []
-        logs: dict[str, TopicLog] = {}
-        for row in rows:
-            topic = row[0]
-            if topic not in logs:
-                logs[topic] = self._log_of(topic, self.writer_serdes(topic))
-            log = logs[topic]
-            if log.serdes is None and (serdes := task.topic_serdes(topic)) is not None:
-                row = (*row[:3], convert(row[3], serdes[0], _BYTES), convert(row[4], serdes[1], _BYTES), row[5])
-            log.rows.append(row)
-            if self.reads(topic):
-                read.append(row)
-        return read
-
-    def _log_of(self, topic: str, serdes: tuple[Serde, Serde] | None) -> TopicLog:
-        log = self.logs.get(topic)
-        if log is None:
-            log = self.logs[topic] = TopicLog(topic, serdes)
-        return log
 
 
-_PARTITION = itemgetter(1)
+_TOPIC, _PARTITION = itemgetter(0), itemgetter(1)
 _BYTES: Any = object()  # equal to no serde: converting to it always gives bytes
 
 

@@ -234,11 +234,12 @@ class TopologyTestDriver:
         found = self._inputs.get((topic, key_serde, value_serde))
         if found is not None:
             return found
-        read_as = self.engine.reader_serdes(topic)
-        if read_as is None:
+        route = self.engine.route(topic)
+        if route is None:
             raise EngineError(
                 f'no source of the topology reads topic "{topic}"', hint=self._near(), java=f"Unknown topic: {topic}"
             )
+        read_as = route.serdes
         keys, values = key_serde or read_as[0], value_serde or read_as[1]
         write_key, write_value = encoder(keys), encoder(values)
         count = self.engine.count(topic)

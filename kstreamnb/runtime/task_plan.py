@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 from kstreamnb.core.serde import Serde, complete
@@ -45,9 +46,12 @@ class TaskPlan:
 
     def nodes(self) -> tuple[str, ...]:
         """Names of the task's nodes, parents before children, in the order in which they were added."""
-        mine = {
-            name for group in self.topology.subtopologies() if group.id in self.subtopologies for name in group.nodes
-        }
+        return self._nodes
+
+    @cached_property
+    def _nodes(self) -> tuple[str, ...]:
+        groups = [group for group in self.topology.subtopologies() if group.id in self.subtopologies]
+        mine = {name for group in groups for name in group.nodes}
         return tuple(name for name in self.topology.nodes if name in mine)
 
     def topic(self, name: str) -> str:
