@@ -180,6 +180,11 @@ def test_mistakes_in_a_topology_by_hand_have_errors_of_their_own() -> None:
         product_counter().add_source("SOURCE", "other")
     with pytest.raises(ks.TopologyError, match="twice"):
         ks.Topology().add_source("SOURCE", "logs").add_processor("P", lambda: one, "SOURCE")
+    unattached = ks.Topology().add_source("SOURCE", "logs").add_processor("P", ProductCounter, "SOURCE")
+    unattached.add_state_store(ks.Stores.in_memory_key_value_store("Counts"))
+    with pytest.raises(ks.ProcessingError, match='failed to initialize processor "P"') as failed:
+        ks.TopologyTestDriver(unattached)
+    assert 'uses store "Counts", which is not connected to it' in str(failed.value.__cause__)
 
 
 # --- S3-25: order within a window ---------------------------------------------------------------------------------
