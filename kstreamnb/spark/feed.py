@@ -6,6 +6,7 @@ A feed knows offsets and reads pieces; how pieces become rows of tasks is the so
 from __future__ import annotations
 
 import pickle
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -34,6 +35,9 @@ class Feed(Protocol):
 
     def check(self, start: Offsets, end: Offsets) -> None:
         """Raise EngineError where records before ``end`` are lost."""
+
+    def now_ms(self) -> int:
+        """The wall clock for the next batch."""
 
     def read(self, pieces: Sequence[tuple[str, int, int, int]]) -> Iterator[Chunk]:
         """The records of pieces ``(topic, partition, from, to)``; chunks of one partition in order."""
@@ -102,6 +106,10 @@ class KafkaFeed:
         if self.fail_on_loss:
             self.reader().check(start, end, None)
 
+    def now_ms(self) -> int:
+        """The machine's clock."""
+        return int(time.time() * 1000)  # noqa: TID251 - the one place where time enters
+
     def read(self, pieces: Sequence[tuple[str, int, int, int]]) -> Iterator[Chunk]:
         """Records with Kafka's bytes."""
         from kstreamnb.kafka.reader import Piece, fetch
@@ -163,6 +171,10 @@ class FileFeed:
 
     def check(self, start: Offsets, end: Offsets) -> None:
         """A file loses nothing."""
+
+    def now_ms(self) -> int:
+        """Zero: only ticks in the file move the clock."""
+        return 0
 
     def read(self, pieces: Sequence[tuple[str, int, int, int]]) -> Iterator[Chunk]:
         """Records in the wire form that they were written in."""

@@ -87,7 +87,7 @@ class FeedReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         """The end of the next batch; ``start`` itself when there is nothing to do."""
         settings, begin = self.settings, from_json(start["offsets"])
-        now_ms = max(int(start["clock"]), int(time.time() * 1000))  # noqa: TID251 - the one place where time enters
+        now_ms = max(int(start["clock"]), settings.feed.now_ms())
         end = self._reachable(begin)
         if isinstance(limit, ReadMaxRows) and end != begin:
             end = settings.feed.cut(begin, end, limit.max_rows)

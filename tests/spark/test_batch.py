@@ -1,0 +1,136 @@
+"""`run` over static DataFrames gives what the driver gives."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import kstreamnb as ks
+from kstreamnb.spark.frames import FrameInput
+from tests.spark.streams import Row, by_partition, driven
+from tests.spark.test_streaming import disordered, joined, three_levels, two_levels
+from tests.spark.test_time_and_tables import with_global_table
+
+pytestmark = pytest.mark.spark
+
+
+def as_records(rows: list[Row]) -> list[ks.TopicRecord]:
+    """Rows as records without partitions."""
+    return [ks.TopicRecord(topic, -1, at, time, key, value) for at, (topic, key, value, time) in enumerate(rows)]
+
+
+def got(result: Any, topics: list[str]) -> dict[str, Any]:
+    """Records of a result by topic and partition."""
+    return {
+        topic: by_partition([record for rows in result.records(topic).values() for record in rows]) for topic in topics
+    }
+
+
+@pytest.mark.parametrize(
+    ("build", "inputs", "written"),
+    [
+        (two_levels, ["in"], ["totals", "windows"]),
+        (three_levels, ["in"], ["out"]),
+        (joined, ["left", "right"], ["pairs", "sums"]),
+    ],
+    ids=["two levels", "three levels", "joins"],
+)
+def test_records_in_order_of_arrival_give_the_drivers_output(
+    spark: Any, build: Any, inputs: list[str], written: list[str]
+) -> None:
+    """Disorder in the input is kept, lane by lane."""
+    topology, rows = build(), disordered(inputs, 300)
+    result = ks.run(topology, spark=spark, inputs=as_records(rows), partitions=3)
+    assert driven(topology, rows, 3, written) == got(result, written)
+    result.close()
+
+
+def test_rows_without_an_order_go_by_time_and_then_by_content(spark: Any) -> None:
+    """Nothing depends on how Spark happens to hold the rows."""
+    topology, rows = joined(), disordered(["left", "right"], 300)
+    frames = {
+        topic: spark.createDataFrame(
+            [(key, value, time) for name, key, value, time in rows if name == topic],
+            "key string, value bigint, timestamp bigint",
+        ).repartition(5)
+        for topic in ("left", "right")
+    }
+    result = ks.run(topology, spark=spark, inputs=frames, partitions=3)
+    ordered = sorted(rows, key=lambda row: (row[3], row[0], row[1], str(row[2])))
+    assert driven(topology, ordered, 3, ["pairs", "sums"]) == got(result, ["pairs", "sums"])
+
+
+def test_a_dict_is_made_of_the_columns_that_are_nothing_else(spark: Any) -> None:
+    """Times become text, missing values None."""
+    builder = ks.StreamsBuilder("columns")
+    builder.stream("in").map_values(lambda value: value).to("out")
+    frame = spark.sql(
+        "select * from values ('a', 1, timestamp'2026-01-01 00:00:00', null), "
+        "('b', 2, timestamp'2026-01-01 00:00:01', 5d) as rows(sku, n, sold_at, price)"
+    )
+    given = FrameInput(frame, key="sku", timestamp="sold_at")
+    result = ks.run(builder.build(), spark=spark, inputs={"in": given})
+    assert [
+        ("a", {"sku": "a", "n": 1, "price": None}, 1767225600000),
+        ("b", {"sku": "b", "n": 2, "price": 5.0}, 1767225601000),
+    ] == got(result, ["out"])["out"][0]
+
+
+def test_output_topics_are_data_frames(spark: Any) -> None:
+    """Columns are typed by the serdes, offsets count in order, stores are there."""
+    topology, rows = two_levels(), disordered(["in"], 200)
+    result = ks.run(topology, spark=spark, inputs=as_records(rows), partitions=3)
+    assert ["totals", "windows"] == list(result.outputs)
+    frame = result.outputs["totals"]
+    assert [("key", "string"), ("value", "bigint")] == [each for each in frame.dtypes if each[0] in ("key", "value")]
+    rows_of = [
+        ks.TopicRecord("totals", row["partition"], row["offset"], row["timestamp"], row["key"], row["value"])
+        for row in frame.orderBy("partition", "offset").collect()
+    ]
+    assert [record for part in result.records("totals").values() for record in part] == rows_of
+    driver = ks.TopologyTestDriver(topology, partitions=3)
+    driver.pipe(as_records(rows))
+    assert dict(driver.get_key_value_store("totals").all()) == {
+        key: getattr(value, "value", value) for key, value in result.store("totals").all()
+    }
+
+
+def test_global_tables_are_complete_from_the_start(spark: Any) -> None:
+    """Every worker has the whole table."""
+    topology = with_global_table()
+    rows: list[Row] = [("names", f"k{n}", f"name {n}", n) for n in range(9)] + disordered(["in"], 100)
+    result = ks.run(topology, spark=spark, inputs=as_records(rows), partitions=3)
+    assert driven(topology, rows, 3, ["first", "second"]) == got(result, ["first", "second"])
+
+
+def test_pandas_frames_keep_their_order(spark: Any) -> None:
+    """Later rows may have earlier times."""
+    import pandas
+
+    topology, rows = two_levels(), disordered(["in"], 200)
+    frame = pandas.DataFrame(
+        [(key, value, time) for _, key, value, time in rows], columns=["key", "value", "timestamp"]
+    )
+    result = ks.run(topology, spark=spark, inputs={"in": frame}, partitions=3)
+    assert driven(topology, rows, 3, ["totals"]) == got(result, ["totals"])
+
+
+def test_a_failure_is_the_users_own(spark: Any) -> None:
+    """Node, coordinates and cause are those of the driver."""
+    builder = ks.StreamsBuilder("failing")
+    builder.stream("in").map_values(lambda value: 1 // value, name="divide").to("out")
+    with pytest.raises(ks.ProcessingError, match="divide") as caught:
+        ks.run(builder.build(), spark=spark, inputs=[ks.TopicRecord("in", 0, 0, 5, "a", 0)])
+    assert isinstance(caught.value.__cause__, ZeroDivisionError)
+    assert ("in", 0, 0, 5) == caught.value.coordinates
+
+
+def test_inputs_are_checked(spark: Any) -> None:
+    """Missing topics and columns are named, with what there is."""
+    frame = spark.createDataFrame([("a", 1)], "id string, n bigint")
+    with pytest.raises(ks.EngineError, match='there is no input for topic "in"'):
+        ks.run(two_levels(), spark=spark, inputs={})
+    with pytest.raises(ks.ConfigError, match='input "in" has no column "key"') as caught:
+        ks.run(two_levels(), spark=spark, inputs={"in": frame})
+    assert "id, n" in (caught.value.detail or "")
