@@ -78,7 +78,8 @@ else:
  {latest}
 {put}"""
     return f"""\
-row = {{find}}(({at}))
+at = {at}
+row = {{find}}(at)
 if row is None or {{watched}}[0]:
  {get}
  value = 1 if row is None else row[0] + 1
@@ -87,7 +88,7 @@ if row is None or {{watched}}[0]:
 else:
  value = row[0] + 1
  {latest}
- {{rows}}[{at}] = value, timestamp"""
+ {{rows}}[at] = value, timestamp"""
 
 
 def _step(lines: list[str], names: dict[str, Any], store: Any, fold: Fold) -> FusedStep:
