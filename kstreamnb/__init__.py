@@ -46,6 +46,7 @@ _WHERE: dict[str, str] = {
         "kstreamnb.topology": ("Topology", "TopologyDescription", "parse_description"),
         "kstreamnb.runtime.config": ("Config",),
         "kstreamnb.driver": ("TopologyTestDriver",),
+        "kstreamnb.preview": ("head",),
         "kstreamnb.samples": ("Sample",),
         "kstreamnb.spark.batch": ("run",),
         "kstreamnb.spark.deploy": ("deploy",),
@@ -97,6 +98,7 @@ if TYPE_CHECKING:
     from kstreamnb.core.windows import UnlimitedWindows as UnlimitedWindows
     from kstreamnb.driver import TopologyTestDriver as TopologyTestDriver
     from kstreamnb.dsl import StreamsBuilder as StreamsBuilder
+    from kstreamnb.preview import head as head
     from kstreamnb.runtime.config import Config as Config
     from kstreamnb.samples import Sample as Sample
     from kstreamnb.topology import Topology as Topology

@@ -44,6 +44,13 @@ def count(self: Handle, *, name: str | None = None, **store: Unpack[Kept]) -> KT
         repartition: after a change of keys.
     Units: records. Null values are counted in time windows and sessions only.
     Late: a record whose window has closed is dropped; a null key is dropped.
+
+    Example:
+        >>> from kstreamnb import StreamsBuilder, head
+        >>> orders = StreamsBuilder().stream("orders")
+        >>> head(orders.group_by_key().count(store="counts"), {"orders": [("a", 1), ("a", 3)]})
+        [('a', 1, 0), ('a', 2, 1)]
+
     Source: Kafka Streams `KGroupedStream#count`, `TimeWindowedKStream#count`, `SessionWindowedKStream#count`;
         differences: none.
     """
@@ -58,6 +65,13 @@ def reduce(self: Handle, reducer: Reducer, *, name: str | None = None, **store: 
         repartition: after a change of keys.
     Late: a record whose window has closed is dropped; a null key is dropped, a null value outside time windows and
         sessions.
+
+    Example:
+        >>> from kstreamnb import StreamsBuilder, head
+        >>> orders = StreamsBuilder().stream("orders")
+        >>> head(orders.group_by_key().reduce(max, store="largest"), {"orders": [("a", 3), ("a", 1)]})
+        [('a', 3, 0), ('a', 3, 1)]
+
     Source: Kafka Streams `KGroupedStream#reduce`, `TimeWindowedKStream#reduce`, `SessionWindowedKStream#reduce`;
         differences: none.
     """
@@ -73,6 +87,14 @@ def aggregate(
     Shape: grouped or time-windowed stream[K, V] -> KTable[K, A]; 1 -> 1; key kept, or within its window; store: yes;
         repartition: after a change of keys.
     Late: a record whose window has closed is dropped; a null key is dropped, a null value outside time windows.
+
+    Example:
+        >>> from kstreamnb import StreamsBuilder, head
+        >>> orders = StreamsBuilder().stream("orders")
+        >>> values = orders.group_by_key().aggregate(list, lambda key, value, found: [*found, value])
+        >>> head(values, {"orders": [("a", 3), ("a", 1)]})
+        [('a', [3], 0), ('a', [3, 1], 1)]
+
     Source: Kafka Streams `KGroupedStream#aggregate`, `TimeWindowedKStream#aggregate`; differences: none.
     """
     functions = (initializer, aggregator, None)
@@ -94,6 +116,16 @@ def aggregate_sessions(
     Shape: session-windowed stream[K, V] -> KTable[Windowed[K], A]; 1 -> any number; key within its session; store:
         yes; repartition: after a change of keys.
     Late: a record whose session has closed is dropped; a null key is dropped.
+
+    Example:
+        >>> from kstreamnb import StreamsBuilder, head
+        >>> from kstreamnb import SessionWindows
+        >>> clicks = StreamsBuilder().stream("clicks").group_by_key().windowed_by(SessionWindows.of(gap="5ms"))
+        >>> add, join = (lambda key, value, total: total + value), (lambda key, left, right: left + right)
+        >>> total = clicks.aggregate(lambda: 0, add, join)
+        >>> head(total, {"clicks": [("a", 1, 0), ("a", 2, 9)]})
+        [(Windowed(key='a', start=0, end=0), 1, 0), (Windowed(key='a', start=9, end=9), 2, 9)]
+
     Source: Kafka Streams `SessionWindowedKStream#aggregate`; differences: none.
     """
     functions = (initializer, aggregator, merger)
@@ -109,6 +141,14 @@ def aggregate_cogrouped(
     Shape: cogrouped stream -> KTable[K, A]; 1 -> 1; key kept, or within its window; store: yes; repartition: of each
         stream after a change of keys.
     Late: as the windows say, by the stream time of each stream; a null key is dropped.
+
+    Example:
+        >>> from kstreamnb import StreamsBuilder, head
+        >>> add = lambda key, value, total: total + value
+        >>> total = StreamsBuilder().stream("orders").group_by_key().cogroup(add).aggregate(lambda: 0, store="total")
+        >>> head(total, {"orders": [("a", 1), ("a", 3)]})
+        [('a', 1, 0), ('a', 4, 1)]
+
     Source: Kafka Streams `CogroupedKStream#aggregate`, `TimeWindowedCogroupedKStream#aggregate`, KIP-150;
         differences: none.
     """
@@ -125,6 +165,16 @@ def aggregate_cogrouped_sessions(
     Shape: session-windowed cogrouped stream -> KTable[Windowed[K], A]; 1 -> any number; key within its session;
         store: yes; repartition: of each stream after a change of keys.
     Late: a record whose session has closed is dropped; a null key is dropped.
+
+    Example:
+        >>> from kstreamnb import StreamsBuilder, head
+        >>> from kstreamnb import SessionWindows
+        >>> add = lambda key, value, total: total + value
+        >>> clicks = StreamsBuilder().stream("clicks").group_by_key().cogroup(add)
+        >>> clicks = clicks.windowed_by(SessionWindows.of(gap="5ms"))
+        >>> head(clicks.aggregate(lambda: 0, lambda key, left, right: left + right), {"clicks": [("a", 1)]})
+        [(Windowed(key='a', start=0, end=0), 1, 0)]
+
     Source: Kafka Streams `SessionWindowedCogroupedKStream#aggregate`, KIP-150; differences: none.
     """
     arguments = {"initializer": initializer, "merger": merger}
@@ -137,6 +187,13 @@ def count_table(self: Handle, *, name: str | None = None, **store: Unpack[Kept])
 
     Shape: KGroupedTable[K, V] -> KTable[K, int]; 1 -> 1; key kept; store: yes; repartition: yes.
     Units: rows.
+
+    Example:
+        >>> from kstreamnb import StreamsBuilder, head
+        >>> users = StreamsBuilder().table("users").group_by(lambda user, town: (town, user))
+        >>> head(users.count(), {"users": [("ann", "Ulm"), ("bob", "Ulm")]})
+        [('Ulm', 1, 0), ('Ulm', 2, 1)]
+
     Source: Kafka Streams `KGroupedTable#count`; differences: none.
     """
     functions = (zero, count_up, count_down)
@@ -151,6 +208,14 @@ def reduce_table(
     """Combine each group's values: ``subtractor(aggregate, old)`` first, then ``adder(aggregate, new)``.
 
     Shape: KGroupedTable[K, V] -> KTable[K, V]; 1 -> 1; key kept; store: yes; repartition: yes.
+
+    Example:
+        >>> from kstreamnb import StreamsBuilder, head
+        >>> stock = StreamsBuilder().table("stock").group_by(lambda shelf, number: ("all", number))
+        >>> total = stock.reduce(lambda total, new: total + new, lambda total, old: total - old)
+        >>> head(total, {"stock": [("a", 5), ("b", 2), ("a", 1)]})
+        [('all', 5, 0), ('all', 7, 1), ('all', 3, 2)]
+
     Source: Kafka Streams `KGroupedTable#reduce`; differences: none.
     """
     arguments = {"java": "REDUCE", "value_serde": None, "functions": (None, adder, subtractor)}
@@ -170,6 +235,14 @@ def aggregate_table(
     """Fold each group's values: ``subtractor(key, old, aggregate)`` first, then ``adder(key, new, aggregate)``.
 
     Shape: KGroupedTable[K, V] -> KTable[K, A]; 1 -> 1; key kept; store: yes; repartition: yes.
+
+    Example:
+        >>> from kstreamnb import StreamsBuilder, head
+        >>> stock = StreamsBuilder().table("stock").group_by(lambda shelf, number: ("all", number))
+        >>> add, take = (lambda key, value, total: total + value), (lambda key, value, total: total - value)
+        >>> head(stock.aggregate(lambda: 0, add, take), {"stock": [("a", 5), ("a", 1)]})
+        [('all', 5, 0), ('all', 1, 1)]
+
     Source: Kafka Streams `KGroupedTable#aggregate`; differences: none.
     """
     arguments = {"java": "AGGREGATE", "value_serde": None, "functions": (initializer, adder, subtractor)}

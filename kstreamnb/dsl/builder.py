@@ -17,7 +17,7 @@ from kstreamnb.dsl.materializing import kept, named_store, rows_store
 from kstreamnb.dsl.options import Consumed, Materialized, Reading, StoreType, TableReading, given, spelled_out
 from kstreamnb.dsl.replay import replay
 from kstreamnb.dsl.routing import lazy_table
-from kstreamnb.errors import ConfigError, TopologyError
+from kstreamnb.errors import ConfigError, KStreamError, TopologyError
 from kstreamnb.graph.draft import Draft
 from kstreamnb.graph.explain import Explanation
 from kstreamnb.graph.graph import LogicalGraph
@@ -58,11 +58,13 @@ class StreamsBuilder:
         ensure_explicit_names: bool = False,
         processor_wrapper: Callable[[str, Operator], Operator] | None = None,
     ) -> None:
+        if store_type not in ("persistent", "in_memory"):
+            raise ConfigError(f'store type "{store_type}" is neither "persistent" nor "in_memory"')
         self.name = name
-        self.store_type = store_type
         self.ensure_explicit_names = ensure_explicit_names
         self.processor_wrapper = processor_wrapper
         self.ledger = Ledger.open(name)
+        self.ledger.persistent = store_type == "persistent"
 
     @spelled_out
     def stream(
@@ -74,6 +76,13 @@ class StreamsBuilder:
         """Read a topic, several, or all whose whole name matches a compiled pattern, as a stream.
 
         Shape: topics -> KStream[K, V]; 1 -> 1; store: no; repartition: no.
+
+        Example:
+            >>> from kstreamnb import StreamsBuilder, head
+            >>> orders = StreamsBuilder().stream("orders", value_serde="long")
+            >>> head(orders, {"orders": [("a", 1)]})
+            [('a', 1, 0)]
+
         Source: Kafka Streams `StreamsBuilder#stream`; differences: none.
         """
         pattern = topic.pattern if isinstance(topic, Pattern) else None
@@ -91,6 +100,13 @@ class StreamsBuilder:
 
         Shape: topic -> KTable[K, V]; 1 -> 1; store: when named or needed; repartition: no.
         Late: an older record replaces a newer row, except in a versioned store. A null key is dropped.
+
+        Example:
+            >>> from kstreamnb import StreamsBuilder, head
+            >>> prices = StreamsBuilder().table("prices", store="prices")
+            >>> head(prices, {"prices": [("hat", 12), ("hat", None)]})
+            [('hat', 12, 0), ('hat', None, 1)]
+
         Source: Kafka Streams `StreamsBuilder#table`; differences: none.
         """
         arguments = _table_arguments(topic, consumed, options)
@@ -104,6 +120,15 @@ class StreamsBuilder:
 
         Shape: topic -> GlobalKTable[K, V]; 1 -> 1; store: yes, its topic is its log; repartition: no.
         Late: nothing is late. A null key is dropped.
+
+        Example:
+            >>> from kstreamnb import StreamsBuilder, head
+            >>> builder = StreamsBuilder()
+            >>> names = builder.global_table("names", store="names")
+            >>> joined = builder.stream("orders").join(names, lambda key, value: value, lambda order, name: name)
+            >>> head(joined, {"names": [("h", "Hat")], "orders": [("a", "h"), ("b", "x")]})
+            [('a', 'Hat', 1)]
+
         Source: Kafka Streams `StreamsBuilder#globalTable`; differences: none.
         """
         arguments = _table_arguments(topic, consumed, options)
@@ -154,10 +179,17 @@ class StreamsBuilder:
     def graph(self) -> LogicalGraph:
         """The logical graph of what was declared, not optimised."""
         self.ledger.check()
-        return replay(self.declarations(), persistent=self._persistent).draft.freeze()
+        return replay(self.declarations(), persistent=self.ledger.persistent).draft.freeze()
 
     def explain(self, *, optimize: bool | str = True) -> tuple[Explanation, ...]:
-        """What optimising changes: for every rewrite the nodes before and after, and why."""
+        """What optimising changes: for every rewrite the nodes before and after, and why.
+
+        Example:
+            >>> builder = StreamsBuilder()
+            >>> prices = builder.table("prices", store="prices")
+            >>> print(*builder.explain())
+            reuse.ktable.source.topics: prices-changelog → prices; topic "prices" holds every row already
+        """
         return optimise(self.graph(), rules_of(optimize))[1]
 
     def build(self, *, optimize: bool | str = False) -> Topology:
@@ -167,6 +199,13 @@ class StreamsBuilder:
         "reuse.ktable.source.topics", "single.store.self.join".
 
         Raises: TopologyError when what was declared does not fit together, with the user's line.
+
+        Example:
+            >>> builder = StreamsBuilder()
+            >>> builder.stream("orders").to("copies")
+            >>> builder.build().describe().splitlines()[2].strip()
+            'Source: KSTREAM-SOURCE-0000000000 (topics: [orders])'
+
         Source: Kafka Streams `StreamsBuilder#build`; differences: none.
         """
         rules = rules_of(optimize)
@@ -175,12 +214,6 @@ class StreamsBuilder:
             graph.unnamed.check()
         return lower(optimise(graph, rules)[0], name=self.name, wrap=self.processor_wrapper)
 
-    @property
-    def _persistent(self) -> bool:
-        if self.store_type not in ("persistent", "in_memory"):
-            raise ConfigError(f'store type "{self.store_type}" is neither "persistent" nor "in_memory"')
-        return self.store_type == "persistent"
-
     def __repr__(self) -> str:
         return f"StreamsBuilder({self.name!r}) with {len(self.declarations())} declarations"
 
@@ -188,20 +221,20 @@ class StreamsBuilder:
 def upstream_topology(handle: Handle, *, into: str = "preview") -> Topology:
     """The part of a topology that a stream or table depends on, with a sink of its records to the topic ``into``.
 
-    Names are those of the whole topology. Declarations elsewhere that are stale do not matter.
+    Names are those of the whole topology. Declarations elsewhere that are stale or wrong do not matter.
 
     Raises: TopologyError when the handle is neither a stream nor a table, or depends on something stale.
     """
     ledger = handle.ledger
-    needed = list(handle.upstream())
-    lost = [declaration for declaration in needed if not ledger.holds(declaration)]
-    if lost:
-        raise TopologyError(
-            f"{handle.declaration} is stale: {lost[0]} is gone", hint="run its cell again", origin=handle.origin
-        )
-    gone = {id(parent) for _, parent in ledger.stale()}
-    draft_of = needed if gone else ledger.declarations()
-    made = replay(draft_of)
+    sound = ledger.sound()
+    if handle.declaration not in sound:
+        hint = "run its cell again, and those of what it was made from"
+        raise TopologyError(f"{handle.declaration} is stale", hint=hint, origin=handle.origin)
+    try:
+        made = replay(sound, persistent=ledger.persistent)
+    except KStreamError:  # perhaps elsewhere: then names are those of the part alone
+        needed = set(handle.upstream())
+        made = replay([each for each in sound if each in needed or not each.parents], persistent=ledger.persistent)
     flow, draft = made.flows[handle.declaration], made.draft
     draft.origin = handle.origin
     if isinstance(flow, TableFlow):

@@ -69,9 +69,13 @@ class Declaration:
 
 @dataclass(eq=False)
 class Ledger:
-    """The declarations of one builder, in the order in which their cells, and within a cell they, first appeared."""
+    """The declarations of one builder, in the order in which their cells, and within a cell they, first appeared.
+
+    ``persistent`` is what the builder's stores are unless they say otherwise.
+    """
 
     name: str | None = None
+    persistent: bool = True
     _held: dict[tuple[Hashable, Hashable], Declaration] = field(default_factory=dict)
     _ranks: dict[Hashable, int] = field(default_factory=dict)
     _runs: dict[Hashable, tuple[Hashable, int]] = field(default_factory=dict)
@@ -133,6 +137,14 @@ class Ledger:
         for declaration in sorted(self._held.values(), key=lambda held: held.place):
             visit(declaration)
         return tuple(done.values())
+
+    def sound(self) -> tuple[Declaration, ...]:
+        """What counts and is not stale, nor made from something stale."""
+        kept: dict[Declaration, None] = {}
+        for declaration in self.declarations():
+            if all(parent in kept for parent in declaration.parents):
+                kept[declaration] = None
+        return tuple(kept)
 
     def stale(self) -> tuple[tuple[Declaration, Declaration], ...]:
         """Declarations that lost a parent, each with the one it lost; their own children are not listed."""

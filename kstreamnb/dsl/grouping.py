@@ -38,6 +38,13 @@ def group_by_key(
     """Group records of the same key, for counting, folding or windowing.
 
     Shape: KStream[K, V] -> KGroupedStream[K, V]; key kept; store: no; repartition: only after a change of keys.
+
+    Example:
+        >>> from kstreamnb import StreamsBuilder, head
+        >>> orders = StreamsBuilder().stream("orders")
+        >>> head(orders.group_by_key().count(), {"orders": [("a", 1), ("b", 3)]})
+        [('a', 1, 0), ('b', 1, 1)]
+
     Source: Kafka Streams `KStream#groupByKey`; differences: none.
     """
     return self.declare("grouped", "group_by_key", _group_by_key, options=given(Grouped, grouped, **options))
@@ -50,6 +57,13 @@ def group_by(
     """Group records by the key ``selector(key, value)``.
 
     Shape: KStream[K, V] -> KGroupedStream[K2, V]; key changed; store: no; repartition: yes.
+
+    Example:
+        >>> from kstreamnb import StreamsBuilder, head
+        >>> orders = StreamsBuilder().stream("orders")
+        >>> head(orders.group_by(lambda key, value: "all").count(), {"orders": [("a", 1), ("b", 3)]})
+        [('all', 1, 0), ('all', 2, 1)]
+
     Source: Kafka Streams `KStream#groupBy`; differences: none.
     """
     said = given(Grouped, grouped, **options)
@@ -66,6 +80,14 @@ def group_table_by(
     """Group rows by the first of the pair ``selector(key, value)``; the second is what is folded.
 
     Shape: KTable[K, V] -> KGroupedTable[K2, V2]; key changed; store: the table's; repartition: yes.
+
+    Example:
+        >>> from kstreamnb import StreamsBuilder, head
+        >>> users = StreamsBuilder().table("users")
+        >>> by_town = users.group_by(lambda user, town: (town, user))
+        >>> head(by_town.count(), {"users": [("ann", "Ulm"), ("bob", "Ulm"), ("ann", "Bonn")]})
+        [('Ulm', 1, 0), ('Ulm', 2, 1), ('Ulm', 1, 2), ('Bonn', 1, 2)]
+
     Source: Kafka Streams `KTable#groupBy`; differences: a tuple stands for `KeyValue`.
     """
     said = given(Grouped, grouped, **options)
@@ -83,6 +105,15 @@ class KGroupedStream(Handle, Generic[K, V], kind="grouped"):
         """Fold by key and window: of `TimeWindows`, `SlidingWindows`, `SessionWindows` or `UnlimitedWindows`.
 
         Shape: KGroupedStream[K, V] -> windowed stream; key kept; store: no; repartition: no.
+
+        Example:
+            >>> from kstreamnb import StreamsBuilder, head
+            >>> from kstreamnb import TimeWindows
+            >>> clicks = StreamsBuilder().stream("clicks").group_by_key()
+            >>> counts = clicks.windowed_by(TimeWindows.of(size="10ms")).count()
+            >>> head(counts, {"clicks": [("a", 1, 3), ("a", 1, 12)]})
+            [(Windowed(key='a', start=0, end=10), 1, 3), (Windowed(key='a', start=10, end=20), 1, 12)]
+
         Source: Kafka Streams `KGroupedStream#windowedBy`; differences: none.
         """
         _check_windows(windows)
@@ -93,6 +124,16 @@ class KGroupedStream(Handle, Generic[K, V], kind="grouped"):
         """Begin to fold several streams into one table: this one with ``aggregator(key, value, aggregate)``.
 
         Shape: KGroupedStream[K, V] -> CogroupedKStream[K, V2]; key kept; store: no; repartition: no.
+
+        Example:
+            >>> from kstreamnb import StreamsBuilder, head
+            >>> builder = StreamsBuilder()
+            >>> add = lambda key, value, total: total + value
+            >>> spent, paid = (builder.stream(topic).group_by_key() for topic in ("spent", "paid"))
+            >>> total = spent.cogroup(add).cogroup(paid, lambda key, value, total: total - value).aggregate(lambda: 0)
+            >>> head(total, {"spent": [("a", 5)], "paid": [("a", 2)]})
+            [('a', 5, 0), ('a', 3, 1)]
+
         Source: Kafka Streams `KGroupedStream#cogroup`, KIP-150; differences: none.
         """
         return self.declare("cogrouped", "cogroup", _cogroup, aggregator=aggregator)
@@ -138,6 +179,15 @@ class _Windowed(Handle):
         """Speak at every update (the default), or once when a window has closed.
 
         Shape: windowed stream -> the same; store: no; repartition: no.
+
+        Example:
+            >>> from kstreamnb import StreamsBuilder, head
+            >>> from kstreamnb import EmitStrategy, TimeWindows
+            >>> clicks = StreamsBuilder().stream("clicks").group_by_key().windowed_by(TimeWindows.of(size="10ms"))
+            >>> counts = clicks.emit_strategy(EmitStrategy.on_window_close()).count()
+            >>> head(counts, {"clicks": [("a", 1, 3), ("a", 1, 4), ("a", 1, 10)]})
+            [(Windowed(key='a', start=0, end=10), 2, 4)]
+
         Source: Kafka Streams `TimeWindowedKStream#emitStrategy`, KIP-825; differences: gives a new handle.
         """
         windowed = next(above for above in self.upstream() if above.word == "windowed_by")

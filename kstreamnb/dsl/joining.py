@@ -68,6 +68,16 @@ def join(self: KStream[K, V], other: Handle, *how: Any, **options: Unpack[JoinOp
     Units: windows and ``grace``: stream time.
     Late: in a stream-stream join a record may find partners as long as they are kept (windows and grace). A null key
         or value is dropped.
+
+    Example:
+        >>> from kstreamnb import StreamsBuilder, head
+        >>> from kstreamnb import JoinWindows
+        >>> builder = StreamsBuilder()
+        >>> orders, paid = builder.stream("orders"), builder.stream("paid")
+        >>> joined = orders.join(paid, lambda order, sum: (order, sum), JoinWindows.of(difference="5ms"))
+        >>> head(joined, {"orders": [("a", 1, 0), ("b", 2, 1)], "paid": [("a", 9, 3), ("b", 9, 8)]})
+        [('a', [1, 9], 3)]
+
     Source: Kafka Streams `KStream#join`; differences: none.
     """
     return _declare(self, other, "join", "inner", how, options)
@@ -82,6 +92,15 @@ def left_join(self: KStream[K, V], other: Handle, *how: Any, **options: Unpack[J
     Units: windows and ``grace``: stream time.
     Late: a miss of a stream-stream join comes out once its window has closed: when stream time passes its end and the
         grace. A null value is dropped; a null key has no partner.
+
+    Example:
+        >>> from kstreamnb import StreamsBuilder, head
+        >>> builder = StreamsBuilder()
+        >>> orders, names = builder.stream("orders"), builder.table("names")
+        >>> joined = orders.left_join(names, lambda order, name: f"{order} for {name}")
+        >>> head(joined, {"names": [("a", "Ann")], "orders": [("a", 1), ("b", 2)]})
+        [('a', '1 for Ann', 1), ('b', '2 for None', 2)]
+
     Source: Kafka Streams `KStream#leftJoin`; differences: none.
     """
     return _declare(self, other, "left_join", "left", how, options)
@@ -95,6 +114,16 @@ def outer_join(self: KStream[K, V], other: Handle, *how: Any, **options: Unpack[
         and one of pending records; repartition: as `join`.
     Units: windows: stream time.
     Late: as `left_join`, on both sides.
+
+    Example:
+        >>> from kstreamnb import StreamsBuilder, head
+        >>> from kstreamnb import JoinWindows
+        >>> builder = StreamsBuilder()
+        >>> left, right = builder.stream("left"), builder.stream("right")
+        >>> joined = left.outer_join(right, lambda a, b: f"{a}+{b}", JoinWindows.of(difference="5ms"))
+        >>> head(joined, {"left": [("a", 1, 0)], "right": [("a", 2, 3), ("b", 3, 4), ("c", 4, 20)]})
+        [('a', '1+2', 3), ('b', 'None+3', 4)]
+
     Source: Kafka Streams `KStream#outerJoin`; differences: none.
     """
     if other.kind != "stream":

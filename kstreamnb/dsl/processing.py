@@ -35,6 +35,18 @@ def process(
 
     Shape: KStream[K, V] -> KStream[K2, V2]; 1 -> any number; key changed; store: the user's; repartition: before the
         next grouping or join.
+
+    Example:
+        >>> from kstreamnb import StreamsBuilder, head
+        >>> from kstreamnb import Processor
+        >>> class Twice(Processor):
+        ...     def process(self, record):
+        ...         self.context.forward(record)
+        ...         self.context.forward(record.with_key(record.key * 2))
+        ...
+        >>> head(StreamsBuilder().stream("orders").process(Twice), {"orders": [("a", 1)]})
+        [('a', 1, 0), ('aa', 1, 0)]
+
     Source: Kafka Streams `KStream#process`, KIP-820; differences: none.
     """
     return self.declare("stream", "process", _process, supplier=supplier, stores=stores, name=name)
@@ -46,6 +58,17 @@ def process_values(
     """Hand each record to a processor of the user's that keeps every record's key.
 
     Shape: KStream[K, V] -> KStream[K, V2]; 1 -> any number; key kept; store: the user's; repartition: no.
+
+    Example:
+        >>> from kstreamnb import StreamsBuilder, head
+        >>> from kstreamnb import FixedKeyProcessor
+        >>> class Double(FixedKeyProcessor):
+        ...     def process(self, record):
+        ...         self.context.forward(record.with_value(record.value * 2))
+        ...
+        >>> head(StreamsBuilder().stream("orders").process_values(Double), {"orders": [("a", 1)]})
+        [('a', 2, 0)]
+
     Source: Kafka Streams `KStream#processValues`, KIP-820; differences: none.
     """
     return self.declare("stream", "process_values", _process_values, supplier=supplier, stores=stores, name=name)
@@ -61,6 +84,16 @@ def transform_values(
     deleted rows as well, and, when it likes, ``init(context)`` and ``close()``.
 
     Shape: KTable[K, V] -> KTable[K, V2]; 1 -> 1; key kept; store: when named; repartition: no.
+
+    Example:
+        >>> from kstreamnb import StreamsBuilder, head
+        >>> class Tagged:
+        ...     def transform(self, key, value):
+        ...         return f"{key}: {value}"
+        ...
+        >>> head(StreamsBuilder().table("prices").transform_values(Tagged), {"prices": [("hat", 12)]})
+        [('hat', 'hat: 12', 0)]
+
     Source: Kafka Streams `KTable#transformValues`; differences: none.
     """
     arguments = {"supplier": supplier, "stores": stores, "name": name, "materialized": kept(store)}

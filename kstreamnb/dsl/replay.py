@@ -39,4 +39,4 @@ def replay(declarations: Iterable[Declaration], *, persistent: bool = True) -> R
 def flow_of(handle: Handle) -> Any:
     """What a handle became when everything that was declared so far is replayed."""
     handle.ledger.check()
-    return replay(handle.ledger.declarations()).flows[handle.declaration]
+    return replay(handle.ledger.declarations(), persistent=handle.ledger.persistent).flows[handle.declaration]

@@ -49,6 +49,11 @@ def to(
     """Write the records to a topic, or each to the topic that ``topic(key, value, metadata)`` names.
 
     Shape: KStream[K, V] -> topic; 1 -> 1; key kept; store: no; repartition: no.
+
+    Example:
+        >>> from kstreamnb import StreamsBuilder
+        >>> StreamsBuilder().stream("orders").to("copies", value_serde="json")
+
     Source: Kafka Streams `KStream#to`, `TopicNameExtractor`; differences: none.
     """
     self.declare("stream", "to", _to, topic=topic, options=given(Produced, produced, **options))
@@ -61,6 +66,14 @@ def repartition(
     """Send the records through an internal topic, so that each key is in its partition.
 
     Shape: KStream[K, V] -> KStream[K, V]; 1 -> 1, records without key are lost; key kept; store: no; repartition: yes.
+
+    Example:
+        >>> from kstreamnb import StreamsBuilder, head
+        >>> orders = StreamsBuilder().stream("orders")
+        >>> all_orders = orders.select_key(lambda key, value: "all").repartition(name="by-all")
+        >>> head(all_orders, {"orders": [("a", 1), ("b", 3)]})
+        [('all', 1, 0), ('all', 3, 1)]
+
     Source: Kafka Streams `KStream#repartition`, KIP-221; differences: none.
     """
     said = given(Repartitioned, repartitioned, **options)
@@ -74,6 +87,13 @@ def to_table(self: KStream[K, V], *, name: str | None = None, **store: Unpack[Ke
     Shape: KStream[K, V] -> KTable[K, V]; 1 -> 1; key kept; store: when named or needed; repartition: after a change
         of keys.
     Late: an older record replaces a newer row, except in a versioned store. A null key is dropped.
+
+    Example:
+        >>> from kstreamnb import StreamsBuilder, head
+        >>> orders = StreamsBuilder().stream("orders")
+        >>> head(orders.to_table(store="latest"), {"orders": [("a", 1), ("a", None)]})
+        [('a', 1, 0), ('a', None, 1)]
+
     Source: Kafka Streams `KStream#toTable`, KIP-523; differences: none.
     """
     return self.declare("table", "to_table", _to_table, name=name, materialized=kept(store))
@@ -85,6 +105,15 @@ def split(self: KStream[K, V], *, name: str | None = None) -> BranchedKStream:
     ``name`` is the prefix of the branches' names.
 
     Shape: KStream[K, V] -> n KStream[K, V]; 1 -> at most 1; key kept; store: no; repartition: no.
+
+    Example:
+        >>> from kstreamnb import StreamsBuilder, head
+        >>> orders = StreamsBuilder().stream("orders")
+        >>> parts = orders.split(name="by-").branch(lambda key, value: value > 2, name="large")
+        >>> parts = parts.default_branch(name="small")
+        >>> list(parts), head(parts["by-small"], {"orders": [("a", 1), ("b", 3)]})
+        (['by-large', 'by-small'], [('a', 1, 0)])
+
     Source: Kafka Streams `KStream#split`, KIP-418; differences: the prefix of an unnamed split is not part of the
         names in the result.
     """

@@ -42,6 +42,13 @@ def filter(self: KStream[K, V], predicate: Callable[[K, V], Any], *, name: str |
     """Keep the records for which ``predicate(key, value)`` holds.
 
     Shape: KStream[K, V] -> KStream[K, V]; n -> at most n; key kept; store: no; repartition: no.
+
+    Example:
+        >>> from kstreamnb import StreamsBuilder, head
+        >>> orders = StreamsBuilder().stream("orders")
+        >>> head(orders.filter(lambda key, value: value > 2), {"orders": [("a", 1), ("b", 3)]})
+        [('b', 3, 1)]
+
     Source: Kafka Streams `KStream#filter`; differences: none.
     """
     return self._then("filter", "FILTER", Filter(predicate), name)
@@ -51,6 +58,13 @@ def filter_not(self: KStream[K, V], predicate: Callable[[K, V], Any], *, name: s
     """Keep the records for which ``predicate(key, value)`` does not hold.
 
     Shape: KStream[K, V] -> KStream[K, V]; n -> at most n; key kept; store: no; repartition: no.
+
+    Example:
+        >>> from kstreamnb import StreamsBuilder, head
+        >>> orders = StreamsBuilder().stream("orders")
+        >>> head(orders.filter_not(lambda key, value: value > 2), {"orders": [("a", 1), ("b", 3)]})
+        [('a', 1, 0)]
+
     Source: Kafka Streams `KStream#filterNot`; differences: none.
     """
     return self._then("filter_not", "FILTER", Filter(predicate, negate=True), name)
@@ -61,6 +75,13 @@ def map(self: KStream[K, V], mapper: Callable[[K, V], tuple[K2, V2]], *, name: s
 
     Shape: KStream[K, V] -> KStream[K2, V2]; 1 -> 1; key changed; store: no; repartition: before the next grouping
         or join.
+
+    Example:
+        >>> from kstreamnb import StreamsBuilder, head
+        >>> orders = StreamsBuilder().stream("orders")
+        >>> head(orders.map(lambda key, value: (key.upper(), value * 2)), {"orders": [("a", 1), ("b", 3)]})
+        [('A', 2, 0), ('B', 6, 1)]
+
     Source: Kafka Streams `KStream#map`; differences: a tuple stands for `KeyValue`.
     """
     return self._then("map", "MAP", Map(mapper), name)
@@ -72,6 +93,13 @@ def map_values(
     """Replace each value by ``mapper(value)``, or ``mapper(key, value)`` when ``with_key``.
 
     Shape: KStream[K, V] -> KStream[K, V2]; 1 -> 1; key kept; store: no; repartition: no.
+
+    Example:
+        >>> from kstreamnb import StreamsBuilder, head
+        >>> orders = StreamsBuilder().stream("orders")
+        >>> head(orders.map_values(lambda value: value + 1), {"orders": [("a", 1), ("b", 3)]})
+        [('a', 2, 0), ('b', 4, 1)]
+
     Source: Kafka Streams `KStream#mapValues`; differences: ``with_key`` stands for `ValueMapperWithKey`.
     """
     return self._then("map_values", "MAPVALUES", MapValues(mapper, with_key), name)
@@ -84,6 +112,13 @@ def flat_map(
 
     Shape: KStream[K, V] -> KStream[K2, V2]; 1 -> any number; key changed; store: no; repartition: before the next
         grouping or join.
+
+    Example:
+        >>> from kstreamnb import StreamsBuilder, head
+        >>> orders = StreamsBuilder().stream("orders")
+        >>> head(orders.flat_map(lambda key, value: [(key, value), (key * 2, value)]), {"orders": [("a", 1)]})
+        [('a', 1, 0), ('aa', 1, 0)]
+
     Source: Kafka Streams `KStream#flatMap`; differences: tuples stand for `KeyValue`.
     """
     return self._then("flat_map", "FLATMAP", FlatMap(mapper), name)
@@ -95,6 +130,13 @@ def flat_map_values(
     """Replace each value by the values ``mapper(value)``, or ``mapper(key, value)`` when ``with_key``.
 
     Shape: KStream[K, V] -> KStream[K, V2]; 1 -> any number; key kept; store: no; repartition: no.
+
+    Example:
+        >>> from kstreamnb import StreamsBuilder, head
+        >>> lines = StreamsBuilder().stream("lines")
+        >>> head(lines.flat_map_values(str.split), {"lines": [("a", "to be")]})
+        [('a', 'to', 0), ('a', 'be', 0)]
+
     Source: Kafka Streams `KStream#flatMapValues`; differences: ``with_key`` stands for `ValueMapperWithKey`.
     """
     return self._then("flat_map_values", "FLATMAPVALUES", FlatMapValues(mapper, with_key), name)
@@ -105,6 +147,13 @@ def select_key(self: KStream[K, V], mapper: Callable[[K, V], K2], *, name: str |
 
     Shape: KStream[K, V] -> KStream[K2, V]; 1 -> 1; key changed; store: no; repartition: before the next grouping
         or join.
+
+    Example:
+        >>> from kstreamnb import StreamsBuilder, head
+        >>> orders = StreamsBuilder().stream("orders")
+        >>> head(orders.select_key(lambda key, value: str(value)), {"orders": [("a", 1), ("b", 3)]})
+        [('1', 1, 0), ('3', 3, 1)]
+
     Source: Kafka Streams `KStream#selectKey`; differences: none.
     """
     return self._then("select_key", "KEY-SELECT", SelectKey(mapper), name)
@@ -114,6 +163,14 @@ def peek(self: KStream[K, V], action: Callable[[K, V], object], *, name: str | N
     """Call ``action(key, value)`` for each record and pass it on unchanged.
 
     Shape: KStream[K, V] -> KStream[K, V]; 1 -> 1; key kept; store: no; repartition: no.
+
+    Example:
+        >>> from kstreamnb import StreamsBuilder, head
+        >>> seen = []
+        >>> orders = StreamsBuilder().stream("orders")
+        >>> head(orders.peek(lambda key, value: seen.append(value)), {"orders": [("a", 1)]}), seen
+        ([('a', 1, 0)], [1])
+
     Source: Kafka Streams `KStream#peek`; differences: none.
     """
     return self._then("peek", "PEEK", Peek(action), name)
@@ -123,6 +180,11 @@ def foreach(self: KStream[K, V], action: Callable[[K, V], object], *, name: str 
     """Call ``action(key, value)`` for each record; the stream ends here.
 
     Shape: KStream[K, V] -> nothing; store: no; repartition: no.
+
+    Example:
+        >>> from kstreamnb import StreamsBuilder
+        >>> StreamsBuilder().stream("orders").foreach(lambda key, value: None, name="audit")
+
     Source: Kafka Streams `KStream#foreach`; differences: none.
     """
     self._then("foreach", "FOREACH", Foreach(action), name)
@@ -134,6 +196,11 @@ def print(
     """Write each record as a line ``[label]: key, value``; the stream ends here.
 
     Shape: KStream[K, V] -> text; store: no; repartition: no.
+
+    Example:
+        >>> from kstreamnb import StreamsBuilder
+        >>> StreamsBuilder().stream("orders").print(label="orders")
+
     Source: Kafka Streams `KStream#print`, `Printed`; differences: none.
     """
     self.declare("stream", "print", _print, options=given(Printed, printed, label=label, name=name))
@@ -143,6 +210,14 @@ def merge(self: KStream[K, V], other: KStream[K, V], *, name: str | None = None)
     """Bring the records of both streams into one; there is no order between them.
 
     Shape: KStream[K, V], KStream[K, V] -> KStream[K, V]; 1 -> 1; key kept; store: no; repartition: no.
+
+    Example:
+        >>> from kstreamnb import StreamsBuilder, head
+        >>> builder = StreamsBuilder()
+        >>> both = builder.stream("shop").merge(builder.stream("web"))
+        >>> head(both, {"shop": [("a", 1)], "web": [("b", 2)]})
+        [('a', 1, 0), ('b', 2, 1)]
+
     Source: Kafka Streams `KStream#merge`; differences: none.
     """
     return self.declare("stream", "merge", _merge, other, name=name)

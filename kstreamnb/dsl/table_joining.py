@@ -61,6 +61,16 @@ def join(
     Shape: KTable[K, V], KTable[K, V2] -> KTable[K, V3]; a change -> changes; key kept; store: both tables', and the
         result's when named; repartition: of subscriptions, with a foreign key.
     Late: a change of a versioned table that is not its key's latest is dropped.
+
+    Example:
+        >>> from kstreamnb import StreamsBuilder, head
+        >>> builder = StreamsBuilder()
+        >>> orders, users = builder.table("orders"), builder.table("users")
+        >>> sold = lambda order, name: f"{order[1]} for {name}"
+        >>> joined = orders.join(users, sold, foreign_key=lambda order: order[0])
+        >>> head(joined, {"users": [("u1", "Ann")], "orders": [("o1", ["u1", "hat"]), ("o2", ["u2", "cap"])]})
+        [('o1', 'hat for Ann', 1)]
+
     Source: Kafka Streams `KTable#join`, KIP-213; differences: none.
     """
     return _declare(self, other, "join", "inner", functions, options)
@@ -75,6 +85,14 @@ def left_join(
     Shape: KTable[K, V], KTable[K, V2] -> KTable[K, V3]; a change -> changes; key kept; store: as `join`; repartition:
         as `join`.
     Late: a change of a versioned table that is not its key's latest is dropped.
+
+    Example:
+        >>> from kstreamnb import StreamsBuilder, head
+        >>> builder = StreamsBuilder()
+        >>> joined = builder.table("prices").left_join(builder.table("names"), lambda price, name: f"{name}: {price}")
+        >>> head(joined, {"prices": [("hat", 12)], "names": [("hat", "Hat")]})
+        [('hat', 'None: 12', 0), ('hat', 'Hat: 12', 1)]
+
     Source: Kafka Streams `KTable#leftJoin`, KIP-213; differences: none.
     """
     return _declare(self, other, "left_join", "left", functions, options)
@@ -89,6 +107,14 @@ def outer_join(
     Shape: KTable[K, V], KTable[K, V2] -> KTable[K, V3]; a change -> at most one; key kept; store: as `join`;
         repartition: no.
     Late: a change of a versioned table that is not its key's latest is dropped.
+
+    Example:
+        >>> from kstreamnb import StreamsBuilder, head
+        >>> builder = StreamsBuilder()
+        >>> joined = builder.table("left").outer_join(builder.table("right"), lambda a, b: f"{a}+{b}")
+        >>> head(joined, {"right": [("a", 2)], "left": [("a", 1)]})
+        [('a', 'None+2', 0), ('a', '1+2', 1)]
+
     Source: Kafka Streams `KTable#outerJoin`; differences: none.
     """
     return _declare(self, other, "outer_join", "outer", functions, options)

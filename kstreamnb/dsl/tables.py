@@ -41,6 +41,13 @@ def filter(
     """Keep the rows for which ``predicate(key, value)`` holds; a row that no longer does is deleted.
 
     Shape: KTable[K, V] -> KTable[K, V]; 1 -> at most 1; key kept; store: when named; repartition: no.
+
+    Example:
+        >>> from kstreamnb import StreamsBuilder, head
+        >>> prices = StreamsBuilder().table("prices", store="prices")
+        >>> head(prices.filter(lambda sku, price: price > 9), {"prices": [("hat", 12), ("hat", 8), ("cap", 5)]})
+        [('hat', 12, 0), ('hat', None, 1)]
+
     Source: Kafka Streams `KTable#filter`; differences: none (a miss is a tombstone, too, unless the table knows its
         old values).
     """
@@ -55,6 +62,13 @@ def filter_not(
     """Keep the rows for which ``predicate(key, value)`` does not hold; a row for which it comes to hold is deleted.
 
     Shape: KTable[K, V] -> KTable[K, V]; 1 -> at most 1; key kept; store: when named; repartition: no.
+
+    Example:
+        >>> from kstreamnb import StreamsBuilder, head
+        >>> prices = StreamsBuilder().table("prices", store="prices")
+        >>> head(prices.filter_not(lambda sku, price: price > 9), {"prices": [("hat", 12), ("cap", 5)]})
+        [('cap', 5, 1)]
+
     Source: Kafka Streams `KTable#filterNot`; differences: none.
     """
     arguments = {"predicate": predicate, "negate": True, "name": name, "materialized": kept(store)}
@@ -73,6 +87,13 @@ def map_values(
     """Replace each row's value by ``mapper(value)``, or ``mapper(key, value)`` when ``with_key``.
 
     Shape: KTable[K, V] -> KTable[K, V2]; 1 -> 1; key kept; store: when named; repartition: no.
+
+    Example:
+        >>> from kstreamnb import StreamsBuilder, head
+        >>> prices = StreamsBuilder().table("prices")
+        >>> head(prices.map_values(lambda price: price * 2), {"prices": [("hat", 12), ("hat", None)]})
+        [('hat', 24, 0), ('hat', None, 1)]
+
     Source: Kafka Streams `KTable#mapValues`; differences: ``with_key`` stands for `ValueMapperWithKey`.
     """
     arguments = {"mapper": mapper, "with_key": with_key, "name": name, "materialized": kept(store)}
@@ -86,6 +107,13 @@ def to_stream(
 
     Shape: KTable[K, V] -> KStream[K, V]; 1 -> 1; key kept, or changed by the mapper; store: no; repartition: before
         the next grouping or join when keys were changed.
+
+    Example:
+        >>> from kstreamnb import StreamsBuilder, head
+        >>> prices = StreamsBuilder().table("prices")
+        >>> head(prices.to_stream(lambda sku, price: sku.upper()), {"prices": [("hat", 12)]})
+        [('HAT', 12, 0)]
+
     Source: Kafka Streams `KTable#toStream`; differences: none.
     """
     return self.declare("stream", "to_stream", _to_stream, mapper=mapper, name=name)
@@ -97,6 +125,15 @@ def suppress(self: KTable[K, V], suppressed: Suppressed) -> KTable[K, V]:
     Shape: KTable[K, V] -> KTable[K, V]; n -> at most n; key kept; store: a buffer; repartition: no.
     Units: stream time, as far as the records that reach this operator show it.
     Late: nothing is dropped, except deletions when windows are waited for.
+
+    Example:
+        >>> from kstreamnb import StreamsBuilder, head
+        >>> from kstreamnb import Suppressed
+        >>> prices = StreamsBuilder().table("prices")
+        >>> calm = prices.suppress(Suppressed.until_time_limit("5ms"))
+        >>> head(calm, {"prices": [("hat", 1, 0), ("hat", 2, 3), ("cap", 9, 5)]})
+        [('hat', 2, 3)]
+
     Source: Kafka Streams `KTable#suppress`, KIP-328; differences: none.
     """
     return self.declare("table", "suppress", _suppress, suppressed=suppressed)
