@@ -52,6 +52,7 @@ _CONFIG: dict[str, object] = {
     "share.coordinator.state.topic.min.isr": 1,
     "group.initial.rebalance.delay.ms": 0,
     "auto.create.topics.enable": "false",
+    "log.retention.ms": -1,  # a sample of long ago would be removed within half a minute
     "broker.session.timeout.ms": 2000,  # back 3 s after a kill, not 11
     "broker.heartbeat.interval.ms": 500,
     "log.cleaner.dedupe.buffer.size": 8 << 20,

@@ -6,6 +6,7 @@ import threading
 import time
 
 import pytest
+from confluent_kafka.admin import ConfigResource, ResourceType
 
 from kstreamnb.errors import EngineError
 from kstreamnb.kafka.admin import Admin
@@ -63,6 +64,15 @@ def test_a_stopped_broker_starts_again_and_shows_itself(own):
     assert address == own.start().bootstrap_servers
     assert "out" in Admin(address).topics()
     assert own is own.start()
+
+
+def test_records_of_long_ago_are_kept(own):
+    """Retention goes by the records' own timestamps; here samples of any year stay."""
+    admin = Admin(own.bootstrap_servers)
+    admin.create_topic("old")
+    resource = ConfigResource(ResourceType.TOPIC, "old")
+    found = admin.client.describe_configs([resource])[resource].result(10)
+    assert "-1" == found["retention.ms"].value
 
 
 def test_topics_are_created_described_and_deleted(own):
