@@ -82,8 +82,7 @@ class _Runner:
         self.source = len(deployment.lanes) + placed.number
         self.outlets = outlets_of(plan.bundle, placed)
         tables = _global_tables(plan, placed.application) if placed.uses_global else None
-        self.held: Held = new_task(plan.bundle, placed, tables, track=False)
-        self.held.clock.now_ms = plan.wall_clock_ms
+        self.held: Held = new_task(plan.bundle, placed, tables, now_ms=plan.wall_clock_ms, track=False)
         self.seq, self.seconds = -1, 0.0
         self.out: dict[str, int] = {}
 

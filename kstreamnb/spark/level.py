@@ -19,7 +19,7 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 from kstreamnb.errors import KStreamError
 from kstreamnb.spark.deployment import PlacedTask, Replica
 from kstreamnb.spark.failure import pack_failure
-from kstreamnb.spark.parcel import Parcel, pack, unpack
+from kstreamnb.spark.parcel import WALL, Parcel, pack, unpack
 from kstreamnb.spark.source import Row5, row_batch
 from kstreamnb.spark.state_log import HEAD_SCHEMA, KEY_SCHEMA, LOG_SCHEMA, StateLog
 from kstreamnb.spark.step import Arrival, commit, place_of, run_parcels
@@ -107,9 +107,10 @@ def _run_placed(bundle: Bundle, placed: PlacedTask | Replica, rows: list[Row5], 
     began = time.perf_counter()
     arrivals = [Arrival(row[2], row[3], unpack(row[4])) for row in rows if row[4]]
     held = check_out(key)
+    now_ms = _first_clock(arrivals)
     if log is not None:
-        held = log.load(held, lambda: _new(bundle, placed))
-    held = held or _new(bundle, placed)
+        held = log.load(held, lambda: _new(bundle, placed, now_ms))
+    held = held or _new(bundle, placed, now_ms)
     before = held.task.counters()
     held.clock.now_ms = max([held.clock.now_ms, *(arrival.parcel.clock_ms for arrival in arrivals)])
     try:
@@ -141,10 +142,16 @@ def _run_task(bundle: Bundle, placed: PlacedTask | Replica, held: Held, arrivals
     return run_parcels(held.task, arrivals, held.positions, outlets) + commit(held.task, outlets)
 
 
-def _new(bundle: Bundle, placed: PlacedTask | Replica) -> Held:
+def _first_clock(arrivals: list[Arrival]) -> int:
+    """What the wall clock shows as the batch begins: at its first tick, else what its parcels say."""
+    ticks = [int(arrival.parcel.timestamps[0]) for arrival in arrivals if arrival.parcel.topic == WALL]
+    return min(ticks) if ticks else max([0, *(arrival.parcel.clock_ms for arrival in arrivals)])
+
+
+def _new(bundle: Bundle, placed: PlacedTask | Replica, now_ms: int) -> Held:
     if isinstance(placed, Replica):
         return new_global(read(bundle), placed.application)
-    return new_task(bundle, placed, replica(bundle, placed) if placed.uses_global else None)
+    return new_task(bundle, placed, replica(bundle, placed) if placed.uses_global else None, now_ms=now_ms)
 
 
 def addressed(bundle: Bundle, placed: PlacedTask | Replica, parcels: Iterable[Parcel]) -> Iterator[tuple[int, Parcel]]:

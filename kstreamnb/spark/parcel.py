@@ -28,7 +28,10 @@ COMMIT = TICK + 1
 """The same for what a commit flushes: after the tick."""
 
 WALL = "@wall"
-"""In place of a topic: the parcel's timestamps are readings of the wall clock, each a tick."""
+"""In place of a topic: the parcel's timestamps are readings of the wall clock, each a tick.
+
+With the key "set" the clock is only set, and no punctuator looks at it.
+"""
 
 _PLAIN = frozenset({str, int, float, bool, bytes, type(None)})
 _ENCODED = frozenset({Encoded, type(None)})

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
@@ -24,7 +24,7 @@ from kstreamnb.spark.store_view import StoreView, stores_at, stores_named
 from kstreamnb.spark.stream import Batch, Sink, StreamSettings, start_stream
 from kstreamnb.spark.worker import Bundle, empty_task, read
 
-__all__ = ["Query", "QueryStatus"]
+__all__ = ["Query", "QueryStatus", "read_states", "read_store"]
 
 _STOP_S = 5.0
 
@@ -61,7 +61,7 @@ class Query:
         self.application, self.checkpoint = application, settings.checkpoint
         self.last_error: KStreamError | None = None
         self.book = MetricsBook(application)
-        self._spark, self._bundle, self._feed, self._settings = spark, bundle, feed, settings
+        self.spark, self.bundle, self._feed, self._settings = spark, bundle, feed, settings
         self._sink, self._last = sink, Batch(-1, "", {}, 0, None)  # type: ignore[arg-type]
         self._busy = threading.Lock()
         self._views: dict[str, tuple[int, dict[int, tuple[int, Any]]]] = {}
@@ -70,7 +70,7 @@ class Query:
     def start(self) -> Query:
         """Start, or go on from the checkpoint."""
         self.last_error = None
-        self._streaming = start_stream(self._spark, self._bundle, self._feed, self, self._settings)
+        self._streaming = start_stream(self.spark, self.bundle, self._feed, self, self._settings)
         return self
 
     @property
@@ -152,7 +152,7 @@ class Query:
         end = time.monotonic() + _STOP_S
         while self.is_active() and last_batch(self.checkpoint) < self._last.number and time.monotonic() < end:
             time.sleep(0.02)
-        return read_store(self._spark, self._bundle, self.checkpoint, name, self._views)
+        return read_store(self.spark, self.bundle, self.checkpoint, name, self._views)
 
     def stop(self) -> None:
         """Stop after what is under way; the checkpoint stays."""
@@ -182,6 +182,33 @@ def last_batch(checkpoint: Path) -> int:
     return max([int(path.name) for path in (checkpoint / "commits").glob("*") if path.name.isdigit()], default=-1)
 
 
+def read_states(query: Query) -> dict[str, list[bytes]]:
+    """All deltas of every task, by the task's name, in their order: the whole state of a query, for checks."""
+    deployment = read(query.bundle)
+    stateful = [level.number for level in deployment.levels if level.stateful]
+    found: dict[str, list[bytes]] = {}
+    for at, level in enumerate(stateful):
+        names = {group: placed.name for group, placed in deployment.at_group(level).items()}
+        frame = _log_frame(query.spark, query.checkpoint, len(stateful) - 1 - at, last_batch(query.checkpoint))
+        for row in sorted(frame.collect(), key=lambda row: (row["g"], row["seq"])):
+            delta, _, _, part = pickle.loads(bytes(row["e"]))
+            found.setdefault(names[row["g"]], []).extend(each for each in (part, delta) if each is not None)
+    return found
+
+
+def _log_frame(spark: SparkSession, checkpoint: Path, operator: int, batch: int) -> DataFrame:
+    """The entries of all state logs of one operator: group, number, entry."""
+    reader = tuned(spark).read.format("statestore")
+    options = {"stateVarName": "log", "operatorId": str(operator), "batchId": str(batch)}
+    return (
+        reader.options(**options)
+        .load(str(checkpoint))
+        .select(
+            F.col("key.g").alias("g"), F.col("user_map_key.seq").alias("seq"), F.col("user_map_value.entry").alias("e")
+        )
+    )
+
+
 def read_store(
     spark: SparkSession,
     bundle: Bundle,
@@ -194,20 +221,11 @@ def read_store(
     placed = stores_at(deployment, name)
     operator = [level.number for level in deployment.levels if level.stateful].index(placed[0].level)
     stateful = sum(level.stateful for level in deployment.levels)
-    session = tuned(spark)
     batch, held = last_batch(checkpoint), (known or {}).get(name, (-1, {}))[1]
     if batch < 0:
         return StoreView(name, [s for task in placed for s in stores_named(empty_task(bundle, task), name)], batch=-1)
     groups = {task.group: task for task in placed}
-    frame = (
-        session.read.format("statestore")
-        .options(stateVarName="log", operatorId=str(stateful - 1 - operator), batchId=str(batch))
-        .load(str(checkpoint))
-        .select(
-            F.col("key.g").alias("g"), F.col("user_map_key.seq").alias("seq"), F.col("user_map_value.entry").alias("e")
-        )
-        .where(F.col("g").isin(list(groups)))
-    )
+    frame = _log_frame(spark, checkpoint, stateful - 1 - operator, batch).where(F.col("g").isin(list(groups)))
     for group, (seq, _) in held.items():
         frame = frame.where((F.col("g") != group) | (F.col("seq") > seq))
     tasks = {group: held.get(group) or (0, empty_task(bundle, task)) for group, task in groups.items()}

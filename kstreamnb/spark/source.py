@@ -234,7 +234,7 @@ def _ticks(
     m = np.full(count, TICK, np.int64) if order is None else np.asarray(order, np.int64)
     zeros = np.zeros(count, np.int64)
     keys = Order(m, zeros, np.arange(count, dtype=np.int64), zeros)
-    blob = pack(Parcel(WALL, 0, keys, np.asarray(times, np.int64), [None] * count, [None] * count))
+    blob = pack(Parcel(WALL, 0, keys, np.asarray(times, np.int64), [record[2] for record in records], [None] * count))
     for task in deployment.tasks:
         if task.application == application and task.punctuates:
             yield deployment.group_at(0, task.number), task.number, -1, 0, blob
@@ -245,7 +245,7 @@ def _wake_up(deployment: Deployment, share: Share) -> list[Row5]:
     rows: list[Row5] = []
     for number, application in enumerate(deployment.applications):
         if share.tick:
-            rows += _ticks(deployment, number, [(0, share.clock_ms)], None)
+            rows += _ticks(deployment, number, [(0, share.clock_ms, None)], None)
         if application.global_topics:
             for target in deployment.replica_targets(number):
                 rows.append((deployment.group_at(0, target), target, -1, 0, b""))

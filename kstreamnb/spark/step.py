@@ -102,9 +102,10 @@ def _deep(task: Any, order: Order) -> Order:
 
 def _tick(task: Any, ticks: list[Any], marks: list[int]) -> None:
     clock = task.scope.clock
-    for _, now_ms, _, _, _ in ticks:
+    for _, now_ms, key, _, _ in ticks:
         clock.now_ms = max(clock.now_ms, now_ms)
-        task.punctuate_wall_clock()
+        if key != "set":
+            task.punctuate_wall_clock()
         marks.append(task.produced)
 
 

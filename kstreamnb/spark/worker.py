@@ -127,9 +127,11 @@ def outlets_of(bundle: Bundle, placed: PlacedTask) -> Outlets:
     return _outlets[key]
 
 
-def new_task(bundle: Bundle, placed: PlacedTask, global_state: Any = None, *, track: bool | None = None) -> Held:
-    """A task that has seen nothing."""
-    clock = Clock()
+def new_task(
+    bundle: Bundle, placed: PlacedTask, global_state: Any = None, *, now_ms: int = 0, track: bool | None = None
+) -> Held:
+    """A task that has seen nothing; punctuators of the wall clock count from ``now_ms``."""
+    clock = Clock(now_ms)
     options: dict[str, Any] = {
         "track": placed.stateful if track is None else track,
         "commit_every_record": bundle.commit_every_record,

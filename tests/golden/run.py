@@ -8,6 +8,7 @@ the last line is ``N passed, M failed, K skipped``, and the exit code is 1 when 
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import lzma
 import re
@@ -88,18 +89,24 @@ def main(arguments: list[str] | None = None) -> int:
         vectors = (json.loads(line) for line in sys.stdin if line.strip())
     only, excused = re.compile(options.only), accidents()
     counts = {"passed": 0, "failed": 0, "skipped": 0}
-    for vector in vectors:
-        if not only.search(vector["name"]):
-            continue
-        if options.limit is not None and sum(counts.values()) >= options.limit:
-            break
-        outcome = check(vector, options.engine, excused)
+    chosen = itertools.islice((vector for vector in vectors if only.search(vector["name"])), options.limit)
+    for outcome in _outcomes(chosen, options.engine, excused):
         counts[outcome.state] += 1
         if outcome.state == "failed":
             shown = outcome.differences if options.verbose else outcome.differences[: options.lines]
             print(f"FAILED {outcome.name}", *(f"  {line.rstrip()[: options.width]}" for line in shown), sep="\n")
     print(f"{counts['passed']} passed, {counts['failed']} failed, {counts['skipped']} skipped")
     return 1 if counts["failed"] else 0
+
+
+def _outcomes(vectors: Iterator[dict[str, Any]], engine: str, excused: dict[str, str]) -> Iterator[Outcome]:
+    """Evaluate vectors one by one, or on Spark many at once."""
+    if engine == "driver":
+        yield from (check(vector, engine, excused) for vector in vectors)
+        return
+    from tests.golden.spark_engine import check_on_spark
+
+    yield from itertools.starmap(Outcome, check_on_spark(v for v in vectors if v["name"] not in excused))
 
 
 def _options(arguments: list[str] | None) -> argparse.Namespace:

@@ -1,0 +1,270 @@
+"""Golden vectors on Spark: many specs in one streaming query, each an application of its own, in a few micro-batches.
+
+A spec's rows carry their number as order, so a batch of several rows means what the rows one after another mean. What
+differs from the vector is compared with the driver in the layout of production (a task for each sub-topology), for the
+vectors come from Kafka's test driver, which has one task for everything.
+"""
+
+from __future__ import annotations
+
+import itertools
+import tempfile
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from kstreamnb.core.record import TopicRecord
+from kstreamnb.core.serdes import Serdes
+from kstreamnb.core.wire import decoder, encoder
+from kstreamnb.driver import TopologyTestDriver
+from kstreamnb.errors import KStreamError
+from kstreamnb.runtime.config import Config
+from kstreamnb.spark.deploy import start_query
+from kstreamnb.spark.deployment import Application, deployment_of, place
+from kstreamnb.spark.feed import FileFeed
+from kstreamnb.spark.parcel import WALL, Order
+from kstreamnb.spark.query import Query, read_states
+from kstreamnb.spark.session import spark_session
+from kstreamnb.spark.stream import Batch, StreamSettings
+from tests.golden.compare import compare
+from tests.golden.dump import dump_queries, dump_stores
+from tests.golden.evaluate import (
+    SERDES,
+    build,
+    dropped,
+    feed,
+    input_type,
+    keys_of,
+    output_row,
+    output_types,
+    read_outputs,
+)
+
+__all__ = ["check_on_spark"]
+
+_CHUNK = 120
+_BATCHES = 3
+_CACHE_BYTES = 10_000_000
+Vector = dict[str, Any]
+Verdict = tuple[str, str, list[str]]
+"""Name, "passed", "failed" or "skipped", and what differs or why."""
+
+
+@dataclass
+class _Case:
+    vector: Vector
+    application: Application
+    config: Config
+    answer: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def spec(self) -> dict[str, Any]:
+        return self.vector["spec"]  # type: ignore[no-any-return]
+
+
+@dataclass
+class _StepSink:
+    """Keeps output rows with the steps that caused them."""
+
+    kafka: bool = False
+    rows: dict[tuple[int, str], list[Any]] = field(default_factory=dict)
+    dropped: dict[int, int] = field(default_factory=dict)
+
+    def publish(self, batch: Batch) -> None:
+        """Take up a batch."""
+        for (application, topic), parcels in batch.output.parcels.items():
+            kept = self.rows.setdefault((application, topic), [])
+            for source, seq, parcel in parcels:
+                headers = parcel.headers or [()] * len(parcel)
+                columns = zip(parcel.timestamps.tolist(), parcel.keys, parcel.values, headers, strict=True)
+                keys = _keys(parcel.order)
+                kept += [
+                    ((*key, source, seq, at), row) for at, (key, row) in enumerate(zip(keys, columns, strict=True))
+                ]
+        for report in batch.output.reports:
+            application = int(report["task"].partition("/")[0])
+            self.dropped[application] = self.dropped.get(application, 0) + sum(report["dropped"].values())
+
+
+def check_on_spark(vectors: Iterable[Vector]) -> Iterator[Verdict]:
+    """Evaluate vectors on Spark and compare."""
+    plain: list[_Case] = []
+    tables: list[_Case] = []
+    for vector in vectors:
+        case = _case(vector)
+        if isinstance(case, str):
+            yield vector["name"], "skipped", [case]
+        else:
+            (tables if case.application.global_topics else plain).append(case)
+    for batches, cases in ((_BATCHES, plain), (None, sorted(tables, key=lambda case: len(case.spec["input"])))):
+        for chunk in itertools.batched(cases, _CHUNK) if hasattr(itertools, "batched") else _chunks(cases):
+            yield from _check_chunk(list(chunk), batches)
+
+
+def _chunks(cases: list[_Case]) -> Iterator[list[_Case]]:
+    for at in range(0, len(cases), _CHUNK):
+        yield cases[at : at + _CHUNK]
+
+
+def _case(vector: Vector) -> _Case | str:
+    """A vector as an application, or why it does not run on Spark."""
+    answer, spec = vector.get("answer", {}), vector.get("spec", {})
+    if "steps" not in answer or "error" in answer:
+        return "no output to compare"
+    size = "statestore.cache.max.bytes"
+    config = {
+        "application.id": "app",
+        "default.key.serde": Serdes.string(),
+        "default.value.serde": Serdes.string(),
+        **({size: _CACHE_BYTES} if spec.get("cache") else {}),
+        **spec.get("config", {}),
+    }
+    settings = Config.of(config)
+    topics = {row[0]: 1 for row in spec["input"] if row[0] != "@wall"}
+    try:
+        application = place(build(spec), settings, topics, direct=True, default_partitions=1)
+    except KStreamError as error:
+        return f"refused: {error}"
+    written = {*application.looped} & {*application.global_topics}
+    if written:
+        return f"global topic {min(written)} is written by the topology itself: the table follows with the next batch"
+    return _Case(vector, application, settings)
+
+
+def _check_chunk(cases: list[_Case], batches: int | None) -> Iterator[Verdict]:
+    try:
+        _run(cases, batches)
+    except KStreamError as error:
+        if len(cases) == 1:
+            yield (
+                cases[0].vector["name"],
+                "failed",
+                [f"{type(error).__name__}: {error}", *getattr(error, "__notes__", [])],
+            )
+            return
+        middle = len(cases) // 2
+        yield from _check_chunk(cases[:middle], batches)
+        yield from _check_chunk(cases[middle:], batches)
+        return
+    for case in cases:
+        yield _verdict(case)
+
+
+def _run(cases: list[_Case], batches: int | None) -> None:
+    """One query over all cases; their answers are filled in."""
+    spark = spark_session("kstreamnb-golden", settings={"spark.driver.memory": "2g"})
+    deployment = deployment_of([case.application for case in cases], 2, default_partitions=1)
+    sink = _StepSink()
+    with tempfile.TemporaryDirectory(prefix="kstreamnb-golden-") as name:
+        folder = Path(name)
+        source = FileFeed.write(folder / "feed", list(_batches(cases, batches)))
+        settings = StreamSettings(folder / "checkpoint", None, max_records=1)
+        query = start_query(spark, deployment, source, sink, settings, folder.name, commit_every_record=True)
+        query.await_termination(1200)
+        _fill(cases, sink, query)
+
+
+def _batches(cases: list[_Case], batches: int | None) -> Iterator[dict[tuple[str, int], list[Any]]]:
+    count = batches or max(len(case.spec["input"]) for case in cases)
+    for number in range(count):
+        batch: dict[tuple[str, int], list[Any]] = {}
+        for at, case in enumerate(cases):
+            rows = case.spec["input"]
+            steps = range(len(rows) * number // count, len(rows) * (number + 1) // count) if batches else (number,)
+            if number == 0:
+                batch[f"{at}/{WALL}", 0] = [(case.spec.get("wall", 0), "set", None, (), -1)]
+            for step in steps:
+                if step < len(rows):
+                    topic, record = _record(case, step)
+                    batch.setdefault((f"{at}/{topic}", 0), []).append(record)
+        yield batch
+
+
+def _record(case: _Case, step: int) -> tuple[str, tuple[Any, ...]]:
+    """A row as a record of the feed: (timestamp, key, value, headers, order)."""
+    spec, row = case.spec, case.spec["input"][step]
+    if row[0] == "@wall":
+        passed = sum(before[1] for before in spec["input"][: step + 1] if before[0] == "@wall")
+        return WALL, (spec.get("wall", 0) + passed, None, None, (), step)
+    headers = tuple((name, None if text is None else text.encode()) for name, text in (row[4] if row[4:] else []))
+    key, value = encoder(SERDES["s"])(row[1]), encoder(SERDES[input_type(row[0], spec)])(row[2])
+    return row[0], (row[3], key, value, headers, step)
+
+
+def _fill(cases: list[_Case], sink: _StepSink, query: Query) -> None:
+    states = read_states(query)
+    for number, case in enumerate(cases):
+        spec, types = case.spec, output_types(case.spec)
+        steps: list[dict[str, Any]] = [{} for _ in spec["input"]]
+        for (application, topic), rows in sink.rows.items():
+            if application != number or topic not in types:
+                continue
+            read_key, read_value = _reader(case, topic, types)
+            for key, (timestamp, wire_key, wire_value, headers) in sorted(rows, key=lambda row: row[0]):
+                record = TopicRecord(topic, 0, 0, timestamp, read_key(wire_key), read_value(wire_value), headers)
+                steps[key[0]].setdefault(topic, []).append(output_row(record))
+        case.answer = {"steps": steps, "dropped": sink.dropped.get(number, 0)}
+        driver = _driver(case)
+        for name, task in driver.engine.tasks.items():
+            for delta in states.get(f"{number}/{name}", ()):
+                task.apply_delta(delta)
+        case.answer |= _stores(driver, case, case.answer)
+
+
+def _reader(case: _Case, topic: str, types: dict[str, str]) -> tuple[Any, Any]:
+    from kstreamnb.spark.writers import writer_serdes
+
+    key_serde, _ = writer_serdes(case.application, topic)
+    return decoder(key_serde), decoder(SERDES[types[topic]])
+
+
+def _keys(order: Order) -> list[tuple[int, int, int, int]]:
+    return list(zip(order.m.tolist(), order.lane.tolist(), order.offset.tolist(), order.depth.tolist(), strict=True))
+
+
+def _driver(case: _Case) -> TopologyTestDriver:
+    """A driver with a task for each sub-topology."""
+    return TopologyTestDriver(
+        case.application.topology, case.config, task_layout="split", wall_clock=case.spec.get("wall", 0)
+    )
+
+
+def _stores(driver: TopologyTestDriver, case: _Case, answer: dict[str, Any]) -> dict[str, Any]:
+    spec = case.spec
+    mine = {name for task in driver.engine.tasks.values() for name in task.stores}
+    stores = dump_stores(driver, keys_of(spec, answer), cached=bool(spec.get("cache")))
+    found: dict[str, Any] = {"stores": {name: rows for name, rows in stores.items() if name in mine}}
+    if "queries" in spec:
+        found["queries"] = dump_queries(driver, spec["queries"])
+    return found
+
+
+def _verdict(case: _Case) -> Verdict:
+    """The vector's own answer decides, or else that of the driver in the same layout."""
+    name = case.vector["name"]
+    wanted = _comparable(case.vector["answer"], case.answer)
+    differences = compare(wanted, case.answer)
+    if not differences:
+        return name, "passed", []
+    differences = compare(_comparable(_driven(case), case.answer), case.answer)
+    return name, "failed" if differences else "passed", differences
+
+
+def _comparable(answer: dict[str, Any], actual: dict[str, Any]) -> dict[str, Any]:
+    """The parts that Spark can answer: all drops together, and stores that are not global."""
+    counted = answer["dropped"] if isinstance(answer["dropped"], int) else sum(n for _, n in answer["dropped"])
+    stores = {name: rows for name, rows in answer["stores"].items() if name in actual["stores"]}
+    queries = {"queries": answer["queries"]} if "queries" in answer else {}
+    return {"steps": answer["steps"], "dropped": counted, "stores": stores, **queries}
+
+
+def _driven(case: _Case) -> dict[str, Any]:
+    answer: dict[str, Any] = {"steps": []}
+    with _driver(case) as driver:
+        types = output_types(case.spec)
+        for row in case.spec["input"]:
+            feed(driver, row, case.spec)
+            answer["steps"].append(read_outputs(driver, types))
+        answer["dropped"] = dropped(driver)
+        return answer | _stores(driver, case, answer)
