@@ -30,9 +30,7 @@ class Branch:
         """Build the closure of one task."""
         targets = [None if child is None else context.forward_to(child) for child in self.children]
         branches = [
-            (predicate, target)
-            for predicate, target in zip(self.predicates, targets, strict=False)
-            if target is not None
+            (predicate, target or _nowhere) for predicate, target in zip(self.predicates, targets, strict=False)
         ]
         default = targets[len(self.predicates)] if len(targets) > len(self.predicates) else None
 
@@ -45,3 +43,7 @@ class Branch:
                 default(key, value, timestamp, headers)
 
         return process
+
+
+def _nowhere(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+    """A branch that nobody looks at."""
