@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from itertools import chain
 from operator import itemgetter
 from typing import Any, Literal
 
@@ -17,6 +16,7 @@ from kstreamnb.core.clock import Clock
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.serde import Serde
 from kstreamnb.driver.topic_log import TopicLog, convert
+from kstreamnb.driver.waves import Waves, task_order
 from kstreamnb.errors import EngineError
 from kstreamnb.runtime.config import Config
 from kstreamnb.runtime.scope import Observe
@@ -25,7 +25,7 @@ from kstreamnb.runtime.task_plan import TaskPlan, plan_global_task, plan_single_
 from kstreamnb.topology import Topology
 from kstreamnb.topology.nodes import Sink
 
-__all__ = ["Engine", "Layout", "Root", "Route"]
+__all__ = ["Engine", "Layout", "Outlet", "Root", "Route"]
 
 Layout = Literal["split", "single"]
 Root = tuple[str, int, int, Any, Any, Any]
@@ -50,7 +50,7 @@ class Route:
 
 
 @dataclass(frozen=True)
-class _Outlet:
+class Outlet:
     """What becomes of rows that a task writes to a topic: ``read_as`` is None where nobody reads them."""
 
     log: TopicLog
@@ -102,8 +102,10 @@ class Engine:
         self._counts = plans[0].partitions if plans else known
         self._offsets: dict[tuple[str, int], int] = {}
         self._routes: dict[str, Route | None] = {}
-        self._outlets: dict[tuple[int, str], _Outlet] = {}
+        self._outlets: dict[tuple[int, str], Outlet] = {}
+        self._observed = observe is not None
         self._written = [_written(task) for task in self._order]
+        self._waves = None if layout == "single" else task_order(self._written, self._fed)
 
     def plan(self) -> TaskPlan:
         """A plan of no task: names of topics, counts and serdes."""
@@ -128,11 +130,20 @@ class Engine:
         """Process input records to the end, one after another in the order of the merge."""
         if len(roots) > 1:
             roots = _merged(roots)
-            if self._stands_alone(dict.fromkeys(map(_TOPIC, roots))):
-                self._feed_apart(roots)
-                return
+        if len(roots) < _FEW or self._waves is None or self._observed:
+            for root in roots:
+                self._feed_one(root)
+            return
+        batch: list[Root] = []
         for root in roots:
+            route = self.route(root[0])
+            if route is None or not route.is_global:
+                batch.append(root)
+                continue
+            self._feed_many(batch)
+            batch = []
             self._feed_one(root)
+        self._feed_many(batch)
 
     def feed_at_once(self, topic: str, records: list[TopicRecord]) -> int:
         """Process records in bulk where one task reads them and nothing can come between; gives how many were taken."""
@@ -177,6 +188,11 @@ class Engine:
                 do(task)
             deliveries += self._collect(index)
         self._settle(deliveries)
+
+    def _fed(self, topic: str) -> Mapping[int, int] | None:
+        """Tasks that read a topic, by partition; None where it goes into a global store."""
+        route = self.route(topic)
+        return {} if route is None else None if route.is_global else route.tasks
 
     def _find_route(self, topic: str) -> Route | None:
         tasks, found, offsets = {}, None, topic
@@ -225,43 +241,29 @@ class Engine:
         if route.is_global:
             self._feed_global(route, partition, timestamp, key, value, headers)
 
-    def _feed_apart(self, roots: list[Root]) -> None:
-        """Roots of tasks that feed nobody: each task's in bulk, and the rows in the order of their roots."""
-        batches: dict[int, list[tuple[int, str, int, Any]]] = {}
-        for position, (topic, partition, *rest) in enumerate(roots):
-            route = self.route(topic)
-            assert route is not None
-            index, record = self._address(route, partition, *rest)
-            batches.setdefault(index, []).append((position, topic, partition, record))
-        if len(batches) > 1 and any(self._order[index].scope.recording is not None for index in batches):
-            for _, index, topic, partition, record in sorted(
-                (position, index, topic, partition, record)
-                for index, batch in batches.items()
-                for position, topic, partition, record in batch
-            ):
-                self._order[index].run(topic, partition, (record,))
-                self._collect(index)
-            return
-        written: list[Any] = [()] * len(roots)
-        for index, batch in batches.items():
-            self._run_batch(index, batch, written)
-        self._log(batches, list(chain.from_iterable(written)))
+    def _feed_many(self, roots: list[Root]) -> None:
+        if roots and self._waves is not None:
+            Waves(self, self._waves).run(roots)
 
-    def _run_batch(self, index: int, batch: list[tuple[int, str, int, Any]], written: list[Any]) -> None:
-        """Roots of one task; its rows go to the places of their roots."""
-        task, marks, at = self._order[index], list[int](), 0
-        while at < len(batch):
-            _, topic, partition, _ = batch[at]
-            end = at + 1
-            while end < len(batch) and batch[end][1] == topic and batch[end][2] == partition:
-                end += 1
-            task.run(topic, partition, [entry[3] for entry in batch[at:end]], marks)
-            at = end
-        rows, before = task.drain(), 0
-        for entry, mark in zip(batch, marks, strict=True):
-            if mark > before:
-                written[entry[0]], before = rows[before:mark], mark
-        self._log_changes(task)
+    def reader(self, topic: str, partition: int) -> int:
+        """Index of the task that reads a partition."""
+        route = self.route(topic)
+        index = None if route is None else route.tasks.get(partition)
+        if index is None:
+            raise EngineError(f'topic "{topic}" has no partition {partition}')
+        return index
+
+    def task(self, index: int) -> Task:
+        """A task by its index."""
+        return self._order[index]
+
+    def offset(self, topic: str, partition: int) -> int:
+        """The next offset of a partition."""
+        return self._offsets.get((topic, partition), 0)
+
+    def set_offset(self, topic: str, partition: int, offset: int) -> None:
+        """Set the next offset of a partition."""
+        self._offsets[topic, partition] = offset
 
     def _address(
         self, route: Route, partition: int, timestamp: int, key: Any, value: Any, headers: Any
@@ -312,7 +314,7 @@ class Engine:
         task = self._order[index]
         deliveries: list[Delivery] = []
         if task.scope.out:
-            for row, outlet in self._log((index,), task.drain()):
+            for row, outlet in self._log(index, task.drain()):
                 _, partition, timestamp, key, value, headers = row
                 route, written_as = outlet.route, outlet.written_as
                 if written_as is not None and written_as != route.serdes:
@@ -322,42 +324,41 @@ class Engine:
                     deliveries.append((reader, row[0], partition, record))
                 if route.is_global:
                     self._feed_global(route, partition, timestamp, key, value, headers)
-        self._log_changes(task)
+        self.log_changes(task)
         return deliveries
 
-    def _log(self, indexes: Any, rows: list[Any]) -> list[tuple[Any, Any]]:
-        """Append rows of tasks to the logs of their topics; gives those that someone reads, with their outlets."""
-        if not rows:
-            return []
-        written = dict.fromkeys(chain.from_iterable(self._written[index] for index in indexes))
-        first = next(iter(indexes))
-        if len(written) == 1 and None not in written and self.config.dead_letter_topic is None:
-            outlet = self._outlet(first, rows[0][0])
-            if outlet.route is None and outlet.log.serdes is not None:
+    def _log(self, index: int, rows: list[Any]) -> list[tuple[Any, Any]]:
+        """Append rows of a task to the logs of their topics; gives those that someone reads, with their outlets."""
+        if len(rows) > _FEW and len(set(self._written[index])) == 1 and self.config.dead_letter_topic is None:
+            outlet = self.outlet(index, rows[0][0])
+            if outlet.route is None and (outlet.log.serdes is not None or outlet.written_as is None):
                 outlet.log.rows += rows
                 return []
-        read, find = [], self._outlets
+        read = []
         for row in rows:
-            outlet = find.get((first, row[0])) or self._outlet(first, row[0])
-            log, written_as = outlet.log, outlet.written_as
-            if log.serdes is None and written_as is not None:
-                key, value = convert(row[3], written_as[0], _BYTES), convert(row[4], written_as[1], _BYTES)
-                log.rows.append((*row[:3], key, value, row[5]))
-            else:
-                log.rows.append(row)
+            outlet = self.outlet(index, row[0])
+            outlet.log.rows.append(self.logged_row(outlet, row))
             if outlet.route is not None:
                 read.append((row, outlet))
         return read
 
-    def _outlet(self, index: int, topic: str) -> _Outlet:
+    def outlet(self, index: int, topic: str) -> Outlet:
+        """What becomes of rows that a task writes to a topic."""
         found = self._outlets.get((index, topic))
         if found is None:
             log = self.logs.setdefault(topic, TopicLog(topic, self.writer_serdes(topic)))
-            found = _Outlet(log, self._order[index].topic_serdes(topic), self.route(topic))
+            found = Outlet(log, self._order[index].topic_serdes(topic), self.route(topic))
             self._outlets[index, topic] = found
         return found
 
-    def _log_changes(self, task: Task) -> None:
+    def logged_row(self, outlet: Outlet, row: Any) -> Any:
+        """A row in the form of its log."""
+        written_as = outlet.written_as
+        if outlet.log.serdes is not None or written_as is None:
+            return row
+        return (*row[:3], convert(row[3], written_as[0], _BYTES), convert(row[4], written_as[1], _BYTES), row[5])
+
+    def log_changes(self, task: Task) -> None:
         """Log what a task wrote to changelog topics."""
         for record in task.drain_changelog():
             log = self.logs.setdefault(record.topic, TopicLog(record.topic, None))
@@ -367,7 +368,8 @@ class Engine:
                 log.rows.append(tuple(record))
 
 
-_TOPIC, _PARTITION = itemgetter(0), itemgetter(1)
+_FEW = 4
+_PARTITION = itemgetter(1)
 _BYTES: Any = object()  # equal to no serde: converting to it always gives bytes
 
 

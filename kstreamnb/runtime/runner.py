@@ -24,7 +24,7 @@ from kstreamnb.state import Store
 
 __all__ = ["Runner"]
 
-_CHUNK = 250_000
+_FEW, _CHUNK = 8, 250_000
 
 
 class Runner:
@@ -65,7 +65,7 @@ class Runner:
 
     def bulk(self, lane: Lane, records: list[Any], first: int | None, marks: list[int] | None) -> int:
         """All records of a plain lane, in one loop if possible; ``first`` is the offset of a list of topic records."""
-        if not self.is_fast():
+        if (len(records) <= _FEW and first is None) or not self.is_fast():
             return self.steps(lane, iter(records), marks)
         loop, done, marked = self._loop(lane, marked=marks is not None, bare=first is None), 0, self._seen
         while done < len(records):
@@ -75,8 +75,11 @@ class Runner:
             except ProcessingError:
                 rest = [*iterator, *records[done + len(chunk) :]]
                 self.consumed += len(records) - done - len(rest)
-                if first is None:
+                if marks is not None:
+                    marks += marked[1:]
+                elif first is None:
                     lane.push(lane.topic, rest)
+                marked.clear()
                 raise
             done += len(chunk)
             self.consumed += len(chunk)

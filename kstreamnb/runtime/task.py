@@ -125,8 +125,13 @@ class Task(Checkpointed):
         lane = self._runner.lane(topic, partition)
         if lane.plain:
             return self._runner.bulk(lane, records if isinstance(records, list) else list(records), None, marks)
-        lane.push(topic, records)
-        return self._runner.steps(lane, lane.take(None, None), marks)
+        done = 0
+        for record in records:
+            lane.push(topic, (record,))
+            done += self._runner.steps(lane, lane.take(None, None), None)
+            if marks is not None:
+                marks.append(len(self.scope.out))  # a refused record has its mark too
+        return done
 
     def run_records(self, topic: str, partition: int, records: list[TopicRecord], first: int) -> int:
         """The same for records as users have them, whose offsets count from ``first``; only where `takes_records`."""
