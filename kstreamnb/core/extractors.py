@@ -120,7 +120,5 @@ def extractor_of(value: Any) -> TimestampExtractor:
         return extractor
     if not callable(value):
         hint = "give a function of (record, partition_time_ms), or an object with extract"
-        raise ConfigError(
-            f'type "{type(value).__name__}" of a timestamp extractor cannot be called', hint=hint
-        )
+        raise ConfigError(f'type "{type(value).__name__}" of a timestamp extractor cannot be called', hint=hint)
     return _FunctionExtractor(value)

@@ -58,8 +58,7 @@ class Serde:
         return SerdeError(
             f'serde "{self.name}" cannot write a value of type "{kind}"',
             detail=f"{detail}; {why}" if why else detail,
-            hint=hint
-            or "name another serde where the topic or store is declared, or convert the value before",
+            hint=hint or "name another serde where the topic or store is declared, or convert the value before",
         )
 
     def _unreadable(self, data: bytes, why: str, *, java: str | None = None) -> SerdeError:
