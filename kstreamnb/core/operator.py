@@ -68,9 +68,7 @@ class BindContext(Protocol):
     def shared_cell(self, name: str, initial: Any) -> list[Any]:
         """A snapshotted cell of the whole task: the same list for every node that asks for ``name``."""
 
-    def drop(
-        self, reason: str, key: Any, value: Any, timestamp: int, details: dict[str, Any] | None = None
-    ) -> None:
+    def drop(self, reason: str, key: Any, value: Any, timestamp: int, details: dict[str, Any] | None = None) -> None:
         """Count and report one dropped record.
 
         ``reason`` is one of "null key", "null value", "null foreign key", "late", "expired", "negative timestamp",
@@ -84,9 +82,7 @@ class BindContext(Protocol):
     def wall_clock_ms(self) -> int:
         """The engine's wall clock."""
 
-    def schedule(
-        self, interval_ms: int, kind: str, punctuate: Punctuate, start_ms: int | None = None
-    ) -> Cancellable:
+    def schedule(self, interval_ms: int, kind: str, punctuate: Punctuate, start_ms: int | None = None) -> Cancellable:
         """Call ``punctuate`` every ``interval_ms`` of "stream_time" or "wall_clock_time"."""
 
     def metadata(self) -> RecordMetadata | None:
