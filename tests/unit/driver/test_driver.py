@@ -1,0 +1,269 @@
+"""The test driver as a user sees it."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from kstreamnb.core.processor import Processor
+from kstreamnb.core.record import Record, TopicRecord, ValueAndTimestamp
+from kstreamnb.core.serdes import Serdes
+from kstreamnb.core.stores import StoreSpec
+from kstreamnb.core.windows import TimeWindows
+from kstreamnb.driver import TopologyTestDriver
+from kstreamnb.dsl import StreamsBuilder
+from kstreamnb.errors import ConfigError, EngineError, StateError, TopologyError
+from kstreamnb.topology import Topology
+
+
+def counting(**options: Any) -> TopologyTestDriver:
+    """Counts records per key, in a store and in windows."""
+    builder = StreamsBuilder("counting")
+    grouped = builder.stream("in", value_serde=Serdes.json()).group_by_key()
+    grouped.count(store="counts").to_stream().to("out", value_serde=Serdes.long())
+    grouped.windowed_by(TimeWindows.of(size="10ms", grace="1m")).count(store="windows")
+    return TopologyTestDriver(builder.build(), **options)
+
+
+def test_records_go_in_and_come_out() -> None:
+    """Key, value, time, headers and offset of an output record."""
+    with counting() as driver:
+        topic = driver.create_input_topic("in")
+        topic.pipe_input("shoe", {"quantity": 1}, at="2026-01-01T09:00Z", headers=(("trace", b"1"),))
+        out = driver.create_output_topic("out")
+        at = int(datetime(2026, 1, 1, 9, tzinfo=UTC).timestamp() * 1000)
+        assert TopicRecord("out", 0, 0, at, "shoe", 1, (("trace", b"1"),)) == out.read_record()
+        assert out.is_empty()
+
+
+def test_the_topics_clock_gives_times() -> None:
+    """It starts where it is told, moves by itself, and not for records with a time of their own."""
+    driver = counting()
+    topic = driver.create_input_topic("in", start=100, auto_advance="10ms")
+    topic.pipe_input("a", 1)
+    topic.pipe_input("a", 1, at=7)
+    topic.pipe_input("a", 1)
+    topic.advance_time("1s")
+    topic.pipe_key_value_list([("a", 1), ("a", 1)])
+    topic.pipe_key_value_list([("a", 1), ("a", 1)], start=5000, advance=timedelta(milliseconds=3))
+    topic.pipe_record_list([Record("a", 1, 6000), ("a", 1, 6001)])
+    times = [record.timestamp for record in driver.create_output_topic("out").read_records()]
+    assert [100, 100, 110, 1120, 1130, 5000, 5003, 6000, 6001] == times
+    with pytest.raises(ConfigError):
+        topic.advance_time("-1s")
+
+
+def test_reading_an_output_topic() -> None:
+    """Every way to read takes records away."""
+    driver = counting()
+    driver.create_input_topic("in").pipe_key_value_list([(key, 1) for key in "abcabca"])
+    out = driver.create_output_topic("out")
+    assert 7 == out.queue_size()
+    assert 1 == out.read_value()
+    assert ("b", 1) == out.read_key_value()
+    assert "c" == out.read_record().key
+    assert {"a": 3, "b": 2, "c": 2} == out.read_key_values_to_map()
+    driver.create_input_topic("in").pipe_value_list([1])
+    assert [] == out.read_values_to_list() == out.read_key_values_to_list() == out.read_records_to_list()
+
+
+def test_errors_have_kafkas_texts() -> None:
+    """Unknown and empty topics, and null keys in a map."""
+    driver = counting()
+    for call, java in (
+        (lambda: driver.create_input_topic("nope").pipe_input("a", 1), "Unknown topic: nope"),
+        (lambda: driver.create_output_topic("out").read_value(), "Uninitialized topic: out"),
+    ):
+        with pytest.raises(EngineError) as error:
+            call()
+        assert java == error.value.java
+    driver.create_input_topic("in").pipe_input("a", 1)
+    out = driver.create_output_topic("out")
+    out.read_value()
+    with pytest.raises(EngineError) as error:
+        out.read_value()
+    assert "Empty topic: out" == error.value.java
+    copy = TopologyTestDriver(Topology("t").add_source("s", "in").add_sink("k", "out", "s"))
+    copy.create_input_topic("in").pipe_value_list([1])
+    with pytest.raises(EngineError, match="has no key"):
+        copy.create_output_topic("out").read_key_values_to_map()
+
+
+def test_records_go_to_the_partition_of_their_key() -> None:
+    """Murmur2 on the key's bytes; each partition has a task, a store and a stream time of its own."""
+    driver = counting(partitions={"in": 4, "out": 2})
+    topic = driver.create_input_topic("in")
+    for number in range(8):
+        topic.pipe_input(f"KEY-{number}", 1, at=number)
+    topic.pipe_input("anything", 1, at=9, partition=3)
+    assert ["0_0", "0_1", "0_2", "0_3"] == list(driver.engine.tasks)
+    assert {"0_0": 3, "0_1": 3, "0_2": 1, "0_3": 2} == driver.metrics()["process-total"]
+    out = driver.create_output_topic("out").read_records()
+    assert {0, 1} == {record.partition for record in out}
+    counts = driver.get_key_value_store("counts")
+    assert counts is not None
+    assert 9 == len(counts)
+    assert sorted(key for key, _ in counts) == [key for key, _ in counts]
+    assert "KEY-2" in counts
+    with pytest.raises(EngineError, match="has no partition 4"):
+        topic.pipe_input("a", 1, at=1, partition=4)
+
+
+def test_join_partners_must_be_partitioned_alike() -> None:
+    """The check that Kafka makes when the application starts."""
+    builder = StreamsBuilder("join")
+    builder.stream("left").join(builder.table("right"), lambda a, b: a).to("out")
+    with pytest.raises(TopologyError) as error:
+        TopologyTestDriver(builder.build(), partitions={"left": 2, "right": 3})
+    assert "Topics not co-partitioned: [{left=2, right=3}]" in str(error.value.java)
+
+
+def test_a_changed_key_goes_through_a_real_repartition_topic() -> None:
+    """It carries the application's id and is among the topics that were produced."""
+    builder = StreamsBuilder("moving")
+    stream = builder.stream("in", value_serde=Serdes.string())
+    stream.group_by(lambda key, value: value, name="by-value").count(store="n")
+    driver = TopologyTestDriver(builder.build(), partitions={"in": 3})
+    driver.create_input_topic("in").pipe_key_value_list([("a", "x"), ("b", "x"), ("c", "y")])
+    assert {"moving-by-value-repartition", "moving-n-changelog"} == driver.produced_topic_names()
+    assert 3 == driver.create_output_topic("moving-by-value-repartition").queue_size()
+    store = driver.get_key_value_store("n")
+    assert store is not None
+    assert 2 == store["x"]
+
+
+def test_stores_are_seen_by_kind() -> None:
+    """Values alone, or with their times; None for another kind, an error for an unknown name."""
+    driver = counting(partitions=2)
+    driver.create_input_topic("in").pipe_key_value_list([("a", 1), ("b", 1), ("a", 1)], start=5, advance="4ms")
+    counts, timed = driver.get_key_value_store("counts"), driver.get_timestamped_key_value_store("counts")
+    windows = driver.get_window_store("windows")
+    assert counts is not None
+    assert timed is not None
+    assert windows is not None
+    assert [("a", 2), ("b", 1)] == list(counts.all())
+    assert [("b", 1), ("a", 2)] == list(counts.reverse_all())
+    assert ValueAndTimestamp(2, 13) == timed["a"]
+    assert [(0, 1), (10, 1)] == list(windows.fetch("a", 0, 100))
+    assert 1 == windows.fetch("b", 0)
+    assert ["a", "a", "b"] == [window.key for window, _ in windows.all()]
+    assert driver.get_session_store("counts") is None
+    assert driver.get_versioned_key_value_store("counts") is None
+    assert {"counts", "windows"} == set(driver.get_all_state_stores())
+    with pytest.raises(KeyError):
+        counts["nobody"]
+    with pytest.raises(StateError, match='there is no store "cuonts"'):
+        driver.get_state_store("cuonts")
+
+
+class Minute(Processor[Any, Any, Any, Any]):
+    """Ticks once a minute of the wall clock."""
+
+    closed = 0
+
+    def init(self, context: Any) -> None:
+        super().init(context)
+        context.schedule("1m", "wall_clock_time", lambda now: context.forward(Record(context.task_id, now, now)))
+
+    def process(self, record: Record[Any, Any]) -> None:
+        pass
+
+    def close(self) -> None:
+        type(self).closed += 1
+
+
+def test_the_wall_clock_moves_only_when_told() -> None:
+    """Every task ticks once, however many minutes passed; closing ends every processor."""
+    topology = Topology("t").add_source("s", "in").add_processor("p", Minute, "s").add_sink("k", "out", "p")
+    with TopologyTestDriver(topology, partitions={"in": 2}, wall_clock="2026-01-01T00:00Z") as driver:
+        driver.advance_wall_clock_time("59s")
+        out = driver.create_output_topic("out")
+        assert out.is_empty()
+        driver.advance_wall_clock_time(timedelta(minutes=5))
+        assert ["0_0", "0_1"] == [record.key for record in out.read_records()]
+    assert 2 == Minute.closed
+
+
+def test_many_records_of_many_topics_are_merged_by_time() -> None:
+    """One call takes records of all topics; each partition keeps its own order."""
+    builder = StreamsBuilder("merge")
+    builder.stream("a").merge(builder.stream("b")).to("out")
+    driver = TopologyTestDriver(builder.build())
+    times = {"a": [5, 1, 9], "b": [2, 7]}
+    driver.pipe([TopicRecord(topic, -1, -1, at, "k", f"{topic}{at}") for topic in times for at in times[topic]])
+    assert ["b2", "a5", "a1", "b7", "a9"] == driver.create_output_topic("out").read_values_to_list()
+
+
+def test_values_are_as_separate_as_in_kafka() -> None:
+    """What a function does to its value is seen by nobody else."""
+
+    def spoil(value: dict[str, int]) -> dict[str, int]:
+        value["n"] += 1
+        return value
+
+    builder = StreamsBuilder("separate")
+    builder.stream("in").map_values(spoil).to("middle")
+    builder.stream("middle").map_values(spoil).to("out")
+    driver, value = TopologyTestDriver(builder.build()), {"n": 1}
+    driver.create_input_topic("in").pipe_input("k", value, at=1)
+    found = [driver.create_output_topic(topic).read_value()["n"] for topic in ("middle", "out")]
+    assert ([2, 3], {"n": 1}) == (found, value)
+
+
+def test_bulk_takes_records_as_one_by_one_does() -> None:
+    """Thousands of records at once give what single ones give, and values stay apart."""
+    rows = [TopicRecord("in", -1, -1, n, f"k{n % 7}", {"n": [n]}) for n in range(2000)]
+    many, single = counting(), counting()
+    many.pipe(rows)
+    for row in rows:
+        single.pipe([row])
+    read = [driver.create_output_topic("out").read_records() for driver in (many, single)]
+    assert read[0] == read[1]
+
+
+def test_caches_are_flushed_after_every_record() -> None:
+    """With caches on, one record's updates of one key come out once, and old values are those of the last flush."""
+    builder = StreamsBuilder("cached")
+    stream = builder.stream("in", value_serde=Serdes.string())
+    stream.flat_map_values(lambda value: list(value)).group_by_key().count(store="n").to_stream().to(
+        "out", value_serde=Serdes.long()
+    )
+    topology = builder.build()
+    for cache, expected in ((True, [3, 4]), (False, [1, 2, 3, 4])):
+        driver = TopologyTestDriver(topology, cache=cache)
+        driver.create_input_topic("in").pipe_key_value_list([("k", "abc"), ("k", "d")])
+        assert expected == driver.create_output_topic("out").read_values_to_list()
+
+
+def test_changelogs_can_be_read() -> None:
+    """On request their records are kept, with Kafka's bytes."""
+    driver = counting(changelogs=True)
+    driver.create_input_topic("in").pipe_input("k", 1, at=5)
+    log = driver.create_output_topic("counting-counts-changelog", Serdes.string(), Serdes.long())
+    assert [("k", 1, 5)] == [(r.key, r.value, r.timestamp) for r in log.read_records()]
+
+
+def test_a_store_of_ones_own_processor_and_a_pattern() -> None:
+    """Topics that match a pattern are read once they are known."""
+    topology = Topology("t").add_source("s", pattern="in-.*", key_serde=Serdes.string(), value_serde=Serdes.long())
+    topology.add_processor("p", Sum, "s").add_state_store(
+        StoreSpec("sums", "key_value", Serdes.string(), Serdes.long()), "p"
+    )
+    driver = TopologyTestDriver(topology, partitions={"in-a": 2, "in-b": 2})
+    driver.create_input_topic("in-a").pipe_input("k", 4, at=1)
+    driver.create_input_topic("in-b").pipe_input("k", 5, at=1)
+    store = driver.get_key_value_store("sums")
+    assert store is not None
+    assert 9 == store["k"]
+
+
+class Sum(Processor[Any, Any, Any, Any]):
+    """Adds values up."""
+
+    def init(self, context: Any) -> None:
+        self.store = context.get_state_store("sums")
+
+    def process(self, record: Record[Any, Any]) -> None:
+        self.store.put(record.key, (self.store.get(record.key) or 0) + record.value)

@@ -1,0 +1,55 @@
+"""Settings under Python's and Kafka's names."""
+
+from __future__ import annotations
+
+import pytest
+
+from kstreamnb.core.serdes import Serdes
+from kstreamnb.errors import ConfigError
+from kstreamnb.runtime.config import Config
+
+
+def test_dotted_and_python_names_mean_the_same() -> None:
+    """Kafka's names, Java's class names and texts become values."""
+    config = Config.of(
+        {
+            "application.id": "shop",
+            "default.value.serde": "org.apache.kafka.common.serialization.Serdes$LongSerde",
+            "statestore.cache.max.bytes": "100",
+            "processing.exception.handler": "org.apache.kafka.streams.errors.LogAndContinueProcessingExceptionHandler",
+            "producer.linger.ms": 5,
+        }
+    )
+    assert config == Config(
+        application_id="shop",
+        default_value_serde=Serdes.long(),
+        cache_max_bytes=100,
+        processing_handler="continue",
+        others={"producer.linger.ms": 5},
+    )
+    assert {"linger.ms": 5} == config.client_settings("producer")
+    assert "shop" == config.dotted()["application.id"]
+
+
+def test_an_unknown_name_is_refused_with_a_near_one() -> None:
+    """A slip of the pen is found."""
+    with pytest.raises(ConfigError) as error:
+        Config.of({"aplication_id": "shop"})
+    assert 'Hint: did you mean "application_id"?' in error.value.__notes__
+
+
+def test_an_application_id_must_fit_into_a_topic_name() -> None:
+    """A look-alike hyphen is named and replaced in the hint."""
+    with pytest.raises(ConfigError) as error:
+        Config(application_id="fraud\u2011detector")
+    assert any("U+2011" in note for note in error.value.__notes__)
+    assert any('"fraud-detector"' in note for note in error.value.__notes__)
+
+
+@pytest.mark.parametrize(
+    "settings", [{"cache_max_bytes": "many"}, {"commit_interval_ms": -1}, {"processing_handler": "pray"}]
+)
+def test_values_that_make_no_sense_are_refused(settings: dict[str, object]) -> None:
+    """Numbers have to be whole and not negative, handlers known."""
+    with pytest.raises(ConfigError):
+        Config.of(settings)
