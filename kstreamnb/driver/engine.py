@@ -15,11 +15,12 @@ from typing import Any, Literal
 from kstreamnb.core.clock import Clock
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.serde import Serde
+from kstreamnb.core.wire import Encoded
 from kstreamnb.driver.topic_log import TopicLog, convert
 from kstreamnb.driver.waves import Waves, task_order
 from kstreamnb.errors import EngineError
 from kstreamnb.runtime.config import Config
-from kstreamnb.runtime.scope import Observe
+from kstreamnb.runtime.recorder import Recorder
 from kstreamnb.runtime.task import Changelog, GlobalTask, Task
 from kstreamnb.runtime.task_plan import TaskPlan, plan_global_task, plan_single_task, plan_tasks
 from kstreamnb.topology import Topology
@@ -68,7 +69,7 @@ class Engine:
         partitions: partitions of topics by name; other topics have ``default_partitions``.
         default_partitions: partitions of topics that ``partitions`` does not name.
         layout: "split" for a task per sub-topology and partition, "single" for Kafka's one task.
-        observe: gets the events of all tasks.
+        recorder: gets everything that happens in the tasks.
         changelog: what to keep of changelog topics.
     """
 
@@ -81,20 +82,20 @@ class Engine:
         partitions: Mapping[str, int],
         default_partitions: int = 1,
         layout: Layout = "split",
-        observe: Observe | None = None,
+        recorder: Recorder | None = None,
         changelog: Changelog = "names",
     ) -> None:
         self.topology, self.config, self.clock, self.layout = topology, config, clock, layout
         self.logs: dict[str, TopicLog] = {}
         known = _with_sources(topology, partitions, default_partitions)
         global_plan = plan_global_task(topology, config, known)
-        self.global_task = None if global_plan is None else GlobalTask(global_plan, clock, observe=observe)
+        self.global_task = None if global_plan is None else GlobalTask(global_plan, clock, recorder=recorder)
         if layout == "single":
             plans = plan_single_task(topology, config)
         else:
             plans = plan_tasks(topology, config, known, default_partitions=default_partitions)
         self.tasks = {
-            plan.task_id: Task(plan, clock, self.global_task, observe, changelog=changelog, commit_every_record=True)
+            plan.task_id: Task(plan, clock, self.global_task, recorder, changelog=changelog, commit_every_record=True)
             for plan in plans
         }
         self._order = list(self.tasks.values())
@@ -103,7 +104,7 @@ class Engine:
         self._offsets: dict[tuple[str, int], int] = {}
         self._routes: dict[str, Route | None] = {}
         self._outlets: dict[tuple[int, str], Outlet] = {}
-        self._observed = observe is not None
+        self._observed = recorder is not None
         self._written = [_written(task) for task in self._order]
         self._waves = None if layout == "single" else task_order(self._written, self._fed)
 
@@ -365,7 +366,8 @@ class Engine:
             if record.timestamp < 0 and record.key is None:
                 log.named = True
             else:
-                log.rows.append(tuple(record))
+                key, value = (None if data is None else Encoded(data) for data in record[3:5])
+                log.rows.append((*record[:3], key, value, record.headers))
 
 
 _FEW = 4

@@ -16,13 +16,14 @@ from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.serde import Serde
 from kstreamnb.core.wire import encoder
 from kstreamnb.driver.engine import Engine, Layout, Root
+from kstreamnb.driver.events import Event
 from kstreamnb.driver.input_topic import InputTopic
 from kstreamnb.driver.output_topic import OutputTopic
+from kstreamnb.driver.recording import Recording
 from kstreamnb.driver.store_views import KeyValueView, SessionView, VersionedView, WindowView, plain, timestamped
 from kstreamnb.driver.topic_log import convert
 from kstreamnb.errors import EngineError, StateError
 from kstreamnb.runtime.config import Config
-from kstreamnb.runtime.events import Event
 from kstreamnb.topology import Topology
 
 __all__ = ["TopologyTestDriver"]
@@ -43,7 +44,7 @@ class TopologyTestDriver:
         wall_clock: where the wall clock starts: epoch milliseconds, ISO text or an aware datetime.
         cache: use record caches; they are flushed after every record, as in Kafka's test driver.
         changelogs: keep what goes to changelog topics, so that it can be read; costs time and memory.
-        observe: gets an event for everything that happens inside the tasks.
+        observe: a `Recording` that keeps everything that happens inside the tasks, or a function that gets every event.
 
     Example:
         >>> topology = Topology().add_source("in", "orders").add_sink("out", "copies", "in")
@@ -63,7 +64,7 @@ class TopologyTestDriver:
         wall_clock: datetime | str | int = 0,
         cache: bool | None = None,
         changelogs: bool = False,
-        observe: Callable[[Event], None] | None = None,
+        observe: Recording | Callable[[Event], None] | None = None,
     ) -> None:
         self.topology = topology
         self.config = Config.of(config)
@@ -78,7 +79,7 @@ class TopologyTestDriver:
             partitions=partitions if isinstance(partitions, Mapping) else {},
             default_partitions=partitions if isinstance(partitions, int) else 1,
             layout=task_layout,
-            observe=observe,
+            recorder=Recording.of(observe),
             changelog="records" if changelogs else "names",
         )
         self._inputs: dict[Any, Callable[[list[TopicRecord]], list[Root]]] = {}

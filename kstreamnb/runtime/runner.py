@@ -6,7 +6,7 @@ one. Whatever fails comes out as an error that says on which node and which reco
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from kstreamnb.core.processor import PunctuationType
@@ -17,7 +17,6 @@ from kstreamnb.runtime.guard import guard_of
 from kstreamnb.runtime.lanes import Lane, is_careful, reader_of
 from kstreamnb.runtime.loops import TOPIC_RECORDS, WIRE_RECORDS, Loop, NegativeTimestamp, collector_paused
 from kstreamnb.runtime.punctuation import PunctuationQueue, Schedule
-from kstreamnb.runtime.recording import CellWatch
 from kstreamnb.runtime.scope import Scope
 from kstreamnb.runtime.wiring import Wiring
 from kstreamnb.state import Store
@@ -45,14 +44,14 @@ class Runner:
         self._places = Places()
         self._lanes: dict[tuple[str, int], Lane] = {}
         self._loops: dict[tuple[str, str, bool], Loop] = {}
-        self._guard, recording = guard_of(scope), scope.recording
-        self._cells: CellWatch | None = None
+        self._guard, recorder = guard_of(scope), scope.recorder
+        self._cells: Callable[[], None] | None = None
         self._wiring = Wiring(scope, self._places, self.nodes, self._guard)
         order = {name: index for index, name in enumerate(self.nodes)}
         for schedules in (scope.stream_schedules, scope.wall_schedules):
             schedules.sort(order)
-        if recording is not None:
-            self._cells = CellWatch(recording, scope.plan.task_id, scope.cells)
+        if recorder is not None:
+            self._cells = recorder.watch(scope.plan.task_id, scope.cells)
 
     def lane(self, topic: str, partition: int) -> Lane:
         """The lane in front of a partition."""
@@ -61,7 +60,7 @@ class Runner:
 
     def is_fast(self) -> bool:
         """Whether records can go through in bulk: nothing has to be seen, caught or committed between them."""
-        return self.scope.recording is None and self._guard is None and not self._has_to_commit()
+        return self.scope.recorder is None and self._guard is None and not self._has_to_commit()
 
     def bulk(self, lane: Lane, records: list[Any], first: int | None, marks: list[int] | None) -> int:
         """All records of a plain lane, in one loop if possible; ``first`` is the offset of a list of topic records."""
@@ -181,7 +180,7 @@ class Runner:
     def _has_to_commit(self) -> bool:
         """Whether a commit after a record changes anything, or is to be seen."""
         return self._commits and (
-            self.scope.recording is not None
+            self.scope.recorder is not None
             or any(store.spec.cached or store.changes is not None for store in self._flushing)
         )
 
@@ -218,9 +217,9 @@ class Runner:
 
     def _note(self, kind: str, node: str = "", other: Any = None, *rest: Any) -> None:
         """Note the end of what went before, and what begins or is done now."""
-        if self._cells is not None and self.scope.recording is not None:
+        if self._cells is not None and self.scope.recorder is not None:
             self._cells()
-            self.scope.recording.add(kind, self.scope.plan.task_id, node, other, *rest)
+            self.scope.recorder.add(kind, self.scope.plan.task_id, node, other, *rest)
 
     def _failed(self, error: Exception) -> ProcessingError:
         """The error that the task raises; one that says its node already is taken as it is."""

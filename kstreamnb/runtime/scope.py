@@ -9,15 +9,11 @@ from kstreamnb.core.clock import Clock
 from kstreamnb.core.record import Headers, RecordMetadata
 from kstreamnb.core.serde import Serde
 from kstreamnb.runtime.cursor import Cursor
-from kstreamnb.runtime.events import Event
 from kstreamnb.runtime.punctuation import PunctuationQueue
-from kstreamnb.runtime.recording import Recording
+from kstreamnb.runtime.recorder import Recorder
 from kstreamnb.runtime.task_plan import TaskPlan
 
-__all__ = ["Observe", "Scope", "StoreScope"]
-
-Observe = Callable[[Event], None] | Recording
-"""A function that is told of every event, or a recording that keeps them."""
+__all__ = ["Scope", "StoreScope"]
 
 
 class Scope:
@@ -29,10 +25,10 @@ class Scope:
     topic it does not name carries bytes only.
     """
 
-    def __init__(self, plan: TaskPlan, clock: Clock, observe: Observe | None) -> None:
+    def __init__(self, plan: TaskPlan, clock: Clock, recorder: Recorder | None) -> None:
         self.plan = plan
         self.clock = clock
-        self.recording = Recording.of(observe)
+        self.recorder = recorder
         self.cells: dict[tuple[str, str], list[Any]] = {}
         self.restored: dict[tuple[str, str], Any] = {}
         self.stream_time = self.cell("", "stream_time_ms", -1)
@@ -65,17 +61,17 @@ class Scope:
         """Count one dropped record, and report it to whoever observes."""
         counted = (node, reason)
         self.dropped[counted] = self.dropped.get(counted, 0) + 1
-        recording = self.recording
-        if recording is not None:
-            kept = recording.keep(key), recording.keep(value)
-            recording.add("dropped", self.plan.task_id, node, reason, *kept, timestamp, dict(details or {}))
+        recorder = self.recorder
+        if recorder is not None:
+            kept = recorder.keep(key), recorder.keep(value)
+            recorder.add("dropped", self.plan.task_id, node, reason, *kept, timestamp, dict(details or {}))
 
     def emit(self, rows: Iterable[tuple[Any, ...]]) -> None:
         """Produce rows that no sink wrote: dead letters."""
         for row in rows:
             self.out.append(row)
-            if self.recording is not None:
-                self.recording.add("produced", self.plan.task_id, "", row[0], *row[1:])
+            if self.recorder is not None:
+                self.recorder.add("produced", self.plan.task_id, "", row[0], *row[1:])
 
     def metadata(self) -> RecordMetadata:
         """Where the record in hand came from."""

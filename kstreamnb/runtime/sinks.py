@@ -12,7 +12,7 @@ from kstreamnb.core.serde import Serde
 from kstreamnb.core.wire import Encoded, encoder
 from kstreamnb.errors import EngineError
 from kstreamnb.runtime.chain import Chain, encoding
-from kstreamnb.runtime.notes import note_produced
+from kstreamnb.runtime.recorder import note_produced
 from kstreamnb.runtime.scope import Scope
 from kstreamnb.runtime.task_plan import TaskPlan
 from kstreamnb.topology.nodes import Sink
@@ -53,9 +53,9 @@ def sink_line(chain: Chain, sink: Sink, scope: Scope) -> None:
     value = encoding(chain, plan.value_serde(sink.value_serde), "value")
     append = chain.name(scope.out.append)
     topic = plan.topic(str(sink.topic))
-    if scope.recording is not None:
+    if scope.recorder is not None:
         chain.add(sink.name, f"key, value = {key}, {value}")
-        note_produced(chain, scope.recording, plan.task_id, sink.name, topic)
+        note_produced(chain, scope.recorder, plan.task_id, sink.name, topic)
         key, value = "key", "value"
     chain.add(sink.name, f"{append}(({topic!r}, 0, timestamp, {key}, {value}, headers))")
 

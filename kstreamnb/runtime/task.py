@@ -17,9 +17,9 @@ from kstreamnb.runtime.cursor import WireRecord
 from kstreamnb.runtime.events import Produced
 from kstreamnb.runtime.lanes import Lane
 from kstreamnb.runtime.priority_queue import PriorityQueue
-from kstreamnb.runtime.recording import StoreJournal
+from kstreamnb.runtime.recorder import Recorder
 from kstreamnb.runtime.runner import Runner
-from kstreamnb.runtime.scope import Observe, Scope
+from kstreamnb.runtime.scope import Scope
 from kstreamnb.runtime.sinks import topic_serdes
 from kstreamnb.runtime.stores import make_stores, store_order
 from kstreamnb.runtime.task_plan import TaskPlan
@@ -37,8 +37,7 @@ class Task(Checkpointed):
         plan: what to run.
         clock: the engine's wall clock.
         global_state: the task that keeps the global stores, if there are any.
-        observe: a `Recording` that gets everything that happens, or a function that is told of it event by event;
-            without it nothing of the kind is made.
+        recorder: gets everything that happens; without it nothing of the kind is made.
         track: note changes, so that deltas can be taken.
         changelog: what to note for `drain_changelog`: "off"; "names", the first records of each store, so that it is
             known which topics were written; or all "records".
@@ -50,14 +49,14 @@ class Task(Checkpointed):
         plan: TaskPlan,
         clock: Clock,
         global_state: Task | None = None,
-        observe: Observe | None = None,
+        recorder: Recorder | None = None,
         *,
         track: bool = False,
         changelog: Changelog = "off",
         commit_every_record: bool = False,
     ) -> None:
         self.plan = plan
-        self.scope = scope = Scope(plan, clock, observe)
+        self.scope = scope = Scope(plan, clock, recorder)
         self.nodes = plan.nodes()
         self._ready: PriorityQueue[Lane] = PriorityQueue(_timestamp if plan.single else _place)
         self._waiting: set[int] = set()
@@ -201,15 +200,15 @@ class Task(Checkpointed):
             self._ready.add(lane)
 
     def _note_changes(self, *, track: bool, changelog: Changelog) -> None:
-        recording, task = self.scope.recording, self.plan.task_id
+        recorder, task = self.scope.recorder, self.plan.task_id
         self._journals = {} if track else None
         self.scope.keeps_changelog = changelog == "records"
         for name, store in self.scope.stores.items():
             if changelog == "off":
                 store.changes = None
             journal: list[Any] | None = None
-            if recording is not None:
-                journal = StoreJournal(recording, task, name, keeps=track)
+            if recorder is not None:
+                journal = recorder.journal(task, name, keeps=track)
             elif track:
                 journal = []
             if self._journals is not None and journal is not None:

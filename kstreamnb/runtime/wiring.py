@@ -19,7 +19,7 @@ from kstreamnb.runtime.context import NodeContext
 from kstreamnb.runtime.failures import HandledFailure, Places, init_error
 from kstreamnb.runtime.guard import Guard
 from kstreamnb.runtime.loops import Loop, loop_chain
-from kstreamnb.runtime.notes import note_hop
+from kstreamnb.runtime.recorder import note_hop
 from kstreamnb.runtime.scope import Scope
 from kstreamnb.runtime.sinks import bind_sink, is_plain_sink, sink_line
 from kstreamnb.topology.nodes import ProcessorNode, Sink, Source
@@ -49,13 +49,13 @@ class Wiring:
         if not decoded:
             for name, serde in zip(("key", "value"), self._serdes(source), strict=True):
                 chain.add(source, f"{name} = {decoding(chain, serde, name)}")
-        recording, cursor, task = self._scope.recording, self._scope.cursor, self._scope.plan.task_id
-        if recording is not None:
-            keep = recording.keep
+        recorder, cursor, task = self._scope.recorder, self._scope.cursor, self._scope.plan.task_id
+        if recorder is not None:
+            keep = recorder.keep
 
             def consume(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
                 place, offset = (str(cursor.topic), cursor.partition), cursor.record()[0]
-                recording.add("consumed", task, source, place, offset, timestamp, keep(key), keep(value), headers)
+                recorder.add("consumed", task, source, place, offset, timestamp, keep(key), keep(value), headers)
 
             chain.call(source, consume)
         return self._continue(chain, source).compile(self._places)  # type: ignore[no-any-return]
@@ -97,7 +97,7 @@ class Wiring:
 
     def _bind_operator(self, node: ProcessorNode) -> Process:
         name, children = node.name, self._children[node.name]
-        if len(children) == 1 and self._scope.recording is None:
+        if len(children) == 1 and self._scope.recorder is None:
             forward = self.process(children[0])
         else:
             forward = self._continue(Chain(name), name).compile(self._places)
@@ -131,8 +131,8 @@ class Wiring:
         chain.call(name, self.process(child))
 
     def _note_hop(self, chain: Chain, name: str, child: str) -> None:
-        if self._scope.recording is not None:
-            note_hop(chain, self._scope.recording, self._scope.plan.task_id, name, child)
+        if self._scope.recorder is not None:
+            note_hop(chain, self._scope.recorder, self._scope.plan.task_id, name, child)
 
     def _append(self, chain: Chain, name: str) -> str:
         """Append a node's own lines; gives the last node whose work is done by them."""
@@ -170,7 +170,7 @@ class Wiring:
         """A table node's only child, where that is inlined and wants no more than the new value of each change."""
         children = self._children[name]
         if (
-            self._scope.recording is None
+            self._scope.recorder is None
             and len(children) == 1
             and getattr(self._operator(children[0]), "reads_new", False)
             and self._inlines(children[0])
@@ -192,7 +192,7 @@ class Wiring:
 
     def _hop(self, name: str, child: str) -> Forward:
         """What hands a record from a node to one of its children."""
-        if self._scope.recording is None:
+        if self._scope.recorder is None:
             return self.process(child)
         chain = Chain(name)
         self._call(chain, name, child)
@@ -200,15 +200,15 @@ class Wiring:
 
     def _wrap(self, name: str, process: Process) -> Process:
         """Let the error handler in, where one may go on, and note what a sink wrote."""
-        recording, guard, out = self._scope.recording, self._guard, self._scope.out
-        if recording is not None and isinstance(self._nodes[name], Sink):
+        recorder, guard, out = self._scope.recorder, self._guard, self._scope.out
+        if recorder is not None and isinstance(self._nodes[name], Sink):
             write, task = process, self._scope.plan.task_id
 
             def process(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
                 before = len(out)
                 write(key, value, timestamp, headers)
                 for row in out[before:]:
-                    recording.add("produced", task, "", *row)
+                    recorder.add("produced", task, "", *row)
 
         if guard is None:
             return process

@@ -1,7 +1,7 @@
 """What happened inside tasks, as one flat list that is cheap to write and compact enough for every hop of a long run.
 
 An entry is a tuple that begins with a small number; `Code` says what the number stands for, so that names are kept
-once. A mutable value is kept as it was when it passed. Events (`runtime.events`) are made from entries on demand.
+once. A mutable value is kept as it was when it passed. Events (`driver.events`) are made from entries on demand.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from uuid import UUID
 
 from kstreamnb.core.record import Change, Windowed
 from kstreamnb.core.wire import Encoded
-from kstreamnb.runtime import events
-from kstreamnb.runtime.events import Event
+from kstreamnb.driver import events
+from kstreamnb.driver.events import Event
 
-__all__ = ["ATOMS", "NOTHING", "CellWatch", "Code", "Entry", "Kept", "Recording", "StoreJournal", "keep", "shown"]
+__all__ = ["NOTHING", "Code", "Entry", "Kept", "Recording", "keep", "shown"]
 
 Entry: TypeAlias = tuple[Any, ...]
 
-ATOMS = frozenset({int, str, float, bool, bytes, NoneType, Encoded, UUID})
+ATOMS: frozenset[type] = frozenset({int, str, float, bool, bytes, NoneType, Encoded, UUID})
 """Types of values that never change."""
 
 
@@ -105,8 +105,10 @@ class Code(NamedTuple):
 class Recording:
     """Everything that happened, in order: entries in ``log``, and what their numbers stand for in ``codes``.
 
-    ``cells`` is what the cells of each task held before the first step.
+    ``cells`` is what the cells of each task held before the first step. Tasks see it as a `runtime.recorder.Recorder`.
     """
+
+    atoms: frozenset[type] = ATOMS
 
     def __init__(self) -> None:
         self.log: list[Entry] = []
@@ -137,6 +139,14 @@ class Recording:
         """Append one entry."""
         self.log.append((self.number(kind, task, node, other), *rest))
 
+    def journal(self, task: str, store: str, *, keeps: bool) -> list[Any]:
+        """A journal for a store; ``keeps`` when others read it too."""
+        return _StoreJournal(self.number("written", task, store), self.log, keeps=keeps)
+
+    def watch(self, task: str, cells: Mapping[tuple[str, str], list[Any]]) -> Callable[[], None]:
+        """A function that notes which cells of a task have changed since it was last called."""
+        return _CellWatch(self, task, cells)
+
     def event(self, entry: Entry) -> Event:
         """An entry as an event, with the values as they were."""
         code = self.codes[entry[0]]
@@ -155,12 +165,12 @@ class _Teller(list[Entry]):
         self._observe(self._recording.event(entry))
 
 
-class StoreJournal(list[Any]):
-    """A store's journal that writes every change into a recording, and keeps it where deltas are made of it."""
+class _StoreJournal(list[Any]):
+    """A store's journal that writes every change into a log, and keeps it where deltas are made of it."""
 
-    def __init__(self, recording: Recording, task: str, store: str, *, keeps: bool) -> None:
+    def __init__(self, number: int, log: list[Entry], *, keeps: bool) -> None:
         super().__init__()
-        self._number, self._log, self._keeps = recording.number("written", task, store), recording.log, keeps
+        self._number, self._log, self._keeps = number, log, keeps
 
     def append(self, entry: Any) -> None:
         """Note one change."""
@@ -169,7 +179,7 @@ class StoreJournal(list[Any]):
             super().append(entry)
 
 
-class CellWatch:
+class _CellWatch:
     """Notes the cells of a task that have changed since it was last called; stream time follows from the records."""
 
     def __init__(self, recording: Recording, task: str, cells: Mapping[tuple[str, str], list[Any]]) -> None:

@@ -1,0 +1,168 @@
+"""A moment of a run: what every store held, how far time had come and what was waiting, after so many steps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+from kstreamnb.core.display import Displayed
+from kstreamnb.core.record import TopicRecord
+from kstreamnb.driver.run import Run
+from kstreamnb.driver.stored_rows import StoredRow, stored_rows
+from kstreamnb.driver.windows import OpenWindow, open_windows
+from kstreamnb.driver.wording import aligned, counted, said, when
+from kstreamnb.errors import StateError
+
+__all__ = ["Moment", "StoreTable", "edge_counts"]
+
+
+@dataclass(frozen=True)
+class StoreTable(Displayed):
+    """Rows of a store, of all its partitions, at a moment: ``table[key]``, or iterate over the rows."""
+
+    name: str
+    kind: str
+    step: int
+    rows: tuple[StoredRow, ...]
+
+    def __getitem__(self, key: Any) -> Any:
+        for row in self.rows:
+            if row.key == key:
+                return row.value
+        raise KeyError(key)
+
+    def __contains__(self, key: Any) -> bool:
+        return any(row.key == key for row in self.rows)
+
+    def __iter__(self) -> Iterator[StoredRow]:
+        return iter(self.rows)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def get(self, key: Any, default: Any = None) -> Any:
+        """The value of a key, or ``default``."""
+        return next((row.value for row in self.rows if row.key == key), default)
+
+    def to_dict(self) -> dict[Any, Any]:
+        """Values by key; of several rows of a key the last."""
+        return {row.key: row.value for row in self.rows}
+
+    def __str__(self) -> str:
+        title = f'store "{self.name}" ({self.kind}) after step {self.step}: {counted(len(self), "row")}'
+        if not self.rows:
+            return title
+        cells = [
+            (row.task, said(row.key), said(row.value), "" if row.timestamp is None else when(row.timestamp), row.note)
+            for row in self.rows
+        ]
+        return f"{title}\n{aligned(('task', 'key', 'value', 'time', 'note'), cells)}"
+
+
+class Waiting(NamedTuple):
+    """A record that no task had taken yet; ``where`` is "input" or "between tasks"."""
+
+    where: Literal["input", "between tasks"]
+    task: str
+    record: TopicRecord
+
+
+class Moment(Displayed):
+    """The state of a run after ``step`` steps; nothing is computed until it is looked at."""
+
+    def __init__(self, run: Run, step: int) -> None:
+        self.step = step
+        self._run = run
+
+    @property
+    def stores(self) -> tuple[str, ...]:
+        """Names of all stores."""
+        return tuple(dict.fromkeys(name for task in self._run.tasks.values() for name in task.stores))
+
+    def store(self, name: str) -> StoreTable:
+        """The rows of a store; raises StateError when there is none of that name."""
+        kinds = [(task_id, task.stores[name]) for task_id, task in self._run.tasks.items() if name in task.stores]
+        if not kinds:
+            raise StateError(f'there is no store "{name}"', detail=f"there are {', '.join(self.stores) or 'no stores'}")
+        rows: list[StoredRow] = []
+        for task_id, store in kinds:
+            rows += stored_rows(task_id, store, self._run.history.rows(task_id, name, self.step))
+        return StoreTable(name, kinds[0][1].spec.kind, self.step, tuple(rows))
+
+    def raw(self, task: str, store: str) -> dict[Any, Any]:
+        """A store of one task in its raw form."""
+        return self._run.history.rows(task, store, self.step)
+
+    def cells(self, task: str) -> dict[tuple[str, str], Any]:
+        """What the nodes of a task remember beside their stores, by node and name."""
+        return self._run.history.cells(task, self.step)
+
+    @property
+    def stream_time(self) -> dict[str, int]:
+        """Stream time of each task (ms), -1 before its first record."""
+        return {task: self._run.history.stream_time(task, self.step) for task in self._run.tasks}
+
+    def windows(self, store: str | None = None) -> tuple[OpenWindow, ...]:
+        """Windows that can still change, of one store or of all."""
+        return tuple(window for window in open_windows(self._run, self.step) if store in (None, window.store))
+
+    def waiting(self) -> tuple[Waiting, ...]:
+        """Records that no task had taken yet: the rest of the input, and what was on its way between tasks."""
+        run, end, found = self._run, self._run.history.end(self.step), []
+        for place, code, _ in run.history.entries("consumed"):
+            if place >= end and run.causes.get(place, -1) < end:
+                where: Any = "between tasks" if place in run.causes else "input"
+                found.append(Waiting(where, code.task, run.consumed(place)))
+        return tuple(found)
+
+    def output(self, topic: str) -> list[TopicRecord]:
+        """What had been written to a topic."""
+        return self._run.output(topic, self.step)
+
+    def counts(self) -> dict[tuple[str, str], int]:
+        """Records over each edge of the graph so far; topics are named as in the topology."""
+        return edge_counts(self._run, self.step)
+
+    def __str__(self) -> str:
+        times = ", ".join(f"{task} {when(time)}" for task, time in self.stream_time.items() if time >= 0)
+        stores = ", ".join(f"{name} {counted(len(self.store(name)), 'row')}" for name in self.stores)
+        waiting = counted(len(self.waiting()), "record")
+        total = len(self._run.steps)
+        lines = [f"after step {self.step} of {total}", f"stream time: {times or 'not begun'}"]
+        return "\n".join([*lines, f"stores: {stores or 'none'}", f"waiting: {waiting}"])
+
+
+def edge_counts(run: Run, step: int) -> dict[tuple[str, str], int]:
+    """Records over each edge after so many steps: (topic, source), (parent, child) and (sink, topic)."""
+    history, end = run.history, run.history.end(step)
+    found: dict[tuple[str, str], int] = {}
+
+    def add(edge: tuple[str, str], places: Any) -> None:
+        number = len(places) if not places or places[-1] < end else sum(place < end for place in places)
+        found[edge] = found.get(edge, 0) + number
+
+    for code, places in history.of_kind("consumed"):
+        add((run.short(code.other[0]), code.node), places)
+    for code, places in history.of_kind("forwarded"):
+        add((code.node, code.other), places)
+    for sink, topic, number in _written(run, end):
+        found[sink, topic] = found.get((sink, topic), 0) + number
+    return found
+
+
+def _written(run: Run, end: int) -> Iterator[tuple[str, str, int]]:
+    """Records that each sink wrote to each topic: an entry "produced" follows the hop to its sink."""
+    history, codes = run.history, run.history.codes
+    numbers: dict[tuple[str, str], int] = {}
+    for place in history.places_of("produced"):
+        if place >= end:
+            break
+        before = place - 1
+        while codes[history.log[before][0]].kind == "produced":
+            before -= 1
+        code = codes[history.log[before][0]]
+        if code.kind == "forwarded":
+            edge = code.other, run.short(history.code(place).other)
+            numbers[edge] = numbers.get(edge, 0) + 1
+    return iter([(sink, topic, number) for (sink, topic), number in numbers.items()])

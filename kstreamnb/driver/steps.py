@@ -1,0 +1,137 @@
+"""Steps: a record through one task, a punctuation, or a commit, with everything that happened in it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, overload
+
+from kstreamnb.core.display import Displayed
+from kstreamnb.core.record import TopicRecord
+from kstreamnb.driver.events import Event, Forwarded, Punctuated, StoreWritten
+from kstreamnb.driver.history import BEGINNINGS
+from kstreamnb.driver.wording import counted, said, when
+
+if TYPE_CHECKING:  # a run makes steps
+    from kstreamnb.driver.run import Run
+
+__all__ = ["Drop", "Step", "Steps"]
+
+
+@dataclass(frozen=True)
+class Drop:
+    """A record that a node or store refused.
+
+    ``record`` is the input record that was in hand, None outside one; ``details`` are the numbers that explain it.
+    """
+
+    step: int
+    task: str
+    node: str
+    reason: str
+    key: Any
+    value: Any
+    timestamp: int
+    details: dict[str, Any]
+    record: TopicRecord | None = None
+
+
+@dataclass(frozen=True)
+class Step(Displayed):
+    """One step of a run; ``number`` counts from 1, so the state after this step is that of ``replay.at(number)``.
+
+    ``node`` is the source that took the record, or the node that was punctuated.
+    """
+
+    number: int
+    kind: Literal["record", "punctuation", "commit"]
+    task: str
+    node: str
+    _run: Run = field(repr=False, compare=False)
+
+    @property
+    def events(self) -> tuple[Event, ...]:
+        """Everything that happened, in order: consumed, forwarded, read, written, produced, dropped, committed."""
+        history = self._run.history
+        return tuple(history.recording.event(history.log[place]) for place in history.span(self.number))
+
+    @property
+    def record(self) -> TopicRecord | None:
+        """The record that was taken; None for a punctuation or a commit."""
+        return self._run.consumed(self._run.history.starts[self.number - 1]) if self.kind == "record" else None
+
+    @property
+    def forwarded(self) -> tuple[Forwarded, ...]:
+        """What went along each edge, in order."""
+        return tuple(event for event in self.events if isinstance(event, Forwarded))
+
+    @property
+    def writes(self) -> tuple[StoreWritten, ...]:
+        """Changes of stores, in raw form; `Replay.diff` shows them as rows."""
+        return tuple(event for event in self.events if isinstance(event, StoreWritten))
+
+    @property
+    def produced(self) -> tuple[TopicRecord, ...]:
+        """Records written to topics."""
+        history = self._run.history
+        return tuple(
+            self._run.produced(place) for place in history.span(self.number) if history.code(place).kind == "produced"
+        )
+
+    @property
+    def dropped(self) -> tuple[Drop, ...]:
+        """Records that were refused."""
+        return tuple(self._run.drops(self.number))
+
+    def __str__(self) -> str:
+        if self.kind == "commit":
+            return f"step {self.number}: commit of task {self.task}"
+        first = self.events[0]
+        if isinstance(first, Punctuated):
+            kind = first.kind.replace("_", " ")
+            return (
+                f'step {self.number}: punctuation of "{self.node}" in task {self.task} at {kind} {when(first.now_ms)}'
+            )
+        record = self.record
+        assert record is not None
+        place = f"{record.topic}-{record.partition}@{record.offset}"
+        about = f"key {said(record.key)}, value {said(record.value)}, time {when(record.timestamp)}"
+        return f"step {self.number}: {place} ({about}) through task {self.task}"
+
+    def summary(self) -> str:
+        """What came of it, in numbers."""
+        parts = (
+            (len(self.forwarded), "hop"),
+            (sum(event.key is not None for event in self.writes), "store write"),
+            (len(self.produced), "record"),
+            (len(self.dropped), "drop"),
+        )
+        return ", ".join(counted(number, noun) for number, noun in parts if number) or "nothing came of it"
+
+
+class Steps(Sequence[Step]):
+    """All steps of a run, made when they are looked at; index 0 is step 1."""
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+
+    def __len__(self) -> int:
+        return len(self._run.history)
+
+    @overload
+    def __getitem__(self, index: int) -> Step: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Step]: ...
+    def __getitem__(self, index: int | slice) -> Step | Sequence[Step]:
+        if isinstance(index, slice):
+            return [self[number] for number in range(*index.indices(len(self)))]
+        number = range(len(self))[index] + 1
+        code = self._run.history.code(self._run.history.starts[number - 1])
+        kind: Any = BEGINNINGS[code.kind]
+        return Step(number, kind, code.task, code.node, self._run)
+
+    def __iter__(self) -> Iterator[Step]:
+        return (self[index] for index in range(len(self)))
+
+    def __repr__(self) -> str:
+        return f"<{counted(len(self), 'step')}>"

@@ -1,0 +1,143 @@
+"""Rows of stores as people read them: from a store's raw form to key, value and time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+from kstreamnb.core.record import Change, Windowed
+from kstreamnb.state import InCache
+
+__all__ = ["StoredRow", "raw_order", "stored_rows", "without_cache"]
+
+_MAX_MS = 2**63 - 1
+_SEQUENCE_BITS = 31
+_LATEST = -1
+
+
+class StoredRow(NamedTuple):
+    """One row of one partition of a store.
+
+    ``timestamp`` (ms) is the row's own, None where the store keeps none. ``note`` says what else is to know: that the
+    row is still in the cache, which side of a join it waits on, until when a version was valid.
+    """
+
+    task: str
+    key: Any
+    value: Any
+    timestamp: int | None = None
+    note: str = ""
+
+
+def stored_rows(task: str, store: Any, rows: Mapping[Any, Any]) -> list[StoredRow]:
+    """Rows of a store in its own order: by key bytes, then by time."""
+    merged, cached = without_cache(rows)
+    show = _SHOW[_kind(store)]
+    found = []
+    for raw_key in sorted(merged, key=raw_order(store)):
+        for key, value, timestamp, note in show(store, raw_key, merged[raw_key]):
+            found.append(StoredRow(task, key, value, timestamp, "in the cache" if raw_key in cached else note))
+    return found
+
+
+def without_cache(rows: Mapping[Any, Any]) -> tuple[dict[Any, Any], set[Any]]:
+    """Rows as a reader sees them through the cache, and the keys whose rows were not written to the store yet."""
+    merged = {key: row for key, row in rows.items() if key is not None and type(key) is not InCache}
+    dirty = {key.raw_key: entry.row for key, entry in rows.items() if type(key) is InCache and entry.dirty}
+    for key, row in dirty.items():
+        merged[key] = row
+    return {key: row for key, row in merged.items() if row is not None}, set(dirty)
+
+
+def raw_order(store: Any) -> Callable[[Any], Any]:
+    """The order of a store's raw keys."""
+    as_bytes, kind = store.keys.to_bytes, _kind(store)
+    if kind in ("key_value", "timestamped_key_value", "lru", "suppress"):
+        return as_bytes  # type: ignore[no-any-return]
+    if kind == "join_buffer":
+        return lambda raw: (raw[0], as_bytes(raw[1]), raw[2])
+    if kind == "pending_joins":
+        return lambda raw: (raw[0], raw[1], as_bytes(raw[2]))
+    return lambda raw: (as_bytes(raw[0]), raw[1])
+
+
+def _kind(store: Any) -> str:
+    spec = store.spec
+    return str(spec.extra["type"] if spec.kind == "internal" else spec.kind)
+
+
+_Shown = Iterator[tuple[Any, Any, "int | None", str]]
+
+
+def _plain(store: Any, raw_key: Any, row: Any) -> _Shown:
+    yield store.keys.decode(raw_key), store.values.decode(row), None, ""
+
+
+def _timestamped(store: Any, raw_key: Any, row: Any) -> _Shown:
+    yield store.keys.decode(raw_key), store.values.decode(row[0]), row[1], ""
+
+
+def _window_of(store: Any, raw_key: Any) -> Windowed:
+    key, place = raw_key
+    start = place >> _SEQUENCE_BITS if store.spec.retain_duplicates else place
+    return Windowed(store.keys.decode(key), start, min(start + store.window_size_ms, _MAX_MS))
+
+
+def _window(store: Any, raw_key: Any, row: Any) -> _Shown:
+    if store.spec.retain_duplicates:
+        key, start, _ = _window_of(store, raw_key)
+        yield key, store.values.decode(row), start, ""
+    else:
+        yield _window_of(store, raw_key), store.values.decode(row), None, ""
+
+
+def _timestamped_window(store: Any, raw_key: Any, row: Any) -> _Shown:
+    yield _window_of(store, raw_key), store.values.decode(row[0]), row[1], ""
+
+
+def _session(store: Any, raw_key: Any, row: Any) -> _Shown:
+    key, (end, start) = raw_key
+    yield Windowed(store.keys.decode(key), start, end), store.values.decode(row), None, ""
+
+
+def _versioned(store: Any, raw_key: Any, row: Any) -> _Shown:
+    key, segment = raw_key
+    if segment == _LATEST:
+        yield store.keys.decode(key), store.values.decode(row[0]), row[1], ""
+        return
+    until, versions = row
+    for valid_from, value in versions:
+        if value is not None:
+            yield store.keys.decode(key), store.values.decode(value), valid_from, f"until {until}"
+        until = valid_from
+
+
+def _suppress(store: Any, raw_key: Any, row: Any) -> _Shown:
+    time, new, old, _, timestamp, _, _ = row
+    decode = store.values.decode
+    yield store.keys.decode(raw_key), Change(decode(new), decode(old)), timestamp, f"held back since {time}"
+
+
+def _join_buffer(store: Any, raw_key: Any, row: Any) -> _Shown:
+    yield store.keys.decode(raw_key[1]), store.values.decode(row[0]), raw_key[0], "waits for its table"
+
+
+def _pending_joins(store: Any, raw_key: Any, row: Any) -> _Shown:
+    timestamp, side, key = raw_key
+    note = f"{'left' if side else 'right'} record that waits for a partner"
+    for value in row:
+        yield store.keys.decode(key), store.decode_side(value, bool(side)), timestamp, note
+
+
+_SHOW: dict[str, Callable[[Any, Any, Any], _Shown]] = {
+    "key_value": _plain,
+    "lru": _plain,
+    "timestamped_key_value": _timestamped,
+    "window": _window,
+    "timestamped_window": _timestamped_window,
+    "session": _session,
+    "versioned": _versioned,
+    "suppress": _suppress,
+    "join_buffer": _join_buffer,
+    "pending_joins": _pending_joins,
+}
