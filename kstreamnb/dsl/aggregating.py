@@ -18,8 +18,8 @@ from kstreamnb.processors.aggregators import add_counts, count_down, count_up, z
 from kstreamnb.processors.pass_through import PassThrough
 from kstreamnb.processors.session_aggregate import SessionAggregate
 from kstreamnb.processors.sliding_aggregate import SlidingAggregate
-from kstreamnb.processors.stream_aggregate import StreamAggregate, StreamReduce
-from kstreamnb.processors.table_aggregate import TableAggregate, TableReduce
+from kstreamnb.processors.stream_aggregate import StreamAggregate
+from kstreamnb.processors.table_aggregate import TableAggregate
 from kstreamnb.processors.table_view import SessionStoreView, StoreView, WindowStoreView
 from kstreamnb.processors.window_aggregate import WindowAggregate
 
@@ -309,8 +309,6 @@ def _folding(grouped: Any, store: StoreSpec, initializer: Any, aggregator: Any, 
     name = store.name
     if grouped.windows is None:
         operator: Any = StreamAggregate(name, initializer, aggregator)
-        if initializer is None:
-            operator = StreamReduce(name, aggregator)
         versioned = store.kind == "versioned"
         return {"operator": operator, "view": StoreView(name, versioned), "versioned": versioned}
     windows, emit_on_close = grouped.windows, grouped.emit_on_close
@@ -412,8 +410,6 @@ def _fold_table(
     else:
         draft.attach(through, group.node)
     operator: Any = TableAggregate(store_name, *functions)
-    if functions[0] is None:
-        operator = TableReduce(store_name, *functions[1:])
     versioned = store.kind == "versioned"
     view = StoreView(store_name, versioned)
     table = Table(name=name, operator=operator, view=view, store=store, versioned=versioned)

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kstreamnb.core.operator import BindContext, Forward, Process
-from kstreamnb.core.record import Change, Headers
-from kstreamnb.processors.rows import bind_get, bind_update
+from kstreamnb.processors.derived_table import bind_derived
 
 __all__ = ["TableFilter", "keeping"]
 
@@ -48,37 +47,5 @@ class TableFilter:
 
     def bind(self, context: BindContext, forward: Forward) -> Process:
         """Build the closure of one task."""
-        keep = keeping(self.predicate, negate=self.negate)
-        if self.store is not None:
-            return self._bind_stored(context, forward, keep, self.store)
-        skips = self.send_old and not self.versioned
-        if self.send_old:
-
-            def process(key: Any, change: Change, timestamp: int, headers: Headers) -> None:
-                new, old = keep(key, change[0]), keep(key, change[1])
-                if not skips or new is not None or old is not None:
-                    forward(key, Change(new, old, change[2]), timestamp, headers)
-
-        else:
-
-            def process(key: Any, change: Change, timestamp: int, headers: Headers) -> None:
-                forward(key, Change(keep(key, change[0]), None, change[2]), timestamp, headers)
-
-        return process
-
-    def _bind_stored(
-        self, context: BindContext, forward: Forward, keep: Callable[[Any, Any], Any], store: str
-    ) -> Process:
-        send_old, skips, get = self.send_old, not self.versioned, bind_get(context.store(store))
-        update = bind_update(context, store, forward, send_old=send_old)
-
-        def process(key: Any, change: Change, timestamp: int, headers: Headers) -> None:
-            new, old = keep(key, change[0]), None
-            if send_old:
-                row = get(key)
-                old = None if row is None else row[0]
-                if skips and new is None and old is None:
-                    return
-            update(key, new, old, timestamp, headers)
-
-        return process
+        keep, skips = keeping(self.predicate, negate=self.negate), self.send_old and not self.versioned
+        return bind_derived(context, forward, keep, store=self.store, send_old=self.send_old, skips=skips)

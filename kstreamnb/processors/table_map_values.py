@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kstreamnb.core.operator import BindContext, Forward, Process
-from kstreamnb.core.record import Change, Headers
-from kstreamnb.processors.rows import bind_get, bind_update
+from kstreamnb.processors.derived_table import bind_derived
 
 __all__ = ["TableMapValues", "mapping"]
 
@@ -45,24 +44,5 @@ class TableMapValues:
 
     def bind(self, context: BindContext, forward: Forward) -> Process:
         """Build the closure of one task."""
-        compute, send_old = mapping(self.mapper, with_key=self.with_key), self.send_old
-        if self.store is None:
-
-            def process(key: Any, change: Change, timestamp: int, headers: Headers) -> None:
-                old = compute(key, change[1]) if send_old else None
-                forward(key, Change(compute(key, change[0]), old, change[2]), timestamp, headers)
-
-            return process
-        return self._bind_stored(context, forward, compute, self.store)
-
-    def _bind_stored(
-        self, context: BindContext, forward: Forward, compute: Callable[[Any, Any], Any], store: str
-    ) -> Process:
-        send_old, get = self.send_old, bind_get(context.store(store))
-        update = bind_update(context, store, forward, send_old=send_old)
-
-        def process(key: Any, change: Change, timestamp: int, headers: Headers) -> None:
-            new, row = compute(key, change[0]), get(key) if send_old else None
-            update(key, new, None if row is None else row[0], timestamp, headers)
-
-        return process
+        compute = mapping(self.mapper, with_key=self.with_key)
+        return bind_derived(context, forward, compute, store=self.store, send_old=self.send_old)

@@ -6,12 +6,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from kstreamnb.core.operator import BindContext, Forward, Process, TableView
-from kstreamnb.core.record import Change, Headers
+from kstreamnb.core.operator import BindContext, Forward, Process
+from kstreamnb.core.record import Headers
 from kstreamnb.core.user_processor import TaskProcessorContext
 from kstreamnb.errors import ProcessingError
-from kstreamnb.processors.rows import bind_get, bind_update
-from kstreamnb.processors.table_view import GetAsOf, GetRow
+from kstreamnb.processors.derived_table import bind_derived
+from kstreamnb.processors.table_view import DerivedView
 
 __all__ = ["TableTransformValues", "TransformValuesView"]
 
@@ -52,32 +52,12 @@ class TableTransformValues:
 
     def bind(self, context: BindContext, forward: Forward) -> Process:
         """Build the closure of one task."""
-        transform, send_old = _transformer(self.supplier, context), self.send_old
-        if self.store is None:
-
-            def process(key: Any, change: Change, timestamp: int, headers: Headers) -> None:
-                new = transform(key, change[0])
-                old = transform(key, change[1]) if send_old else None
-                forward(key, Change(new, old, change[2]), timestamp, headers)
-
-            return process
-        return self._bind_stored(context, forward, transform, self.store)
-
-    def _bind_stored(
-        self, context: BindContext, forward: Forward, transform: Callable[[Any, Any], Any], store: str
-    ) -> Process:
-        send_old, get = self.send_old, bind_get(context.store(store))
-        update = bind_update(context, store, forward, send_old=send_old)
-
-        def process(key: Any, change: Change, timestamp: int, headers: Headers) -> None:
-            new, row = transform(key, change[0]), get(key) if send_old else None
-            update(key, new, None if row is None else row[0], timestamp, headers)
-
-        return process
+        transform = _transformer(self.supplier, context)
+        return bind_derived(context, forward, transform, store=self.store, send_old=self.send_old)
 
 
 @dataclass(frozen=True)
-class TransformValuesView:
+class TransformValuesView(DerivedView):
     """The rows of another table as a transformer of its own makes them; it is asked about absent rows as well.
 
     ``transformer_stores`` are what the transformer uses besides the parent's stores.
@@ -85,7 +65,6 @@ class TransformValuesView:
     Source: Kafka Streams `KTableTransformValuesGetter`.
     """
 
-    parent: TableView
     supplier: Callable[[], Any]
     transformer_stores: tuple[str, ...] = ()
 
@@ -94,32 +73,6 @@ class TransformValuesView:
         """The parent's stores and the transformer's."""
         return tuple(dict.fromkeys((*self.parent.stores, *self.transformer_stores)))
 
-    @property
-    def versioned(self) -> bool:
-        """As the parent."""
-        return self.parent.versioned
-
-    def bind(self, context: BindContext) -> GetRow:
-        """The parent's row transformed."""
-        get_parent, transform = self.parent.bind(context), _transformer(self.supplier, context)
-
-        def get(key: Any) -> tuple[Any, int] | None:
-            value, timestamp = get_parent(key) or _NO_ROW
-            value = transform(key, value)
-            return None if value is None else (value, timestamp)
-
-        return get
-
-    def bind_as_of(self, context: BindContext) -> GetAsOf:
-        """The parent's row at a time, transformed."""
-        get_parent, transform = self.parent.bind_as_of(context), _transformer(self.supplier, context)
-
-        def get(key: Any, as_of_ms: int) -> tuple[Any, int] | None:
-            value, timestamp = get_parent(key, as_of_ms) or _NO_ROW
-            value = transform(key, value)
-            return None if value is None else (value, timestamp)
-
-        return get
-
-
-_NO_ROW = (None, -1)
+    def computing(self, context: BindContext) -> Callable[[Any, Any], Any]:
+        """What the transformer gives."""
+        return _transformer(self.supplier, context)

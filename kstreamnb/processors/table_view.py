@@ -12,14 +12,14 @@ from typing import Any, TypeAlias
 
 from kstreamnb.core.operator import BindContext, TableView
 from kstreamnb.core.record import Windowed
-from kstreamnb.processors.rows import bind_get
+from kstreamnb.processors.rows import GetRow, bind_get
 from kstreamnb.processors.table_filter import keeping
 from kstreamnb.processors.table_map_values import mapping
 
 __all__ = [
+    "DerivedView",
     "FilterView",
     "GetAsOf",
-    "GetRow",
     "MapValuesView",
     "SessionStoreView",
     "StoreView",
@@ -27,12 +27,10 @@ __all__ = [
     "WindowStoreView",
 ]
 
-GetRow: TypeAlias = Callable[[Any], tuple[Any, int] | None]
 GetAsOf: TypeAlias = Callable[[Any, int], tuple[Any, int] | None]
+"""``get(key, as_of_ms)`` gives ``(value, timestamp)``, or None where there was no row."""
 
-
-def _no_history(view: TableView) -> TypeError:
-    return TypeError(f"{type(view).__name__} has no history to look a row up as of a time")
+_NO_ROW = (None, -1)
 
 
 @dataclass(frozen=True)
@@ -55,26 +53,18 @@ class StoreView:
         return bind_get(context.store(self.store))
 
     def bind_as_of(self, context: BindContext) -> GetAsOf:
-        """The row of a key that was valid at a time."""
+        """The row of a key that was valid at a time; raises TypeError without versions."""
         if not self.versioned:
-            raise _no_history(self)
+            raise TypeError(f"{type(self).__name__} has no history to look a row up as of a time")
         return context.store(self.store).row  # type: ignore[no-any-return]
 
 
 @dataclass(frozen=True)
-class WindowStoreView:
+class WindowStoreView(StoreView):
     """The rows of a windowed aggregate, by windowed key.
 
     Source: Kafka Streams `KStreamWindowAggregateValueGetter`.
     """
-
-    store: str
-    versioned: bool = False
-
-    @property
-    def stores(self) -> tuple[str, ...]:
-        """The one store."""
-        return (self.store,)
 
     def bind(self, context: BindContext) -> GetRow:
         """The row of a windowed key."""
@@ -86,25 +76,13 @@ class WindowStoreView:
 
         return get
 
-    def bind_as_of(self, context: BindContext) -> GetAsOf:
-        """Windowed aggregates have no history: raises TypeError."""
-        raise _no_history(self)
-
 
 @dataclass(frozen=True)
-class SessionStoreView:
+class SessionStoreView(StoreView):
     """The rows of a session aggregate, by windowed key; the time of a row is the session's end.
 
     Source: Kafka Streams `KTableSessionWindowValueGetter`.
     """
-
-    store: str
-    versioned: bool = False
-
-    @property
-    def stores(self) -> tuple[str, ...]:
-        """The one store."""
-        return (self.store,)
 
     def bind(self, context: BindContext) -> GetRow:
         """The aggregate of a session."""
@@ -116,111 +94,91 @@ class SessionStoreView:
 
         return get
 
+
+@dataclass(frozen=True)
+class DerivedView:
+    """The rows of another table, each with what is made of its value; no value is no row.
+
+    A subclass says by `computing` what is made of a value, None being that of an absent row.
+    """
+
+    parent: TableView
+
+    @property
+    def stores(self) -> tuple[str, ...]:
+        """The parent's stores."""
+        return self.parent.stores
+
+    @property
+    def versioned(self) -> bool:
+        """As the parent."""
+        return self.parent.versioned
+
+    def computing(self, context: BindContext) -> Callable[[Any, Any], Any]:
+        """``compute(key, value)`` in one task."""
+        raise NotImplementedError(f"{type(self).__name__} makes nothing of a value")
+
+    def bind(self, context: BindContext) -> GetRow:
+        """The row made of the parent's."""
+        get_parent, compute = self.parent.bind(context), self.computing(context)
+
+        def get(key: Any) -> tuple[Any, int] | None:
+            value, timestamp = get_parent(key) or _NO_ROW
+            value = compute(key, value)
+            return None if value is None else (value, timestamp)
+
+        return get
+
     def bind_as_of(self, context: BindContext) -> GetAsOf:
-        """Sessions have no history: raises TypeError."""
-        raise _no_history(self)
+        """The row made of what the parent's was at a time."""
+        get_parent, compute = self.parent.bind_as_of(context), self.computing(context)
+
+        def get(key: Any, as_of_ms: int) -> tuple[Any, int] | None:
+            value, timestamp = get_parent(key, as_of_ms) or _NO_ROW
+            value = compute(key, value)
+            return None if value is None else (value, timestamp)
+
+        return get
 
 
 @dataclass(frozen=True)
-class FilterView:
+class FilterView(DerivedView):
     """The rows of another table that a predicate keeps.
 
     Source: Kafka Streams `KTableFilterValueGetter`.
     """
 
-    parent: TableView
     predicate: Callable[[Any, Any], Any]
     negate: bool = False
 
-    @property
-    def stores(self) -> tuple[str, ...]:
-        """The parent's stores."""
-        return self.parent.stores
-
-    @property
-    def versioned(self) -> bool:
-        """As the parent."""
-        return self.parent.versioned
-
-    def bind(self, context: BindContext) -> GetRow:
-        """The parent's row if it is kept."""
-        get_parent = self.parent.bind(context)
-        keep = keeping(self.predicate, negate=self.negate)
-
-        def get(key: Any) -> tuple[Any, int] | None:
-            row = get_parent(key)
-            return None if row is None or keep(key, row[0]) is None else row
-
-        return get
-
-    def bind_as_of(self, context: BindContext) -> GetAsOf:
-        """The parent's row at a time if it is kept."""
-        get_parent = self.parent.bind_as_of(context)
-        keep = keeping(self.predicate, negate=self.negate)
-
-        def get(key: Any, as_of_ms: int) -> tuple[Any, int] | None:
-            row = get_parent(key, as_of_ms)
-            return None if row is None or keep(key, row[0]) is None else row
-
-        return get
+    def computing(self, context: BindContext) -> Callable[[Any, Any], Any]:
+        """The value itself where it is kept."""
+        return keeping(self.predicate, negate=self.negate)
 
 
 @dataclass(frozen=True)
-class MapValuesView:
+class MapValuesView(DerivedView):
     """The rows of another table with mapped values.
 
     Source: Kafka Streams `KTableMapValuesValueGetter`.
     """
 
-    parent: TableView
     mapper: Callable[..., Any]
     with_key: bool = False
 
-    @property
-    def stores(self) -> tuple[str, ...]:
-        """The parent's stores."""
-        return self.parent.stores
-
-    @property
-    def versioned(self) -> bool:
-        """As the parent."""
-        return self.parent.versioned
-
-    def bind(self, context: BindContext) -> GetRow:
-        """The parent's row with its value mapped."""
-        get_parent = self.parent.bind(context)
-        compute = mapping(self.mapper, with_key=self.with_key)
-
-        def get(key: Any) -> tuple[Any, int] | None:
-            row = get_parent(key)
-            value = None if row is None else compute(key, row[0])
-            return None if row is None or value is None else (value, row[1])
-
-        return get
-
-    def bind_as_of(self, context: BindContext) -> GetAsOf:
-        """The parent's row at a time with its value mapped."""
-        get_parent = self.parent.bind_as_of(context)
-        compute = mapping(self.mapper, with_key=self.with_key)
-
-        def get(key: Any, as_of_ms: int) -> tuple[Any, int] | None:
-            row = get_parent(key, as_of_ms)
-            value = None if row is None else compute(key, row[0])
-            return None if row is None or value is None else (value, row[1])
-
-        return get
+    def computing(self, context: BindContext) -> Callable[[Any, Any], Any]:
+        """The mapped value."""
+        return mapping(self.mapper, with_key=self.with_key)
 
 
 @dataclass(frozen=True)
-class SuppressView:
+class SuppressView(DerivedView):
     """The rows that have come out of a suppression: what its buffer holds back is shown as it was before.
 
     Source: Kafka Streams `KTableSuppressValueGetter`.
     """
 
-    parent: TableView
     store: str
-    versioned: bool = False
 
     @property
     def stores(self) -> tuple[str, ...]:
@@ -238,7 +196,3 @@ class SuppressView:
             return None if value is None else (value, -1)
 
         return get
-
-    def bind_as_of(self, context: BindContext) -> GetAsOf:
-        """A suppressed table has no history: raises TypeError."""
-        raise _no_history(self)

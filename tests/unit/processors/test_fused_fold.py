@@ -16,7 +16,7 @@ from kstreamnb.core.serdes import Serdes
 from kstreamnb.core.stores import StoreSpec
 from kstreamnb.core.windows import TimeWindows
 from kstreamnb.processors.aggregators import count_up, zero
-from kstreamnb.processors.stream_aggregate import StreamAggregate, StreamReduce
+from kstreamnb.processors.stream_aggregate import StreamAggregate
 from kstreamnb.processors.table_to_stream import TableToStream
 from kstreamnb.processors.window_aggregate import WindowAggregate
 from tests.unit.processors.fake_context import FakeContext
@@ -25,8 +25,8 @@ WINDOWS = TimeWindows(10, 5)
 FOLDS: list[Any] = [
     StreamAggregate("rows", zero, count_up),
     StreamAggregate("rows", int, lambda key, value, total: total + value if total < 30 else None),
-    StreamReduce("rows", operator.add),
-    StreamReduce("rows", lambda total, value: None if value == 7 else max(total, value)),
+    StreamAggregate("rows", None, operator.add),
+    StreamAggregate("rows", None, lambda total, value: None if value == 7 else max(total, value)),
     WindowAggregate("rows", WINDOWS, zero, count_up),
     WindowAggregate("rows", WINDOWS, int, lambda key, value, total: total + (value or 0)),
     WindowAggregate("rows", WINDOWS, None, lambda total, value: total if value is None else total + value),
@@ -103,7 +103,7 @@ def test_no_change_is_made_where_only_its_new_value_is_read(fold: Any) -> None:
     "fold",
     [
         StreamAggregate("rows", zero, count_up, send_old=True),
-        StreamReduce("rows", operator.add, send_old=True),
+        StreamAggregate("rows", None, operator.add, send_old=True),
         WindowAggregate("rows", WINDOWS, zero, count_up, emit_on_close=True),
         WindowAggregate("rows", WINDOWS, zero, count_up, send_old=True),
         WindowAggregate("rows", TimeWindows(10, 5, 5), zero, count_up),

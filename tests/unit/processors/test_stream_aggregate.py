@@ -14,7 +14,7 @@ from kstreamnb.core.record import Change
 from kstreamnb.core.serdes import Serdes
 from kstreamnb.core.stores import StoreSpec
 from kstreamnb.processors.aggregators import count_up, zero
-from kstreamnb.processors.stream_aggregate import StreamAggregate, StreamReduce
+from kstreamnb.processors.stream_aggregate import StreamAggregate
 from tests.unit.processors.fake_context import FakeContext
 
 LONG, TEXT = Serdes.long(), Serdes.string()
@@ -46,7 +46,9 @@ def test_the_time_of_an_aggregate_never_goes_back() -> None:
     assert (2, 10) == context.store("sums").get("shoe")
 
 
-@pytest.mark.parametrize("operator_", [COUNT, StreamReduce("sums", operator.add), StreamReduce("sums", max, True)])
+@pytest.mark.parametrize(
+    "operator_", [COUNT, StreamAggregate("sums", None, operator.add), StreamAggregate("sums", None, max, True)]
+)
 def test_records_without_key_or_value_are_dropped(operator_: Any) -> None:
     """Nobody knows whose they are, or what they say."""
     context = task()
@@ -58,7 +60,7 @@ def test_records_without_key_or_value_are_dropped(operator_: Any) -> None:
 @pytest.mark.parametrize("send_old", [False, True])
 def test_a_reduction_starts_from_the_first_value(send_old: bool) -> None:
     """It is the aggregate as it is, and nothing was there before."""
-    reduce = task().bind(StreamReduce("sums", operator.sub, send_old))
+    reduce = task().bind(StreamAggregate("sums", None, operator.sub, send_old))
     assert [("shoe", Change(5), 1)] == reduce("shoe", 5, 1)
     assert [("shoe", Change(3, 5 if send_old else None), 2)] == reduce("shoe", 2, 2)
 

@@ -14,7 +14,7 @@ from kstreamnb.core.serdes import Serdes
 from kstreamnb.core.stores import StoreSpec
 from kstreamnb.errors import ProcessingError
 from kstreamnb.processors.aggregators import count_down, count_up, zero
-from kstreamnb.processors.table_aggregate import TableAggregate, TableReduce
+from kstreamnb.processors.table_aggregate import TableAggregate
 from kstreamnb.processors.table_group_by import TableGroupBy
 from kstreamnb.processors.table_source import TableSource
 from tests.unit.processors.fake_context import FakeContext
@@ -38,7 +38,7 @@ def test_the_old_value_is_subtracted_before_the_new_one_is_added() -> None:
     "operator_",
     [
         TableAggregate("sums", zero, count_up, count_down),
-        TableReduce("sums", operator.add, operator.sub),
+        TableAggregate("sums", None, operator.add, operator.sub),
     ],
 )
 def test_nothing_is_subtracted_from_a_group_that_is_not_there(operator_: Any) -> None:
@@ -51,7 +51,7 @@ def test_nothing_is_subtracted_from_a_group_that_is_not_there(operator_: Any) ->
 
 def test_a_reduction_of_a_group_starts_from_its_first_value() -> None:
     """And its time is the later one only where two values are combined."""
-    feed = FakeContext(SUMS).bind(TableReduce("sums", operator.add, operator.sub, send_old=True))
+    feed = FakeContext(SUMS).bind(TableAggregate("sums", None, operator.add, operator.sub, send_old=True))
     assert [("hats", Change(5), 9)] == feed("hats", Change(5), 9)
     assert [("hats", Change(7, 5), 9)] == feed("hats", Change(2), 1)
     assert [("hats", Change(6, 7), 9)] == feed("hats", Change(1, 2), 8)
