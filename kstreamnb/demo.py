@@ -213,7 +213,7 @@ def on_kafka(topology: ks.Topology, flights: Flights, spark: Any, say: Say) -> O
             max_records=RECORDS_A_BATCH,
         )
         query.await_termination()
-        error = query.exception
+        error = query.exception()
         if error is not None:
             raise error
         say(f"   deployed, ran in micro-batches of at most {RECORDS_A_BATCH:,} records, stopped")
