@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from kstreamnb.core.record import Headers
+from kstreamnb.core.record import Headers, RecordMetadata
 from kstreamnb.core.stores import StoreSpec
 from kstreamnb.state.record_bytes import context_size
 from kstreamnb.state.store import Store, StoreContext
@@ -36,6 +36,7 @@ class CacheEntry(NamedTuple):
     row: Any
     timestamp: int
     headers: Headers
+    metadata: RecordMetadata | None
     dirty: bool
     size_bytes: int
     turn: int
@@ -78,19 +79,15 @@ class CachedStore(Store):
     def cache(self, raw_key: Any, row: Any) -> None:
         """Write a row into the cache; None deletes."""
         context = self.context
-        timestamp, headers = context.timestamp(), context.headers()
+        timestamp, headers, metadata = context.timestamp(), context.headers(), context.metadata()
         self._turn += 1
-        size = self._entry_size(raw_key, row, context_size(headers, self._metadata()))
-        self._keep(raw_key, CacheEntry(row, timestamp, headers, dirty=True, size_bytes=size, turn=self._turn))
+        size = self._entry_size(raw_key, row, context_size(headers, metadata))
+        self._keep(raw_key, CacheEntry(row, timestamp, headers, metadata, dirty=True, size_bytes=size, turn=self._turn))
 
     def cache_clean(self, raw_key: Any, row: Any) -> None:
         """Remember a row that was read."""
         size = self._entry_size(raw_key, row, context_size((), None))
-        self._keep(raw_key, CacheEntry(row, -1, (), dirty=False, size_bytes=size, turn=-1))
-
-    def _metadata(self) -> Any:
-        metadata = getattr(self.context, "metadata", None)
-        return None if metadata is None else metadata()
+        self._keep(raw_key, CacheEntry(row, -1, (), None, dirty=False, size_bytes=size, turn=-1))
 
     def _keep(self, raw_key: Any, entry: CacheEntry) -> None:
         self._change(raw_key, entry)
@@ -130,28 +127,26 @@ class CachedStore(Store):
         context, listener = self.context, self._listener
         before = context.timestamp(), context.headers()
         context.set_record(entry.timestamp, entry.headers)
+        place = context.resume(entry.metadata)
         try:
             if listener is None:
-                self._store_row(raw_key, entry.row)
+                self.write(raw_key, entry.row)
                 return
             old = self._stored_row(raw_key) if entry.row is None or self._send_old else None
             if entry.row is None and old is None:
                 return
-            self._store_row(raw_key, entry.row)
+            self.write(raw_key, entry.row)
             new_value, old_value = self._value_of(entry.row), self._value_of(old) if self._send_old else None
             timestamp = entry.row[1] if self.timestamped and entry.row is not None else entry.timestamp
             listener(self._user_key(raw_key), new_value, old_value, timestamp, entry.headers)
         finally:
             context.set_record(*before)
+            context.resume(place)
 
     def _value_of(self, row: Any) -> Any:
         if row is None:
             return None
         return self.values.decode(row[0] if self.timestamped else row)
-
-    def _store_row(self, raw_key: Any, row: Any) -> None:
-        """Write to the store behind the cache."""
-        raise NotImplementedError
 
     def _stored_row(self, raw_key: Any) -> Any:
         """Read from the store behind the cache."""

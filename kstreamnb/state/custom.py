@@ -25,18 +25,10 @@ class StoredElsewhere(MutableMapping[Any, Any]):
         self._reserved: dict[Any, Any] = {}
 
     def __getitem__(self, raw_key: Any) -> Any:
-        row = self._reserved[None] if raw_key is None else self._read(raw_key)
+        row = self._reserved.get(None) if raw_key is None else self._read(raw_key)
         if row is None:
             raise KeyError(raw_key)
         return row
-
-    def get(self, raw_key: Any, default: Any = None) -> Any:
-        """The row of a key."""
-        row = self._reserved.get(None) if raw_key is None else self._read(raw_key)
-        return default if row is None else row
-
-    def __contains__(self, raw_key: object) -> bool:
-        return self.get(raw_key) is not None
 
     def __setitem__(self, raw_key: Any, row: Any) -> None:
         if raw_key is None:
@@ -45,17 +37,14 @@ class StoredElsewhere(MutableMapping[Any, Any]):
             self._write(raw_key, row)
 
     def __delitem__(self, raw_key: Any) -> None:
-        if raw_key is None:
-            del self._reserved[None]
-        else:
-            self._write(raw_key, None)
+        self[raw_key] = None
 
     def __iter__(self) -> Iterator[Any]:
-        yield from self._reserved
+        yield from (raw_key for raw_key, row in self._reserved.items() if row is not None)
         yield from [raw_key for raw_key, _ in self._all()]
 
     def __len__(self) -> int:
-        return len(self._reserved) + sum(1 for _ in self._all())
+        return sum(1 for _ in self)
 
     def _read(self, raw_key: Any) -> Any:
         raise NotImplementedError

@@ -9,8 +9,8 @@ from kstreamnb.core.record import Headers, RecordMetadata
 from kstreamnb.core.serde import complete
 from kstreamnb.core.stores import StoreSpec
 from kstreamnb.state.codec import value_codec
-from kstreamnb.state.record_bytes import Reader, context_bytes, optional_bytes
-from kstreamnb.state.store import Recorder, Store, StoreContext
+from kstreamnb.state.record_bytes import context_bytes, optional_bytes
+from kstreamnb.state.store import Store, StoreContext
 from kstreamnb.state.time_index import TimeIndex
 
 __all__ = ["JoinBuffer", "PendingJoins"]
@@ -25,18 +25,6 @@ class _TimedStore(Store):
     def __init__(self, spec: StoreSpec, context: StoreContext) -> None:
         super().__init__(spec, context)
         self._index = TimeIndex()
-        self._record: Recorder | None = None
-        self._hook(self._recorder())
-
-    def _hook(self, record: Recorder | None) -> None:
-        self._record = record
-
-    def write(self, raw_key: Any, row: Any) -> None:
-        """Change one row and note it; None deletes."""
-        old = self.raw.get(raw_key)
-        self.apply(raw_key, row)
-        if self._record is not None:
-            self._record(raw_key, old, row)
 
     def apply(self, raw_key: Any, row: Any) -> None:
         """Change one row silently; None deletes."""
@@ -108,17 +96,6 @@ class JoinBuffer(_TimedStore):
         data = context_bytes(raw_key[0], headers, metadata) + b"".join(map(optional_bytes, parts)) + bytes(8)
         return self._key_bytes(raw_key), data
 
-    def _replay(self, key: bytes, value: bytes | None, timestamp: int) -> None:
-        at, sequence = int.from_bytes(key[1:9], signed=True), int.from_bytes(key[-4:])
-        row = None
-        if value is not None:
-            reader = Reader(value)
-            _, headers, metadata = reader.context()
-            reader.optional(), reader.optional()
-            row = self._row_from(reader.optional() or b"", timestamp), headers, metadata
-            self.apply(None, (max(at, self._clock()[0]), sequence))
-        self.apply((at, self._key_from(key[9:-4]), sequence), row)
-
     def _row_time(self, raw_key: Any, row: Any) -> int:
         return self.context.timestamp()
 
@@ -135,8 +112,8 @@ class PendingJoins(_TimedStore):
         super().__init__(spec, context)
         default_key, default = context.key_serde(), context.value_serde()
         sides = (spec.extra.get("right_serde"), spec.extra.get("left_serde"))
-        self._serdes = [complete(serde or spec.value_serde, default_key, default) or default for serde in sides]
-        self._sides = [value_codec(serde) for serde in self._serdes]
+        serdes = (complete(serde or spec.value_serde, default_key, default) or default for serde in sides)
+        self._sides = [value_codec(serde) for serde in serdes]
 
     def add(self, timestamp: int, is_left: bool, key: Any, value: Any) -> None:
         """Keep one more record of a key and time."""
@@ -148,6 +125,10 @@ class PendingJoins(_TimedStore):
         raw_key = (timestamp, int(is_left), self.keys.encode(key))
         if raw_key in self.raw:
             self.write(raw_key, None)
+
+    def decode_side(self, wire: Any, is_left: bool) -> Any:
+        """A value of one side from its wire form."""
+        return self._sides[is_left].decode(wire)
 
     def entries(self) -> Iterator[tuple[int, bool, Any, list[Any]]]:
         """Timestamp, whether left, key and values of all entries in order; entries may be discarded meanwhile."""
@@ -174,12 +155,3 @@ class PendingJoins(_TimedStore):
             return data, None
         items = [bytes([side]) + (self._sides[side].to_bytes(value) or b"") for value in row]
         return data, b"\x01" + len(items).to_bytes(4) + b"".join(map(optional_bytes, items))
-
-    def _replay(self, key: bytes, value: bytes | None, timestamp: int) -> None:
-        side = key[8]
-        row = None
-        if value is not None:
-            reader = Reader(value[1:])
-            count, serde, encode = reader.number(4), self._serdes[side], self._sides[side].encode
-            row = tuple(encode(serde.deserialize((reader.optional() or b"")[1:])) for _ in range(count))
-        self.apply((int.from_bytes(key[:8], signed=True), side, self._key_from(key[9:])), row)

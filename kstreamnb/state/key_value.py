@@ -2,75 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from kstreamnb.core.stores import StoreSpec
-from kstreamnb.core.wire import Encoded
 from kstreamnb.state.codec import stamped
 from kstreamnb.state.key_order import KeyOrder
-from kstreamnb.state.store import Recorder, Rows, Store, StoreContext
+from kstreamnb.state.store import Rows, Store, StoreContext
 from kstreamnb.state.views import TimestampedStoreForUser
 
 __all__ = ["KeyValueRows", "TimestampedKeyValueRows"]
 
 
 class KeyValueRows(Store):
-    """Rows by key; ``raw`` maps the wire key to the wire value.
-
-    ``get`` and ``put`` are closures made once for each store, because they are what an operator calls per record.
-    """
+    """Rows by key; ``raw`` maps the wire key to the wire value."""
 
     def __init__(self, spec: StoreSpec, context: StoreContext) -> None:
         super().__init__(spec, context)
         self.order = KeyOrder(self.raw, self.keys.to_bytes)
-        self.get: Callable[[Any], Any]
-        self.put: Callable[[Any, Any], None]
-        self._write: Callable[[Any, Any], None]
-        self._bind()
-        self._hook(self._recorder())
 
-    def _bind(self) -> None:
-        raw, encode_key, direct = self.raw, self.keys.encode, self.keys.direct
-        encode, decode, forget = self.values.encode, self.values.decode, self.order.forget
-        find = raw.get
-        record: Recorder | None = None
+    def get(self, key: Any) -> Any:
+        """The row of a key, or None."""
+        row = self.raw.get(self.keys.encode(key))
+        return None if row is None else self._show_row(row)
 
-        def hook(wanted: Recorder | None) -> None:
-            nonlocal record
-            record = wanted
-
-        def get(key: Any) -> Any:
-            row = find(key if direct else encode_key(key))
-            if row is None:
-                encode_key(key)
-                return None
-            return decode(row) if type(row) is Encoded else row
-
-        def put(key: Any, value: Any) -> None:
-            if value is not None:
-                value = encode(value)
-            write(encode_key(key), value)
-
-        def write(raw_key: Any, row: Any) -> None:
-            old = find(raw_key)
-            if row is not None:
-                raw[raw_key] = row
-            elif old is not None:
-                del raw[raw_key]
-                forget(raw_key)
-            if record is not None:
-                record(raw_key, old, row)
-
-        self.get, self.put = get, put
-        self._hook_in, self._write = hook, write
-
-    def _hook(self, record: Recorder | None) -> None:
-        self._hook_in(record)
-
-    def write(self, raw_key: Any, row: Any) -> None:
-        """Change one row and note it; None deletes."""
-        self._write(raw_key, row)
+    def put(self, key: Any, value: Any) -> None:
+        """Keep a row; None removes it."""
+        self.write(self.keys.encode(key), None if value is None else self._encode_row(value))
 
     def apply(self, raw_key: Any, row: Any) -> None:
         """Change one row silently; None deletes."""
@@ -165,37 +122,30 @@ class TimestampedKeyValueRows(KeyValueRows):
             return None
         return self.raw, self.watched
 
-    def _bind(self) -> None:
-        super()._bind()
-        raw, encode_key, show, prepare = self.raw, self.keys.encode, self._show_row, self._encode_row
-        least, most, text = -self.values.small, self.values.small, self.values.text
-        find, write, hook_plain, direct = raw.get, self._write, self._hook_in, self.keys.direct
-        at_once = direct
+    def __init__(self, spec: StoreSpec, context: StoreContext) -> None:
+        super().__init__(spec, context)
+        if self.keys.direct:
+            self._shorten()
 
-        def hook(wanted: Recorder | None) -> None:
-            nonlocal at_once
-            at_once = direct and wanted is None
-            hook_plain(wanted)
+    def _shorten(self) -> None:
+        """Replace get and put by closures that do no more than they must: operators call them for each record."""
+        raw, find, slow_get, slow_put, watched = self.raw, self.raw.get, self.get, self.put, self.watched
+        least, most, text = -self.values.small, self.values.small, self.values.text
 
         def get(key: Any) -> Any:
             row = find(key)
-            return row if type(row) is tuple else get_slowly(key)
+            return row if type(row) is tuple else slow_get(key)
 
-        def get_slowly(key: Any) -> Any:
-            row = find(encode_key(key))
-            return None if row is None else show(row)
-
-        def put(key: Any, row: Any) -> None:
-            if at_once and type(row) is tuple and key in raw:
-                value = row[0]
-                kind = type(value)
-                if (kind is int and least < value < most) or (kind is text and value.isascii()):
-                    raw[key] = row
+        def put(key: Any, value: Any) -> None:
+            if type(value) is tuple and key in raw and not watched[0]:
+                part = value[0]
+                kind = type(part)
+                if (kind is int and least < part < most) or (kind is text and part.isascii()):
+                    raw[key] = value
                     return
-            write(encode_key(key), None if row is None else prepare(row))
+            slow_put(key, value)
 
-        self.get, self.put = get if direct else get_slowly, put
-        self._hook_in = hook
+        self.get, self.put = get, put  # type: ignore[method-assign]
 
     def _show_row(self, row: Any) -> Any:
         return row if type(row) is tuple else (self.values.decode(row[0]), row[1])

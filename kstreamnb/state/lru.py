@@ -25,34 +25,27 @@ class LruRows(KeyValueRows):
         self._by_use: dict[Any, None] | None = {}
         super().__init__(spec, context)
 
-    def _bind(self) -> None:
-        super()._bind()
-        write_plain, encode, decode = self._write, self.values.encode, self.values.decode
-        raw, encode_key, most = self.raw, self.keys.encode, self.spec.max_entries or 0
+    def get(self, key: Any) -> Any:
+        """The row of a key, or None; the key is now the youngest."""
+        raw_key = self.keys.encode(key)
+        row = self.raw.get(raw_key)
+        if row is None:
+            return None
+        self.raw[raw_key] = used = self._used(raw_key, row[1])
+        self._note(raw_key, row, used)
+        return self.values.decode(row[1])
 
-        def get(key: Any) -> Any:
-            raw_key = encode_key(key)
-            row = raw.get(raw_key)
-            if row is None:
-                return None
-            raw[raw_key] = self._used(raw_key, row[1])
-            self._note(raw_key, row, raw[raw_key])
-            return decode(row[1])
-
-        def put(key: Any, value: Any) -> None:
-            write(encode_key(key), None if value is None else encode(value))
-
-        def write(raw_key: Any, value: Any) -> None:
-            if value is None:
-                self._order_of_use().pop(raw_key, None)
-                write_plain(raw_key, None)
-                return
-            if raw_key not in raw and len(raw) >= most:
-                oldest = next(iter(self._order_of_use()))
-                write(oldest, None)
-            write_plain(raw_key, self._used(raw_key, value))
-
-        self.get, self.put, self._write = get, put, write
+    def write(self, raw_key: Any, row: Any) -> None:
+        """Change one row and note it; None deletes, and so does being the oldest of too many."""
+        order = self._order_of_use()
+        if row is None:
+            order.pop(raw_key, None)
+        else:
+            if raw_key not in self.raw and order and len(order) >= (self.spec.max_entries or 0):
+                self.write(next(iter(order)), None)
+            row = self._used(raw_key, row)
+        super().write(raw_key, row)
+        self._by_use = order
 
     def _used(self, raw_key: Any, value: Any) -> tuple[int, Any]:
         order = self._order_of_use()
@@ -76,7 +69,7 @@ class LruRows(KeyValueRows):
         return None if row is None else row[1]
 
     def _replay(self, key: bytes, value: bytes | None, timestamp: int) -> None:
-        self._write(self._key_from(key), None if value is None else self._row_from(value, timestamp))
+        self.write(self._key_from(key), None if value is None else self._row_from(value, timestamp))
 
     def _peek(self, raw_key: Any) -> Any:
         row = self.raw.get(raw_key)

@@ -7,8 +7,7 @@ from typing import Any
 from kstreamnb.core.stores import StoreSpec
 from kstreamnb.errors import StateError
 from kstreamnb.state.cache import CacheBudget, CachedStore
-from kstreamnb.state.cached_key_value import CachedKeyValueRows, CachedLruRows, CachedTimestampedKeyValueRows
-from kstreamnb.state.cached_window import CachedSessionRows, CachedTimestampedWindowRows, CachedWindowRows
+from kstreamnb.state.cached import CACHED_KINDS
 from kstreamnb.state.join_buffers import JoinBuffer, PendingJoins
 from kstreamnb.state.key_value import KeyValueRows, TimestampedKeyValueRows
 from kstreamnb.state.lru import LruRows
@@ -37,16 +36,6 @@ _INTERNAL: dict[str, type[Store]] = {
 }
 
 
-_CACHED: dict[str, type[CachedStore]] = {
-    "key_value": CachedKeyValueRows,
-    "timestamped_key_value": CachedTimestampedKeyValueRows,
-    "lru": CachedLruRows,
-    "window": CachedWindowRows,
-    "timestamped_window": CachedTimestampedWindowRows,
-    "session": CachedSessionRows,
-}
-
-
 def make_store(spec: StoreSpec, context: StoreContext, budget: CacheBudget | None = None) -> Any:
     """Build the store of a spec for one task; cached stores that share a ``budget`` share its limit."""
     kind: Any = _kind(spec)
@@ -58,8 +47,8 @@ def make_store(spec: StoreSpec, context: StoreContext, budget: CacheBudget | Non
 
 
 def _kind(spec: StoreSpec) -> type[Store]:
-    if spec.cached and spec.kind in _CACHED and not spec.retain_duplicates:
-        return _CACHED[spec.kind]
+    if spec.cached and spec.kind in CACHED_KINDS and not spec.retain_duplicates:
+        return CACHED_KINDS[spec.kind]
     word = spec.extra.get("type", "") if spec.kind == "internal" else spec.kind
     kind = (_INTERNAL if spec.kind == "internal" else _KINDS).get(word)
     if kind is None:

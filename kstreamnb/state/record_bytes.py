@@ -6,7 +6,7 @@ import struct
 
 from kstreamnb.core.record import Headers, RecordMetadata
 
-__all__ = ["Reader", "context_bytes", "context_size", "optional_bytes"]
+__all__ = ["context_bytes", "context_size", "optional_bytes"]
 
 
 def context_bytes(timestamp: int, headers: Headers, metadata: RecordMetadata | None) -> bytes:
@@ -28,31 +28,3 @@ def context_size(headers: Headers, metadata: RecordMetadata | None) -> int:
 def optional_bytes(data: bytes | None) -> bytes:
     """Bytes behind their length, None as the length -1."""
     return b"\xff\xff\xff\xff" if data is None else len(data).to_bytes(4) + data
-
-
-class Reader:
-    """Reads what this module wrote, from the start of some bytes."""
-
-    def __init__(self, data: bytes) -> None:
-        self._data, self._at = data, 0
-
-    def number(self, width: int) -> int:
-        """A signed number of so many bytes."""
-        self._at += width
-        return int.from_bytes(self._data[self._at - width : self._at], signed=True)
-
-    def optional(self, length: int | None = None) -> bytes | None:
-        """Bytes behind their length, or of a length that was read already; None for -1."""
-        length = self.number(4) if length is None else length
-        if length < 0:
-            return None
-        self._at += length
-        return self._data[self._at - length : self._at]
-
-    def context(self) -> tuple[int, Headers, RecordMetadata]:
-        """Timestamp, headers and metadata of a record."""
-        timestamp, offset = self.number(8), self.number(8)
-        topic = (self.optional() or b"").decode()
-        partition, count = self.number(4), self.number(4)
-        headers = tuple(((self.optional() or b"").decode(), self.optional()) for _ in range(count))
-        return timestamp, headers, RecordMetadata(topic or None, partition, offset)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kstreamnb.core.record import Windowed
-from kstreamnb.state.store import Rows
+from kstreamnb.state.store import Rows, Store
 from kstreamnb.state.timed import MAX_TIME_MS, TimedRows
 
 __all__ = ["SessionRows"]
@@ -23,10 +23,7 @@ class SessionRows(TimedRows):
         raw_key = self._raw_key(session)
         if self.spec.persistent and session.end > self.retention.observed_ms:
             self._advance(session.end, 0)
-        old = self.raw.get(raw_key)
-        self.apply(raw_key, None)
-        if self._record is not None:
-            self._record(raw_key, old, None)
+        Store.write(self, raw_key, None)
 
     def fetch_session(self, key: Any, start: int, end: int) -> Any:
         """The aggregate of exactly one session, or None."""

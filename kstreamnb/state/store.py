@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, MutableMapping
 from itertools import islice
 from typing import Any, Protocol, TypeAlias
 
-from kstreamnb.core.record import Headers
+from kstreamnb.core.record import Headers, RecordMetadata
 from kstreamnb.core.serde import complete
 from kstreamnb.core.stores import StoreSpec
 from kstreamnb.state.codec import key_codec, stamped, value_codec
@@ -39,6 +39,12 @@ class StoreContext(Protocol):
 
     def set_record(self, timestamp: int, headers: Headers) -> None:
         """Pretend another record is in hand while cached entries are flushed."""
+
+    def metadata(self) -> RecordMetadata | None:
+        """Where the record in hand came from."""
+
+    def resume(self, metadata: RecordMetadata | None) -> RecordMetadata | None:
+        """Let other metadata stand in while cached entries are flushed; gives what stood in before."""
 
     def drop(self, reason: str, key: Any, value: Any, timestamp: int, details: dict[str, Any] | None = None) -> None:
         """Count and report a put that the store refused, with the reason "expired"."""
@@ -134,6 +140,7 @@ class Store:
         self._journal: list[JournalEntry] | None = None
         self._changes: list[ChangelogRecord] | None = [] if spec.logged else None
         self.watched = [spec.logged]
+        self._record = self._recorder()
 
     journal = _Hooked("_journal")
     changes = _Hooked("_changes")
@@ -147,8 +154,8 @@ class Store:
         return None
 
     def _hook(self, record: Recorder | None) -> None:
-        """Give the store's closures the function that notes a change, or None."""
-        raise NotImplementedError
+        """Take up the function that notes a change, or None."""
+        self._record = record
 
     def _recorder(self) -> Recorder | None:
         journal, changes = self._journal, self._changes
@@ -183,7 +190,10 @@ class Store:
 
     def write(self, raw_key: Any, row: Any) -> None:
         """Change one row and note it; None deletes."""
-        raise NotImplementedError
+        old = self.raw.get(raw_key)
+        self.apply(raw_key, row)
+        if self._record is not None:
+            self._record(raw_key, old, row)
 
     def apply(self, raw_key: Any, row: Any) -> None:
         """Change one row silently, as undo, redo, deltas and restoring do; None deletes."""

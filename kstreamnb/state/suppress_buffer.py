@@ -7,7 +7,7 @@ from typing import Any
 
 from kstreamnb.core.record import Headers, RecordMetadata
 from kstreamnb.core.stores import StoreSpec
-from kstreamnb.state.record_bytes import Reader, context_bytes, context_size, optional_bytes
+from kstreamnb.state.record_bytes import context_bytes, context_size, optional_bytes
 from kstreamnb.state.store import Recorder, Store, StoreContext
 
 __all__ = ["SuppressBuffer"]
@@ -29,11 +29,6 @@ class SuppressBuffer(Store):
         self._heap: list[tuple[int, bytes, Any]] = []
         self._dirty: dict[Any, None] = {}
         self._size_bytes: int | None = None
-        self._record: Recorder | None = None
-        self._hook(self._recorder())
-
-    def _hook(self, record: Recorder | None) -> None:
-        self._record = record
 
     def _recorder(self) -> Recorder | None:
         return None if self._journal is None else self._note
@@ -147,15 +142,3 @@ class SuppressBuffer(Store):
             time.to_bytes(8, signed=True),
         )
         return key, b"".join(parts)
-
-    def _row_from(self, data: bytes, timestamp: int) -> Any:
-        reader = Reader(data)
-        timestamp, headers, metadata = reader.context()
-        prior = reader.optional()
-        length = reader.number(4)
-        old = prior if length == _SAME_AS_PRIOR else reader.optional(length)
-        new = reader.optional()
-        values = (
-            None if data is None else super(SuppressBuffer, self)._row_from(data, 0) for data in (new, old, prior)
-        )
-        return reader.number(8), *values, timestamp, headers, metadata

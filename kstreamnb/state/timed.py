@@ -36,15 +36,14 @@ class TimedRows(Store):
         self._segments: dict[int, dict[Any, None]] = {}
         self._times, self._places = TimeIndex(), KeyIndex()
         self._insert = self._inserter()
-        self._record: Recorder | None = None
         self._bind()
-        self._hook(self._recorder())
+        self._hook(self._record)
 
     def _bind(self) -> None:
         """Make the closures that are called for each record."""
 
     def _hook(self, record: Recorder | None) -> None:
-        self._record = record
+        super()._hook(record)
         self.retention.unrecorded = record is None
 
     def _time(self, place: Any) -> int:
@@ -81,8 +80,8 @@ class TimedRows(Store):
 
         return insert
 
-    def _put_row(self, raw_key: Any, row: Any) -> None:
-        """Change one row and note it, or refuse to when it has expired; None deletes."""
+    def write(self, raw_key: Any, row: Any) -> None:
+        """Change one row and note it, unless it has expired; None deletes."""
         time = self._time(raw_key[1])
         if time > self.retention.observed_ms:
             self._advance(time, self._sequence)
@@ -97,15 +96,8 @@ class TimedRows(Store):
             }
             self.context.drop("expired", window.key, self._plain(row), self.context.timestamp(), details)
             self._log(raw_key, row)
-            return
-        old = self.raw.get(raw_key)
-        self.apply(raw_key, row)
-        if self._record is not None:
-            self._record(raw_key, old, row)
-
-    def write(self, raw_key: Any, row: Any) -> None:
-        """Change one row and note it, unless it has expired; None deletes."""
-        self._put_row(raw_key, row)
+        else:
+            super().write(raw_key, row)
 
     def _advance(self, observed_ms: int, sequence: int) -> None:
         """Move observed time and sequence on; forget the segments that are now too old."""

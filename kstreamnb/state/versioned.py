@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, TypeAlias
 
 from kstreamnb.core.stores import StoreSpec, VersionedRecord
-from kstreamnb.state import versions as rows
-from kstreamnb.state.store import Recorder, Rows, Store, StoreContext
+from kstreamnb.state.store import Rows, Store, StoreContext
 from kstreamnb.state.time_index import KeyIndex, TimeIndex
 
 __all__ = ["LATEST", "NOT_PUT", "VersionedRows"]
@@ -19,50 +18,39 @@ LATEST = -1
 NOT_PUT = -(2**63)
 """What ``put`` gives for a version that is too old to be kept."""
 
-_MAX = 2**63 - 1
-_NO_TIME = -1
+_FOREVER = 2**63 - 1
 _LATEST_ID = -1
 
-
-def _default_segment_ms(history_ms: int) -> int:
-    if history_ms <= 60_000:
-        return max(history_ms // 3, 2_000)
-    if history_ms <= 300_000:
-        return max(history_ms // 5, 20_000)
-    if history_ms <= 3_600_000:
-        return max(history_ms // 12, 60_000)
-    return max(history_ms // 24, 300_000)
+Ended: TypeAlias = tuple[int, tuple[tuple[int, Any], ...]]
+"""Versions of a key that ended in one segment: ``(next_ms, ((valid from, wire value or None), …))``, the newest first,
+each valid until the one before it begins, the newest until ``next_ms``. A row whose only version is a tombstone at
+``next_ms`` itself holds nothing: it remembers that the key was deleted then."""
 
 
 class VersionedRows(Store):
     """Rows by key with their history, kept for ``history_ms`` behind the greatest timestamp put.
 
-    ``raw`` maps ``(wire key, -1)`` to the latest ``(wire value, timestamp)``, ``(wire key, segment)`` to the older
-    versions whose validity ended in that segment (see `versions`), and None to the observed stream time.
+    ``raw`` maps ``(wire key, -1)`` to the latest ``(wire value, timestamp)``, ``(wire key, segment)`` to the versions
+    whose validity ended in that segment, and None to the observed stream time.
     """
 
     def __init__(self, spec: StoreSpec, context: StoreContext) -> None:
         super().__init__(spec, context)
         self.history_ms = spec.history_ms or 0
         self._segment_ms = spec.segment_ms or _default_segment_ms(self.history_ms)
-        self._observed_ms = _NO_TIME
-        self._segments_of = KeyIndex()
-        self._keys_of = TimeIndex()
-        self._record: Recorder | None = None
-        self._hook(self._recorder())
-
-    def _hook(self, record: Recorder | None) -> None:
-        self._record = record
+        self._observed_ms = -1
+        self._segments_of, self._keys_of = KeyIndex(), TimeIndex()
 
     def put(self, key: Any, value: Any, timestamp: int) -> int:
         """Put a version; None ends the one before. Gives until when it is valid, `LATEST` or `NOT_PUT`."""
         raw_key, row = self.keys.encode(key), None if value is None else self.values.encode(value)
-        valid_to = self._put(raw_key, row, timestamp)
-        if valid_to is None:
-            self._drop(key, value, timestamp)
         if self._changes is not None:
             self._changes.append((raw_key, row, timestamp, ()))
-        return NOT_PUT if valid_to is None else valid_to
+        if timestamp < self._observed_ms - self.history_ms:
+            details = {"stream_time_ms": self._observed_ms, "retention_ms": self.history_ms, "store": self.name}
+            self.context.drop("expired", key, value, timestamp, details)
+            return NOT_PUT
+        return self._put(raw_key, row, timestamp)
 
     def delete(self, key: Any, timestamp: int) -> VersionedRecord | None:
         """End the version that is valid at a time, and give it."""
@@ -71,124 +59,83 @@ class VersionedRows(Store):
         self.put(key, None, timestamp)
         return old
 
-    def _drop(self, key: Any, value: Any, timestamp: int) -> None:
-        details = {"stream_time_ms": self._observed_ms, "retention_ms": self.history_ms, "store": self.name}
-        self.context.drop("expired", key, value, timestamp, details)
-
-    def _put(self, key: Any, value: Any, timestamp: int) -> int | None:
-        if timestamp < self._observed_ms - self.history_ms:
-            return None
+    def _put(self, key: Any, value: Any, timestamp: int) -> int:
         if timestamp > self._observed_ms:
-            self._set(None, timestamp)
-            self._expire()
+            self.write(None, timestamp)
+            for raw_key in self._keys_of.before((timestamp - self.history_ms) // self._segment_ms):
+                self.write(raw_key, None)
         latest = self.raw.get((key, _LATEST_ID))
         if latest is not None and timestamp >= latest[1]:
             if timestamp > latest[1]:
-                self._move(key, timestamp // self._segment_ms, latest[0], latest[1], timestamp)
-            self._set((key, _LATEST_ID), None if value is None else (value, timestamp))
+                self._end(key, latest[0], latest[1], timestamp)
+            self.write((key, _LATEST_ID), None if value is None else (value, timestamp))
             return LATEST
         next_ms = None if latest is None else latest[1]
         for segment in self._segments_from(key, timestamp):
-            row = self.raw[key, segment]
-            if row[0] <= timestamp:
+            next_of_row, versions = self.raw[key, segment]
+            if next_of_row <= timestamp:
                 break
-            if rows.first_ms(row) <= timestamp:
+            if versions[-1][0] <= timestamp:
                 return self._put_within(key, segment, value, timestamp)
-            if rows.first_ms(row) < self._observed_ms - self.history_ms:
-                return NOT_PUT
-            next_ms = rows.first_ms(row)
-        return (
-            self._put_latest(key, value, timestamp)
-            if next_ms is None
-            else self._put_before(key, value, timestamp, next_ms)
-        )
-
-    def _put_within(self, key: Any, segment: int, value: Any, timestamp: int) -> int:
-        row = self.raw[key, segment]
-        found = rows.find_version(row, timestamp)
-        own = timestamp // self._segment_ms
-        if found.valid_from != timestamp and own == segment:
-            row = rows.insert_version(row, value, timestamp, found.place)
-        else:
-            if found.valid_from != timestamp:
-                self._move(key, own, found.value, found.valid_from, timestamp)
-            row = rows.replace_version(row, value, timestamp, found.place)
-        self._set((key, segment), row)
-        return found.valid_to
-
-    def _move(self, key: Any, segment: int, value: Any, valid_from: int, valid_to: int) -> None:
-        """Keep a version that has come to an end in the segment of that end."""
-        if segment < self._oldest_segment():
-            return
-        row = self.raw.get((key, segment))
-        if row is None:
-            row = rows.one_version(value, valid_from, valid_to)
-        else:
-            row = rows.add_latest(row, value, valid_from, valid_to)
-        self._set((key, segment), row)
-
-    def _put_latest(self, key: Any, value: Any, timestamp: int) -> int:
+            next_ms = versions[-1][0]
+        if next_ms is not None:
+            self._end(key, value, timestamp, next_ms)
+            return int(next_ms)
         if value is not None:
-            self._set((key, _LATEST_ID), (value, timestamp))
-            return LATEST
-        segment = timestamp // self._segment_ms
-        if segment < self._oldest_segment():
-            return NOT_PUT
-        row = self.raw.get((key, segment))
-        if row is None:
-            self._set((key, segment), rows.one_version(None, timestamp, timestamp))
-        elif row[0] != timestamp:
-            self._set((key, segment), rows.add_latest(row, None, row[0], timestamp))
+            self.write((key, _LATEST_ID), (value, timestamp))
+        else:  # a deletion of nothing has no later version that ends it: it ends itself
+            row = self.raw.get((key, timestamp // self._segment_ms))
+            if row is None or row[0] != timestamp:
+                self._end(key, None, timestamp if row is None else row[0], timestamp)
         return LATEST
 
-    def _put_before(self, key: Any, value: Any, timestamp: int, next_ms: int) -> int:
-        segment = next_ms // self._segment_ms
-        if segment < self._oldest_segment():
-            return NOT_PUT
-        row = self.raw.get((key, segment))
-        if row is None:
-            row = rows.one_version(value, timestamp, next_ms)
-        elif row[0] <= timestamp:
-            row = rows.add_latest(row, value, timestamp, next_ms)
-        else:
-            row = rows.add_earliest(row, value, timestamp)
-        self._set((key, segment), row)
-        return next_ms
+    def _put_within(self, key: Any, segment: int, value: Any, timestamp: int) -> int:
+        next_ms, versions = row = self.raw[key, segment]
+        place, valid_from, valid_to, old = _find(row, timestamp)
+        is_new = valid_from != timestamp
+        replaces = not is_new or timestamp // self._segment_ms != segment
+        if is_new and replaces:
+            self._end(key, old, valid_from, timestamp)
+        rest = versions[place + 1 if replaces else place :]
+        self.write((key, segment), (next_ms, (*versions[:place], (timestamp, value), *rest)))
+        return valid_to
 
-    def _oldest_segment(self) -> int:
-        return max((self._observed_ms - self.history_ms) // self._segment_ms, 0)
-
-    def _expire(self) -> None:
-        for raw_key in self._keys_of.before(self._oldest_segment()):
-            self._set(raw_key, None)
-
-    def _set(self, raw_key: Any, row: Any) -> None:
-        self._note(raw_key, self.raw.get(raw_key), row)
-        self.apply(raw_key, row)
+    def _end(self, key: Any, value: Any, valid_from: int, valid_to: int) -> None:
+        """Keep a version that has come to an end, in the segment of that end."""
+        raw_key, version = (key, valid_to // self._segment_ms), (valid_from, value)
+        next_ms, versions = self.raw.get(raw_key, (valid_from, ()))
+        if versions and versions[-1][0] == next_ms:  # only a remembered deletion
+            versions = ()
+        elif not versions:
+            next_ms = valid_from
+        if next_ms > valid_from:
+            self.write(raw_key, (next_ms, (*versions, version)))
+            return
+        gap = ((next_ms, None),) if next_ms < valid_from else ()
+        self.write(raw_key, (valid_to, (version, *gap, *versions)))
 
     def write(self, raw_key: Any, row: Any) -> None:
         """Change one raw row and note it; None deletes."""
-        self._set(raw_key, row)
+        self._note(raw_key, self.raw.get(raw_key), row)
+        self.apply(raw_key, row)
 
     def apply(self, raw_key: Any, row: Any) -> None:
         """Change one row silently; None deletes."""
         raw = self.raw
         if raw_key is None:
-            self._observed_ms = _NO_TIME if row is None else row
+            self._observed_ms = -1 if row is None else row
         elif raw_key[1] != _LATEST_ID and (row is None) == (raw_key in raw):
-            self._index(*raw_key, gone=row is None)
+            key, segment = raw_key
+            if row is None:
+                self._segments_of.remove(key, segment)
+                self._keys_of.remove(segment, raw_key)
+            else:
+                self._segments_of.add(key, segment)
+                self._keys_of.add(segment, raw_key)
         if row is None:
             raw.pop(raw_key, None)
         else:
             raw[raw_key] = row
-
-    def _index(self, key: Any, segment: int, *, gone: bool) -> None:
-        if gone:
-            self._segments_of.remove(key, segment)
-            self._keys_of.remove(segment, (key, segment))
-        else:
-            self._segments_of.add(key, segment)
-            self._keys_of.add(segment, (key, segment))
 
     def row(self, key: Any, as_of: int | None = None) -> tuple[Any, int] | None:
         """``(value, timestamp)`` of the latest version, or of the one valid at a time; what operators read."""
@@ -202,9 +149,9 @@ class VersionedRows(Store):
             row = self.raw[raw_key, segment]
             if row[0] <= as_of:
                 return None
-            if rows.first_ms(row) <= as_of:
-                found = rows.find_version(row, as_of)
-                return None if found.value is None else (self.values.decode(found.value), found.valid_from)
+            if row[1][-1][0] <= as_of:
+                _, valid_from, _, value = _find(row, as_of)
+                return None if value is None else (self.values.decode(value), valid_from)
         return None
 
     def get(self, key: Any, as_of: int | None = None) -> VersionedRecord | None:
@@ -214,30 +161,45 @@ class VersionedRows(Store):
 
     def history(self, key: Any, from_: int | None = None, to: int | None = None, *, ascending: bool = True) -> Rows:
         """Versions of a key that are valid at some time between two (ms), as far as they are still kept."""
-        found = list(
-            self._newest_first(self.keys.encode(key), -_MAX if from_ is None else from_, _MAX if to is None else to)
-        )
+        bounds = -_FOREVER if from_ is None else from_, _FOREVER if to is None else to
+        found = list(self._newest_first(self.keys.encode(key), *bounds))
         return Rows(iter(found[::-1] if ascending else found))
 
     def _newest_first(self, raw_key: Any, from_ms: int, to_ms: int) -> Iterator[VersionedRecord]:
-        latest = self.raw.get((raw_key, _LATEST_ID))
+        decode, latest = self.values.decode, self.raw.get((raw_key, _LATEST_ID))
         if latest is not None and latest[1] <= to_ms:
-            yield VersionedRecord(self.values.decode(latest[0]), latest[1])
+            yield VersionedRecord(decode(latest[0]), latest[1])
         if to_ms < self._observed_ms - self.history_ms:
             return
-        last = to_ms // self._segment_ms
         for segment in reversed(self._segments_of.get(raw_key, ())):
-            if segment <= last:
-                for found in rows.versions_between(self.raw[raw_key, segment], from_ms, to_ms):
-                    yield VersionedRecord(self.values.decode(found.value), found.valid_from, found.valid_to)
+            if segment <= to_ms // self._segment_ms:
+                valid_to, versions = self.raw[raw_key, segment]
+                for valid_from, value in versions:
+                    if value is not None and valid_from <= to_ms and valid_to > from_ms:
+                        yield VersionedRecord(decode(value), valid_from, valid_to)
+                    valid_to = valid_from
 
     def _segments_from(self, raw_key: Any, timestamp: int) -> list[int]:
-        segments = self._segments_of.get(raw_key)
-        if segments is None:
-            return []
+        segments = self._segments_of.get(raw_key, [])
         return segments[bisect_left(segments, timestamp // self._segment_ms) :][::-1]
 
     def _replay(self, key: bytes, value: bytes | None, timestamp: int) -> None:
-        journal, self._journal = self._journal, None
-        self._put(self._key_from(key), None if value is None else self._row_from(value, timestamp), timestamp)
-        self._journal = journal
+        if timestamp >= self._observed_ms - self.history_ms:
+            journal, self._journal = self._journal, None
+            self._put(self._key_from(key), None if value is None else self._row_from(value, timestamp), timestamp)
+            self._journal = journal
+
+
+def _find(row: Ended, at_ms: int) -> tuple[int, int, int, Any]:
+    """Place, start, end and value of the version that is valid at a time within the row."""
+    valid_to, versions = row
+    place = next(place for place, (valid_from, _) in enumerate(versions) if valid_from <= at_ms)
+    valid_from, value = versions[place]
+    return place, valid_from, versions[place - 1][0] if place else valid_to, value
+
+
+def _default_segment_ms(history_ms: int) -> int:
+    for most, parts, least in ((60_000, 3, 2_000), (300_000, 5, 20_000), (3_600_000, 12, 60_000)):
+        if history_ms <= most:
+            return max(history_ms // parts, least)
+    return max(history_ms // 24, 300_000)

@@ -1,16 +1,13 @@
-"""Stores as users see them: with `ValueAndTimestamp` rows inside a processor, read-only where they are global."""
+"""Timestamped stores as a user's processor sees them: with `ValueAndTimestamp` rows."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from kstreamnb.core.record import ValueAndTimestamp
-from kstreamnb.errors import StateError
 from kstreamnb.state.store import Rows, Store
 
-__all__ = ["ReadOnlyStore", "TimestampedStoreForUser"]
-
-_WRITERS = frozenset({"put", "put_if_absent", "put_all", "delete", "remove", "apply", "write", "restore"})
+__all__ = ["TimestampedStoreForUser"]
 
 
 class TimestampedStoreForUser:
@@ -29,22 +26,6 @@ class TimestampedStoreForUser:
 
         self.__dict__[name] = call
         return call
-
-
-class ReadOnlyStore:
-    """A store that can only be read: a global store in the hands of a task that does not own it."""
-
-    def __init__(self, store: Any) -> None:
-        self._store = store
-
-    def __getattr__(self, name: str) -> Any:
-        if name in _WRITERS:
-            raise StateError(
-                f'store "{self._store.name}" can only be read here',
-                hint="a global store is written by the processor that was added with it",
-                java="Global store is read only",
-            )
-        return getattr(self._store, name)
 
 
 def _named(result: Any) -> Any:

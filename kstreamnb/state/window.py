@@ -56,7 +56,7 @@ class WindowRows(TimedRows):
 
     def _bind_put(self) -> Callable[[Any, Any, int], None]:
         raw, retention, encode_key, direct = self.raw, self.retention, self.keys.encode, self.keys.direct
-        insert, put_row, prepare, stamped_rows = self._insert, self._put_row, self._prepare, self.timestamped
+        insert, put_row, prepare, stamped_rows = self._insert, self.write, self._prepare, self.timestamped
         least, most, text, key_text = -self.values.small, self.values.small, self.values.text, self.keys.text
 
         def put(key: Any, value: Any, window_start: int) -> None:
@@ -118,7 +118,7 @@ class WindowRows(TimedRows):
             self._advance(observed_ms, sequence)
         raw_key = (key, window_start << _SEQUENCE_BITS | sequence)
         if value is not None or (refused and not persistent):
-            self._put_row(raw_key, None if value is None else self._prepare(value))
+            self.write(raw_key, None if value is None else self._prepare(value))
         else:  # deletes nothing, but Kafka's changelog gets it
             self._log(raw_key, None)
 

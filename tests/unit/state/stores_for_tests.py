@@ -19,6 +19,7 @@ class StoreTask:
 
     def __init__(self) -> None:
         self.now, self.record_headers = 0, ()
+        self.place: RecordMetadata | None = None
         self.dropped: list[tuple[str, Any, Any, int, dict[str, Any] | None]] = []
 
     def timestamp(self) -> int:
@@ -31,7 +32,11 @@ class StoreTask:
         self.now, self.record_headers = timestamp, headers
 
     def metadata(self) -> RecordMetadata:
-        return RecordMetadata("in", 0, 7)
+        return self.place or RecordMetadata("in", 0, 7)
+
+    def resume(self, metadata: RecordMetadata | None) -> RecordMetadata | None:
+        before, self.place = self.place, metadata
+        return before
 
     def drop(self, reason: str, key: Any, value: Any, timestamp: int, details: dict[str, Any] | None = None) -> None:
         self.dropped.append((reason, key, value, timestamp, details))

@@ -79,7 +79,7 @@ def test_the_last_used_rows_are_logged_with_what_had_to_go() -> None:
 
 def test_a_suppressed_change_is_logged_when_the_store_is_flushed() -> None:
     """Context, prior value, old value (or that it is the prior one), new value and time; version 3 in a header."""
-    task, store = made("internal", extra={"type": "suppress"})
+    _, store = made("internal", extra={"type": "suppress"})
     metadata = RecordMetadata("in", 2, 3)
     store.put(4, "a", 1, None, 5, (("h", b"v"),), metadata)
     store.put(4, "b", 1, 6, 5, (), metadata)
@@ -97,9 +97,6 @@ def test_a_suppressed_change_is_logged_when_the_store_is_flushed() -> None:
         ("63", later + long(7) + same + long(7) + f"{8:016x}"),
     ] == [entry[:2] for entry in entries(store)]
     assert {(("v", b"\x03"),)} == {headers for _, _, _, headers in store.changes}
-    other = task.make("internal", value_serde=Serdes.long(), extra={"type": "suppress"})
-    other.restore_changelog([(*store.changelog_entry(raw_key, row), 0) for raw_key, row, _, _ in store.changes])
-    assert store.snapshot() == other.snapshot()
     store.changes.clear()
     store.take()
     store.flush()
@@ -108,18 +105,15 @@ def test_a_suppressed_change_is_logged_when_the_store_is_flushed() -> None:
 
 def test_a_record_that_waits_for_a_table_is_time_key_and_sequence() -> None:
     """The value is a context and the record's value, without prior and old ones."""
-    task, store = made("internal", extra={"type": "join_buffer", "grace_ms": 10})
+    _, store = made("internal", extra={"type": "join_buffer", "grace_ms": 10})
     store.put(258, "a", 7, (), RecordMetadata("in", 0, 1))
     context = f"{258:016x}{1:016x}00000002696e{0:08x}{0:08x}"
     assert [(f"00{258:016x}61{1:08x}", f"{context}ffffffffffffffff00000008{7:016x}{0:016x}", 9)] == entries(store)
-    other = task.make("internal", value_serde=Serdes.long(), extra=store.spec.extra)
-    other.restore_changelog([(*store.changelog_entry(raw_key, row), 0) for raw_key, row, _, _ in store.changes])
-    assert store.snapshot() == other.snapshot()
 
 
 def test_a_record_without_a_partner_is_time_side_and_key() -> None:
     """The value is a list of sides and values."""
-    task, store = made("internal", extra={"type": "pending_joins", "right_serde": Serdes.string()})
+    _, store = made("internal", extra={"type": "pending_joins", "right_serde": Serdes.string()})
     store.add(258, True, "a", 7)
     store.add(258, False, "a", "x")
     store.add(258, False, "a", "y")
@@ -129,6 +123,3 @@ def test_a_record_without_a_partner_is_time_side_and_key() -> None:
         (right, f"01{1:08x}{2:08x}0078"),
         (right, f"01{2:08x}{2:08x}0078{2:08x}0079"),
     ] == [entry[:2] for entry in entries(store)]
-    other = task.make("internal", value_serde=Serdes.long(), extra=store.spec.extra)
-    other.restore_changelog([(*store.changelog_entry(raw_key, row), 0) for raw_key, row, _, _ in store.changes])
-    assert store.snapshot() == other.snapshot()

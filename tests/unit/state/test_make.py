@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from kstreamnb.errors import StateError
-from kstreamnb.state.views import ReadOnlyStore
 from tests.unit.state.stores_for_tests import OwnKeyValueStore, StoreTask
 
 
@@ -45,15 +44,3 @@ def test_internal_stores_have_no_factory() -> None:
     """A join's or suppression's own state is not replaceable."""
     with pytest.raises(StateError, match='of kind "internal" cannot have a factory'):
         StoreTask().make("internal", extra={"type": "suppress"}, factory=OwnKeyValueStore)
-
-
-def test_a_global_store_is_read_only_for_others() -> None:
-    """Every way to write is refused in Kafka's words."""
-    store = StoreTask().make("key_value")
-    store.put("a", 1)
-    view = ReadOnlyStore(store)
-    assert (1, "s") == (view.get("a"), view.name)
-    for method in ("put", "put_if_absent", "put_all", "delete"):
-        with pytest.raises(StateError) as refused:
-            getattr(view, method)
-        assert "Global store is read only" == refused.value.java

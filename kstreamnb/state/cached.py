@@ -1,22 +1,96 @@
-"""Window and session stores behind a record cache.
+"""Key-value, window and session stores behind a record cache.
 
-The cache knows nothing of retention: what the store has forgotten can still be read while the cache holds it.
+The cache knows nothing of retention: what a store has forgotten can still be read while the cache holds it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 from kstreamnb.core.record import Windowed
 from kstreamnb.state.cache import CachedStore
+from kstreamnb.state.key_value import KeyValueRows, TimestampedKeyValueRows
+from kstreamnb.state.lru import LruRows
 from kstreamnb.state.session import SessionRows
 from kstreamnb.state.time_index import KeyIndex, TimeIndex
 from kstreamnb.state.timed import TimedRows
 from kstreamnb.state.window import TimestampedWindowRows, WindowRows
 
-__all__ = ["CachedSessionRows", "CachedTimestampedWindowRows", "CachedWindowRows"]
+__all__ = ["CACHED_KINDS"]
 
 _SEGMENT_BYTES = 8
+
+
+class _KeyValueCache(CachedStore, KeyValueRows):
+    """What the cached kinds share: lookups and ranges that see the cache over the store."""
+
+    def _shorten(self) -> None:
+        """No short cuts past the cache."""
+
+    def get(self, key: Any) -> Any:
+        """The row of a key, or None."""
+        raw_key = self.keys.encode(key)
+        entry = self.cached_row(raw_key)
+        if entry is not None:
+            return None if entry.row is None else self._show_row(entry.row)
+        value = super().get(key)
+        if value is not None:
+            self.cache_clean(raw_key, self._peek(raw_key))
+        return value
+
+    def put(self, key: Any, value: Any) -> None:
+        """Keep a row; None removes it."""
+        self.cache(self.keys.encode(key), None if value is None else self._encode_row(value))
+
+    def _stored_row(self, raw_key: Any) -> Any:
+        return self._peek(raw_key)
+
+    def _user_key(self, raw_key: Any) -> Any:
+        return self.keys.decode(raw_key)
+
+    def _between(self, from_key: Any, to_key: Any) -> list[Any]:
+        stored = super()._between(from_key, to_key)
+        if not self._shadow():
+            return stored
+        least = b"" if from_key is None else self.key_bytes(from_key)
+        most = None if to_key is None else self.key_bytes(to_key)
+        return self._merge(stored, lambda data: data >= least and (most is None or data <= most))
+
+    def _starting_with(self, prefix: bytes) -> list[Any]:
+        stored = super()._starting_with(prefix)
+        return self._merge(stored, lambda data: data.startswith(prefix)) if self._shadow() else stored
+
+    def _shadow(self) -> Collection[Any]:
+        """Keys whose entries may differ from the store."""
+        return self._dirty
+
+    def _merge(self, stored: list[Any], wanted: Any) -> list[Any]:
+        to_bytes, shadow = self.keys.to_bytes, self._shadow()
+        merged = {raw_key: None for raw_key in stored if raw_key not in shadow}
+        for raw_key in shadow:
+            if self.cached[raw_key].row is not None and wanted(to_bytes(raw_key)):
+                merged[raw_key] = None
+        return sorted(merged, key=to_bytes)
+
+    def _row(self, raw_key: Any) -> Any:
+        entry = self.cached.get(raw_key)
+        return self._peek(raw_key) if entry is None else entry.row
+
+
+class CachedKeyValueRows(_KeyValueCache):
+    """Rows by key behind a cache."""
+
+
+class CachedTimestampedKeyValueRows(_KeyValueCache, TimestampedKeyValueRows):
+    """Rows ``(value, timestamp)`` by key behind a cache."""
+
+
+class CachedLruRows(_KeyValueCache, LruRows):
+    """The last used keys behind a cache, which may still show keys that the store has forgotten."""
+
+    def _shadow(self) -> Collection[Any]:
+        return self.cached
 
 
 class _TimedCache(CachedStore, TimedRows):
@@ -34,9 +108,6 @@ class _TimedCache(CachedStore, TimedRows):
         else:
             self._cached_index.add(self._time(place), raw_key)
             self._cached_places.add(key, place)
-
-    def _store_row(self, raw_key: Any, row: Any) -> None:
-        self._put_row(raw_key, row)
 
     def _stored_row(self, raw_key: Any) -> Any:
         return self.raw.get(raw_key) if self._time(raw_key[1]) >= self.retention.visible_from else None
@@ -102,3 +173,13 @@ class CachedSessionRows(_TimedCache, SessionRows):
         """The aggregate of exactly one session, or None."""
         entry = self.cached_row((self.keys.encode(key), (end, start)))
         return super().fetch_session(key, start, end) if entry is None else self.values.decode(entry.row)
+
+
+CACHED_KINDS: dict[str, type[CachedStore]] = {
+    "key_value": CachedKeyValueRows,
+    "timestamped_key_value": CachedTimestampedKeyValueRows,
+    "lru": CachedLruRows,
+    "window": CachedWindowRows,
+    "timestamped_window": CachedTimestampedWindowRows,
+    "session": CachedSessionRows,
+}
