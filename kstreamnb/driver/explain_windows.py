@@ -1,0 +1,97 @@
+"""Why a window is still open, and what would close it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kstreamnb.core.windows import SessionWindows, SlidingWindows
+from kstreamnb.driver.explanation import Explanation, Explanations, described
+from kstreamnb.driver.run import Run
+from kstreamnb.driver.windows import OpenWindow, open_windows, windowed_nodes
+from kstreamnb.driver.wording import duration, interval, listed, said, when
+from kstreamnb.topology.nodes import ProcessorNode
+
+__all__ = ["why_open"]
+
+
+def why_open(run: Run, store: str | None = None, key: Any = None, *, at: int | None = None) -> Explanations:
+    """Every window that is open after ``at`` steps (at the end when not said), or those of a store or key."""
+    step = len(run.steps) if at is None else at
+    found = [
+        _explained(run, window, step)
+        for window in open_windows(run, step)
+        if store in (None, window.store) and (key is None or key in (window.key, window.key.key))
+    ]
+    return Explanations(found, f"no window is open after step {step}")
+
+
+def _explained(run: Run, window: OpenWindow, step: int) -> Explanation:
+    windows = windowed_nodes(run)[window.node].windows
+    key, start, end = window.key
+    shown = interval(start, end, closed=isinstance(windows, (SessionWindows, SlidingWindows)))
+    what = f"{'session' if isinstance(windows, SessionWindows) else 'window'} {shown} of key {said(key)} is open"
+    numbers = {"window_start": start, "window_end": end, "stream_time_ms": window.stream_time_ms}
+    about: dict[str, Any] = {"node": window.node, "task": window.task}
+    about["origin"] = getattr(run.topology.nodes[window.node], "origin", None)
+    if window.never_closes:
+        return Explanation(f"{what}: it has no end", numbers=numbers, **about)
+    grace = windows.grace_ms
+    gap = getattr(windows, "gap_ms", 0)
+    waits = " + ".join([f"end {when(end)}", *([f"gap {gap}"] if gap else []), f"grace {grace}"])
+    last = window.closes_at_ms - end - gap - grace
+    rule = f"{waits}{f' + {last}' if last else ''} = {when(window.closes_at_ms)}"
+    numbers |= {"closes_at_ms": window.closes_at_ms, "grace_ms": grace}
+    missing = window.closes_at_ms - window.stream_time_ms
+    return Explanation(
+        f"{what}: it closes at stream time {rule}, and task {window.task} is at {when(window.stream_time_ms)}",
+        because=(*_held_back(run, window.node), *_idle(run, window, step)),
+        numbers={**numbers, "missing_ms": missing},
+        remedy=f"a record with time {when(window.closes_at_ms)} or later, {duration(missing)} from now, would close it: "
+        f"any key of {_partitions(run, window.task)} that reaches {described(run, window.node)}",
+        **about,
+    )
+
+
+def _partitions(run: Run, task: str) -> str:
+    """What a task reads, in words."""
+    plan = run.tasks[task].plan
+    topics = [
+        plan.topic(topic)
+        for source in run.topology.sources()
+        if source.name in run.tasks[task].nodes
+        for topic in source.topics
+    ]
+    return f"partition {plan.partition} of {listed(f'{chr(34)}{topic}{chr(34)}' for topic in topics)}"
+
+
+def _held_back(run: Run, node: str) -> list[str]:
+    """Suppressions below that give nothing before the window closes."""
+    found = []
+    for name in _below(run, node):
+        operator = getattr(run.topology.nodes[name], "operator", None)
+        if getattr(operator, "window_end", False):
+            found.append(f"{described(run, name)} holds its result back until then")
+    if getattr(getattr(run.topology.nodes[node], "operator", None), "emit_on_close", False):
+        found.append("its result is given only when it closes")
+    return found
+
+
+def _below(run: Run, node: str) -> list[str]:
+    found, ahead = [], list(run.topology.children(node))
+    while ahead:
+        name = ahead.pop(0)
+        if isinstance(run.topology.nodes[name], ProcessorNode) and name not in found:
+            found.append(name)
+            ahead += run.topology.children(name)
+    return found
+
+
+def _idle(run: Run, window: OpenWindow, step: int) -> list[str]:
+    """Other tasks of the same node that are ahead: time does not pass from partition to partition."""
+    ahead = [
+        f"task {task} is at {when(time)}"
+        for task, other in run.tasks.items()
+        if task != window.task and window.node in other.nodes
+        if (time := run.history.stream_time(task, step)) >= window.closes_at_ms
+    ]
+    return [f"{listed(ahead)}, but every task has a stream time of its own"] if ahead else []
