@@ -234,7 +234,9 @@ def upstream_topology(handle: Handle, *, into: str = "preview") -> Topology:
         made = replay(sound, persistent=ledger.persistent)
     except KStreamError:  # perhaps elsewhere: then names are those of the part alone
         needed = set(handle.upstream())
-        made = replay([each for each in sound if each in needed or not each.parents], persistent=ledger.persistent)
+        made = replay(
+            [each for each in sound if each in needed or each.word.startswith("add_")], persistent=ledger.persistent
+        )
     flow, draft = made.flows[handle.declaration], made.draft
     draft.origin = handle.origin
     if isinstance(flow, TableFlow):

@@ -17,11 +17,13 @@ def merge_repartitions(graph: LogicalGraph) -> tuple[LogicalGraph, tuple[Explana
     """Move repartitions up to the operator that changed the keys, if no value changes in between.
 
     The topic of the first one stays. A merge of streams takes the place of the operators above it when all their
-    repartitions are below the merge.
+    repartitions are below the merge. A repartition that gets records on several ways is left alone: Kafka Streams moves
+    one way only, which loses the order of keys to partitions, or fails.
     """
     work = _Work(graph)
     explained = []
-    for changer, repartitions in _through_merges(work, _by_changer(work)).items():
+    for changer, found in _through_merges(work, _by_changer(work)).items():
+        repartitions = [id_ for id_ in found if id_ not in work.gone and work.is_only_way(changer, id_)]
         if repartitions:
             made = work.merge(changer, repartitions)
             explained.append(
@@ -65,6 +67,16 @@ class _Work:
                 return parent
             found = self.find_above(parent, wanted)
         return found
+
+    def is_only_way(self, changer: int, repartition: int) -> bool:
+        """Whether all records of a repartition come from ``changer`` through one of its children."""
+        above, waiting = {repartition}, [repartition]
+        while waiting:
+            for parent in self.parents[waiting.pop()]:
+                if parent != changer and parent not in above:
+                    above.add(parent)
+                    waiting.append(parent)
+        return all(self.parents[id_] for id_ in above) and sum(changer in self.parents[id_] for id_ in above) == 1
 
     def merge(self, changer: int, repartitions: list[int]) -> Repartition:
         """Put one repartition right below ``changer`` in place of these."""

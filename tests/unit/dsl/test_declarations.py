@@ -1,0 +1,190 @@
+"""Declarations: the order they are replayed in, identities in notebooks, what becomes stale, what is forgotten."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from kstreamnb import head
+from kstreamnb.dsl import Identity, Ledger, StreamsBuilder, identify_with, upstream_topology
+from kstreamnb.errors import TopologyError
+
+
+class Cells:
+    """Stands for a notebook: a cell's run, and within it the n-th call of each word, make an identity."""
+
+    def __init__(self) -> None:
+        self.ledgers: dict[str | None, Ledger] = {}
+        self.cell: str | None = None
+        self.runs = 0
+        self.counts: dict[str, int] = {}
+
+    def run(self, cell: str) -> Cells:
+        self.cell, self.runs, self.counts = cell, self.runs + 1, {}
+        for ledger in self.ledgers.values():
+            ledger.begin(cell, self.runs)
+        return self
+
+    def ledger(self, name: str | None) -> Ledger | None:
+        return self.ledgers.get(name)
+
+    def opened(self, ledger: Ledger) -> None:
+        self.ledgers[ledger.name] = ledger
+
+    def identity(self, ledger: Ledger, word: str) -> Identity | None:
+        if self.cell is None:
+            return None
+        self.counts[word] = self.counts.get(word, -1) + 1
+        return Identity(self.cell, self.runs, (word, self.counts[word]))
+
+
+@pytest.fixture
+def cells() -> Iterator[Cells]:
+    """A notebook."""
+    notebook = Cells()
+    identify_with(notebook)
+    yield notebook
+    identify_with(None)
+
+
+def names(builder: StreamsBuilder) -> list[str]:
+    return list(builder.build().nodes)
+
+
+def even(key: Any, value: int) -> bool:
+    return value % 2 == 0
+
+
+def large(key: Any, value: int) -> bool:
+    return value > 10
+
+
+def test_outside_notebooks_every_call_declares_something_new() -> None:
+    """The same call twice is two operators, as in Java."""
+    builder = StreamsBuilder()
+    orders = builder.stream("orders")
+    orders.filter(even)
+    orders.filter(even)
+    assert names(builder) == ["KSTREAM-SOURCE-0000000000", "KSTREAM-FILTER-0000000001", "KSTREAM-FILTER-0000000002"]
+
+
+def test_a_cell_that_runs_again_changes_its_declaration_and_later_handles_follow(cells: Cells) -> None:
+    """Editing a predicate and running only its cell reaches what hangs below."""
+    cells.run("1")
+    builder = StreamsBuilder("shop")
+    orders = builder.stream("orders")
+    cells.run("2")
+    clean = orders.filter(even)
+    cells.run("3")
+    doubled = clean.map_values(lambda value: value * 2)
+    assert head(doubled, {"orders": [("a", 4), ("b", 13)]}) == [("a", 8, 0)]
+    cells.run("2")
+    clean = orders.filter(large)
+    assert head(doubled, {"orders": [("a", 4), ("b", 13)]}) == [("b", 26, 1)]
+    assert names(builder) == ["KSTREAM-SOURCE-0000000000", "KSTREAM-FILTER-0000000001", "KSTREAM-MAPVALUES-0000000002"]
+
+
+def test_running_the_builders_cell_again_keeps_the_other_cells_declarations(cells: Cells) -> None:
+    """A builder made again by the same cell continues where it was."""
+    cells.run("1")
+    orders = StreamsBuilder("shop").stream("orders")
+    cells.run("2")
+    orders.filter(even).to("even")
+    cells.run("1")
+    builder = StreamsBuilder("shop")
+    builder.stream("orders-2")
+    assert builder.build().sources()[0].topics == ("orders-2",)
+    assert len(builder.declarations()) == 3
+
+
+def test_a_new_operator_in_an_earlier_cell_is_numbered_as_in_the_final_program(cells: Cells) -> None:
+    """Numbers follow cells and lines, not the history of edits."""
+    cells.run("1")
+    builder = StreamsBuilder("shop")
+    orders = builder.stream("orders")
+    cells.run("2")
+    clean = orders.filter(even)
+    cells.run("3")
+    clean.to("even")
+    cells.run("2")
+    orders.peek(print).filter(even)
+    assert names(builder) == [
+        "KSTREAM-SOURCE-0000000000",
+        "KSTREAM-PEEK-0000000001",
+        "KSTREAM-FILTER-0000000002",
+        "KSTREAM-SINK-0000000003",
+    ]
+
+
+def test_what_loses_its_parent_is_stale_and_named_with_its_place(cells: Cells) -> None:
+    """The error of build names the stale declaration and the one that is gone."""
+    cells.run("1")
+    builder = StreamsBuilder("shop")
+    orders = builder.stream("orders")
+    cells.run("2")
+    clean = orders.filter(even)
+    cells.run("3")
+    clean.to("even")
+    cells.run("2")
+    other = orders.map_values(str)
+    with pytest.raises(TopologyError, match="1 declaration is stale") as caught:
+        builder.build()
+    assert '"to" (test_declarations.py, line' in str(caught.value.detail)
+    assert 'was made from "filter" (test_declarations.py, line' in str(caught.value.detail)
+    assert list(upstream_topology(other).nodes) == [
+        "KSTREAM-SOURCE-0000000000",
+        "KSTREAM-MAPVALUES-0000000001",
+        "preview-sink",
+    ]
+
+
+def test_forgetting_makes_stale_what_hangs_below_until_that_is_forgotten_too() -> None:
+    """Forget takes declarations back one by one."""
+    builder = StreamsBuilder()
+    orders = builder.stream("orders")
+    clean = orders.filter(even)
+    doubled = clean.map_values(str)
+    builder.forget(clean)
+    with pytest.raises(TopologyError, match="stale"):
+        builder.build()
+    builder.forget(doubled)
+    assert names(builder) == ["KSTREAM-SOURCE-0000000000"]
+
+
+def test_handles_of_two_builders_do_not_meet() -> None:
+    """A join or merge across builders is refused."""
+    left, right = StreamsBuilder("a").stream("left"), StreamsBuilder("b").stream("right")
+    with pytest.raises(TopologyError, match="two builders"):
+        left.merge(right)
+
+
+def test_a_preview_has_the_names_of_the_whole_topology() -> None:
+    """Only what is upstream runs, under the names it has in the end."""
+    builder = StreamsBuilder()
+    builder.stream("other").filter(even).to("elsewhere")
+    counts = builder.stream("orders").group_by_key().count()
+    assert list(upstream_topology(counts).nodes) == [
+        "KSTREAM-SOURCE-0000000003",
+        "KSTREAM-AGGREGATE-0000000005",
+        "preview-stream",
+        "preview-sink",
+    ]
+
+
+def test_a_mistake_elsewhere_does_not_hinder_a_preview() -> None:
+    """What does not hang together with the handle may be wrong."""
+    builder = StreamsBuilder()
+    clean = builder.stream("orders").filter(even)
+    builder.global_table("g", store="g", versioned="1s")
+    with pytest.raises(TopologyError):
+        builder.build()
+    assert head(clean, {"orders": [("a", 2)]}) == [("a", 2, 0)]
+
+
+def test_a_grouped_stream_has_nothing_to_preview() -> None:
+    """Grouping alone gives no records."""
+    grouped = StreamsBuilder().stream("orders").group_by_key()
+    with pytest.raises(TopologyError, match="no records of its own"):
+        upstream_topology(grouped)

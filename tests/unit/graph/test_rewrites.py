@@ -1,0 +1,166 @@
+"""Rewrites: what each does to a graph, that each can be switched on alone, and how it explains itself."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kstreamnb.core.windows import JoinWindows
+from kstreamnb.dsl import StreamsBuilder
+from kstreamnb.errors import ConfigError, TopologyError
+from kstreamnb.graph import rules_of
+from kstreamnb.topology import Topology
+
+
+def first(value: str) -> str:
+    return value[:1]
+
+
+def by_first(key: Any, value: str) -> str:
+    return value[:1]
+
+
+def pair(left: Any, right: Any) -> tuple[Any, Any]:
+    return left, right
+
+
+def topics(topology: Topology) -> list[str]:
+    return list(topology.internal_topics)
+
+
+def two_counts() -> StreamsBuilder:
+    builder = StreamsBuilder()
+    keyed = builder.stream("orders").select_key(by_first)
+    keyed.group_by_key().count(store="a")
+    keyed.filter(bool).group_by_key().count(store="b")
+    return builder
+
+
+def test_repartitions_below_one_change_of_keys_become_one() -> None:
+    """The first topic stays and everything moves below it."""
+    assert topics(two_counts().build()) == ["a-repartition", "b-repartition"]
+    merged = two_counts().build(optimize="merge.repartition.topics")
+    assert topics(merged) == ["a-repartition"]
+    assert merged.nodes["KSTREAM-FILTER-0000000006"].parents == ("a-repartition-source",)
+
+
+def test_several_aggregations_behind_one_operator_are_merged_as_well() -> None:
+    """Where Kafka Streams fails to optimise, the second one simply follows the first."""
+    builder = StreamsBuilder()
+    grouped = builder.stream("orders").select_key(by_first).filter(bool).group_by_key()
+    grouped.count(store="a")
+    grouped.count(store="b")
+    assert topics(builder.build(optimize=True)) == ["a-repartition"]
+
+
+def test_a_change_of_values_in_between_keeps_repartitions_apart() -> None:
+    """What is repartitioned would have another value."""
+    builder = StreamsBuilder()
+    keyed = builder.stream("orders").select_key(by_first)
+    keyed.map_values(first).group_by_key().count(store="a")
+    keyed.map_values(len).group_by_key().count(store="b")
+    assert topics(builder.build(optimize=True)) == ["a-repartition", "b-repartition"]
+
+
+def test_a_repartition_reached_on_two_ways_stays_where_it_is() -> None:
+    """Kafka Streams would move one way only and count some records in the wrong partition."""
+    builder = StreamsBuilder()
+    keyed = builder.stream("orders").select_key(by_first)
+    keyed.merge(keyed.filter(bool)).group_by_key().count(store="a")
+    keyed.group_by_key().count(store="b")
+    optimised = builder.build(optimize=True)
+    assert topics(optimised) == ["b-repartition", "a-repartition"]
+    assert len(optimised.subtopologies()) == len(builder.build().subtopologies()) == 3
+
+
+def test_a_table_s_topic_serves_as_its_change_log() -> None:
+    """Only tables that are kept have a change log to save."""
+    builder = StreamsBuilder()
+    builder.table("prices", store="prices")
+    builder.table("names")
+    plain, reused = builder.build(), builder.build(optimize="reuse.ktable.source.topics")
+    assert (plain.stores["prices"].logged, plain.stores["prices"].changelog_topic) == (True, None)
+    assert (reused.stores["prices"].logged, reused.stores["prices"].changelog_topic) == (False, "prices")
+
+
+def test_a_self_join_needs_one_store() -> None:
+    """Both sides are the same records."""
+    builder = StreamsBuilder()
+    orders = builder.stream("orders")
+    orders.join(orders, pair, JoinWindows.of(difference="5ms"))
+    assert len(builder.build().stores) == 2
+    alone = builder.build(optimize="single.store.self.join")
+    assert list(alone.stores) == ["KSTREAM-JOINTHIS-0000000003-store"]
+    assert list(alone.nodes) == [
+        "KSTREAM-SOURCE-0000000000",
+        "KSTREAM-WINDOWED-0000000001",
+        "KSTREAM-MERGE-0000000005",
+    ]
+
+
+def test_streams_of_the_same_topics_share_a_source() -> None:
+    """Always, and in whatever order the topics are named."""
+    builder = StreamsBuilder()
+    builder.stream(["a", "b"]).to("out")
+    builder.stream(["b", "a"]).to("out")
+    assert [source.name for source in builder.build().sources()] == ["KSTREAM-SOURCE-0000000000"]
+
+
+def test_streams_of_overlapping_topics_are_refused_with_their_places() -> None:
+    """The error says which topic, and where the second stream is."""
+    builder = StreamsBuilder()
+    builder.stream(["a", "b"]).to("out")
+    builder.stream(["b", "c"]).to("out")
+    with pytest.raises(TopologyError, match='topic "b" is read by two streams') as caught:
+        builder.build()
+    assert caught.value.origin is not None
+    assert caught.value.origin.code == 'builder.stream(["b", "c"]).to("out")'
+
+
+def test_null_keys_pass_a_repartition_only_above_left_and_outer_joins() -> None:
+    """Elsewhere nobody could use them."""
+    builder = StreamsBuilder()
+    table = builder.table("names")
+    keyed = builder.stream("orders").select_key(by_first)
+    keyed.left_join(table, pair, name="kept")
+    keyed.join(table, pair, name="dropped")
+    nodes = builder.build().nodes
+    filters = {name: type(nodes[name].operator).__name__ for name in nodes if name.endswith("-filter")}
+    assert filters == {"kept-repartition-filter": "PassThrough", "dropped-repartition-filter": "RepartitionFilter"}
+
+
+def test_every_rewrite_explains_itself() -> None:
+    """Before, after and why, in the order in which they are applied."""
+    builder = two_counts()
+    builder.table("prices", store="prices")
+    explained = builder.explain()
+    assert [each.rule for each in explained] == ["reuse.ktable.source.topics", "merge.repartition.topics"]
+    assert explained[1].before == ("a-repartition-source", "b-repartition-source")
+    assert explained[1].after == ("a-repartition-source",)
+    assert "keys do not change" in str(explained[1])
+    assert builder.explain(optimize=False) == ()
+
+
+@pytest.mark.parametrize(
+    ("optimize", "rules"),
+    [
+        (False, ()),
+        ("none", ()),
+        (
+            "single.store.self.join , reuse.ktable.source.topics",
+            ("reuse.ktable.source.topics", "single.store.self.join"),
+        ),
+    ],
+)
+def test_rules_are_named_as_in_kafka(optimize: bool | str, rules: tuple[str, ...]) -> None:
+    """Kafka's names, in any order."""
+    assert rules_of(optimize) == rules
+    assert rules_of("all") == rules_of(optimize=True)
+
+
+def test_an_unknown_rule_says_which_there_are() -> None:
+    """The error lists them."""
+    with pytest.raises(ConfigError, match='no optimisation "merge"') as caught:
+        rules_of("merge")
+    assert "merge.repartition.topics" in str(caught.value.detail)
