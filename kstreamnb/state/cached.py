@@ -53,8 +53,8 @@ class _KeyValueCache(CachedStore, KeyValueRows):
         stored = super()._between(from_key, to_key)
         if not self._shadow():
             return stored
-        least = b"" if from_key is None else self.key_bytes(from_key)
-        most = None if to_key is None else self.key_bytes(to_key)
+        least = b"" if from_key is None else self._bytes_of(from_key)
+        most = None if to_key is None else self._bytes_of(to_key)
         return self._merge(stored, lambda data: data >= least and (most is None or data <= most))
 
     def _starting_with(self, prefix: bytes) -> list[Any]:

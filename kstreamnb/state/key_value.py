@@ -72,20 +72,20 @@ class KeyValueRows(Store):
 
     def prefix_scan(self, prefix: Any, serialize: Any = None) -> Rows:
         """Rows whose key bytes start with those of a prefix; ``serialize`` makes them, the key serde by default."""
-        data = self.key_bytes(prefix) if serialize is None else serialize(prefix)
+        data = self._bytes_of(prefix) if serialize is None else serialize(prefix)
         return self._rows(self._starting_with(data))
 
     def approximate_num_entries(self) -> int:
         """The number of rows; exact."""
         return len(self.raw)
 
-    def key_bytes(self, key: Any) -> bytes:
+    def _bytes_of(self, key: Any) -> bytes:
         """Serialised bytes of a key."""
         return self.keys.to_bytes(self.keys.encode(key))
 
     def _between(self, from_key: Any, to_key: Any) -> list[Any]:
-        least = None if from_key is None else self.key_bytes(from_key)
-        return self.order.between(least, None if to_key is None else self.key_bytes(to_key))
+        least = None if from_key is None else self._bytes_of(from_key)
+        return self.order.between(least, None if to_key is None else self._bytes_of(to_key))
 
     def _starting_with(self, prefix: bytes) -> list[Any]:
         return self.order.starting_with(prefix)
