@@ -58,15 +58,11 @@ class _Work:
         return isinstance(node, Step) and isinstance(node.operator, operators)
 
     def find_above(self, start: int, wanted: Callable[[int], bool]) -> int | None:
-        """The node itself, or one above it; of several ways up the last one that was declared counts."""
+        """The node itself, or one above it; of several ways up the first one that leads to such a node counts."""
         if wanted(start):
             return start
-        found = None
-        for parent in self.parents[start]:
-            if wanted(parent):
-                return parent
-            found = self.find_above(parent, wanted)
-        return found
+        found = (self.find_above(parent, wanted) for parent in self.parents[start])
+        return next((id_ for id_ in found if id_ is not None), None)
 
     def is_only_way(self, changer: int, repartition: int) -> bool:
         """Whether all records of a repartition come from ``changer`` through one of its children."""
