@@ -14,7 +14,7 @@ from kstreamnb.dsl.grouping import (
     SessionWindowedKStream,
     TimeWindowedCogroupedKStream,
     TimeWindowedKStream,
-)  # fmt: skip
+)
 from kstreamnb.dsl.kstream import KStream
 from kstreamnb.dsl.ktable import GlobalKTable, KTable
 from kstreamnb.dsl.options import (
@@ -30,7 +30,7 @@ from kstreamnb.dsl.options import (
     Repartitioned,
     StreamJoined,
     TableJoined,
-)  # fmt: skip
+)
 from kstreamnb.dsl.routing import BranchedKStream
 from kstreamnb.dsl.suppressed import BufferConfig, Suppressed
 

@@ -20,7 +20,7 @@ from kstreamnb.dsl.options import (
     Writing,
     given,
     spelled_out,
-)  # fmt: skip
+)
 from kstreamnb.errors import TopologyError
 from kstreamnb.graph.draft import Draft, check_resource_name
 from kstreamnb.graph.nodes import Sink, Step, Table
