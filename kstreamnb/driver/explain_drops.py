@@ -28,9 +28,9 @@ def why_dropped(
         record = drop.record
         place = (None, None, None) if record is None else record[:3]
         wanted = zip((topic, partition, offset), place, strict=True)
-        if all(want is None or want == have for want, have in wanted) and node in (None, drop.node):
-            if key is None or drop.key == key:
-                found.append(_explained(run, drop))
+        chosen = all(want is None or want == have for want, have in wanted)
+        if chosen and node in (None, drop.node) and (key is None or drop.key == key):
+            found.append(_explained(run, drop))
     asked = f"record {topic}-{partition}@{offset}" if offset is not None else "record"
     return Explanations(found, f"no {asked} was dropped")
 

@@ -46,7 +46,7 @@ def _explained(run: Run, window: OpenWindow, step: int) -> Explanation:
         f"{what}: it closes at stream time {rule}, and task {window.task} is at {when(window.stream_time_ms)}",
         because=(*_held_back(run, window.node), *_idle(run, window, step)),
         numbers={**numbers, "missing_ms": missing},
-        remedy=f"a record with time {when(window.closes_at_ms)} or later, {duration(missing)} from now, would close it: "
+        remedy=f"a record with time {when(window.closes_at_ms)} or later, {duration(missing)} on, would close it: "
         f"any key of {_partitions(run, window.task)} that reaches {described(run, window.node)}",
         **about,
     )

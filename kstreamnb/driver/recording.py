@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import marshal
 import pickle
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from types import NoneType
 from typing import Any, NamedTuple, TypeAlias
 from uuid import UUID
@@ -17,6 +17,7 @@ from kstreamnb.core.record import Change, Windowed
 from kstreamnb.core.wire import Encoded
 from kstreamnb.driver import events
 from kstreamnb.driver.events import Event
+from kstreamnb.driver.reads import watch_reads
 
 __all__ = ["NOTHING", "Code", "Entry", "Kept", "Recording", "keep", "shown"]
 
@@ -105,12 +106,14 @@ class Code(NamedTuple):
 class Recording:
     """Everything that happened, in order: entries in ``log``, and what their numbers stand for in ``codes``.
 
-    ``cells`` is what the cells of each task held before the first step. Tasks see it as a `runtime.recorder.Recorder`.
+    ``cells`` is what the cells of each task held before the first step. Lookups of rows are noted in the stores that
+    ``looked_up`` names. Tasks see it as a `runtime.recorder.Recorder`.
     """
 
     atoms: frozenset[type] = ATOMS
 
-    def __init__(self) -> None:
+    def __init__(self, looked_up: Collection[str] = ()) -> None:
+        self.looked_up = looked_up
         self.log: list[Entry] = []
         self.codes: list[Code] = []
         self.cells: dict[str, dict[tuple[str, str], Any]] = {}
@@ -139,9 +142,12 @@ class Recording:
         """Append one entry."""
         self.log.append((self.number(kind, task, node, other), *rest))
 
-    def journal(self, task: str, store: str, *, keeps: bool) -> list[Any]:
+    def journal(self, task: str, store: Any, *, keeps: bool) -> list[Any]:
         """A journal for a store; ``keeps`` when others read it too."""
-        return _StoreJournal(self.number("written", task, store), self.log, keeps=keeps)
+        if store.name in self.looked_up:
+            number, append = self.number("read", task, store.name), self.log.append
+            watch_reads(store, lambda raw_key: append((number, raw_key)))
+        return _StoreJournal(self.number("written", task, store.name), self.log, keeps=keeps)
 
     def watch(self, task: str, cells: Mapping[tuple[str, str], list[Any]]) -> Callable[[], None]:
         """A function that notes which cells of a task have changed since it was last called."""

@@ -28,7 +28,7 @@ class Recorder(Protocol):
     def add(self, kind: str, task: str, node: str, other: Any, *rest: Any) -> None:
         """Append one entry."""
 
-    def journal(self, task: str, store: str, *, keeps: bool) -> list[Any]:
+    def journal(self, task: str, store: Any, *, keeps: bool) -> list[Any]:
         """A journal for a store; ``keeps`` when others read it too."""
 
     def watch(self, task: str, cells: Mapping[tuple[str, str], list[Any]]) -> Callable[[], None]:

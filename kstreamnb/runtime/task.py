@@ -208,7 +208,7 @@ class Task(Checkpointed):
                 store.changes = None
             journal: list[Any] | None = None
             if recorder is not None:
-                journal = recorder.journal(task, name, keeps=track)
+                journal = recorder.journal(task, store, keeps=track)
             elif track:
                 journal = []
             if self._journals is not None and journal is not None:

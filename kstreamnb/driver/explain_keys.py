@@ -1,0 +1,77 @@
+"""Which partition a key goes to, and why a topology is cut where it is."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+from kstreamnb.core.partitioner import murmur2
+from kstreamnb.core.serde import Serde
+from kstreamnb.driver.explanation import Explanation, Explanations, described
+from kstreamnb.driver.flows import sinks_of
+from kstreamnb.driver.run import Run
+from kstreamnb.driver.wording import counted, listed, said
+from kstreamnb.errors import EngineError
+from kstreamnb.topology import Topology
+from kstreamnb.topology.nodes import Sink
+
+__all__ = ["why_cut", "why_partition"]
+
+_POSITIVE = 0x7FFFFFFF
+
+
+def why_partition(run: Run, key: Any, topic: str | None = None) -> Explanations:
+    """Which partition of a topic, or of each topic that is read, a key belongs to, step by step."""
+    plan = next(iter(run.tasks.values())).plan
+    sources = run.topology.sources()
+    known = {plan.topic(name): source.key_serde for source in sources for name in source.topics}
+    names = [name for name in known if topic in (None, name, run.short(name))]
+    if not names:
+        raise EngineError(f'no source reads topic "{topic}"', detail=f"there are {', '.join(known)}")
+    return Explanations([_placed(run, key, name, plan.key_serde(known[name])) for name in names], "there is no topic")
+
+
+def _placed(run: Run, key: Any, topic: str, serde: Serde) -> Explanation:
+    count = run.partitions.get(topic, 1)
+    data = serde.partition_bytes(key)
+    readers = [task_id for task_id, task in run.tasks.items() if task.plan.source_of(topic) is not None]
+    if data is None:
+        return Explanation(
+            f'a null key of "{topic}" goes to partition 0 here, and to any in Kafka', numbers={"partition": 0}
+        )
+    number = murmur2(data)
+    partition = (number & _POSITIVE) % count
+    task = next((task_id for task_id in readers if task_id.endswith(f"_{partition}")), None)
+    custom = [
+        name for name in sinks_of(run, topic) if getattr(run.topology.nodes[name], "partitioner", None) is not None
+    ]
+    because = [f'serde "{serde}" writes {counted(len(data), "byte")}: {data.hex()}']
+    because += [f"task {task} takes it"] if task else []
+    because += [f"{described(run, name)} has a partitioner of its own, which may choose another" for name in custom]
+    return Explanation(
+        f'key {said(key)} of "{topic}" goes to partition {partition}: murmur2 of its bytes is {number}, without its '
+        f"sign {number & _POSITIVE}, and that modulo {count} is {partition}",
+        tuple(because),
+        {"murmur2": number, "partitions": count, "partition": partition},
+        task=task,
+    )
+
+
+def why_cut(topology: Topology, topic: str | None = None) -> Explanations:
+    """Why a topology is in several sub-topologies: one answer for each cut, or for that at a topic."""
+    picture = import_module("kstreamnb.view").view_of(topology)  # the reasons are those that the picture shows
+    found = []
+    for cut in picture.cuts:
+        if topic in (None, cut.topic):
+            writers = [node for node in topology.nodes.values() if isinstance(node, Sink) and node.topic == cut.topic]
+            found.append(
+                Explanation(
+                    f"sub-topologies {cut.before} and {cut.after} are apart: {cut.why}",
+                    numbers={"before": cut.before, "after": cut.after},
+                    node=writers[0].name if writers else None,
+                    origin=writers[0].origin if writers else None,
+                )
+            )
+    subs = [sub.id for sub in topology.subtopologies()]
+    nothing = "it is one piece" if len(subs) == 1 else f"sub-topologies {listed(map(str, subs))} share nothing"
+    return Explanations(found, nothing)

@@ -1,0 +1,142 @@
+"""Why nothing, or less than expected, was written to a topic: where records stopped on the way to it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from kstreamnb.core.record import Change
+from kstreamnb.driver.explain_joins import is_table_lookup
+from kstreamnb.driver.explanation import Explanation, described
+from kstreamnb.driver.flows import Arrival, above, arrivals, row_at, sinks_of
+from kstreamnb.driver.predicates import unmet
+from kstreamnb.driver.run import Run
+from kstreamnb.driver.wording import counted, listed
+from kstreamnb.topology.nodes import ProcessorNode, Sink, Source
+
+__all__ = ["why_no_output"]
+
+_LOOKED_AT = 1_000
+
+
+def why_no_output(run: Run, topic: str) -> Explanation:
+    """Where the records stopped that could have led to records of a topic, and why."""
+    sinks = sinks_of(run, topic)
+    if not sinks:
+        return _nobody_writes(run, topic)
+    way = above(run, sinks)
+    stops = [stop for name in way for stop in _stops(run, name, way)]
+    silent = [fact for name in way for fact in _silent(run, name)]
+    written = len(run.output(topic))
+    said = f'{counted(written, "record")} went to "{topic}"' if written else f'nothing was written to "{topic}"'
+    last = stops[-1] if stops else None
+    facts = [*silent, *_lonely(run, way)]
+    if last is not None:
+        answer = f"{said}: {last.answer}"
+        facts += [stop.answer for stop in stops[:-1]]
+    elif silent:
+        answer, facts = f"{said}: {listed(silent)}", facts[len(silent) :]
+    else:
+        answer = f"{said}: every record on the way there went on"
+    return Explanation(
+        answer,
+        because=tuple(facts),
+        numbers={"written": written, "stopped": {stop.node: stop.numbers["stopped"] for stop in stops}},
+        node=None if last is None else last.node,
+        steps=() if last is None else last.steps,
+        origin=None if last is None else last.origin,
+        remedy=None if last is None else last.remedy,
+    )
+
+
+def _nobody_writes(run: Run, topic: str) -> Explanation:
+    nodes = [node for node in run.topology.nodes.values() if isinstance(node, Sink)]
+    named = [f'"{node.topic}"' for node in nodes if isinstance(node.topic, str)]
+    chosen = [described(run, node.name) for node in nodes if not isinstance(node.topic, str)]
+    count = len(run.output(topic))
+    if chosen:
+        answer = f'{counted(count, "record")} went to "{topic}": {listed(chosen)} chooses the topic of each record'
+    else:
+        answer = f'nothing was written to "{topic}": no sink writes to it; there are {listed(named) or "no sinks"}'
+    return Explanation(answer, numbers={"written": count})
+
+
+def _stops(run: Run, name: str, way: list[str]) -> Iterator[Explanation]:
+    """What did not go on from a node, by reason."""
+    node = run.topology.nodes[name]
+    if isinstance(node, Sink):
+        return
+    children = [child for child in run.topology.children(name) if child in way]
+    stopped = [arrival for arrival in arrivals(run, name, children) if not arrival.went_on]
+    if not stopped:
+        return
+    about: dict[str, Any] = {"node": name, "origin": getattr(node, "origin", None)}
+    for reason, found in _by_reason(run, name, node, children, stopped).items():
+        steps = tuple(dict.fromkeys(run.history.step_of(arrival.place) for arrival in found[:5]))
+        answer = f"{counted(len(found), 'record')} stopped at {described(run, name)}: {reason}"
+        yield Explanation(answer, numbers={"stopped": len(found)}, steps=steps, **about)
+
+
+def _by_reason(run: Run, name: str, node: Any, children: list[str], stopped: list[Arrival]) -> dict[str, list[Arrival]]:
+    drops = {drop.step: drop.reason for drop in run.drops() if drop.node == name}
+    found: dict[str, list[Arrival]] = {}
+    for number, arrival in enumerate(stopped):
+        dropped = drops.get(run.history.step_of(arrival.place))
+        if dropped is not None:
+            reason = f"{dropped} (see why_dropped)"
+        elif number < _LOOKED_AT:
+            reason = _reason(node, children, arrival)
+        else:
+            reason = "not looked at"
+        found.setdefault(reason, []).append(arrival)
+    return found
+
+
+def _reason(node: Any, children: list[str], arrival: Arrival) -> str:
+    operator: Any = getattr(node, "operator", None)
+    new = arrival.value.new if isinstance(arrival.value, Change) else arrival.value
+    if hasattr(operator, "predicate"):
+        return unmet(operator.predicate, arrival.key, new, negate=operator.negate) or "its predicate refused them"
+    if hasattr(operator, "predicates"):
+        wanted = [
+            predicate
+            for predicate, child in zip(operator.predicates, operator.children, strict=False)
+            if child in children
+        ]
+        facts = [unmet(predicate, arrival.key, new) for predicate in wanted]
+        return listed([fact for fact in facts if fact]) or "they took another branch"
+    if hasattr(operator, "other_store"):
+        return "they found no partner (see why_no_match)"
+    if is_table_lookup(operator):
+        return "they found no row in the table (see why_no_match)"
+    if getattr(operator, "emit_on_close", False) or getattr(operator, "wait_ms", None) is not None:
+        return "results are held back until their time has come (see why_open)"
+    if arrival.key is None:
+        return "their key is null"
+    return "it handed nothing on"
+
+
+def _silent(run: Run, name: str) -> Iterator[str]:
+    """Sources on the way that got nothing."""
+    node = run.topology.nodes[name]
+    if isinstance(node, Source) and not run.history.places_of("consumed", node=name):
+        for topic in node.topics or (str(node.pattern),):
+            if topic not in run.topology.internal_topics:
+                yield f'topic "{topic}" got no record'
+
+
+def _lonely(run: Run, way: list[str]) -> Iterator[str]:
+    """Joins on the way that went on without a row of their table."""
+    for name in way:
+        node = run.topology.nodes[name]
+        operator: Any = getattr(node, "operator", None)
+        if not isinstance(node, ProcessorNode) or not is_table_lookup(operator) or not getattr(operator, "left", False):
+            continue
+        store, selector = operator.view.stores[-1], getattr(operator, "key_selector", None)
+        came = list(arrivals(run, name))[:_LOOKED_AT]
+        keys = [each.key if selector is None else selector(each.key, each.value) for each in came]
+        alone = sum(
+            row_at(run, each.task, store, key, each.place) is None for each, key in zip(came, keys, strict=True)
+        )
+        if alone:
+            yield f"{alone:,} of {counted(len(came), 'record')} found no row of table {store} at {described(run, name)}"

@@ -1,0 +1,144 @@
+"""Noting which rows of a store are looked up, so that a result can be traced to the rows it was made from.
+
+Only stores whose rows are combined by key lookups, scans or buffers are watched: what an aggregate makes of its own
+rows follows from its writes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from kstreamnb.state import Rows
+from kstreamnb.topology import Topology
+from kstreamnb.topology.nodes import ProcessorNode
+
+__all__ = ["OWN_ROWS", "stores_to_watch", "use_of_rows", "watch_reads"]
+
+Note = Callable[[Any], None]
+
+OWN_ROWS = ("replace", "fold", "fold by time")
+"""Uses of rows for which writes tell everything."""
+
+_USES = {
+    "replace": (
+        "TableSource", "GlobalTableSource", "TableFilter", "TableMapValues", "TableJoinMerge", "JoinWindow",
+        "SubscriptionReceive",
+    ),
+    "fold": (
+        "StreamAggregate", "StreamReduce", "WindowAggregate", "SessionAggregate", "TableAggregate", "TableReduce",
+    ),
+    "fold by time": ("SlidingAggregate",),
+    "match": (
+        "StreamStreamJoin", "StreamSelfJoin", "StreamTableJoin", "StreamGlobalJoin", "TableTableJoin", "Suppress",
+        "SubscriptionJoin", "SubscriptionResolve", "ForeignTableJoin",
+    ),
+}  # fmt: skip
+_USE_OF = {name: use for use, names in _USES.items() for name in names}
+
+
+def use_of_rows(operator: Any, stores: tuple[str, ...]) -> str:
+    """How an operator's results follow from rows.
+
+    "replace": a row is what came last; "fold": it is made of the row before and the record; "fold by time": of all
+    records of its time; "match": a result is made of the record and the rows just looked up; "any": of all of them;
+    "none": it has no rows.
+    """
+    if not stores:
+        return "none"
+    return _USE_OF.get(type(operator).__name__, "any")
+
+
+def stores_to_watch(topology: Topology) -> frozenset[str]:
+    """Stores that some node looks rows up in, other than to fold or replace its own."""
+    nodes = [node for node in topology.nodes.values() if isinstance(node, ProcessorNode)]
+    used = {name for node in nodes if use_of_rows(node.operator, node.stores) not in OWN_ROWS for name in node.stores}
+    if any(use_of_rows(node.operator, node.stores) == "any" for node in nodes):
+        used |= topology.global_stores.keys()
+    return frozenset(used | topology.global_stores.keys())
+
+
+def watch_reads(store: Any, note: Note) -> None:
+    """Let a store call ``note(raw key)`` for each row that is looked up."""
+    encode, kind = store.keys.encode, type(store)
+    for name, raw_key in _LOOKUPS.items():
+        if hasattr(kind, name) or name in vars(store):
+            setattr(store, name, _noting(getattr(store, name), note, encode, raw_key))
+    for name in ("_rows", "_starts"):
+        if hasattr(kind, name):
+            setattr(store, name, _noting_rows(getattr(store, name), note))
+    for name, watch in (("first", _first), ("entries", _entries), ("evict", _evict)):
+        if hasattr(kind, name):
+            setattr(store, name, watch(store, getattr(store, name), note))
+
+
+class _Unknown:
+    """Says that arguments name no single row."""
+
+
+_LOOKUPS: dict[str, Callable[..., Any]] = {
+    "get": lambda encode, key, as_of=None: encode(key),
+    "row": lambda encode, key, as_of=None: encode(key),
+    "fetch": lambda encode, key, at=None, to=None: (
+        (encode(key), at) if isinstance(at, int) and to is None else _Unknown
+    ),
+    "fetch_session": lambda encode, key, start, end: (encode(key), (end, start)),
+}
+
+
+def _noting(look_up: Callable[..., Any], note: Note, encode: Any, raw_key_of: Callable[..., Any]) -> Callable[..., Any]:
+    def looked_up(*args: Any, **options: Any) -> Any:
+        raw_key = raw_key_of(encode, *args, **options)
+        if raw_key is not _Unknown:
+            note(raw_key)
+        return look_up(*args, **options)
+
+    return looked_up
+
+
+def _noting_rows(rows_of: Callable[..., Rows], note: Note) -> Callable[..., Rows]:
+    """Rows of a scan, each noted when it is taken; the last argument are the raw keys, or places of one key."""
+
+    def noted(*args: Any) -> Rows:
+        *key, places = args
+        return Rows(_one_by_one([(key[0], place) for place in places] if key else places, rows_of(*args), note))
+
+    return noted
+
+
+def _one_by_one(raw_keys: Any, rows: Any, note: Note) -> Iterator[Any]:
+    for raw_key, row in zip(raw_keys, rows, strict=True):
+        note(raw_key)
+        yield row
+
+
+def _first(store: Any, first: Callable[[], Any], note: Note) -> Callable[[], Any]:
+    def noted() -> Any:
+        found = first()
+        note(store.keys.encode(found[0]))
+        return found
+
+    return noted
+
+
+def _entries(store: Any, entries: Callable[[], Any], note: Note) -> Callable[[], Any]:
+    def noted() -> Iterator[Any]:
+        for entry in entries():
+            note((entry[0], int(entry[1]), store.keys.encode(entry[2])))
+            yield entry
+
+    return noted
+
+
+def _evict(store: Any, evict: Callable[[], Any], note: Note) -> Callable[[], Any]:
+    def noted() -> Iterator[Any]:
+        held = list(store.raw)
+        for entry in evict():
+            raw_key = next(
+                key for key in held if key is not None and key[:2] == (entry[0], store.keys.encode(entry[1]))
+            )
+            held.remove(raw_key)
+            note(raw_key)
+            yield entry
+
+    return noted
