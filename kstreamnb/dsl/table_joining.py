@@ -38,6 +38,7 @@ V = TypeVar("V")
 class TableJoinOptions(Kept):
     """Keywords of a table's joins: those of `TableJoined`, the foreign key's extractor, and where rows are kept."""
 
+    joiner: NotRequired[Callable[[Any, Any], Any] | None]
     foreign_key: NotRequired[Callable[..., Any] | None]
     with_key: NotRequired[bool]
     table_joined: NotRequired[TableJoined | None]
@@ -130,6 +131,8 @@ def _declare(
     of_table = ("table_joined", "partitioner", "other_partitioner", "name")
     joined, partitioner, other_partitioner, name = (said.pop(word, None) for word in of_table)
     with_key, foreign_key = said.pop("with_key", False), said.pop("foreign_key", None)
+    if (joiner := said.pop("joiner", None)) is not None:
+        functions = (*functions, joiner)
     if len(functions) == 2:
         foreign_key, *functions = functions
     if len(functions) != 1:

@@ -20,12 +20,19 @@ class Cells:
         self.cell: str | None = None
         self.runs = 0
         self.counts: dict[str, int] = {}
+        self.before: dict[Any, Any] = {}
 
     def run(self, cell: str) -> Cells:
         self.cell, self.runs, self.counts = cell, self.runs + 1, {}
         for ledger in self.ledgers.values():
+            self.before |= {each.identity[::2]: each for each in ledger.declarations() if each.identity.group == cell}
             ledger.begin(cell, self.runs)
         return self
+
+    def settle(self, ledger: Ledger) -> None:
+        now = {each.identity[::2]: each for each in ledger.declarations()}
+        gone = {key: each for key, each in self.before.items() if key in now and now[key] is not each}
+        ledger.succeed({each: now[key] for key, each in gone.items()})
 
     def ledger(self, name: str | None) -> Ledger | None:
         return self.ledgers.get(name)
