@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 from typing import Any, Literal, TypeAlias
 
-from kstreamnb.core.display import Displayed
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.driver.replay import Replay
-from kstreamnb.driver.wording import aligned, counted, listed, said, when
+from kstreamnb.driver.tabular import Tabular
+from kstreamnb.driver.wording import counted, listed, said, when
 
 __all__ = ["OutputDiff", "RowDifference", "assert_outputs_equal", "diff"]
 
@@ -33,12 +33,14 @@ class RowDifference:
 
 
 @dataclass(frozen=True)
-class OutputDiff(Displayed):
+class OutputDiff(Tabular):
     """What differs between the outputs of two runs, by topic and partition; false when nothing does."""
 
     rows: tuple[RowDifference, ...]
     equal: int
     names: tuple[str, str] = ("first", "second")
+
+    header = ("", "topic", "partition", "row", "key", "value", "time", "headers")
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -46,17 +48,24 @@ class OutputDiff(Displayed):
     def __iter__(self) -> Iterator[RowDifference]:
         return iter(self.rows)
 
-    def __str__(self) -> str:
+    @property
+    def title(self) -> str:
+        """Whether they are equal, and where not."""
         if not self.rows:
             return f"outputs are equal: {counted(self.equal, 'record')}"
         topics = listed(f'"{topic}"' for topic in dict.fromkeys(row.topic for row in self.rows))
-        title = f"outputs differ in {counted(len(self), 'row')} of {topics}; {counted(self.equal, 'record')} equal"
-        key = f'"-" is only in the {self.names[0]}, "+" only in the {self.names[1]}'
-        more = [f"{len(self) - _SHOWN:,} more rows differ"] if len(self) > _SHOWN else []
-        return "\n".join([title, key, aligned(_HEADER, map(_cells, self.rows[:_SHOWN])), *more])
+        return f"outputs differ in {counted(len(self), 'row')} of {topics}; {counted(self.equal, 'record')} equal"
 
+    def table(self) -> Iterator[tuple[str, ...]]:
+        """The first rows that differ."""
+        return map(_cells, self.rows[:_SHOWN])
 
-_HEADER = ("", "topic", "partition", "row", "key", "value", "time", "headers")
+    def more(self) -> Iterator[str]:
+        """What the signs mean, and how many rows are not shown."""
+        if self.rows:
+            yield f'"-" is only in the {self.names[0]}, "+" only in the {self.names[1]}'
+        if len(self) > _SHOWN:
+            yield f"{_SHOWN} of {len(self):,} rows are shown"
 
 
 def _cells(row: RowDifference) -> tuple[str, ...]:

@@ -59,7 +59,7 @@ class Journey(Sequence[Step], Displayed):
 
     def _lines(self, step: Step) -> Iterator[str]:
         indent = "  " * self.depth[step.number]
-        yield f"{indent}{step}"
+        yield f"{indent}{step.title}"
         nodes = dict.fromkeys(hop.child for hop in step.forwarded)
         if nodes:
             yield f"{indent}  by way of {', '.join(nodes)}"

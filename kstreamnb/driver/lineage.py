@@ -12,11 +12,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from kstreamnb.core.display import Displayed
 from kstreamnb.core.record import Change, TopicRecord, Windowed
 from kstreamnb.driver.reads import use_of_rows
 from kstreamnb.driver.recording import Code, shown
 from kstreamnb.driver.run import Run
+from kstreamnb.driver.tabular import Tabular
 from kstreamnb.driver.wording import counted, said, when
 from kstreamnb.state import InCache
 from kstreamnb.topology.nodes import ProcessorNode, Source
@@ -25,12 +25,14 @@ __all__ = ["Lineage", "lineage_of"]
 
 
 @dataclass(frozen=True)
-class Lineage(Displayed):
+class Lineage(Tabular):
     """The input records that a written record was made of, in the order in which they were taken."""
 
     output: TopicRecord
     inputs: tuple[TopicRecord, ...]
     steps: tuple[int, ...]
+
+    header = ("step", "record", "key", "value", "time")
 
     def __len__(self) -> int:
         return len(self.inputs)
@@ -38,14 +40,18 @@ class Lineage(Displayed):
     def __iter__(self) -> Iterator[TopicRecord]:
         return iter(self.inputs)
 
-    def __str__(self) -> str:
+    @property
+    def title(self) -> str:
+        """The result, and how many records it comes from."""
         out = self.output
         place = f"{out.topic}-{out.partition}@{out.offset} (key {said(out.key)}, value {said(out.value)})"
-        lines = [f"{place} comes from {counted(len(self), 'record')}"]
+        return f"{place} comes from {counted(len(self), 'record')}"
+
+    def table(self) -> Iterator[tuple[str, ...]]:
+        """The records in words."""
         for step, each in zip(self.steps, self.inputs, strict=True):
-            about = f"key {said(each.key)}, value {said(each.value)}, time {when(each.timestamp)}"
-            lines.append(f"  step {step}: {each.topic}-{each.partition}@{each.offset} ({about})")
-        return "\n".join(lines)
+            place = f"{each.topic}-{each.partition}@{each.offset}"
+            yield str(step), place, said(each.key), said(each.value), when(each.timestamp)
 
 
 def lineage_of(run: Run, topic: str, partition: int, offset: int) -> Lineage:

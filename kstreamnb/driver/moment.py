@@ -6,25 +6,27 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
-from kstreamnb.core.display import Displayed
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.driver.run import Run
 from kstreamnb.driver.stored_rows import StoredRow, stored_rows
+from kstreamnb.driver.tabular import Tabular
 from kstreamnb.driver.windows import OpenWindow, open_windows
-from kstreamnb.driver.wording import aligned, counted, said, when
+from kstreamnb.driver.wording import counted, said, when
 from kstreamnb.errors import StateError
 
 __all__ = ["Moment", "StoreTable", "edge_counts"]
 
 
 @dataclass(frozen=True)
-class StoreTable(Displayed):
+class StoreTable(Tabular):
     """Rows of a store, of all its partitions, at a moment: ``table[key]``, or iterate over the rows."""
 
     name: str
     kind: str
     step: int
     rows: tuple[StoredRow, ...]
+
+    header = ("task", "key", "value", "time", "note")
 
     def __getitem__(self, key: Any) -> Any:
         for row in self.rows:
@@ -49,15 +51,16 @@ class StoreTable(Displayed):
         """Values by key; of several rows of a key the last."""
         return {row.key: row.value for row in self.rows}
 
-    def __str__(self) -> str:
-        title = f'store "{self.name}" ({self.kind}) after step {self.step}: {counted(len(self), "row")}'
-        if not self.rows:
-            return title
-        cells = [
-            (row.task, said(row.key), said(row.value), "" if row.timestamp is None else when(row.timestamp), row.note)
-            for row in self.rows
-        ]
-        return f"{title}\n{aligned(('task', 'key', 'value', 'time', 'note'), cells)}"
+    @property
+    def title(self) -> str:
+        """Name, kind, step and number of rows."""
+        return f'store "{self.name}" ({self.kind}) after step {self.step}: {counted(len(self), "row")}'
+
+    def table(self) -> Iterator[tuple[str, ...]]:
+        """The rows in words."""
+        for row in self.rows:
+            time = "" if row.timestamp is None else when(row.timestamp)
+            yield row.task, said(row.key), said(row.value), time, row.note
 
 
 class Waiting(NamedTuple):
@@ -68,8 +71,10 @@ class Waiting(NamedTuple):
     record: TopicRecord
 
 
-class Moment(Displayed):
+class Moment(Tabular):
     """The state of a run after ``step`` steps; nothing is computed until it is looked at."""
+
+    header = ("task", "stream time", "stores")
 
     def __init__(self, run: Run, step: int) -> None:
         self.step = step
@@ -124,13 +129,21 @@ class Moment(Displayed):
         """Records over each edge of the graph so far; topics are named as in the topology."""
         return edge_counts(self._run, self.step)
 
-    def __str__(self) -> str:
-        times = ", ".join(f"{task} {when(time)}" for task, time in self.stream_time.items() if time >= 0)
-        stores = ", ".join(f"{name} {counted(len(self.store(name)), 'row')}" for name in self.stores)
+    @property
+    def title(self) -> str:
+        """The step, and what was waiting."""
         waiting = counted(len(self.waiting()), "record")
-        total = len(self._run.steps)
-        lines = [f"after step {self.step} of {total}", f"stream time: {times or 'not begun'}"]
-        return "\n".join([*lines, f"stores: {stores or 'none'}", f"waiting: {waiting}"])
+        return f"after step {self.step:,} of {len(self._run.steps):,}: {waiting} waiting"
+
+    def table(self) -> Iterator[tuple[str, ...]]:
+        """Stream time and stores of each task."""
+        for task, time in self.stream_time.items():
+            stores = [(name, len(stored_rows(task, store, self.raw(task, name)))) for name, store in self._stores(task)]
+            rows = ", ".join(f"{name} {counted(number, 'row')}" for name, number in stores)
+            yield task, "not begun" if time < 0 else when(time), rows or "no stores"
+
+    def _stores(self, task: str) -> list[tuple[str, Any]]:
+        return list(self._run.tasks[task].stores.items())
 
 
 def edge_counts(run: Run, step: int) -> dict[tuple[str, str], int]:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any
 
-from kstreamnb.core.display import Displayed
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.serde import Serde
+from kstreamnb.driver.tabular import Tabular
 from kstreamnb.driver.test_driver import TopologyTestDriver
-from kstreamnb.driver.wording import aligned, said, when
+from kstreamnb.driver.wording import said, when
 from kstreamnb.runtime.config import Config
 from kstreamnb.topology import Topology
 from kstreamnb.topology.nodes import Sink
@@ -20,7 +20,7 @@ __all__ = ["Preview", "preview"]
 
 
 @dataclass(frozen=True)
-class Preview(Displayed):
+class Preview(Tabular):
     """The first records at a node. ``total`` is how many reached it, ``taken`` how many input records were run."""
 
     records: tuple[TopicRecord, ...]
@@ -28,16 +28,20 @@ class Preview(Displayed):
     taken: int
     dropped: int = 0
 
+    header = ("key", "value", "time")
+
     def __len__(self) -> int:
         return len(self.records)
 
-    def __str__(self) -> str:
+    @property
+    def title(self) -> str:
+        """How many of how many records."""
         late = f", {self.dropped:,} dropped on the way" if self.dropped else ""
-        title = f"{len(self):,} of {self.total:,} records, from {self.taken:,} input records{late}"
-        if not self.records:
-            return title
-        cells = [(said(record.key), said(record.value), when(record.timestamp)) for record in self.records]
-        return f"{title}\n{aligned(('key', 'value', 'time'), cells)}"
+        return f"{len(self):,} of {self.total:,} records, from {self.taken:,} input records{late}"
+
+    def table(self) -> Iterator[tuple[str, ...]]:
+        """The records in words."""
+        return ((said(record.key), said(record.value), when(record.timestamp)) for record in self.records)
 
 
 class _Every(frozenset[type]):

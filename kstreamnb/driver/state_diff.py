@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Any, Literal
 
-from kstreamnb.core.display import Displayed
 from kstreamnb.driver.run import Run
 from kstreamnb.driver.stored_rows import StoredRow, raw_order, stored_rows, without_cache
-from kstreamnb.driver.wording import aligned, counted, said, when
+from kstreamnb.driver.tabular import Tabular
+from kstreamnb.driver.wording import counted, said, when
 
 __all__ = ["RowChange", "StateDiff", "state_diff"]
 
@@ -28,7 +28,7 @@ class RowChange:
 
 
 @dataclass(frozen=True)
-class StateDiff(Displayed):
+class StateDiff(Tabular):
     """Changes of rows by store, task and key; ``stream_time`` gives (before, after) of tasks whose time moved (ms)."""
 
     before: int
@@ -36,20 +36,27 @@ class StateDiff(Displayed):
     changes: tuple[RowChange, ...]
     stream_time: dict[str, tuple[int, int]]
 
+    header = ("", "store", "task", "key", "old", "new")
+
     def __len__(self) -> int:
         return len(self.changes)
 
     def __iter__(self) -> Iterator[RowChange]:
         return iter(self.changes)
 
-    def __str__(self) -> str:
-        lines = [f"from step {self.before} to step {self.after}: {counted(len(self), 'row')} changed"]
-        if self.changes:
-            cells = [(c.kind, c.store, c.task, said(c.key), said(c.old), said(c.new)) for c in self.changes]
-            lines.append(aligned(("", "store", "task", "key", "old", "new"), cells))
-        for task, (old, new) in self.stream_time.items():
-            lines.append(f"stream time of task {task}: {when(old)} to {when(new)}")
-        return "\n".join(lines)
+    @property
+    def title(self) -> str:
+        """The steps and the number of changed rows."""
+        return f"from step {self.before} to step {self.after}: {counted(len(self), 'row')} changed"
+
+    def table(self) -> Iterator[tuple[str, ...]]:
+        """Each change in words."""
+        return ((c.kind, c.store, c.task, said(c.key), said(c.old), said(c.new)) for c in self.changes)
+
+    def more(self) -> Iterator[str]:
+        """How far time went."""
+        times = self.stream_time.items()
+        return (f"stream time of task {task}: {when(old)} to {when(new)}" for task, (old, new) in times)
 
 
 def state_diff(run: Run, before: int, after: int) -> StateDiff:

@@ -6,10 +6,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, overload
 
-from kstreamnb.core.display import Displayed
 from kstreamnb.core.record import TopicRecord
+from kstreamnb.driver.event_cells import event_cells
 from kstreamnb.driver.events import Event, Forwarded, Punctuated, StoreWritten
 from kstreamnb.driver.history import BEGINNINGS
+from kstreamnb.driver.tabular import Tabular
 from kstreamnb.driver.wording import counted, said, when
 
 if TYPE_CHECKING:  # a run makes steps
@@ -37,7 +38,7 @@ class Drop:
 
 
 @dataclass(frozen=True)
-class Step(Displayed):
+class Step(Tabular):
     """One step of a run; ``number`` counts from 1, so the state after this step is that of ``replay.at(number)``.
 
     ``node`` is the source that took the record, or the node that was punctuated.
@@ -48,6 +49,8 @@ class Step(Displayed):
     task: str
     node: str
     _run: Run = field(repr=False, compare=False)
+
+    header = ("what", "where", "to", "key", "value", "time")
 
     @property
     def events(self) -> tuple[Event, ...]:
@@ -83,7 +86,9 @@ class Step(Displayed):
         """Records that were refused."""
         return tuple(self._run.drops(self.number))
 
-    def __str__(self) -> str:
+    @property
+    def title(self) -> str:
+        """What the step is about, in one line."""
         if self.kind == "commit":
             return f"step {self.number}: commit of task {self.task}"
         first = self.events[0]
@@ -97,6 +102,10 @@ class Step(Displayed):
         place = f"{record.topic}-{record.partition}@{record.offset}"
         about = f"key {said(record.key)}, value {said(record.value)}, time {when(record.timestamp)}"
         return f"step {self.number}: {place} ({about}) through task {self.task}"
+
+    def table(self) -> Iterator[tuple[str, ...]]:
+        """Everything that happened, in words."""
+        return (event_cells(self._run, place) for place in self._run.history.span(self.number))
 
     def summary(self) -> str:
         """What came of it, in numbers."""

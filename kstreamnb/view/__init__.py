@@ -7,7 +7,8 @@ from kstreamnb.view.dot import to_dot
 from kstreamnb.view.graph import Box, Edge, GraphView, Item, Overlay, graph_view, overlay_of_changes, upstream_of
 from kstreamnb.view.html import to_html
 from kstreamnb.view.mermaid import to_mermaid
-from kstreamnb.view.mime import mimebundle, view_of
+from kstreamnb.view.mime import forms_of, mimebundle, view_of
+from kstreamnb.view.runs import overlay_of_run
 from kstreamnb.view.svg import to_svg, warm_up
 from kstreamnb.view.text import to_text
 
@@ -17,9 +18,11 @@ __all__ = [
     "GraphView",
     "Item",
     "Overlay",
+    "forms_of",
     "graph_view",
     "mimebundle",
     "overlay_of_changes",
+    "overlay_of_run",
     "to_dot",
     "to_html",
     "to_mermaid",

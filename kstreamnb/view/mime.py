@@ -10,8 +10,10 @@ import warnings
 from collections.abc import Collection
 from contextlib import suppress
 from functools import singledispatch
+from html import escape
 from typing import Any
 
+from kstreamnb.core.display import Displayed
 from kstreamnb.errors import EngineError
 from kstreamnb.topology import Topology, TopologyDescription
 from kstreamnb.view.graph import GraphView, Overlay, graph_view
@@ -20,7 +22,7 @@ from kstreamnb.view.mermaid import to_mermaid
 from kstreamnb.view.svg import to_svg
 from kstreamnb.view.text import to_text
 
-__all__ = ["mimebundle", "view_of"]
+__all__ = ["forms_of", "graph_forms", "mimebundle", "view_of"]
 
 
 @singledispatch
@@ -47,15 +49,29 @@ def _(thing: Topology, overlay: Overlay | None = None) -> GraphView:
     return graph_view(thing.description(), overlay)
 
 
+@singledispatch
+def forms_of(thing: Any) -> dict[str, str] | None:
+    """All forms of a thing that is more, or other, than a picture of a graph; None for a picture."""
+    if isinstance(thing, Displayed) and view_of.dispatch(type(thing)) is view_of.dispatch(object):
+        text = str(thing)
+        return {"text/plain": text, "text/html": f"<pre>{escape(text)}</pre>"}
+    return None
+
+
+def graph_forms(view: GraphView) -> dict[str, str]:
+    """A picture in every form."""
+    bundle = {"text/plain": to_text(view), "text/html": to_html(view), "text/vnd.mermaid": to_mermaid(view)}
+    with suppress(EngineError):  # the HTML says so already
+        bundle["image/svg+xml"] = to_svg(view)
+    return bundle
+
+
 def mimebundle(
     thing: Any, include: Collection[str] | None = None, exclude: Collection[str] | None = None
 ) -> dict[str, str]:
     """Every form of a picture by its MIME type; ``include`` and ``exclude`` are what IPython asks for."""
     try:
-        view = view_of(thing)
-        bundle = {"text/plain": to_text(view), "text/html": to_html(view), "text/vnd.mermaid": to_mermaid(view)}
-        with suppress(EngineError):  # the HTML says so already
-            bundle["image/svg+xml"] = to_svg(view)
+        bundle = forms_of(thing) or graph_forms(view_of(thing))
     except Exception as error:  # a display that raises would hide the user's own result
         warnings.warn(f"cannot draw this {type(thing).__name__}: {error}", stacklevel=2)
         return {"text/plain": repr(thing)}

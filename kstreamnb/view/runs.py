@@ -1,0 +1,88 @@
+"""How recorded runs show themselves: the graph with counts, outputs and drops; and values that are tables.
+
+Text and HTML hold the same facts. Nothing runs when a run is shown.
+"""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Iterable, Sequence
+
+from kstreamnb.driver.replay import Replay
+from kstreamnb.driver.tabular import Tabular
+from kstreamnb.driver.wording import aligned, counted, said, when
+from kstreamnb.view.graph import GraphView, Overlay, graph_view
+from kstreamnb.view.html import to_html
+from kstreamnb.view.mime import forms_of, graph_forms, view_of
+from kstreamnb.view.text import to_text
+
+__all__ = ["html_table", "overlay_of_run"]
+
+_SHOWN = 10
+_Rows = list[Sequence[str]]
+
+
+def overlay_of_run(replay: Replay) -> Overlay:
+    """Records over each edge, drops at their nodes, and the node that failed."""
+    drops: dict[str, dict[str, int]] = {}
+    for drop in replay.drops:
+        reasons = drops.setdefault(drop.node, {})
+        reasons[drop.reason] = reasons.get(drop.reason, 0) + 1
+    notes = {
+        node: ", ".join(f"{number:,} {reason}" for reason, number in found.items()) for node, found in drops.items()
+    }
+    failed = getattr(replay.error, "node", "")
+    return Overlay(replay.counts(), notes, {failed: "failed"} if failed else {})
+
+
+def html_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A table in HTML without any script or style of its own."""
+    head = "".join(f'<th scope="col">{html.escape(cell)}</th>' for cell in header)
+    body = "".join("<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+@view_of.register
+def _(thing: Replay, overlay: Overlay | None = None) -> GraphView:
+    return graph_view(thing.topology.description(), overlay or overlay_of_run(thing))
+
+
+@forms_of.register
+def _(thing: Tabular) -> dict[str, str]:
+    rows = list(thing.table())
+    table = html_table(thing.header, rows) if rows else ""
+    lines = "".join(f"<p>{html.escape(line)}</p>" for line in thing.more())
+    return {"text/plain": str(thing), "text/html": f"<div><p>{html.escape(thing.title)}</p>{table}{lines}</div>"}
+
+
+@forms_of.register
+def _(thing: Replay) -> dict[str, str]:
+    view = view_of(thing)
+    parts = [_output(thing, topic) for topic in thing.topics] + ([_dropped(thing)] if thing.drops else [])
+    text = [str(thing), "", to_text(view)]
+    page = [f"<p>{html.escape(str(thing))}</p>", to_html(view)]
+    for title, header, rows in parts:
+        text += ["", title, aligned(header, rows)]
+        page += [f"<p>{html.escape(title)}</p>", html_table(header, rows)]
+    return {**graph_forms(view), "text/plain": "\n".join(text), "text/html": f"<div>{''.join(page)}</div>"}
+
+
+def _output(replay: Replay, topic: str) -> tuple[str, Sequence[str], _Rows]:
+    """The first records of an output topic."""
+    records = replay.output(topic)
+    number = f"{_SHOWN} of {len(records):,} records" if len(records) > _SHOWN else counted(len(records), "record")
+    rows: _Rows = [
+        (said(each.key), said(each.value), when(each.timestamp), str(each.partition)) for each in records[:_SHOWN]
+    ]
+    return f'output "{topic}": {number}', ("key", "value", "time", "partition"), rows
+
+
+def _dropped(replay: Replay) -> tuple[str, Sequence[str], _Rows]:
+    """The first records that were dropped."""
+    drops = replay.drops
+    number = f"{_SHOWN} of {len(drops):,} records" if len(drops) > _SHOWN else counted(len(drops), "record")
+    rows: _Rows = [
+        (str(drop.step), drop.node, drop.reason, said(drop.key), said(drop.value), when(drop.timestamp))
+        for drop in drops[:_SHOWN]
+    ]
+    return f"dropped: {number}", ("step", "node", "why", "key", "value", "time"), rows
