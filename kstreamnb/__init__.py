@@ -45,8 +45,9 @@ _WHERE: dict[str, str] = {
         "kstreamnb.core.stores": ("StoreSpec", "VersionedRecord"),
         "kstreamnb.topology": ("Topology", "TopologyDescription", "parse_description"),
         "kstreamnb.runtime.config": ("Config",),
-        "kstreamnb.driver": ("TopologyTestDriver",),
+        "kstreamnb.driver": ("Replay", "TopologyTestDriver", "replay"),
         "kstreamnb.preview": ("head",),
+        "kstreamnb.notebook.export": ("export",),
         "kstreamnb.samples": ("Sample",),
         "kstreamnb.spark.batch": ("run",),
         "kstreamnb.spark.deploy": ("deploy",),
@@ -96,8 +97,11 @@ if TYPE_CHECKING:
     from kstreamnb.core.windows import SlidingWindows as SlidingWindows
     from kstreamnb.core.windows import TimeWindows as TimeWindows
     from kstreamnb.core.windows import UnlimitedWindows as UnlimitedWindows
+    from kstreamnb.driver import Replay as Replay
     from kstreamnb.driver import TopologyTestDriver as TopologyTestDriver
+    from kstreamnb.driver import replay as replay
     from kstreamnb.dsl import StreamsBuilder as StreamsBuilder
+    from kstreamnb.notebook.export import export as export
     from kstreamnb.preview import head as head
     from kstreamnb.runtime.config import Config as Config
     from kstreamnb.samples import Sample as Sample
@@ -119,3 +123,13 @@ def __getattr__(name: str) -> Any:
 def __dir__() -> list[str]:
     """The public names, loaded or not."""
     return sorted({*globals(), *_WHERE})
+
+
+def load_ipython_extension(shell: Any) -> None:
+    """Called by ``%load_ext kstreamnb``."""
+    importlib.import_module("kstreamnb.notebook.extension").load(shell)
+
+
+def unload_ipython_extension(shell: Any) -> None:
+    """Called by ``%unload_ext kstreamnb``."""
+    importlib.import_module("kstreamnb.notebook.extension").unload(shell)

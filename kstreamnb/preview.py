@@ -10,9 +10,11 @@ from typing import Any, TypeAlias
 
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.driver import TopologyTestDriver
+from kstreamnb.driver.preview import Preview, preview
 from kstreamnb.dsl import Handle, upstream_topology
+from kstreamnb.errors import ConfigError
 
-__all__ = ["Rows", "head"]
+__all__ = ["Rows", "first_records", "head"]
 
 Rows: TypeAlias = "Mapping[str, Iterable[tuple[Any, ...]]] | Iterable[TopicRecord]"
 """Records by topic, as ``(key, value)`` or ``(key, value, timestamp)``, or a sample."""
@@ -46,6 +48,17 @@ def head(
             if limit is not None and len(found) >= limit:
                 return found[:limit]
     return found
+
+
+def first_records(handle: Handle, sample: Iterable[TopicRecord] | None = None, n: int = 10) -> Preview:
+    """What reaches a handle from a sample, or from the one that its builder has, as something to look at.
+
+    Raises: ConfigError when there is no sample.
+    """
+    records = handle.ledger.sample if sample is None else sample
+    if records is None:
+        raise ConfigError("there is no sample to preview", hint="give one, or set builder.sample once")
+    return preview(upstream_topology(handle, into=_TOPIC), records, n, into=_TOPIC)
 
 
 def _rows(records: Rows) -> list[tuple[str, Any, Any, int, Any]]:

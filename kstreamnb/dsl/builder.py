@@ -172,9 +172,18 @@ class StreamsBuilder:
         """What was declared and still counts, in order."""
         return self.ledger.declarations()
 
-    def forget(self, *handles: Handle | Declaration) -> None:
-        """Take back declarations; what was made from them is stale until it is declared anew."""
-        self.ledger.forget(*(handle.declaration if isinstance(handle, Handle) else handle for handle in handles))
+    def forget(self, *things: Handle | Declaration | str) -> None:
+        """Take back declarations, or all of a place such as ``"cell 3"``; what was made from them is stale."""
+        self.ledger.forget(*(thing.declaration if isinstance(thing, Handle) else thing for thing in things))
+
+    @property
+    def sample(self) -> Any:
+        """The records that previews run on: a `Sample`, or any records; None for none."""
+        return self.ledger.sample
+
+    @sample.setter
+    def sample(self, sample: Any) -> None:
+        self.ledger.sample = sample
 
     def graph(self) -> LogicalGraph:
         """The logical graph of what was declared, not optimised."""

@@ -1,14 +1,15 @@
 """Declarations: what a user's calls leave behind, and the ledger that keeps them until a topology is built.
 
 A handle (a `KStream`, a `KTable` …) refers to a declaration. Outside notebooks every call is a new one. A notebook
-layer may give declarations an identity (`identify_with`): declaring the same identity again then changes the
-declaration in place, so handles made from it follow, and what a re-run cell no longer declares is gone.
+layer may give declarations an identity (`identify_with`): what a cell declared in an earlier run is then gone when it
+runs again, and what was made from it follows to its successor (`Ledger.succeed`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
+from importlib import import_module
 from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar
 
 from kstreamnb.core.origin import Origin, user_origin
@@ -38,6 +39,9 @@ class Identities(Protocol):
     def identity(self, ledger: Ledger, word: str) -> Identity | None:
         """The identity of the declaration that is about to be made; None for one that is like no other."""
 
+    def settle(self, ledger: Ledger) -> None:
+        """Called before declarations are looked at: the time to say which of them succeed others."""
+
 
 H = TypeVar("H", bound="Handle")
 _identities: list[Identities] = []
@@ -62,6 +66,14 @@ class Declaration:
     arguments: dict[str, Any]
     origin: Origin
     place: tuple[int, int] = (0, 0)
+    successor: Declaration | None = None
+
+    def latest(self) -> Declaration:
+        """What stands in its place after cells ran again; itself when nothing does."""
+        found = self
+        while found.successor is not None:
+            found = found.successor
+        return found
 
     def __str__(self) -> str:
         return f'"{self.word}" ({self.origin.place}, line {self.origin.line})'
@@ -71,11 +83,12 @@ class Declaration:
 class Ledger:
     """The declarations of one builder, in the order in which their cells, and within a cell they, first appeared.
 
-    ``persistent`` is what the builder's stores are unless they say otherwise.
+    ``persistent`` is what the builder's stores are unless they say otherwise, ``sample`` what previews run on.
     """
 
     name: str | None = None
     persistent: bool = True
+    sample: Any = None
     _held: dict[tuple[Hashable, Hashable], Declaration] = field(default_factory=dict)
     _ranks: dict[Hashable, int] = field(default_factory=dict)
     _runs: dict[Hashable, tuple[Hashable, int]] = field(default_factory=dict)
@@ -96,6 +109,19 @@ class Ledger:
         if self._runs.get(group, (None, 0))[0] != run or group not in self._runs:
             self._ranks.setdefault(group, len(self._ranks))
             self._runs[group] = (run, 0)
+            self._held = {key: held for key, held in self._held.items() if key[0] != group}
+
+    def groups(self) -> tuple[Hashable, ...]:
+        """The groups (cells) that declared something, in order of their first run."""
+        return tuple(self._ranks)
+
+    def succeed(self, successors: Mapping[Declaration, Declaration]) -> None:
+        """Let what was made from a declaration that is gone, and handles of it, follow to its successor."""
+        for gone, successor in successors.items():
+            gone.successor = successor
+        for held in self._held.values():
+            if held not in successors.values():
+                held.parents = tuple(successors.get(parent, parent) for parent in held.parents)
 
     def declare(
         self, word: str, emit: Callable[..., Any], parents: tuple[Declaration, ...], arguments: dict[str, Any]
@@ -103,7 +129,7 @@ class Ledger:
         """Add a declaration, or change the one of the same identity in place."""
         identity = _identities[0].identity(self, word) if _identities else None
         if identity is None:
-            identity = Identity(None, None, len(self._held))
+            identity = Identity(None, None, self._runs.get(None, (None, 0))[1])
         self.begin(identity.group, identity.run)
         run, count = self._runs[identity.group]
         self._runs[identity.group] = (run, count + 1)
@@ -119,10 +145,17 @@ class Ledger:
         group, run, key = declaration.identity
         return self._held.get((group, key)) is declaration and self._runs[group][0] == run
 
-    def forget(self, *declarations: Declaration) -> None:
-        """Take declarations out; what was made from them is stale."""
-        for declaration in declarations:
-            self._held.pop((declaration.identity.group, declaration.identity.key), None)
+    def forget(self, *declarations: Declaration | str) -> None:
+        """Take declarations out, or all that a place such as ``cell 3`` made; what was made from them is stale."""
+        for thing in declarations:
+            for key, held in list(self._held.items()):
+                if held is thing or held.origin.place == thing:
+                    del self._held[key]
+
+    def settle(self) -> None:
+        """Let the notebook layer say which declarations succeed others."""
+        if _identities:
+            _identities[0].settle(self)
 
     def declarations(self) -> tuple[Declaration, ...]:
         """What counts, parents before children and otherwise in order."""
@@ -140,6 +173,7 @@ class Ledger:
 
     def sound(self) -> tuple[Declaration, ...]:
         """What counts and is not stale, nor made from something stale."""
+        self.settle()
         kept: dict[Declaration, None] = {}
         for declaration in self.declarations():
             if all(parent in kept for parent in declaration.parents):
@@ -157,13 +191,14 @@ class Ledger:
 
     def check(self) -> None:
         """Raise TopologyError when declarations are stale, naming each with its place."""
+        self.settle()
         stale = self.stale()
         if stale:
             lost = "; ".join(f"{child} was made from {parent}" for child, parent in stale)
             raise TopologyError(
                 f"{len(stale)} declaration{'s are' if len(stale) > 1 else ' is'} stale: what went before is gone",
                 detail=lost,
-                hint="run those cells again, or forget the declarations with builder.forget(handle)",
+                hint='run those cells again, or forget them with builder.forget(handle) or builder.forget("cell …")',
                 origin=stale[0][0].origin,
             )
 
@@ -185,7 +220,28 @@ class Handle:
 
     def __init__(self, ledger: Ledger, declaration: Declaration) -> None:
         self.ledger = ledger
-        self.declaration = declaration
+        self._declaration = declaration
+
+    @property
+    def declaration(self) -> Declaration:
+        """What it stands for; after its cell ran again, the successor."""
+        return self._declaration.latest()
+
+    def head(self, sample: Any = None, n: int = 10) -> Any:
+        """The first ``n`` records that reach it when a sample (or the builder's own ``sample``) comes in.
+
+        Raises: TopologyError when there is no sample, or when it depends on something stale.
+
+        Example:
+            >>> from kstreamnb import Sample, StreamsBuilder
+            >>> orders = StreamsBuilder().stream("orders").map_values(lambda order: order * 2)
+            >>> print(orders.head(Sample.from_text("topic | key | value \\n orders | shoe | 1")))
+            1 of 1 records, from 1 input records
+            key    | value | time
+            -------+-------+-----
+            "shoe" | 2     | 0
+        """
+        return import_module("kstreamnb.preview").first_records(self, sample, n)
 
     def declare(self, result: str, verb: str, emit: Callable[..., Any], *others: Handle, **arguments: Any) -> H:  # type: ignore[type-var]  # the class follows from the kind, and mypy takes it from the caller
         """Declare an operation on this handle and ``others``; the result is a handle of the kind ``result``.

@@ -1,0 +1,148 @@
+"""Cells: which one declares what, so that running one again replaces what it declared before.
+
+A front end sends the id of the cell it runs; without one (a console, nbclient) every execution is a cell of its own.
+What was made from a declaration follows the *variable*: when a cell runs again, what its variables held before is
+succeeded by what they hold now.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Mapping
+from typing import Any
+
+from kstreamnb.dsl.declarations import Declaration, Handle, Identity, Ledger
+
+__all__ = ["Cells"]
+
+
+class Cells:
+    """What the kit knows of the cells of one shell; an `Identities` of the DSL, fed by IPython's events.
+
+    Args:
+        shell: the interactive shell: its namespace, its counter and its names of code files are used.
+    """
+
+    def __init__(self, shell: Any) -> None:
+        self.shell = shell
+        self.ids_are_sent = False
+        self.cell: Hashable = None
+        self.run = 0
+        self.sources: dict[Hashable, str] = {}
+        self._order = 0
+        self._places: dict[str, str] = {}
+        self._ledgers: dict[Hashable, list[Ledger]] = {}
+        self._taken: list[Ledger] = []
+        self._all: list[Ledger] = []
+        self._bound: dict[Hashable, dict[str, Declaration]] = {}
+        self._before: dict[Hashable, dict[str, Any]] = {}
+
+    # --- what IPython tells ---
+    def started(self, info: Any) -> None:
+        """A cell is about to run: what it declared before is gone, and its variables are as before its first run."""
+        self.run += 1
+        self._order = 0
+        self._taken = []
+        cell_id = getattr(info, "cell_id", None)
+        self.ids_are_sent = self.ids_are_sent or cell_id is not None
+        self.cell = cell_id if cell_id is not None else ("run", self.run)
+        self.sources[self.cell] = info.raw_cell
+        number = len(self.shell.history_manager.input_hist_parsed) if info.store_history else self.shell.execution_count
+        file = self.shell.compile.get_code_name(info.raw_cell, self.shell.transform_cell(info.raw_cell), number)
+        self._places[file] = f"cell {number}"
+        self._restore()
+        for ledger in self._all:
+            if self.cell in ledger.groups():
+                ledger.begin(self.cell, self.run)
+
+    def ended(self, _result: Any = None) -> None:
+        """A cell has run: what is made outside cells from now on belongs to none."""
+        for ledger in self._all:
+            self.settle(ledger)
+        if self.cell is not None:
+            own = {path: held for path, held in self._paths() if held.identity.group == self.cell}
+            self._bound[self.cell] = own
+        self.cell = None
+
+    def latest_sources(self) -> tuple[str, ...]:
+        """The text of every cell as it ran last, in the order of their first runs; the one that runs now left out."""
+        return tuple(source for cell, source in self.sources.items() if cell != self.cell)
+
+    def place(self, file: str) -> str | None:
+        """The name of the cell that a code file is, such as ``cell 3``: the number that the front end shows."""
+        return self._places.get(file)
+
+    # --- what the DSL asks ---
+    def ledger(self, name: str | None) -> Ledger | None:
+        """The ledger that this cell's builder had in the cell's run before: of that name, or else the next one."""
+        if self.cell is None:
+            return None
+        free = [ledger for ledger in self._ledgers.get(self.cell, ()) if ledger not in self._taken]
+        found = next((ledger for ledger in free if ledger.name == name), free[0] if free else None)
+        if found is not None:
+            found.name = name
+            self._taken.append(found)
+        return found
+
+    def opened(self, ledger: Ledger) -> None:
+        """Remember a new ledger as one of this cell."""
+        self._all.append(ledger)
+        if self.cell is not None:
+            self._ledgers.setdefault(self.cell, []).append(ledger)
+            self._taken.append(ledger)
+
+    def identity(self, ledger: Ledger, word: str) -> Identity | None:
+        """A declaration of this run of this cell."""
+        if self.cell is None:
+            return None
+        self._order += 1
+        return Identity(self.cell, self.run, (self.run, self._order, word))
+
+    def settle(self, ledger: Ledger) -> None:
+        """Let what this cell's variables hold now succeed what they held after its run before."""
+        before = self._bound.get(self.cell) if self.cell is not None else None
+        if not before:
+            return
+        now = dict(self._paths())
+        successors = {
+            gone: now[path]
+            for path, gone in before.items()
+            if path in now and now[path] is not gone and self._is_new(now[path]) and not ledger.holds(gone)
+        }
+        ledger.succeed({gone: new for gone, new in successors.items() if ledger.holds(new)})
+
+    # --- variables ---
+    def _is_new(self, declaration: Declaration) -> bool:
+        return declaration.identity[:2] == (self.cell, self.run)
+
+    def _restore(self) -> None:
+        """Give variables that this cell itself replaced (``s = s.filter(…)``) the handles from before its first run."""
+        namespace = self.shell.user_ns
+        handles = {name: thing for name, thing in namespace.items() if isinstance(thing, Handle)}
+        before = self._before.setdefault(self.cell, handles)
+        for name, handle in handles.items():
+            if handle.declaration.identity.group == self.cell and name in before:
+                namespace[name] = before[name]
+
+    def _paths(self) -> Iterator[tuple[str, Declaration]]:
+        """What the user's variables hold, also in lists, dicts and objects of the user's own classes."""
+        for name, thing in list(self.shell.user_ns.items()):
+            if not name.startswith("_"):
+                yield from _handles(name, thing, depth=2)
+
+
+def _handles(path: str, thing: Any, depth: int) -> Iterator[tuple[str, Declaration]]:
+    if isinstance(thing, Handle):
+        yield path, thing._declaration.latest()  # noqa: SLF001 - the same as .declaration
+    elif depth:
+        for key, part in _parts(thing):
+            yield from _handles(f"{path}[{key!r}]", part, depth - 1)
+
+
+def _parts(thing: Any) -> list[tuple[Any, Any]]:
+    if isinstance(thing, Mapping):
+        return list(thing.items())
+    if isinstance(thing, list | tuple):
+        return list(enumerate(thing))
+    if type(thing).__module__ == "__main__":
+        return list(getattr(thing, "__dict__", {}).items())
+    return []

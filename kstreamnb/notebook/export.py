@@ -1,0 +1,133 @@
+"""Export: the cells that made a topology, as a script that makes an equal one."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Hashable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from kstreamnb.dsl import StreamsBuilder
+from kstreamnb.errors import EngineError
+
+__all__ = ["export", "script"]
+
+_MAIN = '''
+
+def main() -> None:
+    """Print the description, or run on Spark from Kafka to Kafka until SIGTERM or Ctrl-C."""
+    import argparse
+    import signal
+
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--servers", help="bootstrap servers; without them the topology is described")
+    parser.add_argument("--checkpoint", default="checkpoint", help="a folder that all of Spark's processes reach")
+    parser.add_argument("--application-id", help="unless the builder has a name")
+    options = parser.parse_args()
+    topology = {builder}.build()
+    if options.servers is None:
+        print(topology.describe(), end="")
+        print("fingerprint:", topology.fingerprint())
+        return
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    import kstreamnb
+
+    query = kstreamnb.deploy(
+        topology,
+        bootstrap_servers=options.servers,
+        checkpoint=options.checkpoint,
+        application_id=options.application_id,
+    )
+    try:
+        query.await_termination()
+    except KeyboardInterrupt:
+        print("stopping")
+    finally:
+        query.stop()
+
+
+if __name__ == "__main__":
+    main()
+'''
+
+
+def export(path: Path | str, builder: StreamsBuilder) -> None:
+    """Write the cells that made a builder's topology, and those that they need, as a script.
+
+    The script builds a topology of equal fingerprint. Run without arguments it prints the description; with
+    ``--servers`` it runs on Spark, and SIGTERM stops it after the batch that runs.
+
+    Raises: EngineError outside IPython, or when nothing of the topology comes from a cell.
+    """
+    from IPython import get_ipython
+
+    shell: Any = get_ipython()  # type: ignore[no-untyped-call]
+    cells = getattr(shell, "kstreamnb_cells", None)
+    if cells is None:
+        raise EngineError("there are no cells to export", hint="run %load_ext kstreamnb first")
+    names = [name for name, thing in shell.user_ns.items() if thing is builder and not name.startswith("_")]
+    if not names:
+        raise EngineError("no variable holds the builder to export")
+    makers = {declaration.identity.group for declaration in builder.declarations()}
+    Path(path).write_text(script(cells.sources, makers, names[0], shell.transform_cell), encoding="utf-8")
+
+
+def script(sources: Mapping[Hashable, str], makers: Iterable[Hashable], builder: str, transform: Any) -> str:
+    """The text of a script of the cells ``makers`` and of all that they need, ending in a command line."""
+    trees = {cell: _statements(transform(source)) for cell, source in sources.items()}
+    wanted = {cell for cell in makers if cell in trees}
+    if not wanted:
+        raise EngineError("nothing of the topology comes from a cell", hint="run its cells after %load_ext kstreamnb")
+    needed = {builder}.union(*(_read(trees[cell]) for cell in wanted))
+    done = False
+    while not done:
+        more = {cell for cell in trees if cell not in wanted and _written(trees[cell]) & needed}
+        wanted |= more
+        needed |= set().union(*(_read(trees[cell]) for cell in more))
+        done = not more
+    kept = [(cell, [node for node in trees[cell] if cell in wanted]) for cell in trees]
+    chunks = ["\n".join(ast.unparse(node) for node in nodes) for _, nodes in kept if nodes]
+    title = '"""A topology of Kafka Streams, exported from a notebook."""'
+    return "\n\n".join([title, *chunks]) + "\n" + _MAIN.replace("{builder}", builder)
+
+
+def _statements(source: str) -> list[ast.stmt]:
+    """A cell's statements without magics, displays and looks at the data."""
+    try:
+        body = ast.parse(source).body
+    except SyntaxError:
+        return []
+    return [node for node in body if not _only_shows(node)]
+
+
+def _only_shows(node: ast.stmt) -> bool:
+    if "get_ipython()" in ast.unparse(node):
+        return True
+    if not isinstance(node, ast.Expr):
+        return False
+    value = node.value
+    if not isinstance(value, ast.Call):
+        return True
+    word = value.func.attr if isinstance(value.func, ast.Attribute) else getattr(value.func, "id", "")
+    return word in _SHOWS
+
+
+_SHOWS = frozenset({"print", "display", "head", "build", "describe", "explain", "replay", "export", "deploy", "run"})
+
+
+def _read(nodes: Iterable[ast.stmt]) -> set[str]:
+    return {part.id for node in nodes for part in ast.walk(node) if isinstance(part, ast.Name)}
+
+
+def _written(nodes: Iterable[ast.stmt]) -> set[str]:
+    """Names that a cell gives a value at its top level."""
+    found: set[str] = set()
+    for node in nodes:
+        if isinstance(node, ast.FunctionDef | ast.ClassDef | ast.AsyncFunctionDef):
+            found.add(node.name)
+        elif isinstance(node, ast.Import | ast.ImportFrom):
+            found |= {(each.asname or each.name).partition(".")[0] for each in node.names}
+        else:
+            parts = ast.walk(node)
+            found |= {part.id for part in parts if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store)}
+    return found

@@ -1,0 +1,68 @@
+"""The IPython extension: cells get identities, handles and errors a display, and ``%ks`` its verbs."""
+
+from __future__ import annotations
+
+import platform
+import shutil
+from typing import Any
+
+from kstreamnb import __version__
+from kstreamnb.core.origin import name_cells
+from kstreamnb.driver import Replay
+from kstreamnb.dsl.declarations import Handle, identify_with
+from kstreamnb.errors import KStreamError
+from kstreamnb.notebook.cells import Cells
+from kstreamnb.notebook.handles import HandleDisplay
+from kstreamnb.notebook.tracebacks import Tracebacks
+from kstreamnb.view import GraphView, Overlay, graph_view, view_of
+
+__all__ = ["load", "unload"]
+
+_EVENTS = (("pre_run_cell", "started"), ("post_run_cell", "ended"))
+
+
+def load(shell: Any) -> None:
+    """Set everything up in a shell, and say so in one line; nothing is started."""
+    if getattr(shell, "kstreamnb_cells", None) is not None:
+        return
+    cells = shell.kstreamnb_cells = Cells(shell)
+    for event, method in _EVENTS:
+        shell.events.register(event, getattr(cells, method))
+    identify_with(cells)
+    name_cells(cells.place)
+    shell.display_formatter.mimebundle_formatter.for_type(Handle, HandleDisplay().bundle)
+    tracebacks = Tracebacks(shell, cells)
+    KStreamError._render_traceback_ = lambda error: tracebacks.render(error)  # type: ignore[attr-defined]  # noqa: SLF001
+    from kstreamnb.notebook.magics import KsMagics
+
+    shell.register_magics(KsMagics)
+    print(_line())  # noqa: T201 - the one line that loading prints
+
+
+@view_of.register
+def _(thing: Replay, overlay: Overlay | None = None) -> GraphView:
+    return graph_view(thing.topology.description(), overlay or Overlay(counts=thing.counts()))
+
+
+def unload(shell: Any) -> None:
+    """Take everything back, but the magics, which IPython keeps."""
+    cells = getattr(shell, "kstreamnb_cells", None)
+    if cells is None:
+        return
+    for event, method in _EVENTS:
+        shell.events.unregister(event, getattr(cells, method))
+    identify_with(None)
+    name_cells(None)
+    shell.display_formatter.mimebundle_formatter.pop(Handle, None)
+    del KStreamError._render_traceback_  # type: ignore[attr-defined]  # noqa: SLF001 - set by load
+    shell.kstreamnb_cells = None
+
+
+def _line() -> str:
+    import IPython
+
+    java = "Java found" if shutil.which("java") else "no Java: replays work, deployment to Spark needs Java 17"
+    return (
+        f"kstreamnb {__version__}, Python {platform.python_version()}, IPython {IPython.__version__}, {java}; "
+        "Spark logs: %ks logs"
+    )

@@ -1,0 +1,42 @@
+"""A shell in this process, in which tests run cells as a front end does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from IPython.core.interactiveshell import InteractiveShell
+from IPython.utils.capture import capture_output
+
+
+class Shell:
+    """Runs cells, with ids as JupyterLab sends them or without as a console does."""
+
+    def __init__(self) -> None:
+        self.ip = InteractiveShell()
+
+    def run(self, source: str, cell: str | None = None) -> str:
+        """Run a cell and give what it prints and shows as text; an error of the cell is shown, not raised."""
+        with capture_output() as captured:
+            self.ip.run_cell(source, store_history=True, cell_id=cell)
+        shown = "".join(str(output.data.get("text/plain", "")) for output in captured.outputs)
+        return str(captured.stdout) + shown
+
+    def value(self, name: str) -> Any:
+        """What a variable holds."""
+        return self.ip.user_ns[name]
+
+
+@contextmanager
+def loaded_shell() -> Iterator[Shell]:
+    """A shell with the extension, taken back at the end."""
+    shell = Shell()
+    shell.run("%load_ext kstreamnb\nimport kstreamnb as ks", "load")
+    try:
+        yield shell
+    finally:
+        shell.run("%unload_ext kstreamnb")
+        shell.ip.history_manager.end_session()
+        shell.ip.history_manager.enabled = False
+        InteractiveShell.clear_instance()
