@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from operator import itemgetter
 from typing import Any, Literal
 
 from kstreamnb.core.clock import Clock
@@ -152,8 +151,6 @@ class Engine:
         if route is None or len(route.tasks) != 1 or self.count(topic) != 1 or not self._stands_alone([topic]):
             return 0
         task, done = self._order[route.tasks[0]], 0
-        if max(map(_PARTITION, records)) > 0:
-            return 0
         # The first record goes alone: after it the task knows which changelogs are written, and is faster.
         for part in (records[:1], records[1:]):
             if not task.takes_records(topic):
@@ -371,7 +368,6 @@ class Engine:
 
 
 _FEW = 4
-_PARTITION = itemgetter(1)
 _BYTES: Any = object()  # equal to no serde: converting to it always gives bytes
 
 

@@ -17,9 +17,12 @@ from kstreamnb.core.serde import Serde
 from kstreamnb.core.wire import encoder
 from kstreamnb.driver.engine import Engine, Layout, Root
 from kstreamnb.driver.events import Event
+from kstreamnb.driver.explanation import Explanation
 from kstreamnb.driver.input_topic import InputTopic
 from kstreamnb.driver.output_topic import OutputTopic
+from kstreamnb.driver.reads import stores_to_watch
 from kstreamnb.driver.recording import Recording
+from kstreamnb.driver.replay import Replay, recorded
 from kstreamnb.driver.store_views import KeyValueView, SessionView, VersionedView, WindowView, plain, timestamped
 from kstreamnb.driver.topic_log import convert
 from kstreamnb.errors import EngineError, StateError
@@ -82,6 +85,8 @@ class TopologyTestDriver:
             recorder=Recording.of(observe),
             changelog="records" if changelogs else "names",
         )
+        self._options: dict[str, Any] = {"partitions": partitions, "task_layout": task_layout, "wall_clock": start}
+        self._done: list[Callable[[TopologyTestDriver], None]] = []
         self._inputs: dict[Any, Callable[[list[TopicRecord]], list[Root]]] = {}
 
     def create_input_topic(
@@ -119,11 +124,12 @@ class TopologyTestDriver:
         A record with a negative partition goes where its key belongs; offsets are counted anew.
         """
         records = list(records)
-        topics = dict.fromkeys(map(itemgetter(0), records))
-        if len(topics) == 1:
-            self._pipe_topic(records[0].topic, records)
+        topics = list(map(itemgetter(0), records))
+        if topics and topics.count(topics[0]) == len(topics):
+            self._pipe_topic(topics[0], records)
             return
-        by_topic: dict[str, list[TopicRecord]] = {topic: [] for topic in topics}
+        self._done.append(lambda driver: driver.pipe(records))
+        by_topic: dict[str, list[TopicRecord]] = {topic: [] for topic in dict.fromkeys(topics)}
         for record in records:
             by_topic[record.topic].append(record)
         roots = [root for topic, mine in by_topic.items() for root in self._encoder(topic, None, None)(mine)]
@@ -131,6 +137,7 @@ class TopologyTestDriver:
 
     def advance_wall_clock_time(self, by: timedelta | str) -> None:
         """Move the wall clock on and fire the punctuators that are due, each once."""
+        self._done.append(lambda driver: driver.advance_wall_clock_time(by))
         self.clock.advance_to(self.clock.now_ms + duration_ms(by, "advance of the wall clock"))
         self.engine.advance()
 
@@ -188,7 +195,30 @@ class TopologyTestDriver:
 
     def commit(self) -> None:
         """Flush every cache, as a commit does."""
+        self._done.append(TopologyTestDriver.commit)
         self.engine.commit()
+
+    def replay(self, more: Iterable[TopicRecord] = ()) -> Replay:
+        """What was done so far, done again in a new driver that records it, and then ``more`` records.
+
+        The functions of the topology run again; this driver stays as it is.
+        """
+        recording = Recording(stores_to_watch(self.topology))
+        driver = TopologyTestDriver(self.topology, self.config, observe=recording, **self._options)
+        records = list(more)
+
+        def work() -> None:
+            for do in self._done:
+                do(driver)
+            if records:
+                driver.pipe(records)
+
+        fed = (topic for source in self.topology.sources() for topic in source.topics)
+        return recorded(driver, recording, work, (topic for topic in fed if topic not in self.topology.internal_topics))
+
+    def why_no_output(self, topic: str) -> Explanation:
+        """Where the records stopped that could have led to records of a topic; runs everything again to find out."""
+        return self.replay().why_no_output(topic)
 
     def close(self) -> None:
         """End the application: users' processors are closed."""
@@ -203,6 +233,7 @@ class TopologyTestDriver:
     def _pipe_topic(
         self, topic: str, records: list[TopicRecord], key_serde: Serde | None = None, value_serde: Serde | None = None
     ) -> None:
+        self._done.append(lambda driver: driver._pipe_topic(topic, records, key_serde, value_serde))  # noqa: SLF001
         if len(records) > 1 and key_serde is None and value_serde is None:
             records = records[self.engine.feed_at_once(topic, records) :]
         if records:

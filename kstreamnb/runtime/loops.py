@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from kstreamnb.core.serde import Serde
+from kstreamnb.errors import EngineError
 from kstreamnb.runtime.chain import Chain, decoding, isolating
 
 __all__ = ["TOPIC_RECORDS", "WIRE_RECORDS", "Loop", "collector_paused", "loop_chain"]
@@ -20,7 +21,7 @@ Loop = Callable[[Any, int], int]
 """``loop(iterator, stream time) -> stream time``."""
 
 WIRE_RECORDS = "_, timestamp, key, value, headers"
-TOPIC_RECORDS = "_, _, _, timestamp, key, value, headers"
+TOPIC_RECORDS = "_, partition, _, timestamp, key, value, headers"
 
 
 def loop_chain(
@@ -34,11 +35,19 @@ def loop_chain(
 ) -> Chain:
     """The beginning of a loop over records of a shape; what is done with each is to be appended."""
     chain = Chain(source, f"def loop(records, now):\n for {shape} in records:", leave="continue", indent=2)
-    names = {"stream_time": stream_time, "due": due, "punctuate": punctuate, "negative": _negative}
+    names = {
+        "stream_time": stream_time,
+        "due": due,
+        "punctuate": punctuate,
+        "negative": _negative,
+        "misplaced": _misplaced,
+    }
     chain.names.update(names)
     chain.add(source, "if now >= due[0]: punctuate(now)")
     if mark is not None:
         chain.add(source, f"{chain.name(mark)}()")
+    if shape == TOPIC_RECORDS:
+        chain.add(source, "if partition > 0: misplaced(partition)")
     chain.add(source, "if timestamp > now: now = stream_time[0] = timestamp")
     chain.add(source, "elif timestamp < 0: negative()")
     for name, serde in zip(("key", "value"), serdes, strict=True):
@@ -55,9 +64,16 @@ def _negative() -> None:
     raise NegativeTimestamp
 
 
+def _misplaced(partition: int) -> None:
+    raise EngineError(f"the topic has no partition {partition}", detail="it has 1")
+
+
 @contextmanager
 def collector_paused() -> Iterator[None]:
-    """No garbage collection meanwhile: a bulk of records makes many tuples and no cycles."""
+    """No garbage collection meanwhile: a bulk of records makes many tuples and no cycles.
+
+    What was made goes to the oldest generation unseen; the collector would only find that all of it is in use.
+    """
     if not gc.isenabled():
         yield
         return
@@ -65,4 +81,7 @@ def collector_paused() -> Iterator[None]:
     try:
         yield
     finally:
+        if gc.get_freeze_count() == 0:  # else someone else has frozen objects, and means to keep them so
+            gc.freeze()
+            gc.unfreeze()
         gc.enable()
