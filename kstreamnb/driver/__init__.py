@@ -1,7 +1,8 @@
 """The test driver: a whole application in one process, with as many partitions as it will have in production."""
 
 from kstreamnb.driver.recording import Recording
-from kstreamnb.driver.replay import Replay, replay
+from kstreamnb.driver.replay import Replay
+from kstreamnb.driver.replaying import replay
 from kstreamnb.driver.test_driver import TopologyTestDriver
 from kstreamnb.driver.walk import Breakpoint
 

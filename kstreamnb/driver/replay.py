@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from datetime import datetime
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from kstreamnb.core.display import Displayed
 from kstreamnb.core.record import TopicRecord
-from kstreamnb.driver.engine import Layout
 from kstreamnb.driver.questions import Questions
-from kstreamnb.driver.reads import stores_to_watch
 from kstreamnb.driver.recording import Recording
 from kstreamnb.driver.run import Run
 from kstreamnb.driver.steps import Drop, Steps
-from kstreamnb.driver.test_driver import TopologyTestDriver
 from kstreamnb.driver.walk import Walk
 from kstreamnb.driver.wording import counted
 from kstreamnb.errors import KStreamError
-from kstreamnb.runtime.config import Config
 from kstreamnb.runtime.loops import collector_paused
 from kstreamnb.runtime.task import Task
 from kstreamnb.topology import Topology
 
-__all__ = ["Replay", "replay"]
+__all__ = ["Replay", "recorded"]
 
 
 class Replay(Walk, Questions, Displayed):
@@ -81,60 +76,20 @@ class Replay(Walk, Questions, Displayed):
         return f"<{self}>"
 
 
-def replay(
-    topology: Topology,
-    sample: Iterable[TopicRecord],
-    partitions: Mapping[str, int] | int | None = None,
-    *,
-    config: Config | Mapping[str, Any] | None = None,
-    task_layout: Layout = "split",
-    wall_clock: datetime | str | int = 0,
-    cache: bool | None = None,
-) -> Replay:
-    """Run a sample through a topology, keep everything that happens, and give it as a `Replay`.
-
-    The records are taken as `TopologyTestDriver.pipe` takes them: in the order of a merge by time, each to its end.
-
-    Args:
-        topology: what to run.
-        sample: records of any topics, such as a `Sample`.
-        partitions: partitions of topics by name, or one number for all; 1 where nothing is said.
-        config: settings by Python's or Kafka's names.
-        task_layout: as in `TopologyTestDriver`.
-        wall_clock: where the wall clock stands; it does not move.
-        cache: use record caches; they are flushed after every record.
-
-    Raises: ProcessingError and others of the run, with the replay until then as its attribute ``replay``.
-    """
-    recording = Recording(stores_to_watch(topology))
-    driver = TopologyTestDriver(
-        topology,
-        config,
-        partitions=partitions,
-        task_layout=task_layout,
-        wall_clock=wall_clock,
-        cache=cache,
-        observe=recording,
-    )
-    records = list(sample)
-    with collector_paused():
-        return _recorded(driver, recording, records)
-
-
-def _recorded(driver: TopologyTestDriver, recording: Recording, records: list[TopicRecord]) -> Replay:
+def recorded(driver: Any, recording: Recording, work: Callable[[], None], fed: Iterable[str]) -> Replay:
+    """Let a driver work, and give what its recording holds then; an error gets the replay until then as ``replay``."""
     engine = driver.engine
     tasks: dict[str, Task] = dict(engine.tasks)
     if engine.global_task is not None:
         tasks[engine.global_task.plan.task_id] = engine.global_task
 
     def made(error: KStreamError | None) -> Replay:
-        fed = dict.fromkeys(record.topic for record in records)
         return Replay(Run(driver.topology, driver.config, recording, tasks, engine.plan().partitions, fed), error)
 
     try:
-        if records:
-            driver.pipe(records)
-        driver.close()
+        with collector_paused():
+            work()
+            driver.close()
     except KStreamError as error:
         error.replay = made(error)  # type: ignore[attr-defined]
         error.add_note("Hint: the run until then is the error's attribute replay")

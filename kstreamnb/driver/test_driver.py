@@ -87,6 +87,7 @@ class TopologyTestDriver:
         )
         self._options: dict[str, Any] = {"partitions": partitions, "task_layout": task_layout, "wall_clock": start}
         self._done: list[Callable[[TopologyTestDriver], None]] = []
+        self._fed: dict[str, None] = {}
         self._inputs: dict[Any, Callable[[list[TopicRecord]], list[Root]]] = {}
 
     def create_input_topic(
@@ -129,6 +130,7 @@ class TopologyTestDriver:
             self._pipe_topic(topics[0], records)
             return
         self._done.append(lambda driver: driver.pipe(records))
+        self._fed |= dict.fromkeys(topics)
         by_topic: dict[str, list[TopicRecord]] = {topic: [] for topic in dict.fromkeys(topics)}
         for record in records:
             by_topic[record.topic].append(record)
@@ -213,8 +215,7 @@ class TopologyTestDriver:
             if records:
                 driver.pipe(records)
 
-        fed = (topic for source in self.topology.sources() for topic in source.topics)
-        return recorded(driver, recording, work, (topic for topic in fed if topic not in self.topology.internal_topics))
+        return recorded(driver, recording, work, (*self._fed, *(record.topic for record in records)))
 
     def why_no_output(self, topic: str) -> Explanation:
         """Where the records stopped that could have led to records of a topic; runs everything again to find out."""
@@ -233,7 +234,9 @@ class TopologyTestDriver:
     def _pipe_topic(
         self, topic: str, records: list[TopicRecord], key_serde: Serde | None = None, value_serde: Serde | None = None
     ) -> None:
-        self._done.append(lambda driver: driver._pipe_topic(topic, records, key_serde, value_serde))  # noqa: SLF001
+        piped = records
+        self._done.append(lambda driver: driver._pipe_topic(topic, piped, key_serde, value_serde))  # noqa: SLF001 - itself
+        self._fed[topic] = None
         if len(records) > 1 and key_serde is None and value_serde is None:
             records = records[self.engine.feed_at_once(topic, records) :]
         if records:
