@@ -19,12 +19,24 @@ MODULE_LINES, DSL_MODULE_LINES, FUNCTION_LINES, CLASS_METHODS = 450, 600, 60, 12
 FRONTS: dict[str, str] = {
     "Sample": "samples from six places, to four, and the functions that make one from another",
     "Serdes": "Kafka's Serdes: one factory for each built-in serde",
+    "BindContext": "all that a node may ask of its task: one contract, so that operators know nothing else",
+    "NodeContext": "the one implementation of BindContext",
+    "TopologyTestDriver": "Kafka's test driver: a getter for each kind of store, and the topics",
     "Topology": "Kafka's Topology: five ways to add a node and what can be computed from them",
 }
 
 BANNED_CALLS = {
-    "time.time", "time.time_ns", "time.monotonic", "time.perf_counter", "datetime.now", "datetime.utcnow",
-    "datetime.datetime.now", "uuid.uuid4", "uuid.uuid1", "os.urandom", "hash",
+    "time.time",
+    "time.time_ns",
+    "time.monotonic",
+    "time.perf_counter",
+    "datetime.now",
+    "datetime.utcnow",
+    "datetime.datetime.now",
+    "uuid.uuid4",
+    "uuid.uuid1",
+    "os.urandom",
+    "hash",
 }
 BANNED_IMPORTS = {"random", "secrets"}
 
@@ -59,6 +71,13 @@ def functions(tree: ast.AST) -> Iterator[ast.FunctionDef]:
     return (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef))
 
 
+def is_method(function: ast.FunctionDef) -> bool:
+    """Whether it is a public method: a property is an attribute to whoever uses it."""
+    accessors = {"property", "setter", "cached_property"}
+    decorators = {ast.unparse(d).split(".")[-1] for d in function.decorator_list}
+    return not function.name.startswith("_") and not accessors & decorators
+
+
 def own_lines(function: ast.FunctionDef) -> int:
     """Lines of a function's body without its docstring."""
     body = function.body
@@ -83,7 +102,7 @@ def test_functions_fit_on_a_screen_and_classes_stay_small(path: Path) -> None:
     large = []
     for node in ast.walk(tree):
         if isinstance(node, ast.ClassDef) and node.name not in FRONTS:
-            methods = [m for m in node.body if isinstance(m, ast.FunctionDef) and not m.name.startswith("_")]
+            methods = [m for m in node.body if isinstance(m, ast.FunctionDef) and is_method(m)]
             if len(methods) > CLASS_METHODS:
                 large.append(f"{node.name}: {len(methods)} methods")
     assert large == []
