@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, Unpack, overload
 
-from kstreamnb.core.windows import JoinWindows, SessionWindows, UnlimitedWindows
+from kstreamnb.core.windows import JoinWindows, SessionWindows, SlidingWindows, TimeWindows, UnlimitedWindows
 from kstreamnb.dsl import aggregating
 from kstreamnb.dsl.declarations import Handle
 from kstreamnb.dsl.flows import CogroupFlow, GroupFlow, StreamFlow, TableFlow
@@ -101,6 +101,10 @@ class KGroupedStream(Handle, Generic[K, V], kind="grouped"):
     reduce = aggregating.reduce
     aggregate = aggregating.aggregate
 
+    @overload
+    def windowed_by(self, windows: SessionWindows) -> SessionWindowedKStream: ...
+    @overload
+    def windowed_by(self, windows: TimeWindows | SlidingWindows | UnlimitedWindows) -> TimeWindowedKStream: ...
     def windowed_by(self, windows: Any) -> TimeWindowedKStream | SessionWindowedKStream:
         """Fold by key and window: of `TimeWindows`, `SlidingWindows`, `SessionWindows` or `UnlimitedWindows`.
 
@@ -163,6 +167,10 @@ class CogroupedKStream(Handle, kind="cogrouped"):
         """
         return self.declare("cogrouped", "cogroup", _cogroup_more, grouped, aggregator=aggregator)
 
+    @overload
+    def windowed_by(self, windows: SessionWindows) -> SessionWindowedCogroupedKStream: ...
+    @overload
+    def windowed_by(self, windows: TimeWindows | SlidingWindows | UnlimitedWindows) -> TimeWindowedCogroupedKStream: ...
     def windowed_by(self, windows: Any) -> TimeWindowedCogroupedKStream | SessionWindowedCogroupedKStream:
         """Fold by key and window: of `TimeWindows`, `SlidingWindows`, `SessionWindows` or `UnlimitedWindows`.
 
