@@ -176,6 +176,32 @@ def _settings(pairs: Sequence[str]) -> dict[str, Any]:
     return {name: value for name, _, value in (pair.partition("=") for pair in pairs)}
 
 
+# --- notebooks ---
+@main.group()
+def notebook() -> None:
+    """Regression notebooks: outputs are kept as the reference that later runs are compared with."""
+
+
+@notebook.command("record")
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+def record_notebook(file: Path) -> None:
+    """Execute FILE and write its outputs into it as the reference."""
+    from kstreamnb.notebook.regression import record
+
+    record(file)
+    click.echo(f"{file.name}: recorded")
+
+
+@notebook.command("check")
+@click.argument("folder", type=click.Path(exists=True, path_type=Path))
+def check_notebooks(folder: Path) -> None:
+    """Execute every notebook of FOLDER and compare its outputs with the reference."""
+    from kstreamnb.notebook.regression import check
+
+    check(folder)
+    click.echo(f"{folder.name}: every output is as recorded")
+
+
 # --- Kafka ---
 _servers = click.option("--servers", required=True, metavar="HOST:PORT", help="Bootstrap servers.")
 

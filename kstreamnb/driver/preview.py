@@ -95,7 +95,8 @@ def preview(
     topics = dict.fromkeys([*(topic for source in sources for topic in source.topics), *(r.topic for r in records)])
     user_topics = [topic for topic in topics if topic not in topology.internal_topics]
     counts = partitions if isinstance(partitions, Mapping) else dict.fromkeys(user_topics, partitions or 1)
-    with TopologyTestDriver(_shown_as_is(topology, into), config, partitions={**counts, into: 1}) as driver:
+    settings: dict[str, Any] = {"partitions": {**counts, into: 1}, "changelogs": False}
+    with TopologyTestDriver(_shown_as_is(topology, into), config, **settings) as driver:
         if records:
             driver.pipe(records)
         output = driver.create_output_topic(into)

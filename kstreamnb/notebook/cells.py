@@ -12,7 +12,10 @@ from typing import Any
 
 from kstreamnb.dsl.declarations import Declaration, Handle, Identity, Ledger
 
-__all__ = ["Cells"]
+__all__ = ["Cells", "loaded"]
+
+loaded: list[Cells] = []
+"""The cells of the shell into which the extension was loaded; empty without one."""
 
 
 class Cells:

@@ -9,6 +9,7 @@ from typing import Any
 
 from kstreamnb.dsl import StreamsBuilder
 from kstreamnb.errors import EngineError
+from kstreamnb.notebook.cells import loaded
 
 __all__ = ["export", "script"]
 
@@ -59,17 +60,14 @@ def export(path: Path | str, builder: StreamsBuilder) -> None:
 
     Raises: EngineError outside IPython, or when nothing of the topology comes from a cell.
     """
-    from IPython import get_ipython
-
-    shell: Any = get_ipython()  # type: ignore[no-untyped-call]
-    cells = getattr(shell, "kstreamnb_cells", None)
-    if cells is None:
+    if not loaded:
         raise EngineError("there are no cells to export", hint="run %load_ext kstreamnb first")
+    sources, shell = loaded[0].sources, loaded[0].shell
     names = [name for name, thing in shell.user_ns.items() if thing is builder and not name.startswith("_")]
     if not names:
         raise EngineError("no variable holds the builder to export")
     makers = {declaration.identity.group for declaration in builder.declarations()}
-    Path(path).write_text(script(cells.sources, makers, names[0], shell.transform_cell), encoding="utf-8")
+    Path(path).write_text(script(sources, makers, names[0], shell.transform_cell), encoding="utf-8")
 
 
 def script(sources: Mapping[Hashable, str], makers: Iterable[Hashable], builder: str, transform: Any) -> str:
@@ -85,8 +83,7 @@ def script(sources: Mapping[Hashable, str], makers: Iterable[Hashable], builder:
         wanted |= more
         needed |= set().union(*(_read(trees[cell]) for cell in more))
         done = not more
-    kept = [(cell, [node for node in trees[cell] if cell in wanted]) for cell in trees]
-    chunks = ["\n".join(ast.unparse(node) for node in nodes) for _, nodes in kept if nodes]
+    chunks = ["\n".join(ast.unparse(node) for node in trees[cell]) for cell in trees if cell in wanted and trees[cell]]
     title = '"""A topology of Kafka Streams, exported from a notebook."""'
     return "\n\n".join([title, *chunks]) + "\n" + _MAIN.replace("{builder}", builder)
 

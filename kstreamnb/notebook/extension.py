@@ -11,7 +11,7 @@ from kstreamnb.core.origin import name_cells
 from kstreamnb.driver import Replay
 from kstreamnb.dsl.declarations import Handle, identify_with
 from kstreamnb.errors import KStreamError
-from kstreamnb.notebook.cells import Cells
+from kstreamnb.notebook.cells import Cells, loaded
 from kstreamnb.notebook.handles import HandleDisplay
 from kstreamnb.notebook.tracebacks import Tracebacks
 from kstreamnb.view import GraphView, Overlay, graph_view, view_of
@@ -28,6 +28,7 @@ def load(shell: Any) -> None:
     cells = shell.kstreamnb_cells = Cells(shell)
     for event, method in _EVENTS:
         shell.events.register(event, getattr(cells, method))
+    loaded[:] = [cells]
     identify_with(cells)
     name_cells(cells.place)
     shell.display_formatter.mimebundle_formatter.for_type(Handle, HandleDisplay().bundle)
@@ -51,6 +52,7 @@ def unload(shell: Any) -> None:
         return
     for event, method in _EVENTS:
         shell.events.unregister(event, getattr(cells, method))
+    loaded.clear()
     identify_with(None)
     name_cells(None)
     shell.display_formatter.mimebundle_formatter.pop(Handle, None)

@@ -1,0 +1,101 @@
+"""For tests of topologies: assertions that show a difference whole, pytest fixtures, and nbval's sanitisers.
+
+    from kstreamnb.testing import assert_outputs_equal, assert_topology_equal
+
+Fixtures come with ``pytest_plugins = ["kstreamnb.testing"]`` in a ``conftest.py``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from difflib import ndiff
+from importlib.util import find_spec
+from typing import Any
+
+from kstreamnb.core.record import TopicRecord
+from kstreamnb.driver import TopologyTestDriver
+from kstreamnb.samples import Sample
+from kstreamnb.samples.text import format_records
+from kstreamnb.topology import Topology, TopologyDescription, parse_description
+from kstreamnb.topology.diff import diff
+
+__all__ = ["assert_outputs_equal", "assert_topology_equal", "nbval_sanitizers"]
+
+Described = Topology | TopologyDescription | str
+"""A topology, its description, or the text of a description, such as Kafka Streams prints it."""
+
+
+def assert_topology_equal(expected: Described, actual: Described) -> None:
+    """Raise AssertionError, with what differs node by node, unless two topologies have equal descriptions.
+
+    Example:
+        >>> from kstreamnb import StreamsBuilder
+        >>> builder = StreamsBuilder()
+        >>> builder.stream("orders").to("copies")
+        >>> assert_topology_equal(str(builder.build().describe()), builder.build())
+    """
+    before, after = _description(expected), _description(actual)
+    if before != after:
+        raise AssertionError(f"the topologies differ:\n{diff(before, after)}")
+
+
+def assert_outputs_equal(
+    expected: Iterable[TopicRecord] | str, actual: Iterable[TopicRecord], *, columns: Iterable[str] | None = None
+) -> None:
+    """Raise AssertionError, with a table of all that is missing (-) and unexpected (+), unless the records are equal.
+
+    ``expected`` may be a text table; then only its columns are compared.
+
+    Example:
+        >>> from kstreamnb import Sample
+        >>> found = Sample.from_text("topic | key | value | time \\n counts | shoe | 2 | 5")
+        >>> assert_outputs_equal("topic | key | value \\n counts | shoe | 2", found)
+    """
+    wanted: Iterable[TopicRecord]
+    if isinstance(expected, str):
+        header = next(line for line in expected.splitlines() if line.strip())
+        columns = columns or [name.strip() for name in header.strip().strip("|").split("|")]
+        wanted = Sample.from_text(expected)
+    else:
+        wanted = expected
+    shown = list(columns or ("topic", "key", "value", "time", "partition", "headers"))
+    before, after = (_lines(records, shown) for records in (wanted, actual))
+    if before[1:] != after[1:]:
+        table = "\n".join(line for line in ndiff(before, after) if not line.startswith("?"))
+        raise AssertionError(f"the outputs differ (- missing, + unexpected):\n{table}")
+
+
+def nbval_sanitizers() -> str:
+    """The path of the file for ``pytest --nbval --nbval-sanitize-with``."""
+    from kstreamnb.notebook.regression import sanitizers
+
+    return str(sanitizers())
+
+
+def _description(thing: Described) -> TopologyDescription:
+    if isinstance(thing, Topology):
+        return thing.description()
+    return parse_description(thing) if isinstance(thing, str) else thing
+
+
+def _lines(records: Iterable[TopicRecord], columns: list[str]) -> list[str]:
+    """A line a record, each cell as wide as it is, so that equal records give equal lines."""
+    table = format_records(list(records), columns=columns)
+    return [" | ".join(cell.strip() for cell in line.split(" | ")) for line in table.splitlines() if "-+-" not in line]
+
+
+if find_spec("pytest") is not None:
+    import pytest
+
+    @pytest.fixture()
+    def topology_driver() -> Iterator[Callable[..., TopologyTestDriver]]:
+        """Makes test drivers, and closes them when the test ends."""
+        made: list[TopologyTestDriver] = []
+
+        def make(topology: Topology, *arguments: Any, **options: Any) -> TopologyTestDriver:
+            made.append(TopologyTestDriver(topology, *arguments, **options))
+            return made[-1]
+
+        yield make
+        for driver in made:
+            driver.close()
