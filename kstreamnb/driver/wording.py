@@ -27,6 +27,8 @@ def said(value: Any) -> str:
         return f"{said(value.key)} in {interval(value.start, value.end)}"
     if isinstance(value, Change):
         return said(value.new) if value.old is None else f"{said(value.new)} instead of {said(value.old)}"
+    if isinstance(value, (set, frozenset)):
+        return f"{{{', '.join(sorted(map(said, value)))}}}"
     if type(value) is Encoded:
         text = f"the bytes {value.hex()}"
     else:

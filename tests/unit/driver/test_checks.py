@@ -1,0 +1,120 @@
+"""Checks before running: severity, place and remedy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import kstreamnb as ks
+from kstreamnb.core.partitioner import partition_for
+from kstreamnb.driver.checks import check, check_partitions
+
+
+def join(**right: Any) -> ks.Topology:
+    """Two streams joined within 10 ms, and a global table."""
+    builder = ks.StreamsBuilder("j")
+    left, other = builder.stream("a"), builder.stream("b", **right)
+    joined = left.join(other, lambda a, b: a + b, ks.JoinWindows.of(difference="10ms"))
+    joined.left_join(builder.global_table("names", store="names"), lambda key, _: key, lambda a, b: a).to("out")
+    return builder.build()
+
+
+def record(topic: str, key: Any, value: Any, time: int = 0, partition: int = -1) -> ks.TopicRecord:
+    """One record."""
+    return ks.TopicRecord(topic, partition, 0, time, key, value)
+
+
+def test_joined_topics_need_the_same_number_of_partitions() -> None:
+    """S4-42: both topics and their numbers are named; a global table may have any number; equal numbers pass."""
+    (found,) = check_partitions(join(), {"a": 4, "b": 6, "names": 3})
+    assert "error" == found.severity
+    assert '"a" has 4, "b" has 6' in found.fact
+    assert not check_partitions(join(), {"a": 4, "b": 4, "names": 3})
+    assert "no number of partitions for topic" in check_partitions(join(), {"a": 4, "names": 1})[0].fact
+
+
+def test_keys_in_the_wrong_partition_are_named() -> None:
+    """S4-43: a topic that another partitioner wrote is found out by the keys of a sample, three of which are named."""
+    keys = [f"user{n}" for n in range(12)]
+    right = [record("a", key, "x", partition=partition_for(key.encode(), 4)) for key in keys]
+    wrong = [record("b", key, "y", partition=(partition_for(key.encode(), 4) + 1) % 4) for key in keys]
+    found = check(join(), partitions={"a": 4, "b": 4, "names": 1}, sample=right + wrong).errors
+    assert ['topic "b"'] == [each.place for each in found]
+    assert found[0].fact.startswith("12 of 12 keys are not in the partition of their key: ")
+    assert 3 == found[0].fact.count("belongs to")
+    assert "repartition()" in found[0].remedy
+
+
+def test_other_key_serdes_on_joined_topics_are_an_error() -> None:
+    """A string key meets no long key: their bytes differ, and so do their partitions."""
+    found = check(join(key_serde=ks.Serdes.long()), partitions=2).errors
+    assert "different key serdes" in found[0].fact
+
+
+def test_a_repartition_without_a_new_key_is_a_hint() -> None:
+    """S4-44: it costs a hop and gives nothing; with a number of partitions of its own, or a new key, it is wanted."""
+    builder = ks.StreamsBuilder("r")
+    builder.stream("in").repartition(name="same").to("out")
+    (found,) = check(builder.build(), partitions=2)
+    assert ("hint", 'topic "same-repartition"') == (found.severity, found.place)
+    changed = ks.StreamsBuilder("r")
+    changed.stream("in").select_key(lambda _, value: value).repartition(name="new").to("out")
+    assert not check(changed.build(), partitions=2)
+
+
+def test_a_predicate_that_fails_on_the_null_of_a_session_merge_is_told_why() -> None:
+    """S4-31: `count >= 3` fails on the null that a merge sends; the hint says how to write it; the safe form passes."""
+
+    def sessions(predicate: Any) -> ks.Topology:
+        builder = ks.StreamsBuilder("s")
+        sessions = builder.stream("in").group_by_key().windowed_by(ks.SessionWindows.of(gap="5m"))
+        sessions.count(store="n").to_stream().filter(predicate).to("out")
+        return builder.build()
+
+    rows = [record("in", "k", 1, at) for at in (0, 60_000)]
+    (found,) = check(sessions(lambda _, count: count >= 3), sample=rows)
+    assert "error" == found.severity
+    assert "TypeError" in found.fact
+    assert "a session merge emits null" in found.remedy
+    assert "value is not None" in found.remedy
+    assert not check(sessions(lambda _, count: count is not None and count >= 3), sample=rows)
+
+
+def test_a_sink_that_cannot_write_its_values_is_found_with_a_sample() -> None:
+    """The value and the remedy are named."""
+    builder = ks.StreamsBuilder("w")
+    builder.stream("in").map_values(lambda value: {value}).to("out")
+    (found,) = check(builder.build(), sample=[record("in", "k", 1)])
+    assert "1 record cannot be written, the first with value {1}" == found.fact
+
+
+def test_buffers_and_windows_without_an_end_are_warned_of() -> None:
+    """A suppression by time without a limit, and an unlimited window."""
+    builder = ks.StreamsBuilder("u")
+    counts = builder.stream("in").group_by_key().count(store="n")
+    counts.suppress(ks.Suppressed.until_time_limit("1m", ks.BufferConfig.unbounded())).to_stream().to("out")
+    builder.stream("other").group_by_key().windowed_by(ks.UnlimitedWindows.of()).count(store="all")
+    assert ["warning", "warning"] == [each.severity for each in check(builder.build(), partitions=1)]
+
+
+def test_two_writers_of_one_topic_are_warned_of() -> None:
+    """S3-24: each writer's order is kept, the order between them is not."""
+    builder = ks.StreamsBuilder("two")
+    builder.stream("a").to("out")
+    builder.stream("b").to("out")
+    (found,) = check(builder.build(), partitions=1)
+    assert "sub-topologies 0 and 1 write to it" in found.fact
+
+
+def test_late_records_of_a_sample_are_told_with_the_grace_that_keeps_them() -> None:
+    """The worst one decides."""
+    builder = ks.StreamsBuilder("late")
+    builder.stream("in").group_by_key().windowed_by(ks.TimeWindows.of(size="10ms")).count(store="n")
+    (found,) = check(builder.build(), sample=[record("in", "k", 1, at) for at in (0, 50, 2)])
+    assert "a grace of 41ms instead of 0ms would have kept it" == found.remedy
+
+
+def test_a_sound_topology_has_no_findings() -> None:
+    """Nothing is said in words."""
+    builder = ks.StreamsBuilder("ok")
+    builder.stream("in").to("out")
+    assert "nothing was found" == str(check(builder.build(), sample=[record("in", "k", 1)]))

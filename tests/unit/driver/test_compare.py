@@ -1,0 +1,81 @@
+"""Comparing outputs, and previews."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import Any
+
+import pytest
+
+import kstreamnb as ks
+from kstreamnb.driver import replay
+from kstreamnb.driver.compare import assert_outputs_equal, diff
+from kstreamnb.driver.preview import preview
+from kstreamnb.dsl import upstream_topology
+
+
+def records(*values: Any, topic: str = "out") -> list[ks.TopicRecord]:
+    """Records with these values, a millisecond apart."""
+    return [ks.TopicRecord(topic, 0, at, at, "k", value) for at, value in enumerate(values)]
+
+
+def doubled(by: int) -> Any:
+    """A replay of numbers times something."""
+    builder = ks.StreamsBuilder()
+    builder.stream("in").map_values(lambda value: value * by).to("out")
+    return replay(builder.build(), records(1, 2, 3, topic="in"))
+
+
+def test_equal_outputs_have_no_difference() -> None:
+    """The order of a dict's keys does not count."""
+    found = diff(records({"a": 1, "b": 2}), records({"b": 2, "a": 1}))
+    assert (0, 1) == (len(found), found.equal)
+    assert_outputs_equal(doubled(2), doubled(2))
+
+
+def test_all_differing_rows_are_shown_not_only_the_first() -> None:
+    """A record that is missing does not make all that follow differ in value."""
+    found = diff({"out": [("k", "a", 0), ("k", "b", 1), ("k", "c", 2)]}, {"out": [("k", "a", 0), ("k", "c", 2)]})
+    assert [("-", 1, "b")] == [(row.kind, row.index, row.record.value) for row in found]
+    assert 2 == found.equal
+
+
+def test_replays_are_compared_by_topic_and_partition() -> None:
+    """Every changed value is a row of each run."""
+    found = diff(doubled(2), doubled(3))
+    assert [("-", 2), ("-", 4), ("-", 6), ("+", 3), ("+", 6), ("+", 9)] == sorted(
+        ((row.kind, row.record.value) for row in found), key=lambda row: (row[0] == "+", row[1])
+    )
+    assert not diff(doubled(2), doubled(3), topics=["elsewhere"])
+
+
+def test_an_assertion_fails_with_the_table() -> None:
+    """Expected and actual rows stand side by side."""
+    with pytest.raises(AssertionError, match="outputs differ in 2 rows") as caught:
+        assert_outputs_equal([("k", 1, 0)], [("k", 2, 0)])
+    assert '"-" is only in the expected, "+" only in the actual' in str(caught.value)
+
+
+def test_long_outputs_are_compared_row_by_row() -> None:
+    """Beyond what can be matched, rows are compared by their place."""
+    one = [("k", n, n) for n in range(5_000)]
+    other = [("k", -n if n == 4_000 else n, n) for n in range(5_000)]
+    assert [4_000, -4_000] == [row.record.value for row in diff(one, other)]
+
+
+def test_a_preview_shows_the_first_of_all_records() -> None:
+    """Objects that no serde could write are shown as they are; how many there are is said."""
+    builder = ks.StreamsBuilder()
+    dates = builder.stream("in").filter(lambda _, n: n % 2 == 0).map_values(lambda n: dt.date(2020, 1, n + 1))
+    found = preview(upstream_topology(dates), records(*range(10), topic="in"), 2, partitions=3)
+    assert [dt.date(2020, 1, 1), dt.date(2020, 1, 3)] == [record.value for record in found.records]
+    assert "2 of 5 records, from 10 input records" == found.title
+
+
+def test_a_preview_runs_across_repartition_topics_and_tables() -> None:
+    """Counts after a change of key, on several partitions."""
+    builder = ks.StreamsBuilder()
+    counts = builder.stream("in").group_by(lambda _, n: str(n % 3)).count()
+    found = preview(upstream_topology(counts), records(*range(7), topic="in"), 10, partitions={"in": 2})
+    assert 7 == found.total
+    assert 3 == max(record.value for record in found.records)

@@ -1,0 +1,191 @@
+"""Explanations: answers with the numbers they rest on."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import kstreamnb as ks
+from kstreamnb.driver import Replay, replay
+from kstreamnb.driver.predicates import unmet
+
+
+def sample(*rows: tuple[str, Any, Any, int]) -> list[ks.TopicRecord]:
+    """Records of (topic, key, value, time), where their keys belong."""
+    return [ks.TopicRecord(topic, -1, -1, time, key, value) for topic, key, value, time in rows]
+
+
+def windowed(windows: Any, *times: int) -> Replay:
+    """Counts of one key in windows, for records at these times."""
+    builder = ks.StreamsBuilder("w")
+    builder.stream("in").group_by_key().windowed_by(windows).count(store="n").to_stream().to("out")
+    return replay(builder.build(), sample(*(("in", "k", 1, time) for time in times)))
+
+
+@pytest.mark.parametrize(
+    ("windows", "times", "rule", "needed"),
+    [
+        (ks.TimeWindows.of(size="10ms", grace="5ms"), (0, 15, 3), "stream time 15 − grace 5 = 10 ≥ end 10", "6ms"),
+        (ks.SlidingWindows.of(difference="10ms"), (10, 40, 11), "stream time 40 − grace 0 = 40 > end 11", "29ms"),
+        (ks.SessionWindows.of(gap="5ms"), (0, 40, 10), "stream time 40 − gap 5 − grace 0 = 35 > end 10", "25ms"),
+    ],
+    ids=["tumbling", "sliding", "session"],
+)
+def test_a_late_record_is_explained_by_its_window(windows: Any, times: tuple[int, ...], rule: str, needed: str) -> None:
+    """Window, stream time and grace are in the answer, with the grace that would have kept the record."""
+    run = windowed(windows, *times)
+    found = run.why_dropped()[0]
+    assert rule in found.answer
+    assert found.remedy is not None
+    assert found.remedy.startswith(f"a grace of {needed} instead of")
+    assert [2, 3] == list(found.steps)
+    late = times[-1]
+    wider = type(windows)(**{**vars(windows), "grace_ms": windows.grace_ms})
+    kept = vars(wider) | {"grace_ms": int(needed.removesuffix("ms"))}
+    assert not [drop for drop in windowed(type(windows)(**kept), *times).drops if drop.timestamp == late]
+
+
+def test_drops_can_be_asked_for_by_record_and_node() -> None:
+    """Only the drops that are asked for are explained; none is said in words."""
+    run = windowed(ks.TimeWindows.of(size="10ms"), 0, 30, 3)
+    assert 1 == len(run.why_dropped("in", 0, 2))
+    assert "no record in-0@0 was dropped" == str(run.why_dropped("in", 0, 0))
+    assert 0 == len(run.why_dropped(node="nowhere"))
+
+
+@pytest.mark.parametrize(
+    ("windows", "times", "closing"),
+    [
+        (ks.TimeWindows.of(size="10ms", grace="5ms"), (0, 3), 15),
+        (ks.SlidingWindows.of(difference="10ms", grace="2ms"), (10,), 13),
+        (ks.SessionWindows.of(gap="5ms", grace="1ms"), (0, 4), 11),
+    ],
+    ids=["tumbling", "sliding", "session"],
+)
+def test_an_open_window_says_what_would_close_it(windows: Any, times: tuple[int, ...], closing: int) -> None:
+    """At the time that is told, and not a millisecond earlier, the window takes no more."""
+    (found,) = windowed(windows, *times).why_open(at=len(times))[-1:]
+    assert closing == found.numbers["closes_at_ms"]
+    assert closing - times[-1] == found.numbers["missing_ms"]
+    late = times[-1]
+    assert [] == [drop for drop in windowed(windows, *times, closing - 1, late).drops if drop.reason == "late"]
+    assert "late" in [drop.reason for drop in windowed(windows, *times, closing, late).drops]
+
+
+def test_suppression_is_named_where_a_window_holds_results_back() -> None:
+    """A result that waits for its window says so."""
+    builder = ks.StreamsBuilder("w")
+    counts = builder.stream("in").group_by_key().windowed_by(ks.TimeWindows.of(size="10ms")).count(store="n")
+    counts.suppress(ks.Suppressed.until_window_closes()).to_stream().to("out")
+    run = replay(builder.build(), sample(("in", "k", 1, 0)))
+    assert "holds its result back until then" in str(run.why_open())
+    assert "held back until their time has come" in run.why_no_output("out").answer
+
+
+def fraud(*rows: tuple[str, Any, Any, int]) -> Replay:
+    """Three risky transactions within a minute raise an alert."""
+    builder = ks.StreamsBuilder("fraud")
+    risk = builder.table("risk-scores")
+    scored = builder.stream("transactions").left_join(
+        risk, lambda amount, score: {"amount": amount, "riskScore": score or 0}
+    )
+    risky = scored.filter(lambda _, transaction: transaction["riskScore"] > 70)
+    counts = risky.group_by_key().windowed_by(ks.TimeWindows.of(size="1m")).count(store="risky")
+    counts.to_stream().filter(lambda _, count: count >= 3).to("fraud-alerts")
+    return replay(builder.build(), sample(*rows))
+
+
+TRANSACTIONS = tuple(
+    ("transactions", "userA", amount, at) for amount, at in ((1500, 162000), (2000, 162010), (1800, 162020))
+)
+
+
+def test_no_output_is_explained_by_the_condition_that_was_not_met() -> None:
+    """S4-46: three records stop at the filter; the risk score was 0, the condition is > 70; nobody piped a score."""
+    found = fraud(*TRANSACTIONS).why_no_output("fraud-alerts")
+    assert "3 records stopped at filter" in found.answer
+    assert "riskScore was 0, the condition is > 70" in found.answer
+    assert "3 of 3 records found no row of table" in found.because[0]
+    assert "transaction[" in str(found.origin)
+
+
+def test_with_a_risk_score_the_alert_comes_and_names_its_four_records() -> None:
+    """S4-46: the alert comes from the score that was valid and the three transactions, not from the older score."""
+    run = fraud(("risk-scores", "userA", 60, 0), ("risk-scores", "userA", 85, 1), *TRANSACTIONS)
+    (alert,) = run.output("fraud-alerts")
+    assert [85, 1500, 2000, 1800] == [record.value for record in run.lineage(alert)]
+    assert "1 record went to" in run.why_no_output("fraud-alerts").answer
+
+
+def test_a_topic_that_nobody_writes_is_said_so() -> None:
+    """The sinks that there are, are named."""
+    assert 'no sink writes to it; there are "fraud-alerts"' in fraud().why_no_output("frauds").answer
+
+
+def joined(*rows: tuple[str, Any, Any, int]) -> Replay:
+    """Records of two streams that are at most 10 ms apart."""
+    builder = ks.StreamsBuilder("j")
+    left, right = builder.stream("l"), builder.stream("r")
+    left.join(right, lambda a, b: a + b, ks.JoinWindows.of(difference="10ms")).to("out")
+    return replay(builder.build(), sample(*rows), 2)
+
+
+def test_a_record_without_a_partner_names_the_nearest() -> None:
+    """Reach of the window, the nearest candidate and its distance."""
+    found = joined(("l", "k", "A", 0), ("r", "k", "B", 31)).why_no_match("KSTREAM-JOINTHIS-0000000004")[0]
+    assert {
+        "earliest_ms": -10,
+        "latest_ms": 10,
+        "nearest_ms": 31,
+        "distance_ms": 21,
+        "timestamp_ms": 0,
+    } == found.numbers
+    assert "21ms too late" in found.answer
+
+
+def test_a_key_that_never_came_is_said_so() -> None:
+    """Where no candidate has the key, the other side's keys are named."""
+    found = joined(("l", "k", "A", 0), ("r", "z", "B", 0)).why_no_match(key="k")[0]
+    assert 'no record of its key came on the other side; its keys are "z"' in found.answer
+    assert "every record that reached a join found a partner" == str(
+        joined(("l", "k", "A", 0), ("r", "k", "B", 0)).why_no_match()
+    )
+
+
+def test_a_table_row_that_came_too_late_is_pointed_at() -> None:
+    """The step in which the row came is named."""
+    builder = ks.StreamsBuilder("t")
+    builder.stream("s").join(builder.table("t", store="rows"), lambda a, b: a + b).to("out")
+    run = replay(builder.build(), sample(("s", "k", "x", 0), ("t", "k", "row", 5)))
+    found = run.why_no_match()[0]
+    assert 'its row for key "k" came only in step 2' in found.answer
+    assert (1, 2) == found.steps
+
+
+def test_a_key_is_placed_step_by_step() -> None:
+    """The bytes, their murmur2 and the partition, as Kafka's producers have it."""
+    (found,) = joined().why_partition("KEY-1", "l")
+    assert 0 == found.numbers["partition"]
+    assert "4b45592d31" in found.because[0]
+
+
+def test_cuts_are_explained_by_the_change_of_the_key() -> None:
+    """The node that changed the key is named; a topology in one piece says so."""
+    builder = ks.StreamsBuilder("c")
+    builder.stream("in").select_key(lambda _, value: value).group_by_key().count(store="n").to_stream().to("out")
+    (found,) = replay(builder.build(), []).why_cut()
+    assert "key changed at KSTREAM-KEY-SELECT-0000000001" in found.answer
+    single = ks.StreamsBuilder("one")
+    single.stream("in").to("out")
+    assert "it is one piece" == str(replay(single.build(), []).why_cut())
+
+
+def test_predicates_name_the_part_that_decided() -> None:
+    """And, or, not, lookups and comparisons; a function without source gives nothing."""
+    assert "n was 3, the condition is > 5" == unmet(lambda _, v: v["n"] > 5 and v["m"], "k", {"n": 3, "m": 1})
+    assert "m was 0" == unmet(lambda _, v: v["n"] > 5 and v["m"], "k", {"n": 9, "m": 0})
+    either = unmet(lambda key, v: key == "a" or v.get("n") in (1, 2), "k", {"n": 3})
+    assert 'key was "k", the condition is == "a" and n was 3, the condition is in [1, 2]' == either
+    assert "n was 7, the condition is > 5" == unmet(lambda _, v: v["n"] > 5, "k", {"n": 7}, negate=True)
+    assert unmet(len, "k") is None

@@ -1,0 +1,233 @@
+"""Replays: walking through a recorded run in both directions, and looking at any moment of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import kstreamnb as ks
+from kstreamnb.driver import Replay, replay
+from kstreamnb.driver.recording import keep, shown
+from kstreamnb.errors import EngineError, ProcessingError, StateError
+
+
+def sample(*rows: tuple[str, Any, Any, int]) -> list[ks.TopicRecord]:
+    """Records of (topic, key, value, time), where their keys belong."""
+    return [ks.TopicRecord(topic, -1, -1, time, key, value) for topic, key, value, time in rows]
+
+
+def sales_by_shop() -> ks.Topology:
+    """Count sales by shop in windows of 10 ms, after a repartition."""
+    builder = ks.StreamsBuilder("shops")
+    sales = builder.stream("sales").filter(lambda _, sale: sale["quantity"] > 0)
+    by_shop = sales.group_by(lambda _, sale: sale["shop"])
+    by_shop.windowed_by(ks.TimeWindows.of(size="10ms")).count(store="counts").to_stream().to("counts-out")
+    return builder.build()
+
+
+SALES = sample(
+    ("sales", "shoe", {"shop": "A", "quantity": 1}, 0),
+    ("sales", "sock", {"shop": "B", "quantity": 2}, 5),
+    ("sales", "shoe", {"shop": "A", "quantity": 0}, 6),
+    ("sales", "shoe", {"shop": "A", "quantity": 1}, 30),
+    ("sales", "sock", {"shop": "A", "quantity": 1}, 8),
+)
+
+
+@pytest.fixture
+def run() -> Replay:
+    """A replay on two partitions."""
+    return replay(sales_by_shop(), SALES, partitions=2)
+
+
+def test_a_replay_gives_what_the_driver_gives(run: Replay) -> None:
+    """Recording changes nothing: outputs are those of a driver that only runs."""
+    with ks.TopologyTestDriver(sales_by_shop(), partitions=2) as driver:
+        driver.pipe(SALES)
+        assert driver.create_output_topic("counts-out").read_records() == run.output("counts-out")
+
+
+def test_a_step_holds_everything_that_happened_in_it(run: Replay) -> None:
+    """S0-11: a record is taken, handed on, stored, produced and committed, in this order."""
+    kinds = [type(event).__name__ for event in run.steps[1].events]
+    kinds = [kind for kind in kinds if kind not in ("Forwarded", "CellChanged", "StoreRead")]
+    assert ["Consumed", "StoreWritten", "StoreWritten", "Produced", "Committed"] == kinds
+    assert ("shops-counts-repartition", "A") == (run.steps[1].record[0], run.steps[1].record.key)  # type: ignore[index,union-attr]
+
+
+def test_stores_are_shown_as_they_were_after_any_step(run: Replay) -> None:
+    """A store is empty before the first step and grows with its writes."""
+    sizes = [len(run.at(step).store("counts")) for step in range(len(run.steps) + 1)]
+    assert [0, 0, 1, 1, 2, 2, 2, 3, 3, 3] == sizes
+    assert run.at(2).store("counts")[ks.Windowed("A", 0, 10)] == 1
+
+
+def test_moments_can_be_looked_at_in_any_order(run: Replay) -> None:
+    """Going back undoes what going forward did."""
+    forward = [run.at(step).store("counts") for step in range(len(run.steps) + 1)]
+    back = [run.at(step).store("counts") for step in reversed(range(len(run.steps) + 1))]
+    assert forward == back[::-1]
+
+
+def test_a_difference_names_what_changed(run: Replay) -> None:
+    """Rows that came are +I one way and -D the other; stream time is told by task."""
+    (change,) = run.diff(1, 2)
+    assert ("+I", "counts", None, 1) == (change.kind, change.store, change.old, change.new)
+    assert ["-D"] == [change.kind for change in run.diff(2, 1)]
+    assert {"1_0": (-1, 0)} == run.diff(1, 2).stream_time
+
+
+def test_the_position_moves_forward_back_and_to_a_condition(run: Replay) -> None:
+    """step, back, seek and run_until move; at() does not."""
+    assert len(run.steps) == run.position
+    run.seek(0)
+    assert run.step() == run.steps[0]
+    assert run.back() == run.steps[0]
+    assert (None, 0) == (run.back(), run.position)
+    found = run.run_until(lambda step: bool(step.dropped))
+    assert found is not None
+    assert "late" == found.dropped[0].reason
+    run.at(1)
+    assert found.number == run.position
+
+
+def test_breakpoints_stop_at_nodes_keys_and_conditions(run: Replay) -> None:
+    """A breakpoint stops run_until; all that it says has to hold."""
+    run.seek(0)
+    run.breakpoint(key="B", node="KSTREAM-AGGREGATE-0000000003")
+    step = run.run_until()
+    assert step is not None
+    assert "B" == step.record.key  # type: ignore[union-attr]
+    assert run.run_until() is None
+    with pytest.raises(EngineError, match='there is no node "counts"'):
+        run.breakpoint(node="counts")
+
+
+def test_waiting_records_are_the_rest_of_the_input_and_those_between_tasks(run: Replay) -> None:
+    """After the first step, one record is on its way and four have not come in yet."""
+    assert 5 == len(run.at(0).waiting())
+    assert ["between tasks", "input", "input", "input", "input"] == [each.where for each in run.at(1).waiting()]
+    assert () == run.at(len(run.steps)).waiting()
+
+
+def test_edges_are_counted_as_far_as_the_run_has_come(run: Replay) -> None:
+    """Counts go by topic, node and sink; topics are named as in the topology."""
+    counts = run.counts()
+    assert 5 == counts["sales", "KSTREAM-SOURCE-0000000000"]
+    assert 4 == counts["counts-repartition-sink", "counts-repartition"]
+    assert 3 == counts["KSTREAM-SINK-0000000008", "counts-out"]
+    assert {} == {edge: number for edge, number in run.at(0).counts().items() if number}
+
+
+def test_values_are_kept_as_they_were_when_they_passed() -> None:
+    """A function that changes a value in place does not change what came before it."""
+
+    def double(value: dict[str, int]) -> dict[str, int]:
+        value["n"] *= 2
+        return value
+
+    builder = ks.StreamsBuilder()
+    builder.stream("in").map_values(double).to("out")
+    step = replay(builder.build(), sample(("in", "k", {"n": 1}, 0))).steps[0]
+    assert [{"n": 1}, {"n": 2}] == [hop.value for hop in step.forwarded]
+
+
+def test_any_value_can_be_kept() -> None:
+    """Plain values stay themselves; mutable ones come back equal; what cannot be copied is kept as it is."""
+    unpicklable = lambda: None  # noqa: E731 - a value that pickle refuses
+    for value in (
+        1,
+        "a",
+        None,
+        [1, {"b": (2,)}],
+        ks.Change([1], None),
+        ks.Windowed(["k"], 0, 1),
+        {"s": {1}},
+        unpicklable,
+    ):
+        assert value == shown(keep(value))
+
+
+def test_an_error_carries_the_run_until_then() -> None:
+    """The replay of a run that failed is the error's attribute, with the failing node."""
+    builder = ks.StreamsBuilder()
+    builder.stream("in").map_values(lambda value: 1 // value).to("out")
+    with pytest.raises(ProcessingError) as caught:
+        replay(builder.build(), sample(("in", "a", 1, 0), ("in", "b", 0, 1)))
+    found = caught.value.replay  # type: ignore[attr-defined]
+    assert [1] == [record.value for record in found.output("out")]
+    assert "KSTREAM-MAPVALUES-0000000001" == found.error.node
+
+
+def test_what_is_not_there_is_named(run: Replay) -> None:
+    """Unknown stores, steps and records raise errors that say what there is."""
+    with pytest.raises(StateError, match='there is no store "nope"'):
+        run.at(0).store("nope")
+    with pytest.raises(EngineError, match="there is no step 99"):
+        run.seek(99)
+    with pytest.raises(EngineError, match="no record counts-out-0@9 was written"):
+        run.lineage(("counts-out", 0, 9))
+
+
+def test_a_journey_follows_a_record_across_topics(run: Replay) -> None:
+    """All that one input record caused, with what it wrote in the end."""
+    record = run.steps[0].record
+    assert record is not None
+    journey = run.record(*record[:3]).journey()
+    assert [1, 2] == [step.number for step in journey]
+    assert {1: 0, 2: 1} == journey.depth
+    assert ["counts-out"] == [record.topic for record in journey.outputs]
+
+
+def test_a_driver_can_be_replayed_after_the_fact() -> None:
+    """What a driver was given is given again to one that records it, in the same order."""
+    with ks.TopologyTestDriver(sales_by_shop()) as driver:
+        for record in SALES[:2]:
+            driver.create_input_topic("sales").pipe_input(record)
+        driver.advance_wall_clock_time("1s")
+        driver.pipe(SALES[2:])
+        output = driver.create_output_topic("counts-out").read_records()
+        assert output == driver.replay().output("counts-out")
+
+
+def test_punctuations_and_commits_are_steps_of_their_own() -> None:
+    """A punctuation by stream time, and a commit that flushes a cache, come after the record's step."""
+
+    class Ticker(ks.Processor):
+        """Forwards the time of each punctuation."""
+
+        def init(self, context: Any) -> None:
+            """Ask for a tick every 10 ms."""
+            tick = lambda now: context.forward(ks.Record("tick", now, now))  # noqa: E731
+            context.schedule("10ms", ks.PunctuationType.STREAM_TIME, tick)
+
+        def process(self, record: Any) -> None:
+            """Take no notice."""
+
+    builder = ks.StreamsBuilder()
+    builder.stream("in").process(Ticker).to("ticks")
+    builder.table("rows", store="rows").to_stream().to("changes")
+    records = sample(("in", "k", 1, 0), ("rows", "a", 1, 5), ("in", "k", 1, 11))
+    run = replay(builder.build(), records, cache=True)
+    kinds = [step.kind for step in run.steps if step.kind != "record" or step.record.topic == "in"]  # type: ignore[union-attr]
+    assert ["record", "punctuation", "commit", "record", "punctuation"] == kinds
+    assert ["changes"] == [record.topic for step in run.steps if step.kind == "commit" for record in step.produced]
+
+
+def test_displays_hold_the_same_facts_in_text_and_html(run: Replay) -> None:
+    """Every value shows itself as text and as HTML, with the same cells; nothing is cut in silence."""
+    step = run.steps[1]
+    for thing in (
+        run,
+        step,
+        run.at(2),
+        run.at(2).store("counts"),
+        run.diff(0, 4),
+        run.lineage(run.output("counts-out")[0]),
+    ):
+        bundle = thing._repr_mimebundle_()
+        assert {"text/plain", "text/html"} <= bundle.keys()
+        assert "object at" not in bundle["text/plain"]
+    assert "image/svg+xml" in run._repr_mimebundle_()
+    assert "1 late" in run._repr_mimebundle_()["text/html"]
