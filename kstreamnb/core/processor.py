@@ -15,13 +15,7 @@ from kstreamnb.core.record import Record, RecordMetadata
 if TYPE_CHECKING:  # a processor may declare stores; the specs need not be loaded for that
     from kstreamnb.core.stores import StoreSpec
 
-__all__ = [
-    "FixedKeyProcessor",
-    "Processor",
-    "ProcessorContext",
-    "ProcessorSupplier",
-    "PunctuationType",
-]
+__all__ = ["FixedKeyProcessor", "Processor", "ProcessorContext", "ProcessorSupplier", "PunctuationType"]
 
 KIn = TypeVar("KIn")
 VIn = TypeVar("VIn")

@@ -61,6 +61,12 @@ class Serde:
             hint=hint or "name another serde where the topic or store is declared, or convert the value before",
         )
 
+    def _check_size(self, data: bytes, size: int) -> None:
+        if len(data) != size:
+            word = type(self).__name__.replace("Serde", "Deserializer")
+            java = f"Size of data received by {word} is not {size}"
+            raise self._unreadable(data, f"that takes {size} bytes", java=java)
+
     def _unreadable(self, data: bytes, why: str, *, java: str | None = None) -> SerdeError:
         return SerdeError(
             f'serde "{self.name}" cannot read {len(data)} bytes',

@@ -12,45 +12,13 @@ from kstreamnb.core.durations import duration_ms
 from kstreamnb.core.serde import FunctionSerde, Serde
 from kstreamnb.core.serdes_json import JsonSerde
 from kstreamnb.core.serdes_nested import ListSerde, SessionWindowedSerde, TimeWindowedSerde
-from kstreamnb.core.serdes_scalar import (
-    BooleanSerde,
-    BytesSerde,
-    DoubleSerde,
-    FloatSerde,
-    IntegerSerde,
-    LongSerde,
-    ShortSerde,
-    StringSerde,
-    UuidSerde,
-    VoidSerde,
-)
+from kstreamnb.core.serdes_scalar import SCALARS
 from kstreamnb.errors import ConfigError
 
 __all__ = ["Serdes", "name_serdes", "serde_named"]
 
-_NAMED: dict[str, Serde] = {
-    serde.name: serde
-    for serde in (
-        StringSerde(),
-        LongSerde(),
-        IntegerSerde(),
-        ShortSerde(),
-        FloatSerde(),
-        DoubleSerde(),
-        BooleanSerde(),
-        UuidSerde(),
-        BytesSerde(),
-        VoidSerde(),
-        JsonSerde(),
-    )
-}
-_ALIASES = {
-    "str": "string",
-    "int": "integer",
-    "bool": "boolean",
-    "byte_array": "bytes",
-    "byte_buffer": "bytes",
-}
+_NAMED: dict[str, Serde] = {serde.name: serde for serde in (*SCALARS, JsonSerde())}
+_ALIASES = {"str": "string", "int": "integer", "bool": "boolean", "byte_array": "bytes", "byte_buffer": "bytes"}
 
 
 class Serdes:

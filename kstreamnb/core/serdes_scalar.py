@@ -11,6 +11,7 @@ from uuid import UUID
 from kstreamnb.core.serde import Serde
 
 __all__ = [
+    "SCALARS",
     "BooleanSerde",
     "BytesSerde",
     "DoubleSerde",
@@ -82,10 +83,7 @@ class WholeSerde(Serde):
         return int(value).to_bytes(self.width, "big", signed=True)
 
     def _read(self, data: bytes) -> int:
-        if len(data) != self.width:
-            word = type(self).__name__.replace("Serde", "Deserializer")
-            java = f"Size of data received by {word} is not {self.width}"
-            raise self._unreadable(data, f"that takes {self.width} bytes", java=java)
+        self._check_size(data, self.width)
         return int.from_bytes(data, "big", signed=True)
 
 
@@ -138,10 +136,7 @@ class _FloatingSerde(Serde):
             raise self._unwritable(value, "the value is out of range") from error
 
     def _read(self, data: bytes) -> float:
-        if len(data) != self.form.size:
-            word = type(self).__name__.replace("Serde", "Deserializer")
-            java = f"Size of data received by {word} is not {self.form.size}"
-            raise self._unreadable(data, f"that takes {self.form.size} bytes", java=java)
+        self._check_size(data, self.form.size)
         number: float = self.form.unpack(data)[0]
         return number
 
@@ -244,3 +239,7 @@ class VoidSerde(Serde):
     def _read(self, data: bytes) -> Any:
         java = "Data should be null for a VoidDeserializer."
         raise self._unreadable(data, "there should be none", java=java)
+
+
+_NUMBERS = (LongSerde(), IntegerSerde(), ShortSerde(), FloatSerde(), DoubleSerde())
+SCALARS: tuple[Serde, ...] = (StringSerde(), *_NUMBERS, BooleanSerde(), UuidSerde(), BytesSerde(), VoidSerde())

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from kstreamnb.core.durations import duration_ms, instant_ms
 from kstreamnb.core.operator import BindContext, Cancellable, Forward, Process
@@ -160,10 +160,13 @@ class UserProcessor:
 
     supplier: Any
 
+    context_kind: ClassVar[type[TaskProcessorContext]] = TaskProcessorContext
+    record_kind: ClassVar[type[Record[Any, Any]]] = Record
+
     def bind(self, context: BindContext, forward: Forward) -> Process:
         """Make the processor, hand it its context and give back the function that feeds it."""
-        run = _start(self.supplier, context, TaskProcessorContext(context, forward))
-        new, kind = tuple.__new__, Record
+        run = _start(self.supplier, context, self.context_kind(context, forward))
+        new, kind = tuple.__new__, self.record_kind
 
         def process(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
             run(new(kind, (key, value, timestamp, headers)))
@@ -172,24 +175,15 @@ class UserProcessor:
 
 
 @dataclass(frozen=True)
-class UserFixedKeyProcessor:
+class UserFixedKeyProcessor(UserProcessor):
     """Run a processor that may change values, times and headers, but not keys.
 
     Shape: KStream[K, V] -> KStream[K, V2]; a record -> what it forwards; key kept; store: those connected.
     Source: Kafka Streams `KStream#processValues`; differences: none.
     """
 
-    supplier: Any
-
-    def bind(self, context: BindContext, forward: Forward) -> Process:
-        """Make the processor, hand it its context and give back the function that feeds it."""
-        run = _start(self.supplier, context, _FixedKeyContext(context, forward))
-        new, kind = tuple.__new__, FixedKeyRecord
-
-        def process(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
-            run(new(kind, (key, value, timestamp, headers)))
-
-        return process
+    context_kind: ClassVar[type[TaskProcessorContext]] = _FixedKeyContext
+    record_kind: ClassVar[type[Record[Any, Any]]] = FixedKeyRecord
 
 
 def _start(supplier: Any, context: BindContext, own: TaskProcessorContext) -> Callable[[Any], None]:
