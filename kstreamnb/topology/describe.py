@@ -97,41 +97,22 @@ def _grow(node: _Placed, by: int, position: Mapping[str, int]) -> None:
 
 def _described(placed: _Placed) -> DescribedNode:
     node = placed.node
-    origin = str(node.origin) if node.origin else None
-    successors = tuple(other.name for other in placed.successors)
-    predecessors = tuple(other.name for other in placed.predecessors)
+    shared: dict[str, Any] = {
+        "successors": tuple(other.name for other in placed.successors),
+        "predecessors": tuple(other.name for other in placed.predecessors),
+        "origin": str(node.origin) if node.origin else None,
+    }
     if isinstance(node, Source):
-        return DescribedNode(
-            "source",
-            node.name,
-            tuple(copied_hash_order(node.topics)),
-            node.pattern,
-            successors=successors,
-            origin=origin,
-            settings=_settings(node, "key_serde", "value_serde", "timestamp_extractor", "offset_reset"),
-        )
+        settings = _settings(node, "key_serde", "value_serde", "timestamp_extractor", "offset_reset")
+        topics = tuple(copied_hash_order(node.topics))
+        return DescribedNode("source", node.name, topics, node.pattern, settings=settings, **shared)
     if isinstance(node, Sink):
-        return DescribedNode(
-            "sink",
-            node.name,
-            topic=None if callable(node.topic) else node.topic,
-            extractor=function_text(node.topic) if callable(node.topic) else None,
-            predecessors=predecessors,
-            origin=origin,
-            settings=_settings(node, "key_serde", "value_serde", "partitioner"),
-        )
+        settings = _settings(node, "key_serde", "value_serde", "partitioner")
+        shared["extractor" if callable(node.topic) else "topic"] = function_text(node.topic)
+        return DescribedNode("sink", node.name, settings=settings, **shared)
+    settings = (("operator", type(node.operator).__name__),)
     stores = tuple(copied_hash_order(node.stores))
-    operator = (("operator", type(node.operator).__name__),)
-    return DescribedNode(
-        "processor",
-        node.name,
-        stores=stores,
-        successors=successors,
-        predecessors=predecessors,
-        dsl=node.dsl,
-        origin=origin,
-        settings=operator,
-    )
+    return DescribedNode("processor", node.name, stores=stores, dsl=node.dsl, settings=settings, **shared)
 
 
 def _settings(node: Any, *names: str) -> tuple[tuple[str, str], ...]:

@@ -81,16 +81,8 @@ class Topology(Displayed):
         else:
             checks.check_pattern(self, pattern)
         checks.check_offset_reset(offset_reset)
-        self.nodes[name] = Source(
-            name,
-            tuple(topics),
-            pattern,
-            key_serde,
-            value_serde,
-            timestamp_extractor,
-            offset_reset,
-            origin=origin or user_origin(),
-        )
+        settings = (key_serde, value_serde, timestamp_extractor, offset_reset)
+        self.nodes[name] = Source(name, topics, pattern, *settings, origin=origin or user_origin())
         return self
 
     def add_processor(
@@ -218,14 +210,9 @@ class Topology(Displayed):
         Raises: TopologyError when a name or the topic is taken.
         """
         checks.check_new_store(self, store)
-        self.add_source(
-            source,
-            topic,
-            key_serde=key_serde,
-            value_serde=value_serde,
-            timestamp_extractor=timestamp_extractor,
-            offset_reset="earliest",
-        )
+        settings: dict[str, Any] = {"key_serde": key_serde, "value_serde": value_serde}
+        settings |= {"timestamp_extractor": timestamp_extractor, "offset_reset": "earliest"}
+        self.add_source(source, topic, **settings)
         self.add_processor(name, supplier, source)
         return self.add_state_store(replace(store, logged=False, changelog_topic=topic), name)
 
