@@ -171,7 +171,7 @@ class _Trace:
             return parts.new
         if use == "fold by time":
             assert writer is not None
-            return self._in_time(code, writer.name, store, raw_key, place)
+            return self._in_time(code, writer.name, store, plain, place)
         if use == "any":
             since = self._span_start(place) if came is None else came
             return parts.new | parts.old | self._looked_up(since, place, None, last=False)

@@ -1,0 +1,184 @@
+"""Time travel: any moment of a replay is what a fresh run of so many records gives, and results name what made them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import kstreamnb as ks
+from kstreamnb.driver import Replay, replay
+
+TOPICS, KEYS = ("l", "r"), ("a", "b", "c")
+LONG = ks.Serdes.long()
+
+
+def add(total: int, value: int) -> int:
+    """The sum."""
+    return total + value
+
+
+def stream(builder: ks.StreamsBuilder, topic: str) -> Any:
+    """Numbers by key."""
+    return builder.stream(topic, value_serde=LONG)
+
+
+def filtered(builder: ks.StreamsBuilder) -> Any:
+    """Stateless: two streams merged, some values left out."""
+    return stream(builder, "l").merge(stream(builder, "r")).filter(lambda _, value: value % 3 != 1)
+
+
+def summed(builder: ks.StreamsBuilder) -> Any:
+    """Sums after a change of key."""
+    changed = stream(builder, "l").select_key(lambda key, _: "x" if key == "a" else "y")
+    return changed.group_by_key(value_serde=LONG).reduce(add, store="sums").to_stream()
+
+
+def windowed(windows: Any) -> Callable[[ks.StreamsBuilder], Any]:
+    """Sums in windows."""
+
+    def build(builder: ks.StreamsBuilder) -> Any:
+        grouped = stream(builder, "l").group_by_key(value_serde=LONG).windowed_by(windows)
+        return grouped.reduce(add, store="sums").to_stream().filter(lambda _, value: value is not None)
+
+    return build
+
+
+def enriched(builder: ks.StreamsBuilder) -> Any:
+    """A stream joined with a table, which may have no row."""
+    return stream(builder, "l").left_join(
+        builder.table("r", value_serde=LONG), lambda value, row: [value, row], value_serde=LONG
+    )
+
+
+def paired(builder: ks.StreamsBuilder) -> Any:
+    """Two streams joined within 5 ms."""
+    return stream(builder, "l").join(
+        stream(builder, "r"), lambda a, b: [a, b], ks.JoinWindows.of(difference="5ms", grace="100ms")
+    )
+
+
+def tables(builder: ks.StreamsBuilder) -> Any:
+    """Two tables joined by key."""
+    left, right = builder.table("l", value_serde=LONG), builder.table("r", value_serde=LONG)
+    return left.join(right, lambda a, b: [a, b]).to_stream()
+
+
+SHAPES: dict[str, Callable[[ks.StreamsBuilder], Any]] = {
+    "filtered": filtered,
+    "summed": summed,
+    "tumbling": windowed(ks.TimeWindows.of(size="10ms", grace="5ms")),
+    "hopping": windowed(ks.TimeWindows.of(size="10ms", advance="5ms")),
+    "sliding": windowed(ks.SlidingWindows.of(difference="10ms", grace="20ms")),
+    "sessions": windowed(ks.SessionWindows.of(gap="5ms", grace="5ms")),
+    "enriched": enriched,
+    "paired": paired,
+    "tables": tables,
+}
+
+rows = st.lists(st.tuples(st.sampled_from(TOPICS), st.sampled_from(KEYS), st.integers(0, 40)), max_size=9)
+
+
+def topology_of(shape: str) -> ks.Topology:
+    """The topology of a shape."""
+    builder = ks.StreamsBuilder("travel")
+    SHAPES[shape](builder).to("out", value_serde=ks.Serdes.json())
+    return builder.build()
+
+
+def run(shape: str, records: list[Any]) -> Replay:
+    """A replay of (topic, key, time) rows on two partitions; values are powers of two, so that sums tell their parts."""
+    topology = topology_of(shape)
+    read = {topic for source in topology.sources() for topic in source.topics}
+    made = [
+        ks.TopicRecord(topic, -1, -1, time, key, 1 << number)
+        for number, (topic, key, time) in enumerate(records)
+        if topic in read
+    ]
+    return replay(topology, made, 2)
+
+
+def taken_from_outside(found: Replay) -> list[ks.TopicRecord]:
+    """Input records in the order in which they were taken."""
+    history = found.run.history
+    return [found.run.consumed(place) for place, _, _ in history.entries("consumed") if place not in found.run.causes]
+
+
+def again(found: Replay, records: list[ks.TopicRecord]) -> Replay:
+    """A fresh run of some records, one after another in this order."""
+    with ks.TopologyTestDriver(found.topology, partitions=2) as driver:
+        for record in records:
+            driver.create_input_topic(record.topic).pipe_input(record)
+        return driver.replay()
+
+
+def contents(records: list[ks.TopicRecord]) -> list[Any]:
+    """What counts when outputs are compared."""
+    return [(record.topic, record.key, record.value, record.timestamp) for record in records]
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@given(records=rows)
+@settings(max_examples=12, deadline=None)
+def test_any_moment_is_what_a_fresh_run_of_so_many_records_gives(shape: str, records: list[Any]) -> None:
+    """Stores, cells and stream time after n steps, forwards and backwards."""
+    whole = run(shape, records)
+    inputs = taken_from_outside(whole)
+    for count in reversed(range(len(inputs) + 1)):
+        fresh = again(whole, inputs[:count])
+        moment = whole.seek(len(fresh.steps))
+        for name, task in fresh.run.tasks.items():
+            assert {store: task.stores[store].snapshot() for store in task.stores} == {
+                store: moment.raw(name, store) for store in task.stores
+            }
+            cells = {key: cell[0] for key, cell in task.scope.cells.items() if key != ("", "stream_time_ms")}
+            assert cells == moment.cells(name)
+        assert {name: task.scope.stream_time[0] for name, task in fresh.run.tasks.items()} == moment.stream_time
+        assert contents(fresh.output("out")) == contents(moment.output("out"))
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@given(records=rows)
+@settings(max_examples=8, deadline=None)
+def test_tasks_that_are_restored_at_any_record_go_on_as_if_nothing_had_happened(shape: str, records: list[Any]) -> None:
+    """Snapshots of all tasks after each record, restored into new ones, give the rest of the output."""
+    whole = run(shape, records)
+    inputs, expected = taken_from_outside(whole), contents(whole.output("out"))
+    with ks.TopologyTestDriver(whole.topology, partitions=2) as first:
+        for count, record in enumerate(inputs, 1):
+            first.create_input_topic(record.topic).pipe_input(record)
+            snapshots = {name: task.snapshot() for name, task in first.engine.tasks.items()}
+            before = first.create_output_topic("out").queue_size()
+            with ks.TopologyTestDriver(whole.topology, partitions=2) as second:
+                for name, task in second.engine.tasks.items():
+                    task.restore(snapshots[name])
+                for later in inputs[count:]:
+                    second.create_input_topic(later.topic).pipe_input(later)
+                assert expected[before:] == contents(second.create_output_topic("out").read_records())
+
+
+@given(records=rows)
+@settings(max_examples=30, deadline=None)
+def test_a_sliding_window_comes_from_the_records_within_it(records: list[Any]) -> None:
+    """Its sum tells its parts; that it begins where it does may be due to others, which are not part of its result."""
+    whole = run("sliding", records)
+    for output in whole.output("out"):
+        assert output.value == sum(record.value for record in whole.lineage(output))
+
+
+@pytest.mark.parametrize("shape", [shape for shape in SHAPES if shape != "sliding"])
+@given(records=rows)
+@settings(max_examples=12, deadline=None)
+def test_a_lineage_is_complete_and_minimal(shape: str, records: list[Any]) -> None:
+    """The records of a lineage alone give the result again; without any one of them they do not."""
+    whole = run(shape, records)
+    for output in whole.output("out"):
+        inputs = list(whole.lineage(output))
+        (wanted,) = contents([output])
+        assert wanted in contents(again(whole, inputs).output("out"))
+        for left_out in range(len(inputs)):
+            rest = inputs[:left_out] + inputs[left_out + 1 :]
+            assert wanted not in contents(again(whole, rest).output("out"))
