@@ -32,6 +32,7 @@ class Cells:
         self.run = 0
         self.sources: dict[Hashable, str] = {}
         self._order = 0
+        self._count, self._ahead = shell.execution_count, 1  # some IPythons count a cell before it runs, others after
         self._places: dict[str, str] = {}
         self._ledgers: dict[Hashable, list[Ledger]] = {}
         self._taken: list[Ledger] = []
@@ -49,7 +50,8 @@ class Cells:
         self.ids_are_sent = self.ids_are_sent or cell_id is not None
         self.cell = cell_id if cell_id is not None else ("run", self.run)
         self.sources[self.cell] = info.raw_cell
-        number = len(self.shell.history_manager.input_hist_parsed) if info.store_history else self.shell.execution_count
+        self._count = self.shell.execution_count
+        number = self._count - (self._ahead if info.store_history else 0)
         file = self.shell.compile.get_code_name(info.raw_cell, self.shell.transform_cell(info.raw_cell), number)
         self._places[file] = f"cell {number}"
         self._restore()
@@ -57,8 +59,10 @@ class Cells:
             if self.cell in ledger.groups():
                 ledger.begin(self.cell, self.run)
 
-    def ended(self, _result: Any = None) -> None:
+    def ended(self, result: Any = None) -> None:
         """A cell has run: what is made outside cells from now on belongs to none."""
+        if result is not None and result.info.store_history and result.execution_count is not None:
+            self._ahead = self._count - result.execution_count
         for ledger in self._all:
             self.settle(ledger)
         if self.cell is not None:

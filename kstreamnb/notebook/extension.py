@@ -26,6 +26,7 @@ def load(shell: Any) -> None:
     if getattr(shell, "kstreamnb_cells", None) is not None:
         return
     cells = shell.kstreamnb_cells = Cells(shell)
+    cells.sources["load"] = _running(shell)
     for event, method in _EVENTS:
         shell.events.register(event, getattr(cells, method))
     loaded[:] = [cells]
@@ -58,6 +59,12 @@ def unload(shell: Any) -> None:
     shell.display_formatter.mimebundle_formatter.pop(Handle, None)
     del KStreamError._render_traceback_  # type: ignore[attr-defined]  # noqa: SLF001 - set by load
     shell.kstreamnb_cells = None
+
+
+def _running(shell: Any) -> str:
+    """The text of the cell that loads the extension: its other lines are part of the notebook too."""
+    entered = shell.user_ns.get("In") or [""]
+    return str(entered[-1])
 
 
 def _line() -> str:

@@ -21,7 +21,7 @@ _TIMEOUT_S = 300
 def record(path: Path | str) -> None:
     """Execute a notebook in its folder and write its outputs into it as the reference.
 
-    Ids of cells, execution counts and outputs follow from the notebook alone, so recording twice gives the same file.
+    Execution counts and outputs follow from the notebook alone, so recording twice gives the same file.
 
     Raises: nbclient's CellExecutionError when a cell fails.
     """
@@ -35,7 +35,8 @@ def save_cells(path: Path | str, sources: Iterable[str]) -> None:
     """Write cells as a notebook, execute it from the top, and keep the outputs as the reference."""
     place = Path(path)
     kept = [source for source in sources if "save_regression" not in source]
-    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source) for source in kept])
+    cells = [nbformat.v4.new_code_cell(source, id=f"cell-{number}") for number, source in enumerate(kept, 1)]
+    notebook = nbformat.v4.new_notebook(cells=cells)
     _execute(notebook, place.parent)
     place.write_text(_text(notebook), encoding="utf-8")
 
@@ -59,8 +60,6 @@ def sanitizers() -> Path:
 
 
 def _execute(notebook: nbformat.NotebookNode, folder: Path) -> None:
-    for number, cell in enumerate(notebook.cells):
-        cell["id"] = f"cell-{number + 1}"
     client = NotebookClient(
         notebook, timeout=_TIMEOUT_S, kernel_name="python3", resources={"metadata": {"path": str(folder)}}
     )

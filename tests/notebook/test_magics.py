@@ -1,0 +1,121 @@
+"""The verbs of ``%ks``, and the script that a notebook becomes."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from IPython.core.error import UsageError
+
+from tests.notebook.shells import Shell, loaded_shell
+
+_SAMPLE = 'builder.sample = ks.Sample.from_text("topic | key | value | time \\n text | a | \\"to be\\" | 5")'
+
+
+@pytest.fixture()
+def shell() -> Iterator[Shell]:
+    with loaded_shell() as made:
+        made.run('builder = ks.StreamsBuilder("app")', "make")
+        made.run(_SAMPLE, "sample")
+        made.run("def split(text):\n    return text.split()", "split")
+        made.run('words = builder.stream("text").flat_map_values(split)\nwords', "words")
+        made.run('words.group_by(lambda key, word: word).count(store="counts").to_stream().to("out")', "count")
+        made.run("unused = 1 / 3", "unused")
+        yield made
+
+
+def test_every_verb_has_help(shell: Shell) -> None:
+    """`%ks help` lists the verbs with a sentence, `%ks help <verb>` its arguments."""
+    verbs = "graph describe head pipe replay step capture deploy status stop reset export save_regression logs traceback"
+    lines = shell.run("%ks help").splitlines()
+    assert verbs.split() == [line.split()[1] for line in lines]
+    assert "--partitions" in shell.run("%ks help replay")
+
+
+def test_an_unknown_verb_names_those_there_are(shell: Shell) -> None:
+    """The error is a usage error."""
+    with pytest.raises(UsageError, match='no verb "grpah": there are graph'):
+        shell.ip.run_line_magic("ks", "grpah words")
+
+
+def test_describe_prints_what_kafka_streams_prints(shell: Shell) -> None:
+    """The text of the builder's topology."""
+    assert str(shell.value("builder").build().describe()) == shell.run("%ks describe builder")
+
+
+def test_head_shows_the_first_records(shell: Shell) -> None:
+    """As many as asked for, of the builder's sample."""
+    assert "1 of 2 records, from 1 input records" in shell.run("%ks head words -n 1")
+
+
+def test_pipe_replays_the_records_of_its_cell(shell: Shell) -> None:
+    """The replay is the value, and its steps can be walked."""
+    shown = shell.run("%%ks pipe builder\ntopic | key | value\ntext | a | hello")
+    assert "1 record in, 1 out, 0 dropped" in shown
+    shell.run("replayed = _")
+    shell.run("%ks step replayed -1")
+    assert len(shell.value("replayed").steps) - 1 == shell.value("replayed").position
+
+
+def test_replay_counts_records_on_the_edges(shell: Shell) -> None:
+    """The picture has the counts."""
+    shell.run("sample = builder.sample")
+    assert "topic text (1)" in shell.run("%ks replay builder sample")
+
+
+def test_an_exported_script_makes_an_equal_topology(shell: Shell, tmp_path: Path) -> None:
+    """Cells that the topology needs are in it, others are not; run with python, it says the same fingerprint."""
+    path = tmp_path / "app.py"
+    shell.run(f"%ks export builder {path}")
+    ended = subprocess.run([sys.executable, str(path)], capture_output=True, text=True, check=False)
+    topology = shell.value("builder").build()
+    assert "" == ended.stderr
+    assert f"{topology.describe()}fingerprint: {topology.fingerprint()}\n" == ended.stdout
+    assert "unused" not in path.read_text()
+
+
+def test_the_saved_notebook_holds_the_cells_as_they_ran_last(shell: Shell, tmp_path: Path) -> None:
+    """Edited cells stand in their place with their last text."""
+    shell.run("unused = 2", "unused")
+    latest = shell.ip.kstreamnb_cells.latest_sources()
+    assert "unused = 2" == latest[-1]
+    assert "unused = 1 / 3" not in latest
+
+
+@pytest.mark.notebook()
+def test_a_saved_regression_runs_anywhere(shell: Shell, tmp_path: Path) -> None:
+    """`%ks save_regression` writes a notebook with outputs that nbval accepts."""
+    from kstreamnb.notebook.regression import check
+
+    path = tmp_path / "saved.ipynb"
+    shell.run("%ks save_regression " + str(path))
+    assert any(cell["outputs"] for cell in json.loads(path.read_text())["cells"])
+    check(tmp_path)
+
+
+def test_what_users_wrote_is_shown_as_text(shell: Shell) -> None:
+    """A key with markup is escaped in HTML and in SVG."""
+    shell.run('builder.sample = ks.Sample.from_records([("text", 0, 0, 0, "<script>x()</script>", "<b>bold</b>")])')
+    shell.run("import IPython")
+    bundle, _ = shell.ip.display_formatter.format(shell.value("words"))
+    assert "<script>x()" in bundle["text/plain"]
+    assert not {mime for mime in ("text/html", "image/svg+xml") if "<script" in bundle[mime] or "<b>bold" in bundle[mime]}
+
+
+def test_a_handle_says_what_changed_since_its_cell_ran_last(shell: Shell) -> None:
+    """New nodes are marked, lost ones named."""
+    shown = shell.run('words = builder.stream("text").filter(print).flat_map_values(split)\nwords', "words")
+    assert "new" in shown
+    shown = shell.run('words = builder.stream("text").flat_map_values(split)\nwords', "words")
+    assert "gone since the last run: KSTREAM-F" in shown
+
+
+def test_a_stale_handle_is_shown_with_the_reason(shell: Shell) -> None:
+    """Showing never fails: the error is the picture."""
+    shell.run("counted = words.group_by_key().count()", "more")
+    shell.run("words = 1", "words")
+    assert "is stale" in shell.run("counted")
