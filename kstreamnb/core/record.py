@@ -101,6 +101,7 @@ class Record(_RecordFields, Generic[K, V]):
     __slots__ = ()
 
     def __new__(cls, key: K, value: V, timestamp: int, headers: Headers = ()) -> Record[K, V]:
+        """A record; raises ProcessingError when the timestamp is negative."""
         if timestamp < 0:
             java = f"Timestamp may not be negative. Got: {timestamp}"
             raise ProcessingError(f"timestamp {timestamp} of a record is negative", java=java)

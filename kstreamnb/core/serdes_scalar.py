@@ -10,20 +10,7 @@ from uuid import UUID
 
 from kstreamnb.core.serde import Serde
 
-__all__ = [
-    "SCALARS",
-    "BooleanSerde",
-    "BytesSerde",
-    "DoubleSerde",
-    "FloatSerde",
-    "IntegerSerde",
-    "LongSerde",
-    "ShortSerde",
-    "StringSerde",
-    "UuidSerde",
-    "VoidSerde",
-    "WholeSerde",
-]
+__all__ = ["SCALARS", "StringSerde", "WholeSerde"]
 
 
 @dataclass(frozen=True)

@@ -17,28 +17,8 @@ from kstreamnb.topology.partitions import PlannedTask, check_fixed_partitions, p
 from kstreamnb.topology.topology import Topology
 
 __all__ = [
-    "DescribedNode",
-    "DescribedStore",
-    "DescribedSubtopology",
-    "DescribedTopic",
-    "InternalTopic",
-    "Node",
-    "OwnedTopic",
-    "PlannedTask",
-    "ProcessorNode",
-    "Sink",
-    "Source",
-    "Subtopology",
-    "Topology",
-    "TopologyDescription",
-    "TopologyDiff",
-    "changelog_topic",
-    "check_fixed_partitions",
-    "diff",
-    "from_json",
-    "parse_description",
-    "partition_counts",
-    "repartition_topic",
-    "source_topics",
-    "to_json",
-]
+    "DescribedNode", "DescribedStore", "DescribedSubtopology", "DescribedTopic", "InternalTopic", "Node",
+    "OwnedTopic", "PlannedTask", "ProcessorNode", "Sink", "Source", "Subtopology", "Topology",
+    "TopologyDescription", "TopologyDiff", "changelog_topic", "check_fixed_partitions", "diff", "from_json",
+    "parse_description", "partition_counts", "repartition_topic", "source_topics", "to_json",
+]  # fmt: skip
