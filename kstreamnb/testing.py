@@ -42,14 +42,14 @@ def assert_topology_equal(expected: Described, actual: Described) -> None:
 def assert_outputs_equal(
     expected: Iterable[TopicRecord] | str, actual: Iterable[TopicRecord], *, columns: Iterable[str] | None = None
 ) -> None:
-    """Raise AssertionError, with a table of all that is missing (-) and unexpected (+), unless the records are equal.
+    r"""Raise AssertionError, with a table of all that is missing (-) and unexpected (+), unless the records are equal.
 
     ``expected`` may be a text table; then only its columns are compared.
 
     Example:
         >>> from kstreamnb import Sample
-        >>> found = Sample.from_text("topic | key | value | time \\n counts | shoe | 2 | 5")
-        >>> assert_outputs_equal("topic | key | value \\n counts | shoe | 2", found)
+        >>> found = Sample.from_text("topic | key | value | time \n counts | shoe | 2 | 5")
+        >>> assert_outputs_equal("topic | key | value \n counts | shoe | 2", found)
     """
     wanted: Iterable[TopicRecord]
     if isinstance(expected, str):
@@ -87,7 +87,7 @@ def _lines(records: Iterable[TopicRecord], columns: list[str]) -> list[str]:
 if find_spec("pytest") is not None:
     import pytest
 
-    @pytest.fixture()
+    @pytest.fixture
     def topology_driver() -> Iterator[Callable[..., TopologyTestDriver]]:
         """Makes test drivers, and closes them when the test ends."""
         made: list[TopologyTestDriver] = []

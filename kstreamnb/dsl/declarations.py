@@ -228,14 +228,14 @@ class Handle:
         return self._declaration.latest()
 
     def head(self, sample: Any = None, n: int = 10) -> Any:
-        """The first ``n`` records that reach it when a sample (or the builder's own ``sample``) comes in.
+        r"""The first ``n`` records that reach it when a sample (or the builder's own ``sample``) comes in.
 
         Raises: TopologyError when there is no sample, or when it depends on something stale.
 
         Example:
             >>> from kstreamnb import Sample, StreamsBuilder
             >>> orders = StreamsBuilder().stream("orders").map_values(lambda order: order * 2)
-            >>> print(orders.head(Sample.from_text("topic | key | value \\n orders | shoe | 1")))
+            >>> print(orders.head(Sample.from_text("topic | key | value \n orders | shoe | 1")))
             1 of 1 records, from 1 input records
             key    | value | time
             -------+-------+-----

@@ -34,7 +34,7 @@ def load(shell: Any) -> None:
     name_cells(cells.place)
     shell.display_formatter.mimebundle_formatter.for_type(Handle, HandleDisplay().bundle)
     tracebacks = Tracebacks(shell, cells)
-    KStreamError._render_traceback_ = lambda error: tracebacks.render(error)  # type: ignore[attr-defined]  # noqa: SLF001
+    KStreamError._render_traceback_ = lambda error: tracebacks.render(error)  # type: ignore[attr-defined]
     from kstreamnb.notebook.magics import KsMagics
 
     shell.register_magics(KsMagics)
@@ -57,7 +57,7 @@ def unload(shell: Any) -> None:
     identify_with(None)
     name_cells(None)
     shell.display_formatter.mimebundle_formatter.pop(Handle, None)
-    del KStreamError._render_traceback_  # type: ignore[attr-defined]  # noqa: SLF001 - set by load
+    del KStreamError._render_traceback_  # type: ignore[attr-defined]
     shell.kstreamnb_cells = None
 
 

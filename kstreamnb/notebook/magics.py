@@ -39,10 +39,10 @@ _query = argument("query", help="a variable: what deploy gave")
 
 
 @magics_class
-class KsMagics(Magics):  # type: ignore[misc]  # IPython's class is not typed
+class KsMagics(Magics):
     """``%ks help`` lists the verbs."""
 
-    @line_cell_magic  # type: ignore[untyped-decorator]
+    @line_cell_magic
     def ks(self, line: str, cell: str | None = None) -> Any:
         """Run a verb of the kit: ``%ks help`` lists them, ``%ks help <verb>`` shows one's arguments."""
         verb, _, rest = line.strip().partition(" ")

@@ -14,7 +14,7 @@ __all__ = ["Tracebacks", "whole_traceback"]
 
 _PACKAGE = str(Path(__file__).parent.parent)
 _IPYTHON = ("/IPython/", "/ipykernel/", "\\IPython\\", "\\ipykernel\\")
-_CLASH = "each execution counts as a new cell here: take an earlier one back with builder.forget(\"cell …\")"
+_CLASH = 'each execution counts as a new cell here: take an earlier one back with builder.forget("cell …")'
 
 
 class Tracebacks:

@@ -10,7 +10,7 @@ from kstreamnb.errors import TopologyError
 from tests.notebook.shells import Shell, loaded_shell
 
 
-@pytest.fixture()
+@pytest.fixture
 def shell() -> Iterator[Shell]:
     with loaded_shell() as made:
         made.run('builder = ks.StreamsBuilder("app")', "make")

@@ -16,7 +16,7 @@ from tests.notebook.shells import Shell, loaded_shell
 _SAMPLE = 'builder.sample = ks.Sample.from_text("topic | key | value | time \\n text | a | \\"to be\\" | 5")'
 
 
-@pytest.fixture()
+@pytest.fixture
 def shell() -> Iterator[Shell]:
     with loaded_shell() as made:
         made.run('builder = ks.StreamsBuilder("app")', "make")
@@ -30,7 +30,9 @@ def shell() -> Iterator[Shell]:
 
 def test_every_verb_has_help(shell: Shell) -> None:
     """`%ks help` lists the verbs with a sentence, `%ks help <verb>` its arguments."""
-    verbs = "graph describe head pipe replay step capture deploy status stop reset export save_regression logs traceback"
+    verbs = (
+        "graph describe head pipe replay step capture deploy status stop reset export save_regression logs traceback"
+    )
     lines = shell.run("%ks help").splitlines()
     assert verbs.split() == [line.split()[1] for line in lines]
     assert "--partitions" in shell.run("%ks help replay")
@@ -86,7 +88,7 @@ def test_the_saved_notebook_holds_the_cells_as_they_ran_last(shell: Shell, tmp_p
     assert "unused = 1 / 3" not in latest
 
 
-@pytest.mark.notebook()
+@pytest.mark.notebook
 def test_a_saved_regression_runs_anywhere(shell: Shell, tmp_path: Path) -> None:
     """`%ks save_regression` writes a notebook with outputs that nbval accepts."""
     from kstreamnb.notebook.regression import check
@@ -103,7 +105,9 @@ def test_what_users_wrote_is_shown_as_text(shell: Shell) -> None:
     shell.run("import IPython")
     bundle, _ = shell.ip.display_formatter.format(shell.value("words"))
     assert "<script>x()" in bundle["text/plain"]
-    assert not {mime for mime in ("text/html", "image/svg+xml") if "<script" in bundle[mime] or "<b>bold" in bundle[mime]}
+    assert not {
+        mime for mime in ("text/html", "image/svg+xml") if "<script" in bundle[mime] or "<b>bold" in bundle[mime]
+    }
 
 
 def test_a_handle_says_what_changed_since_its_cell_ran_last(shell: Shell) -> None:

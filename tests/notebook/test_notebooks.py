@@ -26,7 +26,7 @@ def _outputs(path: Path) -> str:
 
 @pytest.mark.parametrize("seed", ["0", "1", "4711"])
 def test_outputs_are_those_that_were_recorded(seed: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """nbval runs all notebooks with another hash seed."""
+    """Nbval runs all notebooks with another hash seed."""
     monkeypatch.setenv("PYTHONHASHSEED", seed)
     check(_FOLDER)
 

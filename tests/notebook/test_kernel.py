@@ -1,0 +1,52 @@
+"""A real kernel, spoken to as JupyterLab does: with the id of the cell in each request."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from jupyter_client.blocking import BlockingKernelClient
+from jupyter_client.manager import start_new_kernel
+
+pytestmark = [pytest.mark.notebook]
+
+
+@pytest.fixture
+def kernel() -> Iterator[BlockingKernelClient]:
+    manager, client = start_new_kernel(kernel_name="python3")
+    yield client
+    client.stop_channels()
+    manager.shutdown_kernel(now=True)
+    manager.cleanup_resources()
+
+
+def _run(client: BlockingKernelClient, source: str, cell: str) -> str:
+    """Run a cell under its id and give what it prints and shows, errors too."""
+    content = {"code": source, "silent": False, "store_history": True, "user_expressions": {}, "allow_stdin": False}
+    request = client.session.send(client.shell_channel.socket, "execute_request", content, metadata={"cellId": cell})
+    shown: list[str] = []
+    while True:
+        message: Any = client.get_iopub_msg(timeout=60)
+        if message["parent_header"].get("msg_id") != request["header"]["msg_id"]:
+            continue
+        said = message["content"]
+        if message["msg_type"] == "status" and said["execution_state"] == "idle":
+            return "\n".join(shown)
+        shown.append(str(said.get("text", "")) + str(said.get("data", {}).get("text/plain", "")))
+        shown += said.get("traceback", [])
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_an_edited_cell_replaces_what_it_declared(kernel: BlockingKernelClient) -> None:
+    """Cells of a front end that sends ids may run again; the error names the cell by the number that is shown."""
+    _run(kernel, "%load_ext kstreamnb\nimport kstreamnb as ks", "a")
+    _run(kernel, 'builder = ks.StreamsBuilder("app")\norders = builder.stream("orders")', "b")
+    _run(kernel, "paid = orders.filter(print)", "c")
+    _run(kernel, 'paid.to("out")', "d")
+    _run(kernel, "paid = orders.map_values(print)", "c")
+    described = _run(kernel, "print(builder.build().describe())", "e")
+    assert "KSTREAM-MAPVALUES-0000000001" in described
+    assert "FILTER" not in described
+    _run(kernel, "paid = None", "c")
+    assert '"to" (cell 4, line 1) was made from "map_values" (cell 5, line 1)' in _run(kernel, "builder.build()", "e")
