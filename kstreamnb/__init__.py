@@ -21,8 +21,8 @@ _WHERE: dict[str, str] = {
     for module, names in {
         "kstreamnb.dsl": (
             "Branched", "BranchedKStream", "BufferConfig", "CogroupedKStream", "Consumed", "EmitStrategy",
-            "GlobalKTable", "Grouped", "Joined", "KGroupedStream", "KGroupedTable", "KStream", "KTable", "Materialized",
-            "Named", "Printed", "Produced", "Repartitioned", "SessionWindowedCogroupedKStream", "SessionWindowedKStream",
+            "GlobalKTable", "Grouped", "Joined", "KGroupedStream", "KGroupedTable", "KStream", "KTable",
+            "Materialized", "Named", "Printed", "Produced", "Repartitioned", "SessionWindowedCogroupedKStream", "SessionWindowedKStream",
             "StreamJoined", "StreamsBuilder", "Suppressed", "TableJoined", "TimeWindowedCogroupedKStream",
             "TimeWindowedKStream",
         ),
@@ -65,7 +65,7 @@ _WHERE: dict[str, str] = {
     for name in names
 }  # fmt: skip
 
-__all__ = ["__version__", *sorted(_WHERE)]  # noqa: PLE0604 - names of a table
+__all__ = ["__version__", *sorted(_WHERE)]
 
 if TYPE_CHECKING:
     from kstreamnb.core.extractors import (

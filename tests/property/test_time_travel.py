@@ -90,7 +90,7 @@ def topology_of(shape: str) -> ks.Topology:
 
 
 def run(shape: str, records: list[Any]) -> Replay:
-    """A replay of (topic, key, time) rows on two partitions; values are powers of two, so that sums tell their parts."""
+    """A replay of (topic, key, time) rows on two partitions; values are powers of two: a sum tells its parts."""
     topology = topology_of(shape)
     read = {topic for source in topology.sources() for topic in source.topics}
     made = [
