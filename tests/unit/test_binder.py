@@ -1,0 +1,53 @@
+"""The folder that Binder builds from: the locked packages, a Java runtime, and the project itself."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+BINDER = ROOT / "binder"
+
+
+def lines(name: str) -> list[str]:
+    """Lines of a file of the folder that say something."""
+    return [line for line in (BINDER / name).read_text().splitlines() if line and not line.startswith("#")]
+
+
+def test_binder_installs_the_versions_that_the_tests_run_with() -> None:
+    """The requirements are those of the lock file, which is where they say."""
+    (requirement,) = lines("requirements.txt")
+    option, place = requirement.split()
+    assert ("-r", (ROOT / "requirements.lock").resolve()) == (option, (BINDER / place).resolve())
+
+
+def test_binder_has_a_python_that_the_project_allows() -> None:
+    """The runtime is at least the oldest Python of the project."""
+    (runtime,) = lines("runtime.txt")
+    allowed = re.search(r'requires-python = ">=3\.(\d+)"', (ROOT / "pyproject.toml").read_text())
+    found = re.fullmatch(r"python-3\.(\d+)", runtime)
+    assert allowed is not None
+    assert found is not None
+    assert int(allowed[1]) <= int(found[1])
+
+
+def test_binder_has_java() -> None:
+    """A runtime without windows, for Spark and Kafka."""
+    assert ["default-jre-headless"] == lines("apt.txt")
+
+
+def test_binder_installs_the_project_after_building() -> None:
+    """The script may be run, is right as shell, stops at the first error and adds the project."""
+    script = BINDER / "postBuild"
+    assert os.access(script, os.X_OK)
+    assert subprocess.run(["bash", "-n", str(script)], check=False).returncode == 0
+    text = script.read_text()
+    assert text.startswith("#!/bin/bash\nset -e\n")
+    assert "-e ." in text
+
+
+def test_there_is_one_folder_for_binder() -> None:
+    """With two, Binder refuses to build."""
+    assert not (ROOT / ".binder").exists()
