@@ -8,6 +8,7 @@ from pathlib import Path
 
 import nbformat
 import pytest
+from nbconvert import HTMLExporter
 
 from kstreamnb.errors import EngineError
 from kstreamnb.notebook.regression import check, record, save_cells
@@ -77,3 +78,13 @@ def test_the_folder_has_a_map_of_its_notebooks() -> None:
     """The README links every notebook."""
     linked = re.findall(r"\]\((\S+\.ipynb)\)", (_FOLDER / "README.md").read_text())
     assert [path.name for path in _NOTEBOOKS] == linked
+
+
+@pytest.mark.parametrize("path", _NOTEBOOKS, ids=lambda path: path.stem)
+def test_a_saved_notebook_shows_its_pictures_without_a_kernel(path: Path) -> None:
+    """As HTML it has the drawn topologies, each with a title for screen readers, and asks no other machine."""
+    page, _ = HTMLExporter(template_name="basic").from_filename(str(path))
+    pictures = re.findall(r"<svg.*?</svg>", page, re.DOTALL)
+    assert pictures
+    assert all('role="img"' in picture and "<title" in picture for picture in pictures)
+    assert not re.search(r'(src|href)="https?:', "".join(pictures))

@@ -1,0 +1,61 @@
+"""Assertions for tests of topologies: what they accept, and what they say."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from kstreamnb import Sample, StreamsBuilder, TopologyTestDriver
+from kstreamnb.testing import assert_outputs_equal, assert_topology_equal, nbval_sanitizers, topology_driver
+from kstreamnb.topology import Topology
+
+__all__ = ["topology_driver"]  # a fixture is used by its name
+
+
+def _topology(output: str) -> Topology:
+    builder = StreamsBuilder()
+    builder.stream("orders").to(output)
+    return builder.build()
+
+
+def test_equal_topologies_pass_as_objects_and_as_text() -> None:
+    """A topology equals itself and the text of its description."""
+    assert_topology_equal(_topology("out"), _topology("out"))
+    assert_topology_equal(str(_topology("out").describe()), _topology("out"))
+
+
+def test_a_topology_that_differs_is_shown_node_by_node() -> None:
+    """The message names the node and what differs."""
+    with pytest.raises(AssertionError, match="topic: out -> other"):
+        assert_topology_equal(_topology("out"), _topology("other"))
+
+
+def test_all_differences_of_outputs_are_shown_at_once() -> None:
+    """Missing and unexpected records stand in one table."""
+    found = Sample.from_text("topic | key | value\n out | a | 1\n out | b | 3\n out | c | 4")
+    with pytest.raises(AssertionError) as raised:
+        assert_outputs_equal("topic | key | value\n out | a | 1\n out | b | 2", found)
+    lines = str(raised.value).splitlines()
+    assert ["-", "+", "+"] == [line[0] for line in lines if line[0] in "-+"]
+
+
+def test_only_the_columns_of_a_typed_table_count() -> None:
+    """Without a time column, times may be any."""
+    found = Sample.from_text("topic | key | value | time\n out | a | 1 | 77")
+    assert_outputs_equal("topic | key | value\n out | a | 1", found)
+    with pytest.raises(AssertionError, match="the outputs differ"):
+        assert_outputs_equal("topic | key | value | time\n out | a | 1 | 78", found)
+
+
+def test_the_sanitiser_file_is_there() -> None:
+    """Nbval reads it with --nbval-sanitize-with."""
+    assert "[addresses]" in Path(nbval_sanitizers()).read_text()
+
+
+def test_the_fixture_makes_drivers(topology_driver: Callable[..., TopologyTestDriver]) -> None:
+    """A driver made by the fixture works like any other."""
+    driver = topology_driver(_topology("out"))
+    driver.create_input_topic("orders").pipe_input("a", "1")
+    assert "a" == driver.create_output_topic("out").read_record().key
