@@ -22,9 +22,9 @@ _WHERE: dict[str, str] = {
         "kstreamnb.dsl": (
             "Branched", "BranchedKStream", "BufferConfig", "CogroupedKStream", "Consumed", "EmitStrategy",
             "GlobalKTable", "Grouped", "Joined", "KGroupedStream", "KGroupedTable", "KStream", "KTable",
-            "Materialized", "Named", "Printed", "Produced", "Repartitioned", "SessionWindowedCogroupedKStream", "SessionWindowedKStream",
-            "StreamJoined", "StreamsBuilder", "Suppressed", "TableJoined", "TimeWindowedCogroupedKStream",
-            "TimeWindowedKStream",
+            "Materialized", "Named", "Printed", "Produced", "Repartitioned", "SessionWindowedCogroupedKStream",
+            "SessionWindowedKStream", "StreamJoined", "StreamsBuilder", "Suppressed", "TableJoined",
+            "TimeWindowedCogroupedKStream", "TimeWindowedKStream",
         ),
         "kstreamnb.core.windows": (
             "JoinWindows", "SessionWindows", "SlidingWindows", "TimeWindows", "UnlimitedWindows",
