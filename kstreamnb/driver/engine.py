@@ -7,7 +7,7 @@ first. The layout ``single`` follows Kafka's own test driver instead, down to it
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -19,11 +19,12 @@ from kstreamnb.driver.topic_log import TopicLog, convert
 from kstreamnb.driver.waves import Waves, task_order
 from kstreamnb.errors import EngineError
 from kstreamnb.runtime.config import Config
+from kstreamnb.runtime.lanes import is_careful
 from kstreamnb.runtime.recorder import Recorder
 from kstreamnb.runtime.task import Changelog, GlobalTask, Task
 from kstreamnb.runtime.task_plan import TaskPlan, plan_global_task, plan_single_task, plan_tasks
 from kstreamnb.topology import Topology
-from kstreamnb.topology.nodes import Sink
+from kstreamnb.topology.nodes import Sink, Source
 
 __all__ = ["Engine", "Layout", "Outlet", "Root", "Route"]
 
@@ -97,13 +98,16 @@ class Engine:
             plan.task_id: Task(plan, clock, self.global_task, recorder, changelog=changelog, commit_every_record=True)
             for plan in plans
         }
-        self._order = list(self.tasks.values())
+        self._order, self._recorder = list(self.tasks.values()), recorder
         self._default = default_partitions
         self._counts = plans[0].partitions if plans else known
         self._offsets: dict[tuple[str, int], int] = {}
         self._routes: dict[str, Route | None] = {}
         self._outlets: dict[tuple[int, str], Outlet] = {}
-        self._observed = recorder is not None
+        self.recorded: list[Any] = [] if recorder is None else recorder.log
+        self._in_turn = recorder is not None and (
+            not recorder.reorders or any(map(_looks_at_records, self.tasks.values()))
+        )
         self._written = [_written(task) for task in self._order]
         self._waves = None if layout == "single" else task_order(self._written, self._fed)
 
@@ -130,7 +134,7 @@ class Engine:
         """Process input records to the end, one after another in the order of the merge."""
         if len(roots) > 1:
             roots = _merged(roots)
-        if len(roots) < _FEW or self._waves is None or self._observed:
+        if len(roots) < _FEW or self._waves is None or self._in_turn:
             for root in roots:
                 self._feed_one(root)
             return
@@ -250,6 +254,12 @@ class Engine:
         if index is None:
             raise EngineError(f'topic "{topic}" has no partition {partition}')
         return index
+
+    def taken_since(self, place: int) -> Iterable[int]:
+        """Where a recording holds the records that were taken since it stood at a place."""
+        if self._recorder is None:
+            return ()
+        return self._recorder.taken_since(place)
 
     def task(self, index: int) -> Task:
         """A task by its index."""
@@ -376,6 +386,12 @@ def _with_sources(topology: Topology, partitions: Mapping[str, int], default: in
     named = {topic: default for source in topology.sources() for topic in source.topics}
     known = {topic: count for topic, count in named.items() if topic not in topology.internal_topics}
     return {**known, **partitions}
+
+
+def _looks_at_records(task: Task) -> bool:
+    """Whether a task may refuse records before it takes them."""
+    sources = [node for name in task.nodes if isinstance(node := task.plan.topology.nodes[name], Source)]
+    return any(is_careful(source, task.scope) for source in sources)
 
 
 def _written(task: Task) -> list[Any]:

@@ -129,6 +129,16 @@ class Recording:
         found.log, found.keep = _Teller(found, observe), _itself
         return found
 
+    @property
+    def reorders(self) -> bool:
+        """Whether steps may come task by task, to be put in order when all are there."""
+        return type(self.log) is list
+
+    def taken_since(self, place: int) -> list[int]:
+        """Where records were taken, from a place on."""
+        takes = [code.kind == "consumed" for code in self.codes]
+        return [at for at in range(place, len(self.log)) if takes[self.log[at][0]]]
+
     def number(self, kind: str, task: str, node: str = "", other: Any = None) -> int:
         """The number of a code; a new one where it was not known."""
         code = Code(kind, task, node, other)

@@ -61,11 +61,13 @@ class Waves:
         self._arrivals: list[list[Arrival]] = [[] for _ in order]
         self._rows: dict[str, list[Any]] = {}
         self._end = 1 << 62
+        self._steps: list[tuple[tuple[int, int, int, int], int]] = []
         self._error: ProcessingError | None = None
 
     def run(self, roots: list[Root]) -> None:
         """Process roots that are in order; raises the error of the first one that fails, and keeps those before it."""
         engine = self._engine
+        base = len(engine.recorded)
         for number, (topic, partition, timestamp, key, value, headers) in enumerate(roots):
             arrival = (number, 0, -1, 0, topic, partition, timestamp, key, value, headers)
             self._arrivals[engine.reader(topic, partition)].append(arrival)
@@ -73,6 +75,7 @@ class Waves:
             for index in self._order:
                 if self._arrivals[index]:
                     self._run_task(index)
+        self._put_in_order(base)
         for topic, rows in self._rows.items():
             rows.sort(key=_ORDER)
             engine.logs[topic].rows += [row[4] for row in rows if row[0] < self._end]
@@ -86,14 +89,28 @@ class Waves:
         if self._end < 1 << 62:
             arrivals = [arrival for arrival in arrivals if arrival[0] < self._end]
         arrivals = _by_head(arrivals)
-        marks: list[int] = []
+        marks, before = list[int](), len(self._engine.recorded)
         try:
             for topic, partition, records in self._stretches(arrivals):
                 task.run(topic, partition, records, marks)
         except ProcessingError as error:
             self._error, self._end = error, arrivals[len(marks)][0]
+        for number, place in enumerate(self._engine.taken_since(before)):
+            self._steps.append(((*arrivals[number][:2], index, number), place))
         self._spread(index, arrivals, marks, task.drain())
         self._engine.log_changes(task)
+
+    def _put_in_order(self, base: int) -> None:
+        """Let a recording tell the steps in the order of their roots, not task by task."""
+        log = self._engine.recorded
+        if len(self._order) > 1 and self._steps:
+            starts = [place for _, place in self._steps]
+            ends = [*starts[1:], len(log)]
+            pieces = sorted(zip(self._steps, ends, strict=True))
+            log[base:] = [
+                *log[base : starts[0]],
+                *(entry for (key, at), end in pieces if key[0] <= self._end for entry in log[at:end]),
+            ]
 
     def _stretches(self, arrivals: list[Arrival]) -> list[tuple[str, int, list[Any]]]:
         """Arrivals with their offsets, cut where the partition changes."""

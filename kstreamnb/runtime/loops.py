@@ -20,7 +20,7 @@ __all__ = ["TOPIC_RECORDS", "WIRE_RECORDS", "Loop", "collector_paused", "loop_ch
 Loop = Callable[[Any, int], int]
 """``loop(iterator, stream time) -> stream time``."""
 
-WIRE_RECORDS = "_, timestamp, key, value, headers"
+WIRE_RECORDS = "offset, timestamp, key, value, headers"
 TOPIC_RECORDS = "_, partition, _, timestamp, key, value, headers"
 
 
@@ -32,9 +32,14 @@ def loop_chain(
     due: list[int],
     punctuate: Callable[[int], None],
     mark: Callable[[], None] | None,
+    finish: Callable[[], None] | None,
 ) -> Chain:
-    """The beginning of a loop over records of a shape; what is done with each is to be appended."""
-    chain = Chain(source, f"def loop(records, now):\n for {shape} in records:", leave="continue", indent=2)
+    """The beginning of a loop over records of a shape; what is done with each is to be appended.
+
+    ``mark`` is called before each record, ``finish`` when all is done with one.
+    """
+    begun = "" if finish is None else " begun = False\n"
+    chain = Chain(source, f"def loop(records, now):\n{begun} for {shape} in records:", leave="continue", indent=2)
     names = {
         "stream_time": stream_time,
         "due": due,
@@ -44,6 +49,10 @@ def loop_chain(
     }
     chain.names.update(names)
     chain.add(source, "if now >= due[0]: punctuate(now)")
+    if finish is not None:
+        chain.names["finish"] = finish
+        chain.add(source, "if begun: finish()")
+        chain.add(source, "begun = True")
     if mark is not None:
         chain.add(source, f"{chain.name(mark)}()")
     if shape == TOPIC_RECORDS:

@@ -28,6 +28,13 @@ class Recorder(Protocol):
     def add(self, kind: str, task: str, node: str, other: Any, *rest: Any) -> None:
         """Append one entry."""
 
+    @property
+    def reorders(self) -> bool:
+        """Whether steps may come task by task, to be put in order when all are there."""
+
+    def taken_since(self, place: int) -> list[int]:
+        """Where in the log records were taken, from a place on."""
+
     def journal(self, task: str, store: Any, *, keeps: bool) -> list[Any]:
         """A journal for a store; ``keeps`` when others read it too."""
 

@@ -43,7 +43,7 @@ class Runner:
             schedules.forget()
         self._places = Places()
         self._lanes: dict[tuple[str, int], Lane] = {}
-        self._loops: dict[tuple[str, str, bool], Loop] = {}
+        self._loops: dict[tuple[tuple[str, str, int], str, bool], Loop] = {}
         self._guard, recorder = guard_of(scope), scope.recorder
         self._cells: Callable[[], None] | None = None
         self._wiring = Wiring(scope, self._places, self.nodes, self._guard)
@@ -60,7 +60,7 @@ class Runner:
 
     def is_fast(self) -> bool:
         """Whether records can go through in bulk: nothing has to be seen, caught or committed between them."""
-        return self.scope.recorder is None and self._guard is None and not self._has_to_commit()
+        return self._guard is None and not self._has_to_flush()
 
     def bulk(self, lane: Lane, records: list[Any], first: int | None, marks: list[int] | None) -> int:
         """All records of a plain lane, in one loop if possible; ``first`` is the offset of a list of topic records."""
@@ -168,21 +168,38 @@ class Runner:
             self._leave()
 
     def _loop(self, lane: Lane, *, marked: bool, bare: bool) -> Loop:
-        shape = WIRE_RECORDS if bare else TOPIC_RECORDS
-        loop = self._loops.get((lane.source, shape, marked))
+        shape, place = WIRE_RECORDS if bare else TOPIC_RECORDS, (lane.source, lane.topic, lane.partition)
+        loop = self._loops.get((place, shape, marked))
         if loop is None:
             out, note = self.scope.out, self._seen.append
             mark = (lambda: note(len(out))) if marked else None
-            loop = self._wiring.loop(lane.source, shape, self._punctuate_stream, mark)
-            self._loops[lane.source, shape, marked] = loop
+            loop = self._wiring.loop(lane, shape, self._punctuate_stream, mark, self._ending())
+            self._loops[place, shape, marked] = loop
         return loop
 
     def _has_to_commit(self) -> bool:
         """Whether a commit after a record changes anything, or is to be seen."""
-        return self._commits and (
-            self.scope.recorder is not None
-            or any(store.spec.cached or store.changes is not None for store in self._flushing)
-        )
+        return self._commits and (self.scope.recorder is not None or self._has_to_flush())
+
+    def _has_to_flush(self) -> bool:
+        """Whether a commit after each record changes anything."""
+        return self._commits and any(store.spec.cached or store.changes is not None for store in self._flushing)
+
+    def _ending(self) -> Callable[[], None] | None:
+        """What notes the end of a record: what it has changed besides stores, and a commit that flushes nothing."""
+        recorder, note_cells, cells = self.scope.recorder, self._cells, self.scope.cells
+        if recorder is None or note_cells is None:
+            return None
+        note, commits = recorder.log.append, self._commits
+        committed = (recorder.number("committed", self.scope.plan.task_id),)
+
+        def end() -> None:
+            if len(cells) > 1:
+                note_cells()
+            if commits:
+                note(committed)
+
+        return end
 
     def _leave(self) -> None:
         self.scope.cursor.leave()

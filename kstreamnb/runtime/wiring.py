@@ -18,8 +18,9 @@ from kstreamnb.runtime.chain import Chain, decoding
 from kstreamnb.runtime.context import NodeContext
 from kstreamnb.runtime.failures import HandledFailure, Places, init_error
 from kstreamnb.runtime.guard import Guard
+from kstreamnb.runtime.lanes import Lane
 from kstreamnb.runtime.loops import Loop, loop_chain
-from kstreamnb.runtime.recorder import note_hop
+from kstreamnb.runtime.recorder import note_consumed, note_hop
 from kstreamnb.runtime.scope import Scope
 from kstreamnb.runtime.sinks import bind_sink, is_plain_sink, sink_line
 from kstreamnb.topology.nodes import ProcessorNode, Sink, Source
@@ -60,12 +61,24 @@ class Wiring:
             chain.call(source, consume)
         return self._continue(chain, source).compile(self._places)  # type: ignore[no-any-return]
 
-    def loop(self, source: str, shape: str, punctuate: Callable[[int], None], mark: Callable[[], None] | None) -> Loop:
-        """Loop and nodes in one: records of a shape through all nodes below a source."""
-        scope = self._scope
+    def loop(
+        self,
+        lane: Lane,
+        shape: str,
+        punctuate: Callable[[int], None],
+        mark: Callable[[], None] | None,
+        finish: Callable[[], None] | None,
+    ) -> Loop:
+        """Loop and nodes in one: records of a shape from a lane through all nodes below its source."""
+        scope, source = self._scope, lane.source
         clocks = scope.stream_time, scope.stream_schedules.due
-        chain = loop_chain(source, shape, self._serdes(source), *clocks, punctuate, mark)
+        chain = loop_chain(source, shape, self._serdes(source), *clocks, punctuate, mark, finish)
+        if scope.recorder is not None:
+            note_consumed(chain, scope.recorder, (scope.plan.task_id, source, lane.topic, lane.partition), "offset")
         chain = self._continue(chain, source)
+        if finish is not None:
+            chain.end("if now >= due[0]: punctuate(now)")
+            chain.end("if begun: finish()")
         chain.end("return now")
         return chain.compile(self._places)  # type: ignore[no-any-return]
 
