@@ -1,7 +1,8 @@
 """The orders in which Java's collections iterate, which show in what Kafka Streams prints.
 
-`hash_order` is that of ``java.util.HashMap`` and ``HashSet``; `TreeSet` keeps a red-black tree, because the order
-that Kafka compares by changes while its sets are being filled, so that the shape of the tree decides.
+`hash_order` is that of ``java.util.HashMap`` and ``HashSet``, whose crowded slots become trees; `TreeSet` keeps a
+red-black tree, because the order that Kafka compares by changes while its sets are being filled, so that the shape of
+the tree decides.
 """
 
 from __future__ import annotations
@@ -35,30 +36,16 @@ def java_hash(text: str) -> int:
 
 def hash_order(names: Iterable[str], capacity: int = 16) -> list[str]:
     """The order of a ``HashMap`` to which ``names`` were added one by one; it begins with at least ``capacity``."""
-    names = list(dict.fromkeys(names))
-    start = _power_of_two(1, lambda size: size >= capacity)
-    return _order(names, _power_of_two(start, lambda capacity: len(names) <= capacity * 0.75))
+    table = _HashTable(capacity)
+    for name in dict.fromkeys(names):
+        table.add(name)
+    return list(table)
 
 
 def copied_hash_order(names: Iterable[str]) -> list[str]:
     """The order of ``new HashSet<>(set)`` (before JDK 19), where ``set`` got the ``names`` one by one."""
     names = hash_order(names)
-    return _order(names, _power_of_two(16, lambda capacity: int(len(names) / 0.75) + 1 <= capacity))
-
-
-def _power_of_two(start: int, is_enough: Callable[[int], bool]) -> int:
-    capacity = start
-    while not is_enough(capacity):
-        capacity *= 2
-    return capacity
-
-
-def _order(names: list[str], capacity: int) -> list[str]:
-    def slot(name: str) -> int:
-        code = java_hash(name)
-        return (code ^ (code >> 16)) & (capacity - 1)
-
-    return sorted(names, key=slot)
+    return hash_order(names, max(16, int(len(names) / 0.75) + 1))
 
 
 class _Entry(Generic[T]):
@@ -79,13 +66,18 @@ class TreeSet(Generic[T]):
         self._compare = compare
         self._root: _Entry[T] | None = None
 
-    def add(self, item: T) -> None:
-        """Insert ``item`` unless an element compares equal on the way down."""
+    @property
+    def root(self) -> T | None:
+        """The element at the top of the tree."""
+        return self._root.item if self._root else None
+
+    def add(self, item: T) -> T | None:
+        """Insert ``item`` unless an element compares equal on the way down; the element below which it was put."""
         parent, order, entry = None, 0, self._root
         while entry is not None:
             parent, order = entry, self._compare(item, entry.item)
             if order == 0:
-                return
+                return entry.item
             entry = entry.left if order < 0 else entry.right
         new = _Entry(item, parent)
         if parent is None:
@@ -95,6 +87,7 @@ class TreeSet(Generic[T]):
         else:
             parent.right = new
         self._repair(new)
+        return parent.item if parent else None
 
     def __iter__(self) -> Iterator[T]:
         path: list[_Entry[T]] = []
@@ -145,3 +138,83 @@ class TreeSet(Generic[T]):
         else:
             entry.parent.right = child
         entry.parent = child
+
+
+_Hashed = tuple[int, tuple[int, ...], str]
+
+
+class _Bin:
+    """The entries of one slot of a `_HashTable`: a list, beside which a crowded slot has a tree."""
+
+    def __init__(self, entries: list[_Hashed]) -> None:
+        self.entries = entries
+        self.tree: TreeSet[_Hashed] | None = None
+
+    def add(self, entry: _Hashed) -> None:
+        """Put ``entry`` last or, in a slot with a tree, behind its parent in the tree."""
+        if self.tree is None:
+            self.entries.append(entry)
+            return
+        parent = self.tree.add(entry)
+        assert parent is not None, "a tree in a slot is never empty"
+        self.entries.insert(self.entries.index(parent) + 1, entry)
+        self._root_first(self.tree)
+
+    def grow_tree(self) -> None:
+        """Give the slot a tree."""
+        self.tree = TreeSet(lambda one, two: (one > two) - (one < two))
+        for entry in self.entries:
+            self.tree.add(entry)
+        self._root_first(self.tree)
+
+    def _root_first(self, tree: TreeSet[_Hashed]) -> None:
+        root = tree.root
+        assert root is not None, "a tree in a slot is never empty"
+        self.entries.remove(root)
+        self.entries.insert(0, root)
+
+    def split(self, bit: int) -> list[_Bin]:
+        """What becomes of the slot when the table doubles: the entries without and with ``bit`` in their hash."""
+        halves = [[entry for entry in self.entries if bool(entry[0] & bit) is high] for high in (False, True)]
+        parts = [_Bin(entries) for entries in halves if entries]
+        for part in parts:
+            if self.tree is None or len(part.entries) <= 6:
+                continue
+            if len(parts) == 1:
+                part.tree = self.tree
+            else:
+                part.grow_tree()
+        return parts
+
+
+class _HashTable:
+    """``java.util.HashMap``: crowded slots widen a small table and become trees in one of 64 slots or more."""
+
+    def __init__(self, capacity: int) -> None:
+        self._capacity = 1 << (capacity - 1).bit_length()
+        self._size = 0
+        self._bins: dict[int, _Bin] = {}
+
+    def add(self, name: str) -> None:
+        """Put ``name``, which is not in the table yet."""
+        code = java_hash(name)
+        code = (code ^ (code >> 16)) - ((code & 0x80000000) << 1)
+        slot = self._bins.setdefault(code & (self._capacity - 1), _Bin([]))
+        slot.add((code, utf16(name), name))
+        if slot.tree is None and len(slot.entries) > 8:
+            if self._capacity < 64:
+                self._double()
+            else:
+                slot.grow_tree()
+        self._size += 1
+        if self._size > int(self._capacity * 0.75):
+            self._double()
+
+    def _double(self) -> None:
+        bit, self._capacity = self._capacity, self._capacity * 2
+        parts = [part for slot in self._bins.values() for part in slot.split(bit)]
+        self._bins = {part.entries[0][0] & (self._capacity - 1): part for part in parts}
+
+    def __iter__(self) -> Iterator[str]:
+        for _, slot in sorted(self._bins.items()):
+            yield from (name for _, _, name in slot.entries)
