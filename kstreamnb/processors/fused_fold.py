@@ -51,7 +51,7 @@ if timestamp > {{seen}}[0]:
 elif start + {size} <= {{seen}}[0] - {grace}:
  {{late}}(key, value, timestamp, start, start + {size}, {{seen}}[0])
  return"""
-    windowed = f"key = {{make}}({{Windowed}}, (key, start, start + {size}))"
+    windowed = f"inner = key\nkey = {{make}}({{Windowed}}, (inner, start, start + {size}))"
     names = {"drop": context.drop, "get": store.fetch, "put": store.put, "make": tuple.__new__, "Windowed": Windowed}
     names |= {"seen": context.cell("stream_time_ms", -1), "late": late}
     return _step([lines, _fold(fold, store, "key, start", ", start"), windowed], names, store, fold)

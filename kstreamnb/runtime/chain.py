@@ -22,13 +22,16 @@ from kstreamnb.runtime.failures import Places
 
 __all__ = ["Chain", "decoding", "encoding", "isolating"]
 
+_SETS_KEY = re.compile(r"\s*key\b[^=(]*=[^=]")
+_WINDOWS_KEY = re.compile(r"\(inner, start, start \+ (\d+)\)")
 _ONE_RECORD = "def chain(key, value, timestamp, headers):"
 
 
 class Chain:
     """Lines of one function over the local names key, value, timestamp and headers, each belonging to a node.
 
-    ``head`` begins the function; ``leave`` is the word that ends the work on a record.
+    ``head`` begins the function; ``leave`` is the word that ends the work on a record. ``inner_of``: where the local
+    name inner holds the key within a windowed key, the size of those windows.
     """
 
     def __init__(self, node: str, head: str = _ONE_RECORD, *, leave: str = "return", indent: int = 1) -> None:
@@ -36,6 +39,7 @@ class Chain:
         self._nodes = [node] * len(self._lines)
         self._leave, self._indent = leave, " " * indent
         self.names: dict[str, Any] = {"Encoded": Encoded}
+        self.inner_of: int | None = None
 
     def name(self, thing: Any) -> str:
         """A name under which the lines can use ``thing``."""
@@ -58,6 +62,9 @@ class Chain:
             text = re.sub(r"\breturn\b", self._leave, text)
         for line in text.split("\n"):
             self.add(node, line)
+            if _SETS_KEY.match(line):
+                window = _WINDOWS_KEY.search(line)
+                self.inner_of = None if window is None else int(window[1])
 
     def call(self, node: str, process: Process) -> None:
         """Append a call of another bound function."""
@@ -120,9 +127,11 @@ def _kept(chain: Chain, serde: Serde, name: str) -> str | None:
         return f"type({name}) is str and {name}.isascii()"
     if isinstance(serde, JsonSerde):
         return f"(type({name}) is int or type({name}) is str and {name}.isascii())"
+    size = getattr(serde, "size_ms", None)
+    if size is not None and name == "key" and size == chain.inner_of and isinstance(serde, TimeWindowedSerde):
+        return _kept(chain, serde.inner, "inner")
     if isinstance(serde, WindowedSerde) and serde.inner is not None:
         inner = _kept(chain, serde.inner, f"{name}[0]")
-        size = getattr(serde, "size_ms", None)
         if inner is not None and (size is not None or not isinstance(serde, TimeWindowedSerde)):
             width = f"{name}[2] - {name}[1] == {size} and " if size is not None else ""
             return f"type({name}) is {chain.name(Windowed)} and {width}{inner}"

@@ -1,7 +1,6 @@
 """The driver's workload on bytewax, for an environment that has it: ``peer_bytewax.py CASE REPEATS``."""
 
 import json
-import statistics
 import sys
 import time
 from datetime import UTC, datetime, timedelta
@@ -51,7 +50,7 @@ CASES = {"filter and map": filter_and_map, "keyed count": keyed_count, "tumbling
 
 
 def main(case, repeats):
-    """Print the median rate as JSON."""
+    """Print the best rate as JSON."""
     source, rates = records(), []
     for _ in range(repeats):
         out = []
@@ -61,7 +60,7 @@ def main(case, repeats):
         start = time.process_time()
         run_main(flow)
         rates.append(RECORDS / (time.process_time() - start))
-    print(json.dumps(statistics.median(rates)))
+    print(json.dumps(max(rates)))
 
 
 if __name__ == "__main__":

@@ -1,0 +1,71 @@
+"""What time travel costs: ``python -m tests.bench.replay``.
+
+Printed are the rate of recording every hop, the time to look at any moment of a long replay, the memory of a million
+hops, and the time of a preview. Workloads are those of `tests.bench.driver`.
+"""
+
+from __future__ import annotations
+
+import resource
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+from kstreamnb.core.record import TopicRecord
+from kstreamnb.driver import Replay, replay
+from kstreamnb.driver.preview import preview
+from kstreamnb.dsl import StreamsBuilder, upstream_topology
+from tests.bench.driver import CASES, KEYS, START_MS, topology
+
+RECORDS, REPEATS, STEPS = 20_000, 3, 100_000
+AIMS = {"recording": 250_000, "seek": 100.0, "memory": 1_000.0, "preview": 50.0}
+
+
+def main() -> int:
+    """Measure and print a table of figures and aims."""
+    print(f"{'what':52}{'measured':>14}{'aim':>12}")
+    for case in CASES:
+        for partitions in (1, 4):
+            rate = statistics.median(RECORDS / seconds(lambda: run(case, RECORDS, partitions)) for _ in range(REPEATS))  # noqa: B023
+            say(f"recording, {case}, {partitions} partitions, records/s", rate, AIMS["recording"])
+    found = run("keyed count", STEPS, 1)
+    places = [len(found.steps) * tenth // 10 for tenth in (5, 0, 9, 1, 10, 3, 7)]
+    store = next(iter(found.topology.stores))
+    slowest = max(seconds(lambda: len(found.at(place).store(store))) for place in places)  # noqa: B023
+    say(f"seek in {len(found.steps):,} steps, slowest, ms", slowest * 1000, AIMS["seek"])
+    hops = sum(found.counts().values())
+    megabytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    say(f"memory of the process with {hops:,} hops, MB per million", megabytes * 1e6 / hops, AIMS["memory"])
+    builder = StreamsBuilder("bench")
+    counts = builder.stream("in").group_by(lambda key, _: key[-1]).count()
+    took = statistics.median(seconds(lambda: preview(upstream_topology(counts), records(1_000))) for _ in range(5))
+    say("preview of 1,000 records after a repartition, ms", took * 1000, AIMS["preview"])
+    return 0
+
+
+def records(number: int) -> list[TopicRecord]:
+    """Numbers by key, a millisecond apart."""
+    return [TopicRecord("in", -1, -1, START_MS + n, f"k{n % KEYS}", {"value": n}) for n in range(number)]
+
+
+def run(case: str, number: int, partitions: int) -> Replay:
+    """A replay of a case."""
+    return replay(topology(case), records(number), partitions)
+
+
+def seconds(work: Callable[[], Any]) -> float:
+    """How long something keeps the processor busy: other work on the machine does not count."""
+    start = time.process_time()
+    work()
+    return time.process_time() - start
+
+
+def say(what: str, measured: float, aim: float) -> None:
+    """One line of the table."""
+    print(f"{what:52}{measured:>14,.1f}{aim:>12,.0f}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
