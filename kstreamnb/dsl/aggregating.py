@@ -11,7 +11,7 @@ from kstreamnb.core.stores import StoreSpec
 from kstreamnb.core.windows import SessionWindows, SlidingWindows
 from kstreamnb.dsl.flows import CogroupFlow, GroupFlow, TableFlow
 from kstreamnb.dsl.materializing import kept, named_store, rows_store, windows_store
-from kstreamnb.dsl.options import Kept, Materialized, spelled_out
+from kstreamnb.dsl.options import Keeping, Kept, spelled_out
 from kstreamnb.graph.draft import Draft
 from kstreamnb.graph.nodes import Table, TableRepartition
 from kstreamnb.processors.aggregators import add_counts, count_down, count_up, zero
@@ -75,7 +75,8 @@ def reduce(self: Handle, reducer: Reducer, *, name: str | None = None, **store: 
     Source: Kafka Streams `KGroupedStream#reduce`, `TimeWindowedKStream#reduce`, `SessionWindowedKStream#reduce`;
         differences: none.
     """
-    return self.declare("table", "reduce", _reduce, reducer=reducer, name=name, materialized=kept(store))
+    arguments = {"java": "REDUCE", "functions": (None, reducer, None)}
+    return self.declare("table", "reduce", _fold, name=name, materialized=kept(store), **arguments)
 
 
 @spelled_out
@@ -97,8 +98,8 @@ def aggregate(
 
     Source: Kafka Streams `KGroupedStream#aggregate`, `TimeWindowedKStream#aggregate`; differences: none.
     """
-    functions = (initializer, aggregator, None)
-    return self.declare("table", "aggregate", _aggregate, name=name, materialized=kept(store), functions=functions)
+    arguments = {"java": "AGGREGATE", "functions": (initializer, aggregator, None)}
+    return self.declare("table", "aggregate", _fold, name=name, materialized=kept(store), **arguments)
 
 
 @spelled_out
@@ -128,8 +129,8 @@ def aggregate_sessions(
 
     Source: Kafka Streams `SessionWindowedKStream#aggregate`; differences: none.
     """
-    functions = (initializer, aggregator, merger)
-    return self.declare("table", "aggregate", _aggregate, name=name, materialized=kept(store), functions=functions)
+    arguments = {"java": "AGGREGATE", "functions": (initializer, aggregator, merger)}
+    return self.declare("table", "aggregate", _fold, name=name, materialized=kept(store), **arguments)
 
 
 @spelled_out
@@ -218,7 +219,7 @@ def reduce_table(
 
     Source: Kafka Streams `KGroupedTable#reduce`; differences: none.
     """
-    arguments = {"java": "REDUCE", "value_serde": None, "functions": (None, adder, subtractor)}
+    arguments = {"java": "REDUCE", "functions": (None, adder, subtractor)}
     return self.declare("table", "reduce", _fold_table, name=name, materialized=kept(store), **arguments)
 
 
@@ -245,28 +246,16 @@ def aggregate_table(
 
     Source: Kafka Streams `KGroupedTable#aggregate`; differences: none.
     """
-    arguments = {"java": "AGGREGATE", "value_serde": None, "functions": (initializer, adder, subtractor)}
+    arguments = {"java": "AGGREGATE", "functions": (initializer, adder, subtractor)}
     return self.declare("table", "aggregate", _fold_table, name=name, materialized=kept(store), **arguments)
 
 
 # --- in the graph -----------------------------------------------------------------------------------------------------
-def _count(draft: Draft, grouped: GroupFlow, name: str | None, materialized: Materialized | None) -> TableFlow:
+def _count(draft: Draft, grouped: GroupFlow, name: str | None, materialized: Keeping) -> TableFlow:
     unnamed = materialized is not None and materialized.store_name is None
     if unnamed and not isinstance(grouped.windows, SlidingWindows):
         draft.new_store_name("KSTREAM-AGGREGATE-")  # Kafka uses up a number here
-    return _fold(draft, grouped, "AGGREGATE", name, materialized, Serdes.long(), (zero, count_up, add_counts))
-
-
-def _reduce(
-    draft: Draft, grouped: GroupFlow, reducer: Any, name: str | None, materialized: Materialized | None
-) -> TableFlow:
-    return _fold(draft, grouped, "REDUCE", name, materialized, grouped.value_serde, (None, reducer, None))
-
-
-def _aggregate(
-    draft: Draft, grouped: GroupFlow, name: str | None, materialized: Materialized | None, functions: Any
-) -> TableFlow:
-    return _fold(draft, grouped, "AGGREGATE", name, materialized, None, functions)
+    return _fold(draft, grouped, "AGGREGATE", name, materialized, (zero, count_up, add_counts), Serdes.long())
 
 
 def _fold(
@@ -274,13 +263,15 @@ def _fold(
     grouped: GroupFlow,
     java: str,
     name: str | None,
-    materialized: Materialized | None,
-    value_serde: Any,
-    functions: tuple[Any, Any, Any],
+    materialized: Keeping,
+    functions: Any,
+    value_serde: Any = None,
 ) -> TableFlow:
+    if functions[0] is None:
+        value_serde = grouped.value_serde
     store_name = named_store(draft, materialized, f"KSTREAM-{java}-")
     name = draft.name_or_new(name, f"KSTREAM-{java}-")
-    store = _store(draft, grouped, materialized, store_name, grouped.key_serde, value_serde)
+    store = _store(draft, grouped, materialized, store_name, key_serde=grouped.key_serde, value_serde=value_serde)
     parent, sources = grouped.node, grouped.sources
     if grouped.rekeyed:
         repartition = _behind(draft, grouped, grouped, store_name)
@@ -290,17 +281,11 @@ def _fold(
 
 
 def _store(
-    draft: Draft,
-    grouped: GroupFlow | CogroupFlow,
-    materialized: Materialized | None,
-    name: str,
-    key_serde: Any,
-    value_serde: Any,
+    draft: Draft, grouped: GroupFlow | CogroupFlow, materialized: Keeping, name: str, **serdes: Any
 ) -> StoreSpec:
     """The store of an aggregation."""
     if grouped.windows is None:
-        return rows_store(draft, materialized, name, key_serde, value_serde)
-    serdes = {"key_serde": key_serde, "value_serde": value_serde}
+        return rows_store(draft, materialized, name, **serdes)
     return windows_store(draft, materialized, name, grouped.windows, emit_on_close=grouped.emit_on_close, **serdes)
 
 
@@ -342,9 +327,7 @@ def _note_unnamed(draft: Draft, topic: str, group: GroupFlow, store_name: str) -
         draft.unnamed_repartitions.append(topic)
 
 
-def _table(
-    node: Table, store: StoreSpec, sources: tuple[str, ...], grouped: Any, materialized: Materialized | None
-) -> TableFlow:
+def _table(node: Table, store: StoreSpec, sources: tuple[str, ...], grouped: Any, materialized: Keeping) -> TableFlow:
     key_serde: Any = store.key_serde
     if grouped.windows is not None:
         session = isinstance(grouped.windows, SessionWindows)
@@ -355,15 +338,10 @@ def _table(
 
 
 def _aggregate_all(
-    draft: Draft,
-    grouped: CogroupFlow,
-    name: str | None,
-    materialized: Materialized | None,
-    initializer: Any,
-    merger: Any,
+    draft: Draft, grouped: CogroupFlow, name: str | None, materialized: Keeping, initializer: Any, merger: Any
 ) -> TableFlow:
     store_name = named_store(draft, materialized, "COGROUPKSTREAM-AGGREGATE-")
-    store = _store(draft, grouped, materialized, store_name, None, None)
+    store = _store(draft, grouped, materialized, store_name)
     parents = [
         _behind(draft, grouped, group, store_name).id if group.rekeyed else group.node for group in grouped.groups
     ]
@@ -388,10 +366,10 @@ def _fold_table(
     draft: Draft,
     group: GroupFlow,
     name: str | None,
-    materialized: Materialized | None,
+    materialized: Keeping,
     java: str,
-    value_serde: Any,
-    functions: tuple[Any, Any, Any],
+    functions: Any,
+    value_serde: Any = None,
 ) -> TableFlow:
     if functions[0] is None:
         value_serde = group.value_serde

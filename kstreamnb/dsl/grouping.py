@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, Generic, Unpack, overload
 
 from kstreamnb.core.windows import JoinWindows, SessionWindows, SlidingWindows, TimeWindows, UnlimitedWindows
 from kstreamnb.dsl import aggregating
 from kstreamnb.dsl.declarations import Handle
 from kstreamnb.dsl.flows import CogroupFlow, GroupFlow, StreamFlow, TableFlow
-from kstreamnb.dsl.options import EmitStrategy, Grouped, Grouping, given, spelled_out
+from kstreamnb.dsl.options import K2, EmitStrategy, Grouped, Grouping, K, V, given, serdes_of, spelled_out
 from kstreamnb.errors import ConfigError
 from kstreamnb.graph.demands import is_versioned, send_old
 from kstreamnb.graph.draft import Draft
@@ -25,10 +25,6 @@ __all__ = [
     "CogroupedKStream", "KGroupedStream", "KGroupedTable", "SessionWindowedCogroupedKStream", "SessionWindowedKStream",
     "TimeWindowedCogroupedKStream", "TimeWindowedKStream", "group_by", "group_by_key", "group_table_by",
 ]  # fmt: skip
-
-K = TypeVar("K")
-V = TypeVar("V")
-K2 = TypeVar("K2")
 
 
 @spelled_out
@@ -265,14 +261,8 @@ def _group_table_by(draft: Draft, source: TableFlow, selector: Any, options: Gro
 def _group(
     options: Grouped, source: StreamFlow | TableFlow, node: int, rekeyed: bool, key_serde: Any, value_serde: Any
 ) -> GroupFlow:
-    return GroupFlow(
-        node=node,
-        key_serde=options.key_serde or key_serde,
-        value_serde=options.value_serde or value_serde,
-        sources=source.sources,
-        rekeyed=rekeyed,
-        topic_name=options.name,
-    )
+    serdes = serdes_of(options, key_serde, value_serde)
+    return GroupFlow(node=node, sources=source.sources, rekeyed=rekeyed, topic_name=options.name, **serdes)
 
 
 def _cogroup(draft: Draft, group: GroupFlow, aggregator: Any) -> CogroupFlow:

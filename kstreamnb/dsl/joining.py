@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 from kstreamnb.core.durations import Duration, duration_ms
 from kstreamnb.core.stores import StoreSpec
 from kstreamnb.core.windows import JoinWindows
 from kstreamnb.dsl.declarations import Handle
 from kstreamnb.dsl.flows import GlobalFlow, StreamFlow, TableFlow
-from kstreamnb.dsl.options import Joined, StoreType, StreamJoined, given, spelled_out
+from kstreamnb.dsl.options import Joined, K, StoreType, StreamJoined, V, given, spelled_out
 from kstreamnb.errors import ConfigError, TopologyError
 from kstreamnb.graph.demands import check_history, look_up
 from kstreamnb.graph.draft import Draft, check_resource_name
@@ -29,9 +29,6 @@ if TYPE_CHECKING:  # the front class lists these functions
     from kstreamnb.dsl.kstream import KStream
 
 __all__ = ["join", "left_join", "outer_join"]
-
-K = TypeVar("K")
-V = TypeVar("V")
 
 
 class JoinOptions(TypedDict, total=False):

@@ -7,11 +7,10 @@ from typing import Generic, TypeVar
 from kstreamnb.core.operator import Operator
 from kstreamnb.dsl import grouping, joining, processing, routing, stateless
 from kstreamnb.dsl.declarations import Handle
+from kstreamnb.dsl.options import K, V
 
 __all__ = ["KStream"]
 
-K = TypeVar("K")
-V = TypeVar("V")
 H = TypeVar("H", bound=Handle)
 
 

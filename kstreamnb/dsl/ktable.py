@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Generic, TypeVar
+from typing import Generic
 
 from kstreamnb.dsl import grouping, processing, table_joining, tables
 from kstreamnb.dsl.declarations import Handle
+from kstreamnb.dsl.options import K, V
 from kstreamnb.dsl.replay import flow_of
 
 __all__ = ["GlobalKTable", "KTable"]
-
-K = TypeVar("K")
-V = TypeVar("V")
 
 
 class KTable(Handle, Generic[K, V], kind="table"):

@@ -9,7 +9,7 @@ from typing import Any
 from kstreamnb.core.durations import duration_ms
 from kstreamnb.core.stores import StoreSpec
 from kstreamnb.core.windows import SessionWindows, SlidingWindows
-from kstreamnb.dsl.options import Materialized, given
+from kstreamnb.dsl.options import Keeping, Materialized, given, serdes_of
 from kstreamnb.errors import ConfigError
 from kstreamnb.graph.draft import Draft
 
@@ -26,7 +26,7 @@ def kept(keywords: Mapping[str, Any]) -> Materialized | None:
     return made
 
 
-def named_store(draft: Draft, materialized: Materialized | None, prefix: str) -> str:
+def named_store(draft: Draft, materialized: Keeping, prefix: str) -> str:
     """The store's name: the user's, or a generated one, which is then noted."""
     if materialized is not None and materialized.store_name is not None:
         return materialized.store_name
@@ -36,7 +36,7 @@ def named_store(draft: Draft, materialized: Materialized | None, prefix: str) ->
 
 
 def rows_store(
-    draft: Draft, materialized: Materialized | None, name: str, key_serde: Any = None, value_serde: Any = None
+    draft: Draft, materialized: Keeping, name: str, key_serde: Any = None, value_serde: Any = None
 ) -> StoreSpec:
     """A store of rows by key; the serdes are those that hold where the user gave none."""
     options = materialized or Materialized()
@@ -52,7 +52,7 @@ def rows_store(
 
 def windows_store(
     draft: Draft,
-    materialized: Materialized | None,
+    materialized: Keeping,
     name: str,
     windows: Any,
     *,
@@ -89,8 +89,7 @@ def windows_store(
 def _common(draft: Draft, options: Materialized, key_serde: Any, value_serde: Any) -> dict[str, Any]:
     persistent = draft.persistent if options.store_type is None else options.store_type == "persistent"
     return {
-        "key_serde": options.key_serde or key_serde,
-        "value_serde": options.value_serde or value_serde,
+        **serdes_of(options, key_serde, value_serde),
         "persistent": persistent,
         "logged": options.logged,
         "cached": options.cached,

@@ -11,7 +11,7 @@ import difflib
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, Literal, Self, TypedDict, TypeVar
+from typing import Any, Literal, Self, TypeAlias, TypedDict, TypeVar
 
 from kstreamnb.core.durations import Duration, duration_ms
 from kstreamnb.core.extractors import extractor_of
@@ -22,12 +22,16 @@ from kstreamnb.errors import ConfigError
 from kstreamnb.graph.draft import check_resource_name
 
 __all__ = [
-    "Branched", "Consumed", "EmitStrategy", "Grouped", "Grouping", "Joined", "Kept", "Materialized", "Named", "Options",
-    "Printed", "Produced", "Reading", "Repartitioned", "StreamJoined", "TableJoined", "TableReading", "Through",
-    "Writing", "given", "spelled_out",
+    "K", "K2", "V", "V2", "Branched", "Consumed", "EmitStrategy", "Grouped", "Grouping", "Joined", "Keeping", "Kept",
+    "Materialized", "Named", "Options", "Printed", "Produced", "Reading", "Repartitioned", "StreamJoined",
+    "TableJoined", "TableReading", "Through", "Writing", "given", "serdes_of", "spelled_out",
 ]  # fmt: skip
 
 
+K = TypeVar("K")
+V = TypeVar("V")
+K2 = TypeVar("K2")
+V2 = TypeVar("V2")
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -111,6 +115,11 @@ def given(kind: type[Any], options: Any, **keywords: Any) -> Any:
     changes = {name: value for name, value in keywords.items() if value is not None}
     base = kind() if options is None else options
     return replace(base, **changes) if changes else base
+
+
+def serdes_of(options: Any, key_serde: Any, value_serde: Any) -> dict[str, Any]:
+    """Both serdes by name: those of the options, or these where the options have none."""
+    return {"key_serde": options.key_serde or key_serde, "value_serde": options.value_serde or value_serde}
 
 
 def spelled_out(function: F) -> F:
@@ -385,6 +394,10 @@ class Materialized(_SerdeOptions):
     def is_versioned(self) -> bool:
         """Whether the store keeps versions."""
         return isinstance(self.store, StoreSpec) and self.store.kind == "versioned"
+
+
+Keeping: TypeAlias = Materialized | None
+"""How a result's rows are kept; None where the user says nothing about it."""
 
 
 class Grouping(TypedDict, total=False):

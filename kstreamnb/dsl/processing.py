@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 from kstreamnb.core.user_processor import UserFixedKeyProcessor, UserProcessor
 from kstreamnb.dsl.flows import StreamFlow, TableFlow
 from kstreamnb.dsl.materializing import kept
-from kstreamnb.dsl.options import Kept, Materialized, spelled_out
+from kstreamnb.dsl.options import K, Keeping, Kept, V, spelled_out
 from kstreamnb.dsl.tables import derive
 from kstreamnb.graph.demands import view_of
 from kstreamnb.graph.draft import Draft
@@ -21,9 +21,6 @@ if TYPE_CHECKING:  # the front classes list these functions
     from kstreamnb.dsl.ktable import KTable
 
 __all__ = ["process", "process_values", "transform_values"]
-
-K = TypeVar("K")
-V = TypeVar("V")
 
 
 def process(
@@ -118,12 +115,7 @@ def _process_values(
 
 
 def _transform_values(
-    draft: Draft,
-    source: TableFlow,
-    supplier: Any,
-    stores: tuple[str, ...],
-    name: str | None,
-    materialized: Materialized | None,
+    draft: Draft, source: TableFlow, supplier: Any, stores: tuple[str, ...], name: str | None, materialized: Keeping
 ) -> TableFlow:
     name = draft.name_or_new(name, "KTABLE-TRANSFORMVALUES-")
     view = TransformValuesView(view_of(draft, source.node), supplier)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 from kstreamnb.core.stores import StoreSpec
 from kstreamnb.dsl.declarations import Handle
@@ -12,13 +12,16 @@ from kstreamnb.dsl.flows import SplitFlow, StreamFlow, TableFlow
 from kstreamnb.dsl.materializing import kept, named_store, rows_store
 from kstreamnb.dsl.options import (
     Branched,
+    K,
+    Keeping,
     Kept,
-    Materialized,
     Produced,
     Repartitioned,
     Through,
+    V,
     Writing,
     given,
+    serdes_of,
     spelled_out,
 )
 from kstreamnb.errors import TopologyError
@@ -34,9 +37,6 @@ if TYPE_CHECKING:  # the front classes list these functions
     from kstreamnb.dsl.ktable import KTable
 
 __all__ = ["BranchedKStream", "lazy_table", "repartition", "split", "to", "to_table"]
-
-K = TypeVar("K")
-V = TypeVar("V")
 
 
 @spelled_out
@@ -176,16 +176,9 @@ class BranchedKStream(Handle, kind="split"):
 
 # --- in the graph -----------------------------------------------------------------------------------------------------
 def _to(draft: Draft, source: StreamFlow, topic: Any, options: Produced) -> None:
-    draft.add(
-        Sink(
-            name=draft.name_or_new(options.name, "KSTREAM-SINK-"),
-            topic=topic,
-            key_serde=options.key_serde or source.key_serde,
-            value_serde=options.value_serde or source.value_serde,
-            partitioner=options.partitioner,
-        ),
-        source.node,
-    )
+    serdes = serdes_of(options, source.key_serde, source.value_serde)
+    name = draft.name_or_new(options.name, "KSTREAM-SINK-")
+    draft.add(Sink(name=name, topic=topic, partitioner=options.partitioner, **serdes), source.node)
 
 
 def _repartition(draft: Draft, source: StreamFlow, options: Repartitioned) -> StreamFlow:
@@ -193,21 +186,13 @@ def _repartition(draft: Draft, source: StreamFlow, options: Repartitioned) -> St
     if name is None:
         name = draft.new_name("KSTREAM-REPARTITION-")
         draft.unnamed_repartitions.append(f"{name}-repartition")
-    key_serde = options.key_serde or source.key_serde
-    value_serde = options.value_serde or source.value_serde
-    node = draft.repartition(
-        name,
-        key_serde=key_serde,
-        value_serde=value_serde,
-        partitioner=options.partitioner,
-        partitions=options.partitions,
-        mergeable=False,
-    )
-    node = draft.add(node, source.node)
-    return StreamFlow(node.id, node.name, key_serde, value_serde, (node.name,))
+    serdes = serdes_of(options, source.key_serde, source.value_serde)
+    fields = {"partitioner": options.partitioner, "partitions": options.partitions, "mergeable": False, **serdes}
+    node = draft.add(draft.repartition(name, **fields), source.node)
+    return StreamFlow(node.id, node.name, node.key_serde, node.value_serde, (node.name,))
 
 
-def _to_table(draft: Draft, source: StreamFlow, name: str | None, materialized: Materialized | None) -> TableFlow:
+def _to_table(draft: Draft, source: StreamFlow, name: str | None, materialized: Keeping) -> TableFlow:
     named = name is not None
     name = draft.name_or_new(name, "KSTREAM-TOTABLE-")
     store_name = named_store(draft, materialized, "KSTREAM-TOTABLE-")

@@ -8,11 +8,11 @@ from __future__ import annotations
 import builtins
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from kstreamnb.core.operator import Operator
 from kstreamnb.dsl.flows import StreamFlow
-from kstreamnb.dsl.options import Printed, given
+from kstreamnb.dsl.options import K2, V2, K, Printed, V, given
 from kstreamnb.graph.draft import Draft
 from kstreamnb.graph.nodes import CHANGES_KEY, CHANGES_VALUE, Merge
 from kstreamnb.processors.filter import Filter
@@ -31,11 +31,6 @@ __all__ = [
     "filter", "filter_not", "flat_map", "flat_map_values", "foreach", "map", "map_values", "merge", "peek", "print",
     "select_key",
 ]  # fmt: skip
-
-K = TypeVar("K")
-V = TypeVar("V")
-K2 = TypeVar("K2")
-V2 = TypeVar("V2")
 
 
 def filter(self: KStream[K, V], predicate: Callable[[K, V], Any], *, name: str | None = None) -> KStream[K, V]:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NotRequired, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, NotRequired, Unpack
 
 from kstreamnb.core.serdes import Serdes
 from kstreamnb.core.stores import StoreSpec
 from kstreamnb.dsl.flows import TableFlow
 from kstreamnb.dsl.materializing import kept, named_store, rows_store
-from kstreamnb.dsl.options import Kept, Materialized, TableJoined, given, spelled_out
+from kstreamnb.dsl.options import K, Keeping, Kept, TableJoined, V, given, spelled_out
 from kstreamnb.dsl.routing import lazy_table
 from kstreamnb.errors import TopologyError
 from kstreamnb.graph.demands import is_versioned, look_up, send_old
@@ -30,9 +30,6 @@ if TYPE_CHECKING:  # the front class lists these functions
     from kstreamnb.dsl.ktable import KTable
 
 __all__ = ["join", "left_join", "outer_join"]
-
-K = TypeVar("K")
-V = TypeVar("V")
 
 
 class TableJoinOptions(Kept):
@@ -149,13 +146,7 @@ def _declare(
 
 # --- in the graph -----------------------------------------------------------------------------------------------------
 def _join_tables(
-    draft: Draft,
-    left: TableFlow,
-    right: TableFlow,
-    how: How,
-    joiner: Any,
-    name: str | None,
-    materialized: Materialized | None,
+    draft: Draft, left: TableFlow, right: TableFlow, how: How, joiner: Any, name: str | None, materialized: Keeping
 ) -> TableFlow:
     store_name = None if materialized is None else named_store(draft, materialized, "KTABLE-MERGE-")
     merge = draft.name_or_new(name, "KTABLE-MERGE-")
@@ -198,7 +189,7 @@ def _join_foreign(
     right: TableFlow,
     how: How,
     joiner: Any,
-    materialized: Materialized | None,
+    materialized: Keeping,
     foreign_key: Any,
     with_key: bool,
     options: TableJoined,

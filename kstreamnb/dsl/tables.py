@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 from kstreamnb.core.operator import Operator, TableView
 from kstreamnb.core.stores import StoreSpec
 from kstreamnb.dsl.flows import StreamFlow, TableFlow
 from kstreamnb.dsl.materializing import kept, rows_store
-from kstreamnb.dsl.options import Kept, Materialized, spelled_out
+from kstreamnb.dsl.options import V2, K, Keeping, Kept, V, spelled_out
 from kstreamnb.dsl.stateless import transform
 from kstreamnb.dsl.suppressed import Suppressed
 from kstreamnb.errors import TopologyError
@@ -28,10 +28,6 @@ if TYPE_CHECKING:  # the front class lists these functions
     from kstreamnb.dsl.ktable import KTable
 
 __all__ = ["derive", "filter", "filter_not", "map_values", "suppress", "to_stream"]
-
-K = TypeVar("K")
-V = TypeVar("V")
-V2 = TypeVar("V2")
 
 
 @spelled_out
@@ -141,7 +137,7 @@ def suppress(self: KTable[K, V], suppressed: Suppressed) -> KTable[K, V]:
 
 # --- in the graph -----------------------------------------------------------------------------------------------------
 def _filter(
-    draft: Draft, source: TableFlow, predicate: Any, negate: bool, name: str | None, materialized: Materialized | None
+    draft: Draft, source: TableFlow, predicate: Any, negate: bool, name: str | None, materialized: Keeping
 ) -> TableFlow:
     known = send_old(draft, source.node, force=False)
     name, store = _name(draft, "FILTER", name, materialized)
@@ -152,7 +148,7 @@ def _filter(
 
 
 def _map_values(
-    draft: Draft, source: TableFlow, mapper: Any, with_key: bool, name: str | None, materialized: Materialized | None
+    draft: Draft, source: TableFlow, mapper: Any, with_key: bool, name: str | None, materialized: Keeping
 ) -> TableFlow:
     name, store = _name(draft, "MAPVALUES", name, materialized)
     view = MapValuesView(view_of(draft, source.node), mapper, with_key)
@@ -160,7 +156,7 @@ def _map_values(
     return derive(draft, source, name, TableMapValues(mapper, with_key, store), view, materialized, value_serde)
 
 
-def _name(draft: Draft, java: str, name: str | None, materialized: Materialized | None) -> tuple[str, str | None]:
+def _name(draft: Draft, java: str, name: str | None, materialized: Keeping) -> tuple[str, str | None]:
     """The node's name, and that of its store, which it has only by the user's will."""
     store = materialized.store_name if materialized else None
     if materialized is not None and store is None:
@@ -174,7 +170,7 @@ def derive(
     name: str,
     operator: Operator,
     view: TableView,
-    materialized: Materialized | None,
+    materialized: Keeping,
     value_serde: Any,
     **fields: Any,
 ) -> TableFlow:

@@ -158,10 +158,6 @@ class _Lowering:
             self.topology.add_state_store(node.store, node.name)
 
     @lower.register
-    def _window(self, node: nodes.JoinWindow) -> None:
-        self.processor(node, node.name, node.operator, *self.names(node.parents))
-
-    @lower.register
     def _stream_join(self, node: nodes.StreamJoin) -> None:
         windows = [side for id_ in node.uses if isinstance(side := self.graph.by_id[id_], nodes.JoinWindow)]
         if len(windows) == 1:

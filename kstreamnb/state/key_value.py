@@ -116,12 +116,6 @@ class TimestampedKeyValueRows(KeyValueRows):
 
     timestamped = True
 
-    def in_place(self) -> tuple[dict[Any, Any], list[bool]] | None:
-        """See `Store.in_place`."""
-        if type(self.raw) is not dict or self.spec.cached or not (self.keys.direct and self.values.small):
-            return None
-        return self.raw, self.watched
-
     def __init__(self, spec: StoreSpec, context: StoreContext) -> None:
         super().__init__(spec, context)
         if self.keys.direct:

@@ -151,6 +151,9 @@ class Store:
         It may put ``(whole number, timestamp)`` where it found a row under the key itself, or under ``(key, window
         start)``. None where that is never right.
         """
+        plain = self.timestamped and not (self.spec.cached or self.spec.retain_duplicates)
+        if plain and type(self.raw) is dict and self.keys.direct and self.values.small:
+            return self.raw, self.watched
         return None
 
     def _hook(self, record: Recorder | None) -> None:

@@ -27,17 +27,9 @@ class Retention:
     """
 
     __slots__ = (
-        "_clamp_ms",
-        "_exact",
-        "accepted_from",
-        "live_from",
-        "next_expiry",
-        "observed_ms",
-        "retention_ms",
-        "segment_ms",
-        "unrecorded",
-        "visible_from",
-    )
+        "_clamp_ms", "_exact", "accepted_from", "live_from", "next_expiry", "observed_ms", "retention_ms", "segment_ms",
+        "unrecorded", "visible_from",
+    )  # fmt: skip
 
     def __init__(self, spec: StoreSpec, *, clamp_ms: int = 1) -> None:
         self.retention_ms = spec.retention_ms or 0

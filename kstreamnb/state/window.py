@@ -210,17 +210,6 @@ class TimestampedWindowRows(WindowRows):
 
     timestamped = True
 
-    def in_place(self) -> tuple[dict[Any, Any], list[bool]] | None:
-        """See `Store.in_place`."""
-        if (
-            type(self.raw) is not dict
-            or self.spec.cached
-            or not (self.keys.direct and self.values.small)
-            or self.spec.retain_duplicates
-        ):
-            return None
-        return self.raw, self.watched
-
     def _prepare(self, value: Any) -> Any:
         return stamped(self.values.encode(value[0]), value[1])
 
