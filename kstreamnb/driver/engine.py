@@ -337,7 +337,8 @@ class Engine:
 
     def _log(self, index: int, rows: list[Any]) -> list[tuple[Any, Any]]:
         """Append rows of a task to the logs of their topics; gives those that someone reads, with their outlets."""
-        if len(rows) > _FEW and len(set(self._written[index])) == 1 and self.config.dead_letter_topic is None:
+        fixed = len(rows) > _FEW and set(self._written[index]) == {rows[0][0]}
+        if fixed and self.config.dead_letter_topic is None:
             outlet = self.outlet(index, rows[0][0])
             if outlet.route is None and (outlet.log.serdes is not None or outlet.written_as is None):
                 outlet.log.rows += rows

@@ -223,6 +223,18 @@ def test_bulk_takes_records_as_one_by_one_does() -> None:
     assert read[0] == read[1]
 
 
+def test_each_of_many_records_of_one_step_goes_to_the_topic_it_chose() -> None:
+    """A sink that chooses topics does so for every record, however many one input record causes."""
+    builder = StreamsBuilder()
+    numbers = builder.stream("in").flat_map_values(lambda value: value.split())
+    numbers.to(lambda key, value, metadata: "odd" if int(value) % 2 else "even")
+    with TopologyTestDriver(builder.build()) as driver:
+        driver.create_input_topic("in").pipe_input("a", "0 1 2 3 4 5 6")
+        even, odd = driver.create_output_topic("even"), driver.create_output_topic("odd")
+        assert even.read_values_to_list() == ["0", "2", "4", "6"]
+        assert odd.read_values_to_list() == ["1", "3", "5"]
+
+
 def test_caches_are_flushed_after_every_record() -> None:
     """With caches on, one record's updates of one key come out once, and old values are those of the last flush."""
     builder = StreamsBuilder("cached")
