@@ -23,8 +23,9 @@ from kstreamnb.runtime.task import GlobalTask
 from kstreamnb.spark.deployment import PlacedTask
 from kstreamnb.spark.failure import pack_failure
 from kstreamnb.spark.level import FAILURE, REPORT, addressed, report_of
+from kstreamnb.spark.merge import Arrival, place_of
 from kstreamnb.spark.parcel import Order, Parcel, pack, unpack
-from kstreamnb.spark.step import Arrival, commit, place_of, run_parcels
+from kstreamnb.spark.step import commit, run_parcels
 from kstreamnb.spark.worker import Bundle, Held, new_task, outlets_of, read
 
 __all__ = [
@@ -333,5 +334,5 @@ def _global_tables(plan: BatchPlan, application: int) -> GlobalTask:
         task = _tables[key] = GlobalTask(chosen, Clock(plan.wall_clock_ms))
         for blob in plan.global_parcels.value.get(application, ()):
             parcel = unpack(blob)
-            task.run(parcel.topic, place_of(parcel), parcel.records())
+            task.run(*place_of(parcel), parcel.records())
     return _tables[key]

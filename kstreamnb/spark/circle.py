@@ -14,6 +14,7 @@ from kstreamnb.core.clock import Clock
 from kstreamnb.runtime.checkpoint import EMPTY_DELTA
 from kstreamnb.runtime.task import Task
 from kstreamnb.runtime.task_plan import TaskPlan
+from kstreamnb.spark.merge import Place, Taken
 
 __all__ = ["Circle"]
 
@@ -22,7 +23,7 @@ class Circle:
     """Several tasks behind the face of one; ``hidden`` topics go around and are seen by nobody else.
 
     Attributes:
-        depths: for each row of the next `drain`, how many rounds it took inside the circle.
+        depths: for each row of the next `drain`, its depth.
     """
 
     def __init__(
@@ -52,18 +53,12 @@ class Circle:
         for task in self.members.values():
             task.global_state = other
 
-    def run(self, topic: str, partition: int, records: Iterable[Any], marks: list[int] | None = None) -> int:
-        """Process records one after another, each with all that it sets going around."""
-        reader, count = self._reader(topic, partition), 0
-        if reader is None:
-            raise LookupError(f"no task of the circle reads {topic}-{partition}")
-        for record in records:
-            reader.run(topic, partition, (record,))
-            self._settle([reader])
-            count += 1
-            if marks is not None:
-                marks.append(len(self._out))
-        return count
+    def run_root(self, arrivals: Iterable[tuple[int, Place, Taken, bool]]) -> None:
+        """Process what one root has sent here, (depth, place, record, whether its offset is known), breadth first."""
+        waiting: dict[int, list[tuple[Place, Taken, bool]]] = {}
+        for depth, place, record, counted in arrivals:
+            waiting.setdefault(depth, []).append((place, record, counted))
+        self._settle([], waiting)
 
     def punctuate_wall_clock(self) -> bool:
         """Fire the punctuators that are due by the clock."""
@@ -112,6 +107,8 @@ class Circle:
 
     def apply_delta(self, data: bytes) -> None:
         """Take up a delta or a part."""
+        if data == EMPTY_DELTA:
+            return
         changed, positions = pickle.loads(data)
         for id_, delta in changed.items():
             self.members[id_].apply_delta(delta)
@@ -137,27 +134,39 @@ class Circle:
             self._readers[place] = next((task for task in reading if task.plan.partition == partition), None)
         return self._readers[place]
 
-    def _settle(self, ran: list[Task]) -> None:
-        """Let records go around, breadth first, until nothing moves."""
-        depth = 0
-        while ran:
-            following: dict[str, Task] = {}
-            for task in ran:
-                for row in task.drain():
-                    reader = self._reader(row[0], row[1])
-                    if reader is not None:
-                        self._push(reader, row)
-                        following[reader.plan.task_id] = reader
-                    if row[0] not in self.hidden:
-                        self._out.append(row)
-                        self.depths.append(depth)
+    def _settle(self, ran: list[Task], waiting: dict[int, list[tuple[Place, Taken, bool]]] | None = None) -> None:
+        """Let records go around, breadth first, until nothing moves; what comes from outside joins at its depth."""
+        waiting = waiting or {}
+        depth = -1 if waiting else 0
+        while ran or waiting:
+            following = self._collect(ran, depth)
+            depth += 1
+            for place, record, counted in waiting.pop(depth, ()):
+                following.add(self._push(place, record, counted=counted))
             ran = [task for id_, task in self.members.items() if id_ in following]
             for task in ran:
                 task.run_ready()
-            depth += 1
 
-    def _push(self, reader: Task, row: Any) -> None:
-        topic, partition, *record = row
-        offset = self._positions.get((topic, partition), 0)
-        self._positions[topic, partition] = offset + 1
-        reader.push(topic, partition, [(offset, *record)])
+    def _collect(self, ran: list[Task], depth: int) -> set[str]:
+        """Hand on what some members produced; gives the members that have something to do now."""
+        following = set()
+        for task in ran:
+            for row in task.drain():
+                topic, partition, *record = row
+                if self._reader(topic, partition) is not None:
+                    following.add(self._push((topic, partition), (0, *record), counted=False))
+                if topic not in self.hidden:
+                    self._out.append(row)
+                    self.depths.append(depth)
+        return following
+
+    def _push(self, place: Place, record: Any, *, counted: bool) -> str:
+        reader = self._reader(*place)
+        if reader is None:
+            raise LookupError(f"no task of the circle reads {place[0]}-{place[1]}")
+        if not counted:
+            offset = self._positions.get(place, 0)
+            self._positions[place] = offset + 1
+            record = (offset, *record[1:])
+        reader.push(*place, [record])
+        return reader.plan.task_id

@@ -244,15 +244,11 @@ def deployment_of(
 
 def _groups(application: Application, default_partitions: int) -> Iterator[tuple[TaskPlan, ...]]:
     """Plans that run as one: each for itself, but those of a circle together."""
-    together: dict[frozenset[int], list[TaskPlan]] = {}
+    together: dict[object, list[TaskPlan]] = {}  # in the order of their first members
     for plan in plan_tasks(
         application.topology, application.config, application.partitions, default_partitions=default_partitions
     ):
-        circle = _circle_of(application, plan)
-        if circle:
-            together.setdefault(circle, []).append(plan)
-        else:
-            yield (plan,)
+        together.setdefault(_circle_of(application, plan) or plan.task_id, []).append(plan)
     yield from map(tuple, together.values())
 
 

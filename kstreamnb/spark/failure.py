@@ -27,8 +27,9 @@ def pack_failure(task: str, error: KStreamError) -> bytes:
 
 
 def raise_first(blobs: list[bytes]) -> NoReturn:
-    """Raise the failure of the first task that has one, with the user's exception as its cause."""
-    _, error, cause = min((pickle.loads(blob) for blob in blobs), key=lambda failure: str(failure[0]))
+    """Raise the failure of the first task that has one; the user's exception is its cause, ``task`` says which."""
+    task, error, cause = min((pickle.loads(blob) for blob in blobs), key=lambda failure: str(failure[0]))
+    error.task = task
     raise error from cause
 
 

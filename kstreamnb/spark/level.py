@@ -19,10 +19,11 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 from kstreamnb.errors import KStreamError
 from kstreamnb.spark.deployment import PlacedTask, Replica
 from kstreamnb.spark.failure import pack_failure
+from kstreamnb.spark.merge import Arrival, place_of
 from kstreamnb.spark.parcel import WALL, Parcel, pack, unpack
 from kstreamnb.spark.source import Row5, row_batch
 from kstreamnb.spark.state_log import HEAD_SCHEMA, KEY_SCHEMA, LOG_SCHEMA, StateLog
-from kstreamnb.spark.step import Arrival, commit, place_of, run_parcels
+from kstreamnb.spark.step import commit, run_parcels
 from kstreamnb.spark.worker import (
     Bundle,
     Held,
@@ -107,6 +108,8 @@ def _run_placed(bundle: Bundle, placed: PlacedTask | Replica, rows: list[Row5], 
     began = time.perf_counter()
     arrivals = [Arrival(row[2], row[3], unpack(row[4])) for row in rows if row[4]]
     held = check_out(key)
+    if isinstance(placed, PlacedTask) and not placed.stateful:
+        log = None  # a task without state in a level that has some
     now_ms = _first_clock(arrivals)
     if log is not None:
         held = log.load(held, lambda: _new(bundle, placed, now_ms))
@@ -126,6 +129,8 @@ def _run_placed(bundle: Bundle, placed: PlacedTask | Replica, rows: list[Row5], 
         parcel.clock_ms = held.clock.now_ms
         out[parcel.topic] = out.get(parcel.topic, 0) + len(parcel)
         yield deployment.group_at(placed.level + 1, target, source), target, source, seq, pack(parcel)
+    if _first_twin(bundle, placed) != placed.number:
+        before["dropped"] = held.task.counters()["dropped"]  # the first replica has counted them
     report = report_of(placed, held, before, log.found if log else "none", out, time.perf_counter() - began)
     yield next_group, REPORT, source, 0, pickle.dumps(report, 5)
 
@@ -134,12 +139,17 @@ def _run_task(bundle: Bundle, placed: PlacedTask | Replica, held: Held, arrivals
     if isinstance(placed, Replica):
         for arrival in sorted(arrivals, key=lambda arrival: (arrival.source, arrival.seq)):
             parcel = arrival.parcel
-            held.task.run(parcel.topic, place_of(parcel), parcel.records())
+            held.task.run(*place_of(parcel), parcel.records())
         return []
     if placed.uses_global:
         held.task.global_state = replica(bundle, placed)
     outlets = outlets_of(bundle, placed)
     return run_parcels(held.task, arrivals, held.positions, outlets) + commit(held.task, outlets)
+
+
+def _first_twin(bundle: Bundle, placed: PlacedTask | Replica) -> int:
+    """The first replica of the same global tables; a task itself."""
+    return read(bundle).replica_targets(placed.application)[0] if isinstance(placed, Replica) else placed.number
 
 
 def _first_clock(arrivals: list[Arrival]) -> int:

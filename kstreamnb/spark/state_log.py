@@ -17,7 +17,7 @@ from typing import Any
 
 from kstreamnb.errors import EngineError
 from kstreamnb.runtime.checkpoint import EMPTY_DELTA
-from kstreamnb.spark.step import Positions
+from kstreamnb.spark.merge import Positions
 from kstreamnb.spark.worker import Compaction, Held
 
 __all__ = ["HEAD_SCHEMA", "KEY_SCHEMA", "LOG_SCHEMA", "StateLog"]
@@ -72,7 +72,9 @@ class StateLog:
     def save(self, held: Held) -> None:
         """Append what changed, with a part of the compaction that is under way; nothing when nothing changed."""
         delta = held.task.take_delta()
-        if delta == EMPTY_DELTA and held.positions == self._positions:
+        if self._last is None:  # all of it: what a task is born with, such as due times, never changes and counts too
+            delta = held.task.delta_of(held.task.state_keys())
+        elif delta == EMPTY_DELTA and held.positions == self._positions:
             return
         last = self._last
         seq, base, size = (1, 1, 0) if last is None else (last[0] + 1, last[2], last[3])
@@ -133,4 +135,4 @@ def _apply(held: Held, delta: bytes, positions: Positions, now_ms: int) -> None:
     if delta != EMPTY_DELTA:
         held.task.apply_delta(delta)
     held.positions = dict(positions)
-    held.clock.now_ms = max(held.clock.now_ms, now_ms)
+    held.clock.now_ms = now_ms

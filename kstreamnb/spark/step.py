@@ -5,45 +5,34 @@ The same function serves streaming queries and runs over static DataFrames. It k
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from kstreamnb.core.wire import Encoded, to_bytes
+from kstreamnb.spark.circle import Circle
+from kstreamnb.spark.merge import Arrival, Merged, Positions
 from kstreamnb.spark.parcel import COMMIT, WALL, Numbers, Order, Parcel, to_kafka
 
-__all__ = ["Arrival", "Outlets", "Positions", "commit", "place_of", "run_parcels"]
-
-Positions = dict[tuple[str, int], int]
-"""The next offset of each partition of an internal topic: how many of its records the task has seen."""
+__all__ = ["Outlets", "commit", "run_parcels"]
 
 _PORTABLE = frozenset({str, int, float, bool, bytes, type(None), Encoded})
-
-
-@dataclass(frozen=True, slots=True)
-class Arrival:
-    """A parcel with its producer (a lane of an input partition, or a task) and its number among that producer's."""
-
-    source: int
-    seq: int
-    parcel: Parcel
 
 
 @dataclass(frozen=True)
 class Outlets:
     """How the records that one sub-topology produces are packed.
 
-    ``serdes`` of the topics whose records are in plain wire form; ``inner`` topics stay inside the query; ``direct``
-    are those among them that are the user's own, whose readers may have other serdes; ``kafka``: all other topics'
-    records leave as Kafka's bytes.
+    ``serdes`` of the topics whose records are in plain wire form; ``inner`` topics stay inside the query; ``mixed``
+    are topics that are read or written with other serdes elsewhere, so that only bytes will do; ``kafka``: all topics
+    that are not inner leave as Kafka's bytes.
     """
 
     serdes: Mapping[str, tuple[Any, Any]]
     inner: frozenset[str]
-    direct: frozenset[str]
+    mixed: frozenset[str]
     kafka: bool
 
     def parcel(self, topic: str, partition: int | Numbers, order: Order, columns: Sequence[Sequence[Any]]) -> Parcel:
@@ -51,7 +40,7 @@ class Outlets:
         timestamps, keys, values, headers = columns
         key_serde, value_serde = self.serdes.get(topic, (None, None))
         leaves = self.kafka and topic not in self.inner
-        shape = to_kafka if leaves else _as_bytes if topic in self.direct else _portable
+        shape = to_kafka if leaves else _as_bytes if topic in self.mixed else _portable
         return Parcel(
             topic,
             partition,
@@ -66,20 +55,38 @@ class Outlets:
 
 def run_parcels(task: Any, arrivals: list[Arrival], positions: Positions, outlets: Outlets) -> list[Parcel]:
     """Feed a task everything that arrived, in canonical order, and give what it produced."""
+    if not any(len(arrival.parcel) for arrival in arrivals):
+        return []
     marks: list[int] = []
-    orders: list[Order] = []
-    for topic, partition, records, order in _runs(arrivals, positions):
+    merged = Merged(arrivals)
+    feed = _feed_circle if isinstance(task, Circle) else _feed
+    order = Order.concat(list(feed(task, merged, positions, marks)))
+    made = np.asarray([0, *marks], np.int64)
+    counts = made[1:] - made[:-1]
+    caused = order if (counts == 1).all() else order.take(np.repeat(np.arange(len(counts)), counts))
+    return _parcels(task.drain(), _deep(task, caused), outlets)
+
+
+def _feed(task: Any, merged: Merged, positions: Positions, marks: list[int]) -> Iterator[Order]:
+    """Records in order, as many at once as come from one partition."""
+    merged.number(positions)
+    for (topic, partition), records, order in merged.runs():
         if topic == WALL:
             _tick(task, records, marks)
         else:
             task.run(topic, partition, records, marks)
-        orders.append(order)
-    if not orders:
-        return []
-    order = Order.concat(orders)
-    made = np.asarray([0, *marks], np.int64)
-    counts = made[1:] - made[:-1]
-    return _parcels(task.drain(), _deep(task, order if (counts == 1).all() else order.take(_causes(counts))), outlets)
+        yield order
+
+
+def _feed_circle(task: Circle, merged: Merged, positions: Positions, marks: list[int]) -> Iterator[Order]:
+    """Root by root: what a root sets going around comes before the next one. The circle counts offsets itself."""
+    for records, order in merged.roots():
+        if records[0][1][0] == WALL:
+            _tick(task, [record for _, _, record, _ in records], [])
+        else:
+            task.run_root(records)
+        marks.append(task.produced)
+        yield order
 
 
 def commit(task: Any, outlets: Outlets) -> list[Parcel]:
@@ -93,11 +100,10 @@ def commit(task: Any, outlets: Outlets) -> list[Parcel]:
 
 
 def _deep(task: Any, order: Order) -> Order:
-    """The order keys of produced records, those that went round in a circle deeper by their rounds."""
-    take: Callable[[], list[int]] | None = getattr(task, "take_depths", None)
-    if take is None:
+    """The order keys of produced records; a circle knows their depths."""
+    if not isinstance(task, Circle):
         return order
-    return Order(order.m, order.lane, order.offset, order.depth + np.asarray(take(), np.int64))
+    return Order(order.m, order.lane, order.offset, np.asarray(task.take_depths(), np.int64))
 
 
 def _tick(task: Any, ticks: list[Any], marks: list[int]) -> None:
@@ -107,108 +113,6 @@ def _tick(task: Any, ticks: list[Any], marks: list[int]) -> None:
         if key != "set":
             task.punctuate_wall_clock()
         marks.append(task.produced)
-
-
-def _causes(counts: Numbers) -> Numbers:
-    return np.repeat(np.arange(len(counts)), counts)
-
-
-def _runs(
-    arrivals: list[Arrival], positions: Positions
-) -> Iterator[tuple[str, int, list[tuple[int, int, Any, Any, Any]], Order]]:
-    """Records in canonical order, cut wherever the topic partition changes."""
-    arrivals.sort(key=lambda arrival: (arrival.source, arrival.seq))
-    places = sorted({(a.parcel.topic, place_of(a.parcel)) for a in arrivals})
-    if len(places) == 1 and len({a.source for a in arrivals}) == 1:
-        for arrival in arrivals:
-            parcel = arrival.parcel
-            yield *places[0], _numbered(parcel, places[0], positions), parcel.order
-        return
-    yield from _merged(arrivals, places, positions)
-
-
-def place_of(parcel: Parcel) -> int:
-    """The one partition of a parcel that is addressed to a task."""
-    if not isinstance(parcel.partition, int):
-        raise TypeError(f"a parcel for a task has one partition; {parcel.topic} has a column of them")
-    return parcel.partition
-
-
-def _numbered(parcel: Parcel, place: tuple[str, int], positions: Positions) -> list[tuple[int, int, Any, Any, Any]]:
-    if parcel.offsets is not None:
-        return parcel.records()
-    first = positions.get(place, 0)
-    positions[place] = first + len(parcel)
-    return parcel.records(first)
-
-
-def _merged(
-    arrivals: list[Arrival], places: list[tuple[str, int]], positions: Positions
-) -> Iterator[tuple[str, int, list[tuple[int, int, Any, Any, Any]], Order]]:
-    """The merge of several producers or partitions by order key, then by producer."""
-    rank = {place: number for number, place in enumerate(places)}
-    order = Order.concat([a.parcel.order for a in arrivals])
-    where = np.concatenate([np.full(len(a.parcel), rank[a.parcel.topic, place_of(a.parcel)]) for a in arrivals])
-    source = np.concatenate([np.full(len(a.parcel), a.source) for a in arrivals])
-    index = np.lexsort((np.arange(len(source)), source, order.depth, order.offset, order.lane, order.m))
-    records: list[tuple[int, int, Any, Any, Any]] = []
-    for arrival in arrivals:
-        records += arrival.parcel.records()
-    real = {rank[a.parcel.topic, place_of(a.parcel)] for a in arrivals if a.parcel.offsets is not None}
-    _number(records, index, where, [place for n, place in enumerate(places) if n not in real], rank, positions)
-    index = _least_head_first(index, order, where, records)
-    where = where[index]
-    cuts = [0, *(np.flatnonzero(np.diff(where)) + 1).tolist(), len(where)]
-    for begin, end in pairwise(cuts):
-        part = index[begin:end]
-        yield *places[int(where[begin])], [records[i] for i in part.tolist()], order.take(part)
-
-
-def _number(
-    records: list[Any],
-    index: Numbers,
-    where: Numbers,
-    places: Iterable[tuple[str, int]],
-    rank: dict[tuple[str, int], int],
-    positions: Positions,
-) -> None:
-    """Give records of internal topics their offsets, in the order in which they lie in their partition."""
-    for place in places:
-        mine = index[where[index] == rank[place]].tolist()
-        first = positions.get(place, 0)
-        positions[place] = first + len(mine)
-        for offset, at in enumerate(mine, first):
-            records[at] = (offset, *records[at][1:])
-
-
-def _least_head_first(index: Numbers, order: Order, where: Numbers, records: list[Any]) -> Numbers:
-    """Order records of one root and depth that lie in several partitions as the queues of a task would."""
-    sorted_ = order.take(index)
-    same = (
-        (np.diff(sorted_.m) == 0)
-        & (np.diff(sorted_.lane) == 0)
-        & (np.diff(sorted_.offset) == 0)
-        & (np.diff(sorted_.depth) == 0)
-    )
-    if not (same & (np.diff(where[index]) != 0)).any():
-        return index
-    result = index.tolist()
-    starts = [0, *(np.flatnonzero(~same) + 1).tolist(), len(result)]
-    for begin, end in pairwise(starts):
-        group = result[begin:end]
-        if end - begin > 1 and len({int(where[at]) for at in group}) > 1:
-            result[begin:end] = _by_heads(group, where, records)
-    return np.asarray(result)
-
-
-def _by_heads(group: list[int], where: Numbers, records: list[Any]) -> list[int]:
-    greatest: dict[int, int] = {}
-    keys: dict[int, tuple[int, int]] = {}
-    for at in group:
-        place = int(where[at])
-        greatest[place] = max(greatest.get(place, -1), records[at][1])
-        keys[at] = (greatest[place], place)
-    return sorted(group, key=keys.__getitem__)
 
 
 def _parcels(produced: list[Any], order: Order, outlets: Outlets) -> list[Parcel]:

@@ -22,7 +22,9 @@ from kstreamnb.runtime.task import GlobalTask, Task
 from kstreamnb.spark.circle import Circle
 from kstreamnb.spark.deployment import Deployment, PlacedTask, Replica
 from kstreamnb.spark.groups import spark_hash
-from kstreamnb.spark.step import Outlets, Positions
+from kstreamnb.spark.merge import Positions
+from kstreamnb.spark.step import Outlets
+from kstreamnb.spark.writers import writer_serdes
 
 __all__ = [
     "Bundle",
@@ -31,6 +33,7 @@ __all__ = [
     "check_in",
     "check_out",
     "empty_task",
+    "forget",
     "new_global",
     "new_task",
     "outlets_of",
@@ -123,7 +126,10 @@ def outlets_of(bundle: Bundle, placed: PlacedTask) -> Outlets:
         application = read(bundle).applications[placed.application]
         own = {f"{application.id}-{name}" for name in application.topology.internal_topics}
         serdes = {topic: both for plan in placed.plans for topic, both in topic_serdes(plan, plan.nodes()).items()}
-        _outlets[key] = Outlets(serdes, application.inner, application.inner - own, bundle.kafka)
+        odd = {
+            topic for topic, both in serdes.items() if topic not in own and writer_serdes(application, topic) != both
+        }
+        _outlets[key] = Outlets(serdes, application.inner, frozenset((application.inner - own) | odd), bundle.kafka)
     return _outlets[key]
 
 
@@ -183,6 +189,12 @@ def check_in(key: tuple[str, int], held: Held, memory_limit: int) -> None:
     while total > memory_limit and len(_tasks) > 1:
         _, gone = _tasks.popitem(last=False)
         total -= gone.state_bytes
+
+
+def forget() -> None:
+    """Give up everything that is kept, as the end of the process would."""
+    for kept in (_deployments, _tasks, _replicas, _outlets, _placed):
+        kept.clear()
 
 
 def rest() -> None:

@@ -12,7 +12,7 @@ __all__ = ["output_topics", "writer_serdes"]
 
 
 def writer_serdes(application: Application, topic: str) -> tuple[Serde, Serde]:
-    """Key and value serde of a topic: of the sinks that write it, or of one that chooses topics, or the defaults."""
+    """Key and value serde of a topic: of the first sinks that write it, or of one that chooses, or the defaults."""
     topology = application.topology
     whole = TaskPlan(topology, (), config=application.config)
     for group in topology.subtopologies():

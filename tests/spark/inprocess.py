@@ -1,0 +1,114 @@
+"""The levels of a query without Spark: the same functions over lists of rows, state in dictionaries.
+
+What Spark does in between (group, sort, shuffle, commit) is done here in a few lines, so that merging, state logs and
+routing can be tested in milliseconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from kstreamnb.spark import worker
+from kstreamnb.spark.deployment import Deployment
+from kstreamnb.spark.feed import FileFeed
+from kstreamnb.spark.level import run_group
+from kstreamnb.spark.output import BatchOutput
+from kstreamnb.spark.source import FeedReader, SourceSettings
+from kstreamnb.spark.state_log import StateLog
+from kstreamnb.spark.stream import owners_of
+from kstreamnb.spark.worker import Bundle
+
+__all__ = ["Cluster", "DictLog", "DictValue"]
+
+Row5 = tuple[int, int, int, int, bytes]
+
+
+class DictValue:
+    """A value state."""
+
+    def __init__(self) -> None:
+        self.row: Any = None
+
+    def get(self) -> Any:
+        """The row, or None."""
+        return self.row
+
+    def update(self, row: Any) -> None:
+        """Set the row."""
+        self.row = row
+
+
+class DictLog:
+    """A map state."""
+
+    def __init__(self) -> None:
+        self.rows: dict[Any, Any] = {}
+
+    def getValue(self, key: Any) -> Any:
+        """A row, or None."""
+        return self.rows.get(key)
+
+    def updateValue(self, key: Any, row: Any) -> None:
+        """Set a row."""
+        self.rows[key] = row
+
+    def removeKey(self, key: Any) -> None:
+        """Forget a row."""
+        self.rows.pop(key, None)
+
+    def iterator(self) -> Iterator[tuple[Any, Any]]:
+        """All rows."""
+        return iter(list(self.rows.items()))
+
+
+@dataclass
+class Cluster:
+    """Runs a deployment batch by batch; ``forget()`` empties the workers' memory as a restart would."""
+
+    deployment: Deployment
+    bundle: Bundle
+    states: dict[tuple[int, int], tuple[DictValue, DictLog]] = field(default_factory=dict)
+    found: list[str] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, deployment: Deployment, name: str, **settings: Any) -> Cluster:
+        """A cluster with nothing in it."""
+        return cls(deployment, Bundle.of(name, deployment, **{"kafka": False, **settings}))
+
+    @staticmethod
+    def forget() -> None:
+        """What happens to memory when every worker ends."""
+        worker.forget()
+
+    def batches(self, feed: FileFeed, between: Callable[[int], None] = lambda number: None) -> Iterator[BatchOutput]:
+        """The output of every batch of a feed."""
+        reader = FeedReader(SourceSettings(feed, self.bundle, max_records=1))
+        start, number = reader.initialOffset(), 0
+        while (end := reader.latestOffset(start, reader.getDefaultReadLimit())) != start:
+            rows: list[Row5] = []
+            for share in reader.partitions(start, end):
+                for batch in reader.read(share):
+                    rows += zip(*(column.to_pylist() for column in batch.columns), strict=True)
+            yield self.run(rows)
+            between(number)
+            start, number = end, number + 1
+
+    def run(self, rows: list[Row5]) -> BatchOutput:
+        """One batch through all levels."""
+        for level in self.deployment.levels:
+            groups: dict[int, list[Row5]] = {}
+            for row in rows:
+                groups.setdefault(row[0], []).append(row)
+            rows = []
+            for group in sorted(groups):
+                state = self.states.setdefault((level.number, group), (DictValue(), DictLog()))
+                log = StateLog(*state) if level.stateful else None
+                rows += run_group(self.bundle, level.number, group, groups[group], log)
+                self.found += [log.found] if log is not None else []
+        names = ("g", "target", "source", "seq", "blob")
+        table = pa.table({name: [row[at] for row in rows] for at, name in enumerate(names)})
+        return BatchOutput.of(table, owners_of(self.bundle))
