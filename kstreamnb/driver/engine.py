@@ -7,7 +7,7 @@ first. The layout ``single`` follows Kafka's own test driver instead, down to it
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -58,6 +58,13 @@ class Outlet:
     written_as: tuple[Serde, Serde] | None
     route: Route | None
 
+    def logged(self, row: Any) -> Any:
+        """A row in the form of the log."""
+        written_as = self.written_as
+        if self.log.serdes is not None or written_as is None:
+            return row
+        return (*row[:3], convert(row[3], written_as[0], _BYTES), convert(row[4], written_as[1], _BYTES), row[5])
+
 
 class Engine:
     """Tasks, logs and offsets.
@@ -98,17 +105,17 @@ class Engine:
             plan.task_id: Task(plan, clock, self.global_task, recorder, changelog=changelog, commit_every_record=True)
             for plan in plans
         }
-        self._order, self._recorder = list(self.tasks.values()), recorder
+        self.order, self.recorder = list(self.tasks.values()), recorder
         self._default = default_partitions
         self._counts = plans[0].partitions if plans else known
-        self._offsets: dict[tuple[str, int], int] = {}
+        self.offsets: dict[tuple[str, int], int] = {}
         self._routes: dict[str, Route | None] = {}
         self._outlets: dict[tuple[int, str], Outlet] = {}
         self.recorded: list[Any] = [] if recorder is None else recorder.log
         self._in_turn = recorder is not None and (
             not recorder.reorders or any(map(_looks_at_records, self.tasks.values()))
         )
-        self._written = [_written(task) for task in self._order]
+        self._written = [_written(task) for task in self.order]
         self._waves = None if layout == "single" else task_order(self._written, self._fed)
 
     def plan(self) -> TaskPlan:
@@ -123,7 +130,7 @@ class Engine:
 
     def writer_serdes(self, topic: str) -> tuple[Serde, Serde] | None:
         """Key and value serde with which the application writes a topic, where there is one pair."""
-        pairs = [serdes for task in self._order if (serdes := task.topic_serdes(topic)) is not None]
+        pairs = [serdes for task in self.order if (serdes := task.topic_serdes(topic)) is not None]
         return pairs[0] if pairs and all(pair == pairs[0] for pair in pairs) else None
 
     def count(self, topic: str) -> int:
@@ -154,13 +161,13 @@ class Engine:
         route = self.route(topic)
         if route is None or len(route.tasks) != 1 or self.count(topic) != 1 or not self._stands_alone([topic]):
             return 0
-        task, done = self._order[route.tasks[0]], 0
+        task, done = self.order[route.tasks[0]], 0
         # The first record goes alone: after it the task knows which changelogs are written, and is faster.
         for part in (records[:1], records[1:]):
             if not task.takes_records(topic):
                 return done
-            first = self._offsets.get((topic, 0), 0)
-            self._offsets[topic, 0] = first + len(part)
+            first = self.offsets.get((topic, 0), 0)
+            self.offsets[topic, 0] = first + len(part)
             try:
                 done += task.run_records(topic, 0, part, first)
             finally:
@@ -177,7 +184,7 @@ class Engine:
 
     def close(self) -> None:
         """End all tasks."""
-        for task in self._order:
+        for task in self.order:
             task.close()
         if self.global_task is not None:
             self.global_task.close()
@@ -185,7 +192,7 @@ class Engine:
     def _each(self, *work: Callable[[Task], Any]) -> None:
         """Let every task do some things, and then what follows from them."""
         deliveries: list[Delivery] = []
-        for index, task in enumerate(self._order):
+        for index, task in enumerate(self.order):
             for do in work:
                 do(task)
             deliveries += self._collect(index)
@@ -198,7 +205,7 @@ class Engine:
 
     def _find_route(self, topic: str) -> Route | None:
         tasks, found, offsets = {}, None, topic
-        for index, task in enumerate(self._order):
+        for index, task in enumerate(self.order):
             source = task.plan.source_of(topic)
             if source is not None:
                 tasks[task.plan.partition], found = index, (task, source)
@@ -233,7 +240,7 @@ class Engine:
         assert route is not None
         if route.tasks:
             index, record = self._address(route, partition, timestamp, key, value, headers)
-            task = self._order[index]
+            task = self.order[index]
             try:
                 task.run(topic, partition, (record,))
             except BaseException:
@@ -247,32 +254,6 @@ class Engine:
         if roots and self._waves is not None:
             Waves(self, self._waves).run(roots)
 
-    def reader(self, topic: str, partition: int) -> int:
-        """Index of the task that reads a partition."""
-        route = self.route(topic)
-        index = None if route is None else route.tasks.get(partition)
-        if index is None:
-            raise EngineError(f'topic "{topic}" has no partition {partition}')
-        return index
-
-    def taken_since(self, place: int) -> Iterable[int]:
-        """Where a recording holds the records that were taken since it stood at a place."""
-        if self._recorder is None:
-            return ()
-        return self._recorder.taken_since(place)
-
-    def task(self, index: int) -> Task:
-        """A task by its index."""
-        return self._order[index]
-
-    def offset(self, topic: str, partition: int) -> int:
-        """The next offset of a partition."""
-        return self._offsets.get((topic, partition), 0)
-
-    def set_offset(self, topic: str, partition: int, offset: int) -> None:
-        """Set the next offset of a partition."""
-        self._offsets[topic, partition] = offset
-
     def _address(
         self, route: Route, partition: int, timestamp: int, key: Any, value: Any, headers: Any
     ) -> tuple[int, tuple[int, int, Any, Any, Any]]:
@@ -281,15 +262,15 @@ class Engine:
         if index is None:
             raise EngineError(f'topic "{route.topic}" has no partition {partition}')
         place = route.offsets, partition
-        offset = self._offsets.get(place, 0)
-        self._offsets[place] = offset + 1
+        offset = self.offsets.get(place, 0)
+        self.offsets[place] = offset + 1
         return index, (offset, timestamp, key, value, headers)
 
     def _feed_global(self, route: Route, partition: int, timestamp: int, key: Any, value: Any, headers: Any) -> None:
         assert self.global_task is not None
         place = f"{route.topic} (global)", partition
-        offset = self._offsets.get(place, 0)
-        self._offsets[place] = offset + 1
+        offset = self.offsets.get(place, 0)
+        self.offsets[place] = offset + 1
         self.global_task.run(route.topic, partition, ((offset, timestamp, key, value, headers),))
 
     def _settle(self, deliveries: list[Delivery]) -> None:
@@ -298,16 +279,16 @@ class Engine:
             following: list[Delivery] = []
             if self.layout == "single":
                 for index, topic, partition, record in deliveries:
-                    self._order[index].push(topic, partition, (record,))
-                while self._order[0].run_ready(1):
+                    self.order[index].push(topic, partition, (record,))
+                while self.order[0].run_ready(1):
                     for index, topic, partition, record in self._collect(0):
-                        self._order[index].push(topic, partition, (record,))
+                        self.order[index].push(topic, partition, (record,))
                 return
             by_task: dict[int, list[Delivery]] = {}
             for delivery in deliveries:
                 by_task.setdefault(delivery[0], []).append(delivery)
             for index in sorted(by_task):
-                task, mine = self._order[index], by_task[index]
+                task, mine = self.order[index], by_task[index]
                 if len(mine) == 1:
                     task.run(mine[0][1], mine[0][2], (mine[0][3],))
                 else:
@@ -319,7 +300,7 @@ class Engine:
 
     def _collect(self, index: int) -> list[Delivery]:
         """Log what a task produced; gives what other tasks are to read."""
-        task = self._order[index]
+        task = self.order[index]
         deliveries: list[Delivery] = []
         if task.scope.out:
             for row, outlet in self._log(index, task.drain()):
@@ -346,7 +327,7 @@ class Engine:
         read = []
         for row in rows:
             outlet = self.outlet(index, row[0])
-            outlet.log.rows.append(self.logged_row(outlet, row))
+            outlet.log.rows.append(outlet.logged(row))
             if outlet.route is not None:
                 read.append((row, outlet))
         return read
@@ -356,16 +337,9 @@ class Engine:
         found = self._outlets.get((index, topic))
         if found is None:
             log = self.logs.setdefault(topic, TopicLog(topic, self.writer_serdes(topic)))
-            found = Outlet(log, self._order[index].topic_serdes(topic), self.route(topic))
+            found = Outlet(log, self.order[index].topic_serdes(topic), self.route(topic))
             self._outlets[index, topic] = found
         return found
-
-    def logged_row(self, outlet: Outlet, row: Any) -> Any:
-        """A row in the form of its log."""
-        written_as = outlet.written_as
-        if outlet.log.serdes is not None or written_as is None:
-            return row
-        return (*row[:3], convert(row[3], written_as[0], _BYTES), convert(row[4], written_as[1], _BYTES), row[5])
 
     def log_changes(self, task: Task) -> None:
         """Log what a task wrote to changelog topics."""

@@ -12,7 +12,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from kstreamnb.driver.topic_log import convert
-from kstreamnb.errors import ProcessingError
+from kstreamnb.errors import EngineError, ProcessingError
 from kstreamnb.runtime.loops import collector_paused
 
 if TYPE_CHECKING:  # an engine has waves
@@ -70,7 +70,7 @@ class Waves:
         base = len(engine.recorded)
         for number, (topic, partition, timestamp, key, value, headers) in enumerate(roots):
             arrival = (number, 0, -1, 0, topic, partition, timestamp, key, value, headers)
-            self._arrivals[engine.reader(topic, partition)].append(arrival)
+            self._arrivals[_reader(engine, topic, partition)].append(arrival)
         with collector_paused():
             for index in self._order:
                 if self._arrivals[index]:
@@ -84,7 +84,7 @@ class Waves:
 
     def _run_task(self, index: int) -> None:
         """All that arrived at one task."""
-        task = self._engine.task(index)
+        task = self._engine.order[index]
         arrivals = sorted(self._arrivals[index], key=_ORDER)
         if self._end < 1 << 62:
             arrivals = [arrival for arrival in arrivals if arrival[0] < self._end]
@@ -95,7 +95,8 @@ class Waves:
                 task.run(topic, partition, records, marks)
         except ProcessingError as error:
             self._error, self._end = error, arrivals[len(marks)][0]
-        for number, place in enumerate(self._engine.taken_since(before)):
+        recorder = self._engine.recorder
+        for number, place in enumerate(() if recorder is None else recorder.taken_since(before)):
             self._steps.append(((*arrivals[number][:2], index, number), place))
         self._spread(index, arrivals, marks, task.drain())
         self._engine.log_changes(task)
@@ -119,13 +120,13 @@ class Waves:
         for _, _, _, _, at, place, timestamp, key, value, headers in arrivals:
             if place != partition or at != topic:
                 if records:
-                    self._engine.set_offset(topic, partition, offset)
-                topic, partition, records, offset = at, place, [], self._engine.offset(at, place)
+                    self._engine.offsets[topic, partition] = offset
+                topic, partition, records, offset = at, place, [], self._engine.offsets.get((at, place), 0)
                 found.append((topic, partition, records))
             records.append((offset, timestamp, key, value, headers))
             offset += 1
         if records:
-            self._engine.set_offset(topic, partition, offset)
+            self._engine.offsets[topic, partition] = offset
         return found
 
     def _spread(self, index: int, arrivals: list[Arrival], marks: list[int], rows: list[Any]) -> None:
@@ -139,7 +140,7 @@ class Waves:
                 topic, partition, timestamp, key, value, headers = row
                 outlet = engine.outlet(index, topic)
                 written_as, route = outlet.written_as, outlet.route
-                entry = (root, depth, index, sequence, engine.logged_row(outlet, row))
+                entry = (root, depth, index, sequence, outlet.logged(row))
                 if topic in logged:
                     logged[topic].append(entry)
                 else:
@@ -152,6 +153,14 @@ class Waves:
                     self._arrivals[route.tasks[partition]].append(place)
                 sequence += 1
             before = mark
+
+
+def _reader(engine: Engine, topic: str, partition: int) -> int:
+    route = engine.route(topic)
+    index = None if route is None else route.tasks.get(partition)
+    if index is None:
+        raise EngineError(f'topic "{topic}" has no partition {partition}')
+    return index
 
 
 def _by_head(arrivals: list[Arrival]) -> list[Arrival]:
