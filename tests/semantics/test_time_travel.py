@@ -20,7 +20,7 @@ def records(*rows: tuple[str, Any, Any, int]) -> list[ks.TopicRecord]:
 
 def captcha_trace(chunk: int) -> str:
     """A hash over outputs, changelogs and the whole trace of the captcha application, fed in chunks."""
-    rows = records(*(row[:4] for row in CAPTCHA_INPUT))  # type: ignore[misc]
+    rows = records(*(row[:4] for row in CAPTCHA_INPUT))
     with ks.TopologyTestDriver(captcha_tables(), changelogs=True) as driver:
         for start in range(0, len(rows), chunk):
             driver.pipe(rows[start : start + chunk])
@@ -31,7 +31,7 @@ def captcha_trace(chunk: int) -> str:
 
 
 def test_every_run_gives_the_same_bytes_however_it_is_fed() -> None:
-    """S0-02: one by one, by seven or at once, and under several hash seeds: one hash over outputs, changelogs, trace."""
+    """S0-02: one by one, by seven or at once, under several hash seeds: one hash over outputs, changelogs, trace."""
     hashes = {captcha_trace(chunk) for chunk in (1, 7, 100)}
     program = "from tests.semantics.test_time_travel import captcha_trace; print(captcha_trace(100))"
     for seed in ("0", "1", "199"):

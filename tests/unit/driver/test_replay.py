@@ -194,7 +194,7 @@ def test_a_driver_can_be_replayed_after_the_fact() -> None:
 def test_punctuations_and_commits_are_steps_of_their_own() -> None:
     """A punctuation by stream time, and a commit that flushes a cache, come after the record's step."""
 
-    class Ticker(ks.Processor):
+    class Ticker(ks.Processor[Any, Any, Any, Any]):
         """Forwards the time of each punctuation."""
 
         def init(self, context: Any) -> None:
