@@ -71,7 +71,7 @@ lab: $(READY) ## Open the notebooks in JupyterLab
 	$(BIN)/jupyter lab notebooks
 
 lock: ## Pin the versions that the set-up installs
-	$(BIN)/pip-compile --quiet --strip-extras --no-emit-index-url --no-emit-trusted-host --no-annotate --no-header --extra dev --output-file $(READY).lock pyproject.toml
+	$(BIN)/pip-compile --quiet --strip-extras --no-emit-index-url --no-emit-trusted-host --no-emit-find-links --no-annotate --no-header --extra dev --output-file $(READY).lock pyproject.toml
 	grep -v '^kstreamnb' $(READY).lock > requirements.lock && rm $(READY).lock
 
 clean: ## Remove everything that was made
