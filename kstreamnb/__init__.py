@@ -47,6 +47,7 @@ _WHERE: dict[str, str] = {
         "kstreamnb.topology": ("Topology", "TopologyDescription", "TopologyDiff", "diff", "parse_description"),
         "kstreamnb.runtime.config": ("Config",),
         "kstreamnb.driver": ("Replay", "TopologyTestDriver", "replay"),
+        "kstreamnb.driver.checks": ("check", "check_partitions"),
         "kstreamnb.preview": ("head",),
         "kstreamnb.notebook.export": ("export",),
         "kstreamnb.samples": ("Sample", "SampleStatistics"),
