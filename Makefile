@@ -29,7 +29,7 @@ demo: $(READY) ## Set up, then run the whole path on real data: build, see, repl
 	@$(BIN)/kstreamnb demo
 
 test: $(READY) ## Set up, then run the default tests (no JVM, no network)
-	$(PYTEST) -n auto --dist loadgroup
+	$(PYTEST) -n auto --dist loadfile
 
 check: format lint types test ## All that must hold before a commit
 
@@ -62,7 +62,7 @@ test-browser: $(READY) ## JupyterLab in headless Chromium
 test-all: test test-spark test-kafka test-notebook test-browser ## Every suite
 
 coverage: $(READY) ## Branch coverage of the spine
-	$(PYTEST) -n auto --dist loadgroup --cov=kstreamnb --cov-report=term-missing:skip-covered
+	$(PYTEST) -n auto --dist loadfile --cov=kstreamnb --cov-report=term-missing:skip-covered
 
 bench: $(READY) ## Throughput of the driver and preview and import times
 	$(BIN)/python -m tests.bench.driver
