@@ -8,13 +8,11 @@ from typing import Any
 
 from kstreamnb import __version__
 from kstreamnb.core.origin import name_cells
-from kstreamnb.driver import Replay
 from kstreamnb.dsl.declarations import Handle, identify_with
 from kstreamnb.errors import KStreamError
 from kstreamnb.notebook.cells import Cells, loaded
 from kstreamnb.notebook.handles import HandleDisplay
 from kstreamnb.notebook.tracebacks import Tracebacks
-from kstreamnb.view import GraphView, Overlay, graph_view, view_of
 
 __all__ = ["load", "unload"]
 
@@ -39,11 +37,6 @@ def load(shell: Any) -> None:
 
     shell.register_magics(KsMagics)
     print(_line())  # noqa: T201 - the one line that loading prints
-
-
-@view_of.register
-def _(thing: Replay, overlay: Overlay | None = None) -> GraphView:
-    return graph_view(thing.topology.description(), overlay or Overlay(counts=thing.counts()))
 
 
 def unload(shell: Any) -> None:
