@@ -33,7 +33,7 @@ from kstreamnb.spark.batch_levels import (
 )
 from kstreamnb.spark.deployment import Application, Deployment, deployment_of, place
 from kstreamnb.spark.failure import raise_first, spark_failure
-from kstreamnb.spark.frames import FrameInput, frame_of_records, uniform
+from kstreamnb.spark.frames import FrameInput, content_order, frame_of_records, uniform
 from kstreamnb.spark.level import FAILURE, REPORT
 from kstreamnb.spark.parcel import Parcel, pack, root_order
 from kstreamnb.spark.result import RunResult
@@ -92,7 +92,10 @@ def run(
         raise EngineError(f'there is no input for topic "{missing[0]}"', detail=f"inputs were given for {there}")
     plan = BatchPlan(
         bundle,
-        tuple(Column(topic, f"k{n}", f"v{n}", f"h{n}") for n, topic in enumerate(application.external)),
+        tuple(
+            Column(topic, f"k{n}", f"v{n}", f"h{n}" if "h" in frames[topic].columns else None)
+            for n, topic in enumerate(application.external)
+        ),
         spark.sparkContext.broadcast(_global_parcels(application, deployment, frames)),
         wall_clock if isinstance(wall_clock, int) else instant_ms(wall_clock),
         arrival,
@@ -131,15 +134,13 @@ def _frames(
             for topic, records in by_topic.items()
         }
     frames: dict[str, DataFrame] = {}
-    arrival = False
     for topic, given in inputs.items():
         if topic not in wanted:
             _unused(topic, wanted)
         serdes, count = _reader_serdes(application, topic), application.partitions.get(topic, 1)
         chosen = given if isinstance(given, FrameInput) else FrameInput(given)
-        frames[topic], ordered = uniform(session, topic, chosen, serdes=serdes, partitions=count)
-        arrival = arrival or (ordered and topic in application.external)
-    return frames, arrival
+        frames[topic] = uniform(session, topic, chosen, serdes=serdes, partitions=count)
+    return frames, any("o0" in frames[topic].columns for topic in application.external if topic in frames)
 
 
 def _unused(topic: str, wanted: set[str]) -> Any:
@@ -160,27 +161,24 @@ def _sorted_rows(
 ) -> DataFrame:
     """All input rows, those of a task together and in order: by time, or lane by lane in order of arrival."""
     parts = []
-    width = max(sum(name.startswith("o") for name in frames[topic].columns) for topic in application.external)
     for number, topic in enumerate(application.external):
         frame = frames[topic]
         lanes = [deployment.lanes[0, topic, p] for p in range(application.partitions.get(topic, 1))]
         groups = [deployment.group_at(0, deployment.readers[0, topic, p], lanes[p]) for p in range(len(lanes))]
-        order = [F.col(f"o{at}").alias(f"o{number}_{at}") for at in range(width) if f"o{at}" in frame.columns]
+        own = [name for name in frame.columns if name not in ("p", "ts")]
         parts.append(
             frame.select(
                 F.element_at(F.array(*map(F.lit, groups)), F.col("p") + 1).alias("g"),
                 (F.lit(lanes[0]) + F.col("p")).alias("lane"),
                 "ts",
-                *order,
-                F.col("k").alias(f"k{number}"),
-                F.col("v").alias(f"v{number}"),
-                F.col("h").alias(f"h{number}"),
+                *(F.col(name).alias(f"{name}{number}" if name in "kvh" else f"o{number}_{name}") for name in own),
             )
         )
     rows = reduce(lambda left, right: left.unionByName(right, allowMissingColumns=True), parts)
-    ordering = [name for name in rows.columns if name.startswith("o")]
-    keys = ["g", "lane", *ordering] if arrival else ["g", "ts", "lane", *ordering]
-    return rows.repartition(deployment.spark_partitions, "g").sortWithinPartitions(*keys).drop(*ordering)
+    said = [name for name in rows.columns if name.startswith("o")]
+    content = content_order(rows, *(f"{name}{number}" for number in range(len(parts)) for name in "kv"))
+    keys = ["g", "lane", *said, "ts", *content] if arrival else ["g", "ts", "lane", *content]
+    return rows.repartition(deployment.spark_partitions, "g").sortWithinPartitions(*keys).drop(*said)
 
 
 def _levels(rows: DataFrame, plan: BatchPlan, deployment: Deployment) -> DataFrame:
@@ -220,7 +218,8 @@ def _global_parcels(
         if topic not in frames:
             continue
         frame = frames[topic]
-        table = frame.orderBy("p", *(name for name in frame.columns if name.startswith("o"))).toArrow()
+        said = [name for name in frame.columns if name.startswith("o")]
+        table = frame.orderBy("p", *said, "ts", *content_order(frame, "k", "v")).toArrow()
         parcels += _parcels_of(topic, table, deployment)
     return {0: parcels}
 
@@ -228,7 +227,8 @@ def _global_parcels(
 def _parcels_of(topic: str, table: Any, deployment: Deployment) -> Iterable[bytes]:
     places, times = table.column("p").to_numpy(), table.column("ts").to_numpy()
     keys, values = (column_values(table.column(name).combine_chunks()) for name in ("k", "v"))
-    headers = header_values(column_values(table.column("h").combine_chunks())) or [()] * len(keys)
+    told = column_values(table.column("h").combine_chunks()) if "h" in table.column_names else None
+    headers = header_values(told) or [()] * len(keys)
     for partition in np.unique(places).tolist():
         index = np.flatnonzero(places == partition)
         chosen = index.tolist()

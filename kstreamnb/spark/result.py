@@ -93,7 +93,7 @@ class RunResult:
         """The topic's records as rows: exploded, brought together by partition, sorted and numbered."""
         serdes = self._serdes(topic)
         kinds = [spark_type(serde) for serde in serdes]
-        headers = "array<struct<key: string, value: binary>>"
+        headers = "array<struct<key: string, value: binary>>"  # empty lists are cheap, only nulls are not
         columns = f"timestamp bigint, key {kinds[0]}, value {kinds[1]}, headers {headers}"
         order = "m bigint, lane bigint, at bigint, depth bigint, source int, number bigint"
         rows = self._rows.where(F.col("target") == OUT).select("source", "seq", "blob")
