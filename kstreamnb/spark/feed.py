@@ -22,7 +22,12 @@ it is not that of event time."""
 
 
 class Feed(Protocol):
-    """A source of records with offsets. Topics of a second application are called ``1/topic``, and so on."""
+    """A source of records with offsets. Topics of a second application are called ``1/topic``, and so on.
+
+    ``raw``: keys and values are Kafka's bytes, and not in wire form.
+    """
+
+    raw: bool
 
     def beginning(self) -> Offsets:
         """Offsets that a new query starts from."""
@@ -58,6 +63,7 @@ class KafkaFeed:
     fail_on_loss: bool = True
     chunk: int = 5000
     patience_s: float = 300.0
+    raw: bool = True
     _reader: Any = field(default=None, repr=False)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -114,7 +120,8 @@ class KafkaFeed:
         """Records with Kafka's bytes."""
         from kstreamnb.kafka.reader import Piece, fetch
 
-        for topic, partition, records in fetch(self.servers, [Piece(*piece) for piece in pieces], chunk=self.chunk):
+        wanted = [Piece(*piece) for piece in pieces]
+        for topic, partition, records in fetch(self.servers, wanted, chunk=self.chunk, convert=_plain):
             yield topic, partition, records, None
 
 
@@ -127,6 +134,7 @@ class FileFeed:
     """
 
     path: Path
+    raw: bool = False
     _content: Any = field(default=None, repr=False)
 
     @classmethod
@@ -145,7 +153,7 @@ class FileFeed:
         return cls(path)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"path": self.path, "_content": None}
+        return {"path": self.path, "raw": False, "_content": None}
 
     def content(self) -> tuple[dict[tuple[str, int], list[tuple[Any, ...]]], list[Offsets]]:
         """All records, and the end of each batch."""
@@ -183,6 +191,11 @@ class FileFeed:
             rows = records[topic, partition][start:end]
             order = [row[4] for row in rows] if rows and len(rows[0]) > 4 else None
             yield topic, partition, [(start + at, *row[:4]) for at, row in enumerate(rows)], order
+
+
+def _plain(message: Any) -> tuple[int, int, bytes | None, bytes | None, tuple[Any, ...]]:
+    """A message as a record with plain bytes: no object is made a field before it reaches its task."""
+    return message.offset(), message.timestamp()[1], message.key(), message.value(), tuple(message.headers() or ())
 
 
 def to_json(offsets: Offsets) -> dict[str, dict[str, int]]:

@@ -89,7 +89,8 @@ class Parcel:
     """Records of one topic in their order of production.
 
     ``partition`` is one number, or one a record. ``offsets`` are known only for records of input topics. Keys and
-    values are in wire form; with ``kafka`` they are Kafka's own bytes. ``headers`` is None when no record has any.
+    values are in wire form; with ``kafka`` they are Kafka's own bytes, and with ``raw`` bytes that stand for `Encoded`
+    ones until they are unpacked. ``headers`` is None when no record has any.
     ``clock_ms`` is the wall clock of the batch, -1 where the parcel does not say.
     """
 
@@ -103,6 +104,7 @@ class Parcel:
     offsets: Numbers | None = None
     kafka: bool = False
     clock_ms: int = -1
+    raw: bool = False
 
     def __len__(self) -> int:
         return len(self.keys)
@@ -138,8 +140,8 @@ def pack(parcel: Parcel) -> bytes:
         parcel.partition,
         (_thin(order.m), _thin(order.lane), _thin(order.offset), _thin(order.depth)),
         parcel.timestamps,
-        _pack_column(parcel.keys, kafka=parcel.kafka),
-        _pack_column(parcel.values, kafka=parcel.kafka),
+        ("encoded", parcel.keys) if parcel.raw else _pack_column(parcel.keys, kafka=parcel.kafka),
+        ("encoded", parcel.values) if parcel.raw else _pack_column(parcel.values, kafka=parcel.kafka),
         parcel.headers,
         parcel.offsets,
         parcel.kafka,

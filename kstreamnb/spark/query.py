@@ -88,6 +88,10 @@ class Query:
                 self.last_error = error
                 raise
             self.book.add(batch, time.perf_counter() - began)
+            if getattr(getattr(self._sink, "last", None), "suppressed", False):
+                self.book.suppressed += 1
+            else:
+                self.book.published += batch.output.count()
             self._last = batch
 
     def failed(self, error: KStreamError) -> None:

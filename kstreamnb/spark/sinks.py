@@ -18,10 +18,10 @@ __all__ = ["FunctionSink", "KafkaSink", "MemorySink", "decoded"]
 
 @dataclass
 class KafkaSink:
-    """One publication a batch; what may pass (a broker that restarts) is tried again from the first step on."""
+    """One publication a batch, ``last`` the latest; what may pass is tried again from the first step on."""
 
     publisher: Any
-    on_publication: Callable[[Any], None] = field(default=lambda publication: None)
+    last: Any = None
     patience_s: float = 300.0
     kafka: bool = True
 
@@ -33,13 +33,12 @@ class KafkaSink:
         while True:
             try:
                 records = batch.output.records()
-                done = self.publisher.publish(batch.number, batch.source, records, batch.positions)
-                break
+                self.last = self.publisher.publish(batch.number, batch.source, records, batch.positions)
+                return
             except PublishError as error:
                 if not error.restartable or time.monotonic() > end:
                     raise
             self._open_again(end)
-        self.on_publication(done)
 
     def _open_again(self, end: float) -> None:
         from kstreamnb.errors import EngineError

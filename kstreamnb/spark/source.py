@@ -16,7 +16,6 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 
-from kstreamnb.core.wire import Encoded
 from kstreamnb.errors import EngineError
 from kstreamnb.kafka.cut import Offsets, ranges
 from kstreamnb.spark.deployment import Deployment
@@ -143,7 +142,7 @@ class FeedReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         seqs: dict[tuple[str, int], int] = {}
         before: dict[tuple[str, int], int] = {}
         for chunk in self.settings.feed.read(partition.pieces) if partition.pieces else ():
-            rows = list(_rows(deployment, chunk, partition.clock_ms, seqs, before))
+            rows = list(_rows(deployment, chunk, partition.clock_ms, seqs, before, raw=self.settings.feed.raw))
             if rows:
                 yield row_batch(rows)
 
@@ -190,6 +189,8 @@ def _rows(
     clock_ms: int,
     seqs: dict[tuple[str, int], int],
     before: dict[tuple[str, int], int],
+    *,
+    raw: bool,
 ) -> Iterator[Row5]:
     """One chunk of a partition as rows: to its reader, or to every replica of the global tables."""
     topic, partition, records, order = chunk
@@ -213,6 +214,7 @@ def _rows(
         headers if any(headers) else None,
         np.asarray(offsets, np.int64),
         clock_ms=clock_ms,
+        raw=raw,
     )
     blob = pack(parcel)
     for target in _targets(deployment, place):
@@ -250,8 +252,3 @@ def _wake_up(deployment: Deployment, share: Share) -> list[Row5]:
             for target in deployment.replica_targets(number):
                 rows.append((deployment.group_at(0, target), target, -1, 0, b""))
     return rows
-
-
-def encoded(column: list[bytes | None]) -> list[Encoded | None]:
-    """Kafka's bytes in wire form."""
-    return [None if item is None else Encoded(item) for item in column]
