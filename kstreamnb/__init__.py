@@ -44,7 +44,9 @@ _WHERE: dict[str, str] = {
         "kstreamnb.core.store_factory": ("Stores",),
         "kstreamnb.core.stores": ("StoreSpec", "VersionedRecord"),
         "kstreamnb.core.user_processor": ("FixedKeyRecord",),
-        "kstreamnb.topology": ("Topology", "TopologyDescription", "TopologyDiff", "diff", "parse_description"),
+        "kstreamnb.topology": ("Topology", "TopologyDescription"),
+        "kstreamnb.view.diff": ("TopologyDiff", "diff"),
+        "kstreamnb.view.parser": ("parse_description",),
         "kstreamnb.runtime.config": ("Config",),
         "kstreamnb.driver": ("Replay", "TopologyTestDriver", "replay"),
         "kstreamnb.driver.checks": ("check", "check_partitions"),
@@ -112,7 +114,7 @@ if TYPE_CHECKING:
     from kstreamnb.samples import Sample as Sample
     from kstreamnb.topology import Topology as Topology
     from kstreamnb.topology import TopologyDescription as TopologyDescription
-    from kstreamnb.topology import parse_description as parse_description
+    from kstreamnb.view.parser import parse_description as parse_description
 
 
 def __getattr__(name: str) -> Any:

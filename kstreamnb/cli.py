@@ -50,7 +50,8 @@ def main() -> None:
 # --- applications ---
 def load_application(application: str) -> Topology:
     """The topology of ``module:name`` or ``file.py:name``; a text file holds the description of a Java application."""
-    from kstreamnb.topology import Topology, parse_description
+    from kstreamnb.topology import Topology
+    from kstreamnb.view.parser import parse_description
 
     place, _, name = application.partition(":")
     if place == "-" or place.endswith(".txt"):

@@ -16,8 +16,9 @@ from kstreamnb.core.record import TopicRecord
 from kstreamnb.driver import TopologyTestDriver
 from kstreamnb.samples import Sample
 from kstreamnb.samples.text import format_records
-from kstreamnb.topology import Topology, TopologyDescription, parse_description
-from kstreamnb.topology.diff import diff
+from kstreamnb.topology import Topology, TopologyDescription
+from kstreamnb.view.diff import diff
+from kstreamnb.view.parser import parse_description
 
 __all__ = ["assert_outputs_equal", "assert_topology_equal", "nbval_sanitizers"]
 

@@ -6,8 +6,7 @@ lowered by one function a node type. Nothing here knows the DSL.
 
 from kstreamnb.graph.explain import Explanation
 from kstreamnb.graph.graph import LogicalGraph
-from kstreamnb.graph.label import label
 from kstreamnb.graph.lower import lower
 from kstreamnb.graph.rewrites import optimise, rules_of
 
-__all__ = ["Explanation", "LogicalGraph", "label", "lower", "optimise", "rules_of"]
+__all__ = ["Explanation", "LogicalGraph", "lower", "optimise", "rules_of"]

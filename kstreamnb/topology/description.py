@@ -1,7 +1,7 @@
 """A description of a topology as a value: what Kafka Streams prints, and beside it what only the kit knows.
 
-`describe_topology` computes it in Java's orders; `parse_description` (in `topology.parser`) reads it from the text
-of any application, and `topology.document` from JSON. Its text is the text of Kafka's ``TopologyDescription``.
+`describe_topology` computes it in Java's orders; `view.parser` reads it from the text of any application, and
+`view.document` from JSON. Its text is the text of Kafka's ``TopologyDescription``.
 """
 
 from __future__ import annotations
@@ -88,7 +88,20 @@ class DescribedTopic:
 
 @dataclass(frozen=True)
 class TopologyDescription(Displayed):
-    """All sub-topologies by id; stores and internal topics are known only for a topology of the kit."""
+    """All sub-topologies by id; stores and internal topics are known only for a topology of the kit.
+
+    Example:
+        >>> from kstreamnb.topology import Topology
+        >>> description = Topology().add_source("in", "a").add_sink("out", "b", "in").description()
+        >>> print(description)
+        Topologies:
+           Sub-topology: 0
+            Source: in (topics: [a])
+              --> out
+            Sink: out (topic: b)
+              <-- in
+        <BLANKLINE>
+    """
 
     subtopologies: tuple[DescribedSubtopology, ...]
     stores: tuple[DescribedStore, ...] = field(default=(), compare=False)

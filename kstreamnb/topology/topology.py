@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from importlib import import_module
 from typing import Any, Self
 
 from kstreamnb.core.display import Displayed
@@ -18,7 +19,6 @@ from kstreamnb.errors import TopologyError
 from kstreamnb.topology import checks
 from kstreamnb.topology.describe import describe_topology
 from kstreamnb.topology.description import TopologyDescription
-from kstreamnb.topology.document import fingerprint, to_json
 from kstreamnb.topology.grouping import Subtopology, group_nodes
 from kstreamnb.topology.internal_topics import OwnedTopic, owned_topics
 from kstreamnb.topology.nodes import InternalTopic, Node, ProcessorNode, Sink, Source, TopicName
@@ -26,6 +26,8 @@ from kstreamnb.topology.partitions import PlannedTask, partition_counts, plan_ta
 from kstreamnb.topology.suppliers import supplied_stores, supplier_operator
 
 __all__ = ["Topology"]
+
+_DOCUMENT = "kstreamnb.view.document"  # how a description looks is above the model: loaded when it is asked for
 
 
 class Topology(Displayed):
@@ -247,12 +249,12 @@ class Topology(Displayed):
         return str(describe_topology(self))
 
     def to_json(self, *, origins: bool = False, indent: int | None = 2) -> str:
-        """The description as a JSON document (see `kstreamnb.topology.document`)."""
-        return to_json(self.description(), origins=origins, indent=indent)
+        """The description as a JSON document (see `kstreamnb.view.document`)."""
+        return str(import_module(_DOCUMENT).to_json(self.description(), origins=origins, indent=indent))
 
     def fingerprint(self) -> str:
         """16 hexadecimal digits of the structure: equal for topologies that read each other's state."""
-        return fingerprint(self.description())
+        return str(import_module(_DOCUMENT).fingerprint(self.description()))
 
     def partition_counts(self, topics: Mapping[str, int]) -> dict[str, int]:
         """Partitions of every topic that tasks read, given those of the user's topics.

@@ -6,8 +6,9 @@ import json
 import lzma
 from pathlib import Path
 
-from kstreamnb.topology import from_json, parse_description, to_json
 from kstreamnb.view import graph_view, to_mermaid, to_text
+from kstreamnb.view.document import from_json, to_json
+from kstreamnb.view.parser import parse_description
 
 VECTORS = Path(__file__).parent / "vectors" / "describe.jsonl.xz"
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from kstreamnb.core.store_factory import Stores
-from kstreamnb.topology import Topology, TopologyDescription, parse_description
+from kstreamnb.topology import Topology, TopologyDescription
 from kstreamnb.view import Overlay
+from kstreamnb.view.parser import parse_description
 
 NASTY = '<script>alert("1")</script>\' & \\n \\N `x` %d #35; ]]>\x07\n'
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kstreamnb.errors import TopologyError
-from kstreamnb.topology import parse_description
+from kstreamnb.view.parser import parse_description
 
 TEXT = """Topologies:
    Sub-topology: 0

@@ -8,7 +8,10 @@ import pytest
 
 from kstreamnb.core.store_factory import Stores
 from kstreamnb.errors import TopologyError
-from kstreamnb.topology import Topology, diff, from_json, parse_description, to_json
+from kstreamnb.topology import Topology
+from kstreamnb.view.diff import diff
+from kstreamnb.view.document import from_json, to_json
+from kstreamnb.view.parser import parse_description
 from tests.unit.topology.test_checks import Pass
 
 

@@ -17,6 +17,11 @@ class TopologyDiff:
     """Names of what is only in the second topology, only in the first, and in both but different.
 
     ``state`` says in words which stores, changelogs and repartition topics an upgrade would orphan or create.
+
+    Example:
+        >>> print(TopologyDiff(added=('processor "large"',), changed=(('sink "out"', "topic: b -> c"),)))
+        + processor "large"
+        ~ sink "out": topic: b -> c
     """
 
     added: tuple[str, ...] = ()
