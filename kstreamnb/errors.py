@@ -39,6 +39,13 @@ class KStreamError(Exception):
         hint: what to do about it.
         origin: the user's cell or file line that declared the failing thing.
         java: the text of Kafka Streams for the same mistake, where it has one.
+
+    Example:
+        >>> error = KStreamError('topic "orders" does not exist', detail="topics: prices", hint="create it first")
+        >>> print(error, *error.__notes__, sep=chr(10))
+        topic "orders" does not exist
+        Detail: topics: prices
+        Hint: create it first
     """
 
     def __init__(
@@ -88,15 +95,44 @@ def _rebuild(kind: type[KStreamError], message: str, state: dict[str, object]) -
 
 
 class TopologyError(KStreamError, ValueError):
-    """A topology that cannot be built, described or started."""
+    """A topology that cannot be built, described or started.
+
+    Example:
+        >>> from kstreamnb import StreamsBuilder
+        >>> builder = StreamsBuilder("twice")
+        >>> orders, again = builder.stream("orders"), builder.table("orders")
+        >>> try:
+        ...     builder.build()
+        ... except TopologyError as error:
+        ...     print(error)
+        topic "orders" is already read by source "KSTREAM-SOURCE-0000000000"
+    """
 
 
 class ConfigError(KStreamError, ValueError):
-    """A setting, duration, instant or option that makes no sense."""
+    """A setting, duration, instant or option that makes no sense.
+
+    Example:
+        >>> from kstreamnb import TimeWindows
+        >>> try:
+        ...     TimeWindows.of(size="5 parsecs")
+        ... except ConfigError as error:
+        ...     print(error)
+        window size "5 parsecs" is not a duration
+    """
 
 
 class SerdeError(KStreamError, ValueError):
-    """Bytes that cannot be read, or a value that its serde cannot write."""
+    """Bytes that cannot be read, or a value that its serde cannot write.
+
+    Example:
+        >>> from kstreamnb import Serdes
+        >>> try:
+        ...     Serdes.long().serialize("five")
+        ... except SerdeError as error:
+        ...     print(error)
+        serde "long" cannot write a value of type "str"
+    """
 
 
 class ProcessingError(KStreamError):
@@ -104,6 +140,17 @@ class ProcessingError(KStreamError):
 
     ``node`` names the node, ``coordinates`` the record (topic, partition, offset, timestamp in ms);
     the key and value are never in the text.
+
+    Example:
+        >>> from kstreamnb import StreamsBuilder, TopologyTestDriver
+        >>> builder = StreamsBuilder("broken")
+        >>> builder.stream("orders").map_values(lambda value: 1 / value).to("out")
+        >>> driver = TopologyTestDriver(builder.build())
+        >>> try:
+        ...     driver.create_input_topic("orders").pipe_input("shoe", 0, at=5)
+        ... except ProcessingError as error:
+        ...     print(error.node, error.coordinates, repr(error.__cause__))
+        KSTREAM-MAPVALUES-0000000001 ('orders', 0, 0, 5) ZeroDivisionError('division by zero')
     """
 
     node: str = ""
@@ -111,8 +158,29 @@ class ProcessingError(KStreamError):
 
 
 class StateError(KStreamError, LookupError):
-    """A store that does not exist, is not connected to the node, or was used wrongly."""
+    """A store that does not exist, is not connected to the node, or was used wrongly.
+
+    Example:
+        >>> from kstreamnb import StreamsBuilder, TopologyTestDriver
+        >>> builder = StreamsBuilder("stateless")
+        >>> builder.stream("orders").to("out")
+        >>> try:
+        ...     TopologyTestDriver(builder.build()).get_key_value_store("counts")
+        ... except StateError as error:
+        ...     print(error)
+    """
 
 
 class EngineError(KStreamError, RuntimeError):
-    """The runtime around the tasks (driver, Spark, Kafka) failed or refused."""
+    """The runtime around the tasks (driver, Spark, Kafka) failed or refused.
+
+    Example:
+        >>> from kstreamnb import StreamsBuilder, TopologyTestDriver
+        >>> builder = StreamsBuilder("one-topic")
+        >>> builder.stream("orders").to("out")
+        >>> try:
+        ...     TopologyTestDriver(builder.build()).create_input_topic("bills").pipe_input("a", 1)
+        ... except EngineError as error:
+        ...     print(error)
+        no source of the topology reads topic "bills"
+    """

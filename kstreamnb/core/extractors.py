@@ -35,7 +35,14 @@ class TimestampExtractor(Protocol):
 
 @dataclass(frozen=True)
 class FailOnInvalidTimestamp:
-    """The record's own timestamp; a negative one is an error. The default."""
+    """The record's own timestamp; a negative one is an error. The default.
+
+    Example:
+        >>> FailOnInvalidTimestamp().extract(TopicRecord("orders", 0, 0, -1, "shoe", 1), 5)
+        Traceback (most recent call last):
+        kstreamnb.errors.ProcessingError: a record of topic "orders" has the negative timestamp -1
+        ...
+    """
 
     def extract(self, record: TopicRecord, partition_time_ms: int) -> int:
         """The record's timestamp, if it is one."""
@@ -51,7 +58,12 @@ class FailOnInvalidTimestamp:
 
 @dataclass(frozen=True)
 class LogAndSkipOnInvalidTimestamp:
-    """The record's own timestamp; a record with a negative one is dropped, counted and reported."""
+    """The record's own timestamp; a record with a negative one is dropped, counted and reported.
+
+    Example:
+        >>> LogAndSkipOnInvalidTimestamp().extract(TopicRecord("orders", 0, 0, -1, "shoe", 1), 5)
+        -1
+    """
 
     def extract(self, record: TopicRecord, partition_time_ms: int) -> int:
         """The record's timestamp, as it is."""
@@ -60,7 +72,12 @@ class LogAndSkipOnInvalidTimestamp:
 
 @dataclass(frozen=True)
 class UsePartitionTimeOnInvalidTimestamp:
-    """The record's own timestamp, or the partition's time in place of a negative one."""
+    """The record's own timestamp, or the partition's time in place of a negative one.
+
+    Example:
+        >>> UsePartitionTimeOnInvalidTimestamp().extract(TopicRecord("orders", 0, 0, -1, "shoe", 1), 5)
+        5
+    """
 
     def extract(self, record: TopicRecord, partition_time_ms: int) -> int:
         """The record's timestamp or the greatest before it."""
@@ -77,7 +94,13 @@ class UsePartitionTimeOnInvalidTimestamp:
 
 @dataclass(frozen=True)
 class WallclockTimestampExtractor:
-    """The wall clock of the engine when it takes the record; the engine hands in its clock with `on`."""
+    """The wall clock of the engine when it takes the record; the engine hands in its clock with `on`.
+
+    Example:
+        >>> from types import SimpleNamespace
+        >>> WallclockTimestampExtractor().on(SimpleNamespace(now_ms=7)).extract(TopicRecord("orders", 0, 0, 1, "shoe", 1), 5)
+        7
+    """
 
     clock: Clock | None = field(default=None, compare=False)
 

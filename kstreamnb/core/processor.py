@@ -24,14 +24,29 @@ VOut = TypeVar("VOut")
 
 
 class PunctuationType:
-    """The two clocks that a punctuator can follow."""
+    """The two clocks that a punctuator can follow.
+
+    Example:
+        >>> PunctuationType.STREAM_TIME
+        'stream_time'
+    """
 
     STREAM_TIME = "stream_time"
     WALL_CLOCK_TIME = "wall_clock_time"
 
 
 class ProcessorContext(Protocol):
-    """What a processor may do besides returning: forward, read stores, schedule, ask for the time."""
+    """What a processor may do besides returning: forward, read stores, schedule, ask for the time.
+
+    Example:
+        >>> class Clocked(Processor):
+        ...     def process(self, record):
+        ...         now = self.context.current_stream_time_ms()
+        ...         self.context.forward(record.with_value(f"{record.value} at {now}"))
+        >>> from kstreamnb import StreamsBuilder, head
+        >>> head(StreamsBuilder().stream("orders").process(Clocked), {"orders": [("a", "first"), ("b", "second")]})
+        [('a', 'first at 0', 0), ('b', 'second at 1', 1)]
+    """
 
     application_id: str
     task_id: str
@@ -66,7 +81,17 @@ class ProcessorContext(Protocol):
 
 
 class Processor(Generic[KIn, VIn, KOut, VOut]):
-    """Base class of users' processors: keeps the context, does nothing on close."""
+    """Base class of users' processors: keeps the context, does nothing on close.
+
+    Example:
+        >>> class Doubled(Processor):
+        ...     def process(self, record):
+        ...         self.context.forward(record)
+        ...         self.context.forward(record)
+        >>> from kstreamnb import StreamsBuilder, head
+        >>> head(StreamsBuilder().stream("orders").process(Doubled), {"orders": [("a", 1)]})
+        [('a', 1, 0), ('a', 1, 0)]
+    """
 
     context: ProcessorContext
 
@@ -87,7 +112,16 @@ class Processor(Generic[KIn, VIn, KOut, VOut]):
 
 
 class FixedKeyProcessor(Processor[KIn, VIn, KIn, VOut]):
-    """A processor of ``process_values``: it may not forward another key than it got."""
+    """A processor of ``process_values``: it may not forward another key than it got.
+
+    Example:
+        >>> class Half(FixedKeyProcessor):
+        ...     def process(self, record):
+        ...         self.context.forward(record.with_value(record.value / 2))
+        >>> from kstreamnb import StreamsBuilder, head
+        >>> head(StreamsBuilder().stream("orders").process_values(Half), {"orders": [("a", 1)]})
+        [('a', 0.5, 0)]
+    """
 
 
 ProcessorSupplier: TypeAlias = Callable[[], Any]

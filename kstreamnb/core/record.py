@@ -28,7 +28,12 @@ Headers = tuple[tuple[str, bytes | None], ...]
 
 
 class TopicPartition(NamedTuple):
-    """One partition of one topic."""
+    """One partition of one topic.
+
+    Example:
+        >>> print(*TopicPartition("orders", 3))
+        orders 3
+    """
 
     topic: str
     partition: int
@@ -38,6 +43,11 @@ class TopicRecord(NamedTuple):
     """A record as it lies in a topic: what a sample holds and what an output topic gives back.
 
     ``timestamp`` is in ms; ``offset`` counts from 0 in each partition.
+
+    Example:
+        >>> record = TopicRecord("orders", 0, 17, 1_767_258_000_000, "shoe", {"pieces": 2})
+        >>> record.offset, record.value["pieces"], record.headers
+        (17, 2, ())
     """
 
     topic: str
@@ -50,7 +60,12 @@ class TopicRecord(NamedTuple):
 
 
 class RecordMetadata(NamedTuple):
-    """Where the record that is being processed came from; (None, -1, -1) inside a punctuator."""
+    """Where the record that is being processed came from; (None, -1, -1) inside a punctuator.
+
+    Example:
+        >>> RecordMetadata("orders", 3, 17)
+        RecordMetadata(topic='orders', partition=3, offset=17)
+    """
 
     topic: str | None
     partition: int
@@ -58,14 +73,25 @@ class RecordMetadata(NamedTuple):
 
 
 class ValueAndTimestamp(NamedTuple):
-    """A value of a timestamped store and the event time (ms) it is valid from."""
+    """A value of a timestamped store and the event time (ms) it is valid from.
+
+    Example:
+        >>> row = ValueAndTimestamp(5, 1000)
+        >>> row.value, row.timestamp
+        (5, 1000)
+    """
 
     value: Any
     timestamp: int
 
 
 class Change(NamedTuple):
-    """One update of a table: the new value, the old one when it was asked for, and whether it is the latest."""
+    """One update of a table: the new value, the old one when it was asked for, and whether it is the latest.
+
+    Example:
+        >>> Change(new=2, old=1)
+        Change(new=2, old=1, is_latest=True)
+    """
 
     new: Any
     old: Any = None
@@ -73,7 +99,12 @@ class Change(NamedTuple):
 
 
 class Windowed(NamedTuple):
-    """A key within a window ``[start, end)`` in ms; of a session or a sliding window ``end`` is inclusive."""
+    """A key within a window ``[start, end)`` in ms; of a session or a sliding window ``end`` is inclusive.
+
+    Example:
+        >>> print(Windowed("shoe", 0, 3_600_000))
+        shoe@0/3600000
+    """
 
     key: Any
     start: int

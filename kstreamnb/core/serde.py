@@ -23,6 +23,16 @@ class Serde:
     words what it writes. ``width`` is the number of bytes where every value has the same.
     A serde around others that may hold None for the application's default has
     ``with_defaults(key_serde, value_serde)``.
+
+    Example:
+        >>> class Upper(Serde):
+        ...     name = "upper"
+        ...     def _write(self, value):
+        ...         return value.upper().encode()
+        ...     def _read(self, data):
+        ...         return data.decode().lower()
+        >>> Upper().serialize("shoe"), Upper().deserialize(b"SHOE"), Upper().serialize(None)
+        (b'SHOE', 'shoe', None)
     """
 
     name: str

@@ -37,6 +37,11 @@ class StoreSpec:
     ``persistent`` chooses between the expiry rules of Kafka's RocksDB stores (whole segments) and of its in-memory
     stores (exact); both are held in memory here. ``extra`` belongs to kinds that need more (``lru``: ``max_entries``).
     ``factory`` is a user's own implementation; it gets the spec and returns an object of the kind's protocol.
+
+    Example:
+        >>> spec = StoreSpec("counts", "key_value", key_serde="string", value_serde="long")
+        >>> spec.value_serde.name, spec.logged, spec.cached
+        ('long', True, False)
     """
 
     name: str
@@ -113,7 +118,12 @@ class SessionStore(Protocol):
 
 @dataclass(frozen=True)
 class VersionedRecord:
-    """A value with the half-open time ``[timestamp, valid_to)`` (ms) it is valid in; ``valid_to`` None is open."""
+    """A value with the half-open time ``[timestamp, valid_to)`` (ms) it is valid in; ``valid_to`` None is open.
+
+    Example:
+        >>> VersionedRecord("gold", 10, valid_to=20)
+        VersionedRecord(value='gold', timestamp=10, valid_to=20)
+    """
 
     value: Any
     timestamp: int

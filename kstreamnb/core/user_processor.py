@@ -23,7 +23,12 @@ V = TypeVar("V")
 
 
 class FixedKeyRecord(Record[K, V]):
-    """The record that a processor of ``process_values`` gets and forwards: its key stays."""
+    """The record that a processor of ``process_values`` gets and forwards: its key stays.
+
+    Example:
+        >>> FixedKeyRecord("shoe", 1, 1000).with_value(2)
+        FixedKeyRecord(key='shoe', value=2, timestamp=1000, headers=())
+    """
 
     __slots__ = ()
 

@@ -36,6 +36,15 @@ def check(
         partitions: partitions of the topics by name, or one number for all; those of the sample where nothing is said.
         sample: records of any topics, with the partitions they came from.
         config: settings by Python's or Kafka's names.
+
+    Example:
+        >>> from kstreamnb import StreamsBuilder
+        >>> builder = StreamsBuilder("uneven")
+        >>> orders, rates = builder.stream("orders"), builder.table("rates")
+        >>> orders.join(rates, lambda order, rate: order * rate).to("out")
+        >>> found = check(builder.build(), partitions={"orders": 4, "rates": 2, "out": 4})
+        >>> [(finding.severity, finding.fact) for finding in found]
+        [('error', 'topics must have the same number of partitions: "orders" has 4, "rates" has 2')]
     """
     records = None if sample is None else list(sample)
     counts = _counts(topology, partitions, records or ())
@@ -55,7 +64,15 @@ def check(
 
 
 def check_partitions(topology: Topology, partitions: Mapping[str, int]) -> Findings:
-    """Look only at the numbers of partitions: whether all topics are there, and joined ones have the same number."""
+    """Look only at the numbers of partitions: whether all topics are there, and joined ones have the same number.
+
+    Example:
+        >>> from kstreamnb import StreamsBuilder
+        >>> builder = StreamsBuilder("even")
+        >>> builder.stream("orders").to("out")
+        >>> print(check_partitions(builder.build(), {"orders": 4, "out": 4}))
+        nothing was found
+    """
     return Findings(_partition_findings(topology, dict(partitions)))
 
 

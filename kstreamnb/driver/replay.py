@@ -22,10 +22,19 @@ __all__ = ["Replay", "recorded"]
 
 
 class Replay(Walk, Questions, Displayed):
-    """A recorded run. Nothing runs again while it is looked at.
+    r"""A recorded run. Nothing runs again while it is looked at.
 
     A position moves over the steps: after `seek(n)`, ``position`` is n and ``now`` the state after n steps. Position
     0 is before the first step; a new replay stands at its end. All else asks about the whole run.
+
+    Example:
+        >>> from kstreamnb import Sample, StreamsBuilder, replay
+        >>> builder = StreamsBuilder("shop")
+        >>> builder.stream("orders").group_by_key().count(store="counts").to_stream().to("totals")
+        >>> sample = Sample.from_text("topic | key | value | time\norders | a | 1 | 0\norders | a | 3 | 5")
+        >>> run = replay(builder.build(), sample)
+        >>> run.at(1).store("counts")["a"], run.at(2).store("counts")["a"]
+        (1, 2)
     """
 
     def __init__(self, run: Run, error: KStreamError | None = None) -> None:

@@ -26,7 +26,7 @@ def replay(
     wall_clock: datetime | str | int = 0,
     cache: bool | None = None,
 ) -> Replay:
-    """Run a sample through a topology, keep everything that happens, and give it as a `Replay`.
+    r"""Run a sample through a topology, keep everything that happens, and give it as a `Replay`.
 
     The records are taken as `TopologyTestDriver.pipe` takes them: in the order of a merge by time, each to its end.
 
@@ -40,6 +40,15 @@ def replay(
         cache: use record caches; they are flushed after every record.
 
     Raises: ProcessingError and others of the run, with the replay until then as its attribute ``replay``.
+
+    Example:
+        >>> from kstreamnb import Sample, StreamsBuilder
+        >>> builder = StreamsBuilder("shop")
+        >>> builder.stream("orders").filter(lambda key, pieces: pieces > 1).to("large")
+        >>> sample = Sample.from_text("topic | key | value | time\norders | a | 1 | 0\norders | b | 3 | 5")
+        >>> run = replay(builder.build(), sample)
+        >>> print(run)
+        replay of "shop": 2 records in, 1 out, 0 dropped; 1 task, step 2 of 2
     """
     options: dict[str, Any] = {"partitions": partitions, "task_layout": task_layout, "wall_clock": wall_clock}
     driver = TopologyTestDriver(topology, config, cache=cache, **options)

@@ -144,6 +144,19 @@ class StreamsBuilder:
         """Add a store that processors use by name.
 
         Shape: store.
+
+        Example:
+            >>> from kstreamnb import Processor, StreamsBuilder, Stores, head
+            >>> class Numbered(Processor):
+            ...     def process(self, record):
+            ...         seen = self.context.get_state_store("seen")
+            ...         seen.put("all", (seen.get("all") or 0) + 1)
+            ...         self.context.forward(record.with_value(seen.get("all")))
+            >>> builder = StreamsBuilder()
+            >>> builder = builder.add_state_store(Stores.in_memory_key_value_store("seen", value_serde="long"))
+            >>> head(builder.stream("orders").process(Numbered, "seen"), {"orders": [("a", 9), ("b", 9)]})
+            [('a', 1, 0), ('b', 2, 1)]
+
         Source: Kafka Streams `StreamsBuilder#addStateStore`; differences: none.
         """
         self.ledger.declare("add_state_store", _add_state_store, (), {"store": store})
@@ -161,6 +174,18 @@ class StreamsBuilder:
         """Add a global store that a processor of the user's keeps from a topic.
 
         Shape: topic -> store; store: global; repartition: no.
+
+        Example:
+            >>> from kstreamnb import Processor, Stores, StreamsBuilder, TopologyTestDriver
+            >>> class Keep(Processor):
+            ...     def process(self, record):
+            ...         self.context.get_state_store("rates").put(record.key, record.value * 100)
+            >>> store = Stores.in_memory_key_value_store("rates", value_serde="long")
+            >>> driver = TopologyTestDriver(StreamsBuilder("r").add_global_store(store, "rates", Keep).build())
+            >>> driver.create_input_topic("rates").pipe_input("EUR", 2)
+            >>> driver.get_key_value_store("rates")["EUR"]
+            200
+
         Source: Kafka Streams `StreamsBuilder#addGlobalStore`; differences: none.
         """
         reading = given(Consumed, consumed, **options)

@@ -158,6 +158,17 @@ class CogroupedKStream(Handle, kind="cogrouped"):
         """Add a stream with its ``aggregator(key, value, aggregate)``.
 
         Shape: CogroupedKStream[K, V2], KGroupedStream[K, V] -> CogroupedKStream[K, V2]; store: no; repartition: no.
+
+        Example:
+            >>> from kstreamnb import StreamsBuilder, head
+            >>> builder = StreamsBuilder()
+            >>> spent, paid = (builder.stream(topic).group_by_key() for topic in ("spent", "paid"))
+            >>> both = spent.cogroup(lambda key, value, log: log + f"-{value}").cogroup(
+            ...     paid, lambda key, value, log: log + f"+{value}"
+            ... )
+            >>> head(both.aggregate(str), {"spent": [("a", 5)], "paid": [("a", 2)]})
+            [('a', '-5', 0), ('a', '-5+2', 1)]
+
         Source: Kafka Streams `CogroupedKStream#cogroup`, KIP-150; differences: gives a new handle, and leaves this
             one as it was.
         """
@@ -171,6 +182,14 @@ class CogroupedKStream(Handle, kind="cogrouped"):
         """Fold by key and window: of `TimeWindows`, `SlidingWindows`, `SessionWindows` or `UnlimitedWindows`.
 
         Shape: CogroupedKStream[K, V] -> windowed cogrouped stream; key kept; store: no; repartition: no.
+
+        Example:
+            >>> from kstreamnb import StreamsBuilder, TimeWindows, head
+            >>> clicks = StreamsBuilder().stream("clicks").group_by_key().cogroup(lambda key, value, total: total + value)
+            >>> totals = clicks.windowed_by(TimeWindows.of(size="10ms")).aggregate(int)
+            >>> head(totals, {"clicks": [("a", 1, 3), ("a", 2, 12)]})
+            [(Windowed(key='a', start=0, end=10), 1, 3), (Windowed(key='a', start=10, end=20), 2, 12)]
+
         Source: Kafka Streams `CogroupedKStream#windowedBy`; differences: none.
         """
         _check_windows(windows)

@@ -61,7 +61,14 @@ class KTable(Handle, Generic[K, V], kind="table"):
 
 
 class GlobalKTable(Handle, Generic[K, V], kind="global_table"):
-    """A table that every task has whole: streams look rows up in it, under any key."""
+    """A table that every task has whole: streams look rows up in it, under any key.
+
+    Example:
+        >>> from kstreamnb import StreamsBuilder
+        >>> builder = StreamsBuilder("rates")
+        >>> builder.global_table("rates", store="rates").queryable_store_name()
+        'rates'
+    """
 
     def queryable_store_name(self) -> str | None:
         """The name of its store; None when the user gave none.

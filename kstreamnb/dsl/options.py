@@ -138,6 +138,11 @@ class Consumed(_NamedOptions, _SerdeOptions):
     """How a topic is read: serdes, timestamps, where to start, and the source's name.
 
     ``offset_reset`` is "earliest", "latest", "none" or a text such as "by_duration:1h".
+
+    Example:
+        >>> consumed = Consumed(value_serde="long", timestamp_extractor=lambda record, partition_time_ms: record.value)
+        >>> consumed.value_serde.name
+        'long'
     """
 
     key_serde: Any = None
@@ -157,7 +162,12 @@ class Consumed(_NamedOptions, _SerdeOptions):
 
 @dataclass(frozen=True)
 class Produced(_NamedOptions, _SerdeOptions):
-    """How a topic is written: serdes, who chooses the partition, and the sink's name."""
+    """How a topic is written: serdes, who chooses the partition, and the sink's name.
+
+    Example:
+        >>> Produced(key_serde="string", value_serde="long").with_name("totals").name
+        'totals'
+    """
 
     key_serde: Any = None
     value_serde: Any = None
@@ -170,7 +180,12 @@ class Produced(_NamedOptions, _SerdeOptions):
 
 @dataclass(frozen=True)
 class Grouped(_NamedOptions, _SerdeOptions):
-    """Serdes of a grouping's repartition topic, and its name."""
+    """Serdes of a grouping's repartition topic, and its name.
+
+    Example:
+        >>> Grouped(name="by-colour", value_serde="json").value_serde.name
+        'json'
+    """
 
     key_serde: Any = None
     value_serde: Any = None
@@ -179,7 +194,12 @@ class Grouped(_NamedOptions, _SerdeOptions):
 
 @dataclass(frozen=True)
 class Joined(_NamedOptions, _SerdeOptions):
-    """Serdes and name of a stream-table join, and how long records wait for a versioned table (``grace``)."""
+    """Serdes and name of a stream-table join, and how long records wait for a versioned table (``grace``).
+
+    Example:
+        >>> Joined(name="with-rate", grace="5m").name
+        'with-rate'
+    """
 
     key_serde: Any = None
     value_serde: Any = None
@@ -197,7 +217,12 @@ StoreType = Literal["persistent", "in_memory"]
 
 @dataclass(frozen=True)
 class StreamJoined(_NamedOptions, _SerdeOptions):
-    """Serdes, names and stores of a stream-stream join; ``store_name`` is the base name of its stores."""
+    """Serdes, names and stores of a stream-stream join; ``store_name`` is the base name of its stores.
+
+    Example:
+        >>> StreamJoined(name="clicks-and-views", store_name="recent").store_name
+        'recent'
+    """
 
     key_serde: Any = None
     value_serde: Any = None
@@ -229,7 +254,12 @@ class StreamJoined(_NamedOptions, _SerdeOptions):
 
 @dataclass(frozen=True)
 class TableJoined(_NamedOptions):
-    """Partitioners and name of a foreign-key join: by the left table's keys, and by the other's."""
+    """Partitioners and name of a foreign-key join: by the left table's keys, and by the other's.
+
+    Example:
+        >>> TableJoined(name="order-customer").name
+        'order-customer'
+    """
 
     partitioner: Any = None
     other_partitioner: Any = None
@@ -246,7 +276,12 @@ class TableJoined(_NamedOptions):
 
 @dataclass(frozen=True)
 class Repartitioned(_NamedOptions, _SerdeOptions):
-    """Serdes, partitioner, number of partitions and name of an explicit repartition topic."""
+    """Serdes, partitioner, number of partitions and name of an explicit repartition topic.
+
+    Example:
+        >>> Repartitioned(name="by-region", partitions=8).partitions
+        8
+    """
 
     key_serde: Any = None
     value_serde: Any = None
@@ -265,6 +300,13 @@ class Branched(_NamedOptions):
     """What becomes of one branch of a split: its name, and a function or consumer that gets its stream.
 
     ``function(stream)`` gives the stream that stands in the result, or None for none; ``consumer(stream)`` gives none.
+
+    Example:
+        >>> from kstreamnb import StreamsBuilder
+        >>> orders = StreamsBuilder().stream("orders")
+        >>> large = Branched.with_consumer(lambda stream: stream.to("large"))
+        >>> orders.split().branch(lambda key, pieces: pieces > 9, large).no_default_branch()
+        {}
     """
 
     name: str | None = None
@@ -288,7 +330,12 @@ class Branched(_NamedOptions):
 
 @dataclass(frozen=True)
 class Printed(_NamedOptions):
-    """How records are printed: with which label, as which text, where to."""
+    """How records are printed: with which label, as which text, where to.
+
+    Example:
+        >>> from kstreamnb import StreamsBuilder
+        >>> StreamsBuilder().stream("orders").print(Printed.to_sys_out().with_label("orders"))
+    """
 
     label: str | None = None
     mapper: Callable[[Any, Any], Any] | None = None
@@ -320,7 +367,13 @@ class _FileWriter:
 
 @dataclass(frozen=True)
 class EmitStrategy:
-    """When a windowed aggregation speaks: at every update, or once when a window has closed."""
+    """When a windowed aggregation speaks: at every update, or once when a window has closed.
+
+    Example:
+        >>> from kstreamnb import StreamsBuilder, TimeWindows
+        >>> hours = StreamsBuilder().stream("orders").group_by_key().windowed_by(TimeWindows.of(size="1h"))
+        >>> finals = hours.emit_strategy(EmitStrategy.on_window_close()).count()
+    """
 
     on_close: bool = False
 
@@ -345,6 +398,10 @@ class Materialized(_SerdeOptions):
         store: the store's name, by which it can be queried, or a spec from `Stores`.
         versioned: keep old versions this long: the store is then a versioned one.
         store_type: "persistent" or "in_memory": whose expiry rules the store follows.
+
+    Example:
+        >>> Materialized("totals", value_serde="long").with_logging_disabled().store_name
+        'totals'
     """
 
     store: str | StoreSpec | None = None

@@ -123,7 +123,18 @@ def split(self: KStream[K, V], *, name: str | None = None) -> BranchedKStream:
 
 
 class BranchedKStream(Handle, kind="split"):
-    """A stream that is being split: add branches, then end with `default_branch` or `no_default_branch`."""
+    """A stream that is being split: add branches, then end with `default_branch` or `no_default_branch`.
+
+    Example:
+        >>> from kstreamnb import StreamsBuilder, head
+        >>> orders = StreamsBuilder().stream("orders")
+        >>> split = orders.split(name="by-size-").branch(lambda key, pieces: pieces > 9, name="large")
+        >>> branches = split.default_branch(name="small")
+        >>> sorted(branches)
+        ['by-size-large', 'by-size-small']
+        >>> head(branches["by-size-large"], {"orders": [("a", 10), ("b", 1)]})
+        [('a', 10, 0)]
+    """
 
     prefix: str = ""
 
@@ -138,6 +149,14 @@ class BranchedKStream(Handle, kind="split"):
         """Add a branch for the records for which ``predicate(key, value)`` holds and no earlier one did.
 
         Shape: KStream[K, V] -> KStream[K, V]; 1 -> at most 1; key kept; store: no; repartition: no.
+
+        Example:
+            >>> from kstreamnb import StreamsBuilder, head
+            >>> split = StreamsBuilder().stream("orders").split(name="by-size-")
+            >>> large = split.branch(lambda key, pieces: pieces > 9, name="large").no_default_branch()["by-size-large"]
+            >>> head(large, {"orders": [("a", 10), ("b", 1)]})
+            [('a', 10, 0)]
+
         Source: Kafka Streams `BranchedKStream#branch`; differences: none.
         """
         self._count += 1
@@ -148,6 +167,14 @@ class BranchedKStream(Handle, kind="split"):
         """End with a branch for all other records; gives the branches by name.
 
         Shape: KStream[K, V] -> KStream[K, V]; 1 -> at most 1; key kept; store: no; repartition: no.
+
+        Example:
+            >>> from kstreamnb import StreamsBuilder, head
+            >>> split = StreamsBuilder().stream("orders").split(name="by-size-")
+            >>> rest = split.branch(lambda key, pieces: pieces > 9).default_branch(name="small")["by-size-small"]
+            >>> head(rest, {"orders": [("a", 10), ("b", 1)]})
+            [('b', 1, 1)]
+
         Source: Kafka Streams `BranchedKStream#defaultBranch`; differences: none.
         """
         self._add(None, given(Branched, branched, name=name), 0)
@@ -157,6 +184,13 @@ class BranchedKStream(Handle, kind="split"):
         """End without one: other records are gone; gives the branches by name.
 
         Shape: KStream[K, V] -> nothing; store: no; repartition: no.
+
+        Example:
+            >>> from kstreamnb import StreamsBuilder
+            >>> split = StreamsBuilder().stream("orders").split(name="by-size-")
+            >>> list(split.branch(lambda key, pieces: pieces > 9, name="large").no_default_branch())
+            ['by-size-large']
+
         Source: Kafka Streams `BranchedKStream#noDefaultBranch`; differences: none.
         """
         return self.branches

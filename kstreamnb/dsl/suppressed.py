@@ -18,6 +18,11 @@ class BufferConfig:
     """Limits of a suppression's buffer: records, bytes, and whether a full one lets the oldest go or fails.
 
     Units: records; bytes as Kafka estimates them.
+
+    Example:
+        >>> buffer = BufferConfig.max_records(1000).emit_early_when_full()
+        >>> buffer.records_limit, buffer.bytes_limit, buffer.emit_early
+        (1000, None, True)
     """
 
     records_limit: int | None = None

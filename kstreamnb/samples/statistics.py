@@ -100,7 +100,18 @@ class TopicStatistics:
 
 @dataclass(frozen=True)
 class SampleStatistics:
-    """Statistics of every topic of a sample."""
+    """Statistics of every topic of a sample.
+
+    Example:
+        >>> records = [TopicRecord("orders", 0, at, time, "shoe", 1) for at, time in enumerate((0, 60_000, 15_000))]
+        >>> print(statistics_of(records))
+        orders: 3 records
+          time        1970-01-01T00:00:00Z to 1970-01-01T00:01:00Z
+          keys        1, most frequent shoe 3
+          partitions  0: 3; skew 1.00
+          lateness    1 records behind stream time; half within 0ms, 99% within 45s, all within 45s
+          grace       1m keeps 99.9% of the records
+    """
 
     topics: tuple[TopicStatistics, ...]
 
