@@ -33,6 +33,7 @@ class Cells:
         self.sources: dict[Hashable, str] = {}
         self._order = 0
         self._count, self._ahead = shell.execution_count, 1  # some IPythons count a cell before it runs, others after
+        self._uncounted = len(getattr(shell.compile, "_filename_map", ())) or 1  # cells so far, this one with them
         self._places: dict[str, str] = {}
         self._ledgers: dict[Hashable, list[Ledger]] = {}
         self._taken: list[Ledger] = []
@@ -51,7 +52,7 @@ class Cells:
         self.cell = cell_id if cell_id is not None else ("run", self.run)
         self.sources[self.cell] = info.raw_cell
         self._count = self.shell.execution_count
-        number = self._count - (self._ahead if info.store_history else 0)
+        number = self._count - self._ahead if info.store_history else self._uncounted + self.run
         file = self.shell.compile.get_code_name(info.raw_cell, self.shell.transform_cell(info.raw_cell), number)
         self._places[file] = f"cell {number}"
         self._restore()

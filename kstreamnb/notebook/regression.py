@@ -2,80 +2,67 @@
 
 from __future__ import annotations
 
-import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterable
 from pathlib import Path
 
 import nbformat
-from nbclient import NotebookClient
 
 from kstreamnb.errors import EngineError
+from kstreamnb.notebook.recorder import SANITIZERS, Recorder, quiet_environment
 
 __all__ = ["check", "record", "sanitizers", "save_cells"]
 
-_TIMEOUT_S = 300
+_COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
 
-def record(path: Path | str) -> None:
+def record(path: Path | str) -> tuple[str, ...]:
     """Execute a notebook in its folder and write its outputs into it as the reference.
 
     Execution counts and outputs follow from the notebook alone, so recording twice gives the same file.
 
+    Returns: a sentence for every cell that later runs are not compared with, because its output changes while it runs.
+
     Raises: nbclient's CellExecutionError when a cell fails.
     """
     place = Path(path)
-    notebook = nbformat.read(place, as_version=4)
-    _execute(notebook, place.parent)
-    place.write_text(_text(notebook), encoding="utf-8")
+    return _recorded(nbformat.read(place, as_version=4), place)
 
 
-def save_cells(path: Path | str, sources: Iterable[str]) -> None:
+def save_cells(path: Path | str, sources: Iterable[str]) -> tuple[str, ...]:
     """Write cells as a notebook, execute it from the top, and keep the outputs as the reference."""
-    place = Path(path)
     kept = [source for source in sources if "save_regression" not in source]
     cells = [nbformat.v4.new_code_cell(source, id=f"cell-{number}") for number, source in enumerate(kept, 1)]
-    notebook = nbformat.v4.new_notebook(cells=cells)
-    _execute(notebook, place.parent)
-    place.write_text(_text(notebook), encoding="utf-8")
+    return _recorded(nbformat.v4.new_notebook(cells=cells), Path(path))
 
 
-def check(folder: Path | str) -> None:
-    """Run every notebook of a folder and compare its outputs with the reference.
+def check(*places: Path | str) -> None:
+    """Run notebooks, or all of a folder, and compare their outputs with the reference.
 
     Raises: EngineError when one differs, with what pytest said.
     """
-    options = ["-q", "-p", "no:cacheprovider", "-o", "addopts=", "-W", "default", "--nbval"]
+    options = ["-q", "-p", "no:cacheprovider", "-o", "addopts=", "-W", "default", "--color=no", "--nbval"]
     where = ["--nbval-sanitize-with", str(sanitizers()), "--nbval-current-env", "--import-mode=importlib"]
-    command = [sys.executable, "-m", "pytest", *options, *where, str(folder)]
-    ended = subprocess.run(command, capture_output=True, text=True, check=False, env=_environment())
+    command = [sys.executable, "-m", "pytest", *options, *where, *map(str, places)]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False, env=quiet_environment())
     if ended.returncode != 0:
-        raise EngineError("a notebook differs from its reference", detail=(ended.stdout + ended.stderr).strip())
+        said = _COLOURS.sub("", ended.stdout + ended.stderr).strip()
+        raise EngineError("a notebook differs from its reference", detail=said)
 
 
 def sanitizers() -> Path:
     """The file for ``--nbval-sanitize-with``: what may differ between two machines and means nothing."""
-    return Path(__file__).with_name("sanitizers.cfg")
+    return SANITIZERS
 
 
-def _execute(notebook: nbformat.NotebookNode, folder: Path) -> None:
-    client = NotebookClient(
-        notebook, timeout=_TIMEOUT_S, kernel_name="python3", resources={"metadata": {"path": str(folder)}}
+def _recorded(notebook: nbformat.NotebookNode, place: Path) -> tuple[str, ...]:
+    recorder = Recorder(notebook, place.parent)
+    recorder.record()
+    text = nbformat.writes(nbformat.validator.normalize(notebook)[1]).rstrip() + "\n"
+    place.write_text(text, encoding="utf-8")
+    counts = {index: cell.get("execution_count") for index, cell in enumerate(notebook.cells)}
+    return tuple(
+        f"cell {counts[index]} is not compared: its output {reason}" for index, reason in sorted(recorder.live.items())
     )
-    client.execute(env=_environment())
-    notebook.metadata = nbformat.NotebookNode(
-        kernelspec={"display_name": "Python 3", "language": "python", "name": "python3"},
-        language_info={"name": "python"},
-    )
-    for cell in notebook.cells:
-        cell.metadata.pop("execution", None)
-
-
-def _environment() -> dict[str, str]:
-    """A kernel that asks no debugger for validation, which would write a warning into the first cell."""
-    return {**os.environ, "PYDEVD_DISABLE_FILE_VALIDATION": "1"}
-
-
-def _text(notebook: nbformat.NotebookNode) -> str:
-    return nbformat.writes(nbformat.validator.normalize(notebook)[1]).rstrip() + "\n"
