@@ -6,6 +6,7 @@ Pure functions that know no notebook: `mimebundle` gives what a notebook front e
 from kstreamnb.view.dot import to_dot
 from kstreamnb.view.graph import Box, Edge, GraphView, Item, Overlay, graph_view, overlay_of_changes, upstream_of
 from kstreamnb.view.html import to_html
+from kstreamnb.view.logical import logical_view
 from kstreamnb.view.mermaid import to_mermaid
 from kstreamnb.view.mime import forms_of, mimebundle, view_of
 from kstreamnb.view.runs import overlay_of_run
@@ -20,6 +21,7 @@ __all__ = [
     "Overlay",
     "forms_of",
     "graph_view",
+    "logical_view",
     "mimebundle",
     "overlay_of_changes",
     "overlay_of_run",

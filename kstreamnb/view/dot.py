@@ -45,8 +45,12 @@ def to_dot(view: GraphView, *, direction: str = "TB") -> str:
 
 def _add_box(graph: graphviz.Digraph, box: Box) -> None:
     if box.folded:
-        label = _label([box.title, f"{len(box.items)} parts"])
-        graph.node(box.id, label, id=box.id, shape="box", peripheries="2", **{"class": "ks-box"})
+        classes = ["ks-processor" if box.kind == "operator" else "ks-box"] + ([f"ks-{box.mark}"] if box.mark else [])
+        small = [
+            line for text in (f"{len(box.items)} parts", box.note, box.mark) if text for line in _wrapped(text, 32)
+        ]
+        label = _label([*_wrapped(box.title), *small])
+        graph.node(box.id, label, id=box.id, shape="box", peripheries="2", **{"class": " ".join(classes)})
         return
     with graph.subgraph(name=f"cluster_{box.id}") as inside:
         kind = "ks-box ks-global" if box.is_global else "ks-box"

@@ -14,6 +14,7 @@ from kstreamnb.view.reasons import Cut, cuts_of, internal_topics, separation
 __all__ = ["Box", "Edge", "GraphView", "Item", "Overlay", "graph_view", "overlay_of_changes", "upstream_of"]
 
 Kind = Literal["source", "processor", "sink", "topic", "internal topic", "store"]
+_NODES = ("source", "processor", "sink")
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,7 @@ class Edge:
 
 @dataclass(frozen=True)
 class Box:
-    """A sub-topology; a folded one is drawn as a single shape."""
+    """A sub-topology, or an operator of the DSL that is several nodes; a folded one is drawn as a single shape."""
 
     id: str
     title: str
@@ -65,6 +66,9 @@ class Box:
     is_global: bool = False
     reason: str | None = None
     folded: bool = False
+    kind: Literal["sub-topology", "operator"] = "sub-topology"
+    note: str | None = None
+    mark: str | None = None
 
 
 @dataclass(frozen=True)
@@ -86,9 +90,12 @@ class GraphView:
     def summary(self) -> str:
         """The counts, in words."""
         kinds = [item.kind for item in self.items()]
-        nodes = sum(kind in ("source", "processor", "sink") for kind in kinds)
+        nodes = sum(kind in _NODES for kind in kinds)
         stores, topics = kinds.count("store"), kinds.count("topic") + kinds.count("internal topic")
-        counts = ((len(self.boxes), "sub-topology"), (nodes, "node"), (stores, "store"), (topics, "topic"))
+        operators = [box for box in self.boxes if box.kind == "operator"]
+        singles = nodes - sum(item.kind in _NODES for box in operators for item in box.items)
+        boxes = (len(operators) + singles, "operator") if operators else (len(self.boxes), "sub-topology")
+        counts = (boxes, (nodes, "node"), (stores, "store"), (topics, "topic"))
         return ", ".join(_number(count, noun) for count, noun in counts if count or noun == "node")
 
     def sentences(self) -> tuple[str, ...]:
@@ -166,7 +173,8 @@ def _box(
         items.append(Item(identifier("store", name), "store", name, store_label(name), about=tuple(about)))
     title = f"Sub-topology {sub.id}" + (" (global store)" if sub.is_global else "")
     reason = separation(description, sub, cuts)
-    return Box(identifier("sub", str(sub.id)), title, tuple(items), sub.is_global, reason, folded)
+    mark = next((item.mark for item in items if item.mark == "failed"), None) if folded else None
+    return Box(identifier("sub", str(sub.id)), title, tuple(items), sub.is_global, reason, folded, mark=mark)
 
 
 def _node_item(node: DescribedNode, overlay: Overlay) -> Item:

@@ -113,7 +113,7 @@ def _kinds(view: GraphView) -> list[str]:
     present = {item.kind for item in view.items()}
     kinds = ["operator"] if present & {"source", "processor", "sink"} else []
     kinds += [kind for kind in ("topic", "internal topic", "store") if kind in present]
-    return [*kinds, "sub-topology"] if view.boxes else kinds
+    return [*kinds, "sub-topology"] if any(box.kind == "sub-topology" for box in view.boxes) else kinds
 
 
 def _framed(view: GraphView, body: str, shapes: str, *, width: float, height: float) -> str:
