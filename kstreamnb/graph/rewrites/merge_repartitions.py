@@ -17,13 +17,13 @@ def merge_repartitions(graph: LogicalGraph) -> tuple[LogicalGraph, tuple[Explana
     """Move repartitions up to the operator that changed the keys, if no value changes in between.
 
     The topic of the first one stays. A merge of streams takes the place of the operators above it when all their
-    repartitions are below the merge. A repartition that gets records on several ways is left alone: Kafka Streams moves
-    one way only, which loses the order of keys to partitions, or fails.
+    repartitions are below the merge. A repartition moves up only with all the ways on which records reach it: Kafka
+    Streams moves one way for each repartition, which may lose the order of keys to partitions, or fail.
     """
     work = _Work(graph)
     explained = []
     for changer, found in _through_merges(work, _by_changer(work)).items():
-        repartitions = [id_ for id_ in found if id_ not in work.gone and work.is_only_way(changer, id_)]
+        repartitions = work.movable(changer, [id_ for id_ in found if id_ not in work.gone])
         if repartitions:
             made = work.merge(changer, repartitions)
             explained.append(
@@ -64,15 +64,24 @@ class _Work:
         found = (self.find_above(parent, wanted) for parent in self.parents[start])
         return next((id_ for id_ in found if id_ is not None), None)
 
-    def is_only_way(self, changer: int, repartition: int) -> bool:
-        """Whether all records of a repartition come from ``changer`` through one of its children."""
+    def movable(self, changer: int, repartitions: list[int]) -> list[int]:
+        """Repartitions that get all their records from children of ``changer`` which move below the new one."""
+        moving: set[int] = set()
+        for id_ in repartitions:
+            way = self.find_above(id_, lambda above: changer in self.parents[above] and above not in moving)
+            moving.update(() if way is None else (way,))
+        kept = [id_ for id_ in repartitions if self.is_fed_by(changer, id_, moving)]
+        return kept if len(kept) == len(repartitions) else self.movable(changer, kept)
+
+    def is_fed_by(self, changer: int, repartition: int, moving: set[int]) -> bool:
+        """Whether all records of a repartition come from ``changer`` by way of children that move."""
         above, waiting = {repartition}, [repartition]
         while waiting:
             for parent in self.parents[waiting.pop()]:
                 if parent != changer and parent not in above:
                     above.add(parent)
                     waiting.append(parent)
-        return all(self.parents[id_] for id_ in above) and sum(changer in self.parents[id_] for id_ in above) == 1
+        return all(self.parents[id_] and (id_ in moving or changer not in self.parents[id_]) for id_ in above)
 
     def merge(self, changer: int, repartitions: list[int]) -> Repartition:
         """Put one repartition right below ``changer`` in place of these."""

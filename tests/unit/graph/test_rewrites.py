@@ -74,6 +74,18 @@ def test_a_repartition_reached_on_two_ways_stays_where_it_is() -> None:
     assert len(optimised.subtopologies()) == len(builder.build().subtopologies()) == 3
 
 
+def test_a_repartition_moves_with_all_the_ways_that_lead_to_it() -> None:
+    """One way is another repartition that moves as well: all records pass the new topic before they meet again."""
+    builder = StreamsBuilder()
+    keyed = builder.stream("orders").select_key(by_first)
+    joined = keyed.join(builder.table("names"), pair)
+    keyed.filter(bool).merge(joined).to_table(store="latest")
+    assert len(topics(builder.build())) == 2
+    optimised = builder.build(optimize=True)
+    assert topics(optimised) == ["KSTREAM-KEY-SELECT-0000000001-repartition"]
+    assert optimised.nodes["KSTREAM-FILTER-0000000009"].parents == ("KSTREAM-KEY-SELECT-0000000001-repartition-source",)
+
+
 def test_a_table_s_topic_serves_as_its_change_log() -> None:
     """Only tables that are kept have a change log to save."""
     builder = StreamsBuilder()
