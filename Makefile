@@ -48,10 +48,10 @@ golden: $(READY) ## All golden vectors of the real Kafka Streams, with the runne
 	$(BIN)/python -m tests.golden.run tests/golden/vectors
 
 test-spark: $(READY) ## Tests on Spark (needs Java 17)
-	$(PYTEST) tests/spark tests/semantics -m spark
+	$(PYTEST) tests/spark tests/semantics kstreamnb/spark -m spark
 
 test-kafka: $(READY) ## Tests on a real Kafka broker (needs Java 17)
-	$(PYTEST) tests/kafka -m kafka
+	$(PYTEST) tests/kafka kstreamnb/kafka kstreamnb/spark -m kafka
 
 test-notebook: $(READY) ## Execute and compare the notebooks
 	$(PYTEST) tests/notebook -m notebook

@@ -20,11 +20,28 @@ def _java() -> str | None:
     return shutil.which("java", path=os.path.join(home, "bin")) if home else shutil.which("java")
 
 
+# Examples in docstrings that start a broker or a session belong to the suites that have them.
+EXAMPLES = {
+    "kstreamnb.kafka.admin.Admin": "kafka",
+    "kstreamnb.kafka.broker.LocalBroker": "kafka",
+    "kstreamnb.kafka.broker.local_broker": "kafka",
+    "kstreamnb.kafka.produce.RecordProducer": "kafka",
+    "kstreamnb.kafka.produce.produce": "kafka",
+    "kstreamnb.spark.batch.run": "spark",
+    "kstreamnb.spark.deploy.deploy": "kafka",
+    "kstreamnb.spark.session.spark_logs": "spark",
+    "kstreamnb.spark.session.spark_session": "spark",
+}
+
+
+@pytest.hookimpl(tryfirst=True)  # before the choice by marks
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Skip with a reason what needs Java or Chromium where there is none."""
     needs_java = pytest.mark.skip(reason="needs Java 17 or later: install a JRE and set JAVA_HOME or PATH")
     needs_chromium = pytest.mark.skip(reason="needs Chromium: install the package chromium")
     for item in items:
+        if item.name in EXAMPLES:
+            item.add_marker(EXAMPLES[item.name])
         if (item.get_closest_marker("spark") or item.get_closest_marker("kafka")) and _java() is None:
             item.add_marker(needs_java)
         if item.get_closest_marker("browser") and shutil.which("chromium") is None:

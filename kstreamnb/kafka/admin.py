@@ -32,6 +32,7 @@ _PASSING = {
     KafkaError._ALL_BROKERS_DOWN,  # noqa: SLF001
     KafkaError._TIMED_OUT,  # noqa: SLF001
     KafkaError.FENCED_LEADER_EPOCH,
+    KafkaError.NOT_LEADER_FOR_PARTITION,  # a topic that has just been made
 }
 
 
@@ -49,6 +50,14 @@ class Admin:
     """Topics and offsets of a cluster.
 
     Units: ``patience_s`` is how many seconds a broker may be away before a call fails.
+
+    Example:
+        >>> from kstreamnb import local_broker
+        >>> with local_broker() as broker:
+        ...     admin = Admin(broker.bootstrap_servers)
+        ...     admin.create_topic("orders", partitions=2)
+        ...     admin.offsets(["orders"])
+        {'orders': {0: 0, 1: 0}}
     """
 
     def __init__(self, servers: Servers, *, patience_s: float = 30.0) -> None:

@@ -65,6 +65,12 @@ class LocalBroker:
 
     ``data`` is a folder that survives the broker; without one a temporary folder is used and removed. A broker that
     is started again keeps its address. Units: ``timeout_s`` is the time in seconds to answer after a start.
+
+    Example:
+        >>> broker = LocalBroker(heap="200m").start()
+        >>> broker.bootstrap_servers.startswith("127.0.0.1:")
+        True
+        >>> broker.stop()
     """
 
     def __init__(
@@ -222,5 +228,13 @@ def local_broker(
     """Start a real Kafka broker on this machine; needs Java 17, and once access to Maven Central.
 
     Give ``servers=broker.bootstrap_servers`` to whatever talks to it; ``broker.close()`` or a ``with`` block ends it.
+
+    Example:
+        >>> from kstreamnb import Admin
+        >>> with local_broker() as broker:
+        ...     admin = Admin(broker.bootstrap_servers)
+        ...     admin.create_topic("orders", partitions=4)
+        ...     admin.topics()
+        {'orders': 4}
     """
     return LocalBroker(heap=heap, data=data, config=config).start()

@@ -27,6 +27,15 @@ class RecordProducer:
     """Sends records; keys choose partitions as those of a Java producer do. Leaving a ``with`` block flushes.
 
     Units: ``patience_s`` is how many seconds a flush waits.
+
+    Example:
+        >>> from kstreamnb import Admin, local_broker
+        >>> with local_broker() as broker:
+        ...     Admin(broker.bootstrap_servers).create_topic("orders")
+        ...     with RecordProducer(broker.bootstrap_servers) as producer:
+        ...         sent = producer.send("orders", "shoe", {"pieces": 1}, timestamp=1_767_258_000_000)
+        ...     sent.result().offset
+        0
     """
 
     def __init__(
@@ -111,9 +120,17 @@ def produce(
     value_serde: Serde | None = None,
     keep_partitions: bool = False,
 ) -> int:
-    """Send records, such as those of a sample, in their order and with their timestamps; gives their number.
+    r"""Send records, such as those of a sample, in their order and with their timestamps; gives their number.
 
     Keys choose the partitions unless ``keep_partitions``. The first record that fails is raised.
+
+    Example:
+        >>> from kstreamnb import Admin, Sample, local_broker
+        >>> sample = Sample.from_text("topic | key | value | time\norders | a | 1 | 0\norders | b | 3 | 5")
+        >>> with local_broker() as broker:
+        ...     Admin(broker.bootstrap_servers).create_topic("orders")
+        ...     produce(broker.bootstrap_servers, sample)
+        2
     """
     futures = []
     with RecordProducer(servers, key_serde=key_serde, value_serde=value_serde) as producer:

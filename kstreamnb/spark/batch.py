@@ -74,6 +74,16 @@ def run(
     Raises:
         EngineError: an input is missing, or the topology needs what a run over static data cannot give.
         ProcessingError: a function of the topology failed; its own exception is the cause.
+
+    Example:
+        >>> import pandas
+        >>> from kstreamnb import StreamsBuilder
+        >>> builder = StreamsBuilder("totals")
+        >>> builder.stream("sales", value_serde="long").group_by_key().reduce(int.__add__).to_stream().to("totals")
+        >>> sales = pandas.DataFrame({"key": ["a", "b", "a"], "value": [1, 5, 2], "timestamp": [0, 1, 2]})
+        >>> result = run(builder.build(), inputs={"sales": sales})
+        >>> [(record.key, record.value) for record in result.records("totals")[0]]
+        [('a', 1), ('b', 5), ('a', 3)]
     """
     spark = spark or spark_session()
     session = tuned(spark)

@@ -65,6 +65,11 @@ def spark_session(app: str = "kstreamnb", *, cores: int = 2, settings: dict[str,
 
     Raises:
         EngineError: there is no Java 17 or later.
+
+    Example:
+        >>> spark = spark_session("examples")
+        >>> spark.range(3).count()
+        3
     """
     active = SparkSession.getActiveSession()
     if active is not None:
@@ -100,7 +105,13 @@ def spark_session(app: str = "kstreamnb", *, cores: int = 2, settings: dict[str,
 
 
 def spark_logs() -> Path:
-    """The file that the session's JVM and Python workers write to."""
+    """The file that the session's JVM and Python workers write to.
+
+    Example:
+        >>> spark = spark_session("examples")
+        >>> spark_logs().name
+        'spark.log'
+    """
     if not _logs:
         raise EngineError("no Spark session was started here", hint="spark_session() starts one and keeps its log")
     return _logs[-1]
