@@ -105,7 +105,7 @@ class TopologyError(KStreamError, ValueError):
         ...     builder.build()
         ... except TopologyError as error:
         ...     print(error)
-        topic "orders" is already read by source "KSTREAM-SOURCE-0000000000"
+        topic "orders" is read both as a stream and as a table
     """
 
 

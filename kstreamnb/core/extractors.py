@@ -98,7 +98,8 @@ class WallclockTimestampExtractor:
 
     Example:
         >>> from types import SimpleNamespace
-        >>> WallclockTimestampExtractor().on(SimpleNamespace(now_ms=7)).extract(TopicRecord("orders", 0, 0, 1, "shoe", 1), 5)
+        >>> extractor = WallclockTimestampExtractor().on(SimpleNamespace(now_ms=7))
+        >>> extractor.extract(TopicRecord("orders", 0, 0, 1, "shoe", 1), 5)
         7
     """
 

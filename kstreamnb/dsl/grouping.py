@@ -185,7 +185,8 @@ class CogroupedKStream(Handle, kind="cogrouped"):
 
         Example:
             >>> from kstreamnb import StreamsBuilder, TimeWindows, head
-            >>> clicks = StreamsBuilder().stream("clicks").group_by_key().cogroup(lambda key, value, total: total + value)
+            >>> add = lambda key, value, total: total + value
+            >>> clicks = StreamsBuilder().stream("clicks").group_by_key().cogroup(add)
             >>> totals = clicks.windowed_by(TimeWindows.of(size="10ms")).aggregate(int)
             >>> head(totals, {"clicks": [("a", 1, 3), ("a", 2, 12)]})
             [(Windowed(key='a', start=0, end=10), 1, 3), (Windowed(key='a', start=10, end=20), 2, 12)]

@@ -44,6 +44,9 @@ class Node:
     word: str = ""
     origin: Origin | None = field(default=None, compare=False, repr=False)
 
+    def __str__(self) -> str:
+        return f"{self.name} ({self.origin.place}, line {self.origin.line})" if self.origin else self.name
+
 
 @dataclass(frozen=True, kw_only=True)
 class Carrier(Node):

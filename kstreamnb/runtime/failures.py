@@ -129,12 +129,23 @@ def _error(scope: Scope, node: str, error: BaseException, where: str, java: str)
     found = ProcessingError(
         f'node "{node}" failed{fact}',
         detail=detail,
-        hint=getattr(error, "hint", None),
+        hint=getattr(error, "hint", None) or _none_hint(scope, node, error),
         origin=line or declared,
         java=java,
     )
     found.node = node
     return found
+
+
+def _none_hint(scope: Scope, node: str, error: BaseException) -> str | None:
+    """What to do about a None that a function did not expect, where sessions above the node emit some."""
+    topology, above = scope.plan.topology, [node]
+    for name in above if "NoneType" in str(error) else ():
+        known = topology.nodes[name]
+        if any(topology.stores[store].kind == "session" for store in known.stores if store in topology.stores):
+            return "a session merge emits null for the session that it replaces; test value is not None first"
+        above.extend(parent for parent in known.parents if parent not in above)
+    return None
 
 
 def _user_frame(trace: TracebackType | None) -> tuple[str, int] | None:

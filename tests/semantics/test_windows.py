@@ -144,6 +144,25 @@ def test_the_gap_belongs_to_the_session(engine: Engine, gap_ms: int, alerts_rais
     assert alerts_raised == len(engine.run(Scenario(alerts, rows, {"fraud-alerts": []})).topic("fraud-alerts"))
 
 
+def test_a_function_that_fails_on_the_null_of_a_session_merge_is_told_why() -> None:
+    """S4-31: ``count >= 3`` fails at the second transaction; a plain counter's null has another reason and no hint."""
+    for windows, hint in (
+        (ks.SessionWindows.of(gap="5m"), "a session merge emits null for the session that it replaces"),
+        (ks.TimeWindows.of(size="5m"), None),
+    ):
+        builder = ks.StreamsBuilder()
+        counts = builder.stream("tx").group_by_key().windowed_by(windows).count().to_stream()
+        counts.map_values(lambda count: None if count == 2 else count).filter(lambda _, count: count >= 3).to("many")
+        with ks.TopologyTestDriver(builder.build(), partitions=1) as driver:
+            topic = driver.create_input_topic("tx")
+            topic.pipe_input("userA", "x", at=0)
+            with pytest.raises(ks.ProcessingError, match="failed with TypeError") as caught:
+                topic.pipe_input("userA", "x", at=1)
+        assert caught.value.node.startswith("KSTREAM-FILTER")
+        assert (caught.value.hint or "").startswith(hint or "")
+        assert (caught.value.hint is None) == (hint is None)
+
+
 # --- final results ------------------------------------------------------------------------------------------------
 def finals(how: str) -> ks.Topology:
     """Counts of ten milliseconds that come once, by suppression or by emitting on close."""

@@ -7,7 +7,7 @@ from dataclasses import replace
 from kstreamnb.errors import TopologyError
 from kstreamnb.graph.explain import Explanation
 from kstreamnb.graph.graph import LogicalGraph
-from kstreamnb.graph.nodes import Node, StreamSource
+from kstreamnb.graph.nodes import Node, StreamSource, Table
 
 __all__ = ["merge_sources"]
 
@@ -15,7 +15,7 @@ __all__ = ["merge_sources"]
 def merge_sources(graph: LogicalGraph) -> tuple[LogicalGraph, tuple[Explanation, ...]]:
     """Let the first source of a set of topics, or of a pattern, feed what hangs on later ones.
 
-    Raises: TopologyError when sets overlap without being equal, or their offset resets differ.
+    Raises: TopologyError when sets overlap without being equal, their offset resets differ, or a table reads one, too.
     """
     readers: dict[str, StreamSource] = {}
     patterns: dict[str, StreamSource] = {}
@@ -29,6 +29,9 @@ def merge_sources(graph: LogicalGraph) -> tuple[LogicalGraph, tuple[Explanation,
                 if first is not node:
                     _check_mergeable(first, node, topic)
                     merged[node.id] = first
+    for node in graph.nodes:
+        if isinstance(node, Table) and node.topic in readers:
+            _refuse_both(node.topic, *sorted((node, readers[node.topic]), key=lambda either: either.id))
     if not merged:
         return graph, ()
     changed: dict[int, Node] = {}
@@ -44,6 +47,16 @@ def merge_sources(graph: LogicalGraph) -> tuple[LogicalGraph, tuple[Explanation,
         for id_, first in merged.items()
     )
     return replace(graph.with_nodes(changed, tuple(merged)), copartitioned=groups), explained
+
+
+def _refuse_both(topic: str, first: Node, second: Node) -> None:
+    raise TopologyError(
+        f'topic "{topic}" is read both as a stream and as a table',
+        detail=f"{first} and {second}",
+        hint="read it once, then derive the other with to_table() or to_stream()",
+        origin=second.origin,
+        java=f"Invalid topology: Topic {topic} has already been registered by another source.",
+    )
 
 
 def _check_mergeable(first: StreamSource, later: StreamSource, topic: str) -> None:

@@ -176,3 +176,19 @@ def test_an_unknown_rule_says_which_there_are() -> None:
     with pytest.raises(ConfigError, match='no optimisation "merge"') as caught:
         rules_of("merge")
     assert "merge.repartition.topics" in str(caught.value.detail)
+
+
+def test_a_topic_that_is_a_stream_and_a_table_is_refused_with_both_places() -> None:
+    """In whichever order they were declared, the error is at the second one."""
+    builder = StreamsBuilder()
+    builder.table("orders")
+    builder.stream("orders").to("out")
+    with pytest.raises(TopologyError, match='topic "orders" is read both as a stream and as a table') as caught:
+        builder.build()
+    assert caught.value.detail is not None
+    table, stream = caught.value.detail.split(" and ")
+    assert table.startswith("KTABLE-SOURCE-0000000002 (test_rewrites.py, line ")
+    assert stream.startswith("KSTREAM-SOURCE-0000000003 (test_rewrites.py, line ")
+    assert caught.value.hint == "read it once, then derive the other with to_table() or to_stream()"
+    assert caught.value.origin is not None
+    assert caught.value.origin.code == 'builder.stream("orders").to("out")'
