@@ -123,7 +123,8 @@ class FusedStep(NamedTuple):
     The lines read and set the local names ``key``, ``value`` and ``timestamp``, may use others of their own, and end
     the record with ``return``. They call ``function`` as ``{f}`` and every other thing by its word in ``names``, such
     as ``{put}``. Nothing else may happen in the operator's closure besides these lines and one forward to all
-    children.
+    children. ``windows_ms``: the key that is left is the one in the local name ``inner``, in a window of that size.
+    ``counts``: the value that is left is a count.
 
     An operator without state offers its step by ``fused()``. One with state may offer it by
     ``fuse(context, new_only)``, which gives None where only a closure will do; with ``new_only`` the value that is
@@ -133,6 +134,8 @@ class FusedStep(NamedTuple):
     line: str
     function: Callable[..., Any] | None = None
     names: tuple[tuple[str, Any], ...] = ()
+    windows_ms: int | None = None
+    counts: bool = False
 
 
 class TableView(Protocol):

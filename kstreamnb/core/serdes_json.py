@@ -29,7 +29,19 @@ def _refuse(word: str) -> Any:
 
 
 _encode, _encode_sorted = _encoder(sort_keys=False), _encoder(sort_keys=True)
-_decode = json.JSONDecoder(parse_constant=_refuse).decode
+_DECODER = json.JSONDecoder(parse_constant=_refuse)
+_read_first = _DECODER.raw_decode
+
+
+def _decode(text: str) -> Any:
+    """The value of a text; the standard decoder looks for spaces around every one, and there are hardly ever any."""
+    if text[:1] not in " \t\n\r":
+        value, end = _read_first(text)
+        if end == len(text):
+            return value
+    return _DECODER.decode(text)
+
+
 _SCALARS = frozenset({str, int, float, bool, type(None)})
 _ADVICE = "convert it to text or numbers before, or make a serde with Serdes.serde_from"
 

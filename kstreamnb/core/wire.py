@@ -63,8 +63,14 @@ def encoder(serde: Serde) -> Callable[[Any], Wire]:
 
         return encode_whole
 
+    plain, keeps, write = serde.plain, serde.keeps, serde.serialize
+
     def encode_value(value: Any) -> Wire:
-        return encode(serde, value)
+        kind = type(value)
+        if value is None or kind is Encoded or (kind in plain and keeps(value)):
+            return value
+        data = write(value)
+        return None if data is None else Encoded(data)
 
     return encode_value
 

@@ -6,7 +6,8 @@ allows that and nobody watches it. Words in braces, such as ``{put}``, stand for
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeAlias
 
 from kstreamnb.core.operator import BindContext, FusedStep
 from kstreamnb.core.record import Change, Windowed
@@ -23,6 +24,11 @@ class Fold(NamedTuple):
     aggregator: Adder
     new_only: bool
 
+    @property
+    def counts(self) -> bool:
+        """Whether it counts."""
+        return (self.initializer, self.aggregator) == (zero, count_up)
+
 
 def is_simple(store: Any, *, send_old: bool) -> bool:
     """Whether a fold on this store is no more than a lookup and a put."""
@@ -36,30 +42,62 @@ if key is None or value is None:
  {drop}("null key" if key is None else "null value", key, value, timestamp)
  return"""
     names = {"drop": context.drop, "get": store.get, "put": store.put}
-    return _step([lines, _fold(fold, store, "key", "")], names, store, fold)
+    return _step([lines, _fold(fold, store, "key")], names, store, fold)
 
 
 def fold_by_window(context: BindContext, store: Any, fold: Fold, *, size: int, grace: int, late: Any) -> FusedStep:
-    """Lines that fold a record into the row of its key and tumbling window."""
+    """Lines that fold a record into the row of its key and tumbling window.
+
+    Window, place in the store and windowed key of a key's last record are kept: the next one is mostly in the same
+    window, and needs none of them made. Keys that are equal without being the same row are never kept.
+    """
+    places: dict[Any, _Place] = {}
+    find = """\
+place = {places}(key)
+if place is None or not place[0] <= timestamp < place[1]: place = {locate}(key, timestamp)"""
     lines = f"""\
 if key is None:
  {{drop}}("null key", key, value, timestamp)
  return
-start = timestamp - timestamp % {size}
+{find if store.keys.direct else "place = {locate}(key, timestamp)"}
+inner = key
+start, end, at, key = place
 if timestamp > {{seen}}[0]:
  {{seen}}[0] = timestamp
-elif start + {size} <= {{seen}}[0] - {grace}:
- {{late}}(key, value, timestamp, start, start + {size}, {{seen}}[0])
+elif end <= {{seen}}[0] - {grace}:
+ {{late}}(inner, value, timestamp, start, end, {{seen}}[0])
  return"""
-    windowed = f"inner = key\nkey = {{make}}({{Windowed}}, (inner, start, start + {size}))"
-    names = {"drop": context.drop, "get": store.fetch, "put": store.put, "make": tuple.__new__, "Windowed": Windowed}
-    names |= {"seen": context.cell("stream_time_ms", -1), "late": late}
-    return _step([lines, _fold(fold, store, "key, start", ", start"), windowed], names, store, fold)
+    names = {"drop": context.drop, "get": store.fetch, "put": store.put, "places": places.get}
+    names |= {"locate": _locating(places, size), "seen": context.cell("stream_time_ms", -1), "late": late}
+    step = _step([lines, _fold(fold, store, "inner", "start")], names, store, fold)
+    return step._replace(windows_ms=size)
 
 
-def _fold(fold: Fold, store: Any, at: str, after: str) -> str:
-    """Lines that leave the new aggregate and its time; a row is read ``at`` and put with ``after`` as well."""
-    get, put = f"row = {{get}}({at})", f"{{put}}(key, None if value is None else (value, timestamp){after})"
+_Place: TypeAlias = tuple[int, int, tuple[Any, int], Windowed]
+"""Start and end of a window, and a key in it: as the store has it, and as the table has it."""
+
+
+def _locating(places: dict[Any, _Place], size: int) -> Callable[[Any, int], _Place]:
+    """``locate(key, timestamp)``, which keeps what it makes until a later window begins."""
+    newest = -1
+
+    def locate(key: Any, timestamp: int) -> _Place:
+        nonlocal newest
+        start = timestamp - timestamp % size
+        if start > newest:
+            newest = start
+            places.clear()
+        found = places[key] = start, start + size, (key, start), Windowed(key, start, start + size)
+        return found
+
+    return locate
+
+
+def _fold(fold: Fold, store: Any, key: str, *place: str) -> str:
+    """Lines that leave the new aggregate and its time, for a row by the names of a key and perhaps its window start."""
+    at = "at" if place else key
+    get = f"row = {{get}}({', '.join((key, *place))})"
+    put = f"{{put}}({', '.join((key, 'None if value is None else (value, timestamp)', *place))})"
     latest = "if row[1] > timestamp: timestamp = row[1]"
     if fold.initializer is None:
         return f"""\
@@ -68,18 +106,17 @@ if row is not None:
  value = {{f}}(row[0], value)
  {latest}
 {put}"""
-    if (fold.initializer, fold.aggregator) != (zero, count_up) or store.in_place() is None:
+    if not fold.counts or store.in_place() is None:
         return f"""\
 {get}
 if row is None:
- value = {{f}}(key, value, {{init}}())
+ value = {{f}}({key}, value, {{init}}())
 else:
- value = {{f}}(key, value, row[0])
+ value = {{f}}({key}, value, row[0])
  {latest}
 {put}"""
     return f"""\
-at = {at}
-row = {{find}}(at)
+row = {{find}}({at})
 if row is None or {{watched}}[0]:
  {get}
  value = 1 if row is None else row[0] + 1
@@ -88,7 +125,7 @@ if row is None or {{watched}}[0]:
 else:
  value = row[0] + 1
  {latest}
- {{rows}}[at] = value, timestamp"""
+ {{rows}}[{at}] = value, timestamp"""
 
 
 def _step(lines: list[str], names: dict[str, Any], store: Any, fold: Fold) -> FusedStep:
@@ -100,4 +137,4 @@ def _step(lines: list[str], names: dict[str, Any], store: Any, fold: Fold) -> Fu
     names |= {"make": tuple.__new__, "Change": Change}
     text = "\n".join(lines)
     used = tuple((word, thing) for word, thing in names.items() if f"{{{word}}}" in text)
-    return FusedStep(text, fold.aggregator, used)
+    return FusedStep(text, fold.aggregator, used, counts=fold.new_only and fold.counts)

@@ -22,8 +22,8 @@ from kstreamnb.runtime.failures import Places
 
 __all__ = ["Chain", "decoding", "encoding", "isolating"]
 
-_SETS_KEY = re.compile(r"\s*key\b[^=(]*=[^=]")
-_WINDOWS_KEY = re.compile(r"\(inner, start, start \+ (\d+)\)")
+_ASSIGNS = re.compile(r"^\s*([\w, ]+?) =[^=]", re.MULTILINE)
+_COUNT_BYTES = 8
 _ONE_RECORD = "def chain(key, value, timestamp, headers):"
 
 
@@ -31,7 +31,7 @@ class Chain:
     """Lines of one function over the local names key, value, timestamp and headers, each belonging to a node.
 
     ``head`` begins the function; ``leave`` is the word that ends the work on a record. ``inner_of``: where the local
-    name inner holds the key within a windowed key, the size of those windows.
+    name inner holds the key within a windowed key, the size of those windows. ``counted``: the value is a count.
     """
 
     def __init__(self, node: str, head: str = _ONE_RECORD, *, leave: str = "return", indent: int = 1) -> None:
@@ -40,6 +40,7 @@ class Chain:
         self._leave, self._indent = leave, " " * indent
         self.names: dict[str, Any] = {"Encoded": Encoded}
         self.inner_of: int | None = None
+        self.counted = False
 
     def name(self, thing: Any) -> str:
         """A name under which the lines can use ``thing``."""
@@ -62,9 +63,11 @@ class Chain:
             text = re.sub(r"\breturn\b", self._leave, text)
         for line in text.split("\n"):
             self.add(node, line)
-            if _SETS_KEY.match(line):
-                window = _WINDOWS_KEY.search(line)
-                self.inner_of = None if window is None else int(window[1])
+        changed = {name for names in _ASSIGNS.findall(text) for name in names.split(", ")}
+        if "key" in changed:
+            self.inner_of = step.windows_ms
+        if "value" in changed:
+            self.counted = step.counts
 
     def call(self, node: str, process: Process) -> None:
         """Append a call of another bound function."""
@@ -110,6 +113,8 @@ def isolating(chain: Chain, serde: Serde, name: str) -> str:
 
 def _unless_kept(chain: Chain, serde: Serde, name: str, slow: Callable[[Any], Any]) -> str:
     """The name itself where its value is in wire form already, else a call of ``slow``."""
+    if name == "value" and chain.counted and int in serde.plain and serde.width in (None, _COUNT_BYTES):
+        return name
     call, kept = f"{chain.name(slow)}({name})", _kept(chain, serde, name)
     return call if kept is None else f"{name} if {kept} else {call}"
 

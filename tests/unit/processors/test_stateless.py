@@ -76,9 +76,11 @@ def test_a_record_becomes_what_the_operator_says(operator: Any, key: Any, value:
 @pytest.mark.parametrize("record", [("shoe", 3), ("shoe", 1), (None, None)])
 def test_a_fused_line_does_what_the_operator_does(operator: Any, record: tuple[Any, Any]) -> None:
     """Chains may be run as one function: each line gives what the operator's own closure gives."""
-    line, function, _ = operator.fused()
-    scope: dict[str, Any] = {"f": function}
-    code = f"def process(key, value, timestamp, headers, forward):\n    {line.format(f='f')}\n    forward(key, value)"
+    step = operator.fused()
+    scope: dict[str, Any] = {"f": step.function}
+    code = (
+        f"def process(key, value, timestamp, headers, forward):\n    {step.line.format(f='f')}\n    forward(key, value)"
+    )
     exec(code, scope)
     fused: list[Any] = []
     scope["process"](*record, 5, HEADERS, lambda *pair: fused.append((*pair, 5, HEADERS)))
