@@ -12,7 +12,7 @@ from kstreamnb.errors import KStreamError
 from kstreamnb.topology import DescribedNode, DescribedSubtopology, TopologyDescription
 from kstreamnb.view import Overlay, graph_view, mimebundle, to_html, to_text
 
-__all__ = ["HandleDisplay"]
+__all__ = ["HandleDisplay", "without_preview"]
 
 _INTO = "preview"
 
@@ -36,7 +36,7 @@ class HandleDisplay:
     def _bundle(
         self, handle: Handle, include: Collection[str] | None, exclude: Collection[str] | None
     ) -> dict[str, str]:
-        description = _without_preview(upstream_topology(handle, into=_INTO).description())
+        description = without_preview(upstream_topology(handle, into=_INTO).description(), _INTO)
         identity = handle.declaration.identity
         place = (id(handle.ledger), identity.group, type(handle).__name__)
         before = self._shown.get(place)
@@ -70,9 +70,9 @@ def _changes(before: TopologyDescription | None, after: TopologyDescription) -> 
     return overlay_of_changes(before, after) if before is not None else Overlay()
 
 
-def _without_preview(description: TopologyDescription) -> TopologyDescription:
+def without_preview(description: TopologyDescription, into: str) -> TopologyDescription:
     """The description without the sink and the step that only the preview needs."""
-    hidden = {name for name in description.nodes() if name in (f"{_INTO}-sink", f"{_INTO}-stream")}
+    hidden = {name for name in description.nodes() if name in (f"{into}-sink", f"{into}-stream")}
     subs = []
     for sub in description.subtopologies:
         kept = tuple(_cut(node, hidden) for node in sub.nodes if node.name not in hidden)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -45,7 +46,9 @@ def check(*places: Path | str) -> None:
     """
     options = ["-q", "-p", "no:cacheprovider", "-o", "addopts=", "-W", "default", "--color=no", "--nbval"]
     where = ["--nbval-sanitize-with", str(sanitizers()), "--nbval-current-env", "--import-mode=importlib"]
-    command = [sys.executable, "-m", "pytest", *options, *where, *map(str, places)]
+    paths = [Path(place).resolve() for place in places]
+    root = os.path.commonpath([path.parent for path in paths])  # notebooks are named from here
+    command = [sys.executable, "-m", "pytest", *options, *where, "--rootdir", root, *map(str, paths)]
     ended = subprocess.run(command, capture_output=True, text=True, check=False, env=quiet_environment())
     if ended.returncode != 0:
         said = _COLOURS.sub("", ended.stdout + ended.stderr).strip()

@@ -1,0 +1,185 @@
+"""Recording: the reference holds what every later run gives again, and nbval's known traps do not spring.
+
+One notebook with a cell for each trap is recorded twice, in two kernels, and then checked by nbval in a third.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+import nbformat
+import pytest
+
+from kstreamnb.errors import EngineError
+from kstreamnb.notebook.regression import check, record, sanitizers, save_cells
+
+pytestmark = [pytest.mark.notebook]
+
+_CELLS = {
+    "load": "%load_ext kstreamnb\nimport kstreamnb as ks\nfrom IPython.display import clear_output, display",
+    "pieces": "import time\nfor word in ('one', 'two', 'three'):\n    print(word, flush=True)\n    time.sleep(0.05)",
+    "updated": "shown = display('before', display_id='shown')",
+    "updating": "shown.update('after')",
+    "cleared": "print('gone')\nclear_output()\nprint('kept')",
+    "caught": "import ipywidgets\ncaught = ipywidgets.Output()\nwith caught:\n    print('inside')\ncaught",
+    "widget": "ipywidgets.IntSlider(value=3)",
+    "address": "object()",
+    "warning": "import warnings\nwarnings.warn('careful')",
+    "picture": "builder = ks.StreamsBuilder('app')\nbuilder.stream('in').to('out')\nbuilder.build()",
+    "bar": "from tqdm import tqdm\nsum(tqdm(range(3)))",
+    "endless bar": "sum(tqdm(iter(range(3))))",
+}
+_NAMES = tuple(_CELLS)
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """A notebook that was recorded twice and checked."""
+
+    notes: tuple[str, ...]
+    first: str
+    second: str
+    failing: frozenset[int]
+
+    def cell(self, name: str) -> nbformat.NotebookNode:
+        """One of its cells."""
+        return nbformat.reads(self.second, as_version=4).cells[_NAMES.index(name)]
+
+    def passes(self, name: str) -> bool:
+        """Whether nbval found a cell's outputs as recorded."""
+        return _NAMES.index(name) not in self.failing
+
+
+def failing(*places: Path) -> frozenset[int]:
+    """The numbers of the code cells that nbval complains about."""
+    try:
+        check(*places)
+    except EngineError as error:
+        found = re.findall(r"FAILED \S+\.ipynb::Cell (\d+)", error.detail or "")
+        assert found, error.detail
+        return frozenset(map(int, found))
+    return frozenset()
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> Recorded:
+    path = tmp_path_factory.mktemp("traps") / "traps.ipynb"
+    notes = save_cells(path, _CELLS.values())
+    first = path.read_text()
+    record(path)
+    second = path.read_text()
+    path.write_text(second.replace("<svg ", "<svg data-drawn='elsewhere' "))
+    return Recorded(notes, first, second, failing(path))
+
+
+def test_what_is_printed_in_pieces_is_one_output(recorded: Recorded) -> None:
+    """However the kernel cuts a stream, the reference has it whole."""
+    assert [("stdout", "one\ntwo\nthree\n")] == [(each.name, each.text) for each in recorded.cell("pieces").outputs]
+    assert recorded.passes("pieces")
+
+
+def test_an_output_that_is_updated_later_shows_its_last_state_and_is_not_compared(recorded: Recorded) -> None:
+    """Nbval sees the first state, a reader the last: the cell that shows it is tagged."""
+    cell = recorded.cell("updated")
+    assert "'after'" == cell.outputs[0].data["text/plain"]
+    assert ["nbval-ignore-output"] == cell.metadata.tags
+    assert recorded.passes("updated")
+    assert "cell 3 is not compared: its output is updated in place" in recorded.notes
+
+
+def test_the_cell_that_updates_another_is_compared(recorded: Recorded) -> None:
+    """It has no output of its own."""
+    assert "tags" not in recorded.cell("updating").metadata
+    assert recorded.passes("updating")
+
+
+def test_an_output_that_is_cleared_is_not_compared(recorded: Recorded) -> None:
+    """Nbval sees every frame, a reader the last."""
+    cell = recorded.cell("cleared")
+    assert ["kept\n"] == [each.text for each in cell.outputs]
+    assert {"not compared": "the output is cleared"} == cell.metadata.kstreamnb
+    assert recorded.passes("cleared")
+
+
+def test_what_an_output_widget_catches_is_not_compared(recorded: Recorded) -> None:
+    """Nbval sees it as output of the cell, the saved notebook does not."""
+    assert "cell 6 is not compared: its output goes into an Output widget" in recorded.notes
+    assert recorded.passes("caught")
+
+
+def test_a_widget_leaves_its_text_and_no_address(recorded: Recorded) -> None:
+    """The id of a widget's model is of one run, and nobody saves its state: the other forms are kept."""
+    assert [["text/plain"]] == [list(each.data) for each in recorded.cell("widget").outputs]
+    assert "model_id" not in recorded.second
+    assert recorded.passes("widget")
+
+
+def test_an_address_in_memory_is_not_kept(recorded: Recorded) -> None:
+    """The text says that there was one."""
+    assert "<object at ADDRESS>" == recorded.cell("address").outputs[0].data["text/plain"]
+    assert recorded.passes("address")
+
+
+def test_a_warning_names_no_kernel_file(recorded: Recorded) -> None:
+    """The place of the line in its cell stays, the kernel's file of this run does not."""
+    assert recorded.cell("warning").outputs[0].text.startswith("CELL:2: UserWarning: careful")
+    assert recorded.passes("warning")
+
+
+def test_a_picture_may_have_other_bytes(recorded: Recorded) -> None:
+    """Another Graphviz draws other curves: the text beside it is what is compared."""
+    assert "<svg " in recorded.second
+    assert recorded.passes("picture")
+
+
+@pytest.mark.parametrize("name", ["bar", "endless bar"])
+def test_a_progress_bar_may_take_another_time(recorded: Recorded, name: str) -> None:
+    """Bars with and without an end."""
+    assert any(each.output_type == "stream" for each in recorded.cell(name).outputs)
+    assert recorded.passes(name)
+
+
+def test_recording_again_gives_the_same_file(recorded: Recorded) -> None:
+    """All but the times in progress bars follows from the cells."""
+    bar = re.compile(r".*\[\d\d:\d\d.*")
+    assert bar.sub("", recorded.first) == bar.sub("", recorded.second)
+
+
+def test_a_tag_of_the_author_stays_and_one_of_the_recorder_goes(tmp_path: Path) -> None:
+    """When a live output became a plain one, it is compared again."""
+    path = tmp_path / "tags.ipynb"
+    save_cells(path, ["from IPython.display import clear_output\nclear_output()", "1"])
+    notebook = nbformat.read(path, as_version=4)
+    assert ["nbval-ignore-output"] == notebook.cells[0].metadata.tags
+    notebook.cells[0].source = "2"
+    notebook.cells[1].metadata.tags = ["nbval-ignore-output"]
+    nbformat.write(notebook, path)
+    assert () == record(path)
+    again = nbformat.read(path, as_version=4)
+    assert "tags" not in again.cells[0].metadata
+    assert ["nbval-ignore-output"] == again.cells[1].metadata.tags
+
+
+def test_what_really_differs_is_found(tmp_path: Path) -> None:
+    """The sanitisers take nothing away that means something: text beside a picture, words of a warning, a number."""
+    path = tmp_path / "differs.ipynb"
+    save_cells(path, [_CELLS[name] for name in ("load", "picture", "warning")] + ["40 + 2"])
+    changed = path.read_text()
+    for before, after in (("-> topic out", "-> topic up"), ("careful\\n", "careless\\n"), ('"42"', '"43"')):
+        assert before in changed
+        changed = changed.replace(before, after)
+    path.write_text(changed)
+    assert {1, 2, 3} == failing(path)
+
+
+def test_the_sanitisers_are_one_file_that_nbval_reads() -> None:
+    """Each section has a pattern that compiles and a replacement that no pattern takes for something else."""
+    from nbval.plugin import get_sanitize_patterns
+
+    patterns = get_sanitize_patterns(sanitizers().read_text())
+    assert sanitizers().read_text().count("[") >= len(patterns) >= 6
+    for _, replacement in patterns:
+        for regex, other in patterns:
+            assert re.sub(regex, other, replacement) in (replacement, other)
