@@ -10,7 +10,8 @@ from collections.abc import Iterable, Mapping
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
 from kstreamnb.kafka.cut import Offsets
-from kstreamnb.kafka.publisher import OutputRecord, Publication, PublishError
+from kstreamnb.kafka.publication import OutputRecord, Publication
+from kstreamnb.kafka.publisher import PublishError
 from kstreamnb.kafka.settings import Servers, connection, kafka_error, sendable_time
 
 __all__ = ["Deliverer"]

@@ -14,21 +14,18 @@ import zlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from struct import Struct
-from typing import Any, TypeAlias
+from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
-from kstreamnb.core.record import Headers
 from kstreamnb.errors import EngineError
 from kstreamnb.kafka.admin import Admin
 from kstreamnb.kafka.cut import Offsets
+from kstreamnb.kafka.publication import OutputRecord, Publication
 from kstreamnb.kafka.reader import bounded_consumer
 from kstreamnb.kafka.settings import Servers, connection, kafka_error, sendable_time
 
 __all__ = ["Marker", "OutputRecord", "Publication", "PublishError", "Publisher"]
-
-OutputRecord: TypeAlias = tuple[str, int, int, bytes | None, bytes | None, Headers]
-"""``(topic, partition, timestamp, key bytes, value bytes, headers)``."""
 
 _EOF = KafkaError._PARTITION_EOF  # noqa: SLF001 - librdkafka's own codes have such names
 _FENCED = {KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH}  # noqa: SLF001
@@ -73,19 +70,6 @@ class Marker:
     batch: int
     source: str
     output: str
-
-
-@dataclass(frozen=True)
-class Publication:
-    """What became of a batch: published, or suppressed because it was in Kafka already.
-
-    ``differs`` says that the replay computed other records than were published: the topology is not deterministic.
-    """
-
-    batch: int
-    records: int
-    suppressed: bool = False
-    differs: bool = False
 
 
 class Publisher:

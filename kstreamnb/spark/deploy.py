@@ -49,7 +49,7 @@ def deploy(
     create_topics: bool = True,
     producer: Mapping[str, object] | None = None,
 ) -> Query:
-    """Run a topology as a streaming query that reads and writes Kafka; goes on from the checkpoint where there is one.
+    r"""Run a topology as a streaming query that reads and writes Kafka; goes on from the checkpoint where there is one.
 
     Args:
         topology: what ``builder.build()`` gave.
@@ -73,6 +73,21 @@ def deploy(
     Raises:
         EngineError: the checkpoint belongs to another topology, an input topic is missing, or another deployment of
             the application holds the other end; nothing has been touched then.
+
+    Example:
+        >>> from tempfile import TemporaryDirectory
+        >>> from kstreamnb import Admin, Sample, StreamsBuilder, local_broker, produce
+        >>> builder = StreamsBuilder("large-orders")
+        >>> builder.stream("orders").filter(lambda key, pieces: pieces > 1).to("large")
+        >>> sample = Sample.from_text("topic | key | value | time\norders | a | 1 | 5\norders | b | 3 | 6")
+        >>> with local_broker() as broker, TemporaryDirectory() as checkpoint:
+        ...     servers = broker.bootstrap_servers
+        ...     Admin(servers).create_topic("orders")
+        ...     sent = produce(servers, sample)
+        ...     query = deploy(builder.build(), bootstrap_servers=servers, checkpoint=checkpoint, available_now=True)
+        ...     query.await_termination()
+        ...     [(record.key, record.value) for record in Sample.capture(servers, ["large"]).records]
+        [('b', 3)]
     """
     settings = _settings(config, topology, bootstrap_servers, application_id)
     folder = Path(checkpoint)
@@ -89,7 +104,7 @@ def deploy(
     for topic, partitions in missing.items():
         admin.create_topic(topic, partitions=partitions, exists_ok=True)
     sink = KafkaSink(_publisher(servers, application.id, manifest.query, guarantee, producer))
-    sink.publisher.open()
+    sink.open()
     feed = KafkaFeed(
         servers,
         application.external,
@@ -118,7 +133,7 @@ def start_query(
     **bundle: Any,
 ) -> Query:
     """Start the query of a deployment over any feed, into any sink."""
-    packed = Bundle.of(name, deployment, kafka=sink.kafka, **bundle)
+    packed = Bundle.of(name, deployment, kafka=sink.kafka, **{"live": True, **bundle})
     return Query(spark, packed, feed, sink, settings, deployment.applications[0].id).start()
 
 

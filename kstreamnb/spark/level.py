@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
@@ -38,10 +39,20 @@ from kstreamnb.spark.worker import (
     rest,
 )
 
-__all__ = ["FAILURE", "OUT", "REPORT", "LevelProcessor", "addressed", "report_of", "run_group", "stateless_level"]
+__all__ = [
+    "DELTA",
+    "FAILURE",
+    "OUT",
+    "REPORT",
+    "LevelProcessor",
+    "addressed",
+    "report_of",
+    "run_group",
+    "stateless_level",
+]
 
-OUT, REPORT, FAILURE = -1, -2, -3
-"""In place of a task: output of the query, a task's counters, an error that ends the query."""
+OUT, REPORT, FAILURE, DELTA = -1, -2, -3, -4
+"""In place of a task: output of the query, a task's counters, an error that ends the query, a change of state."""
 
 _MOST_RECORDS = 20_000
 _OutRow = Row("g", "target", "source", "seq", "blob")
@@ -122,7 +133,9 @@ def _run_placed(bundle: Bundle, placed: PlacedTask | Replica, rows: list[Row5], 
         yield next_group, FAILURE, source, 0, pack_failure(placed.name, error)
         return
     if log is not None:
-        log.save(held)
+        delta = log.save(held)
+        if delta is not None and bundle.live:
+            yield next_group, DELTA, source, held.seq, delta
     check_in(key, held, bundle.memory_limit)
     out: dict[str, int] = {}
     for seq, (target, parcel) in enumerate(addressed(bundle, placed, parcels)):
@@ -132,6 +145,7 @@ def _run_placed(bundle: Bundle, placed: PlacedTask | Replica, rows: list[Row5], 
     if _first_twin(bundle, placed) != placed.number:
         before["dropped"] = held.task.counters()["dropped"]  # the first replica has counted them
     report = report_of(placed, held, before, log.found if log else "none", out, time.perf_counter() - began)
+    report["lateness_ms"] = _lateness(arrivals)
     yield next_group, REPORT, source, 0, pickle.dumps(report, 5)
 
 
@@ -150,6 +164,13 @@ def _run_task(bundle: Bundle, placed: PlacedTask | Replica, held: Held, arrivals
 def _first_twin(bundle: Bundle, placed: PlacedTask | Replica) -> int:
     """The first replica of the same global tables; a task itself."""
     return read(bundle).replica_targets(placed.application)[0] if isinstance(placed, Replica) else placed.number
+
+
+def _lateness(arrivals: list[Arrival]) -> tuple[float, float]:
+    """How far records of input topics lie behind the stream time that they meet, in ms: on average and at most."""
+    late = [a.parcel.order.m - a.parcel.timestamps for a in arrivals if a.parcel.offsets is not None and len(a.parcel)]
+    every = np.concatenate(late) if late else np.zeros(1, np.int64)
+    return float(every.mean()), float(every.max())
 
 
 def _first_clock(arrivals: list[Arrival]) -> int:

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from kstreamnb.core.record import Headers
 from kstreamnb.spark.failure import raise_first
-from kstreamnb.spark.level import FAILURE, OUT, REPORT
+from kstreamnb.spark.level import DELTA, FAILURE, OUT, REPORT
 from kstreamnb.spark.parcel import Order, Parcel, unpack
 
 __all__ = ["BatchOutput", "Produced6", "merge_parcels"]
@@ -23,10 +23,14 @@ Produced6 = tuple[str, int, int, Any, Any, Headers]
 
 @dataclass
 class BatchOutput:
-    """The rows that came out of the last level, sorted out by what they are."""
+    """The rows that came out of the last level, sorted out by what they are.
+
+    ``deltas`` are changes of tasks' states as (producer, number of the entry in its log, delta).
+    """
 
     parcels: dict[tuple[int, str], list[tuple[int, int, Parcel]]] = field(default_factory=dict)
     reports: list[dict[str, Any]] = field(default_factory=list)
+    deltas: list[tuple[int, int, bytes]] = field(default_factory=list)
 
     @classmethod
     def of(cls, table: pa.Table, owners: list[int]) -> BatchOutput:
@@ -43,6 +47,8 @@ class BatchOutput:
                 found.parcels.setdefault((owners[source], parcel.topic), []).append((source, seq, parcel))
             elif target == REPORT:
                 found.reports.append(pickle.loads(blob))
+            elif target == DELTA:
+                found.deltas.append((source, seq, blob))
             elif target == FAILURE:
                 failures.append(blob)
         if failures:

@@ -69,13 +69,13 @@ class StateLog:
         held.seq, held.token, held.state_bytes = seq, token, size
         return held
 
-    def save(self, held: Held) -> None:
-        """Append what changed, with a part of the compaction that is under way; nothing when nothing changed."""
+    def save(self, held: Held) -> bytes | None:
+        """Append what changed, with a part of the compaction that is under way; gives the change, None without one."""
         delta = held.task.take_delta()
         if self._last is None:  # all of it: what a task is born with, such as due times, never changes and counts too
             delta = held.task.delta_of(held.task.state_keys())
         elif delta == EMPTY_DELTA and held.positions == self._positions:
-            return
+            return None
         last = self._last
         seq, base, size = (1, 1, 0) if last is None else (last[0] + 1, last[2], last[3])
         token = os.urandom(8).hex()
@@ -87,6 +87,7 @@ class StateLog:
         self._last = (seq, token, base_after, size + len(entry) - dropped)
         self._head.update(self._last)
         held.seq, held.token, held.state_bytes = seq, token, self._last[3]
+        return delta
 
     def _token_at(self, number: int) -> str | None:
         row = self._log.getValue((number,))

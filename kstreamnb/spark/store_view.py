@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from kstreamnb.errors import StateError
-from kstreamnb.spark.deployment import Deployment, PlacedTask
+from kstreamnb.spark.deployment import Deployment, PlacedTask, Replica
 
-__all__ = ["StoreView", "stores_at", "stores_named"]
+__all__ = ["StoreView", "keepers_of", "stores_at", "stores_named"]
 
 _READS = frozenset(
     {
@@ -86,6 +86,15 @@ def stores_at(deployment: Deployment, name: str) -> list[PlacedTask]:
             hint=f'did you mean "{near[0]}"?' if near else None,
         )
     return placed
+
+
+def keepers_of(deployment: Deployment, name: str) -> list[PlacedTask | Replica]:
+    """Who keeps a store in a query: its tasks, or for a global one the first of its copies."""
+    if name in deployment.applications[0].topology.global_stores:
+        copies = [replica for replica in deployment.replicas if replica.application == 0]
+        if copies:
+            return [copies[0]]
+    return [*stores_at(deployment, name)]
 
 
 def stores_named(task: Any, name: str) -> list[Any]:

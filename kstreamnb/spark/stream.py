@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +14,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from kstreamnb.errors import KStreamError
 from kstreamnb.kafka.cut import Offsets
+from kstreamnb.kafka.publication import Publication
 from kstreamnb.spark.feed import Feed, from_json
 from kstreamnb.spark.level import LevelProcessor, stateless_level
 from kstreamnb.spark.output import BatchOutput
@@ -22,31 +24,48 @@ from kstreamnb.spark.worker import Bundle, read
 
 __all__ = ["Action", "Batch", "Sink", "StreamSettings", "levels_of", "start_stream"]
 
+_STOP_MS = 4500  # stopping takes 5 s at most
+
 
 @dataclass(frozen=True)
 class Batch:
-    """One micro-batch's end: number, entry in the log of input offsets, positions after it, wall clock, output."""
+    """One micro-batch's end: number, entry in the log of input offsets, positions after it, wall clock, output.
+
+    ``seconds`` is how long its tasks took.
+    """
 
     number: int
     source: str
     positions: Offsets
     clock_ms: int
     output: BatchOutput
+    seconds: float = 0.0
 
 
-class Sink(Protocol):
-    """Where a batch's output goes. ``kafka``: it wants Kafka's bytes and not values in wire form."""
+class Sink:
+    """Where a query's output goes; the same batch may come again after a failure.
 
-    @property
-    def kafka(self) -> bool:
-        """Whether keys and values are to come as Kafka's bytes."""
+    ``kafka``: it wants keys and values as Kafka's bytes, and not in wire form.
+    """
+
+    kafka: bool = False
+
+    def open(self) -> None:
+        """Get ready; called before the query starts and before each restart."""
+
+    def publish(self, batch: Batch) -> Publication:
+        """Take one batch, and say what became of it."""
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """Let go of connections; what is being published is given up where it can be."""
+
+
+class Action(Protocol):
+    """What the query does with each batch."""
 
     def publish(self, batch: Batch) -> None:
-        """Take one batch; the same batch may come again after a failure."""
-
-
-class Action(Sink, Protocol):
-    """A sink that is told of failures, too: the query."""
+        """Take one batch."""
 
     def failed(self, error: KStreamError) -> None:
         """A task failed; the batch will not be published."""
@@ -68,18 +87,18 @@ class StreamSettings:
 
 
 def start_stream(
-    spark: SparkSession, bundle: Bundle, feed: Feed, sink: Action, settings: StreamSettings
+    spark: SparkSession, bundle: Bundle, feed: Feed, action: Action, settings: StreamSettings
 ) -> StreamingQuery:
     """Start the query of a deployment."""
     deployment = read(bundle)
     session = tuned(spark)
     session.conf.set("spark.sql.shuffle.partitions", str(deployment.spark_partitions))
+    session.conf.set("spark.sql.streaming.stopTimeout", str(_STOP_MS))
     name = f"kstreamnb-{bundle.name}"
     source = SourceSettings(feed, bundle, settings.max_records, settings.tick_ms, settings.readers)
     session.dataSource.register(source_class(name, source))
     frame = levels_of(session.readStream.format(name).load(), bundle)
-    action = _action(bundle, sink, settings)
-    writer = frame.writeStream.outputMode("append").foreachBatch(action)
+    writer = frame.writeStream.outputMode("append").foreachBatch(_with_each(bundle, action, settings))
     writer = writer.option("checkpointLocation", str(settings.checkpoint)).queryName(name)
     if settings.trigger_ms is None:
         return writer.trigger(availableNow=True).start()
@@ -107,20 +126,21 @@ def owners_of(bundle: Bundle) -> list[int]:
     return [*lanes, *(task.application for task in deployment.tasks), *(r.application for r in deployment.replicas)]
 
 
-def _action(bundle: Bundle, sink: Action, settings: StreamSettings) -> Callable[[DataFrame, int], None]:
-    """What happens with each batch: one collect, then the sink."""
+def _with_each(bundle: Bundle, action: Action, settings: StreamSettings) -> Callable[[DataFrame, int], None]:
+    """What happens with each batch: one collect, then the query's action."""
     owners, log = owners_of(bundle), settings.checkpoint / "offsets"
 
-    def action(frame: DataFrame, number: int) -> None:
+    def act(frame: DataFrame, number: int) -> None:
+        began = time.perf_counter()
         table = frame.toArrow()
         try:
             output = BatchOutput.of(table, owners)
         except KStreamError as error:
-            sink.failed(error)
+            action.failed(error)
             raise
         entry = (log / str(number)).read_text().splitlines()[-1]
         end: dict[str, Any] = json.loads(entry)
-        batch = Batch(number, entry, from_json(end["offsets"]), int(end["clock"]), output)
-        sink.publish(batch)
+        seconds = time.perf_counter() - began
+        action.publish(Batch(number, entry, from_json(end["offsets"]), int(end["clock"]), output, seconds))
 
-    return action
+    return act

@@ -57,7 +57,8 @@ class Bundle:
     """A deployment as bytes, under a name by which each worker reads it only once; ``kafka``: output leaves as bytes.
 
     ``memory_limit`` is the number of state bytes that one worker may keep; what is used least goes first.
-    ``commit_every_record``: flush caches after each record and not after each batch.
+    ``commit_every_record``: flush caches after each record and not after each batch. ``live``: changes of state come
+    out with each batch, for views of the stores.
     """
 
     name: str
@@ -65,6 +66,7 @@ class Bundle:
     kafka: bool
     memory_limit: int = 1 << 30
     commit_every_record: bool = False
+    live: bool = False
 
     @classmethod
     def of(cls, name: str, deployment: Deployment, **settings: Any) -> Bundle:

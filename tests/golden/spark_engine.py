@@ -21,15 +21,17 @@ from kstreamnb.core.serdes import Serdes
 from kstreamnb.core.wire import decoder, encoder, to_bytes
 from kstreamnb.driver import TopologyTestDriver
 from kstreamnb.errors import KStreamError
+from kstreamnb.kafka.publication import Publication
 from kstreamnb.runtime.checkpoint import EMPTY_DELTA
 from kstreamnb.runtime.config import Config
+from kstreamnb.spark.checkpoint_state import read_states
 from kstreamnb.spark.deploy import start_query
 from kstreamnb.spark.deployment import Application, deployment_of, place
 from kstreamnb.spark.feed import FileFeed
 from kstreamnb.spark.parcel import WALL, Order
-from kstreamnb.spark.query import Query, read_states
+from kstreamnb.spark.query import Query
 from kstreamnb.spark.session import spark_session
-from kstreamnb.spark.stream import Batch, StreamSettings
+from kstreamnb.spark.stream import Batch, Sink, StreamSettings
 from tests.golden.compare import compare
 from tests.golden.dump import dump_queries, dump_stores
 from tests.golden.evaluate import (
@@ -72,14 +74,13 @@ class _Case:
 
 
 @dataclass
-class _StepSink:
+class _StepSink(Sink):
     """Keeps output rows with the steps that caused them."""
 
-    kafka: bool = False
     rows: dict[tuple[int, str], list[Any]] = field(default_factory=dict)
     dropped: dict[int, int] = field(default_factory=dict)
 
-    def publish(self, batch: Batch) -> None:
+    def publish(self, batch: Batch) -> Publication:
         """Take up a batch."""
         for (application, topic), parcels in batch.output.parcels.items():
             kept = self.rows.setdefault((application, topic), [])
@@ -93,6 +94,7 @@ class _StepSink:
         for report in batch.output.reports:
             application = int(report["task"].partition("/")[0])
             self.dropped[application] = self.dropped.get(application, 0) + sum(report["dropped"].values())
+        return Publication(batch.number, batch.output.count())
 
 
 def check_on_spark(vectors: Iterable[Vector]) -> Iterator[Verdict]:
@@ -208,7 +210,7 @@ def _record(case: _Case, step: int) -> tuple[str, tuple[Any, ...]]:
 
 
 def _fill(cases: list[_Case], sink: _StepSink, query: Query) -> None:
-    states = read_states(query)
+    states = read_states(query.spark, query.bundle, query.checkpoint)
     for number, case in enumerate(cases):
         spec, types = case.spec, output_types(case.spec)
         steps: list[dict[str, Any]] = [{} for _ in spec["input"]]

@@ -1,0 +1,62 @@
+"""What a query does with each batch: publish it, take note of it, tell whoever watches."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+
+from kstreamnb.errors import KStreamError
+from kstreamnb.spark.journal import Journal
+from kstreamnb.spark.live_stores import LiveStores
+from kstreamnb.spark.metrics import BatchFigures, MetricsBook
+from kstreamnb.spark.output import BatchOutput
+from kstreamnb.spark.stream import Batch, Sink
+
+__all__ = ["BatchAction", "Watcher"]
+
+Watcher = Callable[[BatchFigures], object]
+
+
+class BatchAction:
+    """Hands batches to the sink, one at a time, and keeps the figures.
+
+    Attributes:
+        last: the last finished batch, without its output; number -1 before the first.
+        error: what ended the query, None while all is well.
+    """
+
+    def __init__(self, sink: Sink, stores: LiveStores, journal: Journal) -> None:
+        self.sink, self.stores, self.journal = sink, stores, journal
+        self.book = MetricsBook(journal.application)
+        self.last = Batch(-1, "", {}, 0, BatchOutput())
+        self.error: KStreamError | None = None
+        self.watchers: list[Watcher] = []
+        self.busy = threading.Lock()
+
+    def publish(self, batch: Batch) -> None:
+        """Called with each batch, in Spark's thread."""
+        with self.busy:
+            began = time.perf_counter()
+            try:
+                done = self.sink.publish(batch)
+            except KStreamError as error:
+                self.failed(error)
+                raise
+            figures = self.book.add(batch, done, time.perf_counter() - began)
+            self.stores.take(batch.number, batch.output.deltas)
+            self.last = Batch(batch.number, batch.source, batch.positions, batch.clock_ms, BatchOutput())
+        self.journal.batch(figures)
+        if done.differs:
+            self.journal.warn("replay differs", batch=batch.number, hint="the topology is not deterministic")
+        for watcher in list(self.watchers):
+            try:
+                watcher(figures)
+            except Exception as error:  # who watches must not end the query; the log has it
+                self.journal.warn("watcher failed", error=f"{type(error).__name__}: {error}")
+
+    def failed(self, error: KStreamError) -> None:
+        """Called with what ends the query; the first failure is the one that counts."""
+        if self.error is None:
+            self.error = error
+            self.journal.failure(error)
