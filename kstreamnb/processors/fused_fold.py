@@ -52,14 +52,15 @@ def fold_by_window(context: BindContext, store: Any, fold: Fold, *, size: int, g
     window, and needs none of them made. Keys that are equal without being the same row are never kept.
     """
     places: dict[Any, _Place] = {}
-    find = """\
+    keeps = store.keys.direct
+    known = """\
 place = {places}(key)
 if place is None or not place[0] <= timestamp < place[1]: place = {locate}(key, timestamp)"""
     lines = f"""\
 if key is None:
  {{drop}}("null key", key, value, timestamp)
  return
-{find if store.keys.direct else "place = {locate}(key, timestamp)"}
+{known if keeps else "place = {locate}(key, timestamp)"}
 inner = key
 start, end, at, key = place
 if timestamp > {{seen}}[0]:
@@ -68,7 +69,7 @@ elif end <= {{seen}}[0] - {grace}:
  {{late}}(inner, value, timestamp, start, end, {{seen}}[0])
  return"""
     names = {"drop": context.drop, "get": store.fetch, "put": store.put, "places": places.get}
-    names |= {"locate": _locating(places, size), "seen": context.cell("stream_time_ms", -1), "late": late}
+    names |= {"locate": _locating(places, size, keeps=keeps), "seen": context.cell("stream_time_ms", -1), "late": late}
     step = _step([lines, _fold(fold, store, "inner", "start")], names, store, fold)
     return step._replace(windows_ms=size)
 
@@ -77,8 +78,8 @@ _Place: TypeAlias = tuple[int, int, tuple[Any, int], Windowed]
 """Start and end of a window, and a key in it: as the store has it, and as the table has it."""
 
 
-def _locating(places: dict[Any, _Place], size: int) -> Callable[[Any, int], _Place]:
-    """``locate(key, timestamp)``, which keeps what it makes until a later window begins."""
+def _locating(places: dict[Any, _Place], size: int, *, keeps: bool) -> Callable[[Any, int], _Place]:
+    """``locate(key, timestamp)``, which with ``keeps`` keeps what it makes until a later window begins."""
     newest = -1
 
     def locate(key: Any, timestamp: int) -> _Place:
@@ -87,7 +88,9 @@ def _locating(places: dict[Any, _Place], size: int) -> Callable[[Any, int], _Pla
         if start > newest:
             newest = start
             places.clear()
-        found = places[key] = start, start + size, (key, start), Windowed(key, start, start + size)
+        found = start, start + size, (key, start), Windowed(key, start, start + size)
+        if keeps:
+            places[key] = found
         return found
 
     return locate

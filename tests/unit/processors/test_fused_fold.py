@@ -76,6 +76,20 @@ def test_a_fused_fold_does_what_the_bound_one_does(fold: Any, watched: bool, fed
     assert bound.store("rows").journal == fused.store("rows").journal
 
 
+def test_keys_that_only_their_bytes_tell_apart_have_windows_of_their_own() -> None:
+    """1, 1.0 and true are equal in Python and three keys in JSON; a list is a key like any other."""
+    fold: Any = WindowAggregate("rows", WINDOWS, zero, count_up)
+    spec = StoreSpec(
+        "rows", "timestamped_window", Serdes.json(), Serdes.long(), retention_ms=15, window_size_ms=10, logged=False
+    )
+    context = FakeContext(spec)
+    chain = function(fold.fuse(context, new_only=False), context.bind(_PASS))
+    for timestamp, key in enumerate([1, True, 1.0, ["a"], 1, ["a"]]):
+        chain(key, 0, timestamp, ())
+    found = [(repr(key.key), change.new) for key, change, *_ in context.forwarded]
+    assert found == [("1", 1), ("True", 1), ("1.0", 1), ("['a']", 1), ("1", 2), ("['a']", 2)]
+
+
 class _Pass:
     """Forwards everything."""
 
