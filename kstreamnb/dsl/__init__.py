@@ -4,7 +4,7 @@ What a user declares is kept in a ledger; building replays it into a logical gra
 """
 
 from kstreamnb.core.windows import JoinWindows, SessionWindows, SlidingWindows, TimeWindows, UnlimitedWindows
-from kstreamnb.dsl.builder import StreamsBuilder, upstream_topology
+from kstreamnb.dsl.builder import StreamsBuilder
 from kstreamnb.dsl.declarations import Declaration, Handle, Identities, Identity, Ledger, identify_with
 from kstreamnb.dsl.grouping import (
     CogroupedKStream,
@@ -40,5 +40,5 @@ __all__ = [
     "KGroupedTable", "KStream", "KTable", "Ledger", "Materialized", "Named", "Printed", "Produced", "Repartitioned",
     "SessionWindowedCogroupedKStream", "SessionWindowedKStream", "SessionWindows", "SlidingWindows", "StreamJoined",
     "StreamsBuilder", "Suppressed", "TableJoined", "TimeWindowedCogroupedKStream", "TimeWindowedKStream",
-    "TimeWindows", "UnlimitedWindows", "identify_with", "upstream_topology",
+    "TimeWindows", "UnlimitedWindows", "identify_with",
 ]  # fmt: skip

@@ -17,18 +17,17 @@ from kstreamnb.dsl.materializing import kept, named_store, rows_store
 from kstreamnb.dsl.options import Consumed, Materialized, Reading, StoreType, TableReading, given, spelled_out
 from kstreamnb.dsl.replay import replay
 from kstreamnb.dsl.routing import lazy_table
-from kstreamnb.errors import ConfigError, KStreamError, TopologyError
+from kstreamnb.errors import ConfigError, TopologyError
 from kstreamnb.graph.draft import Draft
 from kstreamnb.graph.explain import Explanation
 from kstreamnb.graph.graph import LogicalGraph
 from kstreamnb.graph.lower import lower
-from kstreamnb.graph.nodes import GlobalTable, Sink, StateStore, StreamSource
+from kstreamnb.graph.nodes import GlobalTable, StateStore, StreamSource
 from kstreamnb.graph.rewrites import optimise, rules_of
 from kstreamnb.processors.table_source import GlobalTableSource
-from kstreamnb.processors.table_to_stream import TableToStream
 from kstreamnb.topology import Topology
 
-__all__ = ["StreamsBuilder", "upstream_topology"]
+__all__ = ["StreamsBuilder"]
 
 
 class StreamsBuilder:
@@ -250,37 +249,6 @@ class StreamsBuilder:
 
     def __repr__(self) -> str:
         return f"StreamsBuilder({self.name!r}) with {len(self.declarations())} declarations"
-
-
-def upstream_topology(handle: Handle, *, into: str = "preview") -> Topology:
-    """The part of a topology that a stream or table depends on, with a sink of its records to the topic ``into``.
-
-    Names are those of the whole topology. Declarations elsewhere that are stale or wrong do not matter.
-
-    Raises: TopologyError when the handle is neither a stream nor a table, or depends on something stale.
-    """
-    ledger = handle.ledger
-    sound = ledger.sound()
-    if handle.declaration not in sound:
-        hint = "run its cell again, and those of what it was made from"
-        raise TopologyError(f"{handle.declaration} is stale", hint=hint, origin=handle.origin)
-    try:
-        made = replay(sound, persistent=ledger.persistent)
-    except KStreamError:  # perhaps elsewhere: then names are those of the part alone
-        needed = set(handle.upstream())
-        made = replay(
-            [each for each in sound if each in needed or each.word.startswith("add_")], persistent=ledger.persistent
-        )
-    flow, draft = made.flows[handle.declaration], made.draft
-    draft.origin = handle.origin
-    if isinstance(flow, TableFlow):
-        node = draft.step(f"{into}-stream", TableToStream(), flow.node)
-        flow = StreamFlow(node.id, node.name, flow.key_serde, flow.value_serde, flow.sources)
-    if not isinstance(flow, StreamFlow):
-        raise TopologyError(f"a {type(handle).__name__} has no records of its own", hint="aggregate it first")
-    serdes = {"key_serde": flow.key_serde, "value_serde": flow.value_serde}
-    sink = draft.add(Sink(name=f"{into}-sink", topic=into, **serdes), flow.node)
-    return lower(optimise(draft.freeze(), ())[0].only(sink.id), name=ledger.name)
 
 
 # --- in the graph -----------------------------------------------------------------------------------------------------

@@ -8,8 +8,7 @@ from functools import cached_property
 from heapq import heapify, heappop, heappush
 
 from kstreamnb.errors import TopologyError
-from kstreamnb.graph.nodes import GlobalTable, Node, StateStore, Step
-from kstreamnb.processors.branch import Branch
+from kstreamnb.graph.nodes import Node
 
 __all__ = ["LogicalGraph", "Unnamed"]
 
@@ -103,27 +102,3 @@ class LogicalGraph:
                 waiting.extend(self.by_id[id_].parents)
                 waiting.extend(self.by_id[id_].uses if through_uses else ())
         return found
-
-    def only(self, *ids: int) -> LogicalGraph:
-        """The part of the graph that these nodes depend on, with the stores that users' processors may ask for."""
-        kept = self.upstream(*ids)
-        by_name = any(hasattr(getattr(self.by_id[id_], "operator", None), "supplier") for id_ in kept)
-        used = {name for id_ in kept for name in getattr(self.by_id[id_], "stores", ())}
-        part = [
-            node
-            for node in self.nodes
-            if node.id in kept
-            or (isinstance(node, StateStore) and node.store.name in used)
-            or (isinstance(node, GlobalTable) and by_name)
-        ]
-        names = {node.name for node in part}
-        return replace(self, nodes=tuple(_without_branches(node, names) for node in part), copartitioned=())
-
-
-def _without_branches(node: Node, names: set[str]) -> Node:
-    """A split that sends nothing to branches that are not there; any other node as it is."""
-    operator = getattr(node, "operator", None)
-    if not isinstance(node, Step) or not isinstance(operator, Branch):
-        return node
-    children = tuple(child if child in names else None for child in operator.children)
-    return replace(node, operator=replace(operator, children=children))

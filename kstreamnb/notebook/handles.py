@@ -6,9 +6,9 @@ from collections.abc import Collection
 from html import escape
 from typing import Any
 
-from kstreamnb.dsl import upstream_topology
 from kstreamnb.dsl.declarations import Handle
 from kstreamnb.errors import KStreamError
+from kstreamnb.preview import upstream_topology
 from kstreamnb.topology import DescribedNode, DescribedSubtopology, TopologyDescription
 from kstreamnb.view import Overlay, graph_view, mimebundle, to_html, to_text
 

@@ -16,7 +16,8 @@ from typing import Any
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.driver import Replay, replay
 from kstreamnb.driver.preview import preview
-from kstreamnb.dsl import StreamsBuilder, upstream_topology
+from kstreamnb.dsl import StreamsBuilder
+from kstreamnb.preview import upstream_topology
 from tests.bench.driver import CASES, KEYS, START_MS, topology
 
 RECORDS, REPEATS, STEPS = 20_000, 3, 100_000

@@ -11,7 +11,7 @@ import kstreamnb as ks
 from kstreamnb.driver import replay
 from kstreamnb.driver.compare import assert_outputs_equal, diff
 from kstreamnb.driver.preview import preview
-from kstreamnb.dsl import upstream_topology
+from kstreamnb.preview import upstream_topology
 
 
 def records(*values: Any, topic: str = "out") -> list[ks.TopicRecord]:

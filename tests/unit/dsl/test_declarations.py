@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from kstreamnb import head
-from kstreamnb.dsl import Identity, Ledger, StreamsBuilder, identify_with, upstream_topology
+from kstreamnb.dsl import Identity, Ledger, StreamsBuilder, identify_with
 from kstreamnb.errors import TopologyError
+from kstreamnb.preview import upstream_topology
 
 
 class Cells:
