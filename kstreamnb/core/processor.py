@@ -6,11 +6,14 @@ conveniences, or pass any object with the same methods. A supplier makes a new p
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
+from kstreamnb.core.durations import duration_ms, instant_ms
+from kstreamnb.core.operator import BindContext, Cancellable, Forward
 from kstreamnb.core.record import Record, RecordMetadata
+from kstreamnb.errors import ProcessingError, StateError
 
 if TYPE_CHECKING:  # a processor may declare stores; the specs need not be loaded for that
     from kstreamnb.core.stores import StoreSpec
@@ -35,7 +38,7 @@ class PunctuationType:
     WALL_CLOCK_TIME = "wall_clock_time"
 
 
-class ProcessorContext(Protocol):
+class ProcessorContext:
     """What a processor may do besides returning: forward, read stores, schedule, ask for the time.
 
     Example:
@@ -48,14 +51,34 @@ class ProcessorContext(Protocol):
         [('a', 'first at 0', 0), ('b', 'second at 1', 1)]
     """
 
-    application_id: str
-    task_id: str
+    def __init__(self, context: BindContext, forward: Forward) -> None:
+        self.application_id = context.application_id
+        self.task_id = context.task_id
+        self.node = context.node
+        self._context = context
+        self._to_all = forward
+        self._to_child: dict[str, Forward] = {}
 
     def forward(self, record: Record[Any, Any], child: str | None = None) -> None:
-        """Hand a record to all children, or to the one named."""
+        """Hand a record to all children, or to the one named; raises ProcessingError when there is none."""
+        if not isinstance(record, Record):
+            raise ProcessingError(
+                f'processor "{self.node}" forwarded a "{type(record).__name__}" instead of a record',
+                hint="forward record.with_value(…), or Record(key, value, timestamp)",
+            )
+        if child is None:
+            self._to_all(*record)
+            return
+        to_child = self._to_child.get(child)
+        if to_child is None:
+            to_child = self._to_child[child] = self._context.forward_to(child)
+        to_child(*record)
 
     def get_state_store(self, name: str) -> Any:
-        """A store connected to this processor; raises StateError otherwise."""
+        """A store connected to this processor, or a global store; raises StateError otherwise."""
+        store = self._context.store(name)
+        store = getattr(store, "for_user", store)
+        return _ReadOnlyStore(name, store) if self._context.only_reads(name) else store
 
     def schedule(
         self,
@@ -64,20 +87,52 @@ class ProcessorContext(Protocol):
         callback: Callable[[int], None],
         *,
         start: datetime | str | int | None = None,
-    ) -> Any:
-        """Call ``callback(now_ms)`` every ``interval`` of stream time or wall clock; gives a handle to cancel."""
+    ) -> Cancellable:
+        """Call ``callback(now_ms)`` every ``interval`` of stream time or wall clock, first at ``start``."""
+        start_ms = None if start is None else instant_ms(start, "start of a punctuator")
+        return self._context.schedule(duration_ms(interval, "interval of a punctuator"), kind, callback, start_ms)
 
     def record_metadata(self) -> RecordMetadata | None:
-        """Topic, partition and offset of the record in hand."""
+        """Topic, partition and offset of the record in hand; (None, -1, -1) in a punctuator."""
+        return self._context.metadata()
 
     def current_stream_time_ms(self) -> int:
         """Stream time of the task in ms, -1 before the first record."""
+        return self._context.stream_time_ms()
 
     def current_system_time_ms(self) -> int:
         """The engine's wall clock in ms."""
+        return self._context.wall_clock_ms()
 
     def commit(self) -> None:
         """Ask for a commit after this record."""
+        self._context.commit()
+
+    def key_serde(self) -> Any:
+        """The application's default key serde."""
+        return self._context.key_serde()
+
+    def value_serde(self) -> Any:
+        """The application's default value serde."""
+        return self._context.value_serde()
+
+    def app_configs(self) -> Mapping[str, Any]:
+        """The application's configuration."""
+        return self._context.configs()
+
+
+class _ReadOnlyStore:
+    """A global store as an ordinary task sees it."""
+
+    def __init__(self, name: str, store: Any) -> None:
+        self._name, self._store = name, store
+
+    def __getattr__(self, method: str) -> Any:
+        if method in ("put", "put_all", "put_if_absent", "delete", "remove"):
+            hint = "produce to the topic of the global store instead"
+            java = "Global store is read only"
+            raise StateError(f'global store "{self._name}" is read only', hint=hint, java=java)
+        return getattr(self._store, method)
 
 
 class Processor(Generic[KIn, VIn, KOut, VOut]):

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from kstreamnb.core.operator import BindContext, Forward, Process
+from kstreamnb.core.processor import ProcessorContext
 from kstreamnb.core.record import Headers
-from kstreamnb.core.user_processor import TaskProcessorContext
+from kstreamnb.core.user_processor import start
 from kstreamnb.errors import ProcessingError
 from kstreamnb.processors.derived_table import bind_derived
 from kstreamnb.processors.table_view import DerivedView
@@ -27,11 +28,7 @@ def _transformer(supplier: Callable[[], Any], context: BindContext) -> Callable[
     transform = getattr(transformer, "transform", None)
     if transform is None:
         return transformer  # type: ignore[no-any-return] # a plain function (key, value)
-    init, close = getattr(transformer, "init", None), getattr(transformer, "close", None)
-    if init is not None:
-        init(TaskProcessorContext(context, _may_not_forward))
-    if close is not None:
-        context.on_close(close)
+    start(transformer, context, ProcessorContext(context, _may_not_forward))
     return transform  # type: ignore[no-any-return]
 
 
