@@ -49,6 +49,7 @@ _WHERE: dict[str, str] = {
         "kstreamnb.view.parser": ("parse_description",),
         "kstreamnb.runtime.config": ("Config",),
         "kstreamnb.driver": ("Replay", "TopologyTestDriver", "replay"),
+        "kstreamnb.driver.cluster": ("Application", "ClusterDriver"),
         "kstreamnb.driver.checks": ("check", "check_partitions"),
         "kstreamnb.preview": ("head",),
         "kstreamnb.notebook.export": ("export",),
@@ -107,6 +108,8 @@ if TYPE_CHECKING:
     from kstreamnb.driver import Replay as Replay
     from kstreamnb.driver import TopologyTestDriver as TopologyTestDriver
     from kstreamnb.driver import replay as replay
+    from kstreamnb.driver.cluster import Application as Application
+    from kstreamnb.driver.cluster import ClusterDriver as ClusterDriver
     from kstreamnb.dsl import StreamsBuilder as StreamsBuilder
     from kstreamnb.notebook.export import export as export
     from kstreamnb.preview import head as head

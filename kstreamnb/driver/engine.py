@@ -26,7 +26,7 @@ from kstreamnb.runtime.task_plan import TaskPlan, plan_global_task, plan_single_
 from kstreamnb.topology import Topology
 from kstreamnb.topology.nodes import Sink, Source
 
-__all__ = ["Engine", "Layout", "Outlet", "Root", "Route"]
+__all__ = ["Engine", "Layout", "Outlet", "Root", "Route", "with_sources"]
 
 Layout = Literal["split", "single"]
 Root = tuple[str, int, int, Any, Any, Any]
@@ -94,7 +94,7 @@ class Engine:
     ) -> None:
         self.topology, self.config, self.clock, self.layout = topology, config, clock, layout
         self.logs: dict[str, TopicLog] = {}
-        known = _with_sources(topology, partitions, default_partitions)
+        known = with_sources(topology, partitions, default_partitions)
         global_plan = plan_global_task(topology, config, known)
         self.global_task = None if global_plan is None else GlobalTask(global_plan, clock, recorder=recorder)
         if layout == "single":
@@ -356,7 +356,7 @@ _FEW = 4
 _BYTES: Any = object()  # equal to no serde: converting to it always gives bytes
 
 
-def _with_sources(topology: Topology, partitions: Mapping[str, int], default: int) -> dict[str, int]:
+def with_sources(topology: Topology, partitions: Mapping[str, int], default: int) -> dict[str, int]:
     """Counts of the user's topics: the given ones, and the default for other topics that are read."""
     named = {topic: default for source in topology.sources() for topic in source.topics}
     known = {topic: count for topic, count in named.items() if topic not in topology.internal_topics}

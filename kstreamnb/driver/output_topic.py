@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.serde import Serde
-from kstreamnb.driver.topic_log import TopicLog
 from kstreamnb.errors import EngineError
 
 __all__ = ["OutputTopic"]
+
+
+class Unread(Protocol):
+    """Records of a topic that were not read yet."""
+
+    def __len__(self) -> int: ...
+    def take(self, key_serde: Serde, value_serde: Serde) -> TopicRecord:
+        """The next record."""
 
 
 class OutputTopic:
     """Reads what the application wrote to one topic, each record once, in the order in which they were written."""
 
     def __init__(
-        self, topic: str, log: Callable[[str], TopicLog | None], serdes: Callable[[], tuple[Serde, Serde]]
+        self, topic: str, log: Callable[[str], Unread | None], serdes: Callable[[], tuple[Serde, Serde]]
     ) -> None:
         self.topic = topic
         self._log, self._serdes = log, serdes

@@ -8,7 +8,7 @@ from typing import Any
 
 from kstreamnb.core.record import ValueAndTimestamp, Windowed
 
-__all__ = ["KeyValueView", "SessionView", "VersionedView", "WindowView"]
+__all__ = ["KeyValueView", "SessionView", "VersionedView", "WindowView", "view_of"]
 
 Show = Callable[[Any], Any]
 
@@ -195,3 +195,25 @@ class VersionedView(_View):
     ) -> Iterator[Any]:
         """Versions of a key that were valid between two times."""
         return iter([row for store in self.stores for row in store.history(key, from_, to, ascending=ascending)])
+
+
+_VIEWS: dict[str, Any] = {
+    "key_value": KeyValueView,
+    "timestamped_key_value": KeyValueView,
+    "lru": KeyValueView,
+    "window": WindowView,
+    "timestamped_window": WindowView,
+    "session": SessionView,
+    "versioned": VersionedView,
+}
+
+
+def view_of(name: str, stores: list[Any], *, show_time: bool = False) -> Any:
+    """A view of stores of one kind; None where their kind is not for users."""
+    kind = stores[0].spec.kind
+    view = _VIEWS.get(kind)
+    if view is None:
+        return None
+    if not kind.startswith("timestamped"):
+        return view(name, stores)
+    return view(name, stores, timestamped if show_time else plain)

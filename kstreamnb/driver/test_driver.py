@@ -23,7 +23,7 @@ from kstreamnb.driver.output_topic import OutputTopic
 from kstreamnb.driver.reads import stores_to_watch
 from kstreamnb.driver.recording import Recording
 from kstreamnb.driver.replay import Replay, recorded
-from kstreamnb.driver.store_views import KeyValueView, SessionView, VersionedView, WindowView, plain, timestamped
+from kstreamnb.driver.store_views import KeyValueView, SessionView, VersionedView, WindowView, view_of
 from kstreamnb.driver.topic_log import convert
 from kstreamnb.errors import EngineError, StateError
 from kstreamnb.runtime.config import Config
@@ -255,12 +255,7 @@ class TopologyTestDriver:
         kind = stores[0].spec.kind
         if kinds and kind not in kinds:
             return None
-        view = _VIEWS.get(kind)
-        if view is None:
-            return None
-        if not kind.startswith("timestamped"):
-            return view(name, stores)
-        return view(name, stores, timestamped if show_time else plain)
+        return view_of(name, stores, show_time=show_time)
 
     def _encoder(
         self, topic: str, key_serde: Serde | None, value_serde: Serde | None
@@ -299,14 +294,3 @@ class TopologyTestDriver:
     def _near(self) -> str:
         read = (source.topics or (str(source.pattern),) for source in self.topology.sources())
         return f"it reads {', '.join(sorted(set(chain.from_iterable(read)))) or 'no topics'}"
-
-
-_VIEWS: dict[str, Any] = {
-    "key_value": KeyValueView,
-    "timestamped_key_value": KeyValueView,
-    "lru": KeyValueView,
-    "window": WindowView,
-    "timestamped_window": WindowView,
-    "session": SessionView,
-    "versioned": VersionedView,
-}

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Self
 
+from kstreamnb.core.durations import duration_ms
 from kstreamnb.core.serde import Serde
 from kstreamnb.core.serdes import Serdes, serde_named
 from kstreamnb.errors import ConfigError
@@ -23,6 +24,9 @@ _DOTTED = {
     "statestore.cache.max.bytes": "cache_max_bytes",
     "cache.max.bytes.buffering": "cache_max_bytes",
     "commit.interval.ms": "commit_interval_ms",
+    "max.task.idle.ms": "max_task_idle_ms",
+    "max.poll.records": "max_poll_records",
+    "buffered.records.per.partition": "buffered_records_per_partition",
     "default.timestamp.extractor": "default_timestamp_extractor",
     "default.deserialization.exception.handler": "deserialization_handler",
     "deserialization.exception.handler": "deserialization_handler",
@@ -35,6 +39,8 @@ _DOTTED = {
     "topology.optimization": "topology_optimization",
     "ensure.explicit.internal.resource.naming": "explicit_names",
 }
+_SPANS = {"commit_interval": "commit_interval_ms", "max_task_idle": "max_task_idle_ms"}
+_GUARANTEES = ("exactly_once_v2", "at_least_once")
 _LEGAL = re.compile(r"[a-zA-Z0-9._-]+")
 _PREFIXES = ("admin.", "consumer.", "global.consumer.", "main.consumer.", "producer.", "restore.consumer.", "topic.")
 
@@ -48,7 +54,9 @@ class Config:
     function; ``uncaught_handler`` gets the error that ended a task. Settings that only brokers and clients read are
     kept in ``others`` under their dotted names.
 
-    Units: ``commit_interval_ms`` is milliseconds of wall clock; ``cache_max_bytes`` is bytes.
+    Units: ``commit_interval_ms`` and ``max_task_idle_ms`` are milliseconds of wall clock, and ``commit_interval`` and
+    ``max_task_idle`` name the same as durations; ``cache_max_bytes`` is bytes. An interval that is not said is 100 ms
+    for exactly once and 30 s for at least once; ``max_task_idle_ms`` = -1 lets a task go on without waiting.
 
     Example:
         >>> Config.of({"application.id": "shop", "statestore.cache.max.bytes": 0}).application_id
@@ -60,7 +68,10 @@ class Config:
     default_key_serde: Serde = field(default_factory=Serdes.string)
     default_value_serde: Serde = field(default_factory=Serdes.json)
     cache_max_bytes: int = 0
-    commit_interval_ms: int = 30_000
+    commit_interval_ms: int | None = None
+    max_task_idle_ms: int = 0
+    buffered_records_per_partition: int = 1_000
+    max_poll_records: int = 1_000
     default_timestamp_extractor: Any = None
     deserialization_handler: Any = "fail"
     processing_handler: Any = "fail"
@@ -80,10 +91,21 @@ class Config:
             object.__setattr__(self, name, _serde(getattr(self, name)))
         for name in ("deserialization_handler", "processing_handler", "production_handler"):
             object.__setattr__(self, name, handler_of(getattr(self, name), name))
-        for name in ("cache_max_bytes", "commit_interval_ms"):
+        if self.processing_guarantee not in _GUARANTEES:
+            fact = f'there is no processing guarantee "{self.processing_guarantee}"'
+            raise ConfigError(fact, hint=f"there are {' and '.join(_GUARANTEES)}")
+        if self.commit_interval_ms is None:
+            object.__setattr__(self, "commit_interval_ms", 100 if self.exactly_once else 30_000)
+        for name in ("cache_max_bytes", "commit_interval_ms", "buffered_records_per_partition", "max_poll_records"):
             object.__setattr__(self, name, _whole(name, getattr(self, name)))
+        object.__setattr__(self, "max_task_idle_ms", _whole("max_task_idle_ms", self.max_task_idle_ms, least=-1))
         for name in ("processing_handler_global", "explicit_names"):
             object.__setattr__(self, name, _flag(name, getattr(self, name)))
+
+    @property
+    def exactly_once(self) -> bool:
+        """Whether results become visible together with the offsets they come from."""
+        return self.processing_guarantee == "exactly_once_v2"
 
     @classmethod
     def of(cls, settings: Config | Mapping[str, Any] | None) -> Self:
@@ -94,7 +116,9 @@ class Config:
         chosen: dict[str, Any] = {}
         for name, value in (settings or {}).items():
             word = _DOTTED.get(name, name)
-            if word in known:
+            if word in _SPANS:
+                chosen[_SPANS[word]] = duration_ms(value, f'setting "{word}"')
+            elif word in known:
                 chosen[word] = value
             elif "." in name:
                 others[name] = value
@@ -133,13 +157,13 @@ def _serde(value: Any) -> Serde:
     return value() if isinstance(value, type) else value  # type: ignore[no-any-return]
 
 
-def _whole(name: str, value: Any) -> int:
+def _whole(name: str, value: Any, *, least: int = 0) -> int:
     try:
         number = int(value)
     except (TypeError, ValueError):
         raise ConfigError(f'setting "{name}" has to be a whole number, not "{value}"') from None
-    if number < 0:
-        raise ConfigError(f'setting "{name}" cannot be negative: {number}')
+    if number < least:
+        raise ConfigError(f'setting "{name}" cannot be less than {least}: {number}')
     return number
 
 

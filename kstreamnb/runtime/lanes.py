@@ -68,6 +68,10 @@ class Lane:
         assert head is not None
         return head[1]
 
+    def __len__(self) -> int:
+        """Number of records that wait, the head among them."""
+        return (self.head is not None) + sum(length_hint(records) for _, _, records in self._chunks)
+
     def push(self, topic: str, records: Iterable[WireRecord]) -> None:
         """Append records of a topic."""
         records = records if isinstance(records, list) else list(records)
@@ -99,6 +103,11 @@ class Lane:
                 limit -= 1
             assert record is not None
             yield record
+
+    def arrived(self) -> tuple[str, WireRecord]:
+        """The head as it came, with its topic."""
+        assert self.head is not None
+        return self._head_from or (self.topic, self.head)
 
     def rest(self) -> list[WireRecord]:
         """Take everything that waits in a plain lane."""

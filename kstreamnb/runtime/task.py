@@ -64,6 +64,7 @@ class Task(Checkpointed):
         scope.stores = make_stores(scope, store_order(plan, self.nodes))
         self._note_changes(track=track, changelog=changelog)
         self._runner = Runner(scope, self.nodes, commit_every_record=commit_every_record)
+        self.lane = self._runner.lane
         self._global_state: Task | None = None
         self._connect(global_state)
         self._forget_changes()
@@ -77,6 +78,16 @@ class Task(Checkpointed):
     def global_state(self, other: Task | None) -> None:
         if other is not self._global_state:
             self._connect(other)
+
+    @property
+    def first_lane(self) -> Lane | None:
+        """The lane whose head `run_ready` would take first; None when nothing waits."""
+        return self._ready.peek()
+
+    @property
+    def wants_commit(self) -> bool:
+        """Whether a processor asked for a commit since the last one."""
+        return self.scope.commit_requested[0]
 
     @property
     def produced(self) -> int:

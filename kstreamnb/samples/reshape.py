@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from kstreamnb.core.durations import Duration, Instant, duration_ms, instant_ms
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.serde import Serde
+from kstreamnb.driver.draws import draw
 from kstreamnb.errors import ConfigError
 from kstreamnb.samples.columns import number_offsets, partitioned
 
@@ -20,8 +21,6 @@ if TYPE_CHECKING:  # its class lists these functions
     from kstreamnb.samples.sample import Sample
 
 __all__ = ["between", "disorder", "head", "merge", "of_topic", "shift", "starting_at", "where", "with_partitions"]
-
-_MASK = (1 << 64) - 1
 
 
 def head(self: Sample, count: int = 10) -> Sample:
@@ -104,7 +103,7 @@ def disorder(self: Sample, *, seed: int, by: Duration | None = None, share: floa
     longest = None if by is None else duration_ms(by, "disorder")
     lanes: dict[tuple[str, int], list[tuple[float, int, TopicRecord]]] = {}
     for row, record in enumerate(self.records):
-        chosen, delay = share == 1 or _draw(seed, 2 * row) < share, _draw(seed, 2 * row + 1)
+        chosen, delay = share == 1 or draw(seed, 2 * row) < share, draw(seed, 2 * row + 1)
         if longest is None:
             arrival = delay if chosen else row / len(self.records)
         else:
@@ -113,11 +112,3 @@ def disorder(self: Sample, *, seed: int, by: Duration | None = None, share: floa
     slots = {place: iter(sorted(lane)) for place, lane in lanes.items()}
     moved = (next(slots[record.topic, record.partition])[2] for record in self.records)
     return replace(self, records=number_offsets(moved))
-
-
-def _draw(seed: int, index: int) -> float:
-    """A number from 0 to 1 that depends on nothing else: the mixing steps of SplitMix64."""
-    mixed = (seed * 0x9E3779B97F4A7C15 + (index + 1) * 0xD1B54A32D192ED03) & _MASK
-    mixed = (mixed ^ mixed >> 30) * 0xBF58476D1CE4E5B9 & _MASK
-    mixed = (mixed ^ mixed >> 27) * 0x94D049BB133111EB & _MASK
-    return (mixed ^ mixed >> 31) / (1 << 64)

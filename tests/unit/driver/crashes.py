@@ -1,0 +1,79 @@
+"""A run with crashes at times drawn from a seed, and the same run without."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import kstreamnb as ks
+from kstreamnb.driver.draws import Draws
+
+__all__ = ["Interrupted"]
+
+
+def orders() -> ks.Topology:
+    """Counts in windows, a table and a join with it, sums, and counts after a repartition."""
+    builder = ks.StreamsBuilder("orders")
+    stream = builder.stream("orders")
+    names = builder.table("names", store="names")
+    stream.group_by(lambda _, value: f"g{value % 3}").count(store="groups").to_stream().to("groups")
+    windows = stream.group_by_key().windowed_by(ks.TimeWindows.of(size="20ms", grace="5ms"))
+    windows.count(store="by-window").to_stream().map(lambda at, n: (at.key, [at.start, n])).to("windows")
+    stream.left_join(names, lambda value, name: [value, name]).to("named")
+    stream.group_by_key().reduce(lambda one, other: one + other, store="sums").to_stream().to("sums")
+    return builder.build()
+
+
+class Interrupted:
+    """Pipes the same records; with ``crashes`` the application ends in between, at moments drawn from ``seed``."""
+
+    def __init__(self, seed: int, cache: int, *, crashes: bool) -> None:
+        data, fate = Draws(seed), Draws(seed + 1_000)
+        config = {"processing_guarantee": "exactly_once_v2", "commit_interval": "100ms", "cache_max_bytes": cache}
+        self.driver = driver = ks.ClusterDriver(orders(), config, partitions=2, trace=False, verify=True)
+        self.crashed = 0
+        for at in range(60):
+            topic, value = ("names", f"n{data.below(9)}") if data.share() < 0.3 else ("orders", data.below(50))
+            time = max(0, at * 2 - data.below(12))
+            driver.create_input_topic(topic).pipe_input(f"k{data.below(4)}", value, at=time)
+            if data.share() < 0.4:
+                self._settle(fate if crashes else None)
+        self._settle(None)
+        self.state = {
+            name: sorted(map(repr, driver.application.store(name).all()))
+            for name in ("by-window", "names", "sums", "groups")
+        }
+        self.output = {topic: self._read(topic) for topic in ("windows", "named", "sums")}
+        self.last = {
+            topic: sorted({key: value for rows in self._read(topic).values() for key, value, _ in rows}.items())
+            for topic in ("sums", "groups")
+        }
+
+    def _settle(self, fate: Draws | None) -> None:
+        """Run and commit until nothing is left; meanwhile the application may end at any moment, and is restarted."""
+        driver = self.driver
+        for _ in range(6):
+            if fate is not None and fate.share() < 0.5:
+                driver.run_ready(fate.below(4))
+                when: Any = fate.one_of(["now", "before_commit", "after_commit"])
+                driver.application.crash(when)
+                if when != "now":
+                    driver.run_ready(fate.below(3))
+                    driver.application.commit()
+                self._revive()
+            driver.run_ready()
+            driver.application.commit()
+            self._revive()
+            driver.application.commit()
+
+    def _revive(self) -> None:
+        """Start again after a crash."""
+        if self.driver.application.status == "crashed":
+            self.crashed += 1
+            self.driver.application.restart()
+            self.driver.run_ready()
+
+    def _read(self, topic: str) -> dict[int, list[tuple[Any, Any, int]]]:
+        found: dict[int, list[tuple[Any, Any, int]]] = {}
+        for record in self.driver.create_output_topic(topic).read_records():
+            found.setdefault(record.partition, []).append((record.key, record.value, record.timestamp))
+        return found
