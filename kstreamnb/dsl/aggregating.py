@@ -10,8 +10,8 @@ from kstreamnb.core.serdes_nested import SessionWindowedSerde, TimeWindowedSerde
 from kstreamnb.core.stores import StoreSpec
 from kstreamnb.core.windows import SessionWindows, SlidingWindows
 from kstreamnb.dsl.flows import CogroupFlow, GroupFlow, TableFlow
-from kstreamnb.dsl.materializing import kept, named_store, rows_store, windows_store
-from kstreamnb.dsl.options import Keeping, Kept, spelled_out
+from kstreamnb.dsl.materializing import Keeping, kept, rows_store, windows_store
+from kstreamnb.dsl.options import Kept, spelled_out
 from kstreamnb.graph.draft import Draft
 from kstreamnb.graph.nodes import Table, TableRepartition
 from kstreamnb.processors.aggregators import add_counts, count_down, count_up, zero
@@ -37,7 +37,7 @@ Reducer = Callable[[Any, Any], Any]
 
 
 @spelled_out
-def count(self: Handle, *, name: str | None = None, **store: Unpack[Kept]) -> KTable[Any, int]:
+def count(self: Handle, **options: Unpack[Kept]) -> KTable[Any, int]:
     """Count the records of each key, or of each key and window.
 
     Shape: grouped or windowed stream -> KTable[K, int]; 1 -> 1; key kept, or within its window; store: yes;
@@ -54,11 +54,11 @@ def count(self: Handle, *, name: str | None = None, **store: Unpack[Kept]) -> KT
     Source: Kafka Streams `KGroupedStream#count`, `TimeWindowedKStream#count`, `SessionWindowedKStream#count`;
         differences: none.
     """
-    return self.declare("table", "count", _count, name=name, materialized=kept(store))
+    return self.declare("table", "count", _count, keeping=kept(options))
 
 
 @spelled_out
-def reduce(self: Handle, reducer: Reducer, *, name: str | None = None, **store: Unpack[Kept]) -> KTable[Any, Any]:
+def reduce(self: Handle, reducer: Reducer, **options: Unpack[Kept]) -> KTable[Any, Any]:
     """Combine the values of each key, or of each key and window, by ``reducer(aggregate, value)``.
 
     Shape: grouped or windowed stream[K, V] -> KTable[K, V]; 1 -> 1; key kept, or within its window; store: yes;
@@ -75,13 +75,12 @@ def reduce(self: Handle, reducer: Reducer, *, name: str | None = None, **store: 
     Source: Kafka Streams `KGroupedStream#reduce`, `TimeWindowedKStream#reduce`, `SessionWindowedKStream#reduce`;
         differences: none.
     """
-    arguments = {"java": "REDUCE", "functions": (None, reducer, None)}
-    return self.declare("table", "reduce", _fold, name=name, materialized=kept(store), **arguments)
+    return self.declare("table", "reduce", _fold, functions=(None, reducer, None), keeping=kept(options))
 
 
 @spelled_out
 def aggregate(
-    self: Handle, initializer: Callable[[], Any], aggregator: Fold, *, name: str | None = None, **store: Unpack[Kept]
+    self: Handle, initializer: Callable[[], Any], aggregator: Fold, **options: Unpack[Kept]
 ) -> KTable[Any, Any]:
     """Fold the values of each key, or of each key and window, by ``aggregator(key, value, aggregate)``.
 
@@ -98,19 +97,13 @@ def aggregate(
 
     Source: Kafka Streams `KGroupedStream#aggregate`, `TimeWindowedKStream#aggregate`; differences: none.
     """
-    arguments = {"java": "AGGREGATE", "functions": (initializer, aggregator, None)}
-    return self.declare("table", "aggregate", _fold, name=name, materialized=kept(store), **arguments)
+    functions = (initializer, aggregator, None)
+    return self.declare("table", "aggregate", _fold, functions=functions, keeping=kept(options))
 
 
 @spelled_out
 def aggregate_sessions(
-    self: Handle,
-    initializer: Callable[[], Any],
-    aggregator: Fold,
-    merger: Fold,
-    *,
-    name: str | None = None,
-    **store: Unpack[Kept],
+    self: Handle, initializer: Callable[[], Any], aggregator: Fold, merger: Fold, **options: Unpack[Kept]
 ) -> KTable[Any, Any]:
     """Fold the values of each session; ``merger(key, left, right)`` joins sessions that a record connects.
 
@@ -129,14 +122,12 @@ def aggregate_sessions(
 
     Source: Kafka Streams `SessionWindowedKStream#aggregate`; differences: none.
     """
-    arguments = {"java": "AGGREGATE", "functions": (initializer, aggregator, merger)}
-    return self.declare("table", "aggregate", _fold, name=name, materialized=kept(store), **arguments)
+    functions = (initializer, aggregator, merger)
+    return self.declare("table", "aggregate", _fold, functions=functions, keeping=kept(options))
 
 
 @spelled_out
-def aggregate_cogrouped(
-    self: Handle, initializer: Callable[[], Any], *, name: str | None = None, **store: Unpack[Kept]
-) -> KTable[Any, Any]:
+def aggregate_cogrouped(self: Handle, initializer: Callable[[], Any], **options: Unpack[Kept]) -> KTable[Any, Any]:
     """Fold the values of all streams into one aggregate a key, or a key and window, each by its own aggregator.
 
     Shape: cogrouped stream -> KTable[K, A]; 1 -> 1; key kept, or within its window; store: yes; repartition: of each
@@ -153,13 +144,13 @@ def aggregate_cogrouped(
     Source: Kafka Streams `CogroupedKStream#aggregate`, `TimeWindowedCogroupedKStream#aggregate`, KIP-150;
         differences: none.
     """
-    arguments = {"initializer": initializer, "merger": None}
-    return self.declare("table", "aggregate", _aggregate_all, name=name, materialized=kept(store), **arguments)
+    arguments = {"initializer": initializer, "merger": None, "keeping": kept(options)}
+    return self.declare("table", "aggregate", _aggregate_all, **arguments)
 
 
 @spelled_out
 def aggregate_cogrouped_sessions(
-    self: Handle, initializer: Callable[[], Any], merger: Fold, *, name: str | None = None, **store: Unpack[Kept]
+    self: Handle, initializer: Callable[[], Any], merger: Fold, **options: Unpack[Kept]
 ) -> KTable[Any, Any]:
     """Fold the values of all streams by session; ``merger(key, left, right)`` joins sessions.
 
@@ -178,12 +169,12 @@ def aggregate_cogrouped_sessions(
 
     Source: Kafka Streams `SessionWindowedCogroupedKStream#aggregate`, KIP-150; differences: none.
     """
-    arguments = {"initializer": initializer, "merger": merger}
-    return self.declare("table", "aggregate", _aggregate_all, name=name, materialized=kept(store), **arguments)
+    arguments = {"initializer": initializer, "merger": merger, "keeping": kept(options)}
+    return self.declare("table", "aggregate", _aggregate_all, **arguments)
 
 
 @spelled_out
-def count_table(self: Handle, *, name: str | None = None, **store: Unpack[Kept]) -> KTable[Any, int]:
+def count_table(self: Handle, **options: Unpack[Kept]) -> KTable[Any, int]:
     """Count the rows of each group of a re-grouped table.
 
     Shape: KGroupedTable[K, V] -> KTable[K, int]; 1 -> 1; key kept; store: yes; repartition: yes.
@@ -197,15 +188,12 @@ def count_table(self: Handle, *, name: str | None = None, **store: Unpack[Kept])
 
     Source: Kafka Streams `KGroupedTable#count`; differences: none.
     """
-    functions = (zero, count_up, count_down)
-    arguments = {"java": "AGGREGATE", "value_serde": Serdes.long(), "functions": functions}
-    return self.declare("table", "count", _fold_table, name=name, materialized=kept(store), **arguments)
+    arguments = {"functions": (zero, count_up, count_down), "value_serde": Serdes.long(), "keeping": kept(options)}
+    return self.declare("table", "count", _fold_table, **arguments)
 
 
 @spelled_out
-def reduce_table(
-    self: Handle, adder: Reducer, subtractor: Reducer, *, name: str | None = None, **store: Unpack[Kept]
-) -> KTable[Any, Any]:
+def reduce_table(self: Handle, adder: Reducer, subtractor: Reducer, **options: Unpack[Kept]) -> KTable[Any, Any]:
     """Combine each group's values: ``subtractor(aggregate, old)`` first, then ``adder(aggregate, new)``.
 
     Shape: KGroupedTable[K, V] -> KTable[K, V]; 1 -> 1; key kept; store: yes; repartition: yes.
@@ -219,19 +207,12 @@ def reduce_table(
 
     Source: Kafka Streams `KGroupedTable#reduce`; differences: none.
     """
-    arguments = {"java": "REDUCE", "functions": (None, adder, subtractor)}
-    return self.declare("table", "reduce", _fold_table, name=name, materialized=kept(store), **arguments)
+    return self.declare("table", "reduce", _fold_table, functions=(None, adder, subtractor), keeping=kept(options))
 
 
 @spelled_out
 def aggregate_table(
-    self: Handle,
-    initializer: Callable[[], Any],
-    adder: Fold,
-    subtractor: Fold,
-    *,
-    name: str | None = None,
-    **store: Unpack[Kept],
+    self: Handle, initializer: Callable[[], Any], adder: Fold, subtractor: Fold, **options: Unpack[Kept]
 ) -> KTable[Any, Any]:
     """Fold each group's values: ``subtractor(key, old, aggregate)`` first, then ``adder(key, new, aggregate)``.
 
@@ -246,47 +227,41 @@ def aggregate_table(
 
     Source: Kafka Streams `KGroupedTable#aggregate`; differences: none.
     """
-    arguments = {"java": "AGGREGATE", "functions": (initializer, adder, subtractor)}
-    return self.declare("table", "aggregate", _fold_table, name=name, materialized=kept(store), **arguments)
+    functions = (initializer, adder, subtractor)
+    return self.declare("table", "aggregate", _fold_table, functions=functions, keeping=kept(options))
 
 
 # --- in the graph -----------------------------------------------------------------------------------------------------
-def _count(draft: Draft, grouped: GroupFlow, name: str | None, materialized: Keeping) -> TableFlow:
-    unnamed = materialized is not None and materialized.store_name is None
+def _count(draft: Draft, grouped: GroupFlow, keeping: Keeping) -> TableFlow:
+    unnamed = keeping.said is not None and keeping.store_name is None
     if unnamed and not isinstance(grouped.windows, SlidingWindows):
         draft.new_store_name("KSTREAM-AGGREGATE-")  # Kafka uses up a number here
-    return _fold(draft, grouped, "AGGREGATE", name, materialized, (zero, count_up, add_counts), Serdes.long())
+    return _fold(draft, grouped, keeping, (zero, count_up, add_counts), Serdes.long())
 
 
-def _fold(
-    draft: Draft,
-    grouped: GroupFlow,
-    java: str,
-    name: str | None,
-    materialized: Keeping,
-    functions: Any,
-    value_serde: Any = None,
-) -> TableFlow:
-    if functions[0] is None:
-        value_serde = grouped.value_serde
-    store_name = named_store(draft, materialized, f"KSTREAM-{java}-")
-    name = draft.name_or_new(name, f"KSTREAM-{java}-")
-    store = _store(draft, grouped, materialized, store_name, key_serde=grouped.key_serde, value_serde=value_serde)
+def _fold(draft: Draft, grouped: GroupFlow, keeping: Keeping, functions: Any, value_serde: Any = None) -> TableFlow:
+    java, value_serde = _kind(grouped, functions, value_serde)
+    store_name = keeping.new_store(draft, f"KSTREAM-{java}-")
+    name = draft.name_or_new(keeping.name, f"KSTREAM-{java}-")
+    store = _store(draft, grouped, keeping, store_name, key_serde=grouped.key_serde, value_serde=value_serde)
     parent, sources = grouped.node, grouped.sources
     if grouped.rekeyed:
         repartition = _behind(draft, grouped, grouped, store_name)
         parent, sources = repartition.id, (repartition.name,)
     node = draft.add(Table(name=name, store=store, **_folding(grouped, store, *functions)), parent)
-    return _table(node, store, sources, grouped, materialized)
+    return _table(node, store, sources, grouped, keeping)
 
 
-def _store(
-    draft: Draft, grouped: GroupFlow | CogroupFlow, materialized: Keeping, name: str, **serdes: Any
-) -> StoreSpec:
+def _kind(grouped: GroupFlow, functions: Any, value_serde: Any) -> tuple[str, Any]:
+    """Java's word for a fold, and the serde of its result: without an initializer it is one of the values."""
+    return ("REDUCE", grouped.value_serde) if functions[0] is None else ("AGGREGATE", value_serde)
+
+
+def _store(draft: Draft, grouped: GroupFlow | CogroupFlow, keeping: Keeping, name: str, **serdes: Any) -> StoreSpec:
     """The store of an aggregation."""
     if grouped.windows is None:
-        return rows_store(draft, materialized, name, **serdes)
-    return windows_store(draft, materialized, name, grouped.windows, emit_on_close=grouped.emit_on_close, **serdes)
+        return rows_store(draft, keeping, name, **serdes)
+    return windows_store(draft, keeping, name, grouped.windows, emit_on_close=grouped.emit_on_close, **serdes)
 
 
 def _folding(grouped: Any, store: StoreSpec, initializer: Any, aggregator: Any, merger: Any) -> dict[str, Any]:
@@ -327,21 +302,18 @@ def _note_unnamed(draft: Draft, topic: str, group: GroupFlow, store_name: str) -
         draft.unnamed_repartitions.append(topic)
 
 
-def _table(node: Table, store: StoreSpec, sources: tuple[str, ...], grouped: Any, materialized: Keeping) -> TableFlow:
+def _table(node: Table, store: StoreSpec, sources: tuple[str, ...], grouped: Any, keeping: Keeping) -> TableFlow:
     key_serde: Any = store.key_serde
     if grouped.windows is not None:
         session = isinstance(grouped.windows, SessionWindows)
         size = None if session else grouped.windows.size_ms
         key_serde = SessionWindowedSerde(key_serde) if session else TimeWindowedSerde(key_serde, size or None)
-    user_name = materialized.store_name if materialized is not None else None
-    return TableFlow(node.id, node.name, key_serde, store.value_serde, sources, user_name)
+    return TableFlow(node.id, node.name, key_serde, store.value_serde, sources, keeping.store_name)
 
 
-def _aggregate_all(
-    draft: Draft, grouped: CogroupFlow, name: str | None, materialized: Keeping, initializer: Any, merger: Any
-) -> TableFlow:
-    store_name = named_store(draft, materialized, "COGROUPKSTREAM-AGGREGATE-")
-    store = _store(draft, grouped, materialized, store_name)
+def _aggregate_all(draft: Draft, grouped: CogroupFlow, keeping: Keeping, initializer: Any, merger: Any) -> TableFlow:
+    store_name = keeping.new_store(draft, "COGROUPKSTREAM-AGGREGATE-")
+    store = _store(draft, grouped, keeping, store_name)
     parents = [
         _behind(draft, grouped, group, store_name).id if group.rekeyed else group.node for group in grouped.groups
     ]
@@ -349,35 +321,26 @@ def _aggregate_all(
     folded: list[Table] = []
     for index, aggregator in enumerate(grouped.groups.values()):
         node = Table(
-            name=draft.name_or_new(name, "COGROUPKSTREAM-AGGREGATE-", f"-cogroup-agg-{index}"),
+            name=draft.name_or_new(keeping.name, "COGROUPKSTREAM-AGGREGATE-", f"-cogroup-agg-{index}"),
             own=() if folded else (store,),
             stores=(store_name,) if folded else (),
             **_folding(grouped, store, initializer, aggregator, merger),
         )
         folded.append(draft.add(node, parents[index]))
     ids = tuple(node.id for node in folded)
-    merge_name = draft.name_or_new(name, "COGROUPKSTREAM-MERGE-", "-cogroup-merge")
+    merge_name = draft.name_or_new(keeping.name, "COGROUPKSTREAM-MERGE-", "-cogroup-merge")
     merge = Table(name=merge_name, operator=PassThrough(), view=folded[0].view, computed_from=ids)
     merge = draft.add(merge, *ids)
-    return _table(merge, store, (merge.name,), grouped, materialized)
+    return _table(merge, store, (merge.name,), grouped, keeping)
 
 
-def _fold_table(
-    draft: Draft,
-    group: GroupFlow,
-    name: str | None,
-    materialized: Keeping,
-    java: str,
-    functions: Any,
-    value_serde: Any = None,
-) -> TableFlow:
-    if functions[0] is None:
-        value_serde = group.value_serde
-    store_name = named_store(draft, materialized, "KTABLE-AGGREGATE-")
-    store = rows_store(draft, materialized, store_name, group.key_serde, value_serde)
-    sink = draft.name_or_new(name, "KSTREAM-SINK-", "-sink")
-    source = draft.name_or_new(name, "KSTREAM-SOURCE-", "-source")
-    name = draft.name_or_new(name, f"KTABLE-{java}-")
+def _fold_table(draft: Draft, group: GroupFlow, keeping: Keeping, functions: Any, value_serde: Any = None) -> TableFlow:
+    java, value_serde = _kind(group, functions, value_serde)
+    store_name = keeping.new_store(draft, "KTABLE-AGGREGATE-")
+    store = rows_store(draft, keeping, store_name, group.key_serde, value_serde)
+    sink = draft.name_or_new(keeping.name, "KSTREAM-SINK-", "-sink")
+    source = draft.name_or_new(keeping.name, "KSTREAM-SOURCE-", "-source")
+    name = draft.name_or_new(keeping.name, f"KTABLE-{java}-")
     topic = f"{group.topic_name or store_name}-repartition"
     through = group.repartitioned.get(None)
     if through is None or group.topic_name is None:
@@ -392,4 +355,4 @@ def _fold_table(
     view = StoreView(store_name, versioned)
     table = Table(name=name, operator=operator, view=view, store=store, versioned=versioned)
     table = draft.add(table, through.id)
-    return _table(table, store, (source,), group, materialized)
+    return _table(table, store, (source,), group, keeping)

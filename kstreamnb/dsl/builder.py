@@ -13,8 +13,8 @@ from kstreamnb.dsl.declarations import Declaration, Handle, Ledger
 from kstreamnb.dsl.flows import GlobalFlow, StreamFlow, TableFlow
 from kstreamnb.dsl.kstream import KStream
 from kstreamnb.dsl.ktable import GlobalKTable, KTable
-from kstreamnb.dsl.materializing import kept, named_store, rows_store
-from kstreamnb.dsl.options import Consumed, Materialized, Reading, StoreType, TableReading, given, spelled_out
+from kstreamnb.dsl.materializing import Keeping, kept, rows_store
+from kstreamnb.dsl.options import Consumed, Reading, StoreType, TableReading, given, serdes_of, spelled_out
 from kstreamnb.dsl.replay import replay
 from kstreamnb.dsl.routing import lazy_table
 from kstreamnb.errors import ConfigError, TopologyError
@@ -131,7 +131,7 @@ class StreamsBuilder:
         Source: Kafka Streams `StreamsBuilder#globalTable`; differences: none.
         """
         arguments = _table_arguments(topic, consumed, options)
-        if options.get("materialized") is not None and arguments["materialized"].store_name is None:
+        if options.get("materialized") is not None and arguments["keeping"].store_name is None:
             raise ConfigError(
                 f'the store of global table "{topic}" has no name',
                 hint='say store="…", or leave the Materialized out',
@@ -256,10 +256,9 @@ def _table_arguments(topic: str, consumed: Consumed | None, options: TableReadin
     """Arguments of a table: serdes of the topic and of the store are the same."""
     said: dict[str, Any] = dict(options)
     reading = {name: said.pop(name, None) for name in ("timestamp_extractor", "offset_reset", "name")}
-    materialized = kept(said)
-    if materialized is not None:
-        reading |= {"key_serde": materialized.key_serde, "value_serde": materialized.value_serde}
-    return {"topic": topic, "options": given(Consumed, consumed, **reading), "materialized": materialized}
+    keeping = kept(said)
+    reading |= serdes_of(keeping.options, None, None)
+    return {"topic": topic, "options": given(Consumed, consumed, **reading), "keeping": keeping}
 
 
 def _stream(draft: Draft, topics: tuple[str, ...], pattern: str | None, options: Consumed) -> StreamFlow:
@@ -272,25 +271,23 @@ def _reading(options: Consumed) -> dict[str, Any]:
     return {name: value for name, value in vars(options).items() if name != "name"}
 
 
-def _table(draft: Draft, topic: str, options: Consumed, materialized: Materialized | None) -> TableFlow:
-    store_name = named_store(draft, materialized, f"{topic}-")
+def _table(draft: Draft, topic: str, options: Consumed, keeping: Keeping) -> TableFlow:
+    store_name = keeping.new_store(draft, f"{topic}-")
     source = draft.name_or_new(options.name, "KSTREAM-SOURCE-", "-source")
     name = draft.name_or_new(options.name, "KTABLE-SOURCE-")
-    store = rows_store(draft, materialized, store_name, options.key_serde, options.value_serde)
-    user_name = materialized.store_name if materialized else None
+    store = rows_store(draft, keeping, store_name, options.key_serde, options.value_serde)
     node = draft.add(StreamSource(name=source, topics=(topic,), mergeable=False, **_reading(options)))
-    table = lazy_table(draft, name, store, user_name, node.id, topic)
-    return TableFlow(table.id, name, options.key_serde, options.value_serde, (source,), user_name)
+    return lazy_table(draft, name, store, keeping.store_name, node.id, (source,), topic)
 
 
-def _global_table(draft: Draft, topic: str, options: Consumed, materialized: Materialized | None) -> GlobalFlow:
-    if materialized is not None and materialized.is_versioned:
+def _global_table(draft: Draft, topic: str, options: Consumed, keeping: Keeping) -> GlobalFlow:
+    if keeping.options.is_versioned:
         java = "Invalid topology: GlobalTables cannot be versioned."
         raise TopologyError(f'global table "{topic}" cannot be versioned', java=java)
-    store_name = named_store(draft, materialized or Materialized(logged=False), f"{topic}-")
-    store = rows_store(draft, materialized, store_name, options.key_serde, options.value_serde)
+    store_name = keeping.new_store(draft, f"{topic}-", logged=False)
+    store = rows_store(draft, keeping, store_name, options.key_serde, options.value_serde)
     node = _global(draft, topic, store, GlobalTableSource(store_name), options)
-    return GlobalFlow(node.id, store_name, materialized.store_name if materialized else None)
+    return GlobalFlow(node.id, store_name, keeping.store_name)
 
 
 def _global(draft: Draft, topic: str, store: StoreSpec, operator: Any, options: Consumed) -> GlobalTable:

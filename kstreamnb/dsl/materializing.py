@@ -3,69 +3,77 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from kstreamnb.core.durations import duration_ms
 from kstreamnb.core.stores import StoreSpec
 from kstreamnb.core.windows import SessionWindows, SlidingWindows
-from kstreamnb.dsl.options import Keeping, Materialized, given, serdes_of
+from kstreamnb.dsl.options import Materialized, given, serdes_of
 from kstreamnb.errors import ConfigError
-from kstreamnb.graph.draft import Draft
+from kstreamnb.graph.draft import Draft, check_resource_name
 
-__all__ = ["kept", "named_store", "rows_store", "windows_store"]
+__all__ = ["Keeping", "kept", "rows_store", "windows_store"]
 
 
-def kept(keywords: Mapping[str, Any]) -> Materialized | None:
-    """The `Materialized` that a method's keywords amount to; None when they say nothing."""
+@dataclass(frozen=True)
+class Keeping:
+    """What the user says about a table: its operator's ``name``, and how its rows are kept, if anything."""
+
+    name: str | None = None
+    said: Materialized | None = None
+
+    @property
+    def options(self) -> Materialized:
+        """How rows are kept, whether said or not."""
+        return self.said or Materialized()
+
+    @property
+    def store_name(self) -> str | None:
+        """The user's name of the store."""
+        return self.options.store_name
+
+    def new_store(self, draft: Draft, prefix: str, *, logged: bool = True) -> str:
+        """The store's name: the user's, or a generated one, which is then noted."""
+        if self.store_name is not None:
+            return self.store_name
+        name = draft.new_store_name(prefix)
+        draft.note_unnamed_store(name, logged=logged and self.options.logged)
+        return name
+
+
+def kept(keywords: Mapping[str, Any]) -> Keeping:
+    """What a method's keywords amount to."""
     options: dict[str, Any] = dict(keywords)
-    materialized = options.pop("materialized", None)
+    name, materialized = options.pop("name", None), options.pop("materialized", None)
+    if name is not None:
+        check_resource_name(name)
     if materialized is None and all(value is None for value in options.values()):
-        return None
-    made: Materialized = given(Materialized, materialized, **options)
-    return made
+        return Keeping(name)
+    return Keeping(name, given(Materialized, materialized, **options))
 
 
-def named_store(draft: Draft, materialized: Keeping, prefix: str) -> str:
-    """The store's name: the user's, or a generated one, which is then noted."""
-    if materialized is not None and materialized.store_name is not None:
-        return materialized.store_name
-    name = draft.new_store_name(prefix)
-    draft.note_unnamed_store(name, logged=materialized is None or materialized.logged)
-    return name
-
-
-def rows_store(
-    draft: Draft, materialized: Keeping, name: str, key_serde: Any = None, value_serde: Any = None
-) -> StoreSpec:
+def rows_store(draft: Draft, keeping: Keeping, name: str, key_serde: Any = None, value_serde: Any = None) -> StoreSpec:
     """A store of rows by key; the serdes are those that hold where the user gave none."""
-    options = materialized or Materialized()
+    options = keeping.options
     fields = _common(draft, options, key_serde, value_serde)
-    if isinstance(options.store, StoreSpec):
-        if options.is_versioned:
-            return replace(options.store, **{**fields, "cached": False, "persistent": True})
-        return replace(
-            options.store, kind="timestamped_key_value", **{**fields, "persistent": options.store.persistent}
-        )
-    return StoreSpec(name, "timestamped_key_value", **fields)
+    if not isinstance(options.store, StoreSpec):
+        return StoreSpec(name, "timestamped_key_value", **fields)
+    if options.is_versioned:
+        return replace(options.store, **{**fields, "cached": False, "persistent": True})
+    fields["persistent"] = options.store.persistent
+    return replace(options.store, kind="timestamped_key_value", **fields)
 
 
 def windows_store(
-    draft: Draft,
-    materialized: Keeping,
-    name: str,
-    windows: Any,
-    *,
-    emit_on_close: bool,
-    key_serde: Any = None,
-    value_serde: Any = None,
+    draft: Draft, keeping: Keeping, name: str, windows: Any, *, emit_on_close: bool, **serdes: Any
 ) -> StoreSpec:
     """A store of rows by key and window, kept as long as late records may come.
 
     Raises: ConfigError when the retention is shorter than that.
     """
-    options = materialized or Materialized()
-    fields = _common(draft, options, key_serde, value_serde)
+    options = keeping.options
+    fields = _common(draft, options, **serdes)
     least, what, java = _least_retention(name, windows)
     retention = least if options.retention is None else duration_ms(options.retention, "retention")
     if isinstance(options.store, StoreSpec):
@@ -86,7 +94,7 @@ def windows_store(
     return StoreSpec(name, kind, retention_ms=retention, window_size_ms=size, extra=extra, **fields)
 
 
-def _common(draft: Draft, options: Materialized, key_serde: Any, value_serde: Any) -> dict[str, Any]:
+def _common(draft: Draft, options: Materialized, key_serde: Any = None, value_serde: Any = None) -> dict[str, Any]:
     persistent = draft.persistent if options.store_type is None else options.store_type == "persistent"
     return {
         **serdes_of(options, key_serde, value_serde),

@@ -11,7 +11,7 @@ import difflib
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, Literal, Self, TypeAlias, TypedDict, TypeVar
+from typing import Any, Literal, Self, TypedDict, TypeVar
 
 from kstreamnb.core.durations import Duration, duration_ms
 from kstreamnb.core.extractors import extractor_of
@@ -22,7 +22,7 @@ from kstreamnb.errors import ConfigError
 from kstreamnb.graph.draft import check_resource_name
 
 __all__ = [
-    "K", "K2", "V", "V2", "Branched", "Consumed", "EmitStrategy", "Grouped", "Grouping", "Joined", "Keeping", "Kept",
+    "K", "K2", "V", "V2", "Branched", "Consumed", "EmitStrategy", "Grouped", "Grouping", "Joined", "Kept",
     "Materialized", "Named", "Options", "Printed", "Produced", "Reading", "Repartitioned", "StreamJoined",
     "TableJoined", "TableReading", "Through", "Writing", "given", "serdes_of", "spelled_out",
 ]  # fmt: skip
@@ -453,10 +453,6 @@ class Materialized(_SerdeOptions):
         return isinstance(self.store, StoreSpec) and self.store.kind == "versioned"
 
 
-Keeping: TypeAlias = Materialized | None
-"""How a result's rows are kept; None where the user says nothing about it."""
-
-
 class Grouping(TypedDict, total=False):
     """Keywords of `Grouped`."""
 
@@ -485,8 +481,9 @@ class Through(Writing, total=False):
 
 
 class Kept(TypedDict, total=False):
-    """Keywords of every method whose result may be kept in a store: short forms of `Materialized`."""
+    """Keywords of every method whose result may be kept in a store: its name, and short forms of `Materialized`."""
 
+    name: str | None
     store: str | StoreSpec | None
     materialized: Materialized | None
     key_serde: Any
@@ -503,4 +500,3 @@ class TableReading(Kept, total=False):
 
     timestamp_extractor: Any
     offset_reset: str | None
-    name: str | None

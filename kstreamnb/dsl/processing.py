@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from kstreamnb.core.user_processor import UserFixedKeyProcessor, UserProcessor
 from kstreamnb.dsl.flows import StreamFlow, TableFlow
-from kstreamnb.dsl.materializing import kept
-from kstreamnb.dsl.options import K, Keeping, Kept, V, spelled_out
+from kstreamnb.dsl.materializing import Keeping, kept
+from kstreamnb.dsl.options import K, Kept, V, spelled_out
 from kstreamnb.dsl.tables import derive
 from kstreamnb.graph.demands import view_of
 from kstreamnb.graph.draft import Draft
@@ -73,7 +73,7 @@ def process_values(
 
 @spelled_out
 def transform_values(
-    self: KTable[K, V], supplier: Callable[[], Any], *stores: str, name: str | None = None, **store: Unpack[Kept]
+    self: KTable[K, V], supplier: Callable[[], Any], *stores: str, **options: Unpack[Kept]
 ) -> KTable[K, Any]:
     """Replace each row's value by what a transformer makes of it; it may use the ``stores`` named.
 
@@ -93,7 +93,7 @@ def transform_values(
 
     Source: Kafka Streams `KTable#transformValues`; differences: none.
     """
-    arguments = {"supplier": supplier, "stores": stores, "name": name, "materialized": kept(store)}
+    arguments = {"supplier": supplier, "stores": stores, "keeping": kept(options)}
     return self.declare("table", "transform_values", _transform_values, **arguments)
 
 
@@ -115,11 +115,9 @@ def _process_values(
 
 
 def _transform_values(
-    draft: Draft, source: TableFlow, supplier: Any, stores: tuple[str, ...], name: str | None, materialized: Keeping
+    draft: Draft, source: TableFlow, supplier: Any, stores: tuple[str, ...], keeping: Keeping
 ) -> TableFlow:
-    name = draft.name_or_new(name, "KTABLE-TRANSFORMVALUES-")
+    name = draft.name_or_new(keeping.name, "KTABLE-TRANSFORMVALUES-")
     view = TransformValuesView(view_of(draft, source.node), supplier)
     fields = {"stores": stores, "own": supplied_stores(name, supplier)}
-    value_serde = materialized.value_serde if materialized else None
-    operator = TableTransformValues(supplier, materialized.store_name if materialized else None)
-    return derive(draft, source, name, operator, view, materialized, value_serde, **fields)
+    return derive(draft, source, name, TableTransformValues(supplier, keeping.store_name), view, keeping, **fields)

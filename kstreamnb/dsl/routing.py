@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Any, Unpack
 from kstreamnb.core.stores import StoreSpec
 from kstreamnb.dsl.declarations import Handle
 from kstreamnb.dsl.flows import SplitFlow, StreamFlow, TableFlow
-from kstreamnb.dsl.materializing import kept, named_store, rows_store
+from kstreamnb.dsl.materializing import Keeping, kept, rows_store
 from kstreamnb.dsl.options import (
     Branched,
     K,
-    Keeping,
     Kept,
     Produced,
     Repartitioned,
@@ -81,7 +80,7 @@ def repartition(
 
 
 @spelled_out
-def to_table(self: KStream[K, V], *, name: str | None = None, **store: Unpack[Kept]) -> KTable[K, V]:
+def to_table(self: KStream[K, V], **options: Unpack[Kept]) -> KTable[K, V]:
     """Take each record as the new row of its key; a null value deletes the row.
 
     Shape: KStream[K, V] -> KTable[K, V]; 1 -> 1; key kept; store: when named or needed; repartition: after a change
@@ -96,7 +95,7 @@ def to_table(self: KStream[K, V], *, name: str | None = None, **store: Unpack[Ke
 
     Source: Kafka Streams `KStream#toTable`, KIP-523; differences: none.
     """
-    return self.declare("table", "to_table", _to_table, name=name, materialized=kept(store))
+    return self.declare("table", "to_table", _to_table, keeping=kept(options))
 
 
 def split(self: KStream[K, V], *, name: str | None = None) -> BranchedKStream:
@@ -226,26 +225,29 @@ def _repartition(draft: Draft, source: StreamFlow, options: Repartitioned) -> St
     return StreamFlow(node.id, node.name, node.key_serde, node.value_serde, (node.name,))
 
 
-def _to_table(draft: Draft, source: StreamFlow, name: str | None, materialized: Keeping) -> TableFlow:
-    named = name is not None
-    name = draft.name_or_new(name, "KSTREAM-TOTABLE-")
-    store_name = named_store(draft, materialized, "KSTREAM-TOTABLE-")
-    store = rows_store(draft, materialized, store_name, source.key_serde, source.value_serde)
+def _to_table(draft: Draft, source: StreamFlow, keeping: Keeping) -> TableFlow:
+    name = draft.name_or_new(keeping.name, "KSTREAM-TOTABLE-")
+    store_name = keeping.new_store(draft, "KSTREAM-TOTABLE-")
+    store = rows_store(draft, keeping, store_name, source.key_serde, source.value_serde)
     parent, sources = source.node, source.sources
     if source.rekeyed:
         node = draft.repartition(name, key_serde=store.key_serde, value_serde=store.value_serde)
         node = draft.add(node, parent)
-        if not named:
+        if keeping.name is None:
             draft.unnamed_repartitions.append(node.topic)
         parent, sources = node.id, (node.name,)
-    user_name = materialized.store_name if materialized else None
-    table = lazy_table(draft, name, store, user_name, parent)
-    return TableFlow(table.id, name, store.key_serde, store.value_serde, sources, user_name)
+    return lazy_table(draft, name, store, keeping.store_name, parent, sources)
 
 
 def lazy_table(
-    draft: Draft, name: str, store: StoreSpec, user_name: str | None, parent: int, topic: str | None = None
-) -> Table:
+    draft: Draft,
+    name: str,
+    store: StoreSpec,
+    user_name: str | None,
+    parent: int,
+    sources: tuple[str, ...],
+    topic: str | None = None,
+) -> TableFlow:
     """A table made of records as they come: kept under the user's name, or once something needs it."""
     versioned = store.kind == "versioned"
     node = Table(
@@ -258,7 +260,8 @@ def lazy_table(
         versioned=versioned,
         topic=topic,
     )
-    return draft.add(node, parent)
+    node = draft.add(node, parent)
+    return TableFlow(node.id, name, store.key_serde, store.value_serde, sources, user_name)
 
 
 def _split(draft: Draft, source: StreamFlow, name: str | None) -> SplitFlow:

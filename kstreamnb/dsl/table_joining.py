@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, NotRequired, Unpack
 from kstreamnb.core.serdes import Serdes
 from kstreamnb.core.stores import StoreSpec
 from kstreamnb.dsl.flows import TableFlow
-from kstreamnb.dsl.materializing import kept, named_store, rows_store
-from kstreamnb.dsl.options import K, Keeping, Kept, TableJoined, V, given, spelled_out
+from kstreamnb.dsl.materializing import Keeping, kept, rows_store
+from kstreamnb.dsl.options import K, Kept, TableJoined, V, given, spelled_out
 from kstreamnb.dsl.routing import lazy_table
 from kstreamnb.errors import TopologyError
 from kstreamnb.graph.demands import is_versioned, look_up, send_old
@@ -41,7 +41,6 @@ class TableJoinOptions(Kept):
     table_joined: NotRequired[TableJoined | None]
     partitioner: NotRequired[Any]
     other_partitioner: NotRequired[Any]
-    name: NotRequired[str | None]
 
 
 @spelled_out
@@ -125,8 +124,7 @@ def _declare(
     if getattr(other, "kind", "") != "table":
         raise TopologyError(f"a table cannot be joined with a {type(other).__name__}")
     said: dict[str, Any] = dict(options)
-    of_table = ("table_joined", "partitioner", "other_partitioner", "name")
-    joined, partitioner, other_partitioner, name = (said.pop(word, None) for word in of_table)
+    joined, *partitioners = (said.pop(word, None) for word in ("table_joined", "partitioner", "other_partitioner"))
     with_key, foreign_key = said.pop("with_key", False), said.pop("foreign_key", None)
     if (joiner := said.pop("joiner", None)) is not None:
         functions = (*functions, joiner)
@@ -134,21 +132,23 @@ def _declare(
         foreign_key, *functions = functions
     if len(functions) != 1:
         raise TopologyError(f'"{verb}" takes a joiner, or a foreign key and a joiner')
-    arguments = {"how": how, "joiner": functions[0], "materialized": kept(said)}
+    keeping = kept(said)
+    arguments = {"how": how, "joiner": functions[0], "keeping": keeping}
     if foreign_key is None:
-        return self.declare("table", verb, _join_tables, other, name=name, **arguments)
+        return self.declare("table", verb, _join_tables, other, **arguments)
     if how == "outer":
         raise TopologyError("there is no outer join by a foreign key", hint="use left_join")
-    tables = given(TableJoined, joined, partitioner=partitioner, other_partitioner=other_partitioner, name=name)
+    partitioner, other_partitioner = partitioners
+    of_table = {"partitioner": partitioner, "other_partitioner": other_partitioner, "name": keeping.name}
+    tables = given(TableJoined, joined, **of_table)
     arguments.update(foreign_key=foreign_key, with_key=with_key, options=tables)
     return self.declare("table", verb, _join_foreign, other, **arguments)
 
 
 # --- in the graph -----------------------------------------------------------------------------------------------------
-def _join_tables(
-    draft: Draft, left: TableFlow, right: TableFlow, how: How, joiner: Any, name: str | None, materialized: Keeping
-) -> TableFlow:
-    store_name = None if materialized is None else named_store(draft, materialized, "KTABLE-MERGE-")
+def _join_tables(draft: Draft, left: TableFlow, right: TableFlow, how: How, joiner: Any, keeping: Keeping) -> TableFlow:
+    name, options = keeping.name, keeping.options
+    store_name = None if keeping.said is None else keeping.new_store(draft, "KTABLE-MERGE-")
     merge = draft.name_or_new(name, "KTABLE-MERGE-")
     sources = tuple(dict.fromkeys((*left.sources, *right.sources)))
     draft.co_partition(sources)
@@ -159,8 +159,8 @@ def _join_tables(
     views = (look_up(draft, left.node), look_up(draft, right.node))
     this_name = draft.name_or_new(name, "KTABLE-JOINTHIS-", "-join-this")
     other_name = draft.name_or_new(name, "KTABLE-JOINOTHER-", "-join-other")
-    key_serde = (materialized.key_serde if materialized else None) or left.key_serde
-    store = rows_store(draft, materialized, store_name, key_serde) if store_name else None
+    key_serde = options.key_serde or left.key_serde
+    store = rows_store(draft, keeping, store_name, key_serde) if store_name else None
     versioned = store is not None and store.kind == "versioned"
     sides = []
     for side, is_left, flow, view in ((this_name, True, left, views[1]), (other_name, False, right, views[0])):
@@ -176,8 +176,7 @@ def _join_tables(
         sides=tuple(sides),
     )
     node = draft.add(node, left.node, right.node)
-    value_serde = materialized.value_serde if materialized else None
-    return TableFlow(node.id, merge, key_serde, value_serde, sources, store_name)
+    return TableFlow(node.id, merge, key_serde, options.value_serde, sources, store_name)
 
 
 _FK = "KTABLE-FK-JOIN-SUBSCRIPTION"
@@ -189,7 +188,7 @@ def _join_foreign(
     right: TableFlow,
     how: How,
     joiner: Any,
-    materialized: Keeping,
+    keeping: Keeping,
     foreign_key: Any,
     with_key: bool,
     options: TableJoined,
@@ -225,11 +224,9 @@ def _join_foreign(
         uses=(left.node,),
     )
     result = draft.name_or_new(name, "KTABLE-FK-JOIN-OUTPUT-", "-result")
-    store_name = named_store(draft, materialized, "KTABLE-FK-JOIN-OUTPUT-")
-    store = rows_store(draft, materialized, store_name, left.key_serde)
-    user_name = materialized.store_name if materialized else None
-    node = lazy_table(draft, result, store, user_name, resolve.id)
-    return TableFlow(node.id, result, left.key_serde, store.value_serde, sources, user_name)
+    store_name = keeping.new_store(draft, "KTABLE-FK-JOIN-OUTPUT-")
+    store = rows_store(draft, keeping, store_name, left.key_serde)
+    return lazy_table(draft, result, store, keeping.store_name, resolve.id, sources)
 
 
 def _through(

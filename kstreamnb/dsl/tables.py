@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Unpack
 from kstreamnb.core.operator import Operator, TableView
 from kstreamnb.core.stores import StoreSpec
 from kstreamnb.dsl.flows import StreamFlow, TableFlow
-from kstreamnb.dsl.materializing import kept, rows_store
-from kstreamnb.dsl.options import V2, K, Keeping, Kept, V, spelled_out
+from kstreamnb.dsl.materializing import Keeping, kept, rows_store
+from kstreamnb.dsl.options import V2, K, Kept, V, serdes_of, spelled_out
 from kstreamnb.dsl.stateless import transform
 from kstreamnb.dsl.suppressed import Suppressed
 from kstreamnb.errors import TopologyError
@@ -31,9 +31,7 @@ __all__ = ["derive", "filter", "filter_not", "map_values", "suppress", "to_strea
 
 
 @spelled_out
-def filter(
-    self: KTable[K, V], predicate: Callable[[K, V], Any], *, name: str | None = None, **store: Unpack[Kept]
-) -> KTable[K, V]:
+def filter(self: KTable[K, V], predicate: Callable[[K, V], Any], **options: Unpack[Kept]) -> KTable[K, V]:
     """Keep the rows for which ``predicate(key, value)`` holds; a row that no longer does is deleted.
 
     Shape: KTable[K, V] -> KTable[K, V]; 1 -> at most 1; key kept; store: when named; repartition: no.
@@ -47,14 +45,11 @@ def filter(
     Source: Kafka Streams `KTable#filter`; differences: none (a miss is a tombstone, too, unless the table knows its
         old values).
     """
-    arguments = {"predicate": predicate, "negate": False, "name": name, "materialized": kept(store)}
-    return self.declare("table", "filter", _filter, **arguments)
+    return self.declare("table", "filter", _filter, predicate=predicate, negate=False, keeping=kept(options))
 
 
 @spelled_out
-def filter_not(
-    self: KTable[K, V], predicate: Callable[[K, V], Any], *, name: str | None = None, **store: Unpack[Kept]
-) -> KTable[K, V]:
+def filter_not(self: KTable[K, V], predicate: Callable[[K, V], Any], **options: Unpack[Kept]) -> KTable[K, V]:
     """Keep the rows for which ``predicate(key, value)`` does not hold; a row for which it comes to hold is deleted.
 
     Shape: KTable[K, V] -> KTable[K, V]; 1 -> at most 1; key kept; store: when named; repartition: no.
@@ -67,18 +62,12 @@ def filter_not(
 
     Source: Kafka Streams `KTable#filterNot`; differences: none.
     """
-    arguments = {"predicate": predicate, "negate": True, "name": name, "materialized": kept(store)}
-    return self.declare("table", "filter_not", _filter, **arguments)
+    return self.declare("table", "filter_not", _filter, predicate=predicate, negate=True, keeping=kept(options))
 
 
 @spelled_out
 def map_values(
-    self: KTable[K, V],
-    mapper: Callable[..., V2],
-    *,
-    with_key: bool = False,
-    name: str | None = None,
-    **store: Unpack[Kept],
+    self: KTable[K, V], mapper: Callable[..., V2], *, with_key: bool = False, **options: Unpack[Kept]
 ) -> KTable[K, V2]:
     """Replace each row's value by ``mapper(value)``, or ``mapper(key, value)`` when ``with_key``.
 
@@ -92,8 +81,7 @@ def map_values(
 
     Source: Kafka Streams `KTable#mapValues`; differences: ``with_key`` stands for `ValueMapperWithKey`.
     """
-    arguments = {"mapper": mapper, "with_key": with_key, "name": name, "materialized": kept(store)}
-    return self.declare("table", "map_values", _map_values, **arguments)
+    return self.declare("table", "map_values", _map_values, mapper=mapper, with_key=with_key, keeping=kept(options))
 
 
 def to_stream(
@@ -136,32 +124,24 @@ def suppress(self: KTable[K, V], suppressed: Suppressed) -> KTable[K, V]:
 
 
 # --- in the graph -----------------------------------------------------------------------------------------------------
-def _filter(
-    draft: Draft, source: TableFlow, predicate: Any, negate: bool, name: str | None, materialized: Keeping
-) -> TableFlow:
+def _filter(draft: Draft, source: TableFlow, predicate: Any, negate: bool, keeping: Keeping) -> TableFlow:
     known = send_old(draft, source.node, force=False)
-    name, store = _name(draft, "FILTER", name, materialized)
+    name = _name(draft, "FILTER", keeping)
     view = FilterView(view_of(draft, source.node), predicate, negate)
-    operator = TableFilter(predicate, negate, store, versioned=is_versioned(draft, source.node))
-    value_serde = (materialized.value_serde if materialized else None) or source.value_serde
-    return derive(draft, source, name, operator, view, materialized, value_serde, send_old=known)
+    operator = TableFilter(predicate, negate, keeping.store_name, versioned=is_versioned(draft, source.node))
+    return derive(draft, source, name, operator, view, keeping, source.value_serde, send_old=known)
 
 
-def _map_values(
-    draft: Draft, source: TableFlow, mapper: Any, with_key: bool, name: str | None, materialized: Keeping
-) -> TableFlow:
-    name, store = _name(draft, "MAPVALUES", name, materialized)
+def _map_values(draft: Draft, source: TableFlow, mapper: Any, with_key: bool, keeping: Keeping) -> TableFlow:
+    name = _name(draft, "MAPVALUES", keeping)
     view = MapValuesView(view_of(draft, source.node), mapper, with_key)
-    value_serde = materialized.value_serde if materialized else None
-    return derive(draft, source, name, TableMapValues(mapper, with_key, store), view, materialized, value_serde)
+    return derive(draft, source, name, TableMapValues(mapper, with_key, keeping.store_name), view, keeping)
 
 
-def _name(draft: Draft, java: str, name: str | None, materialized: Keeping) -> tuple[str, str | None]:
-    """The node's name, and that of its store, which it has only by the user's will."""
-    store = materialized.store_name if materialized else None
-    if materialized is not None and store is None:
+def _name(draft: Draft, java: str, keeping: Keeping) -> str:
+    if keeping.said is not None and keeping.store_name is None:
         draft.new_store_name(f"KTABLE-{java}-")  # Kafka uses up a number here
-    return draft.name_or_new(name, f"KTABLE-{java}-"), store
+    return draft.name_or_new(keeping.name, f"KTABLE-{java}-")
 
 
 def derive(
@@ -170,22 +150,21 @@ def derive(
     name: str,
     operator: Operator,
     view: TableView,
-    materialized: Keeping,
-    value_serde: Any,
+    keeping: Keeping,
+    value_serde: Any = None,
     **fields: Any,
 ) -> TableFlow:
     """A table computed row by row from another, by ``view`` unless it is kept under a name of the user's."""
-    user_name = materialized.store_name if materialized else None
-    key_serde = (materialized.key_serde if materialized else None) or source.key_serde
-    if materialized is not None:
-        fields["versioned"] = materialized.is_versioned
+    user_name, serdes = keeping.store_name, serdes_of(keeping.options, source.key_serde, value_serde)
+    if keeping.said is not None:
+        fields["versioned"] = keeping.said.is_versioned
     if user_name is None:
         fields["computed_from"] = (source.node,)
     else:
-        fields["store"] = store = rows_store(draft, materialized, user_name, key_serde, value_serde)
+        fields["store"] = store = rows_store(draft, keeping, user_name, **serdes)
         view = StoreView(user_name, store.kind == "versioned")
     node = draft.add(Table(name=name, operator=operator, view=view, **fields), source.node)
-    return TableFlow(node.id, name, key_serde, value_serde, source.sources, user_name)
+    return TableFlow(node.id, name, sources=source.sources, store_name=user_name, **serdes)
 
 
 def _to_stream(draft: Draft, source: TableFlow, mapper: Any, name: str | None) -> StreamFlow:
