@@ -41,6 +41,7 @@ _START_SETTINGS = {
     "spark.log.level": "WARN",
     "spark.python.unix.domain.socket.enabled": "true",
     "spark.python.worker.reuse": "true",
+    "spark.broadcast.UDFCompressionThreshold": "1g",  # larger functions become broadcasts, which stateful levels lose
     "spark.speculation": "false",
     "spark.driver.memory": "2g",
     "spark.driver.maxResultSize": "0",

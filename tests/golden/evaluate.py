@@ -25,12 +25,8 @@ class Failed:
     answer: dict[str, Any]
 
 
-def answer_of(spec: dict[str, Any], engine: str, *, describe_only: bool = False) -> dict[str, Any] | Failed | None:
-    """The answer to a spec; None when the engine does not run such specs."""
-    if engine == "spark":
-        from tests.golden.spark_engine import answer_on_spark
-
-        return answer_on_spark(spec, describe_only=describe_only)  # type: ignore[no-any-return]
+def answer_of(spec: dict[str, Any], *, describe_only: bool = False) -> dict[str, Any] | Failed:
+    """The driver's answer to a spec."""
     answer: dict[str, Any] = {}
     step: int | None = None
     try:

@@ -38,7 +38,7 @@ def vectors() -> Vectors:
 def test_kafka_streams_would_answer_the_same(vectors: Vectors, name: str, start: int) -> None:
     """A topology described or run here gives what it gives in Kafka Streams."""
     excused = accidents()
-    outcomes = [check(vector, "driver", excused) for vector in vectors[name][start : start + CHUNK]]
+    outcomes = [check(vector, excused) for vector in vectors[name][start : start + CHUNK]]
     assert {} == {out.name: out.differences[:3] for out in outcomes if out.state == "failed"}
 
 
