@@ -45,6 +45,10 @@ class ValueCodec:
     text: Any
     small: int
 
+    def from_bytes(self, data: bytes | None) -> Any:
+        """The wire form of a value in bytes."""
+        return None if data is None else self.encode(self.decode(Encoded(data)))
+
 
 class EncodedRow(tuple[Any, int]):
     """``(wire value, timestamp)`` whose value is `Encoded`; a row that is exactly a tuple is handed out as it is."""

@@ -9,7 +9,7 @@ from kstreamnb.core.record import Headers, RecordMetadata
 from kstreamnb.core.serde import complete
 from kstreamnb.core.stores import StoreSpec
 from kstreamnb.state.codec import value_codec
-from kstreamnb.state.record_bytes import context_bytes, optional_bytes
+from kstreamnb.state.record_bytes import LoggedBytes, context_bytes, optional_bytes
 from kstreamnb.state.store import Store, StoreContext
 from kstreamnb.state.time_index import TimeIndex
 
@@ -99,6 +99,22 @@ class JoinBuffer(_TimedStore):
     def _row_time(self, raw_key: Any, row: Any) -> int:
         return self.context.timestamp()
 
+    def _replay(self, key: bytes, value: bytes | None, timestamp: int) -> None:
+        observed_ms, sequence = self._clock()
+        raw_key = self._key_from(key)
+        self.apply(None, (max(observed_ms, raw_key[0]), max(sequence, raw_key[2])))
+        super()._replay(key, value, timestamp)
+
+    def _key_from(self, data: bytes) -> Any:
+        logged = LoggedBytes(data[1:])
+        return logged.number(8), super()._key_from(logged.take(len(data) - 13)), logged.number(4)
+
+    def _row_from(self, data: bytes, timestamp: int) -> Any:
+        logged = LoggedBytes(data)
+        _, headers, metadata = logged.context()
+        _, _, value = logged.optional(), logged.optional(), logged.optional()
+        return self.values.from_bytes(value), headers, metadata
+
 
 class PendingJoins(_TimedStore):
     """Records of left and outer stream joins that have found no partner yet.
@@ -155,3 +171,12 @@ class PendingJoins(_TimedStore):
             return data, None
         items = [bytes([side]) + (self._sides[side].to_bytes(value) or b"") for value in row]
         return data, b"\x01" + len(items).to_bytes(4) + b"".join(map(optional_bytes, items))
+
+    def _key_from(self, data: bytes) -> Any:
+        logged = LoggedBytes(data)
+        return logged.number(8), logged.number(1), super()._key_from(data[9:])
+
+    def _row_from(self, data: bytes, timestamp: int) -> Any:
+        logged = LoggedBytes(data[1:])
+        items = [logged.optional() or b"" for _ in range(logged.number(4))]
+        return tuple(self._sides[item[0]].from_bytes(item[1:]) for item in items)

@@ -237,7 +237,7 @@ class Store:
         return self.keys.encode(self._key_serde.deserialize(data))
 
     def _row_from(self, data: bytes, timestamp: int) -> Any:
-        value = self.values.encode(self._value_serde.deserialize(data))
+        value = self.values.from_bytes(data)
         return stamped(value, timestamp) if self.timestamped else value
 
     def flush(self) -> None:

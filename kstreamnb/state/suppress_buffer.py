@@ -7,7 +7,7 @@ from typing import Any
 
 from kstreamnb.core.record import Headers, RecordMetadata
 from kstreamnb.core.stores import StoreSpec
-from kstreamnb.state.record_bytes import context_bytes, context_size, optional_bytes
+from kstreamnb.state.record_bytes import LoggedBytes, context_bytes, context_size, optional_bytes
 from kstreamnb.state.store import Recorder, Store, StoreContext
 
 __all__ = ["SuppressBuffer"]
@@ -142,3 +142,10 @@ class SuppressBuffer(Store):
             time.to_bytes(8, signed=True),
         )
         return key, b"".join(parts)
+
+    def _row_from(self, data: bytes, timestamp: int) -> Any:
+        logged, wire = LoggedBytes(data), self.values.from_bytes
+        context = logged.context()
+        prior = logged.optional()
+        old, new = logged.optional(same=prior), logged.optional()
+        return logged.number(8), wire(new), wire(old), wire(prior), *context

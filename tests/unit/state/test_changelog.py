@@ -123,3 +123,50 @@ def test_a_record_without_a_partner_is_time_side_and_key() -> None:
         (right, f"01{1:08x}{2:08x}0078"),
         (right, f"01{2:08x}{2:08x}0078{2:08x}0079"),
     ] == [entry[:2] for entry in entries(store)]
+
+
+def logged(store: Any) -> list[tuple[bytes, bytes | None, int]]:
+    """What a buffer has written to its changelog."""
+    store.flush()
+    return [(*store.changelog_entry(raw_key, row), time) for raw_key, row, time, _ in store.changes]
+
+
+def test_a_suppressed_change_comes_back_from_the_changelog() -> None:
+    """S0-12: new, old and prior value, time, headers and place; a key that left stays away."""
+    options: dict[str, Any] = {"value_serde": Serdes.json(), "extra": {"type": "suppress"}}
+    place = RecordMetadata("in", 2, 7)
+    buffer, again = StoreTask().make("internal", **options), StoreTask().make("internal", **options)
+    buffer.put(10, "b", {"n": 1}, None, 11, (("h", b"x"), ("none", None)), place)
+    buffer.put(10, "b", {"n": 2}, {"n": 1}, 12, (), place)
+    buffer.put(5, "a", "a1", "a0", 5, (), RecordMetadata(None, -1, -1))
+    buffer.put(4, "gone", 1, None, 4, (), place)
+    buffer.take()
+    again.restore_changelog(logged(buffer))
+    assert [again.prior(key) for key in ("b", "a", "gone")] == [(True, None), (True, "a0"), (False, None)]
+    assert again.take()[:5] == ("a", "a1", "a0", 5, ())
+    assert again.take() == ("b", {"n": 2}, {"n": 1}, 12, (), place)
+
+
+def test_records_that_wait_for_a_table_come_back_from_the_changelog() -> None:
+    """S0-12: with their time, headers and place; later ones follow in order of arrival."""
+    options: dict[str, Any] = {"extra": {"type": "join_buffer", "grace_ms": 10}}
+    buffer, again = StoreTask().make("internal", **options), StoreTask().make("internal", **options)
+    place, headers = RecordMetadata("in", 0, 3), (("h", b"x"),)
+    buffer.put(1, "early", 0, (), place)
+    buffer.put(12, "k", {"n": 1}, headers, place)
+    assert len(buffer.evict()) == 1
+    again.restore_changelog(logged(buffer))
+    again.put(12, "k", {"n": 2}, (), place)
+    again.put(30, "later", 0, (), place)
+    assert again.evict() == [(12, "k", {"n": 1}, headers, place), (12, "k", {"n": 2}, (), place)]
+
+
+def test_records_without_a_partner_come_back_from_the_changelog() -> None:
+    """S0-12: each side by its own serde, several of one key and time in order."""
+    extra = {"type": "pending_joins", "left_serde": Serdes.long(), "right_serde": Serdes.string()}
+    pending, again = StoreTask().make("internal", extra=extra), StoreTask().make("internal", extra=extra)
+    for time, is_left, key, value in ((5, True, "a", 1), (5, True, "a", 2), (5, False, "b", "x"), (6, True, "gone", 3)):
+        pending.add(time, is_left, key, value)
+    pending.discard(6, True, "gone")
+    again.restore_changelog(logged(pending))
+    assert list(again.entries()) == [(5, False, "b", ["x"]), (5, True, "a", [1, 2])]
