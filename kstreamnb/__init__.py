@@ -56,6 +56,7 @@ _WHERE: dict[str, str] = {
         "kstreamnb.samples": ("Sample", "SampleStatistics"),
         "kstreamnb.spark.batch": ("run",),
         "kstreamnb.spark.deploy": ("deploy",),
+        "kstreamnb.spark.plan": ("DeploymentPlan", "plan"),
         "kstreamnb.spark.session": ("spark_logs", "spark_session"),
         "kstreamnb.kafka.admin": ("Admin",),
         "kstreamnb.kafka.broker": ("LocalBroker", "local_broker"),

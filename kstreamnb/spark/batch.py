@@ -36,6 +36,7 @@ from kstreamnb.spark.failure import raise_first, spark_failure
 from kstreamnb.spark.frames import FrameInput, content_order, frame_of_records, uniform
 from kstreamnb.spark.level import FAILURE, REPORT
 from kstreamnb.spark.parcel import Parcel, pack, root_order
+from kstreamnb.spark.portable import refuse_what_cannot_run
 from kstreamnb.spark.result import RunResult
 from kstreamnb.spark.session import spark_session, tuned
 from kstreamnb.spark.worker import Bundle
@@ -116,6 +117,7 @@ def run(
 
 
 def _check(application: Application) -> None:
+    refuse_what_cannot_run(application)
     written = {topic for topic in application.looped if topic in application.global_topics}
     if written:
         raise EngineError(

@@ -16,6 +16,7 @@ from kstreamnb.runtime.task_plan import TaskPlan
 from kstreamnb.spark.checkpoint import Manifest, adopt, manifest_of, read_manifest, write_manifest
 from kstreamnb.spark.deployment import Application, Deployment, deployment_of, place
 from kstreamnb.spark.feed import Feed, KafkaFeed
+from kstreamnb.spark.portable import refuse_what_cannot_run
 from kstreamnb.spark.query import Query
 from kstreamnb.spark.session import spark_session
 from kstreamnb.spark.sinks import KafkaSink
@@ -99,6 +100,7 @@ def deploy(
     there = admin.topics()
     missing = _missing_outputs(topology, there, create=create_topics)
     application = _placed(topology, settings, {**there, **missing})
+    refuse_what_cannot_run(application)
     session = spark or spark_session()
     deployment, manifest = _deployment(application, session, spark_partitions, old)
     for topic, partitions in missing.items():

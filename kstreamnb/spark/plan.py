@@ -2,32 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from kstreamnb.runtime.config import Config
 from kstreamnb.spark.deployment import Application, Deployment, deployment_of, place
-from kstreamnb.topology import ProcessorNode, Topology
+from kstreamnb.spark.portable import refuse_what_cannot_run
+from kstreamnb.spark.writers import output_topics
+from kstreamnb.topology import ProcessorNode, Sink, Topology
 
 __all__ = ["DeploymentPlan", "PlannedLevel", "plan"]
 
+_AGAIN = "when a batch is repeated after a failure"
 _SIDE_EFFECTS = {
-    "foreach": "its function runs again when a batch is repeated",
-    "peek": "its function runs again when a batch is repeated",
-    "print": "it prints again when a batch is repeated",
+    "foreach": f"its function runs again {_AGAIN}",
+    "peek": f"its function runs again {_AGAIN}",
+    "print": f"it prints again {_AGAIN}, and into the log of Spark's workers",
 }
+_OWN_PROCESSOR = f"what it does outside of its stores is done again {_AGAIN}"
+_RESENT = f"its records are published again {_AGAIN}"
 
 
 @dataclass(frozen=True)
 class PlannedLevel:
-    """One operator of the query: its sub-topologies, tasks and stores; ``operator`` is Spark's word for it."""
+    """One operator of the query: its sub-topologies, tasks, stores and topics; ``operator`` is Spark's word for it.
+
+    ``reads`` are the topics that come from the level before through a shuffle, with their partitions.
+    """
 
     number: int
     operator: str
     subtopologies: tuple[int, ...]
     tasks: int
     stores: tuple[str, ...]
+    reads: tuple[tuple[str, int], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -37,11 +46,23 @@ class DeploymentPlan:
     Attributes:
         levels: the operators in order.
         shuffles: how often records are moved between Spark's partitions in a batch.
-        parallelism: how many tasks can run at once at most.
+        parallelism: how many tasks can run at once at most, however many cores there are.
         through_kafka: topics that are written here and read back with the next batch.
         circles: sub-topologies that feed each other and run in one place, as groups of ids.
+        shared: output topics that several sub-topologies write; among themselves the writers keep the one order of
+            all engines, but nobody outside may rely on more than the order of each.
         at_least_once: what may happen again when a batch is repeated, by node, with the reason.
+        inputs: input topics with their partitions.
+        outputs: output topics that are known beforehand.
         deployment: everything else.
+
+    Example:
+        >>> from kstreamnb import StreamsBuilder
+        >>> builder = StreamsBuilder("copy")
+        >>> builder.stream("orders").to("copies")
+        >>> planned = plan(builder.build(), {"orders": 12})
+        >>> planned.parallelism, planned.shuffles, planned.outputs
+        (12, 0, ('copies',))
     """
 
     levels: tuple[PlannedLevel, ...]
@@ -49,21 +70,27 @@ class DeploymentPlan:
     parallelism: int
     through_kafka: tuple[str, ...]
     circles: tuple[tuple[int, ...], ...]
+    shared: tuple[str, ...]
     at_least_once: tuple[tuple[str, str], ...]
     inputs: tuple[tuple[str, int], ...]
+    outputs: tuple[str, ...]
     deployment: Deployment
 
     def __str__(self) -> str:
-        lines = ["inputs: " + ", ".join(f"{topic} ({_count(n, 'partition')})" for topic, n in self.inputs)]
+        lines = ["inputs: " + _topics(self.inputs)]
         for level in self.levels:
+            if level.reads:
+                lines.append(f"shuffle: {_topics(level.reads)}")
             ids = ", ".join(map(str, level.subtopologies))
             lines.append(f"level {level.number}: sub-topologies {ids}; {_count(level.tasks, 'task')}; {level.operator}")
             lines += [f"  store {store}" for store in level.stores]
+        lines.append("outputs: " + (", ".join(self.outputs) or "none that is known beforehand"))
         lines.append(f"shuffles: {self.shuffles}; tasks at once: {self.parallelism}")
         for circle in self.circles:
             ids = ", ".join(map(str, circle))
             lines.append(f"in one place: sub-topologies {ids} feed each other, so all their tasks run as one")
         lines += [f"through Kafka: {topic} is read back with the next batch" for topic in self.through_kafka]
+        lines += [f"several writers: {topic}; only the order of each of them is sure" for topic in self.shared]
         lines += [f"at least once: {node}, for {why}" for node, why in self.at_least_once]
         return "\n".join(lines)
 
@@ -74,25 +101,39 @@ def plan(
     *,
     config: Config | Mapping[str, Any] | None = None,
     spark_partitions: int = 2,
+    guarantee: Literal["exactly_once", "at_least_once"] = "exactly_once",
 ) -> DeploymentPlan:
-    """Work out levels, tasks, stores and guarantees of a deployment; prints as text.
+    """Work out levels, tasks, shuffles, stores and guarantees of a deployment; prints as text.
 
     Args:
         topology: what ``builder.build()`` gave.
         partitions: partitions of the input topics by name, or one number for all.
         config: the application's settings.
         spark_partitions: state partitions of the query.
+        guarantee: that of the deployment.
+
+    Raises:
+        TopologyError: topics that are joined differ in their partitions.
+        EngineError: something cannot run on Spark; the node, the reason and what to do instead are said.
 
     Example:
-        >>> from kstreamnb.topology import Topology
-        >>> print(plan(Topology("copy").add_source("in", "orders").add_sink("out", "copies", "in"), 4))
-        inputs: orders (4 partitions)
+        >>> from kstreamnb import StreamsBuilder
+        >>> builder = StreamsBuilder("shop")
+        >>> words = builder.stream("reviews").flat_map_values(str.split)
+        >>> words.group_by(lambda key, word: word).count(store="words").to_stream().to("counts")
+        >>> print(plan(builder.build(), 4))
+        inputs: reviews (4 partitions)
         level 0: sub-topologies 0; 4 tasks; mapInArrow
-        shuffles: 0; tasks at once: 4
+        shuffle: shop-words-repartition (4 partitions)
+        level 1: sub-topologies 1; 4 tasks; transformWithState
+          store words (timestamped key value)
+        outputs: counts
+        shuffles: 1; tasks at once: 4
     """
     given = partitions if isinstance(partitions, Mapping) else {}
     default = partitions if isinstance(partitions, int) else None
     application = place(topology, Config.of(config), given, direct=False, default_partitions=default)
+    refuse_what_cannot_run(application)
     deployment = deployment_of([application], spark_partitions, default_partitions=default or 1)
     levels = tuple(_level(application, deployment, level.number) for level in deployment.levels)
     return DeploymentPlan(
@@ -101,12 +142,10 @@ def plan(
         max((level.tasks for level in levels), default=0),
         application.looped,
         tuple(tuple(sorted(circle)) for circle in application.circles),
-        tuple(
-            (node.name, _SIDE_EFFECTS[node.dsl])
-            for node in topology.nodes.values()
-            if isinstance(node, ProcessorNode) and node.dsl in _SIDE_EFFECTS
-        ),
+        _shared(topology),
+        tuple(_at_least_once(topology, resent=guarantee == "at_least_once")),
         tuple((topic, application.partitions[topic]) for topic in (*application.external, *application.global_topics)),
+        output_topics(topology),
         deployment,
     )
 
@@ -117,17 +156,44 @@ def _level(application: Application, deployment: Deployment, number: int) -> Pla
     operator = "transformWithState" if level.stateful else "mapInArrow"
     ids = sorted({plan.subtopologies[0] for task in here for plan in task.plans})
     owners = {group.id: group.stores for group in application.topology.subtopologies()}
+    inner = sorted({topic for id_ in ids for topic in application.reads[id_]} & application.inner)
     return PlannedLevel(
         number,
         f"{operator} with global tables" if level.uses_global else operator,
         tuple(ids),
         len(here),
         tuple(f"{store} ({_kind(application, store)})" for id_ in ids for store in owners[id_]),
+        tuple((topic, application.partitions[topic]) for topic in inner),
     )
 
 
 def _kind(application: Application, store: str) -> str:
-    return application.topology.stores[store].kind.replace("_", " ")
+    spec = application.topology.stores[store]
+    return str(spec.extra.get("type", "buffer") if spec.kind == "internal" else spec.kind).replace("_", " ")
+
+
+def _shared(topology: Topology) -> tuple[str, ...]:
+    writers: dict[str, set[int]] = {}
+    for group in topology.subtopologies():
+        for node in map(topology.nodes.__getitem__, group.nodes):
+            if isinstance(node, Sink) and isinstance(node.topic, str) and node.topic not in topology.internal_topics:
+                writers.setdefault(node.topic, set()).add(group.id)
+    return tuple(sorted(topic for topic, groups in writers.items() if len(groups) > 1))
+
+
+def _at_least_once(topology: Topology, *, resent: bool) -> Iterator[tuple[str, str]]:
+    for node in topology.nodes.values():
+        if isinstance(node, ProcessorNode) and not node.is_global:
+            if node.dsl in _SIDE_EFFECTS:
+                yield node.name, _SIDE_EFFECTS[node.dsl]
+            elif hasattr(node.operator, "supplier"):
+                yield node.name, _OWN_PROCESSOR
+        elif resent and isinstance(node, Sink) and node.topic not in topology.internal_topics:
+            yield node.name, _RESENT
+
+
+def _topics(topics: tuple[tuple[str, int], ...]) -> str:
+    return ", ".join(f"{topic} ({_count(n, 'partition')})" for topic, n in topics)
 
 
 def _count(number: int, what: str) -> str:

@@ -1,0 +1,86 @@
+"""What cannot run on Spark, found before anything starts: by node, with the reason and what to do instead.
+
+Functions travel to Spark's workers as bytes. One that holds on to something of this process, such as a connection, a
+lock or the session itself, cannot; nor can a topology without an input.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterable, Iterator
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+import cloudpickle  # type: ignore[import-untyped]
+
+from kstreamnb.errors import EngineError
+from kstreamnb.spark.deployment import Application
+from kstreamnb.topology import Topology
+
+__all__ = ["refuse_what_cannot_run"]
+
+_MAKE_IT_THERE = (
+    "make it where it is used: inside the function, or in the init of a ks.Processor, so that every worker has its own"
+)
+
+
+def refuse_what_cannot_run(application: Application) -> None:
+    """Raise EngineError for the first thing that Spark's workers could not do; nothing has started then."""
+    if not application.external:
+        raise EngineError(
+            f'application "{application.id}" reads no topic',
+            detail="only global tables and topics that it writes itself feed it",
+            hint="add a source: builder.stream(…), builder.table(…) or Topology.add_source(…)",
+        )
+    if _failure(application) is None:
+        return
+    topology = application.topology
+    for node in topology.nodes.values():
+        parts = [getattr(node, each.name) for each in fields(node) if each.name != "origin"]
+        _refuse(f'node "{node.name}"', parts, node.origin)
+    for store in topology.stores.values():
+        _refuse(f'store "{store.name}"', [store], None)
+    settings = application.config
+    for each in fields(settings):
+        _refuse(f'setting "{each.name}"', [getattr(settings, each.name)], None)
+    raise EngineError(_cannot(f'application "{application.id}"'), detail=_failure(application), hint=_MAKE_IT_THERE)
+
+
+def _refuse(what: str, parts: Iterable[Any], origin: Any) -> None:
+    for part in parts:
+        reason = _failure(part)
+        if reason is not None:
+            held = next(_held(part, set()), None)
+            detail = reason if held is None else f"{held}: {reason}"
+            raise EngineError(_cannot(what), detail=detail, hint=_MAKE_IT_THERE, origin=origin)
+
+
+def _cannot(what: str) -> str:
+    return f"{what} cannot be sent to Spark's workers"
+
+
+def _failure(part: Any) -> str | None:
+    """Why something cannot be pickled, in one line; None when it can."""
+    try:
+        cloudpickle.dumps(part, 5)
+    except Exception as error:  # whatever the pickling of a user's object raises is the reason
+        return (str(error) or type(error).__name__).splitlines()[0]
+    return None
+
+
+def _held(part: Any, seen: set[int]) -> Iterator[str]:
+    """Names of what functions in an operator hold on to and that cannot be pickled."""
+    if id(part) in seen:
+        return
+    seen.add(id(part))
+    if inspect.isfunction(part):
+        known = inspect.getclosurevars(part)
+        for name, value in {**known.globals, **known.nonlocals}.items():
+            if _failure(value) is not None:
+                inner = next(_held(value, seen), None)
+                yield inner or f'function "{part.__name__}" uses "{name}"'
+    elif is_dataclass(part) and not isinstance(part, (type, Topology)):
+        for each in fields(part):
+            yield from _held(getattr(part, each.name), seen)
+    elif hasattr(part, "func"):  # functools.partial
+        yield from _held(part.func, seen)

@@ -1,0 +1,147 @@
+"""`plan` says before anything starts what a deployment will be; what cannot run is refused there."""
+
+from __future__ import annotations
+
+import threading
+import time
+from functools import partial
+from typing import Any
+
+import pytest
+
+import kstreamnb as ks
+
+
+def shop() -> ks.Topology:
+    """Two levels, a table joined on the second, a look at every record and a processor of the user's own."""
+    builder = ks.StreamsBuilder("shop")
+    sales = builder.stream("sales").peek(lambda key, value: None)
+    totals = sales.group_by(lambda key, value: value["city"]).count(store="per-city")
+    cities = builder.table("cities", store="cities")
+    totals.to_stream().join(cities, lambda count, city: [count, city]).process(Quiet).to("out")
+    sales.to("copies")
+    return builder.build()
+
+
+class Quiet(ks.Processor[Any, Any, Any, Any]):
+    """Forwards everything."""
+
+    def process(self, record: ks.Record[Any, Any]) -> None:
+        """Forward."""
+        self.context.forward(record)
+
+
+def test_a_plan_prints_levels_tasks_shuffles_stores_and_edges() -> None:
+    """S0-31, S0-48, S3-21: one shuffle for each repartition, and everything that a repeated batch does again."""
+    planned = ks.plan(shop(), {"sales": 8, "cities": 4}, config={"application.id": "shop"})
+    assert str(planned).splitlines() == [
+        "inputs: cities (4 partitions), sales (8 partitions)",
+        "level 0: sub-topologies 0; 8 tasks; mapInArrow",
+        "shuffle: shop-per-city-repartition (4 partitions)",
+        "level 1: sub-topologies 1; 4 tasks; transformWithState",
+        "  store per-city (timestamped key value)",
+        "  store cities (timestamped key value)",
+        "outputs: copies, out",
+        "shuffles: 1; tasks at once: 8",
+        "at least once: KSTREAM-PEEK-0000000001, for its function runs again when a batch is repeated after a failure",
+        "at least once: KSTREAM-PROCESSOR-0000000011, for what it does outside of its stores is done again when a "
+        "batch is repeated after a failure",
+    ]
+
+
+def test_at_least_once_makes_every_output_an_edge() -> None:
+    """S3-21: with that guarantee each sink of a user's topic is listed, and none of a repartition topic."""
+    planned = ks.plan(shop(), {"sales": 1, "cities": 1}, guarantee="at_least_once")
+    sinks = [node for node, why in planned.at_least_once if why.startswith("its records are published again")]
+    assert len(sinks) == 2
+
+
+def test_sub_topologies_that_feed_each_other_run_in_one_place() -> None:
+    """The plan says so, for it limits what can run at once."""
+    builder = ks.StreamsBuilder("round")
+    stream = builder.stream("in")
+    counts = stream.group_by(lambda key, value: value).count()
+    stream.join(counts, lambda value, count: count).to("out")
+    planned = ks.plan(builder.build(), 4)
+    assert planned.circles == ((0,),)
+    assert "in one place: sub-topologies 0 feed each other, so all their tasks run as one" in str(planned).splitlines()
+
+
+def test_two_writers_of_one_topic_are_named() -> None:
+    """S3-24: their order among themselves is nobody's promise."""
+    builder = ks.StreamsBuilder("writers")
+    for topic in ("a", "b"):
+        builder.stream(topic).to("same")
+    assert ks.plan(builder.build()).shared == ("same",)
+
+
+def test_joined_topics_have_to_have_equal_partitions() -> None:
+    """The plan refuses what the deployment would refuse."""
+    builder = ks.StreamsBuilder("uneven")
+    builder.stream("left").join(builder.table("right"), lambda a, b: a).to("out")
+    with pytest.raises(ks.TopologyError, match="partition"):
+        ks.plan(builder.build(), {"left": 4, "right": 2})
+
+
+def test_a_hundred_partitions_are_planned_within_a_second() -> None:
+    """Planning costs no more than the tasks it makes."""
+    topology = shop()
+    began = time.process_time()
+    planned = ks.plan(topology, 100, spark_partitions=16)
+    assert time.process_time() - began < 1
+    assert [level.tasks for level in planned.levels] == [100, 100]
+
+
+class Locked:
+    """Holds on to something that lives in this process only."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+
+
+def with_global_client() -> ks.Topology:
+    """A function that uses a client of this process."""
+    client = Locked()
+    builder = ks.StreamsBuilder("client")
+    builder.stream("in").map_values(lambda value: (client, value), name="ask").to("out")
+    return builder.build()
+
+
+def with_locked_processor() -> ks.Topology:
+    """A supplier that brings a client along."""
+    builder = ks.StreamsBuilder("client")
+    builder.stream("in").process(partial(Talking, Locked()), name="ask").to("out")
+    return builder.build()
+
+
+class Talking(Quiet):
+    """A processor that is given a client."""
+
+    def __init__(self, client: Locked) -> None:
+        self.client = client
+
+
+@pytest.mark.parametrize("build", [with_global_client, with_locked_processor])
+def test_what_cannot_travel_is_refused_with_node_reason_and_alternative(build: Any) -> None:
+    """The node, what it holds on to, the user's line, and what to do instead."""
+    with pytest.raises(ks.EngineError, match='node "ask" cannot be sent to Spark\'s workers') as refused:
+        ks.plan(build())
+    notes = "\n".join(refused.value.__notes__)
+    assert "cannot pickle '_thread.lock' object" in notes
+    assert "inside the function, or in the init of a ks.Processor" in notes
+    assert "At: test_plan.py" in notes
+
+
+def test_the_name_of_what_a_function_holds_is_said() -> None:
+    """A captured variable has a name, and the user knows it."""
+    with pytest.raises(ks.EngineError) as refused:
+        ks.plan(with_global_client())
+    assert 'uses "client"' in "\n".join(refused.value.__notes__)
+
+
+def test_a_topology_without_input_is_refused() -> None:
+    """A global table alone has nothing to do."""
+    builder = ks.StreamsBuilder("only-global")
+    builder.global_table("names")
+    with pytest.raises(ks.EngineError, match="reads no topic"):
+        ks.plan(builder.build())
