@@ -214,7 +214,7 @@ class _Windowed(Handle):
 
         Source: Kafka Streams `TimeWindowedKStream#emitStrategy`, KIP-825; differences: gives a new handle.
         """
-        windowed = next(above for above in self.upstream() if above.word == "windowed_by")
+        windowed = next(above for above in reversed(list(self.upstream())) if above.word == "windowed_by")
         if strategy.on_close and isinstance(windowed.arguments["windows"], UnlimitedWindows):
             raise ConfigError(
                 "a window without end never closes",

@@ -23,7 +23,7 @@ COUNTS = {
     "behaviour.jsonl.xz": 1922,
     "describe.jsonl.xz": 747,
     "errors.jsonl.xz": 90,
-    "repartitions.jsonl": 2,
+    "fuzzed.jsonl": 4,
     "serdes.jsonl": 284,
 }
 

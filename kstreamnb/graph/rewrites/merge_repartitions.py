@@ -8,7 +8,16 @@ from dataclasses import replace
 from kstreamnb.graph.draft import repartition_node
 from kstreamnb.graph.explain import Explanation
 from kstreamnb.graph.graph import LogicalGraph
-from kstreamnb.graph.nodes import CHANGES_KEY, CHANGES_VALUE, Merge, Node, Repartition, Step
+from kstreamnb.graph.nodes import (
+    CHANGES_KEY,
+    CHANGES_VALUE,
+    Merge,
+    Node,
+    Repartition,
+    Step,
+    StreamSource,
+    TableRepartition,
+)
 
 __all__ = ["merge_repartitions"]
 
@@ -17,8 +26,9 @@ def merge_repartitions(graph: LogicalGraph) -> tuple[LogicalGraph, tuple[Explana
     """Move repartitions up to the operator that changed the keys, if no value changes in between.
 
     The topic of the first one stays. A merge of streams takes the place of the operators above it when all their
-    repartitions are below the merge. A repartition moves up only with all the ways on which records reach it: Kafka
-    Streams moves one way for each repartition, which may lose the order of keys to partitions, or fail.
+    repartitions are below the merge. A repartition moves up only with all the ways on which records with changed keys
+    reach it: Kafka Streams moves one way for each, which may lose the order of keys to partitions, or fail. What else
+    reaches it, under the keys of its own topic, must be co-partitioned from then on.
     """
     work = _Work(graph)
     explained = []
@@ -47,6 +57,7 @@ class _Work:
         self.index = graph.next_index
         self.gone: list[int] = []
         self.renamed: dict[str, str] = {}
+        self.copartitioned = graph.copartitioned
 
     def add(self, parent: int, child: int) -> None:
         if parent not in self.parents[child]:
@@ -64,26 +75,33 @@ class _Work:
         found = (self.find_above(parent, wanted) for parent in self.parents[start])
         return next((id_ for id_ in found if id_ is not None), None)
 
-    def movable(self, changer: int, repartitions: list[int]) -> list[int]:
-        """Repartitions that get all their records from children of ``changer`` which move below the new one."""
+    def movable(self, changer: int, repartitions: list[int]) -> dict[int, list[str]]:
+        """Repartitions that may move below ``changer``, each with the other sources that reach it."""
         moving: set[int] = set()
         for id_ in repartitions:
             way = self.find_above(id_, lambda above: changer in self.parents[above] and above not in moving)
             moving.update(() if way is None else (way,))
-        kept = [id_ for id_ in repartitions if self.is_fed_by(changer, id_, moving)]
-        return kept if len(kept) == len(repartitions) else self.movable(changer, kept)
+        sides = {id_: self.sides(changer, id_, repartitions, moving) for id_ in repartitions}
+        kept = {id_: names for id_, names in sides.items() if names is not None}
+        return kept if len(kept) == len(repartitions) else self.movable(changer, list(kept))
 
-    def is_fed_by(self, changer: int, repartition: int, moving: set[int]) -> bool:
-        """Whether all records of a repartition come from ``changer`` by way of children that move."""
-        above, waiting = {repartition}, [repartition]
-        while waiting:
-            for parent in self.parents[waiting.pop()]:
-                if parent != changer and parent not in above:
-                    above.add(parent)
-                    waiting.append(parent)
-        return all(self.parents[id_] and (id_ in moving or changer not in self.parents[id_]) for id_ in above)
+    def sides(self, changer: int, start: int, repartitions: list[int], moving: set[int]) -> list[str] | None:
+        """Sources besides ``changer`` whose records reach a repartition under the keys that they were written with.
 
-    def merge(self, changer: int, repartitions: list[int]) -> Repartition:
+        None when keys change elsewhere above it, or a way from ``changer`` is not among the children that move.
+        """
+        found, above = [], [start]
+        for id_ in above:
+            node, unmoved = self.nodes[id_], changer in self.parents[id_] and id_ not in moving
+            if isinstance(node, StreamSource | Repartition | TableRepartition) and id_ not in repartitions:
+                found.append(node.name)
+            elif unmoved or self.does(id_, CHANGES_KEY):
+                return None
+            else:
+                above.extend(parent for parent in self.parents[id_] if parent != changer and parent not in above)
+        return found
+
+    def merge(self, changer: int, repartitions: dict[int, list[str]]) -> Repartition:
         """Put one repartition right below ``changer`` in place of these."""
         old = [node for id_ in repartitions if isinstance(node := self.nodes[id_], Repartition)]
         made, self.index = repartition_node(
@@ -96,6 +114,7 @@ class _Work:
             value_serde=next((node.value_serde for node in old if node.value_serde is not None), None),
         )
         self.nodes[made.id], self.parents[made.id] = made, []
+        self.copartitioned += tuple((made.name, *names) for names in repartitions.values() if names)
         for node in old:
             self._replace(node, made, changer)
         self.add(changer, made.id)
@@ -118,7 +137,7 @@ class _Work:
         """The graph as it is now wired."""
         changed = {id_: replace(node, parents=tuple(self.parents[id_])) for id_, node in self.nodes.items()}
         groups = tuple(
-            tuple(dict.fromkeys(self.renamed.get(name, name) for name in group)) for group in self.graph.copartitioned
+            tuple(dict.fromkeys(self.renamed.get(name, name) for name in group)) for group in self.copartitioned
         )
         graph = self.graph.with_nodes(changed, tuple(self.gone))
         return replace(graph, copartitioned=groups, next_index=self.index)

@@ -86,6 +86,26 @@ def test_a_repartition_moves_with_all_the_ways_that_lead_to_it() -> None:
     assert optimised.nodes["KSTREAM-FILTER-0000000009"].parents == ("KSTREAM-KEY-SELECT-0000000001-repartition-source",)
 
 
+def test_a_stream_that_joins_below_a_merged_repartition_must_be_co_partitioned_with_it() -> None:
+    """Its records keep their own keys, so they need no repartition, only equally many partitions."""
+    builder = StreamsBuilder()
+    keyed = builder.stream("orders").select_key(by_first)
+    keyed.group_by_key().count(store="a")
+    keyed.merge(builder.stream("returns")).group_by_key().count(store="b")
+    optimised = builder.build(optimize=True)
+    assert topics(optimised) == ["a-repartition"]
+    assert optimised.partition_counts({"orders": 2, "returns": 3})["a-repartition"] == 3
+
+
+def test_a_repartition_below_another_change_of_keys_stays() -> None:
+    """Kafka Streams would move it away from records that the second change has put in the wrong partition."""
+    builder = StreamsBuilder()
+    keyed = builder.stream("orders").select_key(by_first)
+    keyed.group_by_key().count(store="a")
+    keyed.merge(builder.stream("returns").select_key(by_first)).group_by_key().count(store="b")
+    assert topics(builder.build(optimize=True)) == ["a-repartition", "b-repartition"]
+
+
 def test_a_table_s_topic_serves_as_its_change_log() -> None:
     """Only tables that are kept have a change log to save."""
     builder = StreamsBuilder()
