@@ -6,7 +6,8 @@
     ├── SerdeError(ValueError)      bytes that cannot be read, or a value that cannot be written
     ├── ProcessingError             a user's function or an operator failed on a record
     ├── StateError(LookupError)     a store that does not exist, is not connected or was used wrongly
-    └── EngineError(RuntimeError)   the runtime around the tasks (driver, Spark, Kafka) failed or refused
+    ├── EngineError(RuntimeError)   the runtime around the tasks (driver, Spark, Kafka) failed or refused
+    └── MissingPackageError(ImportError)  what was asked for needs an extra of the kit that is not installed
 
 An error has one primary line (lower case, one fact, no full stop, the user's words in double quotes).
 Detail, hint and place are notes, so that Python and IPython print them under the message.
@@ -14,6 +15,8 @@ Detail, hint and place are notes, so that Python and IPython print them under th
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Self
 
 if TYPE_CHECKING:  # the tree stands below every other module
@@ -23,10 +26,12 @@ __all__ = [
     "ConfigError",
     "EngineError",
     "KStreamError",
+    "MissingPackageError",
     "ProcessingError",
     "SerdeError",
     "StateError",
     "TopologyError",
+    "extra",
 ]
 
 
@@ -184,3 +189,28 @@ class EngineError(KStreamError, RuntimeError):
         ...     print(error)
         no source of the topology reads topic "bills"
     """
+
+
+class MissingPackageError(KStreamError, ImportError):
+    """What was asked for needs a package that comes with an extra of the kit, and is not installed.
+
+    Example:
+        >>> with extra("notebook"):
+        ...     import a_package_that_is_not_there
+        Traceback (most recent call last):
+        kstreamnb.errors.MissingPackageError: the package "a_package_that_is_not_there" is not installed
+        Hint: pip install "kstreamnb[notebook]"
+    """
+
+
+@contextmanager
+def extra(name: str) -> Iterator[None]:
+    """Whatever is imported in the block, or in the function it decorates, comes with the extra ``name``."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        package = (error.name or "").partition(".")[0]
+        if package in ("", "kstreamnb"):
+            raise
+        hint = f'pip install "kstreamnb[{name}]"'
+        raise MissingPackageError(f'the package "{package}" is not installed', hint=hint) from error

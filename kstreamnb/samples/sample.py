@@ -13,7 +13,7 @@ from kstreamnb.core.durations import Instant
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.serde import Serde
 from kstreamnb.core.wire import Encoded
-from kstreamnb.errors import ConfigError
+from kstreamnb.errors import ConfigError, extra
 from kstreamnb.samples import display, json_lines, privacy, reshape
 from kstreamnb.samples.columns import UNASSIGNED, Roles, number_offsets, partitioned
 from kstreamnb.samples.statistics import SampleStatistics, statistics_of
@@ -80,6 +80,7 @@ class Sample:
         return cls(tuple(records) if numbered else number_offsets(records), ("typed",))
 
     @classmethod
+    @extra("samples")
     def from_dataframe(
         cls,
         frame: Any,
@@ -113,6 +114,7 @@ class Sample:
         return cls(records, (f"from a {kind} frame",), schema)
 
     @classmethod
+    @extra("samples")
     def from_parquet(cls, path: Path | str, *, topic: str | None = None, **columns: Any) -> Sample:
         """A sample of a Parquet file: one that `to_parquet` wrote, or any other when its columns are named.
 
@@ -135,6 +137,7 @@ class Sample:
             return cls(json_lines.read_value_lines(lines, roles, **options), (f"from {Path(path).name}",))
 
     @classmethod
+    @extra("kafka")
     def capture(
         cls,
         servers: Servers,
@@ -172,6 +175,7 @@ class Sample:
         """The records as a table that `from_text` reads."""
         return format_records(self.records, columns=self._columns())
 
+    @extra("samples")
     def to_pandas(self) -> pandas.DataFrame:
         """The records as a pandas frame, one column a field; times in UTC."""
         import pandas
@@ -179,6 +183,7 @@ class Sample:
         frame = pandas.DataFrame(self.records, columns=list(TopicRecord._fields))
         return frame.assign(timestamp=pandas.to_datetime(frame["timestamp"], unit="ms", utc=True))
 
+    @extra("samples")
     def to_parquet(self, path: Path | str) -> None:
         """Write a Parquet file that `from_parquet` reads back as an equal sample."""
         from kstreamnb.samples.arrow import write_parquet

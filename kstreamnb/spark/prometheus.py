@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from kstreamnb.errors import EngineError
+from kstreamnb.errors import extra
 from kstreamnb.spark.metrics import Metric
 
 __all__ = ["MetricsServer", "exposed_name", "serve_metrics"]
@@ -39,12 +39,10 @@ def serve_metrics(port: int = 0, *, host: str = "127.0.0.1") -> MetricsServer:
         host: the interface; only this machine by default.
 
     Raises:
-        EngineError: prometheus_client is not installed.
+        MissingPackageError: prometheus_client is not installed.
     """
-    try:
+    with extra("metrics"):
         from prometheus_client import CollectorRegistry, start_http_server
-    except ImportError:
-        raise EngineError("prometheus_client is not installed", hint="pip install kstreamnb[metrics]") from None
     from kstreamnb.spark.query import active
 
     registry = CollectorRegistry(auto_describe=False)

@@ -41,3 +41,25 @@ def test_importing_the_kit_takes_less_than_a_third_of_a_second() -> None:
     """The import itself, without starting the interpreter, stays under 0.3 s (best of three)."""
     code = "import time; t = time.perf_counter(); import kstreamnb; print(time.perf_counter() - t)"
     assert min(float(python(code)) for _ in range(3)) < 0.3
+
+
+@pytest.mark.parametrize(
+    ("ask", "package", "extra"),
+    [
+        ("ks.deploy", "pyspark", "spark"),
+        ("ks.Admin", "confluent_kafka", "kafka"),
+        ("ks.Sample.from_text('topic | key\\na | b').to_pandas()", "pandas", "samples"),
+        ("ks.Sample.from_parquet('a.parquet')", "pyarrow", "samples"),
+        ("ks.Sample.capture('localhost', ['a'])", "confluent_kafka", "kafka"),
+        ("ks.serve_metrics()", "prometheus_client", "metrics"),
+    ],
+)
+def test_what_needs_an_absent_package_says_which_extra_brings_it(ask: str, package: str, extra: str) -> None:
+    """The error names the package and the command that installs it."""
+    code = (
+        f"import sys, kstreamnb as ks\n"
+        f"sys.modules[{package!r}] = None\n"
+        f"try: {ask}\n"
+        f"except ks.MissingPackageError as error: print(error, *error.__notes__)"
+    )
+    assert python(code) == f'the package "{package}" is not installed Hint: pip install "kstreamnb[{extra}]"'
