@@ -45,11 +45,13 @@ _WHERE: dict[str, str] = {
         "kstreamnb.core.stores": ("StoreSpec", "VersionedRecord"),
         "kstreamnb.core.user_processor": ("FixedKeyRecord",),
         "kstreamnb.topology": ("Topology", "TopologyDescription"),
-        "kstreamnb.view.diff": ("TopologyDiff", "diff"),
+        "kstreamnb.view.diff": ("TopologyDiff",),
+        "kstreamnb.testing": ("diff",),
         "kstreamnb.view.parser": ("parse_description",),
         "kstreamnb.runtime.config": ("Config",),
         "kstreamnb.driver": ("Replay", "TopologyTestDriver", "replay"),
         "kstreamnb.driver.cluster": ("Application", "ClusterDriver"),
+        "kstreamnb.driver.explore": ("Exploration", "explore"),
         "kstreamnb.driver.checks": ("check", "check_partitions"),
         "kstreamnb.preview": ("head",),
         "kstreamnb.notebook.export": ("export",),
@@ -111,11 +113,14 @@ if TYPE_CHECKING:
     from kstreamnb.driver import replay as replay
     from kstreamnb.driver.cluster import Application as Application
     from kstreamnb.driver.cluster import ClusterDriver as ClusterDriver
+    from kstreamnb.driver.explore import Exploration as Exploration
+    from kstreamnb.driver.explore import explore as explore
     from kstreamnb.dsl import StreamsBuilder as StreamsBuilder
     from kstreamnb.notebook.export import export as export
     from kstreamnb.preview import head as head
     from kstreamnb.runtime.config import Config as Config
     from kstreamnb.samples import Sample as Sample
+    from kstreamnb.testing import diff as diff
     from kstreamnb.topology import Topology as Topology
     from kstreamnb.topology import TopologyDescription as TopologyDescription
     from kstreamnb.view.parser import parse_description as parse_description

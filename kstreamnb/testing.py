@@ -7,23 +7,53 @@ Fixtures come with ``pytest_plugins = ["kstreamnb.testing"]`` in a ``conftest.py
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from difflib import ndiff
 from importlib.util import find_spec
 from typing import Any
 
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.driver import TopologyTestDriver
+from kstreamnb.driver.compare import OutputDiff, Outputs
+from kstreamnb.driver.compare import diff as output_diff
+from kstreamnb.errors import ConfigError
 from kstreamnb.samples import Sample
 from kstreamnb.samples.text import format_records
 from kstreamnb.topology import Topology, TopologyDescription
-from kstreamnb.view.diff import diff
+from kstreamnb.view.diff import TopologyDiff
+from kstreamnb.view.diff import diff as described_diff
 from kstreamnb.view.parser import parse_description
 
-__all__ = ["assert_outputs_equal", "assert_topology_equal", "nbval_sanitizers"]
+__all__ = ["assert_outputs_equal", "assert_topology_equal", "diff", "nbval_sanitizers"]
 
 Described = Topology | TopologyDescription | str
 """A topology, its description, or the text of a description, such as Kafka Streams prints it."""
+
+
+def diff(
+    first: Described | Outputs, second: Described | Outputs, *, topics: Sequence[str] | None = None
+) -> TopologyDiff | OutputDiff:
+    """What differs between two topologies (or their descriptions), or between the outputs of two runs.
+
+    Runs are replays, or their records. Their outputs are compared record by record within each partition of each
+    topic, of some ``topics`` if they are named; topologies node by node and store by store.
+
+    Example:
+        >>> from kstreamnb import TopicRecord
+        >>> one, other = ([TopicRecord("out", 0, 0, 5, "shoe", pieces)] for pieces in (1, 2))
+        >>> print(diff(one, other))
+        outputs differ in 2 rows of "out"; 0 records equal
+          | topic | partition | row | key    | value | time | headers
+        --+-------+-----------+-----+--------+-------+------+--------
+        - | out   | 0         | 0   | "shoe" | 1     | 5    |
+        + | out   | 0         | 0   | "shoe" | 2     | 5    |
+        "-" is only in the first, "+" only in the second
+    """
+    if isinstance(first, Described) and isinstance(second, Described):
+        return described_diff(_description(first), _description(second))
+    if isinstance(first, Described) or isinstance(second, Described):
+        raise ConfigError("a topology cannot be compared with the output of a run")
+    return output_diff(first, second, topics=topics)
 
 
 def assert_topology_equal(expected: Described, actual: Described) -> None:
@@ -37,7 +67,7 @@ def assert_topology_equal(expected: Described, actual: Described) -> None:
     """
     before, after = _description(expected), _description(actual)
     if before != after:
-        raise AssertionError(f"the topologies differ:\n{diff(before, after)}")
+        raise AssertionError(f"the topologies differ:\n{described_diff(before, after)}")
 
 
 def assert_outputs_equal(

@@ -12,7 +12,7 @@ from kstreamnb.driver.replay import Replay
 from kstreamnb.driver.tabular import Tabular
 from kstreamnb.driver.wording import counted, listed, said, when
 
-__all__ = ["OutputDiff", "RowDifference", "assert_outputs_equal", "diff"]
+__all__ = ["OutputDiff", "Outputs", "RowDifference", "assert_outputs_equal", "diff"]
 
 Outputs: TypeAlias = "Replay | Mapping[str, Iterable[Any]] | Iterable[Any]"
 """A replay, records by topic, or records: `TopicRecord`, or tuples ``(key, value, timestamp)``."""

@@ -171,7 +171,7 @@ class Engine:
             try:
                 done += task.run_records(topic, 0, part, first)
             finally:
-                self._collect(route.tasks[0])
+                self.collect(route.tasks[0])
         return done
 
     def advance(self) -> None:
@@ -195,7 +195,7 @@ class Engine:
         for index, task in enumerate(self.order):
             for do in work:
                 do(task)
-            deliveries += self._collect(index)
+            deliveries += self.collect(index)
         self._settle(deliveries)
 
     def _fed(self, topic: str) -> Mapping[int, int] | None:
@@ -244,9 +244,9 @@ class Engine:
             try:
                 task.run(topic, partition, (record,))
             except BaseException:
-                self._collect(index)
+                self.collect(index)
                 raise
-            self._settle(self._collect(index))
+            self._settle(self.collect(index))
         if route.is_global:
             self._feed_global(route, partition, timestamp, key, value, headers)
 
@@ -267,6 +267,7 @@ class Engine:
         return index, (offset, timestamp, key, value, headers)
 
     def _feed_global(self, route: Route, partition: int, timestamp: int, key: Any, value: Any, headers: Any) -> None:
+        """Let the global stores have a record."""
         assert self.global_task is not None
         place = f"{route.topic} (global)", partition
         offset = self.offsets.get(place, 0)
@@ -281,7 +282,7 @@ class Engine:
                 for index, topic, partition, record in deliveries:
                     self.order[index].push(topic, partition, (record,))
                 while self.order[0].run_ready(1):
-                    for index, topic, partition, record in self._collect(0):
+                    for index, topic, partition, record in self.collect(0):
                         self.order[index].push(topic, partition, (record,))
                 return
             by_task: dict[int, list[Delivery]] = {}
@@ -295,10 +296,10 @@ class Engine:
                     for _, topic, partition, record in mine:
                         task.push(topic, partition, (record,))
                     task.run_ready()
-                following += self._collect(index)
+                following += self.collect(index)
             deliveries = following
 
-    def _collect(self, index: int) -> list[Delivery]:
+    def collect(self, index: int) -> list[Delivery]:
         """Log what a task produced; gives what other tasks are to read."""
         task = self.order[index]
         deliveries: list[Delivery] = []

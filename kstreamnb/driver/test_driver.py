@@ -134,7 +134,7 @@ class TopologyTestDriver:
         by_topic: dict[str, list[TopicRecord]] = {topic: [] for topic in dict.fromkeys(topics)}
         for record in records:
             by_topic[record.topic].append(record)
-        roots = [root for topic, mine in by_topic.items() for root in self._encoder(topic, None, None)(mine)]
+        roots = [root for topic, mine in by_topic.items() for root in self.encoder(topic, None, None)(mine)]
         self.engine.feed(roots)
 
     def advance_wall_clock_time(self, by: timedelta | str) -> None:
@@ -240,7 +240,7 @@ class TopologyTestDriver:
         if len(records) > 1 and key_serde is None and value_serde is None:
             records = records[self.engine.feed_at_once(topic, records) :]
         if records:
-            self.engine.feed(self._encoder(topic, key_serde, value_serde)(records))
+            self.engine.feed(self.encoder(topic, key_serde, value_serde)(records))
 
     def _stores(self, name: str) -> list[Any]:
         tasks = list(self.engine.tasks.values())
@@ -257,7 +257,7 @@ class TopologyTestDriver:
             return None
         return view_of(name, stores, show_time=show_time)
 
-    def _encoder(
+    def encoder(
         self, topic: str, key_serde: Serde | None, value_serde: Serde | None
     ) -> Callable[[list[TopicRecord]], list[Root]]:
         """What turns records of a topic into roots: wire form of the reader's serdes, and a partition."""

@@ -79,3 +79,16 @@ def test_a_preview_runs_across_repartition_topics_and_tables() -> None:
     found = preview(upstream_topology(counts), records(*range(7), topic="in"), 10, partitions={"in": 2})
     assert 7 == found.total
     assert 3 == max(record.value for record in found.records)
+
+
+def test_one_word_compares_topologies_and_runs() -> None:
+    """`ks.diff` takes two replays, or two topologies, but not one of each."""
+    rows = ks.diff(doubled(2), doubled(3), topics=["out"])
+    assert ["-", "-", "-", "+", "+", "+"] == sorted((row.kind for row in rows), key="-+".index)
+    assert "outputs differ in 6 rows" in str(rows)
+    one, other = ks.StreamsBuilder(), ks.StreamsBuilder()
+    one.stream("in").to("out")
+    other.stream("in").to("elsewhere")
+    assert 'sink "KSTREAM-SINK-0000000001": topic: out -> elsewhere' in str(ks.diff(one.build(), other.build()))
+    with pytest.raises(ks.ConfigError, match="cannot be compared"):
+        ks.diff(one.build(), doubled(2))

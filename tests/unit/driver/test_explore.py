@@ -1,0 +1,105 @@
+"""Races: found among allowed orders of work, shrunk, and the same for the same seed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import kstreamnb as ks
+from kstreamnb.driver.explore import explore
+
+
+def records(*rows: tuple[str, Any, Any, int]) -> list[ks.TopicRecord]:
+    """Records of (topic, key, value, time), where their keys belong."""
+    return [ks.TopicRecord(topic, -1, -1, time, key, value) for topic, key, value, time in rows]
+
+
+def joined() -> ks.Topology:
+    """Clicks with what a table holds when they come."""
+    builder = ks.StreamsBuilder("join")
+    builder.stream("click").left_join(builder.table("tier"), lambda click, tier: f"{click}/{tier}").to("out")
+    return builder.build()
+
+
+CLICKS = records(
+    *(("tier", f"u{n % 3}", f"t{n}", n * 10) for n in range(8)),
+    *(("click", f"u{n % 3}", f"c{n}", n * 7 + 1) for n in range(12)),
+)
+
+
+def test_a_click_that_may_come_before_its_row_is_a_race_of_two_records() -> None:
+    """S0-27: a join with a table depends on who is first; two records show it: a row, and a click of its key."""
+    found = explore(joined(), CLICKS, schedules=40, seed=3)
+    assert found
+    race = found.race
+    assert race is not None
+    assert "result" == race.kind
+    assert ["click", "tier"] == sorted(record.topic for record in race.sample)
+    assert 1 == len({record.key for record in race.sample})
+    (difference,) = race.differences
+    assert 'topic "out"' == difference.where
+    assert difference.usual != difference.other
+    assert 4 == len(race.moves), "each record is delivered and processed once"
+    assert all(part in str(found) for part in ("race found", "seed 3", "delivers 1 record", "record of tier-0"))
+
+
+def test_the_same_seed_gives_the_same_report() -> None:
+    """Reports can be compared, and a race can be looked at again."""
+    once, again = (explore(joined(), CLICKS, schedules=20, seed=5, partitions=2) for _ in range(2))
+    assert str(once) == str(again)
+    assert once == again
+    assert str(explore(joined(), CLICKS, schedules=20, seed=6, partitions=2)) != str(once)
+
+
+def test_waiting_for_the_other_partition_removes_the_race() -> None:
+    """S0-25: with max_task_idle the row and the click are taken by time, in every order of delivery."""
+    found = explore(joined(), CLICKS, schedules=40, config={"max_task_idle": "1s"})
+    assert not found
+    assert "no race found: 40 orders of work (seed 0), one outcome" == str(found)
+
+
+def test_counts_in_windows_of_one_partition_are_no_race() -> None:
+    """What a task makes of one partition does not depend on other tasks; after a repartition late records do."""
+
+    def windows(change: Any) -> ks.Topology:
+        builder = ks.StreamsBuilder("windows")
+        stream = builder.stream("in")
+        groups = stream.group_by(lambda key, value: f"g{value % 2}") if change else stream.group_by_key()
+        groups.windowed_by(ks.TimeWindows.of(size="10ms")).count(store="n").to_stream().to("out")
+        return builder.build()
+
+    rows = records(*(("in", f"k{n % 5}", n, n * 4) for n in range(30)))
+    assert not explore(windows(change=False), rows, schedules=25, partitions=3)
+    found = explore(windows(change=True), rows, schedules=25, partitions=3)
+    assert found.race is not None
+    assert 2 == len(found.race.sample)
+    assert {'store "n"', 'topic "out"'} == {each.where for each in found.race.differences}
+
+
+def test_two_writers_of_a_key_are_a_race_of_order_only() -> None:
+    """S3-24: what two topics bring for one key comes in either order, and nothing is lost."""
+    builder = ks.StreamsBuilder("two")
+    builder.stream("a").to("out")
+    builder.stream("b").to("out")
+    rows = records(*((topic, "k", f"{topic}{n}", n) for n in range(4) for topic in "ab"))
+    found = explore(builder.build(), rows, schedules=20)
+    assert ["order"] == list(found.found)
+    assert "the same values come in another order" in str(found)
+
+
+def test_a_function_that_fails_only_in_some_orders_is_found() -> None:
+    """An error is an outcome like any other."""
+    builder = ks.StreamsBuilder("fails")
+    table = builder.table("tier")
+    builder.stream("click").left_join(table, lambda click, tier: tier["name"]).to("out")
+    rows = records(("tier", "u", {"name": "gold"}, 0), ("click", "u", "c", 1))
+    found = explore(builder.build(), rows, schedules=20)
+    assert found.race is not None
+    assert "the run fails" in {each.where for each in found.race.differences}
+
+
+def test_a_report_has_a_page() -> None:
+    """Text and HTML show the same rows."""
+    page = explore(joined(), CLICKS, schedules=10)._repr_mimebundle_()
+    assert "<table" in page["text/html"]
+    assert "in the usual order" in page["text/html"]
+    assert "move 1" in page["text/html"]
