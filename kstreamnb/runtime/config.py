@@ -12,7 +12,7 @@ from kstreamnb.core.durations import duration_ms
 from kstreamnb.core.serde import Serde
 from kstreamnb.core.serdes import Serdes, serde_named
 from kstreamnb.errors import ConfigError
-from kstreamnb.runtime.handlers import handler_of
+from kstreamnb.runtime.handlers import handler_of, uncaught_handler_of
 
 __all__ = ["Config"]
 
@@ -51,8 +51,9 @@ class Config:
 
     ``default_key_serde`` and ``default_value_serde`` are serdes or their names; ``cache_max_bytes`` = 0 switches
     record caches off, so that every update is forwarded at once; the handlers are ``"fail"``, ``"continue"`` or a
-    function; ``uncaught_handler`` gets the error that ended a task. Settings that only brokers and clients read are
-    kept in ``others`` under their dotted names.
+    function; ``uncaught_handler`` is what the application does about an error that ended a task: "replace_thread",
+    "shutdown_client", "shutdown_application", or a function from the error to one of them. Settings that only brokers
+    and clients read are kept in ``others`` under their dotted names.
 
     Units: ``commit_interval_ms`` and ``max_task_idle_ms`` are milliseconds of wall clock, and ``commit_interval`` and
     ``max_task_idle`` name the same as durations; ``cache_max_bytes`` is bytes. An interval that is not said is 100 ms
@@ -77,7 +78,7 @@ class Config:
     processing_handler: Any = "fail"
     processing_handler_global: bool = False
     production_handler: Any = "fail"
-    uncaught_handler: Any = None
+    uncaught_handler: Any = "shutdown_client"
     dead_letter_topic: str | None = None
     processing_guarantee: str = "exactly_once_v2"
     topology_optimization: str = "none"
@@ -91,6 +92,7 @@ class Config:
             object.__setattr__(self, name, _serde(getattr(self, name)))
         for name in ("deserialization_handler", "processing_handler", "production_handler"):
             object.__setattr__(self, name, handler_of(getattr(self, name), name))
+        object.__setattr__(self, "uncaught_handler", uncaught_handler_of(self.uncaught_handler))
         if self.processing_guarantee not in _GUARANTEES:
             fact = f'there is no processing guarantee "{self.processing_guarantee}"'
             raise ConfigError(fact, hint=f"there are {' and '.join(_GUARANTEES)}")

@@ -3,6 +3,8 @@
 A handler is ``"fail"``, ``"continue"`` or a function ``(context, error) -> answer``; the answer is one of the two
 words or an `ErrorResponse`, which may carry records for a dead-letter topic. With ``dead_letter_topic`` set, the two
 words keep every failed record there by themselves.
+
+What no handler lets pass ends the task. Then the uncaught handler says what the application does: `uncaught_answer`.
 """
 
 from __future__ import annotations
@@ -10,14 +12,25 @@ from __future__ import annotations
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, get_args
 
 from kstreamnb.core.record import Headers
 from kstreamnb.core.wire import Encoded
 from kstreamnb.errors import ConfigError
 from kstreamnb.runtime.events import Produced
 
-__all__ = ["ErrorContext", "ErrorResponse", "Handler", "answer_of", "dead_letter", "handler_of"]
+__all__ = [
+    "ErrorContext",
+    "ErrorResponse",
+    "Handler",
+    "UncaughtAnswer",
+    "UncaughtHandler",
+    "answer_of",
+    "dead_letter",
+    "handler_of",
+    "uncaught_answer",
+    "uncaught_handler_of",
+]
 
 _JAVA_HANDLERS = {
     "LogAndContinueExceptionHandler": "continue",
@@ -67,6 +80,30 @@ def handler_of(value: Any, setting: str) -> Handler:
     if word not in ("fail", "continue"):
         raise ConfigError(f'setting "{setting}" cannot be "{value}"', hint='take "fail", "continue" or a function')
     return str(word)
+
+
+UncaughtAnswer: TypeAlias = Literal["replace_thread", "shutdown_client", "shutdown_application"]
+"""Start again from the last commit, end this client, or end every client of the application."""
+
+UncaughtHandler: TypeAlias = "UncaughtAnswer | Callable[[BaseException], UncaughtAnswer]"
+
+
+def uncaught_handler_of(value: Any) -> UncaughtHandler:
+    """An uncaught handler from a function, or from one of the three answers in Python's or Java's writing."""
+    return value if callable(value) else _uncaught(value)
+
+
+def uncaught_answer(handler: UncaughtHandler, error: BaseException) -> UncaughtAnswer:
+    """Ask what the application does about an error that ended a task."""
+    return _uncaught(handler(error)) if callable(handler) else handler
+
+
+def _uncaught(answer: Any) -> UncaughtAnswer:
+    word = str(answer).rsplit(".", 1)[-1].lower()
+    if word not in get_args(UncaughtAnswer):
+        known = ", ".join(f'"{each}"' for each in get_args(UncaughtAnswer))
+        raise ConfigError(f'an uncaught handler cannot answer "{answer}"', hint=f"take one of {known}")
+    return word  # type: ignore[return-value]
 
 
 def answer_of(

@@ -19,6 +19,7 @@ from kstreamnb.driver.store_views import view_of
 from kstreamnb.driver.wording import counted
 from kstreamnb.errors import EngineError, StateError
 from kstreamnb.runtime.config import Config
+from kstreamnb.runtime.handlers import uncaught_answer
 from kstreamnb.topology import Topology
 
 __all__ = ["Application"]
@@ -53,6 +54,7 @@ class Application:
         self._partitions, self._trace, self._verifies = default_partitions, trace, verify
         self._disk, self._events = Disk(), list[LoopEvent]()
         self._twins: dict[str, Twin] = {}
+        self._failed: Any = ()
         self.restart()
 
     def __repr__(self) -> str:
@@ -177,9 +179,10 @@ class Application:
     def _run(self, limit: int | None) -> int:
         if self.status != "running":
             return 0
-        before = sum(task.processed for task in self._loop.tasks.values())
+        loop, before = self._loop, sum(task.processed for task in self._loop.tasks.values())
         self._guarded(lambda loop: loop.run(limit))
-        return sum(task.processed for task in self._loop.tasks.values()) - before
+        now = sum(task.processed for task in self._loop.tasks.values())
+        return now - before if self._loop is loop else now
 
     def _tick(self) -> None:
         if self.status == "running":
@@ -201,18 +204,34 @@ class Application:
         return next((serdes for serdes in found if serdes is not None), None)
 
     def _guarded(self, work: Callable[[Loop], Any]) -> None:
-        """Let the loop do something; when that fails, the application has crashed."""
+        """Let the loop do something; when that fails, the application has crashed, or goes on from its last commit."""
         commits = sum(event.kind == "committed" for event in self._events) if self._verifies else 0
         try:
             work(self._alive())
         except InjectedCrash as crash:
             self._die(at=str(crash))
             return
-        except Exception:
+        except Exception as error:
             self._die()
-            raise
+            if not self._goes_on_after(error):
+                raise
+            self.restart()
+            self._guarded(work)
+            return
         if self._verifies and sum(event.kind == "committed" for event in self._events) > commits:
             self._check()
+
+    def _goes_on_after(self, error: Exception) -> bool:
+        """Ask the uncaught handler whether another thread is to take over; not for the same record once more."""
+        answer, failed = uncaught_answer(self.config.uncaught_handler, error), getattr(error, "coordinates", None)
+        self._say("failed", "", answer=answer)
+        if answer != "replace_thread":
+            return False
+        if failed == self._failed:
+            error.add_note("Hint: every thread that takes over fails on this record; Kafka Streams would never end.")
+            return False
+        self._failed = failed
+        return True
 
     def _check(self) -> None:
         """S0-09: after a commit stores, changelogs and input are in step."""

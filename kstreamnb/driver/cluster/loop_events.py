@@ -20,7 +20,8 @@ class LoopEvent:
 
     Attributes:
         kind: "polled", "processed", "handed on", "stored", "produced", "punctuated", "idling", "enforced", "paused",
-            "resumed", "committed", "flushed", "aborted", "crashed", "restored", "started", "refused" or "closed".
+            "resumed", "committed", "flushed", "aborted", "crashed", "failed", "restored", "started", "refused" or
+            "closed".
         application: whose loop it was.
         task: the task it is about; "" for all of them.
         place: the partition, store or node it is about.

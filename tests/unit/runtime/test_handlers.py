@@ -9,8 +9,9 @@ import pytest
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.serdes import Serdes
 from kstreamnb.driver import TopologyTestDriver
+from kstreamnb.driver.cluster import ClusterDriver
 from kstreamnb.dsl import StreamsBuilder
-from kstreamnb.errors import ProcessingError
+from kstreamnb.errors import ConfigError, ProcessingError
 from kstreamnb.runtime.handlers import ErrorContext, ErrorResponse, dead_letter
 
 
@@ -109,3 +110,79 @@ def test_a_handler_skips_only_the_failing_branch() -> None:
     found = TopologyTestDriver(builder.build(), {"processing_handler": "continue"})
     found.pipe([TopicRecord("in", -1, -1, 1, "k", 0)])
     assert {"copy"} == found.produced_topic_names()
+
+
+class Shaky:
+    """A mapper that fails on its second call, and from then on only where ``stays`` is true."""
+
+    def __init__(self, *, stays: bool) -> None:
+        self.calls, self.stays = 0, stays
+
+    def __call__(self, value: int) -> int:
+        """The value itself."""
+        self.calls += 1
+        if self.calls == 2 or (self.stays and self.calls > 2):
+            raise ConnectionError("the service is away")
+        return value
+
+
+def cluster(answer: Any, *, stays: bool) -> tuple[ClusterDriver, Any]:
+    """Three records for a shaky count, under exactly once."""
+    builder = StreamsBuilder("shaky")
+    counts = builder.stream("in", value_serde=Serdes.long()).map_values(Shaky(stays=stays)).group_by_key().count()
+    counts.to_stream().to("out", value_serde=Serdes.long())
+    made = ClusterDriver(builder.build(), {"uncaught_handler": answer})
+    for value in (1, 2, 3):
+        made.create_input_topic("in").pipe_input("k", value, at=value)
+    return made, made.create_output_topic("out")
+
+
+def test_a_replaced_thread_takes_over_from_the_last_commit() -> None:
+    """S0-10: nothing of the failed attempt is seen, every record counts once."""
+    asked: list[BaseException] = []
+
+    def handler(error: BaseException) -> str:
+        asked.append(error)
+        return "REPLACE_THREAD"
+
+    driver, out = cluster(handler, stays=False)
+    driver.run_ready()
+    driver.advance_wall_clock_time("1s")
+    assert [1, 2, 3] == out.read_values_to_list()
+    assert [("ProcessingError", "replace_thread")] == [
+        (type(error).__name__, event.numbers["answer"])
+        for error, event in zip(asked, driver.events("failed"), strict=True)
+    ]
+    assert "running" == driver.application.status
+
+
+def test_a_record_that_fails_every_thread_ends_the_application() -> None:
+    """S0-10: Kafka Streams would start new threads for ever; here the second failure of one record says so."""
+    driver, out = cluster("replace_thread", stays=True)
+    with pytest.raises(ProcessingError) as error:
+        driver.run_ready()
+    assert any("fails on this record" in note for note in error.value.__notes__)
+    assert "crashed" == driver.application.status
+    assert [] == out.read_values_to_list()
+
+
+@pytest.mark.parametrize("answer", ["SHUTDOWN_CLIENT", "shutdown_application"])
+def test_an_application_that_shuts_down_stays_where_it_committed(answer: str) -> None:
+    """S0-10: the error is raised, the application no longer runs; started again it goes on from its commit."""
+    driver, out = cluster(answer, stays=False)
+    with pytest.raises(ProcessingError):
+        driver.run_ready()
+    assert ("crashed", answer.lower()) == (driver.application.status, driver.events("failed")[0].numbers["answer"])
+    driver.application.restart()
+    driver.run_ready()
+    driver.advance_wall_clock_time("1s")
+    assert [1, 2, 3] == out.read_values_to_list()
+
+
+def test_an_uncaught_handler_has_three_answers() -> None:
+    """Another word is refused when the setting is made, or when the handler gives it."""
+    with pytest.raises(ConfigError):
+        cluster("restart", stays=False)
+    driver, _ = cluster(lambda error: "restart", stays=False)
+    with pytest.raises(ConfigError):
+        driver.run_ready()
