@@ -272,23 +272,51 @@ def deploy(servers: str, application: str, config: Sequence[str], **options: Any
 
 
 @main.command()
-@_servers
-@click.argument("application-id")
+@click.option("--servers", "--bootstrap-server", required=True, metavar="HOST:PORT", help="Bootstrap servers.")
+@click.option("--application-id", required=True, help="The application to forget.")
 @click.option("--checkpoint", type=click.Path(path_type=Path), help="The deployment's checkpoint, removed too.")
-@click.option("--dry-run", is_flag=True, help="Only say what would be taken away.")
+@click.option("--topology", "application", metavar="APPLICATION", help="module:name, to find exactly its topics.")
+@click.option("--input-topics", help="Set where the next deployment begins in these, with commas between.")
+@click.option("--intermediate-topics", help="Topics it writes and reads: the next one begins at their end.")
+@click.option("--internal-topics", help="Delete only these of its internal topics.")
+@click.option("--to-earliest", "to", flag_value="earliest", help="Begin with the first record (the default).")
+@click.option("--to-latest", "to", flag_value="latest", help="Begin at the end.")
+@click.option("--to-offset", type=int, help="Begin at this offset of every partition.")
+@click.option("--to-datetime", help="Begin at an instant, such as 2026-01-01T09:00Z.")
+@click.option("--by-duration", help="Begin this long before now, such as 1h.")
+@click.option("--shift-by", type=int, help="Begin so many offsets after the committed ones.")
+@click.option("--dry-run", is_flag=True, help="Only say what would be done.")
+@click.option("--force", is_flag=True, help="Go on although the application is in use.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
-def reset(servers: str, application_id: str, checkpoint: Path | None, *, dry_run: bool, yes: bool) -> None:
-    """Forget APPLICATION_ID: its marker, internal topics, group and checkpoint; inputs and outputs stay."""
+def reset(servers: str, application_id: str, *, dry_run: bool, yes: bool, **options: Any) -> None:
+    """Forget an application: its marker, internal topics, group and checkpoint; inputs and outputs stay.
+
+    The flags are those of Kafka's application reset tool. Refuses while the application runs.
+    """
     from kstreamnb.kafka.reset import plan_reset
     from kstreamnb.kafka.reset import reset as carry_out
 
-    click.echo(str(plan_reset(servers, application_id, checkpoint=checkpoint)))
+    chosen = _reset_options(**options)
+    click.echo(str(plan_reset(servers, application_id, **chosen)))
     if dry_run:
         return
     if not yes:
         click.confirm("Go on?", abort=True)
-    carry_out(servers, application_id, checkpoint=checkpoint)
+    carry_out(servers, application_id, **chosen)
     click.echo("done")
+
+
+def _reset_options(
+    *, application: str | None, to: str | None, to_offset: int | None, to_datetime: str | None, **options: Any
+) -> dict[str, Any]:
+    """The command's flags as arguments of `reset`."""
+    targets = [each for each in (to, to_offset, to_datetime, options["by_duration"], options["shift_by"]) if each]
+    if len(targets) > 1:
+        raise click.UsageError("say in one way only where to begin")
+    for name in ("input_topics", "intermediate_topics", "internal_topics"):
+        options[name] = tuple(part.strip() for part in (options[name] or "").split(",") if part.strip())
+    where = to_offset if to_offset is not None else to_datetime or to or "earliest"
+    return {"topology": load_application(application) if application else None, "to": where, **options}
 
 
 @main.command()

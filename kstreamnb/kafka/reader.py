@@ -133,11 +133,7 @@ class Reader:
                 )
             first = (beginning or {}).get(topic, {}).get(partition, offset)
             if first > offset:
-                raise EngineError(
-                    f'topic "{topic}" begins at offset {first} in partition {partition}, after offset {offset}',
-                    detail=f"{first - offset} offsets were removed before they were read",
-                    hint="keep the topic's records longer, or reset the application",
-                )
+                raise _lost(topic, partition, offset, first, last)
 
     def cut(self, start: Offsets, end: Offsets, limit: int) -> Offsets:
         """End offsets of at most ``limit`` records: those that come first by event time over all partitions."""
@@ -165,12 +161,18 @@ class Reader:
 
 
 def fetch(
-    servers: Servers, pieces: Sequence[Piece], *, chunk: int = 5000, convert: Callable[[Message], Any] = raw_record
+    servers: Servers,
+    pieces: Sequence[Piece],
+    *,
+    chunk: int = 5000,
+    convert: Callable[[Message], Any] = raw_record,
+    skip_lost: bool = False,
 ) -> Iterator[tuple[str, int, list[Any]]]:
     """The records of all pieces through one consumer, as ``(topic, partition, records)`` of at most ``chunk`` records.
 
     Chunks of a partition come in order; those of different partitions alternate. The consumer of a read that ended
-    well waits in this process for the next one. ``convert`` makes each record from its message.
+    well waits in this process for the next one. ``convert`` makes each record from its message. Records that the
+    cluster has removed are an error, or passed over with ``skip_lost``.
     """
     settings = _consumer_settings(servers)
     name = json.dumps(settings, sort_keys=True, default=repr)
@@ -178,7 +180,7 @@ def fetch(
     if consumer is None:
         consumer = Consumer(settings)
     try:
-        yield from _fetch(consumer, servers, pieces, chunk, convert)
+        yield from _fetch(consumer, servers, pieces, chunk, convert, skip_lost=skip_lost)
     except BaseException:
         consumer.close()
         raise
@@ -186,7 +188,13 @@ def fetch(
 
 
 def _fetch(
-    consumer: Consumer, servers: Servers, pieces: Sequence[Piece], chunk: int, convert: Callable[[Message], Any]
+    consumer: Consumer,
+    servers: Servers,
+    pieces: Sequence[Piece],
+    chunk: int,
+    convert: Callable[[Message], Any],
+    *,
+    skip_lost: bool,
 ) -> Iterator[tuple[str, int, list[Any]]]:
     # Not pause and resume: librdkafka looks at a resumed partition only after a second.
     consumer.incremental_assign([TopicPartition(each.topic, each.partition, each.start) for each in pieces])
@@ -198,10 +206,12 @@ def _fetch(
         for message in consumer.consume(max(1, min(chunk, missing)), 0.01):
             place, heard = (message.topic(), message.partition()), time.monotonic()
             end = ends.get(place)
-            done = at_end(message, servers)
+            lost = _is_lost(message) and end is not None
+            done = lost or at_end(message, servers)
             if end is None:
                 continue
-            position = message.offset()  # at a partition's end: the position after its last record
+            # At a partition's end: the position after its last record.
+            position = _after_loss(consumer, servers, place, pieces, skip=skip_lost) if lost else message.offset()
             if not done and position < end:
                 held[place].append(convert(message))
                 missing -= 1
@@ -215,6 +225,43 @@ def _fetch(
                 held[place] = []
         if time.monotonic() - heard > _PATIENCE_S:
             raise EngineError(f"no record came for {_PATIENCE_S:.0f} s", detail=f"still to read: {ends}")
+
+
+def _is_lost(message: Message) -> bool:
+    error = message.error()
+    return error is not None and error.code() == _NO_RESET
+
+
+def _after_loss(
+    consumer: Consumer, servers: Servers, place: tuple[str, int], pieces: Sequence[Piece], *, skip: bool
+) -> int:
+    """Go on with the first record that is left of a partition; gives its offset."""
+    topic, partition = place
+    piece = next(each for each in pieces if each[:2] == place)
+    admin = Admin(servers)
+    first, last = (admin.offsets([topic], word)[topic][partition] for word in ("earliest", "latest"))
+    if not skip or first <= piece.start:
+        raise _lost(topic, partition, piece.start, first, last)
+    consumer.incremental_unassign([TopicPartition(topic, partition)])
+    if first < piece.end:
+        consumer.incremental_assign([TopicPartition(topic, partition, first)])
+    else:
+        consumer.incremental_assign([TopicPartition(topic, partition, last)])  # taken away again as one that is done
+    return first
+
+
+def _lost(topic: str, partition: int, offset: int, first: int, last: int) -> EngineError:
+    if first > offset:
+        return EngineError(
+            f'topic "{topic}" begins at offset {first} in partition {partition}, after offset {offset}',
+            detail=f"{first - offset} offsets were removed before they were read",
+            hint="keep the topic's records longer, or reset the application",
+        )
+    return EngineError(
+        f'topic "{topic}" no longer has the offsets to read in partition {partition}',
+        detail=f"it has {first} to {last}, asked for was {offset}",
+        hint="keep the topic's records longer, or reset the application",
+    )
 
 
 def at_end(message: Message, servers: Servers) -> bool:

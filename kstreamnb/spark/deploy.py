@@ -11,10 +11,12 @@ from pyspark.sql import SparkSession
 
 from kstreamnb.core.durations import duration_ms, instant_ms
 from kstreamnb.errors import EngineError
+from kstreamnb.kafka.cut import Offsets
 from kstreamnb.runtime.config import Config
-from kstreamnb.runtime.task_plan import TaskPlan
+from kstreamnb.spark.changelogs import Changelogs
 from kstreamnb.spark.checkpoint import Manifest, adopt, manifest_of, read_manifest, write_manifest
-from kstreamnb.spark.deployment import Application, Deployment, deployment_of, place
+from kstreamnb.spark.deployment import Application, Deployment, deployment_of
+from kstreamnb.spark.discovery import Discovery, placed_on
 from kstreamnb.spark.feed import Feed, KafkaFeed
 from kstreamnb.spark.portable import refuse_what_cannot_run
 from kstreamnb.spark.query import Query
@@ -48,6 +50,9 @@ def deploy(
     memory_limit: int = 1 << 30,
     fail_on_loss: bool = True,
     create_topics: bool = True,
+    sink: Sink | None = None,
+    changelogs: bool = False,
+    discover: Any = "30s",
     producer: Mapping[str, object] | None = None,
 ) -> Query:
     r"""Run a topology as a streaming query that reads and writes Kafka; goes on from the checkpoint where there is one.
@@ -69,6 +74,9 @@ def deploy(
         memory_limit: bytes of state that one worker keeps in memory.
         fail_on_loss: end the query when records were removed before they were read.
         create_topics: create output topics that do not exist, with the partitions of the widest input.
+        sink: where the output goes instead of Kafka, such as a `DatabaseSink`.
+        changelogs: write the stores' changes to compacted changelog topics, too, for others to read.
+        discover: how often to look for new topics where a source reads topics by a pattern.
         producer: further settings of the producer.
 
     Raises:
@@ -95,25 +103,22 @@ def deploy(
     old = read_manifest(folder)
     servers = _servers(settings, bootstrap_servers)
     from kstreamnb.kafka.admin import Admin
+    from kstreamnb.kafka.reset import reset_positions
 
     admin = Admin(servers)
     there = admin.topics()
-    missing = _missing_outputs(topology, there, create=create_topics)
-    application = _placed(topology, settings, {**there, **missing})
+    missing = _missing_outputs(topology, settings, there, create=create_topics) if sink is None else {}
+    application = placed_on(topology, settings, {**there, **missing})
     refuse_what_cannot_run(application)
+    if sink is not None and application.looped:
+        raise EngineError(f'topic "{application.looped[0]}" is written and read back: that needs Kafka as its sink')
     session = spark or spark_session()
     deployment, manifest = _deployment(application, session, spark_partitions, old)
     for topic, partitions in missing.items():
         admin.create_topic(topic, partitions=partitions, exists_ok=True)
-    sink = KafkaSink(_publisher(servers, application.id, manifest.query, guarantee, producer))
-    sink.open()
-    feed = KafkaFeed(
-        servers,
-        application.external,
-        application.global_topics,
-        _start(topology, starting),
-        fail_on_loss,
-    )
+    write_manifest(folder, manifest)
+    started = _start(topology, starting, {} if old else reset_positions(admin, application.id))
+    feed = KafkaFeed(servers, application.external, application.global_topics, started, fail_on_loss)
     stream = StreamSettings(
         folder,
         None if available_now else duration_ms(trigger, "trigger") if trigger != "0s" else 0,
@@ -121,8 +126,25 @@ def deploy(
         duration_ms(tick, "tick") if any(task.punctuates for task in deployment.tasks) else 0,
         session.sparkContext.defaultParallelism,
     )
-    write_manifest(folder, manifest)
-    return start_query(session, deployment, feed, sink, stream, manifest.query, memory_limit=memory_limit)
+    sink = sink or KafkaSink(_publisher(servers, application.id, manifest.query, guarantee, producer))
+    if changelogs:
+        _keep_changelogs(sink, deployment, manifest.query, admin, there)
+    query = start_query(session, deployment, feed, sink, stream, manifest.query, memory_limit=memory_limit)
+    if any(source.pattern for source in topology.sources()):
+        discovery = Discovery(query, settings, servers, old=manifest, feed=feed, bundle={"memory_limit": memory_limit})
+        discovery.start(duration_ms(discover, "discover"))
+    return query
+
+
+def _keep_changelogs(sink: Sink, deployment: Deployment, name: str, admin: Any, there: Mapping[str, int]) -> None:
+    """Have the sink write changelogs, and create their topics."""
+    if not isinstance(sink, KafkaSink):
+        raise EngineError("changelog topics need Kafka as the sink")
+    found = Changelogs(Bundle.of(name, deployment, kafka=True))
+    for topic in found.topics:
+        if topic.name not in there:
+            admin.create_topic(topic.name, partitions=topic.partitions or 1, config=dict(topic.config), exists_ok=True)
+    sink.changelogs = found.records
 
 
 def start_query(
@@ -136,7 +158,8 @@ def start_query(
 ) -> Query:
     """Start the query of a deployment over any feed, into any sink."""
     packed = Bundle.of(name, deployment, kafka=sink.kafka, **{"live": True, **bundle})
-    return Query(spark, packed, feed, sink, settings, deployment.applications[0].id).start()
+    sink.attach(deployment.applications[0], spark)
+    return Query(spark, packed, feed, sink, settings, deployment.applications[0].id).restart()
 
 
 def _settings(
@@ -163,22 +186,6 @@ def _servers(settings: Config, given: Any) -> Any:
     return {"bootstrap.servers": settings.bootstrap_servers, **others}
 
 
-def _placed(topology: Topology, settings: Config, there: Mapping[str, int]) -> Application:
-    """The application over the topics of the cluster; refuses input topics that do not exist."""
-    name = TaskPlan(topology, (), config=settings).application_id
-    own = {f"{name}-{internal}" for internal in topology.internal_topics} | {f"{name}-commits"}
-    for source in topology.sources():
-        for topic in source.topics:
-            if topic not in there and topic not in topology.internal_topics:
-                raise EngineError(
-                    f'input topic "{topic}" does not exist',
-                    detail=f"source {source.name}; the cluster has {', '.join(sorted(there)) or 'no topics'}",
-                    hint="create it with as many partitions as the application needs",
-                    origin=source.origin,
-                )
-    return place(topology, settings, {topic: n for topic, n in there.items() if topic not in own}, direct=False)
-
-
 def _deployment(
     application: Application, spark: SparkSession, wanted: int | None, old: Manifest | None
 ) -> tuple[Deployment, Manifest]:
@@ -191,13 +198,14 @@ def _deployment(
     return deployment, adopt(old, manifest_of(deployment, old.query))
 
 
-def _missing_outputs(topology: Topology, there: Mapping[str, int], *, create: bool) -> dict[str, int]:
+def _missing_outputs(topology: Topology, settings: Config, there: Mapping[str, int], *, create: bool) -> dict[str, int]:
     """Output topics that are to be created, with as many partitions as the widest input has."""
     missing = [topic for topic in output_topics(topology) if topic not in there]
     if missing and not create:
         raise EngineError(f'output topic "{missing[0]}" does not exist', hint="create it, or pass create_topics=True")
     widest = max([there[topic] for source in topology.sources() for topic in source.topics if topic in there] or [1])
-    return dict.fromkeys(missing, widest)
+    letters = settings.dead_letter_topic
+    return {**({letters: 1} if letters is not None and letters not in there else {}), **dict.fromkeys(missing, widest)}
 
 
 def _publisher(
@@ -214,14 +222,15 @@ def _publisher(
     raise EngineError(f'there is no guarantee "{guarantee}"', hint='take "exactly_once" or "at_least_once"')
 
 
-def _start(topology: Topology, starting: Any) -> Any:
-    """Where to begin; a source that says so itself decides for its topics."""
-    own = {
+def _start(topology: Topology, starting: Any, told: Offsets) -> Any:
+    """Where to begin: where a reset has told it, else as a source says for its topics, else as for all."""
+    own: dict[str, Any] = {
         topic: source.offset_reset
         for source in topology.sources()
         if source.offset_reset is not None
         for topic in source.topics
     }
-    if starting in ("earliest", "latest") or isinstance(starting, Mapping):
-        return (starting, own) if own else starting
-    return instant_ms(starting)
+    own.update(told)
+    if not (starting in ("earliest", "latest") or isinstance(starting, Mapping)):
+        starting = instant_ms(starting)
+    return (starting, own) if own else starting

@@ -12,6 +12,7 @@ from kstreamnb.errors import EngineError, KStreamError
 
 __all__ = ["pack_failure", "raise_first", "spark_failure"]
 
+_OWN = re.compile(r"kstreamnb(\.\w+)+Error: ")
 _NOISE = re.compile(r"^\s*(at |File \"|\.\.\. \d+ more|Caused by|Traceback|\^)")
 
 
@@ -34,9 +35,18 @@ def raise_first(blobs: list[bytes]) -> NoReturn:
 
 
 def spark_failure(what: str, error: BaseException) -> EngineError:
-    """An error of Spark in the kit's form: its own first sentence, and the innermost Python error there was."""
+    """An error of Spark in the kit's form.
+
+    Where an error of the kit's own is somewhere in it, that one with its notes; else Spark's first sentence, and the
+    innermost Python error there was.
+    """
     text = str(error)
     lines = [line.strip() for line in text.splitlines() if line.strip() and not _NOISE.match(line)]
+    own = [at for at, line in enumerate(lines) if _OWN.match(line)]
+    if own:
+        notes = {name: note for name, _, note in (line.partition(": ") for line in lines[own[-1] + 1 : own[-1] + 4])}
+        message = lines[own[-1]].partition(": ")[2]
+        return EngineError(message, detail=notes.get("Detail"), hint=notes.get("Hint"))
     python = [line for line in lines if re.match(r"[\w.]+(Error|Exception|Interrupt)\b", line)]
     first = lines[0] if lines else type(error).__name__
     detail: Any = python[-1] if python and python[-1] != first else None

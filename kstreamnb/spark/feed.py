@@ -53,7 +53,7 @@ class KafkaFeed:
     """Topics of a Kafka cluster.
 
     ``starting`` is "earliest", "latest", a time in ms, or offsets; or a pair of that and a dict of topics that have
-    their own word.
+    their own word, time or offsets.
     """
 
     servers: Any = field(repr=False)
@@ -84,16 +84,18 @@ class KafkaFeed:
         if isinstance(starting, tuple):
             starting, own = starting
         first: Offsets = reader.beginning()
-        found: Offsets = first
-        if isinstance(starting, int):
-            found = reader.at_time(starting)
-        elif isinstance(starting, Mapping):
-            found = {topic: {**parts, **starting.get(topic, {})} for topic, parts in first.items()}
-        elif starting == "latest" or "latest" in own.values():
-            end: Offsets = reader.end()
-            found = {topic: (end if own.get(topic, starting) == "latest" else first)[topic] for topic in first}
-        chosen = {**found, **{topic: first[topic] for topic, word in own.items() if word == "earliest"}}
-        return {**chosen, **{topic: first[topic] for topic in self.global_topics}}
+        known: dict[Any, Offsets] = {"earliest": first}
+        chosen: Offsets = {}
+        for topic, parts in first.items():
+            word = starting.get(topic, "earliest") if isinstance(starting, Mapping) else starting
+            word = "earliest" if topic in self.global_topics else own.get(topic, word)
+            if isinstance(word, Mapping):
+                chosen[topic] = {**parts, **word}
+                continue
+            if word not in known:
+                known[word] = reader.end() if word == "latest" else reader.at_time(word)
+            chosen[topic] = known[word][topic]
+        return chosen
 
     def end(self) -> Offsets:
         """The last stable offsets."""
@@ -121,7 +123,9 @@ class KafkaFeed:
         from kstreamnb.kafka.reader import Piece, fetch
 
         wanted = [Piece(*piece) for piece in pieces]
-        for topic, partition, records in fetch(self.servers, wanted, chunk=self.chunk, convert=_plain):
+        for topic, partition, records in fetch(
+            self.servers, wanted, chunk=self.chunk, convert=_plain, skip_lost=not self.fail_on_loss
+        ):
             yield topic, partition, records, None
 
 

@@ -67,6 +67,10 @@ def log_to(path: Path | str) -> logging.Handler:
     """Append what all queries of this process do to a file, one JSON object a line.
 
     The answer is the handler: ``logging.getLogger("kstreamnb.query").removeHandler(handler)`` ends it.
+
+    Example:
+        >>> handler = log_to("queries.jsonl")
+        >>> logging.getLogger("kstreamnb.query").removeHandler(handler)
     """
     handler = logging.FileHandler(path, encoding="utf-8", delay=True)
     handler.setFormatter(JsonLines())

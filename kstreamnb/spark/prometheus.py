@@ -40,6 +40,12 @@ def serve_metrics(port: int = 0, *, host: str = "127.0.0.1") -> MetricsServer:
 
     Raises:
         MissingPackageError: prometheus_client is not installed.
+
+    Example:
+        >>> server = serve_metrics()
+        >>> server.url.startswith("http://127.0.0.1:")
+        True
+        >>> server.close()
     """
     with extra("metrics"):
         from prometheus_client import CollectorRegistry, start_http_server

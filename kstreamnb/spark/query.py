@@ -51,12 +51,28 @@ class QueryStatus:
 
 
 class Query:
-    """A running topology; made by `deploy`.
+    r"""A running topology; made by `deploy`.
 
     Attributes:
         application: the application's id.
         checkpoint: where state and positions are kept.
         topology: what runs.
+
+    Example:
+        >>> from tempfile import TemporaryDirectory
+        >>> from kstreamnb import Admin, Sample, StreamsBuilder, deploy, local_broker, produce
+        >>> builder = StreamsBuilder("visits")
+        >>> counts = builder.stream("pages").group_by_key().count(store="counts")
+        >>> sample = Sample.from_text("topic | key | value | time\npages | a | 1 | 5\npages | a | 2 | 6")
+        >>> with local_broker() as broker, TemporaryDirectory() as checkpoint:
+        ...     servers = broker.bootstrap_servers
+        ...     Admin(servers).create_topic("pages")
+        ...     sent = produce(servers, sample)
+        ...     query = deploy(builder.build(), bootstrap_servers=servers, checkpoint=checkpoint)
+        ...     done = query.await_input()
+        ...     print(query.store("counts")["a"].value, query.status().lag, query.status().state)
+        ...     query.stop()
+        2 0 running
     """
 
     def __init__(
@@ -71,7 +87,7 @@ class Query:
         )
         self._streaming: StreamingQuery | None = None
         self._presence: Presence | None = None
-        self._stopped = False
+        self._stopped = self._starting = False
 
     @property
     def book(self) -> MetricsBook:
@@ -88,23 +104,13 @@ class Query:
         """Names of the stores that can be looked at."""
         return tuple(sorted({*self.topology.stores, *self.topology.global_stores}))
 
-    def start(self) -> Query:
-        """Start, or go on from the checkpoint."""
-        self._action.error, self._stopped = None, False
-        self._action.stores.forget()
-        self._presence = Presence(self.checkpoint)
-        self._streaming = start_stream(self.spark, self.bundle, self._feed, self._action, self._settings)
-        _active[id(self)] = self
-        self._action.journal.note("started", checkpoint=self.checkpoint.name, batch=last_batch(self.checkpoint))
-        return self
-
     def is_active(self) -> bool:
         """Whether the query is running."""
-        return self._streaming is not None and self._streaming.isActive
+        return self._starting or (self._streaming is not None and self._streaming.isActive)
 
     def exception(self) -> KStreamError | None:
         """What ended the query, None while it runs or when it was stopped."""
-        if self._streaming is None or self._streaming.isActive:
+        if self._streaming is None or self.is_active():
             return None
         if self._action.error is None and not self._stopped:
             found = self._streaming.exception()
@@ -195,11 +201,32 @@ class Query:
         if _active.pop(id(self), None) is not None:
             self._action.journal.note("stopped", batch=self._action.last.number)
 
-    def restart(self) -> Query:
-        """Stop, and go on from the checkpoint."""
-        self.stop()
-        self._action.sink.open()
-        return self.start()
+    def restart(self, *, bundle: Bundle | None = None, feed: Feed | None = None) -> Query:
+        """Stop where it runs, and go on from the checkpoint; with another bundle and feed where topics have come."""
+        self._starting = True
+        try:
+            if self._streaming is not None:
+                self.stop()
+            self._feed = feed or self._feed
+            if bundle is not None:
+                self.bundle = bundle
+                self._action.stores = LiveStores(self.spark, bundle, self.checkpoint)
+            self._action.sink.open()
+            self._action.error, self._stopped = None, False
+            self._action.stores.forget()
+            self._presence = Presence(self.checkpoint)
+            self._streaming = start_stream(self.spark, self.bundle, self._feed, self._action, self._settings)
+        finally:
+            self._starting = False
+        _active[id(self)] = self
+        self._action.journal.note("started", checkpoint=self.checkpoint.name, batch=last_batch(self.checkpoint))
+        return self
+
+    def fail(self, error: KStreamError) -> None:
+        """End the query with an error."""
+        self._action.failed(error)
+        if self._streaming is not None:
+            self._streaming.stop()
 
     def _waiting(self) -> int:
         """Records that wait; of a query that has not had a batch yet, none are known."""
@@ -225,6 +252,10 @@ def stop_all(timeout_s: float = _STOP_S) -> tuple[Query, ...]:
     """Stop all active queries at once; gives those that it stopped.
 
     Raises: EngineError that names those which did not stop in time.
+
+    Example:
+        >>> stop_all()
+        ()
     """
     queries = active()
     threads = [threading.Thread(target=query.stop, daemon=True) for query in queries]

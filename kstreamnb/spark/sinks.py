@@ -1,32 +1,39 @@
-"""Where batches go: Kafka, exactly once or at least once; memory; a user's function."""
+"""Where batches go: Kafka, exactly once or at least once; memory; a user's function, as records or DataFrames."""
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
 
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.wire import decoder
 from kstreamnb.errors import EngineError
-from kstreamnb.kafka.publication import Publication
+from kstreamnb.kafka.publication import OutputRecord, Publication
+from kstreamnb.spark.arrow_types import arrow_column
 from kstreamnb.spark.deployment import Application
 from kstreamnb.spark.stream import Batch, Sink
 from kstreamnb.spark.writers import writer_serdes
 
-__all__ = ["FunctionSink", "KafkaSink", "MemorySink", "decoded", "records_of"]
+__all__ = ["FrameSink", "FunctionSink", "KafkaSink", "MemorySink", "decoded", "records_of", "tables_of"]
 
 
 @dataclass
 class KafkaSink(Sink):
     """One publication a batch; what may pass is tried again from the first step on.
 
-    Units: ``patience_s`` is how many seconds a broker may be away before the query fails.
+    ``changelogs`` makes further records of each batch. Units: ``patience_s`` is how many seconds a broker may be away
+    before the query fails.
     """
 
     publisher: Any
+    changelogs: Callable[[Batch], Iterable[OutputRecord]] | None = None
     patience_s: float = 300.0
     kafka: bool = True
     _closing: threading.Event = field(default_factory=threading.Event, repr=False)
@@ -43,9 +50,10 @@ class KafkaSink(Sink):
         end = time.monotonic() + self.patience_s
         while True:
             try:
-                done: Publication = self.publisher.publish(
-                    batch.number, batch.source, batch.output.records(), batch.positions
-                )
+                records: Iterable[OutputRecord] = batch.output.records()
+                if self.changelogs is not None:
+                    records = chain(records, self.changelogs(batch))
+                done: Publication = self.publisher.publish(batch.number, batch.source, records, batch.positions)
                 return done
             except PublishError as error:
                 if not error.restartable or self._gives_up(end):
@@ -99,15 +107,79 @@ class MemorySink(Sink):
 
 @dataclass
 class FunctionSink(Sink):
-    """Hands each batch's records, by topic, to a function: at least once, for a batch may come again."""
+    """Hands each batch's records, by topic, to a function: at least once, for a batch may come again.
 
-    application: Application
+    The function gets the records and the batch's number, by which it can tell a batch that comes again.
+
+    Example:
+        >>> sink = FunctionSink(lambda output, batch: print(batch, sorted(output)))
+        >>> sink.application is None  # until ``deploy(…, sink=sink)``
+        True
+    """
+
     function: Callable[[Mapping[str, list[TopicRecord]], int], Any]
+    application: Application | None = field(default=None, repr=False)
+
+    def attach(self, application: Application, spark: SparkSession) -> None:
+        """Take note of whose output it is."""
+        self.application = application
 
     def publish(self, batch: Batch) -> Publication:
         """Call the function with records by topic and the batch's number."""
+        if self.application is None:
+            raise EngineError("the sink belongs to no query yet", hint="give it to deploy(…, sink=…)")
         self.function(records_of(self.application, batch), batch.number)
         return Publication(batch.number, batch.output.count())
+
+
+@dataclass
+class FrameSink(Sink):
+    """Hands each batch, a DataFrame by topic, to a function: at least once, for a batch may come again.
+
+    Columns are partition, timestamp (ms), key and value, typed by the topic's serdes; JSON values are text.
+
+    Example:
+        >>> sink = FrameSink(lambda frames, batch: frames["stock"].write.mode("append").parquet("lake"))
+        >>> sink.application is None  # until ``deploy(…, sink=sink)``
+        True
+    """
+
+    function: Callable[[Mapping[str, DataFrame], int], Any]
+    application: Application | None = field(default=None, repr=False)
+    _spark: SparkSession | None = field(default=None, repr=False)
+
+    def attach(self, application: Application, spark: SparkSession) -> None:
+        """Take note of whose output it is, and where DataFrames live."""
+        self.application, self._spark = application, spark
+
+    def publish(self, batch: Batch) -> Publication:
+        """Call the function with DataFrames by topic and the batch's number."""
+        if self.application is None or self._spark is None:
+            raise EngineError("the sink belongs to no query yet", hint="give it to deploy(…, sink=…)")
+        frames = {
+            topic: self._spark.createDataFrame(table) for topic, table in tables_of(self.application, batch).items()
+        }
+        self.function(frames, batch.number)
+        return Publication(batch.number, batch.output.count())
+
+
+def tables_of(application: Application, batch: Batch) -> dict[str, pa.Table]:
+    """A batch's output as a table by topic: partition, timestamp, key, value."""
+    by_topic: dict[str, list[tuple[Any, ...]]] = {}
+    for topic, *row in batch.output.records():
+        by_topic.setdefault(topic, []).append(tuple(row))
+    found = {}
+    for topic, rows in by_topic.items():
+        partitions, timestamps, keys, values, _ = zip(*rows, strict=True)
+        key_serde, value_serde = writer_serdes(application, topic)
+        columns = {
+            "partition": pa.array(partitions, pa.int32()),
+            "timestamp": pa.array(timestamps, pa.int64()),
+            "key": arrow_column(list(keys), key_serde),
+            "value": arrow_column(list(values), value_serde),
+        }
+        found[topic] = pa.table(columns)
+    return found
 
 
 def records_of(application: Application, batch: Batch) -> dict[str, list[TopicRecord]]:

@@ -15,6 +15,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from kstreamnb.errors import KStreamError
 from kstreamnb.kafka.cut import Offsets
 from kstreamnb.kafka.publication import Publication
+from kstreamnb.spark.deployment import Application
 from kstreamnb.spark.feed import Feed, from_json
 from kstreamnb.spark.level import LevelProcessor, stateless_level
 from kstreamnb.spark.output import BatchOutput
@@ -49,6 +50,9 @@ class Sink:
     """
 
     kafka: bool = False
+
+    def attach(self, application: Application, spark: SparkSession) -> None:
+        """Take note of whose output it is; called once, before anything else."""
 
     def open(self) -> None:
         """Get ready; called before the query starts and before each restart."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import gc
 import pickle
+import zlib
 from collections import OrderedDict
 from dataclasses import dataclass, field
 from typing import Any
@@ -70,8 +71,9 @@ class Bundle:
 
     @classmethod
     def of(cls, name: str, deployment: Deployment, **settings: Any) -> Bundle:
-        """Pickle a deployment with the user's functions in it."""
-        return cls(name, cloudpickle.dumps(deployment, 5), **settings)
+        """Pickle a deployment with the user's functions in it; other functions make another name."""
+        data = cloudpickle.dumps(deployment, 5)
+        return cls(f"{name}-{zlib.crc32(data):08x}", data, **settings)
 
 
 @dataclass
@@ -110,6 +112,8 @@ def read(bundle: Bundle) -> Deployment:
                 del _outlets[key]
             for level in [key for key in _placed if key[0] == old]:
                 del _placed[level]
+            for task in [key for key in _tasks if key[0] == old]:
+                del _tasks[task]
     return found
 
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from kstreamnb.kafka.admin import Admin
 from kstreamnb.kafka.broker import LocalBroker, local_broker
+from tests.kafka.apps import Bench
 
 
 @pytest.fixture(scope="session")
@@ -46,3 +49,26 @@ def topic(admin: Admin, name: str) -> Callable[..., str]:
         return full
 
     return create
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[Any]:
+    """One small session for all deployments of this process."""
+    import kstreamnb as ks
+
+    settings = {
+        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+        "spark.driver.memory": "1g",
+    }
+    session = ks.spark_session("kstreamnb-kafka-tests", settings=settings)
+    yield session
+    session.stop()
+
+
+@pytest.fixture
+def bench(spark: Any, servers: str, tmp_path: Path) -> Iterator[Bench]:
+    """Session, broker and folder; queries that the test leaves behind are stopped."""
+    found = Bench(spark, servers, tmp_path)
+    yield found
+    for query in found.queries:
+        query.stop()

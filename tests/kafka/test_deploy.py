@@ -1,103 +1,153 @@
-"""Deployments from Kafka to Kafka: exactly once through kills, refusals before anything is touched."""
+"""Deployments from Kafka to Kafka: start, stop, go on; refusals before anything is touched; two at once."""
 
 from __future__ import annotations
 
-import random  # noqa: TID251 - seeded
-from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
+import time
 
 import pytest
 
 import kstreamnb as ks
-from kstreamnb.kafka.admin import Admin
-from kstreamnb.kafka.produce import produce
-from tests.kafka.crashes import committed
+from kstreamnb.kafka.presence import in_use
+from kstreamnb.kafka.publisher import PublishError
+from tests.kafka.apps import Bench, counting, counts, final
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 
-START_MS = 1_790_000_000_000
 
-
-@pytest.fixture(scope="module")
-def spark() -> Iterator[Any]:
-    """A session for the deployments of this process."""
-    settings = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
-    session = ks.spark_session("kstreamnb-kafka-tests", settings=settings)
-    yield session
-    session.stop()
-
-
-def rows(topic: str, count: int, partitions: int) -> list[ks.TopicRecord]:
-    """Records with times that grow."""
-    chance = random.Random(7)
-    return [
-        ks.TopicRecord(topic, at % partitions, at // partitions, START_MS + at, f"{chance.choice('abc')}{at % 7}", at)
-        for at in range(count)
-    ]
-
-
-def counting(name: str, **options: Any) -> ks.Topology:
-    """A count from one topic to another."""
-    builder = ks.StreamsBuilder(name)
-    grouped = builder.stream(f"{name}-in", value_serde="long").group_by_key()
-    grouped.count(store="counts", **options).to_stream().to(f"{name}-out", value_serde="long")
-    return builder.build()
-
-
-def test_a_query_stops_goes_on_and_shows_its_store(spark: Any, servers: str, admin: Admin, tmp_path: Path) -> None:
-    """Records that came meanwhile are counted on top; positions lie under the application's id."""
-    admin.create_topic("goes-on-in", partitions=2)
-    produce(servers, rows("goes-on-in", 40, 2), value_serde=ks.Serdes.long())
-    checkpoint = tmp_path / "checkpoint"
-    query = ks.deploy(counting("goes-on"), spark=spark, bootstrap_servers=servers, checkpoint=checkpoint)
+def test_a_query_goes_on_without_end_and_after_a_stop(bench: Bench) -> None:
+    """S0-01, S0-37, S2-47: output grows with the input; a stopped query goes on where it was, on top of its state."""
+    records = bench.fill("goes-on-in", 40, 2)
+    query = bench.deploy(counting("goes-on"))
     assert query.await_input(120)
-    assert 40 == sum(value.value for _, value in query.store("counts").all())
+    assert 40 == len(bench.read("goes-on-out"))
+    records += bench.fill("goes-on-in", 10, 2, begin=40)
+    assert query.await_input(60)
+    assert 50 == len(bench.read("goes-on-out"))
+    assert in_use(query.checkpoint)
     query.stop()
-    assert "stopped" == query.status().state
-    produce(servers, rows("goes-on-in", 20, 2), value_serde=ks.Serdes.long())
+    assert ("stopped", None) == (query.status().state, query.exception())
+    assert not in_use(query.checkpoint)
+    records += bench.fill("goes-on-in", 20, 2, begin=50)
     query.restart()
-    assert query.await_input(120)
-    assert 60 == sum(value.value for _, value in query.store("counts").all())
-    metrics = {metric.name: metric.value for metric in query.metrics() if metric.group == "stream-thread-metrics"}
-    assert 60 == metrics["records-published-total"]
+    assert query.await_input(60)
     query.stop()
-    assert 60 == sum(map(len, committed(servers, "goes-on-out").values()))
+    assert counts(records) == final(bench.read("goes-on-out"))
+    assert 70 == len(bench.read("goes-on-out"))
+    assert 70 == sum(bench.group("goes-on")["goes-on-in"].values())
 
 
-def test_another_topology_is_refused_before_anything_is_touched(
-    spark: Any, servers: str, admin: Admin, tmp_path: Path
-) -> None:
-    """The error says what differs; the page of the checkpoint stays as it was."""
-    admin.create_topic("refused-in", partitions=1)
-    produce(servers, rows("refused-in", 10, 1), value_serde=ks.Serdes.long())
-    checkpoint = tmp_path / "checkpoint"
-    options = {"spark": spark, "bootstrap_servers": servers, "checkpoint": checkpoint, "available_now": True}
-    ks.deploy(counting("refused"), **options).await_termination(120)
-    page = (checkpoint / "kstreamnb.json").read_text()
+def test_a_stop_takes_less_than_five_seconds(bench: Bench) -> None:
+    """A query that is idle and one that is working stop in time, and nothing is lost."""
+    bench.fill("stops-in", 2000, 2)
+    query = bench.deploy(counting("stops"), max_records=100)
+    time.sleep(2.0)
+    began = time.monotonic()
+    query.stop()
+    assert time.monotonic() - began < 6.0
+    query = bench.run(counting("stops"))
+    assert 2000 == len(bench.read("stops-out"))
+
+
+def test_another_topology_is_refused_before_anything_is_touched(bench: Bench) -> None:
+    """S4-56: the error says what differs; topics and checkpoint stay as they were."""
+    bench.fill("refused-in", 10)
+    bench.run(counting("refused"))
+    page = (bench.folder / "checkpoint" / "kstreamnb.json").read_text()
     builder = ks.StreamsBuilder("refused")
     windows = ks.TimeWindows.of_size_with_no_grace("1h")
     grouped = builder.stream("refused-in", value_serde="long").group_by_key().windowed_by(windows)
     grouped.count(store="counts").to_stream(lambda key, count: key.key).to("refused-new", value_serde="long")
     with pytest.raises(ks.EngineError, match="cannot serve this topology") as caught:
-        ks.deploy(builder.build(), **options)
+        bench.run(builder.build())
     assert 'store "counts"' in (caught.value.detail or "")
-    assert "refused-new" not in admin.topics()
-    assert page == (checkpoint / "kstreamnb.json").read_text()
+    assert "refused-new" not in bench.admin.topics()
+    assert page == (bench.folder / "checkpoint" / "kstreamnb.json").read_text()
 
 
-def test_at_least_once_needs_no_transaction(spark: Any, servers: str, admin: Admin, tmp_path: Path) -> None:
-    """The same topology, without a marker topic."""
-    admin.create_topic("plain-in", partitions=1)
-    produce(servers, rows("plain-in", 30, 1), value_serde=ks.Serdes.long())
-    query = ks.deploy(
-        counting("plain"),
-        spark=spark,
-        bootstrap_servers=servers,
-        checkpoint=tmp_path / "checkpoint",
-        available_now=True,
-        guarantee="at_least_once",
-    )
-    query.await_termination(120)
-    assert 30 == sum(map(len, committed(servers, "plain-out").values()))
-    assert "plain-commits" not in admin.topics()
+def test_compatible_changes_go_on_with_the_state(bench: Bench) -> None:
+    """S1-06: another function and another output are no other state; the new code runs, in the same session, too."""
+    records = bench.fill("evolves-in", 20)
+    bench.run(counting("evolves"))
+    records += bench.fill("evolves-in", 20, begin=20)
+    builder = ks.StreamsBuilder("evolves")
+    table = builder.stream("evolves-in", value_serde="long").group_by_key().count(store="counts")
+    table.to_stream().map_values(lambda count: -count).to("evolves-out", value_serde="long")
+    bench.run(builder.build())
+    values = [value for _, value, _ in bench.read("evolves-out")]
+    assert all(value > 0 for value in values[:20])
+    assert all(value < 0 for value in values[20:])
+    assert {key: -count for key, count in counts(records).items()} == {
+        key: value for key, value in final(bench.read("evolves-out")).items() if value < 0
+    } | {key: -count for key, count in counts(records).items() if key not in counts(records[20:])}
+
+
+def test_a_second_deployment_takes_over_and_the_first_is_fenced(bench: Bench) -> None:
+    """S0-50: the older one stops at its next transaction and says who has taken over; it writes nothing more."""
+    bench.fill("twice-in", 10)
+    first = bench.deploy(counting("twice"))
+    assert first.await_input(60)
+    builder = counting("twice")
+    publisher = type(first._action.sink.publisher)(bench.servers, "twice", first._action.sink.publisher.query)
+    publisher.open()
+    bench.fill("twice-in", 10, begin=10)
+    with pytest.raises(PublishError, match=r'a newer deployment of "twice" has taken over'):
+        first.await_termination(60)
+    assert "failed" == first.status().state
+    assert 10 == len(bench.read("twice-out"))
+    publisher.close()
+    first.stop()
+    bench.run(builder)
+    assert 20 == len(bench.read("twice-out"))
+
+
+def test_at_least_once_is_the_same_topology_without_transactions(bench: Bench) -> None:
+    """S1-44, S4-16: only the setting differs; positions are committed, there is no marker."""
+    bench.fill("plain-in", 30)
+    bench.run(counting("plain"), guarantee="at_least_once")
+    assert 30 == len(bench.read("plain-out"))
+    assert "plain-commits" not in bench.admin.topics()
+    assert {"plain-in": {0: 30}} == bench.group("plain")
+
+
+def test_input_that_leads_to_no_output_is_committed(bench: Bench) -> None:
+    """S0-36: a filter that lets nothing through moves the position; a restart processes nothing again."""
+    bench.fill("nothing-in", 100)
+    builder = ks.StreamsBuilder("nothing")
+    builder.stream("nothing-in", value_serde="long").filter(lambda key, value: False).to("nothing-out")
+    query = bench.run(builder.build())
+    assert {"nothing-in": {0: 100}} == bench.group("nothing")
+    assert 100 == sum(figures.consumed for figures in query.recent())
+    assert 0 == sum(figures.consumed for figures in bench.run(builder.build()).recent())
+
+
+def test_more_partitions_are_refused_with_the_way_out(bench: Bench) -> None:
+    """S4-45: a topic that has grown would take keys from their state; a running query ends, a new one is refused."""
+    from confluent_kafka.admin import NewPartitions
+
+    bench.fill("grown-in", 10, 1)
+    query = bench.deploy(counting("grown"))
+    assert query.await_input(60)
+    bench.admin.client.create_partitions([NewPartitions("grown-in", 2)])["grown-in"].result(10)
+    with pytest.raises(ks.EngineError, match=r'topic "grown-in" has grown from 1 to 2 partitions'):
+        query.await_termination(60)
+    query.stop()
+    with pytest.raises(ks.EngineError, match="cannot serve this topology") as caught:
+        bench.run(counting("grown"))
+    assert 'topic "grown-in" had 1 partitions and has 2 now' in (caught.value.detail or "")
+    assert "copy the topic" in (caught.value.detail or "")
+
+
+def test_a_stopped_query_is_rescaled(bench: Bench) -> None:
+    """S0-08: state moves to more Spark partitions; the query goes on and counts right."""
+    records = bench.fill("rescaled-in", 40, 4)
+    query = bench.deploy(counting("rescaled"))
+    assert query.await_input(60)
+    with pytest.raises(ks.EngineError, match='application "rescaled" is running'):
+        ks.rescale(query.checkpoint, 4, spark=bench.spark)
+    query.stop()
+    bench.run(counting("rescaled"))  # so that the last batch is committed
+    ks.rescale(query.checkpoint, 4, spark=bench.spark)
+    records += bench.fill("rescaled-in", 40, 4, begin=40)
+    again = bench.run(counting("rescaled"))
+    assert counts(records) == final(bench.read("rescaled-out"))
+    assert counts(records) == {key: row.value for key, row in again.store("counts").all()}

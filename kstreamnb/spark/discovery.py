@@ -1,0 +1,83 @@
+"""Which topics of the cluster an application reads, and what happens when new ones match its patterns."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from kstreamnb.errors import EngineError, KStreamError
+from kstreamnb.runtime.config import Config
+from kstreamnb.runtime.task_plan import TaskPlan
+from kstreamnb.spark.checkpoint import Manifest, adopt, manifest_of, write_manifest
+from kstreamnb.spark.deployment import Application, deployment_of, place
+from kstreamnb.spark.feed import KafkaFeed
+from kstreamnb.spark.query import Query
+from kstreamnb.spark.worker import Bundle
+from kstreamnb.topology import Topology
+
+__all__ = ["Discovery", "placed_on"]
+
+
+class Discovery:
+    """Looks for new topics that match a query's patterns, and has the query go on with them.
+
+    The query stops between two batches and starts again from its checkpoint; new topics are read from their beginning.
+    Topics that would give a sub-topology other tasks than its state has end the query, with the reason.
+    """
+
+    def __init__(
+        self, query: Query, settings: Config, servers: Any, *, old: Manifest, feed: KafkaFeed, bundle: Mapping[str, Any]
+    ) -> None:
+        self._query, self._settings, self._servers = query, settings, servers
+        self._manifest, self._feed, self._bundle = old, feed, dict(bundle)
+
+    def start(self, every_ms: int) -> None:
+        """Look every so many ms, as long as the query lives."""
+        thread = threading.Thread(target=self._run, args=(every_ms / 1000,), daemon=True, name="kstreamnb-topics")
+        thread.start()
+
+    def _run(self, every_s: float) -> None:
+        from kstreamnb.kafka.admin import Admin
+
+        admin, pause = Admin(self._servers), threading.Event()
+        while not pause.wait(every_s) and self._query.is_active():
+            try:
+                there = admin.topics()
+            except EngineError:
+                continue  # a broker that is away tells nothing; the query itself is patient for so long
+            try:
+                self.look(there)
+            except KStreamError as error:
+                self._query.fail(error)
+                return
+
+    def look(self, there: Mapping[str, int]) -> bool:
+        """Go on with the topics that are there now; says whether there were new ones."""
+        application = placed_on(self._query.topology, self._settings, there)
+        if set(application.external) <= set(self._feed.topics):
+            return False
+        deployment = deployment_of([application], self._manifest.spark_partitions, known_groups=self._manifest.groups)
+        self._manifest = adopt(self._manifest, manifest_of(deployment, self._manifest.query))
+        bundle = Bundle.of(self._manifest.query, deployment, kafka=self._query.bundle.kafka, live=True, **self._bundle)
+        self._feed = replace(self._feed, topics=application.external, _reader=None)
+        write_manifest(self._query.checkpoint, self._manifest)
+        self._query.restart(bundle=bundle, feed=self._feed)
+        return True
+
+
+def placed_on(topology: Topology, settings: Config, there: Mapping[str, int]) -> Application:
+    """The application over the topics of the cluster; refuses input topics that do not exist."""
+    name = TaskPlan(topology, (), config=settings).application_id
+    own = {f"{name}-{internal}" for internal in topology.internal_topics} | {f"{name}-commits"}
+    for source in topology.sources():
+        for topic in source.topics:
+            if topic not in there and topic not in topology.internal_topics:
+                raise EngineError(
+                    f'input topic "{topic}" does not exist',
+                    detail=f"source {source.name}; the cluster has {', '.join(sorted(there)) or 'no topics'}",
+                    hint="create it with as many partitions as the application needs",
+                    origin=source.origin,
+                )
+    return place(topology, settings, {topic: n for topic, n in there.items() if topic not in own}, direct=False)

@@ -1,0 +1,63 @@
+"""`read_store`: a store from a checkpoint, without a query and without a broker."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from kstreamnb.errors import EngineError
+from kstreamnb.runtime.config import Config
+from kstreamnb.spark.checkpoint import adopt, manifest_of, read_manifest
+from kstreamnb.spark.deployment import deployment_of, place
+from kstreamnb.spark.live_stores import LiveStores
+from kstreamnb.spark.session import spark_session
+from kstreamnb.spark.store_view import StoreView
+from kstreamnb.spark.worker import Bundle
+from kstreamnb.topology import Topology
+
+__all__ = ["read_store"]
+
+
+def read_store(
+    topology: Topology,
+    name: str,
+    checkpoint: Path | str,
+    *,
+    spark: SparkSession | None = None,
+    config: Config | Mapping[str, Any] | None = None,
+) -> StoreView:
+    """A store as the last committed batch of a checkpoint has it, whether its query runs or not.
+
+    Args:
+        topology: what wrote the checkpoint; it knows the serdes.
+        name: the store.
+        checkpoint: the query's folder.
+        spark: the session that reads; without one, `spark_session` starts one.
+        config: the settings that the query was deployed with.
+
+    Raises:
+        EngineError: the folder is no checkpoint, or another topology's.
+        StateError: there is no such store; the error names those there are.
+
+    Example:
+        >>> read_store(Topology(), "counts", "no-such-folder")
+        Traceback (most recent call last):
+        kstreamnb.errors.EngineError: folder "no-such-folder" is no checkpoint
+    """
+    folder = Path(checkpoint)
+    old = read_manifest(folder)
+    if old is None:
+        raise EngineError(f'folder "{folder.name}" is no checkpoint')
+    settings = Config.of(config)
+    if settings.application_id is None:
+        settings = replace(settings, application_id=old.application)
+    application = place(topology, settings, old.inputs, direct=False)
+    deployment = deployment_of([application], old.spark_partitions, known_groups=old.groups)
+    adopt(old, manifest_of(deployment, old.query))
+    stores = LiveStores(spark or spark_session(), Bundle.of(old.query, deployment, kafka=True), folder)
+    batch, parts = stores.ask(name, list)
+    return StoreView(name, parts, batch=batch)

@@ -1,0 +1,205 @@
+"""Speed of deployments from Kafka to Kafka, exactly once: ``python -m tests.bench.kafka [--records 1000000]``.
+
+Prints throughput of a copy and of a keyed count, beside at least once; the time from `deploy` to the first batch's
+commit in a session that is warm; and the latency of single records through one and two levels with state.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+import tempfile
+import threading
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import kstreamnb as ks
+from kstreamnb.kafka.admin import Admin
+from kstreamnb.kafka.broker import LocalBroker
+
+__all__ = ["main"]
+
+_PARTITIONS, _START_MS = 4, 1_790_000_000_000
+
+
+def copying(name: str) -> ks.Topology:
+    """A filter and a map, without state."""
+    builder = ks.StreamsBuilder(name)
+    stream = builder.stream("numbers", key_serde="string", value_serde="long")
+    stream.filter(lambda key, value: value % 10 > 0).map_values(lambda value: value + 1).to(
+        f"{name}-out", value_serde="long"
+    )
+    return builder.build()
+
+
+def counting(name: str, topic: str = "numbers", levels: int = 1) -> ks.Topology:
+    """A keyed count; with two levels counted once more by the key's last letter."""
+    builder = ks.StreamsBuilder(name)
+    table = builder.stream(topic, value_serde="long").group_by_key().count(store="counts")
+    if levels == 2:
+        grouped = table.to_stream().group_by(lambda key, count: key[-1], value_serde="long")
+        table = grouped.count(store="letters")
+    table.to_stream().to(f"{name}-out", value_serde="long")
+    return builder.build()
+
+
+def fill(servers: str, count: int, keys: int) -> None:
+    """Many small records, produced without an object each."""
+    from confluent_kafka import Producer
+
+    Admin(servers).create_topic("numbers", partitions=_PARTITIONS)
+    producer = Producer({"bootstrap.servers": servers, "linger.ms": 20, "queue.buffering.max.messages": 1_000_000})
+    for at in range(count):
+        while True:
+            try:
+                key = b"k%d" % (at * 7919 % keys)
+                producer.produce(
+                    "numbers",
+                    at.to_bytes(8, "big"),
+                    key,
+                    at * 7919 % keys % _PARTITIONS,
+                    timestamp=1_790_000_000_000 + at,
+                )
+                break
+            except BufferError:
+                producer.poll(0.05)
+    producer.flush()
+
+
+def throughput(spark: Any, servers: str, topology: ks.Topology, limit: int, guarantee: Any) -> tuple[float, float]:
+    """Records a second over all batches but the first, and over the time that the batches themselves took."""
+    with tempfile.TemporaryDirectory(dir=_memory()) as folder:
+        query = ks.deploy(
+            topology,
+            spark=spark,
+            bootstrap_servers=servers,
+            checkpoint=folder,
+            available_now=True,
+            max_records=limit,
+            guarantee=guarantee,
+        )
+        query.await_termination(900)
+        figures = query.recent()
+        query.stop()
+    first, last, rest = figures[0], figures[-1], figures[1:]
+    count = sum(each.consumed for each in rest)
+    return count * 1000 / max(1, last.at_ms - first.at_ms), count / sum(each.seconds for each in rest)
+
+
+def first_batch(spark: Any, servers: str, name: str) -> float:
+    """Seconds from the call of `deploy` to the first commit."""
+    with tempfile.TemporaryDirectory(dir=_memory()) as folder:
+        Admin(servers).create_topic(f"{name}-in", partitions=2)
+        done = threading.Event()
+        topology = counting(name, f"{name}-in")
+        send(servers, f"{name}-in", 10)
+        began = time.perf_counter()
+        query = ks.deploy(topology, spark=spark, bootstrap_servers=servers, checkpoint=folder)
+        query.watch(lambda figures: done.set())
+        while not query.recent() and not done.wait(0.005):
+            pass
+        took = time.perf_counter() - began
+        query.stop()
+    return took
+
+
+def latency(spark: Any, servers: str, levels: int, count: int) -> tuple[float, float]:
+    """Median and 99th percentile of ms from a record's production to its result's commit being visible."""
+    name = f"latency{levels}"
+    admin = Admin(servers)
+    admin.create_topic(f"{name}-in", partitions=2)
+    with tempfile.TemporaryDirectory(dir=_memory()) as folder:
+        query = ks.deploy(
+            counting(name, f"{name}-in", levels), spark=spark, bootstrap_servers=servers, checkpoint=folder
+        )
+        found: list[float] = []
+        stop = threading.Event()
+        reader = threading.Thread(target=_listen, args=(servers, f"{name}-out", found, stop))
+        reader.start()
+        for at in range(count + 30):
+            send(servers, f"{name}-in", 1)
+            time.sleep(0.1)
+            if at == 29:
+                time.sleep(1)
+                found.clear()
+        time.sleep(1.5)
+        stop.set()
+        reader.join()
+        query.stop()
+    found.sort()
+    return statistics.median(found), found[int(len(found) * 0.99) - 1]
+
+
+def send(servers: str, topic: str, count: int) -> None:
+    """Records of now."""
+    if servers not in _producers:
+        from confluent_kafka import Producer
+
+        _producers[servers] = Producer({"bootstrap.servers": servers, "linger.ms": 0})
+    producer = _producers[servers]
+    for at in range(count):
+        now = int(time.time() * 1000)  # noqa: TID251 - the age of results is measured
+        producer.produce(topic, at.to_bytes(8, "big"), b"k%d" % (now % 9), timestamp=now)
+    producer.flush()
+
+
+_producers: dict[str, Any] = {}
+
+
+def _listen(servers: str, topic: str, found: list[float], stop: threading.Event) -> None:
+    from confluent_kafka import Consumer
+
+    settings = {
+        "bootstrap.servers": servers,
+        "group.id": "bench",
+        "isolation.level": "read_committed",
+        "auto.offset.reset": "earliest",
+        "fetch.wait.max.ms": 5,
+    }
+    consumer = Consumer(settings)
+    consumer.subscribe([topic])
+    while not stop.is_set():
+        message = consumer.poll(0.05)
+        if message is not None and message.error() is None:
+            found.append(time.time() * 1000 - message.timestamp()[1])  # noqa: TID251 - the age of results
+    consumer.close()
+
+
+def _memory() -> str | None:
+    return "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run everything, or the parts that are named."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--records", type=int, default=1_000_000)
+    parser.add_argument("--batch", type=int, default=200_000)
+    parser.add_argument("--only", nargs="*", default=("copy", "count", "first", "latency"))
+    chosen = parser.parse_args(arguments)
+    settings = {"spark.driver.memory": "2g"}
+    with LocalBroker(heap="512m", data=Path(tempfile.mkdtemp(dir=_memory()))) as broker:
+        servers = broker.bootstrap_servers
+        spark = ks.spark_session(settings=settings)
+        if {"copy", "count"} & set(chosen.only):
+            began = time.perf_counter()
+            fill(servers, chosen.records, 50_000)
+            print(f"{chosen.records:,} records produced in {time.perf_counter() - began:.1f} s", flush=True)
+        for what, build in (("copy", copying), ("count", counting)):
+            for guarantee in ("exactly_once", "at_least_once") if what in chosen.only else ():
+                name = f"{what}-{guarantee.replace('_', '-')}"
+                wall, busy = throughput(spark, servers, build(name), chosen.batch, guarantee)
+                print(f"{what:6} {guarantee:14} {wall:10,.0f} records/s  ({busy:,.0f} within batches)", flush=True)
+        if "first" in chosen.only:
+            times = [first_batch(spark, servers, f"first{at}") for at in range(4)]
+            print("first batch after deploy: " + ", ".join(f"{each:.2f}" for each in times) + " s", flush=True)
+        for levels in (1, 2) if "latency" in chosen.only else ():
+            median, high = latency(spark, servers, levels, 150)
+            print(f"latency, {levels} level(s): p50 {median:.0f} ms, p99 {high:.0f} ms", flush=True)
+        spark.stop()
+
+
+if __name__ == "__main__":
+    main()

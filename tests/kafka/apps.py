@@ -1,0 +1,85 @@
+"""Small applications and records for the tests of deployments."""
+
+from __future__ import annotations
+
+import random  # noqa: TID251 - seeded
+from pathlib import Path
+from typing import Any
+
+import kstreamnb as ks
+from kstreamnb.kafka.admin import Admin
+from kstreamnb.kafka.produce import produce
+
+START_MS = 1_790_000_000_000
+
+
+def rows(topic: str, count: int, partitions: int = 1, begin: int = 0) -> list[ks.TopicRecord]:
+    """Records with times that grow, keys such as a0 and c5, each in one partition only, values their number."""
+    chance = random.Random(begin)
+    found = []
+    for at in range(begin, begin + count):
+        key = f"{chance.choice('abc')}{at % partitions + partitions * chance.randrange(3)}"
+        found.append(ks.TopicRecord(topic, at % partitions, at // partitions, START_MS + at, key, at))
+    return found
+
+
+def counting(name: str, topic: str | None = None, **options: Any) -> ks.Topology:
+    """A count by key, from topic ``name-in`` to ``name-out``."""
+    builder = ks.StreamsBuilder(name)
+    grouped = builder.stream(topic or f"{name}-in", value_serde="long").group_by_key()
+    grouped.count(store="counts", **options).to_stream().to(f"{name}-out", value_serde="long")
+    return builder.build()
+
+
+class Bench:
+    """What a test needs to deploy: session, broker, a folder for checkpoints."""
+
+    def __init__(self, spark: Any, servers: str, folder: Path) -> None:
+        self.spark, self.servers, self.folder = spark, servers, folder
+        self.admin = Admin(servers)
+        self.queries: list[Any] = []
+
+    def fill(self, topic: str, count: int, partitions: int = 1, begin: int = 0) -> list[ks.TopicRecord]:
+        """Create a topic where there is none, and produce records with long values."""
+        self.admin.create_topic(topic, partitions=partitions, exists_ok=True)
+        records = rows(topic, count, partitions, begin)
+        produce(self.servers, records, value_serde=ks.Serdes.long(), keep_partitions=True)
+        return records
+
+    def deploy(self, topology: ks.Topology, checkpoint: str = "checkpoint", **options: Any) -> Any:
+        """A query that the test ends if nothing else does."""
+        options = {"spark": self.spark, "bootstrap_servers": self.servers, **options}
+        query = ks.deploy(topology, checkpoint=self.folder / checkpoint, **options)
+        self.queries.append(query)
+        return query
+
+    def run(self, topology: ks.Topology, checkpoint: str = "checkpoint", **options: Any) -> Any:
+        """A query over what is there now."""
+        query = self.deploy(topology, checkpoint, available_now=True, **options)
+        query.await_termination(180)
+        query.stop()
+        return query
+
+    def read(self, topic: str, value: Any = None) -> list[tuple[Any, Any, int]]:
+        """Committed records of a topic: key, value, timestamp."""
+        sample = ks.Sample.capture(self.servers, topic, value_serde=value or ks.Serdes.long(), records=None, seconds=60)
+        return [(record.key, record.value, record.timestamp) for record in sample]
+
+    def group(self, application: str) -> dict[str, dict[int, int]]:
+        """Offsets that lie under an application's id."""
+        from kstreamnb.kafka.reset import committed_positions
+
+        return committed_positions(self.admin, application)[0]
+
+
+def final(records: list[tuple[Any, Any, int]]) -> dict[Any, Any]:
+    """The last value of each key."""
+    return {key: value for key, value, _ in records}
+
+
+def counts(records: list[ks.TopicRecord]) -> dict[str, int]:
+    """How often each key occurs."""
+    found: dict[str, int] = {}
+    for record in records:
+        found[record.key] = found.get(record.key, 0) + 1
+    return found

@@ -1,0 +1,136 @@
+"""Records that cannot be processed, and applications that begin anew."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from confluent_kafka import Producer
+
+import kstreamnb as ks
+from kstreamnb.cli import main
+from kstreamnb.kafka.reset import plan_reset, reset
+from tests.kafka.apps import START_MS, Bench, counting, counts, final
+
+pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+
+
+def dividing(name: str) -> ks.Topology:
+    """Fails on the value 0."""
+    builder = ks.StreamsBuilder(name)
+    quotients = builder.stream(f"{name}-in", value_serde="long").map_values(lambda value: 12 // value)
+    quotients.to(f"{name}-out", value_serde="long")
+    return builder.build()
+
+
+def poisoned(bench: Bench, topic: str) -> None:
+    """Good, zero, unreadable, good."""
+    bench.admin.create_topic(topic)
+    producer = Producer({"bootstrap.servers": bench.servers})
+    for at, value in enumerate((3, 0, None, 4)):
+        data = b"three bytes" if value is None else value.to_bytes(8, "big")
+        producer.produce(topic, data, b"k%d" % at, 0, timestamp=START_MS + at)
+    producer.flush()
+
+
+def test_a_poison_record_stops_a_query_that_is_set_to_fail(bench: Bench) -> None:
+    """S0-10: the error names node, coordinates and the user's line, in a few lines; the cause is the user's own."""
+    poisoned(bench, "poison-in")
+    with pytest.raises(ks.ProcessingError) as caught:
+        bench.run(dividing("poison"))
+    error = caught.value
+    assert 'node "KSTREAM-MAPVALUES-0000000001" failed with ZeroDivisionError' == error.message
+    assert ("poison-in", 0, 1, START_MS + 1) == error.coordinates
+    assert "test_failures.py" in str(error.origin)
+    assert isinstance(error.__cause__, ZeroDivisionError)
+    assert len("\n".join([str(error), *error.__notes__]).splitlines()) < 8
+    assert [] == bench.read("poison-out")
+
+
+def test_a_poison_record_never_blocks_a_query_that_is_set_to_continue(bench: Bench) -> None:
+    """S0-10: what cannot be read or processed is passed over, counted, and kept as a dead letter with its headers."""
+    poisoned(bench, "skip-in")
+    config = {
+        "deserialization_handler": "continue",
+        "processing_handler": "continue",
+        "dead_letter_topic": "skip-letters",
+    }
+    query = bench.run(dividing("skip"), config=config)
+    assert [("k0", 4), ("k3", 3)] == [(key, value) for key, value, _ in bench.read("skip-out")]
+    assert 2 == sum(figures.dropped for figures in query.recent())
+    letters = ks.Sample.capture(
+        bench.servers, "skip-letters", key_serde=ks.Serdes.bytes(), value_serde=ks.Serdes.bytes()
+    )
+    assert [(b"k1", bytes(8)), (b"k2", b"three bytes")] == sorted((record.key, record.value) for record in letters)
+    headers: list[dict[str, Any]] = [dict(record.headers) for record in letters]
+    assert {b"1", b"2"} == {each["__streams.errors.offset"] for each in headers}
+    assert {b"skip-in"} == {each["__streams.errors.topic"] for each in headers}
+
+
+def test_a_failed_query_goes_on_when_the_code_is_mended(bench: Bench) -> None:
+    """S3-16: nothing of the failed batch is out; the mended topology takes it up again."""
+    poisoned(bench, "mended-in")
+    with pytest.raises(ks.ProcessingError):
+        bench.run(dividing("mended"), config={"deserialization_handler": "continue"})
+    builder = ks.StreamsBuilder("mended")
+    quotients = builder.stream("mended-in", value_serde="long").map_values(lambda value: 12 // value if value else 0)
+    quotients.to("mended-out", value_serde="long")
+    bench.run(builder.build(), config={"deserialization_handler": "continue"})
+    assert [4, 0, 3] == [value for _, value, _ in bench.read("mended-out")]
+
+
+def test_a_running_application_is_not_reset(bench: Bench) -> None:
+    """S3-18, S2-48: refused while it runs; afterwards everything of its own goes, inputs and outputs stay."""
+    bench.fill("kept-in", 10)
+    query = bench.deploy(counting("kept"), changelogs=True)
+    assert query.await_input(60)
+    with pytest.raises(ks.EngineError, match='application "kept" is running'):
+        plan_reset(bench.servers, "kept", checkpoint=query.checkpoint)
+    query.stop()
+    command = ["reset", "--servers", bench.servers, "--application-id", "kept", "--checkpoint", str(query.checkpoint)]
+    dry = CliRunner().invoke(main, [*command, "--dry-run"])
+    assert 0 == dry.exit_code, dry.output
+    assert "delete topic kept-counts-changelog" in dry.output
+    assert query.checkpoint.exists()
+    assert "done" in CliRunner().invoke(main, [*command, "--yes"]).output
+    assert not query.checkpoint.exists()
+    there = bench.admin.topics()
+    assert {"kept-in", "kept-out"} <= there.keys()
+    assert not {"kept-commits", "kept-counts-changelog"} & there.keys()
+    bench.run(counting("kept"))
+    assert 20 == len(bench.read("kept-out"))
+
+
+def test_a_reset_says_where_the_next_deployment_begins(bench: Bench) -> None:
+    """S1-05, S1-41, S3-17: rewound to an offset; the plan warns those who read the output."""
+    records = bench.fill("again-in", 10)
+    bench.run(counting("again"))
+    plan = reset(
+        bench.servers,
+        "again",
+        topology=counting("again"),
+        checkpoint=bench.folder / "checkpoint",
+        input_topics={"again-in": 3},
+    )
+    assert {"again-in": {0: 3}} == plan.positions
+    assert "output topic again-out keeps offsets 0: 0 to 1" in str(plan)
+    bench.run(counting("again"))
+    assert 17 == len(bench.read("again-out"))
+    assert counts(records[3:]) == final(bench.read("again-out")[10:])
+
+
+def test_a_reset_takes_the_flags_of_kafkas_tool(bench: Bench) -> None:
+    """S3-18: to an instant, by a duration, shifted; two at once are refused."""
+    bench.fill("flags-in", 10)
+    bench.run(counting("flags"))
+    plan = plan_reset(bench.servers, "flags", input_topics=["flags-in"], to="latest")
+    assert {"flags-in": {0: 10}} == plan.positions
+    assert {"flags-in": {0: 8}} == plan_reset(bench.servers, "flags", input_topics=["flags-in"], shift_by=-2).positions
+    assert {"flags-in": {0: 0}} == plan_reset(
+        bench.servers, "flags", input_topics=["flags-in"], by_duration="9999d"
+    ).positions
+    command = ["reset", "--servers", bench.servers, "--application-id", "flags", "--input-topics", "flags-in"]
+    shown = CliRunner().invoke(main, [*command, "--to-datetime", "2000-01-01T00:00Z", "--dry-run"])
+    assert "begin topic flags-in at offsets 0: 0" in shown.output
+    assert 2 == CliRunner().invoke(main, [*command, "--to-latest", "--shift-by", "1"]).exit_code

@@ -1,0 +1,165 @@
+"""What a person who runs a query sees and does: status, metrics, stores, journal, lists of queries."""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+import threading
+import time
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+import kstreamnb as ks
+from kstreamnb.spark.metrics import as_dict
+from tests.kafka.apps import START_MS, Bench, counting, counts
+
+pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+
+
+def all_stores(name: str) -> ks.Topology:
+    """A store of each kind over one input."""
+    builder = ks.StreamsBuilder(name)
+    stream = builder.stream(f"{name}-in", value_serde="long")
+    grouped = stream.group_by_key()
+    grouped.count(store="counts").to_stream().to(f"{name}-out", value_serde="long")
+    grouped.windowed_by(ks.TimeWindows.of_size_with_no_grace("10ms")).count(store="windows")
+    grouped.windowed_by(ks.SessionWindows.of_inactivity_gap_with_no_grace("50ms")).count(store="sessions")
+    versioned = ks.Materialized(ks.Stores.persistent_versioned_key_value_store("versions", "1h"))
+    builder.table(f"{name}-in", value_serde="long", materialized=versioned)
+    return builder.build()
+
+
+def test_metrics_carry_the_names_of_kafka_streams(bench: Bench) -> None:
+    """S0-57, S1-39, S1-40: counts, rates, lag, lateness and latency, right also after a run over what is there."""
+    bench.fill("measured-in", 60, 2)
+    query = bench.run(counting("measured"), max_records=20)
+    found = as_dict(query.metrics())
+    client = "{application-id=measured}"
+    assert 60 == found[f"stream-thread-metrics:records-published-total{client}"]
+    assert 60 == found[f"stream-thread-metrics:process-total{client}"]
+    assert 3 <= found[f"stream-thread-metrics:commit-total{client}"]
+    assert 0 < found[f"stream-thread-metrics:commit-latency-avg{client}"]
+    assert 0 == found[f"consumer-fetch-manager-metrics:records-lag-max{client}"]
+    assert 60 == found[f"producer-metrics:record-send-total{client}"]
+    tasks = {metric.tags: metric.value for metric in query.metrics() if metric.name == "stream-time"}
+    assert START_MS + 59 == max(tasks.values())
+    assert all(metric.value > 0 for metric in query.metrics() if metric.name == "state-bytes")
+    assert {"record-lateness-avg", "record-lateness-max", "dropped-records-total", "record-e2e-latency-max"} <= {
+        metric.name for metric in query.metrics()
+    }
+    assert [20, 20, 20] == [figures.consumed for figures in query.recent()]
+    bench.fill("measured-in", 7, 2, begin=60)
+    assert 7 == query.status().lag
+    assert {"measured-in": {0: 30, 1: 30}} == query.status().positions
+
+
+def test_prometheus_reads_the_metrics_of_all_active_queries(bench: Bench) -> None:
+    """S0-57, S4-55: one endpoint; every metric under the name that the dashboards know."""
+    bench.fill("scraped-in", 10)
+    query = bench.deploy(counting("scraped"))
+    assert query.await_input(60)
+    server = ks.serve_metrics()
+    try:
+        text = urllib.request.urlopen(server.url, timeout=10).read().decode()
+    finally:
+        server.close()
+    assert 'kafka_streams_stream_thread_process_total{application_id="scraped"} 10.0' in text
+    assert text.count("# TYPE kafka_streams_stream_thread_process_total counter") == 1
+    board = json.loads((Path(ks.__file__).parent / "spark" / "dashboard.json").read_text())
+    asked = {target["expr"] for panel in board["panels"] for target in panel["targets"]}
+    names = {name for expr in asked for name in re.findall(r"kafka_streams_\w+", expr)}
+    assert names
+    assert [] == sorted(name for name in names if name not in text)
+
+
+def test_the_journal_says_what_a_query_does(bench: Bench) -> None:
+    """One JSON object a line: started, each batch with its figures, stopped."""
+    bench.fill("logged-in", 10)
+    path = bench.folder / "queries.jsonl"
+    handler = ks.log_to(path)
+    try:
+        bench.run(counting("logged"))
+    finally:
+        logging.getLogger("kstreamnb.query").removeHandler(handler)
+        handler.close()
+    events = [json.loads(line) for line in path.read_text().splitlines()]
+    assert ["started", "batch", "stopped"] == [event["event"] for event in events]
+    assert ("logged", 0, 10, 10) == tuple(
+        events[1][name] for name in ("application", "number", "consumed", "published")
+    )
+
+
+def test_stores_of_a_running_query_are_read_as_of_its_last_batch(bench: Bench) -> None:
+    """S0-56, S2-49: every kind of store, kept up to date, read only; the answer says which batch it is from."""
+    records = bench.fill("stores-in", 40, 2)
+    query = bench.deploy(all_stores("stores"))
+    assert query.await_input(120)
+    view = query.store("counts")
+    wanted = counts(records)
+    key = min(wanted)
+    assert wanted == {key: row.value for key, row in view.all()}
+    assert wanted[key] == view[key].value == view.get(key).value
+    assert sorted(k for k in wanted if "a0" <= k <= "b3") == sorted(k for k, _ in view.range("a0", "b3"))
+    assert sorted(k for k in wanted if k.startswith("c")) == sorted(k for k, _ in view.prefix_scan("c", "string"))
+    assert (query.status().batch, 0) == (view.batch, view.lag)
+    assert 40 == sum(row.value for _, row in query.store("windows").all())
+    assert 40 == sum(count for _, count in query.store("sessions").find_sessions_between("a0", "c9", 0, 2 * START_MS))
+    latest = {record.key: record.value for record in records}
+    assert latest[key] == query.store("versions").get(key).value
+    before = view.batch
+    records += bench.fill("stores-in", 20, 2, begin=40)
+    assert query.await_input(60)
+    assert counts(records) == {key: row.value for key, row in view.all()}
+    assert view.batch > before
+    assert not hasattr(view, "put")
+    with pytest.raises(ks.StateError, match='there is no store "count"') as caught:
+        query.store("count")
+    assert 'did you mean "counts"?' == caught.value.hint
+
+
+def test_stores_are_read_from_the_checkpoint_when_the_query_is_down(bench: Bench) -> None:
+    """S0-56, S3-13: from the query that was stopped, and from the folder alone."""
+    records = bench.fill("down-in", 40, 2)
+    query = bench.run(counting("down"), max_records=10)
+    assert counts(records) == {key: row.value for key, row in query.store("counts").all()}
+    view = ks.read_store(counting("down"), "counts", query.checkpoint, spark=bench.spark)
+    assert counts(records) == {key: row.value for key, row in view.all()}
+    assert 3 <= view.batch
+
+
+def test_active_queries_are_listed_watched_and_stopped_together(bench: Bench) -> None:
+    """S4-17, S4-18: two applications in one session, each with its own folder, metrics and end."""
+    for name in ("one", "two"):
+        bench.fill(f"{name}-in", 10)
+    first, second = bench.deploy(counting("one"), "first"), bench.deploy(counting("two"), "second")
+    seen: list[int] = []
+    unwatch = second.watch(lambda figures: seen.append(figures.consumed))
+    assert first.await_input(60)
+    assert second.await_input(60)
+    assert {"one", "two"} <= {query.application for query in ks.active()}
+    unwatch()
+    first.fail(ks.EngineError("stalled on purpose"))
+    bench.fill("two-in", 10, begin=10)
+    assert second.await_input(60)
+    assert ("failed", "running") == (first.status().state, second.status().state)
+    began = time.monotonic()
+    assert second in ks.stop_all()
+    assert time.monotonic() - began < 6.0
+    assert () == ks.active()
+    assert "stopped" == second.status().state
+    assert first.checkpoint != second.checkpoint
+    assert not [thread for thread in threading.enumerate() if thread.name == "kstreamnb-topics"]
+
+
+def test_changelogs_are_written_for_others_to_read(bench: Bench) -> None:
+    """S0-22, S1-38, S2-50: compacted topics with Kafka's names and settings; their last values are the store."""
+    records = bench.fill("logs-in", 40, 2)
+    query = bench.run(counting("logs"), changelogs=True, max_records=15)
+    topic = "logs-counts-changelog"
+    described = bench.admin.describe(topic)
+    assert (2, "compact") == (described.partitions, dict(described.config)["cleanup.policy"])
+    assert counts(records) == {key: value for key, value, _ in bench.read(topic)}
+    assert counts(records) == {key: row.value for key, row in query.store("counts").all()}

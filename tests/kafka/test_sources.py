@@ -1,0 +1,119 @@
+"""What a deployment reads: where it begins, how much at once, what is committed, what was lost, what is new."""
+
+from __future__ import annotations
+
+import re
+import time
+
+import pytest
+from confluent_kafka import Producer, TopicPartition
+
+import kstreamnb as ks
+from tests.kafka.apps import START_MS, Bench, counting
+
+pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+
+
+def copying(name: str, topic: object = None) -> ks.Topology:
+    """Every record of the input to ``name-out``."""
+    builder = ks.StreamsBuilder(name)
+    builder.stream(topic or f"{name}-in", value_serde="long").to(f"{name}-out", value_serde="long")
+    return builder.build()
+
+
+@pytest.mark.parametrize(
+    ("starting", "values"),
+    [
+        ("earliest", [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]),
+        ("latest", []),
+        (START_MS + 7, [7, 8, 9]),
+        ({"IN": {0: 4, 1: 3}}, [7, 8, 9]),
+    ],
+    ids=["earliest", "latest", "time", "offsets"],
+)
+def test_a_new_query_begins_where_it_is_told(bench: Bench, name: str, starting: object, values: list[int]) -> None:
+    """Earliest, latest, a time, or offsets; offsets that are not named are the earliest."""
+    bench.fill(f"{name}-in", 10, 2)
+    if isinstance(starting, dict):
+        starting = {f"{name}-in": starting["IN"]}
+    query = bench.deploy(copying(name), starting=starting)
+    assert query._feed.beginning()[f"{name}-in"] is not None
+    time.sleep(0.5)
+    bench.fill(f"{name}-in", 1, 2, begin=10)
+    assert query.await_input(60)
+    found = sorted(value for _, value, _ in bench.read(f"{name}-out"))
+    assert [value for value in found if value < 10] == values
+    assert 10 in found or starting == "latest"
+
+
+def test_uncommitted_and_aborted_records_are_not_read(bench: Bench) -> None:
+    """Only what transactions have committed comes in; headers and tombstones come as they are."""
+    bench.admin.create_topic("committed-in")
+    producer = Producer({"bootstrap.servers": bench.servers, "transactional.id": "committed-test"})
+    producer.init_transactions(30)
+    for value, commit in ((1, True), (2, False), (3, True)):
+        producer.begin_transaction()
+        producer.produce("committed-in", value.to_bytes(8, "big"), b"k", headers=[("h", b"%d" % value)])
+        producer.produce("committed-in", None, b"gone")
+        producer.flush()
+        (producer.commit_transaction if commit else producer.abort_transaction)(30)
+    bench.run(copying("committed"))
+    sample = ks.Sample.capture(bench.servers, "committed-out", value_serde=ks.Serdes.long())
+    assert [("k", 1), ("gone", None), ("k", 3), ("gone", None)] == [(r.key, r.value) for r in sample]
+    assert [(("h", b"1"),), (), (("h", b"3"),), ()] == [tuple(r.headers) for r in sample]
+
+
+def test_batches_keep_to_their_limit(bench: Bench) -> None:
+    """No batch has more records than asked for, and all records come."""
+    bench.fill("limited-in", 100, 4)
+    query = bench.run(copying("limited"), max_records=15)
+    sizes = [figures.consumed for figures in query.recent()]
+    assert 100 == sum(sizes)
+    assert max(sizes) <= 15
+
+
+def test_lost_records_end_a_query_unless_that_is_allowed(bench: Bench) -> None:
+    """Records that were removed before they were read are told; with fail_on_loss=False the rest is read."""
+    bench.fill("lost-in", 10)
+    bench.run(copying("lost"), starting={"lost-in": {0: 2}}, max_records=3)
+    bench.fill("lost-in", 10, begin=10)
+    place = TopicPartition("lost-in", 0, 15)
+    bench.admin.client.delete_records([place])[place].result(10)
+    with pytest.raises(ks.EngineError, match=r'topic "lost-in" begins at offset 15 in partition 0, after offset 10'):
+        bench.run(copying("lost"))
+    bench.run(copying("lost"), fail_on_loss=False)
+    assert [*range(2, 10), *range(15, 20)] == [value for _, value, _ in bench.read("lost-out")]
+
+
+def test_new_topics_that_match_a_pattern_are_read(bench: Bench) -> None:
+    """A topic that appears while the query runs is taken up with its first record, and state stays."""
+    bench.fill("regional-north", 5)
+    builder = ks.StreamsBuilder("patterns")
+    grouped = builder.stream(re.compile("regional-.*"), value_serde="long").group_by_key()
+    grouped.count(store="counts").to_stream().to("patterns-out", value_serde="long")
+    query = bench.deploy(builder.build(), discover="500ms")
+    assert query.await_input(60)
+    bench.fill("regional-south", 5)
+    end = time.monotonic() + 60
+    while len(bench.read("patterns-out")) < 10 and time.monotonic() < end:
+        time.sleep(0.3)
+    assert {1, 2} == {value for _, value, _ in bench.read("patterns-out")}
+    assert 10 == len(bench.read("patterns-out"))
+    assert {"regional-north": {0: 5}, "regional-south": {0: 5}} == bench.group("patterns")
+    assert "running" == query.status().state
+
+
+def test_secrets_are_shown_nowhere(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
+    """SASL and SSL settings: in no repr, no log, no error, not in the checkpoint."""
+    bench.fill("secret-in", 5)
+    word = "hunter2-do-not-show"
+    servers = {"bootstrap.servers": bench.servers, "sasl.password": word, "ssl.key.password": word}
+    caplog.set_level("DEBUG")
+    query = bench.run(counting("secret"), bootstrap_servers=servers)
+    with pytest.raises(ks.EngineError) as caught:
+        bench.run(counting("secret", "not-there"), "other", bootstrap_servers=servers, application_id="secret-2")
+    config = ks.Config.of({"sasl.password": word, "producer.ssl.key.pem": word, "application.id": "x"})
+    shown = [repr(query), repr(query._feed), repr(query.status()), repr(config), str(config), caplog.text]
+    shown += [repr(query.bundle), repr(query._action.sink), str(caught.value), *caught.value.__notes__]
+    shown += [path.read_text(errors="replace") for path in query.checkpoint.rglob("*.json")]
+    assert [] == [text for text in shown if word in text]
