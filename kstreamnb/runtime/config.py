@@ -83,7 +83,7 @@ class Config:
     processing_guarantee: str = "exactly_once_v2"
     topology_optimization: str = "none"
     explicit_names: bool = False
-    others: Mapping[str, Any] = field(default_factory=dict)
+    others: Mapping[str, Any] = field(default_factory=dict, repr=False)  # passwords among them
 
     def __post_init__(self) -> None:
         if self.application_id is not None:
