@@ -38,7 +38,7 @@ class Checkpointed:
         rows, cells = _unpack(data)
         for name, store in self.scope.stores.items():
             store.restore(rows.get(name, {}))
-        self._set_cells(cells)
+        self._set_cells({**self.scope.initial, **cells})
         self._forget_changes()
 
     def take_delta(self) -> bytes:

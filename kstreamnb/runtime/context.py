@@ -78,9 +78,11 @@ class NodeContext:
 
     def schedule(self, interval_ms: int, kind: str, punctuate: Punctuate, start_ms: int | None = None) -> Cancellable:
         """Call ``punctuate`` every ``interval_ms`` of "stream_time" or "wall_clock_time"."""
-        scope = self._scope
-        due = first_due(interval_ms, kind, start_ms, scope.clock.now_ms)
-        cell = scope.cell(self.node, f"schedule {self._scheduled}", due)
+        scope, name = self._scope, f"schedule {self._scheduled}"
+        due, is_known = first_due(interval_ms, kind, start_ms, scope.clock.now_ms), scope.has_cell(self.node, name)
+        cell = scope.cell(self.node, name, None)
+        if not is_known:
+            cell[0] = due
         self._scheduled += 1
         schedule = Schedule(self.node, interval_ms, kind, punctuate, cell)
         stream = kind == PunctuationType.STREAM_TIME

@@ -31,6 +31,7 @@ class Scope:
         self.recorder = recorder
         self.cells: dict[tuple[str, str], list[Any]] = {}
         self.restored: dict[tuple[str, str], Any] = {}
+        self.initial: dict[tuple[str, str], Any] = {}
         self.stream_time = self.cell("", "stream_time_ms", -1)
         self.cursor = Cursor()
         self.stamp: list[tuple[int, Headers] | None] = [None]
@@ -52,8 +53,13 @@ class Scope:
         key = (node, name)
         found = self.cells.get(key)
         if found is None:
+            self.initial[key] = initial
             found = self.cells[key] = [self.restored.pop(key, initial)]
         return found
+
+    def has_cell(self, node: str, name: str) -> bool:
+        """Whether a cell of a node exists, or was restored before it does."""
+        return (node, name) in self.cells or (node, name) in self.restored
 
     def drop(
         self, node: str, reason: str, key: Any, value: Any, timestamp: int, details: dict[str, Any] | None = None

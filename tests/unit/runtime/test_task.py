@@ -143,6 +143,35 @@ def test_schedules_are_part_of_the_state() -> None:
     assert 1 == sum("tick" in value for value in values(first))
 
 
+class Alarm(Processor[Any, Any, Any, Any]):
+    """Ticks every 10 ms of stream time from its first record on."""
+
+    set_at: int | None = None
+
+    def process(self, record: Record[Any, Any]) -> None:
+        if self.set_at is None:
+            self.set_at = record.timestamp
+            self.context.schedule("10ms", "stream_time", self.tick, start=record.timestamp + 10)
+
+    def tick(self, now: int) -> None:
+        self.context.forward(Record(None, "tick", now))
+
+
+def test_a_schedule_that_a_record_began_ends_when_the_task_goes_back_before_it() -> None:
+    """Restoring forgets everything else; a new task ticks again once its processor schedules again, when it was due."""
+    used, fresh = task(Alarm), task(Alarm)
+    before = used.snapshot()
+    used.run("a", 0, [(0, 5, "k", "v", ()), (1, 16, "k", "v", ())])
+    after = used.snapshot()
+    assert ["tick"] == values(used)
+    used.restore(before)
+    used.run("a", 0, [(0, 40, "k", "v", ())])
+    assert [] == values(used)
+    fresh.restore(after)
+    fresh.run("a", 0, [(2, 24, "k", "v", ()), (3, 25, "k", "v", ())])
+    assert ["tick"] == values(fresh)
+
+
 def test_deltas_need_tracking_and_hold_only_changes() -> None:
     """The second delta has the second key alone."""
     spec = StoreSpec("counts", "key_value", Serdes.string(), Serdes.long())
