@@ -97,6 +97,9 @@ class BindContext(Protocol):
     def on_close(self, callback: Callable[[], None]) -> None:
         """Call ``callback`` once when the task ends."""
 
+    def note_processor(self, processor: object) -> None:
+        """Let the engine know the user's processor behind this node."""
+
     def commit(self) -> None:
         """Ask for a commit after this record."""
 

@@ -109,3 +109,4 @@ def start(processor: Any, context: BindContext, own: ProcessorContext) -> None:
         init(own)
     if close is not None:
         context.on_close(close)
+    context.note_processor(processor)

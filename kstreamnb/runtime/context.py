@@ -101,6 +101,10 @@ class NodeContext:
         """Call ``callback`` once when the task ends."""
         self._scope.closers.append(callback)
 
+    def note_processor(self, processor: object) -> None:
+        """Let the engine know the user's processor behind this node."""
+        self._scope.processors[self.node] = processor
+
     def commit(self) -> None:
         """Ask for a commit after this record."""
         self._scope.commit_requested[0] = True

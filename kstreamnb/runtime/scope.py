@@ -46,6 +46,7 @@ class Scope:
         self.stream_schedules = PunctuationQueue(heap_order=heap_order)
         self.wall_schedules = PunctuationQueue(heap_order=heap_order)
         self.commit_requested = [False]
+        self.processors: dict[str, object] = {}
         self.closers: list[Callable[[], None]] = []
 
     def cell(self, node: str, name: str, initial: Any) -> list[Any]:

@@ -18,6 +18,7 @@ from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
 from kstreamnb.errors import KStreamError
+from kstreamnb.spark.attributes import attributes_of, give_attributes
 from kstreamnb.spark.deployment import PlacedTask, Replica
 from kstreamnb.spark.failure import pack_failure
 from kstreamnb.spark.merge import Arrival, place_of
@@ -155,8 +156,10 @@ def _run_task(bundle: Bundle, placed: PlacedTask | Replica, held: Held, arrivals
             parcel = arrival.parcel
             held.task.run(*place_of(parcel), parcel.records())
         return []
-    if placed.uses_global:
-        held.task.global_state = replica(bundle, placed)
+    if placed.uses_global and held.task.global_state is not (tables := replica(bundle, placed)):
+        attributes = attributes_of(held.task)
+        held.task.global_state = tables  # binds all nodes anew
+        give_attributes(held.task, attributes)
     outlets = outlets_of(bundle, placed)
     return run_parcels(held.task, arrivals, held.positions, outlets) + commit(held.task, outlets)
 

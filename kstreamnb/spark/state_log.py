@@ -1,8 +1,9 @@
 """The state of a task in Spark's state store: a log of deltas with a head.
 
 `head` says how far the log goes and carries the token of the attempt that wrote its last entry; `log` maps numbers to
-(token, entry). A task in a worker's memory stands at a number and a token: when both are the head's it is current; when
-its token is that of its number's entry it lacks only the entries behind; else it is rebuilt from the whole log.
+(token, entry). An entry has delta, positions, (clock, attributes of users' processors) and a part of a compaction.
+A task in a worker's memory stands at a number and a token: when both are the head's it is current; when its token is
+that of its number's entry it lacks only the entries behind; else it is rebuilt from the whole log.
 
 Compaction goes along: each batch writes a part of all current rows beside its delta, and once every row was written,
 the entries before the first part go. No batch ever writes the whole state, unless the log has outgrown it by far.
@@ -17,6 +18,7 @@ from typing import Any
 
 from kstreamnb.errors import EngineError
 from kstreamnb.runtime.checkpoint import EMPTY_DELTA
+from kstreamnb.spark.attributes import Attributes, attributes_of, give_attributes
 from kstreamnb.spark.merge import Positions
 from kstreamnb.spark.worker import Compaction, Held
 
@@ -39,12 +41,13 @@ class StateLog:
         self._head, self._log = head, log
         self._last: tuple[int, str, int, int] | None = None
         self._positions: Positions = {}
+        self._attributes: Attributes = {}
         self.found = "new"
 
     def load(self, held: Held | None, create: Callable[[], Held]) -> Held:
         """The task as the committed state has it, by the shortest way."""
         held = self._current(held, create)
-        self._positions = dict(held.positions)
+        self._positions, self._attributes = dict(held.positions), attributes_of(held.task)
         return held
 
     def _current(self, held: Held | None, create: Callable[[], Held]) -> Held:
@@ -59,8 +62,8 @@ class StateLog:
         if held is not None and base <= held.seq < seq and self._token_at(held.seq) == held.token:
             self.found = "catch-up"
             for number in range(held.seq + 1, seq + 1):
-                delta, positions, now_ms, _ = pickle.loads(self._entry(number))
-                _apply(held, delta, positions, now_ms)
+                delta, positions, beside, _ = pickle.loads(self._entry(number))
+                _apply(held, delta, positions, beside)
         else:
             self.found = "rebuild"
             held = create()
@@ -71,16 +74,16 @@ class StateLog:
 
     def save(self, held: Held) -> bytes | None:
         """Append what changed, with a part of the compaction that is under way; gives the change, None without one."""
-        delta = held.task.take_delta()
+        delta, attributes = held.task.take_delta(), attributes_of(held.task)
         if self._last is None:  # all of it: what a task is born with, such as due times, never changes and counts too
             delta = held.task.delta_of(held.task.state_keys())
-        elif delta == EMPTY_DELTA and held.positions == self._positions:
+        elif delta == EMPTY_DELTA and (held.positions, attributes) == (self._positions, self._attributes):
             return None
         last = self._last
         seq, base, size = (1, 1, 0) if last is None else (last[0] + 1, last[2], last[3])
         token = os.urandom(8).hex()
         part, base_after, dropped = self._compact(held, seq, base, size, len(delta))
-        entry = pickle.dumps((delta, held.positions, held.clock.now_ms, part), 5)
+        entry = pickle.dumps((delta, held.positions, (held.clock.now_ms, attributes), part), 5)
         self._log.updateValue((seq,), (token, entry))
         for number in range(base, base_after):
             self._log.removeKey((number,))
@@ -103,10 +106,10 @@ class StateLog:
         entries = sorted((key[0], value[1]) for key, value in self._log.iterator())
         for number, entry in entries:
             if number <= seq:
-                delta, positions, now_ms, part = pickle.loads(entry)
+                delta, positions, beside, part = pickle.loads(entry)
                 if part is not None:
                     held.task.apply_delta(part)
-                _apply(held, delta, positions, now_ms)
+                _apply(held, delta, positions, beside)
 
     def _compact(self, held: Held, seq: int, base: int, size: int, delta: int) -> tuple[bytes | None, int, int]:
         """The part to write now, the new first entry, and how many bytes go with the entries before it."""
@@ -132,8 +135,9 @@ class StateLog:
         return part, work.since, work.bytes_before
 
 
-def _apply(held: Held, delta: bytes, positions: Positions, now_ms: int) -> None:
+def _apply(held: Held, delta: bytes, positions: Positions, beside: tuple[int, Attributes]) -> None:
     if delta != EMPTY_DELTA:
         held.task.apply_delta(delta)
     held.positions = dict(positions)
-    held.clock.now_ms = now_ms
+    held.clock.now_ms, attributes = beside
+    give_attributes(held.task, attributes)

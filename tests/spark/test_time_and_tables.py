@@ -88,7 +88,8 @@ def test_wall_clock_punctuators_fire_at_the_ticks_of_the_source(spark: Any, tmp_
             for at, (time, key, value, _) in enumerate(records)
         )
         driver.advance_wall_clock_time("1500ms")
-        batch[WALL, 0] = [(1500 * number, None, None, ())]
+        start = [(0, "set", None, ())] if number == 1 else []
+        batch[WALL, 0] = [*start, (1500 * number, None, None, ())]
     query, sink = query_over(spark, tmp_path, deployment, [*batches, {(WALL, 0): [(9000, None, None, ())]}])
     query.await_termination(120)
     driver.advance_wall_clock_time("4500ms")

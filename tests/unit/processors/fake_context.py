@@ -155,6 +155,9 @@ class FakeContext:
     def on_close(self, callback: Callable[[], None]) -> None:
         self.closers.append(callback)
 
+    def note_processor(self, processor: object) -> None:
+        self.processor = processor
+
     def commit(self) -> None:
         self.commits += 1
 

@@ -1,0 +1,326 @@
+"""The levels of a query without Spark: state logs, lineage, compaction, memory, and what goes on elsewhere."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import kstreamnb as ks
+from kstreamnb.spark import state_log, worker
+from kstreamnb.spark.parcel import WALL
+from kstreamnb.spark.sinks import MemorySink
+from kstreamnb.spark.stream import Batch
+from kstreamnb.spark.worker import empty_task
+from tests.spark.inprocess import Cluster, DictValue
+from tests.spark.streams import Output, Row, batched, by_partition, driven, outputs, placed
+from tests.spark.test_streaming import disordered, joined, three_levels, two_levels
+from tests.spark.test_time_and_tables import punctuated, with_global_table
+
+FEED = "feed.pickle"
+
+
+def run_in(
+    cluster: Cluster, folder: Path, batches: Sequence[Any], topics: Sequence[str], between: Callable[[int], None]
+) -> dict[str, Output]:
+    """What a cluster writes in some batches."""
+    from kstreamnb.spark.feed import FileFeed
+
+    sink = MemorySink()
+    feed = FileFeed.write(folder / FEED, batches)
+    for number, output in enumerate(cluster.batches(feed, between)):
+        sink.publish(Batch(number, "", {}, 0, output))
+    return outputs(cluster.deployment, sink, topics)
+
+
+def ran(
+    folder: Path,
+    topology: ks.Topology,
+    rows: list[Row],
+    topics: Sequence[str],
+    *,
+    batches: int,
+    partitions: int = 3,
+    between: Callable[[int], None] = lambda number: None,
+    memory_limit: int = 1 << 30,
+    **config: Any,
+) -> tuple[dict[str, Output], Cluster]:
+    """The output of a run in some batches, and its cluster."""
+    deployment = placed(topology, partitions, **config)
+    cluster = Cluster.of(deployment, folder.name, memory_limit=memory_limit)
+    cluster.forget()
+    return run_in(cluster, folder, batched(deployment, rows, batches), topics, between), cluster
+
+
+def forget(number: int) -> None:
+    """What happens to the workers' memory when all of them end."""
+    Cluster.forget()
+
+
+@pytest.fixture
+def small_logs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Compaction begins after a few entries and goes by few rows."""
+    monkeypatch.setattr(state_log, "_MOST_ENTRIES", 5)
+    monkeypatch.setattr(state_log, "_PART_BYTES", 400)
+
+
+SHAPES = [
+    (two_levels, ["in"], ["totals", "windows"]),
+    (three_levels, ["in"], ["out"]),
+    (joined, ["left", "right"], ["pairs", "sums"]),
+]
+
+
+@pytest.mark.parametrize("batches", [1, 2, 8, 40])
+@pytest.mark.parametrize(("build", "read", "written"), SHAPES, ids=["two levels", "three levels", "joins"])
+@pytest.mark.parametrize("lost", [False, True], ids=["warm", "lost"])
+def test_batches_and_lost_workers_change_nothing(
+    tmp_path: Path, build: Any, read: list[str], written: list[str], batches: int, *, lost: bool
+) -> None:
+    """S0-29, S1-10: any number of batches gives the driver's output, with and without the workers' memory."""
+    topology, rows = build(), disordered(read, 300)
+    found, cluster = ran(
+        tmp_path, topology, rows, written, batches=batches, between=forget if lost else lambda number: None
+    )
+    assert driven(topology, rows, 3, written) == found
+    kinds = Counter(cluster.found)
+    assert kinds["rebuild" if lost else "hit"] > 0 or batches == 1
+    assert kinds["hit" if lost else "rebuild"] == 0
+
+
+def test_a_worker_that_missed_some_batches_catches_up(tmp_path: Path) -> None:
+    """S1-10: of an older copy only the missing entries are applied; they are found by its lineage token."""
+    topology, rows = two_levels(), disordered(["in"], 300)
+    memories: list[dict[Any, Any]] = [{}, {}]
+
+    def swap(number: int) -> None:
+        """The next batch runs in the other of two workers."""
+        memories[number % 2] = dict(worker._tasks)
+        worker._tasks.clear()
+        worker._tasks.update(memories[(number + 1) % 2])
+
+    found, cluster = ran(tmp_path, topology, rows, ["totals"], batches=8, between=swap)
+    assert driven(topology, rows, 3, ["totals"]) == found
+    assert Counter(cluster.found)["catch-up"] > 10
+
+
+def test_a_copy_of_a_failed_attempt_is_not_trusted(tmp_path: Path) -> None:
+    """S0-23: a copy ahead of the committed state, or beside it, is rebuilt."""
+    topology, rows = two_levels(), disordered(["in"], 200)
+
+    def spoil(number: int) -> None:
+        """As if each task had written an entry that was never committed."""
+        for held in worker._tasks.values():
+            held.token = "of another attempt"
+
+    found, cluster = ran(tmp_path, topology, rows, ["totals"], batches=6, between=spoil)
+    assert driven(topology, rows, 3, ["totals"]) == found
+    assert set(cluster.found) == {"new", "rebuild"}
+
+
+@pytest.mark.parametrize("lost", [False, True], ids=["warm", "lost"])
+def test_logs_are_compacted_as_they_grow(tmp_path: Path, small_logs: None, *, lost: bool) -> None:
+    """S0-22: old entries go, in parts and without a pause, and nothing is lost with them."""
+    topology, rows = two_levels(), disordered(["in"], 600)
+    found, cluster = ran(
+        tmp_path, topology, rows, ["totals"], batches=60, between=forget if lost else lambda number: None
+    )
+    assert driven(topology, rows, 3, ["totals"]) == found
+    written = [(head.row, log) for head, log in cluster.states.values() if head.row is not None]
+    assert len(written) > 2
+    for (seq, _, base, _), log in written:
+        assert sorted(key[0] for key in log.rows) == list(range(base, seq + 1))
+        assert base > 1
+        assert seq - base < 30
+
+
+def test_state_that_exceeds_memory_is_rebuilt_when_it_is_needed(tmp_path: Path) -> None:
+    """S1-10: tasks used least leave the worker's memory by bytes; the output stays, it only takes longer."""
+    topology, rows = three_levels(), disordered(["in"], 400)
+    found, cluster = ran(tmp_path, topology, rows, ["out"], batches=8, partitions=6, memory_limit=2_000)
+    assert driven(topology, rows, 6, ["out"]) == found
+    assert Counter(cluster.found)["rebuild"] > 20
+    kept = [held for held in worker._tasks.values() if held.state_bytes]
+    assert sum(held.state_bytes for held in kept) <= 2_000 or len(kept) == 1
+
+
+def test_only_tasks_with_data_run(tmp_path: Path) -> None:
+    """S0-49: eight tasks, records for two of them: two tasks report."""
+    builder = ks.StreamsBuilder("few")
+    builder.stream("in").group_by_key().count(store="counts").to_stream().to("out", value_serde="long")
+    deployment = placed(builder.build(), 8)
+    cluster = Cluster.of(deployment, tmp_path.name)
+    from kstreamnb.spark.feed import FileFeed
+
+    rows: list[Row] = [("in", key, 1, at) for at, key in enumerate(("a", "a", "k1"))]
+    feed = FileFeed.write(tmp_path / FEED, batched(deployment, rows, 1))
+    (output,) = cluster.batches(feed)
+    assert {report["consumed"] for report in output.reports} == {2, 1}
+    assert len(output.reports) == 2
+
+
+def suppressed() -> ks.Topology:
+    """Final results of windows, and a table that is held back for a while."""
+    builder = ks.StreamsBuilder("held")
+    rows = builder.stream("in")
+    windows = ks.TimeWindows.of(size="100ms", grace="50ms")
+    counts = rows.group_by_key().windowed_by(windows).count().suppress(ks.Suppressed.until_window_closes())
+    counts.to_stream(lambda window, count: f"{window.key}@{window.start}").to("final", value_serde="long")
+    totals = rows.group_by_key().count(store="totals").suppress(ks.Suppressed.until_time_limit("60ms"))
+    totals.to_stream().to("rare", value_serde="long")
+    return builder.build()
+
+
+@pytest.mark.parametrize("batches", [1, 2, 8, 40])
+def test_suppression_holds_back_what_the_driver_holds_back(tmp_path: Path, small_logs: None, batches: int) -> None:
+    """S0-34: buffers are state like all other; where batches end does not show."""
+    topology, rows = suppressed(), disordered(["in"], 300)
+    found, _ = ran(tmp_path, topology, rows, ["final", "rare"], batches=batches, between=forget)
+    expected = driven(topology, rows, 3, ["final", "rare"])
+    assert expected == found
+    assert sum(map(len, expected["rare"].values())) < 300
+
+
+def cached() -> ks.Topology:
+    """Counts behind a record cache."""
+    builder = ks.StreamsBuilder("cached")
+    builder.stream("in").group_by_key().count(store="counts").to_stream().to("out", value_serde="long")
+    return builder.build()
+
+
+def test_a_cache_gives_one_update_a_key_and_batch(tmp_path: Path) -> None:
+    """S0-34: ten updates of a key: 10 without a cache, one a commit with one, and the last is the same."""
+    rows: list[Row] = [("in", f"k{at % 3}", at, 100 + at) for at in range(60)]
+    options: dict[str, Any] = {"partitions": 1, "batches": 2}
+    every, _ = ran(tmp_path, cached(), rows, ["out"], **options)
+    some, _ = ran(tmp_path, cached(), rows, ["out"], **options, cache_max_bytes=1_000_000)
+    tiny, _ = ran(tmp_path, cached(), rows, ["out"], **options, cache_max_bytes=1)
+    assert (60, 6) == (len(every["out"][0]), len(some["out"][0]))
+    assert len(tiny["out"][0]) == 60
+    lasts = [{key: count for key, count, _ in found["out"][0]} for found in (every, some, tiny)]
+    assert lasts == [{"k0": 20, "k1": 20, "k2": 20}] * 3
+
+
+class Forgetful(ks.Processor[str, int, str, int]):
+    """Counts in an attribute, has others that lead to the task, and one that cannot be pickled."""
+
+    def init(self, context: ks.ProcessorContext) -> None:
+        """Make attributes of all kinds."""
+        super().init(context)
+        self.seen = 0
+        self.store = context.get_state_store("rows")
+        self.put, self.tell, self.lock = self.store.put, context.forward, threading.Lock()
+        self.job = context.schedule("50ms", ks.PunctuationType.STREAM_TIME, self.look)
+
+    def process(self, record: ks.Record[str, int]) -> None:
+        """Count, and tell the count."""
+        with self.lock:
+            self.seen += 1
+        self.put(record.key, self.seen)
+        self.tell(record.with_value(self.seen))
+
+    def look(self, now_ms: int) -> None:
+        """After a hundred records no more."""
+        if self.seen > 100:
+            self.job.cancel()
+        self.tell(ks.Record("look", self.seen, now_ms))
+
+
+def forgetful(*, named: bool = False) -> ks.Topology:
+    """The processor on the only level."""
+    builder = ks.StreamsBuilder("forgetful")
+    builder.add_state_store(ks.Stores.in_memory_key_value_store("rows", key_serde="string", value_serde="long"))
+    rows = builder.stream("in")
+    if named:
+        names = builder.global_table("names", store="names")
+        rows = rows.left_join(names, lambda key, value: key, lambda value, name: value)
+    rows.process(Forgetful, "rows").to("out", value_serde="long")
+    return builder.build()
+
+
+@pytest.mark.parametrize("named", [False, True], ids=["alone", "with global table"])
+@pytest.mark.parametrize("lost", [False, True], ids=["warm", "lost"])
+def test_attributes_of_processors_go_with_their_task(tmp_path: Path, *, lost: bool, named: bool) -> None:
+    """S2-47: whoever goes on with a task has what its processor had, though Kafka would have forgotten it."""
+    topology = forgetful(named=named)
+    rows = [*([("names", "k1", "one", 0)] if named else []), *disordered(["in"], 400)]
+    found, _ = ran(tmp_path, topology, rows, ["out"], batches=9, between=forget if lost else lambda number: None)
+    assert driven(topology, rows, 3, ["out"]) == found
+
+
+@pytest.mark.parametrize("lost", [False, True], ids=["warm", "lost"])
+def test_punctuators_fire_when_nothing_comes(tmp_path: Path, *, lost: bool) -> None:
+    """S0-35: ticks alone move the wall clock; what a punctuator produces leaves though no offset moved."""
+    topology = punctuated()
+    deployment = placed(topology, 2)
+    batches = batched(deployment, disordered(["in"], 40), 1)
+    batches[0][WALL, 0] = [(0, "set", None, ())]
+    batches += [{(WALL, 0): [(1000 * number, None, None, ())]} for number in range(1, 4)]
+    cluster = Cluster.of(deployment, tmp_path.name)
+    cluster.forget()
+    found = run_in(cluster, tmp_path, batches, ["ticks"], forget if lost else lambda number: None)
+    driver = ks.TopologyTestDriver(topology, partitions=2)
+    driver.pipe(ks.TopicRecord(topic, -1, 0, at, key, value) for topic, key, value, at in disordered(["in"], 40))
+    for _ in range(3):
+        driver.advance_wall_clock_time("1s")
+    assert by_partition(driver.create_output_topic("ticks").read_records()) == found["ticks"]
+
+
+def test_global_tables_follow_from_batch_to_batch(tmp_path: Path) -> None:
+    """A table row that comes with a later batch is there before the records of that batch."""
+    topology = with_global_table()
+    deployment = placed(topology, 3)
+    rows = disordered(["in"], 60)
+    batches = batched(deployment, rows, 3)
+    for number, batch in enumerate(batches):
+        batch["names", 0] = [(number, f"k{number}", "name", ())]
+    cluster = Cluster.of(deployment, tmp_path.name)
+    cluster.forget()
+    found = run_in(cluster, tmp_path, batches, ["first"], forget)
+    named = {key for rows_ in found["first"].values() for key, value, _ in rows_ if not str(value).startswith("None")}
+    assert named <= {"k0", "k1", "k2"}
+    assert len(cluster.deployment.replicas) == 2 * 2
+
+
+def test_a_pattern_reads_every_topic_that_matches(tmp_path: Path) -> None:
+    """Topics of a pattern lie side by side; each has its own offsets and partitions."""
+    builder = ks.StreamsBuilder("pattern")
+    builder.stream(re.compile("ev-.*")).group_by_key().count(store="counts").to_stream().to("out", value_serde="long")
+    topology = builder.build()
+    from kstreamnb.runtime.config import Config
+    from kstreamnb.spark.deployment import deployment_of, place
+
+    application = place(topology, Config(), {"ev-a": 2, "ev-b": 2, "other": 2}, direct=True)
+    assert application.external == ("ev-a", "ev-b")
+    deployment = deployment_of([application], 2)
+    rows: list[Row] = [(f"ev-{'ab'[at % 2]}", f"k{at % 4}", at, at) for at in range(40)]
+    cluster = Cluster.of(deployment, tmp_path.name)
+    cluster.forget()
+    found = run_in(cluster, tmp_path, batched(deployment, rows, 4), ["out"], forget)
+    driver = ks.TopologyTestDriver(topology, partitions={"ev-a": 2, "ev-b": 2})
+    driver.pipe(ks.TopicRecord(topic, -1, at, time, key, value) for at, (topic, key, value, time) in enumerate(rows))
+    assert by_partition(driver.create_output_topic("out").read_records()) == found["out"]
+
+
+def test_a_task_at_the_end_has_the_drivers_store(tmp_path: Path, small_logs: None) -> None:
+    """S3-13: rebuilt from the log alone, rows are equal."""
+    topology, rows = two_levels(), disordered(["in"], 300)
+    _, cluster = ran(tmp_path, topology, rows, ["totals"], batches=30, between=forget)
+    driver = ks.TopologyTestDriver(topology, partitions=3)
+    driver.pipe(ks.TopicRecord(topic, -1, at, time, key, value) for at, (topic, key, value, time) in enumerate(rows))
+    found: dict[Any, Any] = {}
+    for task in cluster.deployment.tasks:
+        head, log = cluster.states.get((task.level, task.group), (DictValue(), None))
+        if head.row is not None:
+            held = state_log.StateLog(head, log).load(None, lambda task=task: worker.new_task(cluster.bundle, task))
+            for name, store in held.task.stores.items():
+                if name == "totals":
+                    found |= dict(store.for_user.all())
+    expected = dict(driver.get_key_value_store("totals").all())
+    assert expected == {key: getattr(value, "value", value) for key, value in found.items()}
+    assert empty_task(cluster.bundle, cluster.deployment.tasks[0]) is not None
