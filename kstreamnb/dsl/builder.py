@@ -245,7 +245,10 @@ class StreamsBuilder:
         graph = self.graph()
         if self.ensure_explicit_names:
             graph.unnamed.check()
-        return lower(optimise(graph, rules)[0], name=self.name, wrap=self.processor_wrapper)
+        optimised, explained = optimise(graph, rules)
+        topology = lower(optimised, name=self.name, wrap=self.processor_wrapper)
+        topology.explained = explained
+        return topology
 
     def __repr__(self) -> str:
         return f"StreamsBuilder({self.name!r}) with {len(self.declarations())} declarations"

@@ -59,6 +59,7 @@ class Topology(Displayed):
         self.global_stores: dict[str, StoreSpec] = {}
         self.internal_topics: dict[str, InternalTopic] = {}
         self.copartitioned: list[tuple[str, ...]] = []
+        self.explained: tuple[object, ...] = ()
 
     def add_source(
         self,
@@ -247,6 +248,10 @@ class Topology(Displayed):
     def describe(self) -> str:
         """The text of Kafka's ``TopologyDescription``, byte for byte."""
         return str(describe_topology(self))
+
+    def explain(self) -> tuple[object, ...]:
+        """What optimising changed when a builder made this topology: nodes before and after, and why; each prints."""
+        return self.explained
 
     def to_json(self, *, origins: bool = False, indent: int | None = 2) -> str:
         """The description as a JSON document (see `kstreamnb.view.document`)."""

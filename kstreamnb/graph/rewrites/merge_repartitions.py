@@ -19,7 +19,7 @@ from kstreamnb.graph.nodes import (
     TableRepartition,
 )
 
-__all__ = ["merge_repartitions"]
+__all__ = ["STAYS", "merge_repartitions"]
 
 
 def merge_repartitions(graph: LogicalGraph) -> tuple[LogicalGraph, tuple[Explanation, ...]]:
@@ -33,18 +33,20 @@ def merge_repartitions(graph: LogicalGraph) -> tuple[LogicalGraph, tuple[Explana
     work = _Work(graph)
     explained = []
     for changer, found in _through_merges(work, _by_changer(work)).items():
-        repartitions = work.movable(changer, [id_ for id_ in found if id_ not in work.gone])
+        candidates = [id_ for id_ in found if id_ not in work.gone]
+        repartitions = work.movable(changer, candidates)
+        names = tuple(work.nodes[id_].name for id_ in repartitions)
         if repartitions:
             made = work.merge(changer, repartitions)
-            explained.append(
-                Explanation(
-                    "merge.repartition.topics",
-                    tuple(work.nodes[id_].name for id_ in repartitions),
-                    (made.name,),
-                    f'keys do not change between "{work.nodes[changer].name}" and these repartitions',
-                )
-            )
+            why = f'keys do not change between "{work.nodes[changer].name}" and these repartitions'
+            explained.append(Explanation("merge.repartition.topics", names, (made.name,), why))
+        stay = tuple(work.nodes[id_].name for id_ in candidates if id_ not in repartitions)
+        if stay:
+            explained.append(Explanation("merge.repartition.topics", stay, stay, STAYS))
     return work.finish(), tuple(explained)
+
+
+STAYS = "records with changed keys come on another way, too, on which Kafka Streams would repartition them no more"
 
 
 class _Work:

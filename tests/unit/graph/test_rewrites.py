@@ -212,3 +212,16 @@ def test_a_topic_that_is_a_stream_and_a_table_is_refused_with_both_places() -> N
     assert caught.value.hint == "read it once, then derive the other with to_table() or to_stream()"
     assert caught.value.origin is not None
     assert caught.value.origin.code == 'builder.stream("orders").to("out")'
+
+
+def test_a_topology_says_what_optimising_did_and_what_it_left() -> None:
+    """A repartition that Kafka Streams would move along one way only is named with the reason why it stays."""
+    builder = StreamsBuilder()
+    keyed = builder.stream("orders").select_key(by_first)
+    keyed.group_by_key().count(store="a")
+    keyed.merge(keyed.filter(bool).map_values(first)).group_by_key().count(store="b")
+    moved, stays = builder.build(optimize=True).explain()
+    assert ("a-repartition-source",) == moved.before == moved.after
+    assert ("b-repartition-source",) == stays.before == stays.after
+    assert "come on another way" in str(stays)
+    assert builder.build().explain() == ()
