@@ -9,8 +9,6 @@ from dataclasses import dataclass
 
 from kstreamnb.errors import ConfigError
 
-__all__ = ["Clock"]
-
 
 @dataclass
 class Clock:

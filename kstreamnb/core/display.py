@@ -10,8 +10,6 @@ from collections.abc import Collection
 from importlib import import_module
 from typing import Any
 
-__all__ = ["Displayed"]
-
 
 class Displayed:
     """Gives a model its rich display and its picture; showing it never changes it and never runs anything."""

@@ -8,8 +8,6 @@ from typing import TypeAlias
 
 from kstreamnb.errors import ConfigError
 
-__all__ = ["Duration", "Instant", "duration_ms", "format_duration", "format_ms", "instant_ms"]
-
 Duration: TypeAlias = timedelta | str
 """A `timedelta`, or text such as ``"5m"``, ``"1500ms"`` or ``"1h30m"``."""
 

@@ -13,15 +13,6 @@ from kstreamnb.core.clock import Clock
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.errors import ConfigError, ProcessingError
 
-__all__ = [
-    "FailOnInvalidTimestamp",
-    "LogAndSkipOnInvalidTimestamp",
-    "TimestampExtractor",
-    "UsePartitionTimeOnInvalidTimestamp",
-    "WallclockTimestampExtractor",
-    "extractor_of",
-]
-
 
 class TimestampExtractor(Protocol):
     """Tells a record's event time."""

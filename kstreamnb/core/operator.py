@@ -11,8 +11,6 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from kstreamnb.core.record import Headers, RecordMetadata
 
-__all__ = ["BindContext", "Cancellable", "Forward", "FusedStep", "Operator", "Process", "Punctuate", "TableView"]
-
 Process: TypeAlias = Callable[[Any, Any, int, Headers], None]
 """``process(key, value, timestamp, headers)``: one record through one bound node."""
 

@@ -11,8 +11,6 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 
-__all__ = ["Origin", "name_cells", "origin_of", "user_origin"]
-
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _cell_namer: list[Callable[[str], str | None]] = []
 

@@ -12,8 +12,6 @@ from kstreamnb.core.serdes_scalar import WholeSerde
 from kstreamnb.core.wire import Encoded, Wire, decode
 from kstreamnb.errors import ConfigError
 
-__all__ = ["StreamPartitioner", "key_partitioner", "murmur2", "partition_for"]
-
 _MASK = 0xFFFFFFFF
 _FACTOR = 0x5BD1E995
 _MEMO = 1 << 16

@@ -18,7 +18,6 @@ from kstreamnb.errors import ProcessingError, StateError
 if TYPE_CHECKING:  # a processor may declare stores; the specs need not be loaded for that
     from kstreamnb.core.stores import StoreSpec
 
-__all__ = ["FixedKeyProcessor", "Processor", "ProcessorContext", "ProcessorSupplier", "PunctuationType"]
 
 KIn = TypeVar("KIn")
 VIn = TypeVar("VIn")

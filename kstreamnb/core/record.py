@@ -9,17 +9,6 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 from kstreamnb.errors import ProcessingError
 
-__all__ = [
-    "Change",
-    "Headers",
-    "Record",
-    "RecordMetadata",
-    "TopicPartition",
-    "TopicRecord",
-    "ValueAndTimestamp",
-    "Windowed",
-]
-
 K = TypeVar("K")
 V = TypeVar("V")
 

@@ -12,8 +12,6 @@ from typing import Any, ClassVar
 
 from kstreamnb.errors import SerdeError
 
-__all__ = ["FunctionSerde", "Serde", "complete"]
-
 
 class Serde:
     """Turns values into Kafka's bytes and back; subclasses are frozen dataclasses, compared by value.

@@ -15,8 +15,6 @@ from kstreamnb.core.serdes_nested import ListSerde, SessionWindowedSerde, TimeWi
 from kstreamnb.core.serdes_scalar import SCALARS
 from kstreamnb.errors import ConfigError
 
-__all__ = ["Serdes", "name_serdes", "serde_named"]
-
 _NAMED: dict[str, Serde] = {serde.name: serde for serde in (*SCALARS, JsonSerde())}
 _ALIASES = {"str": "string", "int": "integer", "bool": "boolean", "byte_array": "bytes", "byte_buffer": "bytes"}
 

@@ -11,8 +11,6 @@ from typing import Any, ClassVar
 from kstreamnb.core.serde import Serde
 from kstreamnb.errors import SerdeError
 
-__all__ = ["JsonSerde"]
-
 
 def _encoder(*, sort_keys: bool) -> Callable[[Any], str]:
     """A function from value to text; the standard encoder makes its fast half anew for every value."""

@@ -10,8 +10,6 @@ from kstreamnb.core.record import Windowed
 from kstreamnb.core.serde import Serde
 from kstreamnb.errors import ConfigError, SerdeError
 
-__all__ = ["ListSerde", "SessionWindowedSerde", "TimeWindowedSerde", "WindowedSerde"]
-
 _MAX = 2**63 - 1
 _FIXED, _VARIABLE = 0, 1
 

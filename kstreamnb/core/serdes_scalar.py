@@ -10,8 +10,6 @@ from uuid import UUID
 
 from kstreamnb.core.serde import Serde
 
-__all__ = ["SCALARS", "StringSerde", "WholeSerde"]
-
 
 @dataclass(frozen=True)
 class StringSerde(Serde):

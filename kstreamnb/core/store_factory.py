@@ -13,8 +13,6 @@ from kstreamnb.core.durations import Duration, duration_ms
 from kstreamnb.core.stores import StoreSpec
 from kstreamnb.errors import ConfigError
 
-__all__ = ["Stores"]
-
 
 class Stores:
     """Specs of every kind of store; options of all: ``key_serde, value_serde, logged, cached, log_config, factory``.

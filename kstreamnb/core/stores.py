@@ -14,16 +14,6 @@ from typing import Any, Literal, Protocol, TypeAlias
 from kstreamnb.core.record import ValueAndTimestamp, Windowed
 from kstreamnb.core.serdes import name_serdes
 
-__all__ = [
-    "KeyValueStore",
-    "SessionStore",
-    "StoreKind",
-    "StoreSpec",
-    "VersionedKeyValueStore",
-    "VersionedRecord",
-    "WindowStore",
-]
-
 StoreKind: TypeAlias = Literal[
     "key_value", "timestamped_key_value", "versioned", "window", "timestamped_window", "session", "lru", "internal"
 ]

@@ -13,8 +13,6 @@ from kstreamnb.core.processor import ProcessorContext
 from kstreamnb.core.record import Headers, Record
 from kstreamnb.errors import ProcessingError
 
-__all__ = ["FixedKeyRecord", "UserFixedKeyProcessor", "UserProcessor", "start"]
-
 K = TypeVar("K")
 V = TypeVar("V")
 

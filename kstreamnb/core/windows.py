@@ -12,8 +12,6 @@ from typing import Self
 from kstreamnb.core.durations import Duration, Instant, duration_ms, instant_ms
 from kstreamnb.errors import ConfigError
 
-__all__ = ["JoinWindows", "SessionWindows", "SlidingWindows", "TimeWindows", "UnlimitedWindows"]
-
 _NO_GRACE = "0ms"
 _END_OF_TIME_MS = 2**63 - 1
 _LEGACY_GRACE_MS = 24 * 60 * 60 * 1000

@@ -12,8 +12,6 @@ from typing import Any, TypeAlias
 from kstreamnb.core.serde import Serde
 from kstreamnb.core.serdes_scalar import StringSerde, WholeSerde
 
-__all__ = ["Encoded", "Wire", "decode", "decoder", "encode", "encoder", "to_bytes"]
-
 Wire: TypeAlias = Any
 """A plain value, `Encoded` bytes, or None."""
 

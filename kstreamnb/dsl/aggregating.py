@@ -27,10 +27,6 @@ if TYPE_CHECKING:  # the front classes list these functions
     from kstreamnb.dsl.declarations import Handle
     from kstreamnb.dsl.ktable import KTable
 
-__all__ = [
-    "aggregate", "aggregate_cogrouped", "aggregate_cogrouped_sessions", "aggregate_sessions", "aggregate_table",
-    "count", "count_table", "reduce", "reduce_table",
-]  # fmt: skip
 
 Fold = Callable[[Any, Any, Any], Any]
 Reducer = Callable[[Any, Any], Any]

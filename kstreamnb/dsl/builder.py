@@ -27,8 +27,6 @@ from kstreamnb.graph.rewrites import optimise, rules_of
 from kstreamnb.processors.table_source import GlobalTableSource
 from kstreamnb.topology import Topology
 
-__all__ = ["StreamsBuilder"]
-
 
 class StreamsBuilder:
     """Where streams and tables are declared; `build` makes a `Topology` of what was declared from them.

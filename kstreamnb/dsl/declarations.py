@@ -16,8 +16,6 @@ from kstreamnb.core.origin import Origin, user_origin
 from kstreamnb.errors import TopologyError
 from kstreamnb.graph.draft import check_resource_name
 
-__all__ = ["Declaration", "Handle", "Identities", "Identity", "Ledger", "identify_with"]
-
 
 class Identity(NamedTuple):
     """Which declaration a call makes: its ``key`` within a ``group`` (a cell), of which ``run`` is the present run."""
@@ -41,6 +39,9 @@ class Identities(Protocol):
 
     def settle(self, ledger: Ledger) -> None:
         """Called before declarations are looked at: the time to say which of them succeed others."""
+
+    def outdated(self, ledger: Ledger) -> Mapping[Declaration, str]:
+        """Declarations that were made with something that was edited since, each with a sentence about it."""
 
 
 H = TypeVar("H", bound="Handle")
@@ -146,11 +147,17 @@ class Ledger:
         return self._held.get((group, key)) is declaration and self._runs[group][0] == run
 
     def forget(self, *declarations: Declaration | str) -> None:
-        """Take declarations out, or all that a place such as ``cell 3`` made; what was made from them is stale."""
+        """Take declarations out, or all that a place such as ``cell 3`` made; what was made from them is stale.
+
+        Raises: TopologyError when nothing was declared at a place.
+        """
         for thing in declarations:
-            for key, held in list(self._held.items()):
-                if held is thing or held.origin.place == thing:
-                    del self._held[key]
+            gone = [key for key, held in self._held.items() if held is thing or held.origin.place == thing]
+            if isinstance(thing, str) and not gone:
+                places = dict.fromkeys(held.origin.place for held in self._held.values())
+                raise TopologyError(f'nothing was declared in "{thing}"', detail=f"there are {', '.join(places)}")
+            for key in gone:
+                del self._held[key]
 
     def settle(self) -> None:
         """Let the notebook layer say which declarations succeed others."""
@@ -189,17 +196,23 @@ class Ledger:
             if not self.holds(parent)
         )
 
+    def outdated(self) -> Mapping[Declaration, str]:
+        """What counts but was made with something that was edited since, each with a sentence about it."""
+        return _identities[0].outdated(self) if _identities else {}
+
     def check(self) -> None:
         """Raise TopologyError when declarations are stale, naming each with its place."""
         self.settle()
-        stale = self.stale()
+        lost = {child: f"{child} was made from {parent}" for child, parent in self.stale()}
+        edited = {child: why for child, why in self.outdated().items() if child not in lost}
+        stale = {**lost, **edited}
         if stale:
-            lost = "; ".join(f"{child} was made from {parent}" for child, parent in stale)
+            reasons = ["what went before is gone"] * bool(lost) + ["what they were made with was edited"] * bool(edited)
             raise TopologyError(
-                f"{len(stale)} declaration{'s are' if len(stale) > 1 else ' is'} stale: what went before is gone",
-                detail=lost,
+                f"{len(stale)} declaration{'s are' if len(stale) > 1 else ' is'} stale: {' and '.join(reasons)}",
+                detail="; ".join(stale.values()),
                 hint='run those cells again, or forget them with builder.forget(handle) or builder.forget("cell …")',
-                origin=stale[0][0].origin,
+                origin=next(iter(stale)).origin,
             )
 
 

@@ -10,8 +10,6 @@ from typing import Any, TypeAlias
 
 from kstreamnb.graph.nodes import Repartition, Step
 
-__all__ = ["CogroupFlow", "GlobalFlow", "GroupFlow", "SplitFlow", "StreamFlow", "TableFlow"]
-
 
 @dataclass(eq=False)
 class StreamFlow:

@@ -21,11 +21,6 @@ if TYPE_CHECKING:  # the front classes list these functions
     from kstreamnb.dsl.kstream import KStream
     from kstreamnb.dsl.ktable import KTable
 
-__all__ = [
-    "CogroupedKStream", "KGroupedStream", "KGroupedTable", "SessionWindowedCogroupedKStream", "SessionWindowedKStream",
-    "TimeWindowedCogroupedKStream", "TimeWindowedKStream", "group_by", "group_by_key", "group_table_by",
-]  # fmt: skip
-
 
 @spelled_out
 def group_by_key(

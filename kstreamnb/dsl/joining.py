@@ -28,8 +28,6 @@ from kstreamnb.processors.table_view import StoreView
 if TYPE_CHECKING:  # the front class lists these functions
     from kstreamnb.dsl.kstream import KStream
 
-__all__ = ["join", "left_join", "outer_join"]
-
 
 class JoinOptions(TypedDict, total=False):
     """Keywords of a stream's joins: short forms of `StreamJoined` and `Joined`, and names of the functions."""

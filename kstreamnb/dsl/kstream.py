@@ -9,8 +9,6 @@ from kstreamnb.dsl import grouping, joining, processing, routing, stateless
 from kstreamnb.dsl.declarations import Handle
 from kstreamnb.dsl.options import K, V
 
-__all__ = ["KStream"]
-
 H = TypeVar("H", bound=Handle)
 
 

@@ -9,8 +9,6 @@ from kstreamnb.dsl.declarations import Handle
 from kstreamnb.dsl.options import K, V
 from kstreamnb.dsl.replay import flow_of
 
-__all__ = ["GlobalKTable", "KTable"]
-
 
 class KTable(Handle, Generic[K, V], kind="table"):
     """A table: the latest value of each key; each record that comes in changes a row.

@@ -13,8 +13,6 @@ from kstreamnb.dsl.options import Materialized, given, serdes_of
 from kstreamnb.errors import ConfigError
 from kstreamnb.graph.draft import Draft, check_resource_name
 
-__all__ = ["Keeping", "kept", "rows_store", "windows_store"]
-
 
 @dataclass(frozen=True)
 class Keeping:

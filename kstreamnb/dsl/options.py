@@ -21,13 +21,6 @@ from kstreamnb.core.stores import StoreSpec
 from kstreamnb.errors import ConfigError
 from kstreamnb.graph.draft import check_resource_name
 
-__all__ = [
-    "K", "K2", "V", "V2", "Branched", "Consumed", "EmitStrategy", "Grouped", "Grouping", "Joined", "Kept",
-    "Materialized", "Named", "Options", "Printed", "Produced", "Reading", "Repartitioned", "StreamJoined",
-    "TableJoined", "TableReading", "Through", "Writing", "given", "serdes_of", "spelled_out",
-]  # fmt: skip
-
-
 K = TypeVar("K")
 V = TypeVar("V")
 K2 = TypeVar("K2")

@@ -20,8 +20,6 @@ if TYPE_CHECKING:  # the front classes list these functions
     from kstreamnb.dsl.kstream import KStream
     from kstreamnb.dsl.ktable import KTable
 
-__all__ = ["process", "process_values", "transform_values"]
-
 
 def process(
     self: KStream[K, V], supplier: Callable[[], Any], *stores: str, name: str | None = None

@@ -10,8 +10,6 @@ from kstreamnb.dsl.declarations import Declaration, Handle
 from kstreamnb.errors import KStreamError
 from kstreamnb.graph.draft import Draft
 
-__all__ = ["Replay", "flow_of", "replay"]
-
 
 @dataclass(frozen=True)
 class Replay:

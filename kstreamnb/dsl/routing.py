@@ -35,8 +35,6 @@ if TYPE_CHECKING:  # the front classes list these functions
     from kstreamnb.dsl.kstream import KStream
     from kstreamnb.dsl.ktable import KTable
 
-__all__ = ["BranchedKStream", "lazy_table", "repartition", "split", "to", "to_table"]
-
 
 @spelled_out
 def to(

@@ -27,11 +27,6 @@ from kstreamnb.processors.select_key import SelectKey
 if TYPE_CHECKING:  # the front class lists these functions
     from kstreamnb.dsl.kstream import KStream
 
-__all__ = [
-    "filter", "filter_not", "flat_map", "flat_map_values", "foreach", "map", "map_values", "merge", "peek", "print",
-    "select_key",
-]  # fmt: skip
-
 
 def filter(self: KStream[K, V], predicate: Callable[[K, V], Any], *, name: str | None = None) -> KStream[K, V]:
     """Keep the records for which ``predicate(key, value)`` holds.

@@ -10,8 +10,6 @@ from kstreamnb.core.durations import Duration, duration_ms
 from kstreamnb.errors import ConfigError
 from kstreamnb.graph.draft import check_resource_name
 
-__all__ = ["BufferConfig", "Suppressed"]
-
 
 @dataclass(frozen=True)
 class BufferConfig:

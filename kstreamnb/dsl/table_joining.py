@@ -29,8 +29,6 @@ from kstreamnb.processors.table_view import StoreView
 if TYPE_CHECKING:  # the front class lists these functions
     from kstreamnb.dsl.ktable import KTable
 
-__all__ = ["join", "left_join", "outer_join"]
-
 
 class TableJoinOptions(Kept):
     """Keywords of a table's joins: those of `TableJoined`, the foreign key's extractor, and where rows are kept."""

@@ -27,8 +27,6 @@ if TYPE_CHECKING:  # the front class lists these functions
     from kstreamnb.dsl.kstream import KStream
     from kstreamnb.dsl.ktable import KTable
 
-__all__ = ["derive", "filter", "filter_not", "map_values", "suppress", "to_stream"]
-
 
 @spelled_out
 def filter(self: KTable[K, V], predicate: Callable[[K, V], Any], **options: Unpack[Kept]) -> KTable[K, V]:

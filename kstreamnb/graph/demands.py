@@ -7,8 +7,6 @@ from kstreamnb.errors import TopologyError
 from kstreamnb.graph.draft import Draft
 from kstreamnb.graph.nodes import Table, TableJoin
 
-__all__ = ["check_history", "is_versioned", "look_up", "send_old", "view_of"]
-
 
 def view_of(draft: Draft, id_: int) -> TableView:
     """How the rows of a table can be looked up once it is kept."""

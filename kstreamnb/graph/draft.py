@@ -15,8 +15,6 @@ from kstreamnb.errors import TopologyError
 from kstreamnb.graph.graph import LogicalGraph, Unnamed
 from kstreamnb.graph.nodes import Node, Repartition, Step
 
-__all__ = ["Draft", "check_resource_name", "repartition_node"]
-
 N = TypeVar("N", bound=Node)
 _LONGEST_NAME = 249
 _LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]+")

@@ -10,8 +10,6 @@ from heapq import heapify, heappop, heappush
 from kstreamnb.errors import TopologyError
 from kstreamnb.graph.nodes import Node
 
-__all__ = ["LogicalGraph", "Unnamed"]
-
 
 @dataclass(frozen=True)
 class Unnamed:

@@ -17,8 +17,6 @@ from kstreamnb.processors.pass_through import PassThrough, RepartitionFilter
 from kstreamnb.topology import Topology
 from kstreamnb.topology.partitions import check_fixed_partitions
 
-__all__ = ["Wrap", "lower"]
-
 Wrap: TypeAlias = Callable[[str, Operator], Operator]
 """Gets a node's name and operator and gives the operator to use instead."""
 

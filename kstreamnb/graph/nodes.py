@@ -18,11 +18,6 @@ from kstreamnb.processors.map import Map
 from kstreamnb.processors.map_values import MapValues
 from kstreamnb.processors.select_key import SelectKey
 
-__all__ = [
-    "CHANGES_KEY", "CHANGES_VALUE", "GlobalTable", "JoinWindow", "Merge", "Node", "Repartition", "Sink", "StateStore",
-    "Step", "StreamJoin", "StreamSource", "Table", "TableJoin", "TableRepartition",
-]  # fmt: skip
-
 CHANGES_KEY = (FlatMap, Map, SelectKey)
 """Operators after which a record may be in the wrong partition."""
 CHANGES_VALUE = (FlatMap, FlatMapValues, Map, MapValues)

@@ -18,10 +18,6 @@ from kstreamnb.topology.nodes import ProcessorNode, Sink, Source
 if TYPE_CHECKING:  # the checks read a topology; the topology calls the checks
     from kstreamnb.topology.topology import Topology
 
-__all__ = [
-    "check_connecting", "check_global_store", "check_name", "check_new_store", "check_offset_reset",
-    "check_parents", "check_pattern", "check_stores_exist", "check_topics", "check_users", "refuse",
-]  # fmt: skip
 
 _RESETS = ("earliest", "latest", "none")
 

@@ -24,8 +24,6 @@ from kstreamnb.topology.nodes import Node, Sink, Source
 if TYPE_CHECKING:  # the topology describes itself through this module
     from kstreamnb.topology.topology import Topology
 
-__all__ = ["describe_topology", "function_text"]
-
 
 def describe_topology(topology: Topology) -> TopologyDescription:
     """What Kafka Streams would print of ``topology``, and what it would not."""

@@ -11,8 +11,6 @@ from typing import Literal
 
 from kstreamnb.core.display import Displayed
 
-__all__ = ["DescribedNode", "DescribedStore", "DescribedSubtopology", "DescribedTopic", "TopologyDescription"]
-
 NodeKind = Literal["source", "processor", "sink"]
 
 

@@ -11,8 +11,6 @@ from dataclasses import dataclass
 
 from kstreamnb.topology.nodes import Node, Source
 
-__all__ = ["Subtopology", "group_nodes"]
-
 
 @dataclass(frozen=True)
 class Subtopology:

@@ -12,7 +12,6 @@ from kstreamnb.topology.partitions import partition_counts, source_topics
 if TYPE_CHECKING:  # a topology lists its topics through this module
     from kstreamnb.topology.topology import Topology
 
-__all__ = ["OwnedTopic", "changelog_topic", "owned_topics", "repartition_topic"]
 
 _DAY_MS = 86_400_000
 

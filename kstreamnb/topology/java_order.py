@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Generic, TypeVar
 
-__all__ = ["TreeSet", "copied_hash_order", "hash_order", "java_hash", "utf16"]
-
 T = TypeVar("T")
 
 

@@ -15,8 +15,6 @@ from kstreamnb.core.operator import Operator
 from kstreamnb.core.origin import Origin
 from kstreamnb.core.serdes import name_serdes
 
-__all__ = ["InternalTopic", "Node", "ProcessorNode", "Sink", "Source", "TopicName"]
-
 TopicName: TypeAlias = "str | Callable[[Any, Any, Any], str]"
 """A topic, or a function ``(key, value, metadata) -> topic`` that chooses one for each record."""
 

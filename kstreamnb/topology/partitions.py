@@ -19,8 +19,6 @@ from kstreamnb.topology.nodes import Sink, Source
 if TYPE_CHECKING:  # a topology asks this module for its tasks
     from kstreamnb.topology.topology import Topology
 
-__all__ = ["PlannedTask", "check_fixed_partitions", "partition_counts", "plan_tasks", "source_topics"]
-
 
 @dataclass(frozen=True)
 class PlannedTask:

@@ -9,8 +9,6 @@ from kstreamnb.core.stores import StoreSpec
 from kstreamnb.core.user_processor import UserProcessor
 from kstreamnb.errors import TopologyError
 
-__all__ = ["supplied_stores", "supplier_operator"]
-
 
 def supplier_operator(supplier: Any) -> Operator:
     """The operator that runs the processors of ``supplier``."""

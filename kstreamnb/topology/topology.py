@@ -25,8 +25,6 @@ from kstreamnb.topology.nodes import InternalTopic, Node, ProcessorNode, Sink, S
 from kstreamnb.topology.partitions import PlannedTask, partition_counts, plan_tasks
 from kstreamnb.topology.suppliers import supplied_stores, supplier_operator
 
-__all__ = ["Topology"]
-
 _DOCUMENT = "kstreamnb.view.document"  # how a description looks is above the model: loaded when it is asked for
 
 

@@ -8,8 +8,6 @@ from kstreamnb.graph.explain import Explanation
 from kstreamnb.graph.graph import LogicalGraph
 from kstreamnb.graph.nodes import Node, Repartition, Step
 
-__all__ = ["drop_null_keys"]
-
 
 def drop_null_keys(graph: LogicalGraph) -> tuple[LogicalGraph, tuple[Explanation, ...]]:
     """Keep null keys only above left and outer joins."""

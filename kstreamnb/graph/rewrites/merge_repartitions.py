@@ -19,8 +19,6 @@ from kstreamnb.graph.nodes import (
     TableRepartition,
 )
 
-__all__ = ["STAYS", "merge_repartitions"]
-
 
 def merge_repartitions(graph: LogicalGraph) -> tuple[LogicalGraph, tuple[Explanation, ...]]:
     """Move repartitions up to the operator that changed the keys, if no value changes in between.

@@ -9,8 +9,6 @@ from kstreamnb.graph.explain import Explanation
 from kstreamnb.graph.graph import LogicalGraph
 from kstreamnb.graph.nodes import Node, StreamSource, Table
 
-__all__ = ["merge_sources"]
-
 
 def merge_sources(graph: LogicalGraph) -> tuple[LogicalGraph, tuple[Explanation, ...]]:
     """Let the first source of a set of topics, or of a pattern, feed what hangs on later ones.

@@ -8,8 +8,6 @@ from kstreamnb.graph.explain import Explanation
 from kstreamnb.graph.graph import LogicalGraph
 from kstreamnb.graph.nodes import Node, Table
 
-__all__ = ["reuse_source_topics"]
-
 
 def reuse_source_topics(graph: LogicalGraph) -> tuple[LogicalGraph, tuple[Explanation, ...]]:
     """Let every kept table that is read from a topic use that topic instead of a change log of its own."""

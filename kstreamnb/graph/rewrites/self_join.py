@@ -8,8 +8,6 @@ from kstreamnb.graph.explain import Explanation
 from kstreamnb.graph.graph import LogicalGraph
 from kstreamnb.graph.nodes import Node, StreamJoin
 
-__all__ = ["single_store_self_join"]
-
 
 def single_store_self_join(graph: LogicalGraph) -> tuple[LogicalGraph, tuple[Explanation, ...]]:
     """Keep one window store of every join whose two sides are the same node.
