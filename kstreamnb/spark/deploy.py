@@ -23,6 +23,7 @@ from kstreamnb.spark.query import Query
 from kstreamnb.spark.session import spark_session
 from kstreamnb.spark.sinks import KafkaSink
 from kstreamnb.spark.stream import Sink, StreamSettings
+from kstreamnb.spark.supervisor import supervise
 from kstreamnb.spark.worker import Bundle
 from kstreamnb.spark.writers import output_topics
 from kstreamnb.topology import Topology
@@ -130,6 +131,8 @@ def deploy(
     if changelogs:
         _keep_changelogs(sink, deployment, manifest.query, admin, there)
     query = start_query(session, deployment, feed, sink, stream, manifest.query, memory_limit=memory_limit)
+    if settings.uncaught_handler != "shutdown_client":
+        supervise(query, settings.uncaught_handler)
     if any(source.pattern for source in topology.sources()):
         discovery = Discovery(query, settings, servers, old=manifest, feed=feed, bundle={"memory_limit": memory_limit})
         discovery.start(duration_ms(discover, "discover"))

@@ -16,6 +16,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -153,26 +154,24 @@ def _one_by_one(cell: Cell, servers: str, checkpoint: Path, runs: int, feed: Any
 
 def _within(cell: Cell, broker: LocalBroker, checkpoint: Path, runs: int) -> None:
     """The process survives its workers and its broker; a broker that was killed comes back after a moment."""
-    pid = 0 if broker._process is None else _java_of(broker._process.pid)
-    left = runs
-    while left > 0:
-        plan = {"victim": cell.victim, "point": cell.point, "skip": 1, "pid": pid}
-        process = start(broker.bootstrap_servers, checkpoint, **plan, times=1 if cell.victim == "broker" else left)
-        if cell.victim == "broker":
-            while process.poll() is None and _lives(pid):
-                time.sleep(0.02)
+    note = checkpoint.with_suffix(".broker")
+    pid = _java_of(broker)
+    note.write_text(str(pid))
+    process = start(broker.bootstrap_servers, checkpoint, victim=cell.victim, point=cell.point, skip=1, times=runs)
+    with ThreadPoolExecutor(1) as pool:
+        ended = pool.submit(end_of, process)  # reads what it prints
+        while not ended.done():
             if not _lives(pid):
                 broker.kill()
                 time.sleep(0.3)
                 broker.start()
-                pid = 0 if broker._process is None else _java_of(broker._process.pid)
-        code, told, words = end_of(process)
-        done = int(told.get("kills", 0))
-        if code or not done:
-            cell.wrong.append(f"ended with {code} after {done} kills: {words[-400:]}")
-            return
-        cell.kills, left = cell.kills + done, left - done
-        cell.suppressed += int(told.get("suppressed", 0))
+                pid = _java_of(broker)
+                note.write_text(str(pid))
+            time.sleep(0.02)
+        code, told, words = ended.result()
+    cell.kills, cell.suppressed = int(told.get("kills", 0)), int(told.get("suppressed", 0))
+    if code or cell.kills < runs:
+        cell.wrong.append(f"ended with {code} after {cell.kills} kills: {words[-400:]}")
 
 
 def _twins(cell: Cell, servers: str, checkpoint: Path, runs: int, feed: Any) -> None:
@@ -193,9 +192,11 @@ def _twins(cell: Cell, servers: str, checkpoint: Path, runs: int, feed: Any) -> 
         end_of(first)  # fenced, or it finds that everything is done
 
 
-def _java_of(pid: int) -> int:
+def _java_of(broker: LocalBroker) -> int:
     """The JVM under the shell that watches it."""
-    listed = subprocess.run(["ps", "-o", "pid=,comm=", "--ppid", str(pid)], capture_output=True, text=True, check=True)
+    assert broker._process is not None
+    command = ["ps", "-o", "pid=,comm=", "--ppid", str(broker._process.pid)]
+    listed = subprocess.run(command, capture_output=True, text=True, check=True)
     return next(int(line.split()[0]) for line in listed.stdout.splitlines() if line.split()[1] == "java")
 
 

@@ -1,8 +1,8 @@
 """A deployment in a process of its own, to be killed: ``python -m tests.kafka.deployed SERVERS CHECKPOINT [PLAN]``.
 
 The plan is JSON: ``victim`` ("driver", "jvm", "worker", "broker", or "freeze" for a driver that stands still until it
-is woken), ``point`` (one of `POINTS`), ``skip`` (batches that pass before), ``times``, and ``pid`` of the broker. What
-the process did is printed as one JSON line at its end.
+is woken), ``point`` (one of `POINTS`), ``skip`` (batches that pass before) and ``times``. The broker's pid stands in a
+file beside the checkpoint. What the process did is printed as one JSON line at its end.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Doom:
     def __init__(self, plan: dict[str, Any], mark: Path) -> None:
         self.victim, self.point = plan.get("victim"), plan.get("point")
         self.times, self.skip = int(plan.get("times", 1 if self.victim else 0)), int(plan.get("skip", 0))
-        self.broker, self.mark = int(plan.get("pid", 0)), mark
+        self.mark = mark
         self.chance = random.Random(json.dumps(plan))
         self.kills = 0
         self._left = self.skip
@@ -66,8 +66,7 @@ class Doom:
         self._left = max(0, self._left - 1)
         if self._due and self.point == "while processing":
             self.kills, self._left = self.kills + 1, self.skip
-            pid = {"driver": os.getpid(), "jvm": _jvm(), "worker": "", "broker": self.broker}[str(self.victim)]
-            self.mark.write_text(str(pid))
+            self.mark.write_text(str(self._pid()))
         self.reached("before processing")
 
     def reached(self, point: str, *, after_s: float = 0.0) -> None:
@@ -91,8 +90,14 @@ class Doom:
             for pid in _workers(_jvm()):
                 os.kill(pid, signal.SIGKILL)
         elif self.victim == "broker":
-            os.kill(self.broker, signal.SIGKILL)
+            os.kill(int(self._pid()), signal.SIGKILL)
         time.sleep(0.05)
+
+    def _pid(self) -> int | str:
+        """Whom to kill; a worker kills itself."""
+        if self.victim == "broker":
+            return int(self.mark.with_suffix(".broker").read_text())
+        return {"driver": os.getpid(), "jvm": _jvm(), "worker": ""}[str(self.victim)]
 
 
 def _children(pid: int) -> list[tuple[int, str]]:

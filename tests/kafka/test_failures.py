@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
@@ -78,6 +79,25 @@ def test_a_failed_query_goes_on_when_the_code_is_mended(bench: Bench) -> None:
     quotients.to("mended-out", value_serde="long")
     bench.run(builder.build(), config={"deserialization_handler": "continue"})
     assert [4, 0, 3] == [value for _, value, _ in bench.read("mended-out")]
+
+
+def test_the_uncaught_handler_decides_whether_a_failed_query_starts_again(bench: Bench) -> None:
+    """S0-10: "replace_thread" starts it again, but not for ever on the same record; the handler sees the error."""
+    poisoned(bench, "replaced-in")
+    seen: list[str] = []
+
+    def handler(error: BaseException) -> str:
+        seen.append(type(error).__name__)
+        return "replace_thread"
+
+    config = {"deserialization_handler": "continue", "uncaught_handler": handler}
+    query = bench.deploy(dividing("replaced"), config=config)
+    end = time.monotonic() + 90
+    while (len(seen) < 2 or query.is_active()) and time.monotonic() < end:
+        time.sleep(0.1)
+    assert ["ProcessingError"] * 2 == seen
+    assert "failed" == query.status().state
+    assert [] == bench.read("replaced-out")
 
 
 def test_a_running_application_is_not_reset(bench: Bench) -> None:
