@@ -1,9 +1,10 @@
-"""Runs golden vectors: ``python -m tests.golden.run PATH… [--engine driver|spark] [--only REGEX] [--limit N]``.
+"""Runs golden vectors: ``python -m tests.golden.run PATH… [--engine driver|levels|spark] [--only REGEX] [--limit N]``.
 
 A path is a file of vectors (``.jsonl`` or ``.jsonl.xz``) or a folder of them. Every difference is printed shortly;
 the last line is ``N passed, M failed, K skipped``, and the exit code is 1 when any failed. Vectors listed in
 ``accidents.json`` are those that are answered sensibly instead of like Kafka Streams: they count as skipped. On Spark,
-vectors whose answer differs from Kafka's one-task test driver are listed by the rule that says why.
+and on Spark's levels without Spark, vectors whose answer differs from Kafka's one-task test driver are listed by the
+rule that says why.
 """
 
 from __future__ import annotations
@@ -124,13 +125,14 @@ def _outcomes(vectors: Iterator[dict[str, Any]], engine: str, excused: dict[str,
         return
     from tests.golden.spark_engine import check_on_spark
 
-    yield from itertools.starmap(Outcome, check_on_spark(v for v in vectors if v["name"] not in excused))
+    chosen = (vector for vector in vectors if vector["name"] not in excused)
+    yield from itertools.starmap(Outcome, check_on_spark(chosen, in_process=engine == "levels"))
 
 
 def _options(arguments: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.golden.run", description="Run golden vectors.")
     parser.add_argument("paths", nargs="*", help="files or folders of vectors")
-    parser.add_argument("--engine", choices=["driver", "spark"], default="driver")
+    parser.add_argument("--engine", choices=["driver", "levels", "spark"], default="driver")
     parser.add_argument("--only", default="", help="names to run, as a regular expression")
     parser.add_argument("--limit", type=int, help="run at most so many")
     parser.add_argument("--stdin", action="store_true", help="read vectors from standard input")

@@ -30,7 +30,6 @@ from kstreamnb.spark.deploy import start_query
 from kstreamnb.spark.deployment import Application, deployment_of, place
 from kstreamnb.spark.feed import FileFeed
 from kstreamnb.spark.parcel import WALL, Order
-from kstreamnb.spark.query import Query
 from kstreamnb.spark.session import spark_session
 from kstreamnb.spark.stream import Batch, Sink, StreamSettings
 from tests.golden.compare import compare
@@ -46,6 +45,7 @@ from tests.golden.evaluate import (
     output_types,
     read_outputs,
 )
+from tests.spark.inprocess import Cluster
 
 __all__ = ["RULES", "check_on_spark"]
 
@@ -60,7 +60,8 @@ Verdict = tuple[str, str, list[str], str]
 RULES = {
     "one task": "Kafka's test driver runs all sub-topologies as one task with one stream time and one queue; in "
     "production each has its own",
-    "ties": "records of one time that wait in several partitions are taken by D-001; Kafka takes the top of its heap",
+    "ties": "records of one time that wait in several partitions are taken by D-001, and punctuators of one time in "
+    "the order of their nodes; Kafka takes what its heaps have on top",
     "offsets": "each topic counts its own offsets; Kafka's test driver has one count for all topics of a pattern",
 }
 """How production may differ from Kafka's test driver."""
@@ -107,8 +108,12 @@ class _StepSink(Sink):
         return Publication(batch.number, batch.output.count())
 
 
-def check_on_spark(vectors: Iterable[Vector]) -> Iterator[Verdict]:
-    """Evaluate vectors on Spark and compare."""
+def check_on_spark(vectors: Iterable[Vector], *, in_process: bool = False) -> Iterator[Verdict]:
+    """Evaluate vectors on Spark and compare.
+
+    ``in_process`` runs the levels here, and lets the workers forget everything after each batch.
+    """
+    run = _run_here if in_process else _run_on_spark
     plain: list[_Case] = []
     cached: list[_Case] = []  # in one batch: what a cache still shows after a flush is gone after a batch
     tables: list[_Case] = []  # row by row: within a batch a global table is complete before the first record
@@ -125,7 +130,7 @@ def check_on_spark(vectors: Iterable[Vector]) -> Iterator[Verdict]:
         (None, sorted(tables, key=lambda case: len(case.spec["input"]))),
     ):
         for chunk in itertools.batched(cases, _CHUNK) if hasattr(itertools, "batched") else _chunks(cases):
-            yield from _check_chunk(list(chunk), batches)
+            yield from _check_chunk(list(chunk), batches, run)
 
 
 def _chunks(cases: list[_Case]) -> Iterator[list[_Case]]:
@@ -158,22 +163,35 @@ def _case(vector: Vector) -> _Case | str:
     return _Case(vector, application, settings)
 
 
-def _check_chunk(cases: list[_Case], batches: int | None) -> Iterator[Verdict]:
+def _check_chunk(cases: list[_Case], batches: int | None, run: Any) -> Iterator[Verdict]:
     try:
-        _run(cases, batches)
+        run(cases, batches)
     except KStreamError as error:
         said = [f"{type(error).__name__}: {error}", *getattr(error, "__notes__", [])]
         guilty = getattr(error, "task", "").partition("/")[0]
         blamed = [cases[int(guilty)]] if guilty else cases
         yield from ((case.vector["name"], "failed", said, "") for case in blamed)
         others = [case for case in cases if case not in blamed]
-        yield from _check_chunk(others, batches) if others else ()
+        yield from _check_chunk(others, batches, run) if others else ()
         return
     for case in cases:
         yield _verdict(case)
 
 
-def _run(cases: list[_Case], batches: int | None) -> None:
+def _run_here(cases: list[_Case], batches: int | None) -> None:
+    """The levels without Spark, each batch with workers that know nothing."""
+    deployment = deployment_of([case.application for case in cases], 2, default_partitions=1)
+    sink = _StepSink()
+    with tempfile.TemporaryDirectory(prefix="kstreamnb-golden-") as name:
+        cluster = Cluster.of(deployment, name, commit_every_record=True)
+        feed = FileFeed.write(Path(name) / "feed", list(_batches(cases, batches)))
+        for number, output in enumerate(cluster.batches(feed, lambda number: cluster.forget_tasks())):
+            sink.publish(Batch(number, "", {}, 0, output))
+        cluster.forget()
+    _fill(cases, sink, cluster.deltas())
+
+
+def _run_on_spark(cases: list[_Case], batches: int | None) -> None:
     """One query over all cases; their answers are filled in."""
     spark = spark_session("kstreamnb-golden", settings=_SMALL)
     deployment = deployment_of([case.application for case in cases], 2, default_partitions=1)
@@ -189,7 +207,7 @@ def _run(cases: list[_Case], batches: int | None) -> None:
                 f"{len(cases)} applications, {len(deployment.tasks)} tasks",
                 [(p["batchId"], p["durationMs"]["triggerExecution"]) for p in query._streaming.recentProgress],
             )
-        _fill(cases, sink, query)
+        _fill(cases, sink, read_states(query.spark, query.bundle, query.checkpoint))
 
 
 def _batches(cases: list[_Case], batches: int | None) -> Iterator[dict[tuple[str, int], list[Any]]]:
@@ -219,8 +237,7 @@ def _record(case: _Case, step: int) -> tuple[str, tuple[Any, ...]]:
     return row[0], (row[3], key, value, headers, step)
 
 
-def _fill(cases: list[_Case], sink: _StepSink, query: Query) -> None:
-    states = read_states(query.spark, query.bundle, query.checkpoint)
+def _fill(cases: list[_Case], sink: _StepSink, states: dict[str, list[bytes]]) -> None:
     for number, case in enumerate(cases):
         spec, types = case.spec, output_types(case.spec)
         steps: list[dict[str, Any]] = [{} for _ in spec["input"]]
@@ -307,8 +324,13 @@ def _rule(case: _Case) -> str:
         return "one task"
     if any(source.pattern for source in case.application.topology.sources()):
         return "offsets"
-    waits = len({topic for topics in case.application.reads.values() for topic in topics}) > 1
-    return "ties" if waits or case.application.circles else ""
+    several_topics = len({topic for topics in case.application.reads.values() for topic in topics}) > 1
+    several_own = sum(hasattr(getattr(node, "operator", None), "supplier") for node in _nodes(case)) > 1
+    return "ties" if several_topics or several_own or case.application.circles else ""
+
+
+def _nodes(case: _Case) -> Iterable[Any]:
+    return case.application.topology.nodes.values()
 
 
 def _comparable(case: _Case, answer: dict[str, Any], actual: dict[str, Any]) -> dict[str, Any]:

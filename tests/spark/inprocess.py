@@ -6,6 +6,7 @@ routing can be tested in milliseconds.
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -83,6 +84,23 @@ class Cluster:
     def forget() -> None:
         """What happens to memory when every worker ends."""
         worker.forget()
+
+    @staticmethod
+    def forget_tasks() -> None:
+        """What happens when a task goes on in another worker with every batch."""
+        worker._tasks.clear()
+        worker._replicas.clear()
+
+    def deltas(self) -> dict[str, list[bytes]]:
+        """All deltas of every task, by the task's name, in their order."""
+        found: dict[str, list[bytes]] = {}
+        for level in self.deployment.levels:
+            for group, placed in self.deployment.at_group(level.number).items():
+                _, log = self.states.get((level.number, group), (None, DictLog()))
+                for _, (_, entry) in sorted(log.rows.items()):
+                    delta, _, _, part = pickle.loads(entry)
+                    found.setdefault(placed.name, []).extend(each for each in (part, delta) if each is not None)
+        return found
 
     def batches(self, feed: FileFeed, between: Callable[[int], None] = lambda number: None) -> Iterator[BatchOutput]:
         """The output of every batch of a feed."""
