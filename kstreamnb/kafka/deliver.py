@@ -5,14 +5,14 @@ A batch that is replayed after a failure is sent again. No transaction, no marke
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
 from kstreamnb.kafka.cut import Offsets
 from kstreamnb.kafka.publication import OutputRecord, Publication
-from kstreamnb.kafka.publisher import PublishError
-from kstreamnb.kafka.settings import Servers, connection, kafka_error, sendable_time
+from kstreamnb.kafka.publisher import PublishError, send_all
+from kstreamnb.kafka.settings import Servers, connection, kafka_error
 
 __all__ = ["Deliverer"]
 
@@ -70,17 +70,14 @@ class Deliverer:
                 failures.append(error)
 
         count = 0
-        for topic, partition, timestamp, key, value, headers in records:
-            stamp = sendable_time(timestamp)
-            while True:
-                try:
-                    self._producer.produce(
-                        topic, value, key, partition, timestamp=stamp, headers=list(headers), on_delivery=note
-                    )
-                    break
-                except BufferError:  # full: delivered records make room
-                    self._producer.poll(0.05)
-            count += 1
+
+        def counted() -> Iterator[OutputRecord]:
+            nonlocal count
+            for record in records:
+                count += 1
+                yield record
+
+        send_all(self._producer, counted(), note)
         left = self._producer.flush(self.patience_s)
         if left or failures:
             self.close()

@@ -11,9 +11,10 @@ from __future__ import annotations
 import json
 import time
 import zlib
-from collections.abc import Callable, Iterable, Mapping
+from array import array
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
-from struct import Struct
+from itertools import islice
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
@@ -25,13 +26,13 @@ from kstreamnb.kafka.publication import OutputRecord, Publication
 from kstreamnb.kafka.reader import bounded_consumer
 from kstreamnb.kafka.settings import Servers, connection, kafka_error, sendable_time
 
-__all__ = ["Marker", "OutputRecord", "Publication", "PublishError", "Publisher"]
+__all__ = ["Marker", "OutputRecord", "Publication", "PublishError", "Publisher", "send_all"]
 
 _EOF = KafkaError._PARTITION_EOF  # noqa: SLF001 - librdkafka's own codes have such names
 _FENCED = {KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH}  # noqa: SLF001
 _PATIENCE_S = 600.0
 _CALL_S = 30.0
-_NUMBERS = Struct(">qqqq").pack
+_CHUNK = 2000
 _crc = zlib.crc32
 _TUNING = {
     "compression.type": "lz4",
@@ -186,24 +187,16 @@ class Publisher:
 
     def _suppress(self, batch: int, records: Iterable[OutputRecord]) -> Publication:
         output, count = 0, 0
-        for record in records:
-            output, count = _add(output, record), count + 1
+        for chunk in _chunks(records):
+            output, count = _add(output, chunk), count + len(chunk)
         differs = self.marker is not None and self.marker.output != f"{output:08x}"
         return Publication(batch, count, suppressed=True, differs=differs)
 
     def _produce(self, producer: Producer, records: Iterable[OutputRecord]) -> tuple[int, str]:
-        output, count, send = 0, 0, producer.produce
-        for record in records:
-            topic, partition, timestamp, key, value, headers = record
-            while True:
-                try:
-                    send(
-                        topic, value, key, partition, timestamp=sendable_time(timestamp), headers=list(headers) or None
-                    )
-                    break
-                except BufferError:  # full: delivered or timed out records make room
-                    producer.poll(0.05)
-            output, count = _add(output, record), count + 1
+        output, count = 0, 0
+        for chunk in _chunks(records):
+            send_all(producer, chunk)
+            output, count = _add(output, chunk), count + len(chunk)
         return count, f"{output:08x}"
 
     def _send_positions(self, producer: Producer, positions: Offsets) -> None:
@@ -263,13 +256,39 @@ class Publisher:
         return found
 
 
-def _add(checksum: int, record: OutputRecord) -> int:
-    """The checksum of all records up to this one; sizes keep neighbouring fields apart."""
-    topic, partition, timestamp, key, value, headers = record
-    sizes = -1 if key is None else len(key), -1 if value is None else len(value)
-    checksum = _crc(_NUMBERS(partition, timestamp, *sizes), _crc(topic.encode(), checksum))
-    checksum = _crc(value or b"", _crc(key or b"", checksum))
-    return _crc(repr(tuple(headers)).encode(), checksum) if headers else checksum
+def send_all(producer: Producer, records: Iterable[OutputRecord], on_delivery: Any = None) -> None:
+    """Hand records to a producer; where its queue is full, wait for room."""
+    send = producer.produce
+    for topic, partition, timestamp, key, value, headers in records:
+        stamp = timestamp or sendable_time(timestamp)
+        while True:
+            try:  # by position: naming the arguments doubles the cost of the call
+                if headers:
+                    send(topic, value, key, partition, None, on_delivery, stamp, list(headers))
+                else:
+                    send(topic, value, key, partition, None, on_delivery, stamp)
+                break
+            except BufferError:  # full: delivered or timed out records make room
+                producer.poll(0.05)
+
+
+def _chunks(records: Iterable[OutputRecord]) -> Iterator[list[OutputRecord]]:
+    """Records in lists of a fixed length: the checksum is made of them."""
+    rest = iter(records)
+    while chunk := list(islice(rest, _CHUNK)):
+        yield chunk
+
+
+def _add(checksum: int, chunk: list[OutputRecord]) -> int:
+    """The checksum of all records up to these; sizes keep neighbouring fields apart."""
+    topics, partitions, timestamps, keys, values, headers = zip(*chunk, strict=True)
+    sizes = [[-1 if item is None else len(item) for item in column] for column in (keys, values)]
+    checksum = _crc("\0".join(topics).encode(), checksum)
+    for numbers in (partitions, timestamps, *sizes):
+        checksum = _crc(array("q", numbers).tobytes(), checksum)
+    for column in (keys, values):
+        checksum = _crc(b"".join([item or b"" for item in column]), checksum)
+    return _crc(repr([tuple(each) for each in headers]).encode(), checksum) if any(headers) else checksum
 
 
 def _repeat(call: Callable[..., Any], *arguments: object) -> None:
