@@ -12,7 +12,7 @@ export PYSPARK_PYTHON := $(abspath $(BIN)/python)
 export PYSPARK_DRIVER_PYTHON := $(abspath $(BIN)/python)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check lint format types golden test-spark test-kafka test-notebook test-browser test-all bench lab lock coverage clean
+.PHONY: help chromium demo test check lint format types golden test-spark test-kafka test-notebook test-browser test-all bench lab lock coverage clean
 
 help: ## Say what each target does
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -56,8 +56,14 @@ test-kafka: $(READY) ## Tests on a real Kafka broker (needs Java 17)
 test-notebook: $(READY) ## Execute and compare the notebooks
 	$(PYTEST) tests/notebook -m notebook
 
-test-browser: $(READY) ## JupyterLab in headless Chromium
-	$(PYTEST) tests/browser -m browser
+# Debian's Chromium, installed where that is allowed; elsewhere the tests are skipped and say what is missing.
+chromium:
+	@for name in "$$CHROMIUM" chromium chromium-browser google-chrome; do command -v "$$name" >/dev/null && exit 0; done; \
+	{ test "$$(id -u)" = 0 && command -v apt-get >/dev/null; } || exit 0; echo "Installing Chromium"; \
+	{ apt-get install -y chromium || { apt-get update && apt-get install -y chromium; }; } >/dev/null 2>&1 || true
+
+test-browser: $(READY) chromium ## JupyterLab in headless Chromium; pictures go to .artefacts/browser
+	$(PYTEST) tests/browser -m browser --durations=5
 
 test-all: test test-spark test-kafka test-notebook test-browser ## Every suite
 

@@ -53,8 +53,11 @@ _WHERE: dict[str, str] = {
         "kstreamnb.driver.cluster": ("Application", "ClusterDriver"),
         "kstreamnb.driver.explore": ("Exploration", "explore"),
         "kstreamnb.driver.checks": ("check", "check_partitions"),
+        "kstreamnb.driver.config_report": ("config_report",),
         "kstreamnb.preview": ("head",),
         "kstreamnb.notebook.export": ("export",),
+        "kstreamnb.notebook.widgets": ("browse", "edit", "explorer", "panel", "stepper"),
+        "kstreamnb.spark.plan": ("DeploymentPlan", "plan"),
         "kstreamnb.samples": ("Sample", "SampleStatistics"),
         "kstreamnb.spark.batch": ("run",),
         "kstreamnb.spark.deploy": ("deploy",),
@@ -65,7 +68,6 @@ _WHERE: dict[str, str] = {
         "kstreamnb.spark.idempotent_sinks": ("DatabaseSink", "ParquetSink"),
         "kstreamnb.spark.journal": ("log_to",),
         "kstreamnb.spark.prometheus": ("serve_metrics",),
-        "kstreamnb.spark.plan": ("DeploymentPlan", "plan"),
         "kstreamnb.spark.session": ("spark_logs", "spark_session"),
         "kstreamnb.kafka.admin": ("Admin",),
         "kstreamnb.kafka.broker": ("LocalBroker", "local_broker"),
@@ -73,8 +75,8 @@ _WHERE: dict[str, str] = {
         "kstreamnb.kafka.registry": ("SchemaRegistry",),
         "kstreamnb.kafka.reset": ("plan_reset", "reset"),
         "kstreamnb.errors": (
-            "ConfigError", "EngineError", "KStreamError", "ProcessingError", "SerdeError", "StateError",
-            "TopologyError",
+            "ConfigError", "EngineError", "KStreamError", "MissingPackageError", "ProcessingError", "SerdeError",
+            "StateError", "TopologyError",
         ),
     }.items()
     for name in names
@@ -139,7 +141,10 @@ def __getattr__(name: str) -> Any:
     module = _WHERE.get(name)
     if module is None:
         raise AttributeError(f"module 'kstreamnb' has no attribute {name!r}")
-    value = getattr(importlib.import_module(module), name)
+    from kstreamnb.errors import extra
+
+    with extra(module.split(".")[1]):
+        value = getattr(importlib.import_module(module), name)
     globals()[name] = value
     return value
 

@@ -1,0 +1,60 @@
+// The store browser: one page of rows; search, sort and pages are Python's.
+
+function browser({ root, send, follow }) {
+  const search = make("input", { type: "search", placeholder: "Search keys and values", "aria-label": "Search in the store", size: 22 });
+  const number = make("span", { class: "ks-soft", "aria-live": "polite" });
+  const title = make("h3", {});
+  const back = button("‹", () => send("turn", { page: facts.page - 1 }), { "aria-label": "Page before" });
+  const next = button("›", () => send("turn", { page: facts.page + 1 }), { "aria-label": "Next page" });
+  const rows = make("div", { class: "ks-scroll" });
+  const detail = make("div", { class: "ks-details", "aria-live": "polite" });
+  let facts = { page: 0 }, asked = null;
+  search.addEventListener("input", () => {
+    clearTimeout(asked);
+    asked = setTimeout(() => send("search", { text: search.value }), 120);
+  });
+  search.addEventListener("keydown", (event) => event.stopPropagation());
+  root.append(title,
+    make("div", { class: "ks-bar", role: "toolbar", "aria-label": "store" }, search,
+      make("span", { class: "ks-group" }, back, next), number,
+      make("span", { class: "ks-gap" }), button("Refresh", () => send("refresh"))),
+    make("div", { class: "ks-two" }, rows, detail));
+
+  const heading = (name) => {
+    const sorted = facts.by === name;
+    const act = button(name, () => send("sort", { by: name }), { class: "ks-sort" });
+    if (name === "note") return make("th", { scope: "col" }, name);
+    if (sorted) act.append(facts.down ? " ▾" : " ▴");
+    return make("th", { scope: "col", "aria-sort": sorted ? (facts.down ? "descending" : "ascending") : "none" }, act);
+  };
+
+  follow("facts", (given) => {
+    const focused = rows.contains(document.activeElement) ? document.activeElement.dataset.at : null;
+    facts = given;
+    title.textContent = facts.title;
+    number.textContent = facts.number;
+    back.disabled = facts.page === 0;
+    next.disabled = facts.page + 1 >= facts.pages;
+    const body = facts.rows.map((cells, index) => {
+      const row = make("tr", { tabindex: "0", "data-at": index, "aria-selected": String(index === facts.chosen),
+        class: index === facts.chosen ? "ks-other" : null }, cells.map((cell) => make("td", {}, cell)));
+      row.addEventListener("click", () => send("choose", { index }));
+      row.addEventListener("keydown", (event) => {
+        if (event.key !== "Enter" && event.key !== " ") return;
+        event.preventDefault();
+        event.stopPropagation();
+        send("choose", { index });
+      });
+      return row;
+    });
+    rows.replaceChildren(make("table", { class: "ks-table ks-wide", role: "grid", "aria-label": facts.title },
+      make("thead", {}, make("tr", {}, facts.header.map(heading))), make("tbody", {}, body)));
+    walkable(body, { horizontal: false });
+    if (focused !== null) body[Math.min(Number(focused), body.length - 1)]?.focus();
+    detail.replaceChildren(...(facts.detail.key === undefined
+      ? [make("p", { class: "ks-soft" }, "Click a row, or walk with the arrow keys and press Enter, to see it in full.")]
+      : [make("h3", {}, "key"), make("pre", {}, facts.detail.key), make("h3", {}, "value"), make("pre", {}, facts.detail.value)]));
+  });
+}
+
+export default { render: (given) => mount(given, "browser", browser) };

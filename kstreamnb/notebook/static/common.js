@@ -1,0 +1,100 @@
+// Shared by all widgets: each module is this text followed by its own (see widgets/base.py).
+// Everything of the user's enters the page as text, never as markup.
+
+const still = () => window.matchMedia("(prefers-reduced-motion: reduce)").matches;
+
+function make(tag, attributes = {}, ...children) {
+  const element = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) {
+    if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
+    else if (value === true) element.setAttribute(name, "");
+    else if (value !== false && value !== null && value !== undefined) element.setAttribute(name, value);
+  }
+  element.append(...children.flat().filter((child) => child !== null && child !== undefined));
+  return element;
+}
+
+// A picture that Python drew, as elements. Ids become data-id: the same picture may be on the page twice.
+function drawing(text) {
+  const parsed = new DOMParser().parseFromString(text, "image/svg+xml");
+  if (parsed.querySelector("parsererror")) throw new Error("the picture is not SVG");
+  const svg = document.importNode(parsed.documentElement, true);
+  for (const element of [svg, ...svg.querySelectorAll("*")]) {
+    if (["script", "foreignObject", "a", "image", "use"].includes(element.localName)) element.remove();
+    for (const attribute of [...element.attributes]) {
+      if (attribute.name.startsWith("on")) element.removeAttribute(attribute.name);
+    }
+    if (element.id) {
+      element.dataset.id = element.id;
+      element.removeAttribute("id");
+    }
+  }
+  svg.setAttribute("role", "group");
+  return svg;
+}
+
+const found = (root, id) => root.querySelector(`[data-id="${CSS.escape(id)}"]`);
+
+function table(caption, header, rows, { mark = null } = {}) {
+  const head = make("tr", {}, header.map((cell) => make("th", { scope: "col" }, cell)));
+  const body = rows.map((row, index) =>
+    make("tr", { class: mark ? mark(index) : null }, row.map((cell) => make("td", {}, cell))));
+  return make("table", { class: "ks-table" },
+    caption ? make("caption", {}, caption) : null, make("thead", {}, head), make("tbody", {}, body));
+}
+
+const button = (label, act, attributes = {}) =>
+  make("button", { type: "button", onclick: act, ...attributes }, label);
+
+// Builds a widget: `paint` gets the root, a function that sends a command to Python, and one that follows a trait.
+function mount({ model, el }, name, paint) {
+  const root = make("section", { class: `ks-widget ks-${name}`, "aria-label": model.get("label") });
+  // Keys pressed here are the widget's: JupyterLab asks the focused element itself whether they are its own.
+  root.addEventListener("focusin", (event) => event.target.setAttribute("data-lm-suppress-shortcuts", "true"));
+  const alarm = make("div", { class: "ks-error", role: "alert", hidden: true });
+  el.append(root);
+  const complain = (text) => {
+    alarm.textContent = text;
+    alarm.hidden = !text;
+  };
+  const guarded = (act) => (...given) => {
+    try {
+      return act(...given);
+    } catch (error) {
+      complain(`this widget has a fault: ${error.message}`);
+      return undefined;
+    }
+  };
+  const send = (command, given = {}) => model.send({ do: command, ...given });
+  const ends = [];
+  const follow = (trait, act) => {
+    const heard = guarded(() => act(model.get(trait)));
+    model.on(`change:${trait}`, heard);
+    ends.push(() => model.off(`change:${trait}`, heard));
+    heard();
+  };
+  follow("error", complain);
+  guarded(() => paint({ root, send, follow, guarded, model, ends }))();
+  root.append(alarm);
+  return () => ends.forEach((end) => end());
+}
+
+// Arrow keys walk over elements of which one is in the page's tab order.
+function walkable(elements, { horizontal = true } = {}) {
+  const go = (index) => {
+    const next = elements[Math.max(0, Math.min(elements.length - 1, index))];
+    elements.forEach((each) => each.setAttribute("tabindex", each === next ? "0" : "-1"));
+    next.focus();
+  };
+  elements.forEach((element, index) => {
+    element.setAttribute("tabindex", index ? "-1" : "0");
+    element.addEventListener("keydown", (event) => {
+      const steps = { ArrowDown: 1, ArrowUp: -1, ...(horizontal ? { ArrowRight: 1, ArrowLeft: -1 } : {}) };
+      const place = event.key === "Home" ? 0 : event.key === "End" ? elements.length - 1 : index + steps[event.key];
+      if (Number.isNaN(place)) return;
+      event.preventDefault();
+      event.stopPropagation();
+      go(place);
+    });
+  });
+}

@@ -1,0 +1,194 @@
+"""The sample editor: records as a table of cells; every edit makes a new sample, the given one stays as it is."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar
+
+import traitlets
+
+from kstreamnb.core.record import TopicRecord
+from kstreamnb.driver.wording import counted
+from kstreamnb.errors import ConfigError, EngineError
+from kstreamnb.notebook.widgets.base import FactsWidget, esm
+from kstreamnb.samples import Sample
+from kstreamnb.samples.columns import UNASSIGNED, number_offsets
+from kstreamnb.samples.text import parse_rows, record_cells
+
+__all__ = ["SampleEditor"]
+
+_PAGE = 50
+_COLUMNS = ("topic", "key", "value", "time", "partition", "headers")
+_FIELDS = {"time": "timestamp"}
+_NEEDED = ("topic", "time", "partition")
+
+
+@dataclass(frozen=True)
+class _Row:
+    """A record with the cells as they were typed; ``wrong`` says what is wrong with a cell, by column."""
+
+    record: TopicRecord
+    cells: tuple[str, ...]
+    wrong: tuple[tuple[str, str], ...] = field(default=())
+
+
+class SampleEditor(FactsWidget):
+    """A sample as a table to type in.
+
+    Attributes:
+        sample: the sample as it is edited; while a cell is wrong, the last one that was right.
+    """
+
+    _esm = esm("editor")
+    sample = traitlets.Any()
+
+    def __init__(self, sample: Sample) -> None:
+        if not isinstance(sample, Sample):
+            raise EngineError(f"a {type(sample).__name__} cannot be edited", hint="give a Sample")
+        self.sample = self._given = sample
+        self._counted = number_offsets(sample.records) == sample.records
+        self._rows: tuple[_Row, ...] = _as_rows(sample.records)
+        self._before: list[tuple[_Row, ...]] = []
+        self._page = self._focus = 0
+        super().__init__("sample editor")
+
+    def make_facts(self) -> dict[str, Any]:
+        """One page of the table."""
+        pages = max(1, -(-len(self._rows) // _PAGE))
+        self._page = min(self._page, pages - 1)
+        first = self._page * _PAGE
+        shown = self._rows[first : first + _PAGE]
+        wrong = sum(bool(row.wrong) for row in self._rows)
+        return {
+            "number": f"{counted(len(self._rows), 'record')}, hash {self.sample.content_hash}",
+            "wrong": f"{counted(wrong, 'record')} to mend: sample is the last one that was right" if wrong else "",
+            "shown": f"{first + 1:,} to {first + len(shown):,} of {len(self._rows):,}" if pages > 1 else "",
+            "columns": list(_COLUMNS),
+            "rows": [{"cells": list(row.cells), "wrong": dict(row.wrong)} for row in shown],
+            "first": first,
+            "focus": self._focus,
+            "page": self._page,
+            "pages": pages,
+            "edited": self.sample != self._given,
+            "undo": len(self._before),
+            "text": self.sample.to_text(),
+        }
+
+    def forms(self) -> dict[str, str]:
+        """The sample as it is shown without a kernel."""
+        return {"text/plain": repr(self.sample), "text/html": self.sample._repr_html_()}
+
+    # --- what the page asks for ---
+    def put(self, row: int, column: str, text: str) -> None:
+        """Type a text into a cell."""
+        if column not in _COLUMNS:
+            raise EngineError(f'there is no column "{column}"', detail=f"there are {', '.join(_COLUMNS)}")
+        self._change((*self._rows[:row], _typed(self._rows[row], column, text), *self._rows[row + 1 :]), row)
+
+    def add(self, row: int) -> None:
+        """A new record below a row, at the same place and time, without key and value."""
+        if not self._rows:
+            fresh = TopicRecord(self._given.topics[0] if self._given.topics else "topic", UNASSIGNED, 0, 0, None, None)
+        else:
+            fresh = self._rows[row].record._replace(key=None, value=None, headers=())
+        self._insert(row, fresh)
+
+    def duplicate(self, row: int) -> None:
+        """The same record once more, below."""
+        self._insert(row, self._rows[row].record)
+
+    def remove(self, row: int) -> None:
+        """Take a record out."""
+        self._change((*self._rows[:row], *self._rows[row + 1 :]), max(0, min(row, len(self._rows) - 2)))
+
+    def move(self, row: int, by: int) -> None:
+        """Let a record arrive earlier or later."""
+        to = max(0, min(len(self._rows) - 1, row + by))
+        rows = [*self._rows[:row], *self._rows[row + 1 :]]
+        rows.insert(to, self._rows[row])
+        self._change(tuple(rows), to)
+
+    def undo(self) -> None:
+        """Take the last change back."""
+        if self._before:
+            self._rows = self._before.pop()
+            self._settle()
+
+    def turn(self, page: int) -> None:
+        """Go to a page, from 0."""
+        self._page = max(0, int(page))
+
+    commands: ClassVar = {
+        "put": put,
+        "add": add,
+        "duplicate": duplicate,
+        "remove": remove,
+        "move": move,
+        "undo": undo,
+        "turn": turn,
+    }
+
+    def _insert(self, row: int, record: TopicRecord) -> None:
+        at = min(row + 1, len(self._rows))
+        self._change((*self._rows[:at], *_as_rows([record]), *self._rows[at:]), at)
+
+    def _change(self, rows: tuple[_Row, ...], focus: int) -> None:
+        self._before.append(self._rows)
+        self._rows, self._focus = rows, focus
+        self._page = focus // _PAGE
+        self._settle()
+
+    def _settle(self) -> None:
+        """Make the new sample, unless a cell is wrong."""
+        if any(row.wrong for row in self._rows):
+            return
+        records = tuple(row.record for row in self._rows)
+        if self._counted:
+            records = number_offsets(records)
+        notes = tuple(dict.fromkeys((*self._given.notes, "edited")))
+        self.sample = (
+            self._given if records == self._given.records else replace(self._given, records=records, notes=notes)
+        )
+
+
+def _as_rows(records: Sequence[TopicRecord]) -> tuple[_Row, ...]:
+    cells = record_cells(records, _COLUMNS)
+    return tuple(
+        _Row(record, tuple(_shown(name, text) for name, text in zip(_COLUMNS, row, strict=True)))
+        for record, row in zip(records, cells, strict=True)
+    )
+
+
+def _shown(column: str, text: str) -> str:
+    """A cell as it is typed: a bar needs no backslash here, and no partition is an empty cell."""
+    return "" if column == "partition" and text == str(UNASSIGNED) else text.replace("\\|", "|")
+
+
+def _typed(row: _Row, column: str, text: str) -> _Row:
+    """A row after a text was typed into a cell; only that cell is read, all else of the record stays as it is."""
+    at = _COLUMNS.index(column)
+    cells = (*row.cells[:at], text, *row.cells[at + 1 :])
+    wrong = {name: why for name, why in row.wrong if name != column}
+    try:
+        record = row.record._replace(**{_FIELDS.get(column, column): _read(column, text)})
+    except ConfigError as error:
+        notes = [str(error), *getattr(error, "__notes__", ())]
+        wrong[column] = "\n".join(note for note in notes if not note.startswith("At: "))
+        record = row.record
+    return _Row(record, cells, tuple(wrong.items()))
+
+
+def _read(column: str, text: str) -> Any:
+    bare = text.strip()
+    if not bare:
+        if column == "partition":
+            return UNASSIGNED
+        if column in _NEEDED:
+            raise ConfigError(f"a record needs a {column}")
+        return () if column == "headers" else None
+    if column == "topic":
+        return bare
+    escaped = re.sub(r"(?<!\\)\|", r"\\|", bare)
+    return parse_rows(f"topic | {column}\nx | {escaped}")[0][column]

@@ -1,0 +1,86 @@
+"""The graph explorer: a topology to walk through, folded and unfolded, by nodes or by operators."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import traitlets
+
+from kstreamnb.errors import EngineError
+from kstreamnb.notebook.widgets.base import FactsWidget, esm
+from kstreamnb.notebook.widgets.graphs import described, flow_order, picture, things
+from kstreamnb.view import GraphView, graph_view, logical_view, mimebundle
+
+__all__ = ["Explorer"]
+
+_VIEWS = ("physical", "logical")
+
+
+class Explorer(FactsWidget):
+    """The graph of a topology, alive.
+
+    Attributes:
+        selected: the name of the node, store, topic or box that was clicked last; empty before.
+        view: "physical", Kafka's nodes in their sub-topologies, or "logical", the operators of the DSL.
+    """
+
+    _esm = esm("explorer")
+    selected = traitlets.Unicode("").tag(sync=True)
+    view = traitlets.Enum(_VIEWS, "physical").tag(sync=True)
+
+    def __init__(self, thing: Any) -> None:
+        self._thing = thing
+        self._description, self._overlay = described(thing)
+        self._folded: set[str] = set()
+        self._unfolded: set[str] = set()
+        super().__init__(self._drawn().title)
+
+    def make_facts(self) -> dict[str, Any]:
+        """The picture and what there is to read."""
+        drawn = self._drawn()
+        folds = [{"id": box.id, "title": box.title, "folded": box.folded} for box in drawn.boxes]
+        return {
+            "summary": drawn.summary(),
+            "cuts": list(drawn.sentences()),
+            "svg": picture(drawn),
+            "order": flow_order(drawn),
+            "things": things(drawn, self._description),
+            "boxes": folds,
+        }
+
+    def forms(self) -> dict[str, str]:
+        """The whole physical picture."""
+        return mimebundle(graph_view(self._description, self._overlay))
+
+    def show(self, view: str) -> None:
+        """Change between the views."""
+        if view not in _VIEWS:
+            raise EngineError(f'there is no view "{view}"', hint='take "physical" or "logical"')
+        self.view = view
+
+    def fold(self, box: str) -> None:
+        """Fold a box that is open, open one that is folded."""
+        if box not in {each.id for each in self._drawn().boxes}:
+            raise EngineError(f'there is nothing to fold under "{box}"')
+        changed = self._folded if self.view == "physical" else self._unfolded
+        changed.symmetric_difference_update({box})
+
+    def fold_all(self, folded: bool) -> None:
+        """Fold or open every box of the view."""
+        boxes = {box.id for box in self._drawn().boxes}
+        if self.view == "physical":
+            self._folded = boxes if folded else set()
+        else:
+            self._unfolded = set() if folded else boxes
+
+    def select(self, name: str) -> None:
+        """Take note of what was clicked."""
+        self.selected = name
+
+    def _drawn(self) -> GraphView:
+        if self.view == "logical":
+            return logical_view(self._description, self._overlay, unfold=self._unfolded)
+        subs = self._description.subtopologies
+        return graph_view(self._description, self._overlay, fold=[s.id for s in subs if f"sub-{s.id}" in self._folded])
+
+    commands: ClassVar = {"show": show, "fold": fold, "fold_all": fold_all, "select": select}

@@ -1,0 +1,157 @@
+"""What widgets know of a graph: its picture, the order of the flow, and what there is to read about each thing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from kstreamnb.driver import Replay
+from kstreamnb.driver.wording import counted
+from kstreamnb.dsl import StreamsBuilder
+from kstreamnb.dsl.declarations import Handle
+from kstreamnb.errors import EngineError
+from kstreamnb.notebook.handles import without_preview
+from kstreamnb.preview import upstream_topology
+from kstreamnb.topology import Topology, TopologyDescription
+from kstreamnb.view import Box, GraphView, Item, Overlay, overlay_of_run, to_svg
+from kstreamnb.view.names import clean
+
+__all__ = ["described", "edge_ids", "flow_order", "picture", "things"]
+
+_PREVIEW = "preview"
+
+
+def described(thing: Any) -> tuple[TopologyDescription, Overlay]:
+    """The description of anything with a graph, and what a run adds to its picture."""
+    if isinstance(thing, Replay):
+        return thing.topology.description(), overlay_of_run(thing)
+    if isinstance(thing, StreamsBuilder):
+        return thing.build().description(), Overlay()
+    if isinstance(thing, Handle):
+        return without_preview(upstream_topology(thing, into=_PREVIEW).description(), _PREVIEW), Overlay()
+    if isinstance(thing, Topology):
+        return thing.description(), Overlay()
+    if isinstance(thing, TopologyDescription):
+        return thing, Overlay()
+    raise EngineError(
+        f"a {type(thing).__name__} has no graph", hint="give a topology, a builder, a stream, a table or a replay"
+    )
+
+
+def picture(view: GraphView) -> str:
+    """The picture as SVG; empty where there is no renderer, for the lists beside it say the same."""
+    try:
+        return to_svg(view)
+    except EngineError:
+        return ""
+
+
+def flow_order(view: GraphView) -> list[str]:
+    """Ids of everything that is seen, in the order in which records pass; stores after what uses them."""
+    left = dict.fromkeys(_seen(view), 0)
+    below: dict[str, list[str]] = {id_: [] for id_ in left}
+    for edge in view.edges:
+        left[edge.head] += 1
+        below[edge.tail].append(edge.head)
+    order: list[str] = []
+    while left:
+        id_ = next((id_ for id_, above in left.items() if above <= 0), next(iter(left)))
+        order.append(id_)
+        del left[id_]
+        for child in below[id_]:
+            if child in left:  # not in a loop through a topic: there somebody has to be first
+                left[child] -= 1
+    return order
+
+
+def edge_ids(view: GraphView) -> dict[tuple[str, str], str]:
+    """The id that each edge has in the picture, by the ids of its ends."""
+    return {(edge.tail, edge.head): f"edge-{number}-{edge.tail}-{edge.head}" for number, edge in enumerate(view.edges)}
+
+
+def things(view: GraphView, description: TopologyDescription) -> dict[str, dict[str, Any]]:
+    """What there is to read about everything that is seen, by id."""
+    found: dict[str, dict[str, Any]] = {}
+    for box in view.boxes:
+        if box.folded or box.kind == "operator":
+            found[box.id] = _about_box(view, box, description)
+        if not box.folded:
+            for item in box.items:
+                found[item.id] = _about(view, item, description, box)
+    for item in view.topics:
+        found[item.id] = _about(view, item, description, None)
+    return found
+
+
+def _seen(view: GraphView) -> list[str]:
+    inside = [[box.id] if box.folded else [item.id for item in box.items] for box in view.boxes]
+    return [*(id_ for ids in inside for id_ in ids), *(item.id for item in view.topics)]
+
+
+def _about(view: GraphView, item: Item, description: TopologyDescription, box: Box | None) -> dict[str, Any]:
+    node = description.nodes().get(item.name) if item.kind in ("source", "processor", "sink") else None
+    place, _, code = (node.origin or "").partition(": ") if node is not None else ("", "", "")
+    rows = [("name", item.name), ("kind", item.kind)]
+    if node is not None:
+        home = next(sub for sub in description.subtopologies if node in sub.nodes)
+        rows += [("operator", node.dsl)] if node.dsl else []
+        rows += [("sub-topology", str(home.id)), ("declared in", place)] if place else [("sub-topology", str(home.id))]
+        rows += [("topics", ", ".join(node.topics))] if node.topics else []
+        rows += [("topic", node.topic)] if node.topic else []
+        rows += [("stores", ", ".join(node.stores))] if node.stores else []
+        rows += _serdes(node.kind, node.settings)
+    else:
+        rows += [(name, text) for name, _, text in (line.partition(": ") for line in item.about) if text]
+    rows += [("note", text) for text in (item.note, item.mark) if text]
+    return {
+        "label": clean(item.label),
+        "kind": item.kind,
+        "word": clean(item.word) if item.word else "",
+        "rows": [[name, clean(text)] for name, text in (*rows, *_counts(view, item.id))],
+        "code": clean(code),
+        "box": box.id if box is not None else "",
+        "says": _sentence(view, item.id, item.label, item.word or item.kind, box, (item.note, item.mark)),
+        "mark": item.mark or "",
+    }
+
+
+def _about_box(view: GraphView, box: Box, description: TopologyDescription) -> dict[str, Any]:
+    nodes = description.nodes()
+    origins = dict.fromkeys(nodes[item.name].origin for item in box.items if item.name in nodes)
+    place, _, code = next((origin for origin in origins if origin), "").partition(": ")
+    rows = [("kind", box.kind), ("parts", ", ".join(clean(item.name) for item in box.items))]
+    rows += [("declared in", place)] if place and box.kind == "operator" else []
+    rows += [("why", box.reason)] if box.reason else []
+    rows += [("note", text) for text in (box.note, box.mark) if text]
+    return {
+        "label": clean(box.title),
+        "kind": box.kind,
+        "word": f"{len(box.items)} parts",
+        "rows": [[name, clean(text)] for name, text in (*rows, *_counts(view, box.id))],
+        "code": clean(code) if box.kind == "operator" else "",
+        "box": box.id,
+        "says": _sentence(view, box.id, box.title, f"{len(box.items)} parts, folded", None, (box.note, box.mark)),
+        "mark": box.mark or "",
+    }
+
+
+def _serdes(kind: str, settings: tuple[tuple[str, str], ...]) -> list[tuple[str, str]]:
+    """A node's settings; at topics also the serdes that nobody chose."""
+    said: Mapping[str, str] = dict(settings)
+    default = {"key_serde": "the application's", "value_serde": "the application's"} if kind != "processor" else {}
+    return [(name.replace("_", " "), text) for name, text in {**default, **said}.items() if name != "operator"]
+
+
+def _counts(view: GraphView, id_: str) -> list[tuple[str, str]]:
+    names = {item.id: item.label for item in view.items()} | {box.id: box.title for box in view.boxes}
+    into = [(names[edge.tail], edge.count) for edge in view.edges if edge.head == id_ and edge.count is not None]
+    out = [(names[edge.head], edge.count) for edge in view.edges if edge.tail == id_ and edge.count is not None]
+    rows = [(f"from {name}", counted(count, "record")) for name, count in into]
+    return rows + [(f"to {name}", counted(count, "record")) for name, count in out]
+
+
+def _sentence(view: GraphView, id_: str, label: str, word: str, box: Box | None, more: tuple[str | None, ...]) -> str:
+    """What a screen reader says."""
+    counts = [f"{text} {name}" for name, text in _counts(view, id_)]
+    parts = [label, word if word != label else "", box.title if box is not None else "", *more, *counts]
+    return clean(", ".join(part for part in parts if part))

@@ -1,0 +1,190 @@
+"""The deploy panel: what a deployment is doing, as text for saved notebooks and alive with Stop and Restart."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, ClassVar
+
+from kstreamnb.driver.wording import aligned, counted
+from kstreamnb.errors import EngineError
+from kstreamnb.notebook.widgets.base import FactsWidget, esm
+from kstreamnb.notebook.widgets.graphs import picture
+from kstreamnb.spark.metrics import BatchFigures, Metric
+from kstreamnb.spark.query import Query
+from kstreamnb.spark.worker import read
+from kstreamnb.view import Overlay, graph_view
+
+__all__ = ["DeployPanel"]
+
+_UNITS = ("bytes", "kB", "MB", "GB", "TB")
+
+
+class DeployPanel(FactsWidget):
+    """A deployment, watched from a notebook.
+
+    Attributes:
+        query: what is watched; Stop and Restart are its own methods.
+    """
+
+    _esm = esm("panel")
+
+    def __init__(self, query: Query) -> None:
+        if not isinstance(query, Query):
+            raise EngineError(f"a {type(query).__name__} cannot be watched", hint="give what ks.deploy gave")
+        self.query = query
+        self._rows: dict[str, int] = {}
+        super().__init__(f'deployment "{query.application}"')
+
+    def make_facts(self) -> dict[str, Any]:
+        """State, figures and series of now."""
+        query = self.query
+        status, error = query.status(lag=False), query.last_error
+        metrics, recent = query.metrics(), query.recent()
+        failed = getattr(error, "node", "") or ""
+        return {
+            "application": query.application,
+            "state": status.state,
+            "figures": _figures(status.batch, metrics, recent, _dead_letters(query, metrics)),
+            "series": _series(recent),
+            "stores": [
+                [name, f"{self._rows[name]:,}" if name in self._rows else "not counted"] for name in query.stores
+            ],
+            "tasks": _tasks(metrics),
+            "drops": _drops(metrics),
+            "node": failed,
+            "failure": "" if error is None else "\n".join([str(error), *getattr(error, "__notes__", ())]),
+            "svg": self._failed_graph(failed) if failed else "",
+        }
+
+    def forms(self) -> dict[str, str]:
+        """The figures of now in words."""
+        facts = self.make_facts()
+        lines = [f'deployment "{facts["application"]}": {facts["state"]}']
+        lines += [f"  {name}: {text}" for name, text in facts["figures"]]
+        lines += [f"  stores: {', '.join(name for name, _ in facts['stores'])}"] if facts["stores"] else []
+        if facts["tasks"]:
+            lines += aligned(("task", "records", "dropped", "state"), facts["tasks"]).splitlines()
+        lines += [f"  dropped: {number} at {node} ({why})" for node, why, number in facts["drops"]]
+        lines += [f"  last error: {facts['failure']}"] if facts["failure"] else []
+        return {"text/plain": "\n".join(line.rstrip() for line in lines)}
+
+    # --- what the page asks for ---
+    def refresh(self) -> None:
+        """Look again."""
+
+    def stop(self) -> None:
+        """Stop the deployment after what is under way."""
+        self.query.stop()
+
+    def restart(self) -> None:
+        """Go on from the checkpoint."""
+        self.query.restart()
+
+    def count(self) -> None:
+        """Count the rows of every store, which reads them."""
+        self._rows = {name: sum(1 for _ in self.query.store(name).all()) for name in self.query.stores}
+
+    commands: ClassVar = {"refresh": refresh, "stop": stop, "restart": restart, "count": count}
+
+    def _failed_graph(self, node: str) -> str:
+        return picture(graph_view(self.query.topology.description(), Overlay(marks={node: "failed"})))
+
+
+def _figures(
+    batch: int, metrics: Sequence[Metric], recent: Sequence[BatchFigures], letters: int | None
+) -> list[list[str]]:
+    """What is read first, each with its unit."""
+    value = {(each.group, each.name): each.value for each in metrics}
+    lag = sum(each.value for each in metrics if each.name == "records-lag")
+    dropped = sum(each.value for each in metrics if (each.group, each.name) == _DROPPED)
+    state = sum(each.value for each in metrics if each.name == "state-bytes")
+    last = recent[-1] if recent else None
+    rows = [
+        ["batch", "none yet" if batch < 0 else f"{batch:,}"],
+        ["duration", "" if last is None else f"{last.seconds * 1000:,.0f} ms"],
+        ["in", _rate(value, "stream-thread-metrics", "process")],
+        ["out", _rate(value, "producer-metrics", "record-send")],
+        ["lag", counted(int(lag), "record")],
+        ["dropped", counted(int(dropped), "record")],
+        ["dead letters", "no topic for them" if letters is None else f"{letters:,}"],
+        ["state", _size(state)],
+    ]
+    if last is not None and last.latency_ms is not None:
+        rows.append(["age of output", f"{last.latency_ms[1]:,.0f} ms on average"])
+    return rows
+
+
+_DROPPED = ("stream-task-metrics", "dropped-records-total")
+
+
+def _rate(value: dict[tuple[str, str], float], group: str, name: str) -> str:
+    total, rate = value.get((group, f"{name}-total"), 0.0), value.get((group, f"{name}-rate"), 0.0)
+    return f"{counted(int(total), 'record')}, {rate:,.1f}/s"
+
+
+def _size(number: float) -> str:
+    for unit in _UNITS:
+        if number < 1000 or unit == _UNITS[-1]:
+            break
+        number /= 1000
+    return f"{number:,.0f} {unit}" if unit == "bytes" else f"{number:,.1f} {unit}"
+
+
+def _dead_letters(query: Query, metrics: Iterable[Metric]) -> int | None:
+    """Records written to the dead-letter topic; None when the application has none."""
+    topic = read(query.bundle).applications[0].config.dead_letter_topic
+    if topic is None:
+        return None
+    named = ("topic-name", topic)
+    return int(sum(each.value for each in metrics if each.name == "records-produced-total" and named in each.tags))
+
+
+def _series(recent: Sequence[BatchFigures]) -> list[dict[str, Any]]:
+    """Lines to draw, one number a batch, with what they say in words."""
+    lines = {
+        "records in": [each.consumed for each in recent],
+        "records out": [each.published for each in recent],
+        "ms a batch": [round(each.seconds * 1000) for each in recent],
+        "dropped": [each.dropped for each in recent],
+    }
+    return [
+        {
+            "name": name,
+            "values": values,
+            "last": f"{values[-1]:,}" if values else "",
+            "says": f"{name} in the last {len(values)} batches: {_range(values)}",
+        }
+        for name, values in lines.items()
+    ]
+
+
+def _range(values: Sequence[int]) -> str:
+    return f"{min(values):,} to {max(values):,}, now {values[-1]:,}" if values else "nothing yet"
+
+
+def _tasks(metrics: Iterable[Metric]) -> list[list[str]]:
+    """Each task with its records, drops and bytes of state."""
+    found: dict[str, dict[str, float]] = {}
+    for each in metrics:
+        task = dict(each.tags).get("task-id")
+        if task is not None and (each.group, each.name) in (*_TASK, _DROPPED):
+            found.setdefault(task, {})[each.name] = each.value
+    return [
+        [task, f"{row.get('process-total', 0):,.0f}", f"{row.get('dropped-records-total', 0):,.0f}",
+         _size(row.get("state-bytes", 0))]
+        for task, row in sorted(found.items())
+    ]  # fmt: skip
+
+
+_TASK = (("stream-task-metrics", "process-total"), ("stream-state-metrics", "state-bytes"))
+
+
+def _drops(metrics: Iterable[Metric]) -> list[list[str]]:
+    """Drops by node and reason, over all tasks."""
+    found: dict[tuple[str, str], int] = {}
+    for each in metrics:
+        tags = dict(each.tags)
+        if "processor-node-id" in tags and "reason" in tags:
+            where = tags["processor-node-id"], tags["reason"]
+            found[where] = found.get(where, 0) + int(each.value)
+    return [[node, why, f"{number:,}"] for (node, why), number in sorted(found.items())]

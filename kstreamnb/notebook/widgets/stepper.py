@@ -1,0 +1,254 @@
+"""The replay stepper: time travel over a recorded run, with the record in flight and everything it changed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cached_property
+from typing import Any, ClassVar
+
+import traitlets
+
+from kstreamnb.driver import Replay
+from kstreamnb.driver.events import Consumed, Forwarded, Produced, Punctuated
+from kstreamnb.driver.moment import Moment
+from kstreamnb.driver.state_diff import RowChange
+from kstreamnb.driver.steps import Step
+from kstreamnb.driver.stored_rows import StoredRow
+from kstreamnb.driver.walk import Breakpoint
+from kstreamnb.driver.wording import counted, said, when
+from kstreamnb.errors import EngineError
+from kstreamnb.notebook.widgets.base import FactsWidget, esm
+from kstreamnb.notebook.widgets.graphs import described, edge_ids, flow_order, picture, things
+from kstreamnb.samples.text import parse_cell
+from kstreamnb.view import Overlay, graph_view, mimebundle
+from kstreamnb.view.names import identifier
+
+__all__ = ["Stepper"]
+
+_ROWS = 50
+_SHOWN = 12
+_EXPLAINED = 5_000
+"""Steps up to which joins are asked for partners that never came: that looks at the whole run."""
+
+
+class Stepper(FactsWidget):
+    """A replay, step by step.
+
+    Attributes:
+        replay: what is walked through; its ``position`` is the widget's.
+        selected: the name of the node that was clicked last.
+    """
+
+    _esm = esm("stepper")
+    svg = traitlets.Unicode("").tag(sync=True)
+    graph = traitlets.Dict().tag(sync=True)
+    selected = traitlets.Unicode("").tag(sync=True)
+
+    def __init__(self, replay: Replay) -> None:
+        if not isinstance(replay, Replay):
+            raise EngineError(f"a {type(replay).__name__} cannot be stepped through", hint="give what ks.replay gave")
+        self.replay = replay
+        description, overlay = described(replay)
+        self._view = graph_view(description, Overlay(overlay.counts, marks=overlay.marks))
+        super().__init__(f"stepper: {replay.topology.name or 'replay'}")
+        self.svg = picture(self._view)
+        self.graph = {"order": flow_order(self._view), "things": things(self._view, description)}
+
+    def make_facts(self) -> dict[str, Any]:
+        """Everything about the present position."""
+        replay, step, moment = self.replay, self.replay.current, self.replay.now
+        return {
+            "position": replay.position,
+            "total": len(replay.steps),
+            "title": step.title if step else "before the first step",
+            "summary": step.summary() if step else "",
+            "hit": step is not None and any(stop.hits(step) for stop in replay.breakpoints),
+            "failed": str(replay.error) if replay.error is not None and replay.position == len(replay.steps) else "",
+            "flight": list(self._flight(step)) if step else [],
+            "counts": self._counts(moment),
+            "drops": [{"node": identifier("node", drop.node), "reason": drop.reason} for drop in _drops(step)],
+            "events": {"header": list(Step.header), "rows": [list(row) for row in step.table()] if step else []},
+            "stores": list(self._stores(moment)),
+            "times": list(self._times(moment)),
+            "windows": _windows(moment),
+            "waiting": _waiting(moment),
+            "explanations": list(self._explanations(step)),
+            "breakpoints": [_breakpoint(stop) for stop in replay.breakpoints],
+        }
+
+    def forms(self) -> dict[str, str]:
+        """The replay as it is shown without a kernel."""
+        return mimebundle(self.replay)
+
+    # --- what the page asks for ---
+    def seek(self, step: int) -> None:
+        """Go to a step."""
+        self.replay.seek(int(step))
+
+    def step(self) -> None:
+        """One step on."""
+        self.replay.step()
+
+    def back(self) -> None:
+        """One step back."""
+        self.replay.back()
+
+    def run_on(self) -> None:
+        """To the next breakpoint, or to the end."""
+        self.replay.run_until()
+
+    def run_back(self) -> None:
+        """To the breakpoint before, or to the beginning."""
+        while self.replay.back() is not None:
+            step = self.replay.current
+            if step is not None and any(stop.hits(step) for stop in self.replay.breakpoints):
+                return
+
+    def stop_at(self, node: str = "", key: str = "") -> None:
+        """Set a breakpoint; a key is read as a cell of a sample is: JSON or a bare word."""
+        if not node and not key.strip():
+            raise EngineError("a breakpoint needs a node or a key", hint="click a node, or type a key")
+        self.replay.breakpoint(node=node or None, key=parse_cell(key) if key.strip() else None)
+
+    def clear(self, index: int) -> None:
+        """Take a breakpoint back."""
+        stops = self.replay.breakpoints
+        self.replay.breakpoints = (*stops[:index], *stops[index + 1 :])
+
+    def select(self, name: str) -> None:
+        """Take note of what was clicked."""
+        self.selected = name
+
+    commands: ClassVar = {
+        "seek": seek,
+        "step": step,
+        "back": back,
+        "run_on": run_on,
+        "run_back": run_back,
+        "stop_at": stop_at,
+        "clear": clear,
+        "select": select,
+    }
+
+    # --- facts ---
+    @cached_property
+    def _edges(self) -> dict[tuple[str, str], str]:
+        return edge_ids(self._view)
+
+    def _flight(self, step: Step) -> Iterator[dict[str, str]]:
+        """The way of the record: edges in their order, and what went over each."""
+        at = identifier("node", step.node)
+        for event in step.events:
+            if isinstance(event, Consumed):
+                edge = identifier("topic", self.replay.run.short(event.topic)), identifier("node", event.node)
+                yield self._hop(edge, event.key, event.value, event.timestamp)
+            elif isinstance(event, Forwarded):
+                at = identifier("node", event.child)
+                yield self._hop((identifier("node", event.node), at), event.key, event.value, event.timestamp)
+            elif isinstance(event, Produced):
+                edge = at, identifier("topic", self.replay.run.short(event.topic))
+                yield {"edge": self._edges.get(edge, ""), "tail": edge[0], "head": edge[1], "text": "written"}
+            elif isinstance(event, Punctuated):
+                yield {"edge": "", "tail": at, "head": at, "text": f"punctuated at {when(event.now_ms)}"}
+
+    def _hop(self, edge: tuple[str, str], key: Any, value: Any, timestamp: int) -> dict[str, str]:
+        text = f"{said(key)}: {said(value)} at {when(timestamp)}"
+        return {"edge": self._edges.get(edge, ""), "tail": edge[0], "head": edge[1], "text": text}
+
+    def _counts(self, moment: Moment) -> dict[str, str]:
+        """Records over each edge so far, by the edge's id."""
+        names = {item.id: item.name for item in self._view.items()}
+        counts = moment.counts()
+        return {
+            id_: f"{counts.get((names[tail], names[head]), 0):,}"
+            for (tail, head), id_ in self._edges.items()
+            if tail in names and head in names and not head.startswith("store-")
+        }
+
+    def _stores(self, moment: Moment) -> Iterator[dict[str, Any]]:
+        """Rows of every store after the step; rows that it changed also as they were before."""
+        position = self.replay.position
+        changed: dict[str, list[RowChange]] = {}
+        if position:
+            for change in self.replay.diff(position - 1, position):
+                changed.setdefault(change.store, []).append(change)
+        for name in moment.stores:
+            found, changes = moment.store(name), changed.get(name, [])
+            touched = {(change.task, said(change.key)): change for change in changes}
+            rows = [_row(row, touched.get((row.task, said(row.key)))) for row in found.rows]
+            gone = [change for change in changes if change.kind == "-D"]
+            rows += [([each.task, said(each.key), said(each.old), "", "", ""], "gone") for each in gone]
+            shown = sorted(rows, key=lambda row: not row[1])[:_ROWS] if len(rows) > _ROWS else rows
+            number = counted(len(found.rows), "row")
+            yield {
+                "name": name,
+                "id": identifier("store", name),
+                "kind": found.kind,
+                "number": f"{len(shown):,} of {number}, changed ones first" if len(rows) > _ROWS else number,
+                "changed": len(changes),
+                "rows": [cells for cells, _ in shown],
+                "marks": [mark for _, mark in shown],
+            }
+
+    def _times(self, moment: Moment) -> Iterator[list[str]]:
+        before = self.replay.at(max(0, self.replay.position - 1)).stream_time
+        for task, time in moment.stream_time.items():
+            was = before[task]
+            yield [task, "not begun" if was < 0 else when(was), "not begun" if time < 0 else when(time)]
+
+    @cached_property
+    def _whys(self) -> dict[int, list[str]]:
+        """What is to explain about each step of the run."""
+        found = [*self.replay.why_dropped()]
+        found += self.replay.why_no_match() if len(self.replay.steps) <= _EXPLAINED else []
+        whys: dict[int, list[str]] = {}
+        for each in found:
+            for step in each.steps:
+                whys.setdefault(step, []).append(str(each))
+        return whys
+
+    def _explanations(self, step: Step | None) -> Iterator[str]:
+        if step is not None:
+            yield from self._whys.get(step.number, [])
+
+
+def _row(row: StoredRow, change: RowChange | None) -> tuple[list[str], str]:
+    """A row's cells, with its value before and after, and how it stands out."""
+    time = "" if row.timestamp is None else when(row.timestamp)
+    before, mark = said(row.value), ""
+    if change is not None:
+        before, mark = ("", "new") if change.kind == "+I" else (said(change.old), "other")
+    return [row.task, said(row.key), before, said(row.value), time, row.note], mark
+
+
+def _drops(step: Step | None) -> tuple[Any, ...]:
+    return () if step is None else step.dropped
+
+
+def _windows(moment: Moment) -> dict[str, Any]:
+    found = moment.windows()
+    rows = [
+        [each.store, said(each.key), said(each.value), when(each.stream_time_ms) if each.stream_time_ms >= 0 else "",
+         "never" if each.never_closes else f"at {when(each.closes_at_ms)}"]
+        for each in found[:_SHOWN]
+    ]  # fmt: skip
+    number = f"{_SHOWN} of {counted(len(found), 'window')}" if len(found) > _SHOWN else counted(len(found), "window")
+    return {"number": number, "header": ["store", "window", "value", "stream time", "closes"], "rows": rows}
+
+
+def _waiting(moment: Moment) -> dict[str, Any]:
+    found = moment.waiting()
+    rows = [
+        [each.where, each.task, f"{each.record.topic}-{each.record.partition}@{each.record.offset}",
+         said(each.record.key), said(each.record.value), when(each.record.timestamp)]
+        for each in found[:_SHOWN]
+    ]  # fmt: skip
+    number = f"{_SHOWN} of {counted(len(found), 'record')}" if len(found) > _SHOWN else counted(len(found), "record")
+    return {"number": number, "header": ["where", "task", "record", "key", "value", "time"], "rows": rows}
+
+
+def _breakpoint(stop: Breakpoint) -> str:
+    parts = [f"node {stop.node}"] if stop.node is not None else []
+    parts += [f"key {said(stop.key)}"] if stop.key is not None else []
+    parts += ["a condition"] if stop.when is not None else []
+    return " and ".join(parts) or "every step"

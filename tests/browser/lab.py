@@ -1,0 +1,243 @@
+"""JupyterLab as a user has it, served on this machine, in a Chromium that may speak to nothing else."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Browser, ConsoleMessage, Locator, Page, Request, Route, expect
+
+__all__ = ["ARTEFACTS", "Lab", "Notebook", "chromium", "served"]
+
+ARTEFACTS = Path(__file__).parents[2] / ".artefacts" / "browser"
+FLAGS = (
+    *("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"),
+    *("--disable-component-update", "--disable-sync"),
+)
+_TOKEN = "kstreamnb"
+_START_S = 60
+_CELL_MS = 60_000
+# JupyterLab's own, with no part of the kit in it: it asks for what a server may not have.
+_LABS_OWN = ("favicon", "/lsp/", "api/me", "/lab/api/news", "ResizeObserver")
+
+
+def chromium() -> str | None:
+    """The path of a Chromium, or None."""
+    names = (os.environ.get("CHROMIUM", ""), "chromium", "chromium-browser", "google-chrome")
+    return next((path for name in names if name and (path := shutil.which(name))), None)
+
+
+@dataclass
+class Lab:
+    """A JupyterLab server over a folder, and the browser that looks at it."""
+
+    url: str
+    folder: Path
+    browser: Browser
+
+    @contextmanager
+    def notebook(self, name: str, cells: Sequence[str]) -> Iterator[Notebook]:
+        """A new notebook with these cells, open in a page of its own."""
+        made = [nbformat.v4.new_code_cell(source, id=f"cell-{number}") for number, source in enumerate(cells)]
+        kernel = {"kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"}}
+        nbformat.write(nbformat.v4.new_notebook(cells=made, metadata=kernel), self.folder / f"{name}.ipynb")
+        context = self.browser.new_context(viewport={"width": 1280, "height": 1000}, reduced_motion="reduce")
+        page = context.new_page()
+        notebook = Notebook(page, name, self.url)
+        notebook.open()
+        try:
+            yield notebook
+        finally:
+            context.close()
+
+
+@dataclass
+class Notebook:
+    """An open notebook: its cells are run as a user runs them, and everything that goes wrong is kept."""
+
+    page: Page
+    name: str
+    url: str
+    errors: list[str] = field(default_factory=list)
+    strangers: list[str] = field(default_factory=list)
+
+    def open(self) -> None:
+        """Open the notebook, and wait for its kernel."""
+        self.page.route("**/*", self._local_only)
+        self.page.on("request", self._note_stranger)
+        self.page.on("console", self._note_console)
+        self.page.on("pageerror", lambda error: self.errors.append(f"uncaught: {error}"))
+        self.page.goto(f"{self.url}/doc/tree/{self.name}.ipynb?token={_TOKEN}&reset")
+        expect(self.page.locator(".jp-Notebook .jp-Cell").first).to_be_visible(timeout=_CELL_MS)
+        self.page.wait_for_function(
+            "() => window.jupyterapp?.shell.currentWidget?.context?.sessionContext?.session?.kernel",
+            timeout=_CELL_MS,
+        )
+
+    def run(self, number: int, *, source: str | None = None) -> Locator:
+        """Run a cell, after changing its text if there is a new one, and give its output."""
+        self.page.evaluate(
+            """async ([number, source]) => {
+                const panel = window.jupyterapp.shell.currentWidget, notebook = panel.content;
+                while (notebook.widgets.length <= number) {
+                    notebook.activeCellIndex = notebook.widgets.length - 1;
+                    await window.jupyterapp.commands.execute("notebook:insert-cell-below");
+                }
+                notebook.activeCellIndex = number;
+                if (source !== null) notebook.activeCell.model.sharedModel.setSource(source);
+                await window.jupyterapp.commands.execute("notebook:run-cell");
+            }""",
+            [number, source],
+        )
+        return self.output(number)
+
+    def output(self, number: int) -> Locator:
+        """What a cell shows."""
+        cell = self.page.locator(".jp-Notebook > .jp-WindowedPanel-outer .jp-Cell, .jp-Notebook > .jp-Cell").nth(number)
+        return cell.locator(".jp-Cell-outputArea")
+
+    def python(self, expression: str) -> str:
+        """The text of an expression in the kernel, which no cell shows."""
+        found: str = self.page.evaluate(
+            """async (code) => {
+                const kernel = window.jupyterapp.shell.currentWidget.context.sessionContext.session.kernel;
+                const asked = {code: "", silent: true, store_history: false, user_expressions: {it: code}};
+                const reply = (await kernel.requestExecute(asked).done).content.user_expressions.it;
+                return reply.status === "ok" ? reply.data["text/plain"] : `${reply.ename}: ${reply.evalue}`;
+            }""",
+            expression,
+        )
+        return found
+
+    def until(self, expression: str, wanted: str, timeout_s: float = 10.0) -> None:
+        """Wait until an expression in the kernel has a text."""
+        end = time.monotonic() + timeout_s
+        while (found := self.python(expression)) != wanted:
+            assert time.monotonic() < end, f"{expression} is {found}, not {wanted}"
+            self.page.wait_for_timeout(50)
+
+    def theme(self, dark: bool) -> None:
+        """Change JupyterLab's theme."""
+        name = "JupyterLab Dark" if dark else "JupyterLab Light"
+        self.page.evaluate("name => window.jupyterapp.commands.execute('apputils:change-theme', {theme: name})", name)
+        expect(self.page.locator(f'body[data-jp-theme-name="{name}"]')).to_be_attached()
+
+    def save(self) -> None:
+        """Save the notebook as a user does."""
+        self.page.evaluate("() => window.jupyterapp.commands.execute('docmanager:save')")
+
+    def picture(self, part: Locator, name: str) -> None:
+        """Keep a picture of a part of the page, in light and dark."""
+        ARTEFACTS.mkdir(parents=True, exist_ok=True)
+        for dark in (False, True):
+            self.theme(dark)
+            self.page.wait_for_timeout(150)
+            part.screenshot(path=ARTEFACTS / f"{name}-{'dark' if dark else 'light'}.png")
+        self.theme(False)
+
+    def barriers(self, selector: str) -> list[str]:
+        """What axe finds that would keep people out, in the part of the page that a selector names."""
+        rules = {"resultTypes": ["violations"]}
+        found: Any = Axe().run(self.page, context=selector, options=rules)
+        grave = [each for each in found.response["violations"] if each["impact"] in ("serious", "critical")]
+        return [f"{each['id']}: {each['help']}: {node['html'][:200]}" for each in grave for node in each["nodes"]]
+
+    def assert_quiet(self) -> None:
+        """No error in the console, and nothing asked of another machine."""
+        assert self.errors == []
+        assert self.strangers == []
+
+    def _local_only(self, route: Route) -> None:
+        if route.request.url.startswith((self.url, "data:", "blob:")):
+            route.continue_()
+        else:
+            route.abort()
+
+    def _note_stranger(self, request: Request) -> None:
+        host = self.url.removeprefix("http://")
+        if not request.url.startswith((self.url, f"ws://{host}", "data:", "blob:")):
+            self.strangers.append(request.url)
+
+    def _note_console(self, message: ConsoleMessage) -> None:
+        said = f"{message.text} {message.location.get('url', '')}"
+        if message.type == "error" and not any(own in said for own in _LABS_OWN):
+            self.errors.append(said)
+
+
+@contextmanager
+def served(folder: Path, browser: Browser) -> Iterator[Lab]:
+    """JupyterLab over a folder, with settings of its own, for as long as the block runs."""
+    port = _free_port()
+    work = folder / "work"
+    work.mkdir()
+    _settle(folder)
+    with (folder / "lab.log").open("wb") as log:
+        server = subprocess.Popen(
+            [sys.executable, "-m", "jupyter", "lab", *_options(port, work)],
+            env=_environment(folder), stdout=log, stderr=log,
+        )  # fmt: skip
+        try:
+            url = f"http://127.0.0.1:{port}"
+            _wait_for(url, server, folder / "lab.log")
+            yield Lab(url, work, browser)
+        finally:
+            server.terminate()
+            server.wait(timeout=20)
+
+
+def _options(port: int, work: Path) -> list[str]:
+    return [
+        *("--no-browser", "--allow-root", "--ip=127.0.0.1", f"--port={port}", f"--ServerApp.root_dir={work}"),
+        *(f"--IdentityProvider.token={_TOKEN}", "--LabApp.expose_app_in_browser=True"),
+        *("--LabApp.extension_manager=readonly", "--LabApp.news_url=None"),
+        *("--ServerApp.terminals_enabled=False", "--LanguageServerManager.autodetect=False"),
+        "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate",
+    ]
+
+
+def _settle(folder: Path) -> None:
+    """JupyterLab's question about news is answered: it would cover a corner of the page."""
+    place = folder / "jupyterlab_settings_dir" / "@jupyterlab" / "apputils-extension"
+    place.mkdir(parents=True)
+    (place / "notification.jupyterlab-settings").write_text('{"fetchNews": "false", "checkForUpdates": false}')
+
+
+def _environment(folder: Path) -> dict[str, str]:
+    """Settings, runtime files and IPython's history in the folder; nobody's own configuration counts."""
+    places = ("JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR", "IPYTHONDIR")
+    places += ("JUPYTERLAB_SETTINGS_DIR", "JUPYTERLAB_WORKSPACES_DIR")  # type: ignore[assignment]
+    own = {name: str(folder / name.lower()) for name in places}
+    return {**os.environ, **own, "JUPYTER_PREFER_ENV_PATH": "1", "PYTHONPATH": str(Path(__file__).parents[2])}
+
+
+def _wait_for(url: str, server: subprocess.Popen[bytes], log: Path) -> None:
+    end = time.monotonic() + _START_S
+    while True:
+        try:
+            with urllib.request.urlopen(f"{url}/api?token={_TOKEN}", timeout=2):
+                return
+        except (urllib.error.URLError, OSError):
+            ended = server.poll() is not None
+            if ended or time.monotonic() > end:
+                pytest.fail(f"JupyterLab did not start: {log.read_text()[-2000:]}")
+            time.sleep(0.1)
+
+
+def _free_port() -> int:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return int(found.getsockname()[1])

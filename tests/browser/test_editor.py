@@ -1,0 +1,137 @@
+"""The sample editor in a real browser."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Locator, expect
+
+from tests.browser.lab import Lab, Notebook
+
+pytestmark = [pytest.mark.browser]
+
+CELLS = [
+    "import kstreamnb as ks",
+    """
+sample = ks.Sample.from_text('''
+    topic | key  | value                     | time
+    sales | shoe | {"quantity": 1}           | 0
+    sales | sock | "<script>alert(1)</script>" | 5
+    sales | hat  | {"quantity": 3}           | 7
+''')
+editor = ks.edit(sample)
+editor
+""",
+]
+
+
+@pytest.fixture(scope="module")
+def notebook(lab: Lab) -> Iterator[Notebook]:
+    with lab.notebook("editor", CELLS) as found:
+        found.run(0)
+        found.run(1)
+        expect(found.page.locator(".ks-editor tbody tr").first).to_be_visible(timeout=30_000)
+        yield found
+        found.assert_quiet()
+
+
+@pytest.fixture
+def widget(notebook: Notebook) -> Locator:
+    """The sample as it was given."""
+    notebook.python("[editor.tell('undo') for _ in range(20)]")
+    found = notebook.page.locator(".ks-editor")
+    expect(found.get_by_role("button", name="Undo")).to_be_disabled()
+    expect(found.get_by_role("alert")).to_be_hidden()
+    return found
+
+
+def cell(widget: Locator, column: str, record: int) -> Locator:
+    return widget.get_by_role("textbox", name=f"{column} of record {record}", exact=True)
+
+
+def test_an_edit_makes_a_new_sample(notebook: Notebook, widget: Locator) -> None:
+    """Python has the new sample at once; the old one stays as it is."""
+    cell(widget, "value", 1).fill('{"quantity": 10, "unit": "a|b"}')
+    cell(widget, "value", 1).press("Enter")
+    notebook.until("editor.sample[0].value", "{'quantity': 10, 'unit': 'a|b'}")
+    assert notebook.python("sample[0].value") == "{'quantity': 1}"
+    expect(widget).to_contain_text("edited")
+    assert notebook.python("editor.sample[1] is sample[1]") == "True"
+    notebook.picture(widget, "editor")
+
+
+def test_a_wrong_cell_is_said_and_the_sample_stays_right(notebook: Notebook, widget: Locator) -> None:
+    """What cannot be read is marked and explained; the sample is the last one that was right."""
+    time = cell(widget, "time", 2)
+    time.fill("soon")
+    time.press("Tab")
+    expect(time).to_have_attribute("aria-invalid", "true")
+    expect(widget.get_by_role("status")).to_contain_text('Record 2, time: time "soon" is not an instant')
+    notebook.picture(widget, "editor-wrong")
+    assert notebook.python("editor.sample is sample") == "True"
+    time.fill("1s")
+    time.press("Tab")
+    expect(widget.get_by_role("status")).to_be_hidden()
+    notebook.until("editor.sample[1].timestamp", "1000")
+
+
+def test_records_are_added_moved_and_removed(notebook: Notebook, widget: Locator) -> None:
+    """The tools work on the record in which the cursor is; offsets follow the order."""
+    cell(widget, "key", 1).focus()
+    widget.get_by_role("button", name="Duplicate").click()
+    notebook.until("[r.key for r in editor.sample]", "['shoe', 'shoe', 'sock', 'hat']")
+    cell(widget, "key", 2).fill("boot")
+    cell(widget, "key", 2).press("Tab")
+    notebook.until("editor.sample[1].key", "'boot'")
+    widget.get_by_role("button", name="Move down").click()
+    notebook.until("[r.key for r in editor.sample]", "['shoe', 'sock', 'boot', 'hat']")
+    assert notebook.python("[r.offset for r in editor.sample]") == "[0, 1, 2, 3]"
+    cell(widget, "key", 1).focus()
+    widget.get_by_role("button", name="Delete").click()
+    notebook.until("[r.key for r in editor.sample]", "['sock', 'boot', 'hat']")
+    widget.get_by_role("button", name="Undo").click()
+    notebook.until("len(editor.sample)", "4")
+
+
+def test_values_of_the_users_stay_text(notebook: Notebook, widget: Locator) -> None:
+    """A value with <script> is read, not run."""
+    expect(cell(widget, "value", 2)).to_have_value("<script>alert(1)</script>")
+    assert notebook.page.locator(".ks-widget script").count() == 0
+
+
+def test_the_keyboard_moves_as_in_a_sheet(notebook: Notebook, widget: Locator) -> None:
+    """Enter commits and goes down, arrows go up and down, Escape takes back what was typed."""
+    cell(widget, "key", 1).focus()
+    notebook.page.keyboard.press("ArrowDown")
+    expect(cell(widget, "key", 2)).to_be_focused()
+    notebook.page.keyboard.type("s")
+    notebook.page.keyboard.press("Enter")
+    expect(cell(widget, "key", 3)).to_be_focused()
+    notebook.page.keyboard.type("zzz")
+    notebook.page.keyboard.press("Escape")
+    expect(cell(widget, "key", 3)).to_have_value("hat")
+
+
+def test_the_sample_is_there_as_text(notebook: Notebook, widget: Locator) -> None:
+    """What is edited can be copied as the table that Sample.from_text reads."""
+    widget.get_by_text("As text").click()
+    text = widget.get_by_role("textbox", name="the sample as text").input_value()
+    assert notebook.python(f"ks.Sample.from_text({text!r}) == sample") == "True"
+    widget.get_by_text("As text").click()
+
+
+def test_an_error_is_visible_in_the_widget(notebook: Notebook, widget: Locator) -> None:
+    """What Python refuses is said in the widget."""
+    notebook.python("editor.tell('put', row=0, column='colour', text='red')")
+    expect(widget.get_by_role("alert")).to_contain_text('there is no column "colour"')
+    notebook.python("editor.tell('turn', page=0)")
+    expect(widget.get_by_role("alert")).to_be_hidden()
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+def test_nothing_keeps_people_out(notebook: Notebook, widget: Locator, dark: bool) -> None:
+    """Axe finds nothing serious: names, roles, contrast."""
+    notebook.theme(dark)
+    assert notebook.barriers(".ks-editor") == []
+    notebook.theme(False)

@@ -1,0 +1,184 @@
+"""The replay stepper in a real browser."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Locator, expect
+
+from tests.browser.lab import Lab, Notebook
+
+pytestmark = [pytest.mark.browser]
+
+CELLS = [
+    "%load_ext kstreamnb\nimport kstreamnb as ks",
+    """
+builder = ks.StreamsBuilder("clicks")
+clicks = builder.stream("clicks").group_by(lambda key, click: click["who"])
+windows = ks.TimeWindows.of_size_and_grace("10s", "5s")
+clicks.windowed_by(windows).count(store="per-window").to_stream().to("counts")
+sample = ks.Sample.from_text('''
+    topic  | key | value                                       | time
+    clicks | a   | {"who": "ann"}                              | 0
+    clicks | b   | {"who": "bob"}                              | 5000
+    clicks | c   | {"who": "ann"}                              | 21000
+    clicks | d   | {"who": "<script>alert(1)</script>"}        | 22000
+    clicks | e   | {"who": "ann"}                              | 1000
+''')
+replay = ks.replay(builder.build(), sample)
+stepper = ks.stepper(replay)
+stepper
+""",
+]
+
+
+@pytest.fixture(scope="module")
+def notebook(lab: Lab) -> Iterator[Notebook]:
+    with lab.notebook("stepper", CELLS) as found:
+        found.run(0)
+        found.run(1)
+        expect(found.page.locator(".ks-stepper .ks-thing").first).to_be_visible(timeout=30_000)
+        yield found
+        found.assert_quiet()
+
+
+@pytest.fixture
+def widget(notebook: Notebook) -> Locator:
+    """The stepper before the first step, without breakpoints."""
+    notebook.python("[setattr(replay, 'breakpoints', ()), stepper.tell('seek', step=0)]")
+    found = notebook.page.locator(".ks-stepper")
+    expect(found.locator(".ks-place")).to_have_text("step 0 of 10")
+    return found
+
+
+def press(widget: Locator, name: str) -> None:
+    widget.get_by_role("button", name=name, exact=True).click()
+
+
+def at(widget: Locator, step: int) -> None:
+    expect(widget.locator(".ks-place")).to_have_text(f"step {step} of 10")
+
+
+def test_a_step_shows_the_record_in_flight_and_reaches_python(notebook: Notebook, widget: Locator) -> None:
+    """Edges that the record passed stand out, counts are those so far, and the replay itself has moved."""
+    press(widget, "Step")
+    at(widget, 1)
+    expect(widget.locator(".ks-title-line")).to_contain_text("clicks-0@0")
+    expect(widget.locator(".ks-passed")).to_have_count(5)
+    expect(widget.locator('[data-id^="edge-0-topic-clicks-"] text')).to_have_text("1")
+    notebook.until("replay.position", "1")
+
+
+def test_stores_are_shown_before_and_after(notebook: Notebook, widget: Locator) -> None:
+    """The row that the step changed stands out, with its value before."""
+    notebook.python("stepper.tell('seek', step=2)")
+    at(widget, 2)
+    row = widget.locator(".ks-store-rows tr.ks-new")
+    expect(row).to_contain_text('"ann" in [0, 10000)')
+    expect(widget).to_contain_text("Stores: 1 changed")
+    expect(widget).to_contain_text("Open windows: 1 window")
+    notebook.picture(widget, "stepper")
+
+
+def test_back_undoes_a_step(notebook: Notebook, widget: Locator) -> None:
+    """Stores and counts are as they were."""
+    notebook.python("stepper.tell('seek', step=2)")
+    press(widget, "Step back")
+    at(widget, 1)
+    expect(widget.locator(".ks-store-rows tbody tr")).to_have_count(0)
+
+
+def test_the_slider_moves_through_time_by_keyboard(notebook: Notebook, widget: Locator) -> None:
+    """Arrow keys, Home and End on the slider; Python follows."""
+    slider = widget.get_by_role("slider", name="step")
+    slider.focus()
+    notebook.page.keyboard.press("ArrowRight")
+    notebook.page.keyboard.press("ArrowRight")
+    at(widget, 2)
+    notebook.until("replay.position", "2")
+    notebook.page.keyboard.press("End")
+    at(widget, 10)
+    notebook.until("replay.position", "10")
+
+
+def test_a_late_record_is_explained_where_it_was_dropped(notebook: Notebook, widget: Locator) -> None:
+    """The node that refused it is marked, and the numbers are said."""
+    press(widget, "To the end")
+    at(widget, 10)
+    expect(widget.locator(".ks-explained")).to_contain_text("window [0, 10000) had closed")
+    expect(widget.locator(".ks-dropped")).to_have_count(1)
+    notebook.picture(widget, "stepper-late")
+
+
+def test_values_of_the_users_stay_text(notebook: Notebook, widget: Locator) -> None:
+    """A record with <script> is read, not run."""
+    notebook.python("stepper.tell('seek', step=8)")
+    at(widget, 8)
+    expect(widget.locator(".ks-title-line")).to_contain_text("<script>alert(1)</script>")
+    expect(widget.locator(".ks-store-rows")).to_contain_text("<script>alert(1)</script>")
+    assert notebook.page.locator(".ks-widget script").count() == 0
+
+
+def test_a_breakpoint_at_a_node_stops_the_run(notebook: Notebook, widget: Locator) -> None:
+    """Click a node, stop at it, go on to the next hit, and back; take it away again."""
+    widget.get_by_role("button", name="count, processor").click()
+    notebook.until("stepper.selected", "'KSTREAM-AGGREGATE-0000000002'")
+    press(widget, "Stop at count")
+    expect(widget.locator(".ks-stops")).to_contain_text("node KSTREAM-AGGREGATE-0000000002")
+    press(widget, "On to the next breakpoint")
+    at(widget, 2)
+    press(widget, "On to the next breakpoint")
+    at(widget, 4)
+    press(widget, "Back to the breakpoint before")
+    at(widget, 2)
+    widget.get_by_role("button", name="Remove the breakpoint").click()
+    notebook.until("replay.breakpoints", "()")
+
+
+def test_a_breakpoint_at_a_key_stops_the_run(notebook: Notebook, widget: Locator) -> None:
+    """A key is typed as in a sample; windows of the key count too."""
+    key = widget.get_by_role("textbox", name="key to stop at")
+    key.fill("bob")
+    key.press("Enter")
+    expect(widget.locator(".ks-stops")).to_contain_text('key "bob"')
+    press(widget, "On to the next breakpoint")
+    at(widget, 3)
+
+
+def test_play_goes_on_by_itself_until_a_breakpoint(notebook: Notebook, widget: Locator) -> None:
+    """Play asks for step after step and stops where it is told to."""
+    notebook.python("stepper.tell('stop_at', key='bob')")
+    widget.get_by_role("combobox", name="speed").select_option("fast")
+    press(widget, "Play")
+    at(widget, 3)
+    expect(widget.get_by_role("button", name="Play", exact=True)).to_have_attribute("aria-pressed", "false")
+
+
+def test_the_record_flies_unless_less_motion_is_asked_for(notebook: Notebook, widget: Locator) -> None:
+    """The dot moves along the edges; with prefers-reduced-motion the trail alone tells."""
+    notebook.page.emulate_media(reduced_motion="no-preference")
+    press(widget, "Step")
+    expect(widget.locator(".ks-flight")).to_have_count(1)
+    notebook.page.emulate_media(reduced_motion="reduce")
+    press(widget, "Step")
+    at(widget, 2)
+    expect(widget.locator(".ks-flight")).to_have_count(0)
+
+
+def test_an_error_is_visible_in_the_widget(notebook: Notebook, widget: Locator) -> None:
+    """A key that is no cell, or a breakpoint without node and key, is said where it was typed."""
+    press(widget, "Stop at key")
+    expect(widget.get_by_role("alert")).to_contain_text("a breakpoint needs a node or a key")
+    press(widget, "Step")
+    expect(widget.get_by_role("alert")).to_be_hidden()
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+def test_nothing_keeps_people_out(notebook: Notebook, widget: Locator, dark: bool) -> None:
+    """Axe finds nothing serious: names, roles, contrast."""
+    notebook.python("stepper.tell('seek', step=10)")
+    at(widget, 10)
+    notebook.theme(dark)
+    assert notebook.barriers(".ks-stepper") == []
+    notebook.theme(False)

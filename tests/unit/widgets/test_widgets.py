@@ -1,0 +1,263 @@
+"""Widgets without a browser: what they tell the page, what they do when it asks, and what is left without a kernel."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import kstreamnb as ks
+
+STATIC = Path(ks.__file__).parent / "notebook" / "static"
+_BANNED = ("import ", "http:", "https:", "innerHTML", "insertAdjacentHTML", "document.write", "eval(", "fetch(")
+NASTY = "<script>alert(1)</script>"
+
+
+def topology() -> ks.Topology:
+    """A join, which is five nodes, and a count behind a repartition topic."""
+    builder = ks.StreamsBuilder("shop")
+    orders = builder.stream("orders").filter(lambda key, order: order != "free")
+    orders.group_by(lambda key, order: order).count(store="per-order").to_stream().to("counts")
+    windows = ks.JoinWindows.of_time_difference_with_no_grace("5m")
+    orders.join(builder.stream("shipments"), lambda order, box: [order, box], windows).to("shipped")
+    return builder.build()
+
+
+def replay() -> ks.Replay:
+    """Three orders, one of them free, one with a hostile value."""
+    rows = [("orders", 0, at, at, f"o{at}", value) for at, value in enumerate(["hat", "free", NASTY])]
+    return ks.replay(topology(), ks.Sample.from_records(rows))
+
+
+def widgets() -> dict[str, Any]:
+    """One of each that needs no Spark."""
+    run = replay()
+    return {
+        "explorer": ks.explorer(topology()),
+        "stepper": ks.stepper(run),
+        "browser": ks.browse(run.now.store("per-order")),
+        "editor": ks.edit(ks.Sample.from_records([("orders", 0, 0, 5, "shoe", NASTY)])),
+    }
+
+
+@pytest.mark.parametrize("kind", ["explorer", "stepper", "browser", "editor"])
+def test_a_widget_carries_its_static_form_in_the_same_bundle(kind: str) -> None:
+    """S1-23: what stays in a saved notebook is complete, and holds no address, no uuid and no markup of the user's."""
+    widget = widgets()[kind]
+    data, _ = widget._repr_mimebundle_()
+    assert "application/vnd.jupyter.widget-view+json" in data
+    assert len(data["text/plain"].splitlines()) > 1
+    assert NASTY not in data["text/html"]
+    again, _ = widgets()[kind]._repr_mimebundle_()
+    kept = {name: text for name, text in data.items() if "widget-view" not in name}
+    assert kept == {name: text for name, text in again.items() if "widget-view" not in name}
+    assert not re.search(r"0x[0-9a-f]{6}|[0-9a-f]{32}", repr(widget) + data["text/plain"])
+
+
+@pytest.mark.parametrize("kind", ["explorer", "stepper", "browser", "editor"])
+def test_facts_are_plain_json(kind: str) -> None:
+    """A page gets words and numbers, never objects."""
+    facts = widgets()[kind].facts
+    assert json.loads(json.dumps(facts)) == facts
+
+
+@pytest.mark.parametrize("kind", ["explorer", "stepper", "browser", "editor"])
+def test_a_failure_is_told_and_goes_away(kind: str) -> None:
+    """Nobody stands above a callback of a widget: what goes wrong is in ``error`` until something succeeds."""
+    widget = widgets()[kind]
+    widget.tell("fly", to="the moon")
+    assert widget.error == 'KStreamError: this widget has no command "fly"'
+    first = {"explorer": "fold_all", "stepper": "step", "browser": "refresh", "editor": "undo"}[kind]
+    widget.tell(first, **({"folded": False} if kind == "explorer" else {}))
+    assert widget.error == ""
+
+
+def test_a_module_asks_nobody_and_imports_nothing() -> None:
+    """One plain ES module each: no import, no address on a network, no markup from text, no evaluation."""
+    for file in sorted(STATIC.glob("*.js")):
+        text = re.sub(r"http://www\.w3\.org/2000/svg", "", file.read_text())
+        for banned in (
+            "import ",
+            "http:",
+            "https:",
+            "innerHTML",
+            "insertAdjacentHTML",
+            "document.write",
+            "eval(",
+            "fetch(",
+        ):
+            assert banned not in text, f"{file.name} has {banned}"
+
+
+def test_without_anywidget_the_missing_package_is_named() -> None:
+    """A clear word instead of a ModuleNotFoundError."""
+    code = (
+        "import sys; sys.modules['anywidget'] = None\n"
+        "import kstreamnb as ks\n"
+        "try: ks.explorer(ks.Topology())\n"
+        "except ks.MissingPackageError as error: print(error, *error.__notes__, sep='|')"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    said = 'the package "anywidget" is not installed|Hint: pip install "kstreamnb[notebook]"'
+    assert done.stdout.strip() == said
+
+
+@pytest.mark.parametrize(
+    ("opened", "said"),
+    [
+        (ks.explorer, "a int has no graph"),
+        (ks.stepper, "a int cannot be stepped through"),
+        (ks.browse, "a int is no store that can be looked through"),
+        (ks.edit, "a int cannot be edited"),
+    ],
+)
+def test_what_cannot_be_shown_is_refused_with_a_hint(opened: Any, said: str) -> None:
+    """The hint says what to give instead."""
+    with pytest.raises(ks.EngineError, match=said) as caught:
+        opened(7)
+    assert any(note.startswith("Hint: give") for note in caught.value.__notes__)
+
+
+def test_the_explorer_folds_operators_of_the_dsl() -> None:
+    """A stream-stream join is one operator of seven parts: five nodes and the stores that it made for itself."""
+    explorer = ks.explorer(topology())
+    explorer.tell("show", view="logical")
+    join = next(box for box in explorer.facts["boxes"] if box["title"] == "join")
+    assert join["folded"]
+    assert explorer.facts["things"][join["id"]]["word"] == "7 parts"
+    assert explorer.facts["things"][join["id"]]["code"].startswith("orders.join(")
+    explorer.tell("fold", box=join["id"])
+    assert "join window" in {thing["label"] for thing in explorer.facts["things"].values()}
+
+
+def test_the_explorer_walks_from_topics_to_topics() -> None:
+    """Every node comes after those above it; stores come after what uses them."""
+    explorer = ks.explorer(topology())
+    names = [explorer.facts["things"][id_]["label"] for id_ in explorer.facts["order"]]
+    assert names.index("orders") < names.index("filter") < names.index("group_by") < names.index("count")
+    assert names.index("count") < names.index("per-order") < len(names)
+    assert names.index("to_stream") < names.index("counts")
+
+
+def test_a_loop_through_a_topic_has_an_order_too() -> None:
+    """Nothing in a loop is first by itself: the walk still meets everything once."""
+    loop = ks.Topology().add_source("in", "a").add_sink("out", "a", "in")
+    order = ks.explorer(loop).facts["order"]
+    assert sorted(order) == ["node-in", "node-out", "topic-a"]
+
+
+def test_the_explorer_of_a_stream_shows_what_is_above_it() -> None:
+    """A handle's own part of the graph, without what only the preview needs."""
+    handle = ks.StreamsBuilder("shop").stream("orders").map_values(str)
+    labels = {thing["label"] for thing in ks.explorer(handle).facts["things"].values()}
+    assert labels == {"orders", "source", "map_values"}
+
+
+def test_the_stepper_moves_the_replay_itself() -> None:
+    """S1-31: the widget and Python stand at the same step."""
+    stepper = ks.stepper(replay())
+    stepper.tell("seek", step=0)
+    assert [waiting[0] for waiting in stepper.facts["waiting"]["rows"]] == ["input"] * 3
+    stepper.tell("step")
+    assert stepper.replay.position == 1
+    assert next(hop["text"] for hop in stepper.facts["flight"]) == '"o0": "hat" at 0'
+    assert all(hop["edge"] for hop in stepper.facts["flight"])
+
+
+def test_the_stepper_counts_records_over_edges_up_to_the_step() -> None:
+    """Counts begin at nothing and end with those of the whole run."""
+    stepper = ks.stepper(replay())
+    last = stepper.facts["counts"]
+    stepper.tell("seek", step=0)
+    assert set(stepper.facts["counts"].values()) == {"0"}
+    assert "3" in last.values()
+
+
+def test_the_stepper_shows_rows_before_and_after() -> None:
+    """A new row, an unchanged one and a changed one are told apart."""
+    run = ks.replay(topology(), ks.Sample.from_records([("orders", 0, at, at, "k", "hat") for at in range(2)]))
+    stepper = ks.stepper(run)
+    marks = {}
+    for step in range(len(run.steps) + 1):
+        stepper.tell("seek", step=step)
+        rows = next(store for store in stepper.facts["stores"] if store["name"] == "per-order")
+        marks[step] = [(*cells[2:4], mark) for cells, mark in zip(rows["rows"], rows["marks"], strict=True)]
+    assert [("", "1", "new")] in marks.values()
+    assert [("1", "1", "")] in marks.values()
+    assert [("1", "2", "other")] in marks.values()
+
+
+def test_breakpoints_are_those_of_the_replay() -> None:
+    """A key is read as in a sample; what is set in Python is seen in the widget."""
+    stepper = ks.stepper(replay())
+    stepper.tell("seek", step=0)
+    stepper.tell("stop_at", key="o2")
+    assert stepper.replay.breakpoints[0].key == "o2"
+    stepper.tell("run_on")
+    assert stepper.facts["hit"]
+    assert '"o2"' in stepper.facts["title"]
+    stepper.tell("clear", index=0)
+    assert stepper.facts["breakpoints"] == []
+
+
+def test_the_browser_pages_through_many_rows() -> None:
+    """The last page ends where the rows end, and a search begins at the first page again."""
+    builder = ks.StreamsBuilder()
+    builder.stream("in").group_by_key().count(store="counts")
+    driver = ks.TopologyTestDriver(builder.build())
+    topic = driver.create_input_topic("in")
+    for number in range(60):
+        topic.pipe_input(f"key-{number:02}", number, at=number)
+    browser = ks.browse(driver.get_key_value_store("counts"))
+    browser.tell("turn", page=99)
+    assert browser.facts["number"] == "51 to 60 of 60"
+    browser.tell("search", text="KEY-5")
+    assert browser.facts["number"] == "1 to 10 of 10 that match, of 60"
+    topic.pipe_input("key-50", 0, at=99)
+    browser.tell("refresh")
+    assert browser.facts["rows"][0][1] == "2"
+    assert browser.forms()["text/plain"].endswith("10 of 60")
+
+
+def test_an_edit_reads_only_the_cell_that_was_typed() -> None:
+    """The neighbours of a cell stay the very objects that they were."""
+    held = {"quantity": [1]}
+    editor = ks.edit(ks.Sample((ks.TopicRecord("in", 0, 0, 5, "shoe", held),)))
+    editor.tell("put", row=0, column="key", text="boot")
+    assert editor.sample[0] == ks.TopicRecord("in", 0, 0, 5, "boot", held)
+    assert editor.sample[0].value is held
+
+
+@pytest.mark.parametrize(
+    ("column", "text", "said"),
+    [
+        ("value", '{"a": ', "cell {"),
+        ("time", "soon", 'time "soon" is not an instant'),
+        ("time", "", "a record needs a time"),
+        ("topic", " ", "a record needs a topic"),
+        ("partition", "two", 'partition "two" is not a number'),
+    ],
+)
+def test_a_cell_that_cannot_be_read_keeps_the_last_sample(column: str, text: str, said: str) -> None:
+    """The cell keeps what was typed, with what is wrong; the sample stays right."""
+    given = ks.Sample.from_records([("in", 0, 0, 5, "shoe", 1)])
+    editor = ks.edit(given)
+    editor.tell("put", row=0, column=column, text=text)
+    assert editor.facts["rows"][0]["wrong"][column].startswith(said)
+    assert text in editor.facts["rows"][0]["cells"]
+    assert editor.sample is given
+
+
+def test_an_edited_sample_keeps_its_offsets_where_they_were_given() -> None:
+    """Offsets that only count are counted again; offsets of a capture stay."""
+    counted = ks.edit(ks.Sample.from_records([("in", 0, at, at, None, at) for at in range(3)]))
+    counted.tell("remove", row=0)
+    assert [record.offset for record in counted.sample] == [0, 1]
+    captured = ks.edit(ks.Sample.from_records([("in", 0, 40 + at, at, None, at) for at in range(3)]))
+    captured.tell("remove", row=0)
+    assert [record.offset for record in captured.sample] == [41, 42]
