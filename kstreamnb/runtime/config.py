@@ -6,15 +6,15 @@ import difflib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any, Self
+from functools import cache
+from importlib.resources import files
+from typing import Any, NamedTuple, Self
 
 from kstreamnb.core.durations import duration_ms
 from kstreamnb.core.serde import Serde
 from kstreamnb.core.serdes import Serdes, serde_named
 from kstreamnb.errors import ConfigError
 from kstreamnb.runtime.handlers import handler_of, uncaught_handler_of
-
-__all__ = ["Config"]
 
 _DOTTED = {
     "application.id": "application_id",
@@ -36,13 +36,31 @@ _DOTTED = {
     "production.exception.handler": "production_handler",
     "errors.dead.letter.queue.topic.name": "dead_letter_topic",
     "processing.guarantee": "processing_guarantee",
-    "topology.optimization": "topology_optimization",
-    "ensure.explicit.internal.resource.naming": "explicit_names",
 }
 _SPANS = {"commit_interval": "commit_interval_ms", "max_task_idle": "max_task_idle_ms"}
 _GUARANTEES = ("exactly_once_v2", "at_least_once")
 _LEGAL = re.compile(r"[a-zA-Z0-9._-]+")
 _PREFIXES = ("admin.", "consumer.", "global.consumer.", "main.consumer.", "producer.", "restore.consumer.", "topic.")
+
+
+class StreamsSetting(NamedTuple):
+    """A setting of Kafka Streams, and what becomes of it here.
+
+    ``answer`` is "honoured", "translated" (to what ``words`` say), "client" (handed on) or "not needed" (and why).
+    """
+
+    name: str
+    default: str
+    answer: str
+    words: str
+
+
+@cache
+def streams_settings() -> Mapping[str, StreamsSetting]:
+    """Every setting of Kafka Streams by name."""
+    text = files(__package__).joinpath("streams_settings.tsv").read_text(encoding="utf-8")
+    rows = [line.split("\t") for line in text.splitlines() if not line.startswith("#")]
+    return {row[0]: StreamsSetting(*row) for row in rows}
 
 
 @dataclass(frozen=True)
@@ -81,8 +99,6 @@ class Config:
     uncaught_handler: Any = "shutdown_client"
     dead_letter_topic: str | None = None
     processing_guarantee: str = "exactly_once_v2"
-    topology_optimization: str = "none"
-    explicit_names: bool = False
     others: Mapping[str, Any] = field(default_factory=dict, repr=False)  # passwords among them
 
     def __post_init__(self) -> None:
@@ -101,8 +117,9 @@ class Config:
         for name in ("cache_max_bytes", "commit_interval_ms", "buffered_records_per_partition", "max_poll_records"):
             object.__setattr__(self, name, _whole(name, getattr(self, name)))
         object.__setattr__(self, "max_task_idle_ms", _whole("max_task_idle_ms", self.max_task_idle_ms, least=-1))
-        for name in ("processing_handler_global", "explicit_names"):
-            object.__setattr__(self, name, _flag(name, getattr(self, name)))
+        object.__setattr__(
+            self, "processing_handler_global", _flag("processing_handler_global", self.processing_handler_global)
+        )
 
     @property
     def exactly_once(self) -> bool:
@@ -133,8 +150,13 @@ class Config:
         return {**{dotted: getattr(self, name) for dotted, name in _DOTTED.items()}, **self.others}
 
     def client_settings(self, client: str) -> dict[str, Any]:
-        """Settings of one client: those with its prefix, and those without any."""
-        plain = {name: value for name, value in self.others.items() if not name.startswith(_PREFIXES)}
+        """Settings of one client: those with its prefix, and those without any that are not for Kafka Streams alone."""
+        known = streams_settings()
+        plain = {
+            name: value
+            for name, value in self.others.items()
+            if not name.startswith(_PREFIXES) and (name not in known or known[name].answer == "client")
+        }
         prefix = client + "."
         own = {name[len(prefix) :]: value for name, value in self.others.items() if name.startswith(prefix)}
         return {**plain, **own}
