@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
-__all__ = ["Adder", "Initializer", "add_counts", "count_down", "count_up", "folding", "merging", "zero"]
-
 Initializer: TypeAlias = Callable[[], Any]
 Adder: TypeAlias = Callable[..., Any]
 """``(key, value, aggregate)``, or ``(aggregate, value)`` where there is no initializer."""

@@ -9,8 +9,6 @@ from kstreamnb.core.record import Change
 from kstreamnb.core.serde import Serde
 from kstreamnb.errors import SerdeError
 
-__all__ = ["ChangeSerde"]
-
 _OLD, _NEW, _BOTH = 0, 1, 2
 
 

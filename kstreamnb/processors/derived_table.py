@@ -9,8 +9,6 @@ from kstreamnb.core.operator import BindContext, Forward, Process
 from kstreamnb.core.record import Change, Headers
 from kstreamnb.processors.rows import bind_get, bind_update
 
-__all__ = ["bind_derived"]
-
 
 def bind_derived(
     context: BindContext,

@@ -13,8 +13,6 @@ from kstreamnb.core.operator import BindContext, Forward
 from kstreamnb.core.record import Change, Headers, Windowed
 from kstreamnb.core.windows import SlidingWindows, TimeWindows
 
-__all__ = ["EmitClosed", "bind_emit_closed", "bind_emit_closed_sessions", "no_emission"]
-
 EmitClosed: TypeAlias = Callable[[int, Headers], None]
 """``emit(close_ms, headers)`` forwards what has closed since it was last called with a later time."""
 

@@ -9,8 +9,6 @@ from typing import Any
 from kstreamnb.core.operator import BindContext, Forward, Process
 from kstreamnb.core.record import Headers
 
-__all__ = ["FlatMap"]
-
 
 @dataclass(frozen=True)
 class FlatMap:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from struct import Struct
 
-__all__ = ["HASH_BYTES", "value_hash"]
-
 HASH_BYTES = 16
 _SEED = 104_729
 _MASK = 0xFFFF_FFFF_FFFF_FFFF

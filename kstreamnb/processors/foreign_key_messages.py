@@ -13,8 +13,6 @@ from typing import Any, ClassVar, NamedTuple
 from kstreamnb.core.serde import Serde, complete
 from kstreamnb.processors.foreign_key_hash import HASH_BYTES
 
-__all__ = ["Instruction", "Response", "ResponseSerde", "Subscription", "SubscriptionSerde"]
-
 _NO_HASH = 0x80
 
 

@@ -11,8 +11,6 @@ from kstreamnb.core.serde import Serde
 from kstreamnb.processors.foreign_key_messages import Instruction, Subscription
 from kstreamnb.processors.foreign_key_serde import bound_key_serde, subscription_prefix
 
-__all__ = ["SubscriptionReceive"]
-
 
 @dataclass(frozen=True)
 class SubscriptionReceive:

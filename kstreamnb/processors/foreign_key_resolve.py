@@ -13,8 +13,6 @@ from kstreamnb.processors.foreign_key_hash import value_hash
 from kstreamnb.processors.foreign_key_messages import Response
 from kstreamnb.processors.foreign_key_serde import bound_value_serde
 
-__all__ = ["SubscriptionResolve"]
-
 
 @dataclass(frozen=True)
 class SubscriptionResolve:

@@ -13,8 +13,6 @@ from kstreamnb.processors.foreign_key_hash import value_hash
 from kstreamnb.processors.foreign_key_messages import Instruction, Subscription
 from kstreamnb.processors.foreign_key_serde import bound_key_serde, bound_value_serde
 
-__all__ = ["SubscriptionSend"]
-
 _FORGET = Instruction.DELETE_KEY_NO_PROPAGATE
 _FORGET_AND_TELL = Instruction.DELETE_KEY_AND_PROPAGATE
 _TELL = Instruction.PROPAGATE_NULL_IF_NO_FK_VAL_AVAILABLE

@@ -10,14 +10,6 @@ from kstreamnb.core.operator import BindContext
 from kstreamnb.core.serde import Serde, complete
 from kstreamnb.errors import EngineError
 
-__all__ = [
-    "ResponsePartitioner",
-    "SubscriptionPartitioner",
-    "bound_key_serde",
-    "bound_value_serde",
-    "subscription_prefix",
-]
-
 
 def bound_key_serde(serde: Serde | None, context: BindContext) -> Serde:
     """A key serde in a task: the application's default where none was given."""

@@ -10,8 +10,6 @@ from kstreamnb.core.operator import BindContext, Forward, Process
 from kstreamnb.core.record import Headers
 from kstreamnb.processors.joiner import combiner
 
-__all__ = ["StreamSelfJoin"]
-
 
 @dataclass(frozen=True)
 class StreamSelfJoin:

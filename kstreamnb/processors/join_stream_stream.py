@@ -14,8 +14,6 @@ from kstreamnb.core.operator import BindContext, Forward, Process
 from kstreamnb.core.record import Headers
 from kstreamnb.processors.joiner import Combine, combiner
 
-__all__ = ["StreamStreamJoin"]
-
 _NEVER = 2**63 - 1
 
 

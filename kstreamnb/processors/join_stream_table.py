@@ -10,8 +10,6 @@ from kstreamnb.core.operator import BindContext, Forward, Process, TableView
 from kstreamnb.core.record import Headers
 from kstreamnb.processors.joiner import combiner
 
-__all__ = ["StreamTableJoin"]
-
 
 @dataclass(frozen=True)
 class StreamTableJoin:

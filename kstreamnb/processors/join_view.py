@@ -10,8 +10,6 @@ from kstreamnb.core.operator import BindContext, TableView
 from kstreamnb.processors.join_table_table import How
 from kstreamnb.topology.java_order import hash_order
 
-__all__ = ["JoinView"]
-
 
 @dataclass(frozen=True)
 class JoinView:

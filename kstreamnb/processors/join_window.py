@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from kstreamnb.core.operator import BindContext, Forward, Process
 from kstreamnb.core.record import Headers
 
-__all__ = ["JoinWindow"]
-
 
 @dataclass(frozen=True)
 class JoinWindow:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
-__all__ = ["Combine", "combiner"]
-
 Combine: TypeAlias = Callable[[Any, Any, Any], Any]
 """``combine(key, this, other)``: the joined value, whichever side the node stands on."""
 

@@ -8,8 +8,6 @@ from typing import Any
 from kstreamnb.core.operator import BindContext, Forward, FusedStep, Process
 from kstreamnb.core.record import Headers
 
-__all__ = ["PassThrough", "RepartitionFilter"]
-
 
 @dataclass(frozen=True)
 class PassThrough:

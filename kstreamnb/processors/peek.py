@@ -9,8 +9,6 @@ from typing import Any
 from kstreamnb.core.operator import BindContext, Forward, FusedStep, Process
 from kstreamnb.core.record import Headers
 
-__all__ = ["Foreach", "Peek", "Print"]
-
 
 @dataclass(frozen=True)
 class Peek:

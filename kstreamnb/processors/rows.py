@@ -11,8 +11,6 @@ from typing import Any, TypeAlias
 from kstreamnb.core.operator import BindContext, Forward
 from kstreamnb.core.record import Change, Headers
 
-__all__ = ["GetRow", "UpdateRow", "bind_get", "bind_update", "forwards_itself", "is_versioned"]
-
 GetRow: TypeAlias = Callable[[Any], tuple[Any, int] | None]
 """``get(key)`` gives ``(value, timestamp)``, or None where there is no row."""
 

@@ -9,8 +9,6 @@ from typing import Any
 from kstreamnb.core.operator import BindContext, Forward, FusedStep, Process
 from kstreamnb.core.record import Headers
 
-__all__ = ["SelectKey"]
-
 
 @dataclass(frozen=True)
 class SelectKey:

@@ -12,8 +12,6 @@ from kstreamnb.core.windows import SessionWindows
 from kstreamnb.processors.aggregators import Adder, Initializer, folding, merging
 from kstreamnb.processors.emit_on_close import bind_emit_closed_sessions, no_emission
 
-__all__ = ["SessionAggregate"]
-
 
 @dataclass(frozen=True)
 class SessionAggregate:

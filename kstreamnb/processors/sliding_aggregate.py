@@ -19,8 +19,6 @@ from kstreamnb.processors.emit_on_close import bind_emit_closed, no_emission
 from kstreamnb.processors.rows import forwards_itself
 from kstreamnb.processors.window_aggregate import dropping_late
 
-__all__ = ["SlidingAggregate"]
-
 _Row: TypeAlias = tuple[Any, int]
 _Add: TypeAlias = Callable[[int, "_Row | None", Any, Any, int, Headers, int], None]
 """``add(start, row, key, value, timestamp, headers, close_ms)``; no row: a window that holds nothing yet."""

@@ -11,8 +11,6 @@ from kstreamnb.processors.aggregators import Adder, Initializer, folding
 from kstreamnb.processors.fused_fold import Fold, fold_by_key, is_simple
 from kstreamnb.processors.rows import bind_get, bind_update
 
-__all__ = ["StreamAggregate"]
-
 
 @dataclass(frozen=True)
 class StreamAggregate:

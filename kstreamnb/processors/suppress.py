@@ -10,8 +10,6 @@ from kstreamnb.core.operator import BindContext, Forward, Process
 from kstreamnb.core.record import Change, Headers
 from kstreamnb.errors import ProcessingError
 
-__all__ = ["Suppress"]
-
 _NO_LIMIT = 2**63 - 1
 
 

@@ -11,8 +11,6 @@ from kstreamnb.errors import ProcessingError
 from kstreamnb.processors.aggregators import Adder, Initializer, folding
 from kstreamnb.processors.rows import bind_get, bind_update
 
-__all__ = ["TableAggregate"]
-
 
 @dataclass(frozen=True)
 class TableAggregate:

@@ -9,8 +9,6 @@ from typing import Any
 from kstreamnb.core.operator import BindContext, Forward, Process
 from kstreamnb.processors.derived_table import bind_derived
 
-__all__ = ["TableFilter", "keeping"]
-
 
 def keeping(predicate: Callable[[Any, Any], Any], *, negate: bool) -> Callable[[Any, Any], Any]:
     """``keep(key, value)`` gives the value when its row stays, else None; no value is not asked about."""

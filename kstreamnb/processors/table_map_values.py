@@ -9,8 +9,6 @@ from typing import Any
 from kstreamnb.core.operator import BindContext, Forward, Process
 from kstreamnb.processors.derived_table import bind_derived
 
-__all__ = ["TableMapValues", "mapping"]
-
 
 def mapping(mapper: Callable[..., Any], *, with_key: bool) -> Callable[[Any, Any], Any]:
     """``compute(key, value)`` applies the mapper; no value stays no value."""

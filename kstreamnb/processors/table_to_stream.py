@@ -8,8 +8,6 @@ from typing import Any, ClassVar
 from kstreamnb.core.operator import BindContext, Forward, FusedStep, Process
 from kstreamnb.core.record import Change, Headers
 
-__all__ = ["TableToStream"]
-
 
 @dataclass(frozen=True)
 class TableToStream:

@@ -14,8 +14,6 @@ from kstreamnb.errors import ProcessingError
 from kstreamnb.processors.derived_table import bind_derived
 from kstreamnb.processors.table_view import DerivedView
 
-__all__ = ["TableTransformValues", "TransformValuesView"]
-
 
 def _may_not_forward(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
     java = "ProcessorContext#forward() not supported."

@@ -16,17 +16,6 @@ from kstreamnb.processors.rows import GetRow, bind_get
 from kstreamnb.processors.table_filter import keeping
 from kstreamnb.processors.table_map_values import mapping
 
-__all__ = [
-    "DerivedView",
-    "FilterView",
-    "GetAsOf",
-    "MapValuesView",
-    "SessionStoreView",
-    "StoreView",
-    "SuppressView",
-    "WindowStoreView",
-]
-
 GetAsOf: TypeAlias = Callable[[Any, int], tuple[Any, int] | None]
 """``get(key, as_of_ms)`` gives ``(value, timestamp)``, or None where there was no row."""
 

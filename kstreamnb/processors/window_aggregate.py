@@ -14,8 +14,6 @@ from kstreamnb.processors.emit_on_close import bind_emit_closed, no_emission
 from kstreamnb.processors.fused_fold import Fold, fold_by_window, is_simple
 from kstreamnb.processors.rows import forwards_itself
 
-__all__ = ["WindowAggregate", "dropping_late"]
-
 
 def dropping_late(context: BindContext, grace_ms: int) -> Callable[[Any, Any, int, int, int, int], None]:
     """``late(key, value, timestamp, start, end, stream_time_ms)`` reports a record of a closed window."""

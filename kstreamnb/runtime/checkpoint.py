@@ -13,8 +13,6 @@ from typing import Any, TypeAlias
 from kstreamnb.errors import StateError
 from kstreamnb.runtime.scope import Scope
 
-__all__ = ["EMPTY_DELTA", "Checkpointed", "StateKey"]
-
 StateKey: TypeAlias = tuple[str, Any, Any]
 """``("store", store name, raw key)`` or ``("cell", node, cell name)``."""
 

@@ -12,8 +12,6 @@ from kstreamnb.errors import ProcessingError, StateError
 from kstreamnb.runtime.punctuation import Schedule, first_due
 from kstreamnb.runtime.scope import Scope
 
-__all__ = ["NodeContext"]
-
 
 class NodeContext:
     """One node's view of its task."""

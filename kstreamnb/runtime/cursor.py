@@ -12,8 +12,6 @@ from typing import Any, TypeAlias
 
 from kstreamnb.core.record import RecordMetadata
 
-__all__ = ["NO_RECORD", "Cursor", "WireRecord"]
-
 WireRecord: TypeAlias = tuple[int, int, Any, Any, Any]
 """``(offset, timestamp, key, value, headers)`` with key and value in wire form."""
 

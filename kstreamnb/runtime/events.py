@@ -6,8 +6,6 @@ from typing import Any, NamedTuple
 
 from kstreamnb.core.record import Headers
 
-__all__ = ["Produced"]
-
 
 class Produced(NamedTuple):
     """A record for a topic; key and value are in wire form."""

@@ -15,8 +15,6 @@ from kstreamnb.core.origin import Origin, origin_of
 from kstreamnb.errors import KStreamError, ProcessingError
 from kstreamnb.runtime.scope import Scope
 
-__all__ = ["HandledFailure", "Places", "init_error", "negative_timestamp", "processing_error", "punctuation_error"]
-
 _KIT = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _LIBRARIES = tuple(
     os.path.join(path, "") for path in dict.fromkeys(sysconfig.get_paths()[name] for name in ("stdlib", "purelib"))

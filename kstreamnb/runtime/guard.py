@@ -11,8 +11,6 @@ from kstreamnb.runtime.handlers import ErrorContext, answer_of
 from kstreamnb.runtime.scope import Scope
 from kstreamnb.topology.nodes import Sink, Source
 
-__all__ = ["Guard", "guard_of"]
-
 Guard = Callable[[str, BaseException, Any, Any], None]
 """``guard(node, error, key, value)``: returns when the task goes on without the record, raises when it does not."""
 

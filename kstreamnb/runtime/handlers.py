@@ -19,19 +19,6 @@ from kstreamnb.core.wire import Encoded
 from kstreamnb.errors import ConfigError
 from kstreamnb.runtime.events import Produced
 
-__all__ = [
-    "ErrorContext",
-    "ErrorResponse",
-    "Handler",
-    "UncaughtAnswer",
-    "UncaughtHandler",
-    "answer_of",
-    "dead_letter",
-    "handler_of",
-    "uncaught_answer",
-    "uncaught_handler_of",
-]
-
 _JAVA_HANDLERS = {
     "LogAndContinueExceptionHandler": "continue",
     "LogAndContinueProcessingExceptionHandler": "continue",

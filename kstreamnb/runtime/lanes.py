@@ -26,8 +26,6 @@ from kstreamnb.runtime.handlers import ErrorContext, answer_of
 from kstreamnb.runtime.scope import Scope
 from kstreamnb.topology.nodes import Source
 
-__all__ = ["Lane", "is_careful", "reader_of"]
-
 Read = Callable[[str, WireRecord], "WireRecord | None"]
 
 

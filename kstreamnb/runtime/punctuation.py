@@ -15,8 +15,6 @@ from kstreamnb.core.processor import PunctuationType
 from kstreamnb.errors import ConfigError
 from kstreamnb.runtime.priority_queue import PriorityQueue
 
-__all__ = ["NEVER", "PunctuationQueue", "Schedule", "first_due"]
-
 NEVER = 1 << 62
 """A due time that no clock reaches."""
 

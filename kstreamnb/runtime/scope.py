@@ -13,8 +13,6 @@ from kstreamnb.runtime.punctuation import PunctuationQueue
 from kstreamnb.runtime.recorder import Recorder
 from kstreamnb.runtime.task_plan import TaskPlan
 
-__all__ = ["Scope", "StoreScope"]
-
 
 class Scope:
     """The shared insides of one task.

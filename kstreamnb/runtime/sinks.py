@@ -17,8 +17,6 @@ from kstreamnb.runtime.scope import Scope
 from kstreamnb.runtime.task_plan import TaskPlan
 from kstreamnb.topology.nodes import Sink
 
-__all__ = ["bind_sink", "is_plain_sink", "sink_line", "topic_serdes"]
-
 Serdes2 = tuple[Serde, Serde]
 
 

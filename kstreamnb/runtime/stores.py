@@ -12,8 +12,6 @@ from kstreamnb.runtime.task_plan import TaskPlan
 from kstreamnb.state import CacheBudget, make_store
 from kstreamnb.topology.java_order import hash_order
 
-__all__ = ["make_stores", "store_order"]
-
 
 def store_order(plan: TaskPlan, nodes: Iterable[str]) -> tuple[StoreSpec, ...]:
     """Stores in the order in which Kafka Streams registers and flushes them: by node, then as a hash set has them."""

@@ -13,8 +13,6 @@ from kstreamnb.topology import Topology
 from kstreamnb.topology.internal_topics import repartition_topic
 from kstreamnb.topology.nodes import Source
 
-__all__ = ["TaskPlan", "plan_global_task", "plan_single_task", "plan_tasks"]
-
 
 @dataclass(frozen=True, eq=False)
 class TaskPlan:

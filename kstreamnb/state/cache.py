@@ -15,8 +15,6 @@ from kstreamnb.core.stores import StoreSpec
 from kstreamnb.state.record_bytes import context_size
 from kstreamnb.state.store import Store, StoreContext
 
-__all__ = ["CacheBudget", "CacheEntry", "CachedStore", "InCache"]
-
 _DEFAULT_BYTES = 10 * 1024 * 1024
 _LINKS, _FLAG, _TIME = 24, 1, 8
 

@@ -17,8 +17,6 @@ from kstreamnb.state.time_index import KeyIndex, TimeIndex
 from kstreamnb.state.timed import TimedRows
 from kstreamnb.state.window import TimestampedWindowRows, WindowRows
 
-__all__ = ["CACHED_KINDS"]
-
 _SEGMENT_BYTES = 8
 
 

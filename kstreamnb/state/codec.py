@@ -14,8 +14,6 @@ from kstreamnb.core.record import Windowed
 from kstreamnb.core.wire import Encoded, decoder, encoder
 from kstreamnb.errors import StateError
 
-__all__ = ["SMALL", "EncodedRow", "KeyCodec", "ValueCodec", "key_codec", "stamped", "value_codec"]
-
 SMALL = 1 << 29
 """Whole numbers within ``(-SMALL, SMALL)`` are kept by every serde of ints but the short one."""
 

@@ -14,8 +14,6 @@ from kstreamnb.core.record import Windowed
 from kstreamnb.core.stores import StoreSpec
 from kstreamnb.errors import StateError
 
-__all__ = ["StoredElsewhere", "rows_of"]
-
 
 class StoredElsewhere(MutableMapping[Any, Any]):
     """Raw rows that lie in a user's store; what has the key None is kept here."""

@@ -13,8 +13,6 @@ from kstreamnb.state.record_bytes import LoggedBytes, context_bytes, optional_by
 from kstreamnb.state.store import Store, StoreContext
 from kstreamnb.state.time_index import TimeIndex
 
-__all__ = ["JoinBuffer", "PendingJoins"]
-
 _SEQUENCE_MASK = (1 << 31) - 1
 _NO_TIME = -1
 

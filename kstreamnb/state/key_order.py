@@ -7,8 +7,6 @@ from collections.abc import Callable
 from itertools import islice
 from typing import Any
 
-__all__ = ["KeyOrder"]
-
 _FEW = 8
 
 

@@ -10,8 +10,6 @@ from kstreamnb.state.key_order import KeyOrder
 from kstreamnb.state.store import Rows, Store, StoreContext
 from kstreamnb.state.views import TimestampedStoreForUser
 
-__all__ = ["KeyValueRows", "TimestampedKeyValueRows"]
-
 
 class KeyValueRows(Store):
     """Rows by key; ``raw`` maps the wire key to the wire value."""

@@ -9,8 +9,6 @@ from kstreamnb.errors import StateError
 from kstreamnb.state.key_value import KeyValueRows
 from kstreamnb.state.store import StoreContext
 
-__all__ = ["LruRows"]
-
 
 class LruRows(KeyValueRows):
     """The last used keys: a get or a put makes a key the youngest, and the oldest goes when there are too many.

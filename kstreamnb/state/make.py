@@ -17,8 +17,6 @@ from kstreamnb.state.suppress_buffer import SuppressBuffer
 from kstreamnb.state.versioned import VersionedRows
 from kstreamnb.state.window import TimestampedWindowRows, WindowRows
 
-__all__ = ["make_store"]
-
 _KINDS: dict[str, type[Store]] = {
     "key_value": KeyValueRows,
     "timestamped_key_value": TimestampedKeyValueRows,

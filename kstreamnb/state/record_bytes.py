@@ -6,8 +6,6 @@ import struct
 
 from kstreamnb.core.record import Headers, RecordMetadata
 
-__all__ = ["LoggedBytes", "context_bytes", "context_size", "optional_bytes"]
-
 
 def context_bytes(timestamp: int, headers: Headers, metadata: RecordMetadata | None) -> bytes:
     """Timestamp, offset, topic, partition and headers of a record."""

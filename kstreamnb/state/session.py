@@ -8,8 +8,6 @@ from kstreamnb.core.record import Windowed
 from kstreamnb.state.store import Rows, Store
 from kstreamnb.state.timed import MAX_TIME_MS, TimedRows
 
-__all__ = ["SessionRows"]
-
 
 class SessionRows(TimedRows):
     """Aggregates by session, both of whose ends are inclusive; a place is ``(end, start)``."""

@@ -10,8 +10,6 @@ from kstreamnb.core.stores import StoreSpec
 from kstreamnb.state.record_bytes import LoggedBytes, context_bytes, context_size, optional_bytes
 from kstreamnb.state.store import Recorder, Store, StoreContext
 
-__all__ = ["SuppressBuffer"]
-
 _SAME_AS_PRIOR = -2
 _VERSION_3: Headers = (("v", b"\x03"),)
 

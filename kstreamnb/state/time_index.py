@@ -12,8 +12,6 @@ from typing import Any
 
 from kstreamnb.core.stores import StoreSpec
 
-__all__ = ["KeyIndex", "Retention", "TimeIndex"]
-
 _LEAST_SEGMENT_MS = 60_000
 _NO_TIME = -1
 

@@ -11,8 +11,6 @@ from kstreamnb.core.stores import StoreSpec
 from kstreamnb.state.store import Recorder, Rows, Store, StoreContext
 from kstreamnb.state.time_index import KeyIndex, Retention, TimeIndex
 
-__all__ = ["MAX_TIME_MS", "TimedRows"]
-
 MAX_TIME_MS = 2**63 - 1
 _NO_CLOCK = (-1, 0)
 

@@ -10,8 +10,6 @@ from kstreamnb.core.stores import StoreSpec, VersionedRecord
 from kstreamnb.state.store import Rows, Store, StoreContext
 from kstreamnb.state.time_index import KeyIndex, TimeIndex
 
-__all__ = ["LATEST", "NOT_PUT", "VersionedRows"]
-
 LATEST = -1
 """What ``put`` gives for a version that is valid to no known end."""
 

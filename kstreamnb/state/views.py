@@ -7,8 +7,6 @@ from typing import Any
 from kstreamnb.core.record import ValueAndTimestamp
 from kstreamnb.state.store import Rows, Store
 
-__all__ = ["TimestampedStoreForUser"]
-
 
 class TimestampedStoreForUser:
     """A timestamped store whose rows are `ValueAndTimestamp`, otherwise the store itself."""

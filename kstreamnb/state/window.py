@@ -13,8 +13,6 @@ from kstreamnb.state.store import Rows, StoreContext
 from kstreamnb.state.timed import MAX_TIME_MS, TimedRows
 from kstreamnb.state.views import TimestampedStoreForUser
 
-__all__ = ["TimestampedWindowRows", "WindowRows"]
-
 _SEQUENCE_BITS = 31
 _SEQUENCE_MASK = (1 << _SEQUENCE_BITS) - 1
 
