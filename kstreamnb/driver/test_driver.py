@@ -14,6 +14,7 @@ from kstreamnb.core.durations import duration_ms, instant_ms
 from kstreamnb.core.partitioner import key_partitioner
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.serde import Serde
+from kstreamnb.core.serdes import serde_named
 from kstreamnb.core.wire import encoder
 from kstreamnb.driver.engine import Engine, Layout, Root
 from kstreamnb.driver.events import Event
@@ -93,29 +94,31 @@ class TopologyTestDriver:
     def create_input_topic(
         self,
         topic: str,
-        key_serde: Serde | None = None,
-        value_serde: Serde | None = None,
+        key_serde: Serde | str | None = None,
+        value_serde: Serde | str | None = None,
         *,
         start: datetime | str | int | None = None,
         auto_advance: timedelta | str | None = None,
     ) -> InputTopic:
-        """A topic to pipe records into; its serdes are those with which the application reads it."""
+        """A topic to pipe records into; its serdes, or their names, are those with which the application reads it."""
         now = self.clock.now_ms if start is None else start if type(start) is int else instant_ms(start, "start")
         step = 0 if auto_advance is None else duration_ms(auto_advance, "advance between records")
+        keys, values = _serde(key_serde), _serde(value_serde)
 
         def write(records: list[TopicRecord]) -> None:
-            self._pipe_topic(topic, records, key_serde, value_serde)
+            self._pipe_topic(topic, records, keys, values)
 
         return InputTopic(topic, write, now, step)
 
     def create_output_topic(
-        self, topic: str, key_serde: Serde | None = None, value_serde: Serde | None = None
+        self, topic: str, key_serde: Serde | str | None = None, value_serde: Serde | str | None = None
     ) -> OutputTopic:
-        """A topic to read from; its serdes are those with which the application writes it."""
+        """A topic to read from; its serdes, or their names, are those with which the application writes it."""
+        keys, values = _serde(key_serde), _serde(value_serde)
 
         def serdes() -> tuple[Serde, Serde]:
             found = self.engine.writer_serdes(topic) or (self.config.default_key_serde, self.config.default_value_serde)
-            return key_serde or found[0], value_serde or found[1]
+            return keys or found[0], values or found[1]
 
         return OutputTopic(topic, self.engine.logs.get, serdes)
 
@@ -294,3 +297,7 @@ class TopologyTestDriver:
     def _near(self) -> str:
         read = (source.topics or (str(source.pattern),) for source in self.topology.sources())
         return f"it reads {', '.join(sorted(set(chain.from_iterable(read)))) or 'no topics'}"
+
+
+def _serde(given: Serde | str | None) -> Serde | None:
+    return serde_named(given) if isinstance(given, str) else given
