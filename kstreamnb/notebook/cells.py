@@ -7,15 +7,24 @@ succeeded by what they hold now.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Hashable, Iterator, Mapping
 from typing import Any
 
 from kstreamnb.dsl.declarations import Declaration, Handle, Identity, Ledger
+from kstreamnb.notebook.functions import file_of, functions_of, same_code
+from kstreamnb.notebook.variables import Variables, statements
 
 __all__ = ["Cells", "loaded"]
 
 loaded: list[Cells] = []
 """The cells of the shell into which the extension was loaded; empty without one."""
+
+
+_NO_IDS = (
+    "kstreamnb: this front end does not say which cell runs, so each execution counts as a new cell and this one "
+    'declared its part again; take the earlier one back with builder.forget("{place}")'
+)
 
 
 class Cells:
@@ -35,11 +44,13 @@ class Cells:
         self._count, self._ahead = shell.execution_count, 1  # some IPythons count a cell before it runs, others after
         self._uncounted = len(getattr(shell.compile, "_filename_map", ())) or 1  # cells so far, this one with them
         self._places: dict[str, str] = {}
+        self._texts: dict[str, tuple[Hashable, str]] = {}
+        self._has_told = False
         self._ledgers: dict[Hashable, list[Ledger]] = {}
         self._taken: list[Ledger] = []
         self._all: list[Ledger] = []
         self._bound: dict[Hashable, dict[str, Declaration]] = {}
-        self._before: dict[Hashable, dict[str, Any]] = {}
+        self._variables = Variables(shell.user_ns)
 
     # --- what IPython tells ---
     def started(self, info: Any) -> None:
@@ -55,7 +66,8 @@ class Cells:
         number = self._count - self._ahead if info.store_history else self._uncounted + self.run
         file = self.shell.compile.get_code_name(info.raw_cell, self.shell.transform_cell(info.raw_cell), number)
         self._places[file] = f"cell {number}"
-        self._restore()
+        self._texts[file] = (self.cell, info.raw_cell)
+        self._variables.enter(self.cell)
         for ledger in self._all:
             if self.cell in ledger.groups():
                 ledger.begin(self.cell, self.run)
@@ -67,8 +79,12 @@ class Cells:
         for ledger in self._all:
             self.settle(ledger)
         if self.cell is not None:
+            failed = result is not None and not result.success
             own = {path: held for path, held in self._paths() if held.identity.group == self.cell}
-            self._bound[self.cell] = own
+            self._bound[self.cell] = {**self._bound.get(self.cell, {}), **own} if failed else own
+            code = statements(self.shell.transform_cell(self.sources[self.cell]))
+            self._variables.leave(self.cell, code, failed=failed)
+            self._tell_of_missing_ids()
         self.cell = None
 
     def latest_sources(self) -> tuple[str, ...]:
@@ -118,18 +134,49 @@ class Cells:
         }
         ledger.succeed({gone: new for gone, new in successors.items() if ledger.holds(new)})
 
+    def outdated(self, ledger: Ledger) -> dict[Declaration, str]:
+        """Declarations whose cell, run now, would find another function or another handle under a name."""
+        found, held = {}, ledger.declarations()
+        others = {
+            cell: self._variables.outdated(cell, _latest) for cell in {each.identity.group: None for each in held}
+        }
+        for declaration in held:
+            for parent, name in others[declaration.identity.group].items():
+                if parent in declaration.parents:
+                    found[declaration] = f'{declaration} was made from what "{name}" was before a cell was edited'
+            for function in functions_of(declaration):
+                cell, text = self._texts.get(file_of(function) or "", (None, ""))
+                if cell is not None and self.sources[cell] != text and not self._is_defined_again(function, cell):
+                    name = getattr(function, "__name__", "a function")
+                    called = "a function" if name == "<lambda>" else f'"{name}"'
+                    found[declaration] = f"{declaration} has {called} from before its cell was edited"
+        return found
+
+    def _is_defined_again(self, function: Any, cell: Hashable) -> bool:
+        """Whether a cell, as it ran last, defines the same function."""
+        newest = (cell, self.sources[cell])
+        return any(
+            self._texts.get(file_of(thing) or "") == newest and same_code(thing, function)
+            for thing in list(self.shell.user_ns.values())
+            if callable(thing)
+        )
+
+    def _tell_of_missing_ids(self) -> None:
+        """Say once, where the front end sends no ids, that a cell which ran again has declared its part twice."""
+        if self.ids_are_sent or self._has_told:
+            return
+        text = self.sources[self.cell]
+        twins = {cell for cell, source in self.sources.items() if source == text and cell != self.cell}
+        for ledger in self._all:
+            held = ledger.declarations()
+            earlier = [each.origin.place for each in held if each.identity.group in twins]
+            if earlier and any(each.identity.group == self.cell for each in held):
+                self._has_told = True
+                print(_NO_IDS.format(place=earlier[0]), file=sys.stderr)  # noqa: T201 - said once, where it matters
+
     # --- variables ---
     def _is_new(self, declaration: Declaration) -> bool:
         return declaration.identity[:2] == (self.cell, self.run)
-
-    def _restore(self) -> None:
-        """Give variables that this cell itself replaced (``s = s.filter(…)``) the handles from before its first run."""
-        namespace = self.shell.user_ns
-        handles = {name: thing for name, thing in namespace.items() if isinstance(thing, Handle)}
-        before = self._before.setdefault(self.cell, handles)
-        for name, handle in handles.items():
-            if handle.declaration.identity.group == self.cell and name in before:
-                namespace[name] = before[name]
 
     def _paths(self) -> Iterator[tuple[str, Declaration]]:
         """What the user's variables hold, also in lists, dicts and objects of the user's own classes."""
@@ -138,9 +185,13 @@ class Cells:
                 yield from _handles(name, thing, depth=2)
 
 
+def _latest(handle: Handle) -> Declaration:
+    return handle._declaration.latest()  # noqa: SLF001 - the same as .declaration
+
+
 def _handles(path: str, thing: Any, depth: int) -> Iterator[tuple[str, Declaration]]:
     if isinstance(thing, Handle):
-        yield path, thing._declaration.latest()  # noqa: SLF001 - the same as .declaration
+        yield path, _latest(thing)
     elif depth:
         for key, part in _parts(thing):
             yield from _handles(f"{path}[{key!r}]", part, depth - 1)

@@ -10,6 +10,7 @@ from typing import Any
 from kstreamnb.dsl import StreamsBuilder
 from kstreamnb.errors import EngineError
 from kstreamnb.notebook.cells import loaded
+from kstreamnb.notebook.variables import read_names, statements, written_names
 
 __all__ = ["export", "script"]
 
@@ -76,12 +77,12 @@ def script(sources: Mapping[Hashable, str], makers: Iterable[Hashable], builder:
     wanted = {cell for cell in makers if cell in trees}
     if not wanted:
         raise EngineError("nothing of the topology comes from a cell", hint="run its cells after %load_ext kstreamnb")
-    needed = {builder}.union(*(_read(trees[cell]) for cell in wanted))
+    needed = {builder}.union(*(read_names(trees[cell]) for cell in wanted))
     done = False
     while not done:
-        more = {cell for cell in trees if cell not in wanted and _written(trees[cell]) & needed}
+        more = {cell for cell in trees if cell not in wanted and written_names(trees[cell]) & needed}
         wanted |= more
-        needed |= set().union(*(_read(trees[cell]) for cell in more))
+        needed |= set().union(*(read_names(trees[cell]) for cell in more))
         done = not more
     chunks = ["\n".join(ast.unparse(node) for node in trees[cell]) for cell in trees if cell in wanted and trees[cell]]
     title = '"""A topology of Kafka Streams, exported from a notebook."""'
@@ -90,11 +91,7 @@ def script(sources: Mapping[Hashable, str], makers: Iterable[Hashable], builder:
 
 def _statements(source: str) -> list[ast.stmt]:
     """A cell's statements without magics, displays and looks at the data."""
-    try:
-        body = ast.parse(source).body
-    except SyntaxError:
-        return []
-    return [node for node in body if not _only_shows(node)]
+    return [node for node in statements(source) if not _only_shows(node)]
 
 
 def _only_shows(node: ast.stmt) -> bool:
@@ -110,21 +107,3 @@ def _only_shows(node: ast.stmt) -> bool:
 
 
 _SHOWS = frozenset({"print", "display", "head", "build", "describe", "explain", "replay", "export", "deploy", "run"})
-
-
-def _read(nodes: Iterable[ast.stmt]) -> set[str]:
-    return {part.id for node in nodes for part in ast.walk(node) if isinstance(part, ast.Name)}
-
-
-def _written(nodes: Iterable[ast.stmt]) -> set[str]:
-    """Names that a cell gives a value at its top level."""
-    found: set[str] = set()
-    for node in nodes:
-        if isinstance(node, ast.FunctionDef | ast.ClassDef | ast.AsyncFunctionDef):
-            found.add(node.name)
-        elif isinstance(node, ast.Import | ast.ImportFrom):
-            found |= {(each.asname or each.name).partition(".")[0] for each in node.names}
-        else:
-            parts = ast.walk(node)
-            found |= {part.id for part in parts if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store)}
-    return found

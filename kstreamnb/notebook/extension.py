@@ -8,11 +8,14 @@ from typing import Any
 
 from kstreamnb import __version__
 from kstreamnb.core.origin import name_cells
+from kstreamnb.dsl import StreamsBuilder
 from kstreamnb.dsl.declarations import Handle, identify_with
 from kstreamnb.errors import KStreamError
+from kstreamnb.notebook.builders import show_builder
 from kstreamnb.notebook.cells import Cells, loaded
 from kstreamnb.notebook.handles import HandleDisplay
 from kstreamnb.notebook.tracebacks import Tracebacks
+from kstreamnb.topology import Topology
 
 __all__ = ["load", "unload"]
 
@@ -30,8 +33,11 @@ def load(shell: Any) -> None:
     loaded[:] = [cells]
     identify_with(cells)
     name_cells(cells.place)
-    shell.display_formatter.mimebundle_formatter.for_type(Handle, HandleDisplay().bundle)
+    formatter = shell.display_formatter.mimebundle_formatter
+    formatter.for_type(Handle, HandleDisplay(cells).bundle)
+    formatter.for_type(StreamsBuilder, show_builder)
     tracebacks = Tracebacks(shell, cells)
+    formatter.for_type(Topology, tracebacks.show_topology)
     KStreamError._render_traceback_ = lambda error: tracebacks.render(error)  # type: ignore[attr-defined]
     from kstreamnb.notebook.magics import KsMagics
 
@@ -49,7 +55,8 @@ def unload(shell: Any) -> None:
     loaded.clear()
     identify_with(None)
     name_cells(None)
-    shell.display_formatter.mimebundle_formatter.pop(Handle, None)
+    for shown in (Handle, StreamsBuilder, Topology):
+        shell.display_formatter.mimebundle_formatter.pop(shown, None)
     del KStreamError._render_traceback_  # type: ignore[attr-defined]
     shell.kstreamnb_cells = None
 

@@ -2,26 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Hashable, Mapping
+from dataclasses import dataclass, field
 from html import escape
 from typing import Any
 
-from kstreamnb.dsl.declarations import Handle
+from kstreamnb.dsl.declarations import Declaration, Handle
 from kstreamnb.errors import KStreamError
+from kstreamnb.notebook.cells import Cells
+from kstreamnb.notebook.functions import functions_of, same_functions
 from kstreamnb.preview import upstream_topology
-from kstreamnb.topology import DescribedNode, DescribedSubtopology, TopologyDescription
-from kstreamnb.view import Overlay, graph_view, mimebundle, to_html, to_text
+from kstreamnb.topology import DescribedNode, DescribedSubtopology, Topology, TopologyDescription
+from kstreamnb.view import Overlay, graph_view, mimebundle, overlay_of_changes, to_html, to_text
 
-__all__ = ["HandleDisplay", "without_preview"]
+__all__ = ["HandleDisplay", "declared_in", "error_text", "without_preview"]
 
 _INTO = "preview"
 
 
-class HandleDisplay:
-    """Shows handles; remembers what was shown last for a variable's declaration, to mark what changed since."""
+@dataclass(frozen=True)
+class _Shown:
+    """What was shown: the part of the graph, and the functions of its nodes."""
 
-    def __init__(self) -> None:
-        self._shown: dict[Any, TopologyDescription] = {}
+    description: TopologyDescription
+    functions: Mapping[str, tuple[Any, ...]]
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """The first records that reach a handle, or the error on the way to it; empty without a sample."""
+
+    text: str = ""
+    html: str = ""
+    marks: Mapping[str, str] = field(default_factory=dict)
+
+
+class HandleDisplay:
+    """Shows handles; remembers what each cell showed in its run before, to mark what changed since."""
+
+    def __init__(self, cells: Cells) -> None:
+        self._cells = cells
+        self._shown: dict[Hashable, _Shown] = {}
+        self._run, self._count = 0, 0
 
     def bundle(
         self, handle: Handle, include: Collection[str] | None = None, exclude: Collection[str] | None = None
@@ -30,44 +52,83 @@ class HandleDisplay:
         try:
             return self._bundle(handle, include, exclude)
         except KStreamError as error:
-            text = "\n".join([repr(handle), f"{type(error).__name__}: {error}", *getattr(error, "__notes__", ())])
+            text = f"{handle!r}\n{error_text(error)}"
             return {"text/plain": text, "text/html": f"<pre>{escape(text)}</pre>"}
 
     def _bundle(
         self, handle: Handle, include: Collection[str] | None, exclude: Collection[str] | None
     ) -> dict[str, str]:
-        description = without_preview(upstream_topology(handle, into=_INTO).description(), _INTO)
-        identity = handle.declaration.identity
-        place = (id(handle.ledger), identity.group, type(handle).__name__)
-        before = self._shown.get(place)
-        self._shown[place] = description
-        view = graph_view(description, _changes(before, description))
+        topology = upstream_topology(handle, into=_INTO)
+        nodes, outdated = declared_in(topology, handle.ledger.declarations()), handle.ledger.outdated()
+        functions = {name: functions_of(declaration) for name, declaration in nodes.items()}
+        now = _Shown(without_preview(topology.description(), _INTO), functions)
+        before = self._before(now)
+        rows = _first_rows(handle)
+        old = [name for name in now.description.nodes() if nodes.get(name) in outdated]
+        marks = {**_changes(before, now), **dict.fromkeys(old, "stale"), **rows.marks}
+        view = graph_view(now.description, Overlay(marks=marks))
         bundle = mimebundle(view, include, exclude)
-        title, rows = f"{type(handle).__name__} {handle.declaration.word}", _first_rows(handle)
-        gone = sorted(before.nodes().keys() - description.nodes().keys()) if before else []
-        notes = [f"gone since the last run: {', '.join(gone)}"] if gone else []
-        bundle["text/plain"] = "\n".join([title, to_text(view), *notes, *([rows] if rows else [])])
+        title = f"{type(handle).__name__} {handle.declaration.word}"
+        notes = [*_gone(before, now), *dict.fromkeys(outdated[nodes[name]] for name in old), *_orphans(handle)]
+        bundle["text/plain"] = "\n".join([title, to_text(view), *notes, *([rows.text] if rows.text else [])])
         if "text/html" in bundle:
-            table = f"<pre>{escape(rows)}</pre>" if rows else ""
             said = "".join(f"<p>{escape(note)}</p>" for note in notes)
-            bundle["text/html"] = f"<div><b>{escape(title)}</b>{to_html(view)}{said}{table}</div>"
+            bundle["text/html"] = f"<div><b>{escape(title)}</b>{to_html(view)}{said}{rows.html}</div>"
         return bundle
 
+    def _before(self, now: _Shown) -> _Shown | None:
+        """What this cell showed at the same place in its run before; takes note of what it shows now."""
+        self._count = self._count + 1 if self._run == self._cells.run else 1
+        self._run = self._cells.run
+        place = (self._cells.cell, self._count)
+        before = self._shown.get(place)
+        self._shown[place] = now
+        return before
 
-def _first_rows(handle: Handle) -> str:
-    """The first records that reach the handle; what fails on them, in words; empty without a sample."""
+
+def declared_in(topology: Topology, declarations: Collection[Declaration]) -> dict[str, Declaration]:
+    """Which declaration made each node: a node has its declaration's origin."""
+    by_origin = {id(declaration.origin): declaration for declaration in declarations}
+    found = {name: by_origin.get(id(node.origin)) for name, node in topology.nodes.items()}
+    return {name: declaration for name, declaration in found.items() if declaration is not None}
+
+
+def error_text(error: KStreamError) -> str:
+    """An error with its notes."""
+    return "\n".join([f"{type(error).__name__}: {error}", *getattr(error, "__notes__", ())])
+
+
+def _first_rows(handle: Handle) -> _Rows:
     if handle.ledger.sample is None:
-        return ""
+        return _Rows()
     try:
-        return str(handle.head())
+        bundle = mimebundle(handle.head())
     except KStreamError as error:
-        return "\n".join([f"{type(error).__name__}: {error}", *getattr(error, "__notes__", ())])
+        text, node = error_text(error), getattr(error, "node", "")
+        return _Rows(text, f"<pre>{escape(text)}</pre>", {node: "failed"} if node else {})
+    return _Rows(bundle["text/plain"], bundle["text/html"])
 
 
-def _changes(before: TopologyDescription | None, after: TopologyDescription) -> Overlay:
-    from kstreamnb.view import overlay_of_changes
+def _changes(before: _Shown | None, now: _Shown) -> dict[str, str]:
+    """Nodes that are new or changed, also those whose function alone is another."""
+    if before is None:
+        return {}
+    edited = {
+        name: "changed"
+        for name, functions in now.functions.items()
+        if name in before.functions and not same_functions(before.functions[name], functions)
+    }
+    return {**edited, **overlay_of_changes(before.description, now.description).marks}
 
-    return overlay_of_changes(before, after) if before is not None else Overlay()
+
+def _gone(before: _Shown | None, now: _Shown) -> list[str]:
+    gone = sorted(before.description.nodes().keys() - now.description.nodes().keys()) if before else []
+    return [f"gone since the last run: {', '.join(gone)}"] if gone else []
+
+
+def _orphans(handle: Handle) -> list[str]:
+    """What has become stale elsewhere, so that an edit shows what it broke."""
+    return [f"stale: {child} was made from {parent}" for child, parent in handle.ledger.stale()]
 
 
 def without_preview(description: TopologyDescription, into: str) -> TopologyDescription:

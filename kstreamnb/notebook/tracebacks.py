@@ -1,19 +1,26 @@
-"""Tracebacks of the kit's errors: the user's frames, the message and its notes; ``%ks traceback`` shows the rest."""
+"""Tracebacks of the kit's errors: the user's frames, the message and its notes; ``%ks traceback`` shows the rest.
+
+The node in which a function failed stands out in the next picture of its topology.
+"""
 
 from __future__ import annotations
 
+import sysconfig
 import traceback
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
 from kstreamnb.core.origin import origin_of
 from kstreamnb.errors import KStreamError
 from kstreamnb.notebook.cells import Cells
+from kstreamnb.topology import Topology
+from kstreamnb.view import Overlay, graph_view, mimebundle
 
 __all__ = ["Tracebacks", "whole_traceback"]
 
 _PACKAGE = str(Path(__file__).parent.parent)
-_IPYTHON = ("/IPython/", "/ipykernel/", "\\IPython\\", "\\ipykernel\\")
+_LIBRARIES = tuple({sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")})
 _CLASH = 'each execution counts as a new cell here: take an earlier one back with builder.forget("cell …")'
 
 
@@ -22,10 +29,22 @@ class Tracebacks:
 
     def __init__(self, shell: Any, cells: Cells) -> None:
         self.shell, self.cells = shell, cells
+        self._failed = ""
+
+    def show_topology(
+        self, topology: Topology, include: Collection[str] | None = None, exclude: Collection[str] | None = None
+    ) -> dict[str, str]:
+        """Every form of a topology; the node of the last error is marked once."""
+        if self._failed not in topology.nodes:
+            return mimebundle(topology, include, exclude)
+        view = graph_view(topology.description(), Overlay(marks={self._failed: "failed"}))
+        self._failed = ""
+        return mimebundle(view, include, exclude)
 
     def render(self, error: KStreamError) -> list[str]:
         """The lines that IPython prints instead of a whole traceback."""
         self.shell.kstreamnb_error = error
+        self._failed = getattr(error, "node", "")
         lines = [f"{type(error).__name__}: {error}", *getattr(error, "__notes__", ())]
         if not self.cells.ids_are_sent and "already" in f"{error} {error.java}":
             lines.append(f"Hint: {_CLASH}")
@@ -40,7 +59,7 @@ def _frames(error: BaseException) -> list[str]:
     frames = traceback.extract_tb(error.__traceback__)
     shown = []
     for frame in frames:
-        if frame.filename.startswith((_PACKAGE, "<frozen")) or any(part in frame.filename for part in _IPYTHON):
+        if frame.filename.startswith((_PACKAGE, "<frozen", *_LIBRARIES)):
             continue
         origin = origin_of(frame.filename, frame.lineno or 0)
         where = f" in {frame.name}" if frame.name != "<module>" else ""

@@ -21,7 +21,7 @@ class Shell:
         with capture_output() as captured:
             self.ip.run_cell(source, store_history=True, cell_id=cell)
         shown = "".join(str(output.data.get("text/plain", "")) for output in captured.outputs)
-        return str(captured.stdout) + shown
+        return str(captured.stdout) + str(captured.stderr) + shown
 
     def value(self, name: str) -> Any:
         """What a variable holds."""

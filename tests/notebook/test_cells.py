@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
+import kstreamnb as ks
 from kstreamnb.errors import TopologyError
 from tests.notebook.shells import Shell, loaded_shell
 
@@ -109,3 +110,174 @@ def test_an_error_shows_the_users_frames_only(shell: Shell) -> None:
     assert "in declare" in shown
     assert "/kstreamnb/" not in shown
     assert "kstreamnb/dsl/" in shell.run("%ks traceback")
+
+
+_TESTS = """
+def wanted(key, value):
+    return value > 1
+"""
+
+
+def test_a_function_that_was_edited_in_another_cell_makes_its_users_stale(shell: Shell) -> None:
+    """The step that has the old function is named with its cell, and marked in the picture of the builder."""
+    shell.run(_TESTS, "functions")
+    shell.run("paid = orders.filter(wanted)", "paid")
+    assert shell.value("builder").build()
+    shell.run(_TESTS.replace("1", "2"), "functions")
+    with pytest.raises(TopologyError, match="1 declaration is stale: what they were made with was edited") as raised:
+        shell.value("builder").build()
+    assert raised.value.detail == '"filter" (cell 7, line 1) has "wanted" from before its cell was edited'
+    assert "KSTREAM-FILTER-0000000001] ! old function in cell 7 <stale>" in shell.run("builder")
+    assert "<stale>" in shell.run("paid")
+    shell.run("paid = orders.filter(wanted)", "paid")
+    assert "<stale>" not in shell.run("builder")
+
+
+@pytest.mark.parametrize(
+    "again",
+    [_TESTS, "# the same, further down\n\n" + _TESTS, _TESTS + "\nanother = 5"],
+    ids=["same", "moved", "longer"],
+)
+def test_a_function_that_is_defined_again_as_it_was_changes_nothing(shell: Shell, again: str) -> None:
+    """Running its cell again, or editing something else in it, makes nothing stale."""
+    shell.run(_TESTS, "functions")
+    shell.run("paid = orders.filter(wanted)", "paid")
+    shell.run(again, "functions")
+    assert shell.value("builder").build()
+
+
+def test_a_name_that_another_cell_uses_for_something_else_changes_nothing(shell: Shell) -> None:
+    """From top to bottom, each step has the function that its name meant there."""
+    shell.run(_TESTS, "functions")
+    shell.run("paid = orders.filter(wanted)", "paid")
+    shell.run(_TESTS.replace("1", "2"), "other functions")
+    assert shell.value("builder").build()
+
+
+def test_a_processor_whose_method_was_edited_is_stale(shell: Shell) -> None:
+    """A class counts as the functions in it."""
+    made = "class Doubled(ks.Processor):\n    def process(self, record):\n        self.context.forward(record)"
+    shell.run(made, "processor")
+    shell.run("paid = orders.process(Doubled)", "paid")
+    assert shell.value("builder").build()
+    shell.run(made.replace("forward(record)", "forward(None)"), "processor")
+    assert "process" in shell.run("builder")
+    with pytest.raises(TopologyError, match="what they were made with was edited"):
+        shell.value("builder").build()
+
+
+def test_a_function_that_a_step_calls_through_another_is_always_the_newest(shell: Shell) -> None:
+    """Names in a function's body are looked up when it runs, as everywhere in Python."""
+    shell.run(_TESTS, "functions")
+    shell.run("paid = orders.filter(lambda key, value: wanted(key, value))", "paid")
+    shell.run(_TESTS.replace("1", "2"), "functions")
+    topology = shell.value("builder").build()
+    with ks.TopologyTestDriver(topology) as driver:
+        driver.create_input_topic("orders").pipe_input("a", 2)
+        assert driver.create_output_topic("out").is_empty()
+
+
+def test_a_handle_marks_the_step_whose_function_is_another_than_before(shell: Shell) -> None:
+    """The structure is the same, the predicate is not."""
+    shell.run("paid = orders.filter(lambda key, value: value > 1)\npaid", "paid")
+    assert "<changed>" not in shell.run("paid = orders.filter(lambda key, value: value > 1)\npaid", "paid")
+    shown = shell.run("paid = orders.filter(lambda key, value: value > 2)\npaid", "paid")
+    assert "filter [KSTREAM-FILTER-0000000001] <changed>" in shown
+
+
+def test_a_builder_shows_what_is_gone_and_what_has_lost_it(shell: Shell) -> None:
+    """Both are marked and named with their cells; nothing is raised by looking."""
+    shell.run("paid = None", "paid")
+    shown = shell.run("builder")
+    assert "filter [KSTREAM-FILTER-0000000001] ! gone from cell 4 <stale>" in shown
+    assert "sink [KSTREAM-SINK-0000000002] ! orphan of cell 5 <stale>" in shown
+    assert 'stale: "to" (cell 5, line 1) was made from "filter" (cell 4, line 1)' in shown
+
+
+def test_a_handle_says_what_its_edit_has_broken_elsewhere(shell: Shell) -> None:
+    """An edit that takes a variable away shows which cells now hang in the air."""
+    shown = shell.run("paid = None\nsettled = orders.filter(lambda key, value: value)\nsettled", "paid")
+    assert 'stale: "to" (cell 5, line 1) was made from "filter" (cell 4, line 1)' in shown
+
+
+def test_forgetting_a_cell_that_declared_nothing_is_an_error(shell: Shell) -> None:
+    """It names the cells there are."""
+    with pytest.raises(TopologyError, match='nothing was declared in "cell 77"') as raised:
+        shell.value("builder").forget("cell 77")
+    assert raised.value.detail == "there are cell 3, cell 4, cell 5"
+
+
+def test_a_cell_that_failed_half_way_is_mended_by_running_it_again(shell: Shell) -> None:
+    """What it had declared before the error is replaced."""
+    shell.run("paid = orders.filter(bool)\nraise ValueError", "paid")
+    shell.run("paid = orders.filter(lambda key, value: value)", "paid")
+    assert 1 == shell.value("builder").build().describe().count("Processor: KSTREAM-FILTER")
+
+
+def test_without_cell_ids_a_cell_that_runs_again_is_told_so_once() -> None:
+    """Where each execution is a new cell, the first repetition says so, with the remedy; the remedy works."""
+    with loaded_shell() as shell:
+        shell.run("builder = ks.StreamsBuilder()")
+        said = [shell.run('builder.stream("orders").to("out")') for _ in range(3)]
+        assert ["", True, ""] == [
+            said[0],
+            'take the earlier one back with builder.forget("cell 3")' in said[1],
+            said[2],
+        ]
+        shell.run('builder.forget("cell 3")')
+        shell.run('builder.forget("cell 4")')
+        assert 1 == shell.value("builder").build().describe().count("Sink:")
+
+
+def test_the_node_that_failed_is_red_in_the_next_picture_and_only_there(shell: Shell) -> None:
+    """A function of the user's raises; the picture after it shows where."""
+    shell.run("paid = orders.map_values(lambda value: 1 / value)", "paid")
+    shell.run("topology = builder.build()\ndriver = ks.TopologyTestDriver(topology)", "drive")
+    assert "ZeroDivisionError" in shell.run('driver.create_input_topic("orders").pipe_input("a", 0)')
+    assert "map_values [KSTREAM-MAPVALUES-0000000001] <failed>" in shell.run("topology")
+    assert "<failed>" not in shell.run("topology")
+
+
+def test_a_preview_on_which_a_function_fails_shows_where(shell: Shell) -> None:
+    """The graph is drawn with the node marked, and the error stands where the rows would be."""
+    shell.run('builder.sample = ks.Sample.from_text("topic | key | value \\n orders | a | 0")')
+    shown = shell.run("orders.map_values(lambda value: 1 / value)")
+    assert "<failed>" in shown
+    assert "ProcessingError" in shown
+
+
+def test_frames_of_libraries_are_left_out_of_an_error(shell: Shell) -> None:
+    """Between the user's call and the user's function there is nothing to read."""
+    shell.run("import json\npaid = orders.map_values(lambda value: json.loads('{'))", "paid")
+    shell.run("driver = ks.TopologyTestDriver(builder.build())", "drive")
+    shown = shell.run('driver.create_input_topic("orders").pipe_input("a", 0)')
+    assert "in <lambda>" in shown
+    assert "JSONDecodeError" in shown
+    assert "decoder.py" not in shown
+    assert "decoder.py" in shell.run("%ks traceback")
+
+
+def test_a_variable_that_a_later_cell_narrows_is_whole_again_for_the_cells_before(shell: Shell) -> None:
+    """Cell by cell, names mean what they mean from top to bottom, in whatever order the cells run again."""
+    shell.run("orders = orders.filter(lambda key, value: value)", "narrow")
+    shell.run('orders.to("narrow")', "narrow out")
+    described = shell.value("builder").build().describe()
+    for cell, text in (
+        ("orders", 'orders = builder.stream("orders")'),
+        ("narrow out", 'orders.to("narrow")'),
+        ("paid", "paid = orders.filter(lambda key, value: value)"),
+        ("narrow", "orders = orders.filter(lambda key, value: value)"),
+    ):
+        shell.run(text, cell)
+        assert described == shell.value("builder").build().describe()
+
+
+def test_a_cell_whose_name_meant_something_else_is_stale(shell: Shell) -> None:
+    """`paid` was another name for `orders`, and now it is a step of its own: its reader has to run again."""
+    shell.run("paid = orders", "paid")
+    shell.run('paid.to("out")', "out")
+    assert shell.value("builder").build()
+    shell.run("paid = orders.filter(lambda key, value: value)", "paid")
+    with pytest.raises(TopologyError, match="1 declaration is stale") as raised:
+        shell.value("builder").build()
+    assert raised.value.detail == '"to" (cell 7, line 1) was made from what "paid" was before a cell was edited'

@@ -57,10 +57,12 @@ def failing(*places: Path) -> frozenset[int]:
     try:
         check(*places)
     except EngineError as error:
-        found = re.findall(r"FAILED \S+\.ipynb::Cell (\d+)", error.detail or "")
-        assert found, error.detail
-        return frozenset(map(int, found))
-    return frozenset()
+        said = error.detail or ""
+    else:
+        return frozenset()
+    found = re.findall(r"FAILED \S+\.ipynb::Cell (\d+)", said)
+    assert found, said
+    return frozenset(map(int, found))
 
 
 @pytest.fixture(scope="module")

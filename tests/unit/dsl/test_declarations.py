@@ -35,6 +35,9 @@ class Cells:
         gone = {key: each for key, each in self.before.items() if key in now and now[key] is not each}
         ledger.succeed({each: now[key] for key, each in gone.items()})
 
+    def outdated(self, ledger: Ledger) -> dict[Declaration, str]:
+        return {}
+
     def ledger(self, name: str | None) -> Ledger | None:
         return self.ledgers.get(name)
 

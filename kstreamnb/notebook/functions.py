@@ -1,0 +1,96 @@
+"""The user's functions in declarations: which there are, and whether two are the same code."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping
+from types import CodeType, FunctionType, MethodType
+from typing import Any
+
+from kstreamnb.dsl.declarations import Declaration
+
+__all__ = ["file_of", "functions_of", "same_code", "same_functions"]
+
+_DEPTH = 5
+_COMPARED = (
+    "co_code", "co_names", "co_varnames", "co_freevars", "co_cellvars", "co_argcount", "co_posonlyargcount",
+    "co_kwonlyargcount", "co_flags",
+)  # fmt: skip
+
+
+def functions_of(declaration: Declaration) -> tuple[Any, ...]:
+    """Functions and classes of the user's that a declaration was made with, each once, in order."""
+    found = {id(each): each for each in _within(declaration.arguments, _DEPTH) if _is_users(each)}
+    return tuple(found.values())
+
+
+def file_of(function: Any) -> str | None:
+    """The code file that a function, or the first method of a class, comes from."""
+    return next((code.co_filename for code in _codes(function)), None)
+
+
+def same_code(one: Any, other: Any) -> bool:
+    """Whether two functions (or classes) do the same, wherever and whenever they were defined."""
+    if one is other:
+        return True
+    mine, others = list(_codes(one)), list(_codes(other))
+    pairs = zip(mine, others, strict=False)
+    return len(mine) == len(others) and all(_same(a, b) for a, b in pairs) and _bound(one) == _bound(other)
+
+
+def same_functions(one: tuple[Any, ...], other: tuple[Any, ...]) -> bool:
+    """Whether two declarations were made with the same functions."""
+    return len(one) == len(other) and all(same_code(a, b) for a, b in zip(one, other, strict=True))
+
+
+def _within(thing: Any, depth: int) -> Iterator[Any]:
+    if isinstance(thing, FunctionType | MethodType | type):
+        yield thing
+    elif depth and isinstance(thing, Mapping):
+        for part in thing.values():
+            yield from _within(part, depth - 1)
+    elif depth and isinstance(thing, list | tuple):
+        for part in thing:
+            yield from _within(part, depth - 1)
+    elif depth and dataclasses.is_dataclass(thing):
+        for field in dataclasses.fields(thing):
+            yield from _within(getattr(thing, field.name), depth - 1)
+    elif depth and type(thing).__module__ == "__main__":
+        yield type(thing)
+
+
+def _is_users(thing: Any) -> bool:
+    return getattr(thing, "__module__", None) == "__main__"
+
+
+def _codes(thing: Any) -> Iterator[CodeType]:
+    """The code of a function; of a class, that of its methods in the order in which they stand."""
+    if isinstance(thing, MethodType):
+        yield thing.__func__.__code__
+    elif isinstance(thing, FunctionType):
+        yield thing.__code__
+    elif isinstance(thing, type):
+        for part in vars(thing).values():
+            function = getattr(part, "__func__", getattr(part, "fget", part))
+            if isinstance(function, FunctionType) and function.__module__ == thing.__module__:
+                yield function.__code__
+
+
+def _bound(thing: Any) -> tuple[Any, ...]:
+    """What a function carries besides its code: defaults, and what it closes over."""
+    function = getattr(thing, "__func__", thing)
+    if not isinstance(function, FunctionType):
+        return ()
+    cells = tuple(repr(cell.cell_contents) for cell in function.__closure__ or ())
+    return (repr(function.__defaults__), repr(function.__kwdefaults__), cells)
+
+
+def _same(one: CodeType, other: CodeType) -> bool:
+    if any(getattr(one, name) != getattr(other, name) for name in _COMPARED):
+        return False
+    if len(one.co_consts) != len(other.co_consts):
+        return False
+    return all(
+        _same(a, b) if isinstance(a, CodeType) and isinstance(b, CodeType) else type(a) is type(b) and a == b
+        for a, b in zip(one.co_consts, other.co_consts, strict=True)
+    )
