@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -49,3 +51,18 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(needs_java)
         if item.get_closest_marker("browser") and shutil.which("chromium") is None:
             item.add_marker(needs_chromium)
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[Any]:
+    """One small local session with two slots for all tests that need one; it ends with them."""
+    from kstreamnb.spark.session import spark_session
+
+    settings = {
+        "spark.sql.shuffle.partitions": "2",
+        "spark.driver.memory": "1g",
+        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    }
+    session = spark_session("kstreamnb-tests", settings=settings)
+    yield session
+    session.stop()

@@ -29,7 +29,7 @@ from kstreamnb.spark.checkpoint_state import read_states
 from kstreamnb.spark.deploy import start_query
 from kstreamnb.spark.deployment import Application, deployment_of, place
 from kstreamnb.spark.feed import FileFeed
-from kstreamnb.spark.parcel import WALL, Order
+from kstreamnb.spark.parcel import Order
 from kstreamnb.spark.session import spark_session
 from kstreamnb.spark.stream import Batch, Sink, StreamSettings
 from tests.golden.compare import compare
@@ -46,6 +46,7 @@ from tests.golden.evaluate import (
     read_outputs,
 )
 from tests.spark.inprocess import Cluster
+from tests.spark.steps import Step, packed, tick
 
 __all__ = ["RULES", "check_on_spark"]
 
@@ -184,7 +185,7 @@ def _run_here(cases: list[_Case], batches: int | None) -> None:
     sink = _StepSink()
     with tempfile.TemporaryDirectory(prefix="kstreamnb-golden-") as name:
         cluster = Cluster.of(deployment, name, commit_every_record=True)
-        feed = FileFeed.write(Path(name) / "feed", list(_batches(cases, batches)))
+        feed = FileFeed.write(Path(name) / "feed", _batches(cases, batches))
         for number, output in enumerate(cluster.batches(feed, lambda number: cluster.forget_tasks())):
             sink.publish(Batch(number, "", {}, 0, output))
         cluster.forget()
@@ -198,7 +199,7 @@ def _run_on_spark(cases: list[_Case], batches: int | None) -> None:
     sink = _StepSink()
     with tempfile.TemporaryDirectory(prefix="kstreamnb-golden-") as name:
         folder = Path(name)
-        source = FileFeed.write(folder / "feed", list(_batches(cases, batches)))
+        source = FileFeed.write(folder / "feed", _batches(cases, batches))
         settings = StreamSettings(folder / "checkpoint", None, max_records=1)
         query = start_query(spark, deployment, source, sink, settings, folder.name, commit_every_record=True)
         query.await_termination(1200)
@@ -210,31 +211,20 @@ def _run_on_spark(cases: list[_Case], batches: int | None) -> None:
         _fill(cases, sink, read_states(query.spark, query.bundle, query.checkpoint))
 
 
-def _batches(cases: list[_Case], batches: int | None) -> Iterator[dict[tuple[str, int], list[Any]]]:
-    count = batches or max(len(case.spec["input"]) for case in cases)
-    for number in range(count):
-        batch: dict[tuple[str, int], list[Any]] = {}
-        for at, case in enumerate(cases):
-            rows = case.spec["input"]
-            steps = range(len(rows) * number // count, len(rows) * (number + 1) // count) if batches else (number,)
-            if number == 0:
-                batch[f"{at}/{WALL}", 0] = [(case.spec.get("wall", 0), "set", None, (), -1)]
-            for step in steps:
-                if step < len(rows):
-                    topic, record = _record(case, step)
-                    batch.setdefault((f"{at}/{topic}", 0), []).append(record)
-        yield batch
+def _batches(cases: list[_Case], batches: int | None) -> list[dict[tuple[str, int], list[Any]]]:
+    steps = [[_step(case, number) for number in range(len(case.spec["input"]))] for case in cases]
+    counts = [batches or len(case.spec["input"]) for case in cases]
+    return packed(steps, counts, [case.spec.get("wall", 0) for case in cases])
 
 
-def _record(case: _Case, step: int) -> tuple[str, tuple[Any, ...]]:
-    """A row as a record of the feed: (timestamp, key, value, headers, order)."""
+def _step(case: _Case, step: int) -> Step:
     spec, row = case.spec, case.spec["input"][step]
     if row[0] == "@wall":
         passed = sum(before[1] for before in spec["input"][: step + 1] if before[0] == "@wall")
-        return WALL, (spec.get("wall", 0) + passed, None, None, (), step)
+        return tick(spec.get("wall", 0) + passed)
     headers = tuple((name, None if text is None else text.encode()) for name, text in (row[4] if row[4:] else []))
     key, value = encoder(SERDES["s"])(row[1]), encoder(SERDES[input_type(row[0], spec)])(row[2])
-    return row[0], (row[3], key, value, headers, step)
+    return row[0], 0, (row[3], key, value, headers)
 
 
 def _fill(cases: list[_Case], sink: _StepSink, states: dict[str, list[bytes]]) -> None:

@@ -1,15 +1,14 @@
-"""The engines that every scenario runs on: the driver always."""
+"""The engines that every scenario runs on: driver, Spark's levels without Spark, and Spark itself."""
 
 from __future__ import annotations
 
-from itertools import groupby
-from operator import itemgetter
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from kstreamnb.driver import TopologyTestDriver
-from tests.semantics.scenario import Engine, Outcome, Output, Scenario, WallClock
+from tests.semantics.scenario import Engine, Outcome, Output, Scenario, WallClock, compare
 
 
 class DriverOutcome:
@@ -31,6 +30,7 @@ class DriverEngine:
     """Runs scenarios on the test driver."""
 
     name = "driver"
+    copies = 1
 
     def run(self, scenario: Scenario) -> Outcome:
         """Feed the input row by row."""
@@ -57,21 +57,24 @@ class DriverEngine:
         return outcome
 
 
-def compare(scenario: Scenario, outcome: Outcome) -> None:
-    """Fail unless every named topic holds what the scenario says."""
-    ordered = all(count == 1 for count in scenario.partitions.values())
-    for topic, expected in scenario.output.items():
-        actual = outcome.topic(topic)
-        assert (expected if ordered else by_key(expected)) == (actual if ordered else by_key(actual)), topic
+ENGINES = [
+    "driver",
+    "levels",
+    pytest.param("stream", marks=pytest.mark.spark),
+    pytest.param("frames", marks=pytest.mark.spark),
+]
 
 
-def by_key(records: list[Output]) -> dict[str, list[Output]]:
-    """Records of each key in order: what more than one partition keeps."""
-    ordered = sorted(records, key=lambda record: str(record[0]))
-    return {str(key): list(group) for key, group in groupby(ordered, key=itemgetter(0))}
-
-
-@pytest.fixture
-def engine() -> Engine:
+@pytest.fixture(params=ENGINES)
+def engine(request: pytest.FixtureRequest, tmp_path: Path) -> Engine:
     """The engine that runs a scenario."""
-    return DriverEngine()
+    if request.param == "driver":
+        return DriverEngine()
+    from tests.semantics.engines import FramesEngine, StreamEngine, on_levels, on_spark
+
+    feeds = tmp_path / "feeds"
+    feeds.mkdir()
+    if request.param == "levels":
+        return StreamEngine("levels", on_levels, feeds)
+    spark = request.getfixturevalue("spark")
+    return FramesEngine(spark) if request.param == "frames" else StreamEngine("stream", on_spark(spark), feeds)

@@ -8,12 +8,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from kstreamnb.topology.topology import Topology
 
-__all__ = ["Engine", "Outcome", "Row", "Scenario", "WallClock", "described", "records"]
+__all__ = ["Engine", "Outcome", "Row", "Scenario", "WallClock", "compare", "described", "records"]
 
 
 class Row(NamedTuple):
@@ -91,12 +93,27 @@ class Outcome(Protocol):
 
 
 class Engine(Protocol):
-    """What runs scenarios."""
+    """What runs scenarios; ``copies`` is how often it runs each of them."""
 
     name: str
+    copies: int
 
     def run(self, scenario: Scenario) -> Outcome:
         """Feed the input and give what came out."""
 
     def check(self, scenario: Scenario) -> Outcome:
         """Run, and compare what came out with what the scenario says."""
+
+
+def compare(scenario: Scenario, outcome: Outcome) -> None:
+    """Fail unless every named topic holds what the scenario says."""
+    ordered = all(count == 1 for count in scenario.partitions.values())
+    for topic, expected in scenario.output.items():
+        actual = outcome.topic(topic)
+        assert (expected if ordered else by_key(expected)) == (actual if ordered else by_key(actual)), topic
+
+
+def by_key(records: list[Output]) -> dict[str, list[Output]]:
+    """Records of each key in order: what more than one partition keeps."""
+    ordered = sorted(records, key=lambda record: str(record[0]))
+    return {str(key): list(group) for key, group in groupby(ordered, key=itemgetter(0))}

@@ -20,8 +20,9 @@ from kstreamnb.spark.level import run_group
 from kstreamnb.spark.output import BatchOutput
 from kstreamnb.spark.source import FeedReader, SourceSettings
 from kstreamnb.spark.state_log import StateLog
+from kstreamnb.spark.store_view import StoreView, stores_at, stores_named
 from kstreamnb.spark.stream import owners_of
-from kstreamnb.spark.worker import Bundle
+from kstreamnb.spark.worker import Bundle, empty_task
 
 __all__ = ["Cluster", "DictLog", "DictValue"]
 
@@ -90,6 +91,15 @@ class Cluster:
         """What happens when a task goes on in another worker with every batch."""
         worker._tasks.clear()
         worker._replicas.clear()
+
+    def store(self, name: str) -> StoreView:
+        """A store of the first application, as a query's checkpoint shows it."""
+        placed = stores_at(self.deployment, name)
+        tasks = {task.name: empty_task(self.bundle, task) for task in placed}
+        for task, deltas in self.deltas().items():
+            for delta in deltas if task in tasks else ():
+                tasks[task].apply_delta(delta)
+        return StoreView(name, [store for task in placed for store in stores_named(tasks[task.name], name)])
 
     def deltas(self) -> dict[str, list[bytes]]:
         """All deltas of every task, by the task's name, in their order."""

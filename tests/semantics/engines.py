@@ -1,0 +1,183 @@
+"""Spark as an engine of scenarios: its levels without Spark, a streaming query, and static frames.
+
+Streams run every scenario three times, in 1, 2 and 8 micro-batches, and give an outcome only when all are equal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kstreamnb.core.partitioner import key_partitioner
+from kstreamnb.core.record import TopicRecord
+from kstreamnb.core.wire import encoder
+from kstreamnb.driver import TopologyTestDriver
+from kstreamnb.runtime.config import Config
+from kstreamnb.runtime.task_plan import TaskPlan
+from kstreamnb.spark.deployment import Application, Deployment, deployment_of, place
+from kstreamnb.spark.feed import FileFeed
+from kstreamnb.spark.sinks import MemorySink
+from tests.semantics.scenario import Outcome, Output, Row, Scenario, WallClock, compare
+from tests.spark.steps import Step, packed, tick
+
+__all__ = ["BATCHES", "FramesEngine", "StreamEngine", "on_levels", "on_spark"]
+
+BATCHES = (8, 2, 1)
+Runner = Callable[[Deployment, FileFeed, Path], tuple[MemorySink, Callable[[str], Any]]]
+"""Runs a deployment over a feed; gives what came out, and a look at a store of its first application."""
+
+
+@dataclass
+class StreamOutcome:
+    """What a run left behind."""
+
+    topics: dict[str, list[Output]]
+    look: Callable[[str], Any]
+
+    def topic(self, name: str) -> list[Output]:
+        """Records of an output topic, partition by partition."""
+        return self.topics[name]
+
+    def store(self, name: str) -> dict[Any, Any]:
+        """Rows of a key-value store."""
+        return {key: getattr(value, "value", value) for key, value in self.look(name).all()}
+
+
+@dataclass
+class StreamEngine:
+    """Runs a scenario in 1, 2 and 8 micro-batches at once, as three applications of one query."""
+
+    name: str
+    runner: Runner
+    folder: Path
+    copies = len(BATCHES)
+
+    def run(self, scenario: Scenario) -> Outcome:
+        """Run all three, and see to it that they agree."""
+        applications = [_application(scenario) for _ in BATCHES]
+        deployment = deployment_of(applications, 2, default_partitions=1)
+        steps = [_steps(application, scenario) for application in applications]
+        counts = _batches_of(applications[0], len(steps[0]))
+        path = self.folder / f"feed-{len(list(self.folder.iterdir()))}"
+        sink, look = self.runner(deployment, FileFeed.write(path, packed(steps, counts)), path.with_suffix(".state"))
+        found = [
+            {topic: _outputs(sink, application, topic, number) for topic in scenario.output}
+            for number, application in enumerate(applications)
+        ]
+        assert found == [found[0]] * len(BATCHES)
+        return StreamOutcome(found[0], look)
+
+    def check(self, scenario: Scenario) -> Outcome:
+        """Run and compare."""
+        outcome = self.run(scenario)
+        compare(scenario, outcome)
+        return outcome
+
+
+@dataclass
+class FramesEngine:
+    """Runs a scenario over static frames, and beside it in the driver: everything is there, and is taken by time."""
+
+    spark: Any
+    name: str = "frames"
+    copies = 2
+
+    def run(self, scenario: Scenario) -> Outcome:
+        """Run over records in their order of arrival, and compare with what the driver gives for them at once."""
+        import kstreamnb as ks
+
+        topology, partitions = scenario.build(), dict(scenario.partitions)
+        if any(isinstance(row, WallClock) for row in scenario.input):
+            pytest.skip("static frames have no wall clock that moves")
+        if topology.global_stores:
+            pytest.skip("over static frames a global table is complete before the first record (D-020)")
+        records = _records(scenario)
+        result = ks.run(topology, spark=self.spark, inputs=records, partitions=partitions or 1)
+        with TopologyTestDriver(topology, partitions=partitions) as driver:
+            driver.pipe(records)
+            expected = {topic: driver.create_output_topic(topic).read_records() for topic in scenario.output}
+        found = {topic: [r for rows in result.records(topic).values() for r in rows] for topic in scenario.output}
+        assert _plain(expected) == _plain(found)
+        return StreamOutcome(_plain(found), result.store)
+
+    def check(self, scenario: Scenario) -> Outcome:
+        """The same: what a scenario says holds where rows come one after another."""
+        return self.run(scenario)
+
+
+def _plain(topics: dict[str, list[TopicRecord]]) -> dict[str, list[Output]]:
+    return {
+        topic: [(r.key, r.value, r.timestamp) for r in sorted(records, key=lambda record: record.partition)]
+        for topic, records in topics.items()
+    }
+
+
+def on_levels(deployment: Deployment, feed: FileFeed, folder: Path) -> tuple[MemorySink, Callable[[str], Any]]:
+    """The levels without Spark, with workers that forget everything after each batch."""
+    from kstreamnb.spark.stream import Batch
+    from tests.spark.inprocess import Cluster
+
+    sink, cluster = MemorySink(), Cluster.of(deployment, str(folder))
+    for number, output in enumerate(cluster.batches(feed, lambda number: cluster.forget_tasks())):
+        sink.publish(Batch(number, "", {}, 0, output))
+    return sink, cluster.store
+
+
+def on_spark(spark: Any) -> Runner:
+    """One streaming query."""
+
+    def run(deployment: Deployment, feed: FileFeed, folder: Path) -> tuple[MemorySink, Callable[[str], Any]]:
+        from kstreamnb.spark.deploy import start_query
+        from kstreamnb.spark.stream import StreamSettings
+
+        sink = MemorySink()
+        settings = StreamSettings(folder, None, max_records=1)
+        query = start_query(spark, deployment, feed, sink, settings, folder.name)
+        query.await_termination(300)
+        return sink, query.store
+
+    return run
+
+
+def _application(scenario: Scenario) -> Application:
+    topics = {row.topic: 1 for row in scenario.input if isinstance(row, Row)} | dict(scenario.partitions)
+    return place(scenario.build(), Config(), topics, direct=True, default_partitions=1)
+
+
+def _batches_of(application: Application, rows: int) -> tuple[int, ...]:
+    """A batch a row where there is a global table: within a batch it is complete before the first record (D-020)."""
+    return (rows,) * len(BATCHES) if application.global_topics else BATCHES
+
+
+def _steps(application: Application, scenario: Scenario) -> list[Step]:
+    ids = tuple(group.id for group in application.topology.subtopologies())
+    plan = TaskPlan(application.topology, ids, config=application.config, partitions=application.partitions)
+    steps, clock = [], 0
+    for row in scenario.input:
+        if isinstance(row, WallClock):
+            clock += row.by_ms
+            steps.append(tick(clock))
+            continue
+        source = plan.source_of(row.topic)
+        assert source is not None
+        key_serde = plan.key_serde(source.key_serde)
+        key, value = encoder(key_serde)(row.key), encoder(plan.value_serde(source.value_serde))(row.value)
+        partition = key_partitioner(key_serde, application.partitions.get(row.topic, 1))(key)
+        steps.append((row.topic, partition, (row.timestamp, key, value, row.headers)))
+    return steps
+
+
+def _records(scenario: Scenario) -> list[TopicRecord]:
+    rows = [row for row in scenario.input if isinstance(row, Row)]
+    return [
+        TopicRecord(row.topic, -1, at, row.timestamp, row.key, row.value, row.headers) for at, row in enumerate(rows)
+    ]
+
+
+def _outputs(sink: MemorySink, application: Application, topic: str, number: int) -> list[Output]:
+    records = sink.records(application, topic, number).values()
+    return [(record.key, record.value, record.timestamp) for rows in records for record in rows]
