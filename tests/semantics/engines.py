@@ -94,7 +94,7 @@ class FramesEngine:
         if any(isinstance(row, WallClock) for row in scenario.input):
             pytest.skip("static frames have no wall clock that moves")
         if topology.global_stores:
-            pytest.skip("over static frames a global table is complete before the first record (D-020)")
+            pytest.skip("over static frames a global table is complete before the first record (D-021)")
         records = _records(scenario)
         result = ks.run(topology, spark=self.spark, inputs=records, partitions=partitions or 1)
         with TopologyTestDriver(topology, partitions=partitions) as driver:
@@ -149,7 +149,7 @@ def _application(scenario: Scenario) -> Application:
 
 
 def _batches_of(application: Application, rows: int) -> tuple[int, ...]:
-    """A batch a row where there is a global table: within a batch it is complete before the first record (D-020)."""
+    """A batch a row where there is a global table: within a batch it is complete before the first record (D-021)."""
     return (rows,) * len(BATCHES) if application.global_topics else BATCHES
 
 
