@@ -53,6 +53,7 @@ _WHERE: dict[str, str] = {
         "kstreamnb.driver.cluster": ("Application", "ClusterDriver"),
         "kstreamnb.driver.explore": ("Exploration", "explore"),
         "kstreamnb.driver.checks": ("check", "check_partitions"),
+        "kstreamnb.driver.mock_context": ("MockProcessorContext",),
         "kstreamnb.driver.config_report": ("config_report",),
         "kstreamnb.preview": ("head",),
         "kstreamnb.notebook.export": ("export",),
@@ -121,6 +122,7 @@ if TYPE_CHECKING:
     from kstreamnb.driver import Replay as Replay
     from kstreamnb.driver import TopologyTestDriver as TopologyTestDriver
     from kstreamnb.driver import replay as replay
+    from kstreamnb.driver.mock_context import MockProcessorContext as MockProcessorContext
     from kstreamnb.driver.cluster import Application as Application
     from kstreamnb.driver.cluster import ClusterDriver as ClusterDriver
     from kstreamnb.driver.explore import Exploration as Exploration

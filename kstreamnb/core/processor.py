@@ -50,6 +50,9 @@ class ProcessorContext:
         [('a', 'first at 0', 0), ('b', 'second at 1', 1)]
     """
 
+    application_id: str
+    task_id: str
+
     def __init__(self, context: BindContext, forward: Forward) -> None:
         self.application_id = context.application_id
         self.task_id = context.task_id

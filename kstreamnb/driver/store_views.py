@@ -127,6 +127,10 @@ class WindowView(_View):
         """Rows between two keys and two times."""
         return self._merge("fetch_keys", from_key, to_key, from_, to)
 
+    def backward_fetch_keys(self, from_key: Any, to_key: Any, from_: int, to: int) -> Iterator[tuple[Windowed, Any]]:
+        """The same, descending."""
+        return self._merge("backward_fetch_keys", from_key, to_key, from_, to, reverse=True)
+
     def fetch_all(self, from_: int, to: int) -> Iterator[tuple[Windowed, Any]]:
         """Rows of all keys between two times."""
         return self._merge("fetch_all", from_, to)
@@ -173,11 +177,22 @@ class SessionView(_View):
         """Sessions of a key that reach into a time."""
         return self._merge("find_sessions", key, earliest_end, latest_start)
 
+    def backward_find_sessions(self, key: Any, earliest_end: int, latest_start: int) -> Iterator[tuple[Windowed, Any]]:
+        """The same, descending."""
+        return self._merge("backward_find_sessions", key, earliest_end, latest_start, reverse=True)
+
     def find_sessions_between(
         self, from_key: Any, to_key: Any, earliest_end: int, latest_start: int
     ) -> Iterator[tuple[Windowed, Any]]:
         """Sessions of the keys between two that reach into a time."""
         return self._merge("find_sessions_between", from_key, to_key, earliest_end, latest_start)
+
+    def backward_find_sessions_between(
+        self, from_key: Any, to_key: Any, earliest_end: int, latest_start: int
+    ) -> Iterator[tuple[Windowed, Any]]:
+        """The same, descending."""
+        times = (earliest_end, latest_start)
+        return self._merge("backward_find_sessions_between", from_key, to_key, *times, reverse=True)
 
 
 _FOREVER = (1 << 63) - 1

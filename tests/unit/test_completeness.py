@@ -1,18 +1,32 @@
-"""Every public method of the DSL of Kafka Streams 4.3 has its counterpart here, or a reason why not.
+"""Every public method of Kafka Streams 4.3 has its counterpart here, or a reason why not.
 
+The DSL, the Processor API, stores, handlers and the test driver with its mock context.
 ``completeness.json`` lists Java's classes and methods, each with the name that it has here, or ``refused: why``.
 """
 
 from __future__ import annotations
 
 import importlib
+import inspect
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from kstreamnb.core import stores
+from kstreamnb.core.store_factory import Stores
+from kstreamnb.driver.mock_context import MockProcessorContext
+from kstreamnb.driver.store_views import KeyValueView, SessionView, VersionedView, WindowView
+
 JAVA: dict[str, dict[str, str]] = json.loads(Path(__file__).with_name("completeness.json").read_text())
 MODULES = ("kstreamnb.dsl", "kstreamnb.core.record", "kstreamnb.core.store_factory")
+STORES = {
+    "KeyValueStore": (Stores.in_memory_key_value_store("s"), KeyValueView),
+    "WindowStore": (Stores.persistent_window_store("s", retention="1m", window_size="1s"), WindowView),
+    "SessionStore": (Stores.persistent_session_store("s", retention="1m"), SessionView),
+    "VersionedKeyValueStore": (Stores.persistent_versioned_key_value_store("s", history="1m"), VersionedView),
+}
 METHODS = [(of, java, ours) for of, methods in JAVA.items() if of for java, ours in methods.items()]
 
 
@@ -25,15 +39,39 @@ def counterpart(name: str) -> object:
     raise AssertionError(f"there is no {name}")
 
 
+def members(thing: object) -> set[str]:
+    """Names of a class: methods, fields and declared attributes, inherited ones included."""
+    own = {name for kind in getattr(thing, "__mro__", ()) for name in getattr(kind, "__annotations__", ())}
+    return {*dir(thing), *own, *getattr(thing, "_fields", ())}
+
+
 @pytest.mark.parametrize(("of", "java", "ours"), METHODS, ids=[f"{of}.{java}" for of, java, _ in METHODS])
-def test_a_method_of_the_java_dsl_has_its_counterpart(of: str, java: str, ours: str) -> None:
-    """Under the name in the list; refusals say why."""
+def test_a_method_of_java_has_its_counterpart(of: str, java: str, ours: str) -> None:
+    """Under the name in the list, in our class of that name or at ``module:name.name(parameter)``; refusals say why."""
     if ours.startswith("refused: "):
         assert len(ours) > len("refused: ") + 10
         return
-    here = counterpart(of)
-    known = {*dir(here), *getattr(here, "__dataclass_fields__", ()), *getattr(here, "_fields", ())}
-    assert ours in known
+    module, colon, path = ours.rpartition(":")
+    words = path.removesuffix(")").split("(")
+    *way, last = words[0].split(".")
+    here: Any = importlib.import_module(f"kstreamnb.{module}") if colon else counterpart(of)
+    for word in way:
+        here = getattr(here, word)
+    assert last in members(here)
+    if words[1:]:
+        assert words[1] in inspect.signature(getattr(here, last)).parameters
+
+
+@pytest.mark.parametrize("interface", ["KeyValueStore", "WindowStore", "SessionStore", "VersionedKeyValueStore"])
+def test_what_a_store_promises_its_stores_and_the_drivers_views_of_them_do(interface: str) -> None:
+    """Every method of the contract is there; a view only reads."""
+    spec, view = STORES[interface]
+    context = MockProcessorContext()
+    context.add_state_store(spec)
+    promised = {name for name in members(getattr(stores, interface)) if not name.startswith("_")}
+    assert promised - set(dir(context.get_state_store("s"))) == set()
+    writes = {"put", "put_all", "put_if_absent", "delete", "remove", "name", "fetch_between"}
+    assert promised - members(view) - writes == set()
 
 
 def test_front_classes_have_no_method_that_java_does_not_know() -> None:
@@ -42,7 +80,7 @@ def test_front_classes_have_no_method_that_java_does_not_know() -> None:
         "StreamsBuilder": {"declarations", "explain", "forget", "graph", "sample"},
         "Handle": {"declaration", "declare", "head", "kind", "origin", "upstream"},
     }
-    fronts = [name for name, methods in JAVA.items() if name.endswith(("KStream", "KTable", "Stream", "Builder"))]
+    fronts = [name for name, methods in JAVA.items() if name.endswith(("KStream", "KTable", "Stream", "sBuilder"))]
     for name in fronts:
         listed = set(JAVA[name].values()) | own["Handle"] | own.get(name, set())
         here = {word for word in dir(counterpart(name)) if not word.startswith("_")}
