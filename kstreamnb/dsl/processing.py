@@ -11,9 +11,8 @@ from kstreamnb.dsl.flows import StreamFlow, TableFlow
 from kstreamnb.dsl.materializing import Keeping, kept
 from kstreamnb.dsl.options import K, Kept, V, spelled_out
 from kstreamnb.dsl.tables import derive
-from kstreamnb.graph.demands import view_of
 from kstreamnb.graph.draft import Draft
-from kstreamnb.processors.table_transform_values import TableTransformValues, TransformValuesView
+from kstreamnb.processors.table_transform_values import TableTransformValues
 from kstreamnb.topology.suppliers import supplied_stores
 
 if TYPE_CHECKING:  # the front classes list these functions
@@ -116,6 +115,5 @@ def _transform_values(
     draft: Draft, source: TableFlow, supplier: Any, stores: tuple[str, ...], keeping: Keeping
 ) -> TableFlow:
     name = draft.name_or_new(keeping.name, "KTABLE-TRANSFORMVALUES-")
-    view = TransformValuesView(view_of(draft, source.node), supplier)
     fields = {"stores": stores, "own": supplied_stores(name, supplier)}
-    return derive(draft, source, name, TableTransformValues(supplier, keeping.store_name), view, keeping, **fields)
+    return derive(draft, source, name, TableTransformValues(supplier, keeping.store_name), keeping, **fields)

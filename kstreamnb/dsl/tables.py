@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Unpack
 
-from kstreamnb.core.operator import Operator, TableView
+from kstreamnb.core.operator import TableView
 from kstreamnb.core.stores import StoreSpec
 from kstreamnb.dsl.flows import StreamFlow, TableFlow
 from kstreamnb.dsl.materializing import Keeping, kept, rows_store
@@ -16,12 +16,13 @@ from kstreamnb.errors import TopologyError
 from kstreamnb.graph.demands import is_versioned, send_old, view_of
 from kstreamnb.graph.draft import Draft
 from kstreamnb.graph.nodes import Table
+from kstreamnb.processors.derived_table import DerivedTable, DerivedView
 from kstreamnb.processors.select_key import SelectKey
 from kstreamnb.processors.suppress import Suppress
 from kstreamnb.processors.table_filter import TableFilter
 from kstreamnb.processors.table_map_values import TableMapValues
 from kstreamnb.processors.table_to_stream import TableToStream
-from kstreamnb.processors.table_view import FilterView, MapValuesView, StoreView, SuppressView
+from kstreamnb.processors.table_view import StoreView, SuppressView
 
 if TYPE_CHECKING:  # the front class lists these functions
     from kstreamnb.dsl.kstream import KStream
@@ -125,15 +126,13 @@ def suppress(self: KTable[K, V], suppressed: Suppressed) -> KTable[K, V]:
 def _filter(draft: Draft, source: TableFlow, predicate: Any, negate: bool, keeping: Keeping) -> TableFlow:
     known = send_old(draft, source.node, force=False)
     name = _name(draft, "FILTER", keeping)
-    view = FilterView(view_of(draft, source.node), predicate, negate)
     operator = TableFilter(predicate, negate, keeping.store_name, versioned=is_versioned(draft, source.node))
-    return derive(draft, source, name, operator, view, keeping, source.value_serde, send_old=known)
+    return derive(draft, source, name, operator, keeping, source.value_serde, send_old=known)
 
 
 def _map_values(draft: Draft, source: TableFlow, mapper: Any, with_key: bool, keeping: Keeping) -> TableFlow:
     name = _name(draft, "MAPVALUES", keeping)
-    view = MapValuesView(view_of(draft, source.node), mapper, with_key)
-    return derive(draft, source, name, TableMapValues(mapper, with_key, keeping.store_name), view, keeping)
+    return derive(draft, source, name, TableMapValues(mapper, with_key, keeping.store_name), keeping)
 
 
 def _name(draft: Draft, java: str, keeping: Keeping) -> str:
@@ -146,13 +145,13 @@ def derive(
     draft: Draft,
     source: TableFlow,
     name: str,
-    operator: Operator,
-    view: TableView,
+    operator: DerivedTable,
     keeping: Keeping,
     value_serde: Any = None,
     **fields: Any,
 ) -> TableFlow:
-    """A table computed row by row from another, by ``view`` unless it is kept under a name of the user's."""
+    """A table computed row by row from another, when it is asked unless it is kept under a name of the user's."""
+    view: TableView = DerivedView(view_of(draft, source.node), operator)
     user_name, serdes = keeping.store_name, serdes_of(keeping.options, source.key_serde, value_serde)
     if keeping.said is not None:
         fields["versioned"] = keeping.said.is_versioned

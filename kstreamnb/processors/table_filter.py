@@ -6,27 +6,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from kstreamnb.core.operator import BindContext, Forward, Process
-from kstreamnb.processors.derived_table import bind_derived
-
-
-def keeping(predicate: Callable[[Any, Any], Any], *, negate: bool) -> Callable[[Any, Any], Any]:
-    """``keep(key, value)`` gives the value when its row stays, else None; no value is not asked about."""
-    if negate:
-
-        def keep(key: Any, value: Any) -> Any:
-            return None if value is None or predicate(key, value) else value
-
-    else:
-
-        def keep(key: Any, value: Any) -> Any:
-            return value if value is not None and predicate(key, value) else None
-
-    return keep
+from kstreamnb.core.operator import BindContext
+from kstreamnb.processors.derived_table import Compute, DerivedTable
 
 
 @dataclass(frozen=True)
-class TableFilter:
+class TableFilter(DerivedTable):
     """Forwards changes with the values for which ``predicate(key, value)`` does not hold taken away.
 
     A row that is no longer kept is deleted downstream. With ``send_old`` nothing is forwarded when neither the
@@ -43,7 +28,16 @@ class TableFilter:
     send_old: bool = False
     versioned: bool = False
 
-    def bind(self, context: BindContext, forward: Forward) -> Process:
-        """Build the closure of one task."""
-        keep, skips = keeping(self.predicate, negate=self.negate), self.send_old and not self.versioned
-        return bind_derived(context, forward, keep, store=self.store, send_old=self.send_old, skips=skips)
+    @property
+    def skips(self) -> bool:
+        """Whether downstream has nothing to delete where neither value is kept."""
+        return self.send_old and not self.versioned
+
+    def computing(self, context: BindContext) -> Compute:
+        """The value when its row stays; no value is not asked about."""
+        predicate, negate = self.predicate, self.negate
+
+        def keep(key: Any, value: Any) -> Any:
+            return None if value is None or bool(predicate(key, value)) == negate else value
+
+        return keep

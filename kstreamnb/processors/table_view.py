@@ -13,13 +13,12 @@ from typing import Any, TypeAlias
 from kstreamnb.core.operator import BindContext, TableView
 from kstreamnb.core.record import Windowed
 from kstreamnb.processors.rows import GetRow, bind_get
-from kstreamnb.processors.table_filter import keeping
-from kstreamnb.processors.table_map_values import mapping
 
 GetAsOf: TypeAlias = Callable[[Any, int], tuple[Any, int] | None]
 """``get(key, as_of_ms)`` gives ``(value, timestamp)``, or None where there was no row."""
 
-_NO_ROW = (None, -1)
+NO_ROW = (None, -1)
+"""Stands for the row of a key that has none."""
 
 
 @dataclass(frozen=True)
@@ -85,94 +84,24 @@ class SessionStoreView(StoreView):
 
 
 @dataclass(frozen=True)
-class DerivedView:
-    """The rows of another table, each with what is made of its value; no value is no row.
-
-    A subclass says by `computing` what is made of a value, None being that of an absent row.
-    """
-
-    parent: TableView
-
-    @property
-    def stores(self) -> tuple[str, ...]:
-        """The parent's stores."""
-        return self.parent.stores
-
-    @property
-    def versioned(self) -> bool:
-        """As the parent."""
-        return self.parent.versioned
-
-    def computing(self, context: BindContext) -> Callable[[Any, Any], Any]:
-        """``compute(key, value)`` in one task."""
-        raise NotImplementedError(f"{type(self).__name__} makes nothing of a value")
-
-    def bind(self, context: BindContext) -> GetRow:
-        """The row made of the parent's."""
-        get_parent, compute = self.parent.bind(context), self.computing(context)
-
-        def get(key: Any) -> tuple[Any, int] | None:
-            value, timestamp = get_parent(key) or _NO_ROW
-            value = compute(key, value)
-            return None if value is None else (value, timestamp)
-
-        return get
-
-    def bind_as_of(self, context: BindContext) -> GetAsOf:
-        """The row made of what the parent's was at a time."""
-        get_parent, compute = self.parent.bind_as_of(context), self.computing(context)
-
-        def get(key: Any, as_of_ms: int) -> tuple[Any, int] | None:
-            value, timestamp = get_parent(key, as_of_ms) or _NO_ROW
-            value = compute(key, value)
-            return None if value is None else (value, timestamp)
-
-        return get
-
-
-@dataclass(frozen=True)
-class FilterView(DerivedView):
-    """The rows of another table that a predicate keeps.
-
-    Source: Kafka Streams `KTableFilterValueGetter`.
-    """
-
-    predicate: Callable[[Any, Any], Any]
-    negate: bool = False
-
-    def computing(self, context: BindContext) -> Callable[[Any, Any], Any]:
-        """The value itself where it is kept."""
-        return keeping(self.predicate, negate=self.negate)
-
-
-@dataclass(frozen=True)
-class MapValuesView(DerivedView):
-    """The rows of another table with mapped values.
-
-    Source: Kafka Streams `KTableMapValuesValueGetter`.
-    """
-
-    mapper: Callable[..., Any]
-    with_key: bool = False
-
-    def computing(self, context: BindContext) -> Callable[[Any, Any], Any]:
-        """The mapped value."""
-        return mapping(self.mapper, with_key=self.with_key)
-
-
-@dataclass(frozen=True)
-class SuppressView(DerivedView):
+class SuppressView:
     """The rows that have come out of a suppression: what its buffer holds back is shown as it was before.
 
     Source: Kafka Streams `KTableSuppressValueGetter`.
     """
 
+    parent: TableView
     store: str
 
     @property
     def stores(self) -> tuple[str, ...]:
         """The buffer and the parent's stores."""
         return tuple(dict.fromkeys((self.store, *self.parent.stores)))
+
+    @property
+    def versioned(self) -> bool:
+        """As the parent."""
+        return self.parent.versioned
 
     def bind(self, context: BindContext) -> GetRow:
         """The value before the buffered change, of unknown time (-1), else the parent's row."""
@@ -185,3 +114,7 @@ class SuppressView(DerivedView):
             return None if value is None else (value, -1)
 
         return get
+
+    def bind_as_of(self, context: BindContext) -> GetAsOf:
+        """The parent's row."""
+        return self.parent.bind_as_of(context)

@@ -8,8 +8,11 @@ import pytest
 
 from kstreamnb.core.record import Windowed
 from kstreamnb.core.stores import StoreSpec
-from kstreamnb.processors.table_transform_values import TransformValuesView
-from kstreamnb.processors.table_view import FilterView, MapValuesView, SessionStoreView, StoreView, WindowStoreView
+from kstreamnb.processors.derived_table import DerivedView
+from kstreamnb.processors.table_filter import TableFilter
+from kstreamnb.processors.table_map_values import TableMapValues
+from kstreamnb.processors.table_transform_values import TableTransformValues
+from kstreamnb.processors.table_view import SessionStoreView, StoreView, WindowStoreView
 from tests.unit.processors.fake_context import FakeContext
 
 
@@ -31,7 +34,10 @@ def context() -> FakeContext:
 
 
 ROWS, HISTORY = StoreView("rows"), StoreView("history", versioned=True)
-MAPPED = {"key": MapValuesView(ROWS, lambda k, v: k + v, with_key=True), "value": MapValuesView(ROWS, str.upper)}
+MAPPED = {
+    "key": DerivedView(ROWS, TableMapValues(lambda k, v: k + v, with_key=True)),
+    "value": DerivedView(ROWS, TableMapValues(str.upper)),
+}
 
 
 @pytest.mark.parametrize(
@@ -45,16 +51,16 @@ MAPPED = {"key": MapValuesView(ROWS, lambda k, v: k + v, with_key=True), "value"
         (WindowStoreView("windows"), Windowed("a", 20, 30), None),
         (SessionStoreView("sessions"), Windowed("a", 3, 7), ("x", 7)),
         (SessionStoreView("sessions"), Windowed("a", 3, 8), None),
-        (FilterView(ROWS, lambda k, v: v == "x"), "a", ("x", 5)),
-        (FilterView(ROWS, lambda k, v: v == "x", negate=True), "a", None),
-        (FilterView(ROWS, lambda k, v: v == "x"), "b", None),
+        (DerivedView(ROWS, TableFilter(lambda k, v: v == "x")), "a", ("x", 5)),
+        (DerivedView(ROWS, TableFilter(lambda k, v: v == "x", negate=True)), "a", None),
+        (DerivedView(ROWS, TableFilter(lambda k, v: v == "x")), "b", None),
         (MAPPED["value"], "a", ("X", 5)),
         (MAPPED["key"], "a", ("ax", 5)),
         (MAPPED["value"], "b", None),
-        (MapValuesView(ROWS, lambda v: None), "a", None),
-        (TransformValuesView(ROWS, lambda: lambda k, v: f"{k}{v}"), "a", ("ax", 5)),
-        (TransformValuesView(ROWS, lambda: lambda k, v: f"{k}{v}"), "b", ("bNone", -1)),
-        (TransformValuesView(ROWS, lambda: lambda k, v: None), "a", None),
+        (DerivedView(ROWS, TableMapValues(lambda v: None)), "a", None),
+        (DerivedView(ROWS, TableTransformValues(lambda: lambda k, v: f"{k}{v}")), "a", ("ax", 5)),
+        (DerivedView(ROWS, TableTransformValues(lambda: lambda k, v: f"{k}{v}")), "b", ("bNone", -1)),
+        (DerivedView(ROWS, TableTransformValues(lambda: lambda k, v: None)), "a", None),
     ],
 )
 def test_a_view_gives_the_row_as_its_table_would(
@@ -69,11 +75,11 @@ def test_a_view_gives_the_row_as_its_table_would(
     [
         (HISTORY, 4, ("w", 2)),
         (HISTORY, 1, None),
-        (FilterView(HISTORY, lambda k, v: v == "w"), 4, ("w", 2)),
-        (FilterView(HISTORY, lambda k, v: v == "w"), 5, None),
-        (MapValuesView(HISTORY, str.upper), 4, ("W", 2)),
-        (MapValuesView(HISTORY, str.upper), 1, None),
-        (TransformValuesView(HISTORY, lambda: lambda k, v: f"{k}{v}"), 4, ("aw", 2)),
+        (DerivedView(HISTORY, TableFilter(lambda k, v: v == "w")), 4, ("w", 2)),
+        (DerivedView(HISTORY, TableFilter(lambda k, v: v == "w")), 5, None),
+        (DerivedView(HISTORY, TableMapValues(str.upper)), 4, ("W", 2)),
+        (DerivedView(HISTORY, TableMapValues(str.upper)), 1, None),
+        (DerivedView(HISTORY, TableTransformValues(lambda: lambda k, v: f"{k}{v}")), 4, ("aw", 2)),
     ],
 )
 def test_a_view_of_a_versioned_table_gives_the_row_as_of_a_time(
@@ -93,6 +99,5 @@ def test_other_tables_have_no_history(context: FakeContext, view: Any) -> None:
 
 
 def test_a_view_names_the_stores_that_its_node_must_be_connected_to() -> None:
-    """Each once, those of its parents first."""
-    assert ("rows",) == FilterView(MapValuesView(ROWS, str.upper), bool).stores
-    assert ("rows", "asked") == TransformValuesView(ROWS, object, ("asked", "rows")).stores
+    """Those of its parents."""
+    assert ("rows",) == DerivedView(DerivedView(ROWS, TableMapValues(str.upper)), TableFilter(bool)).stores
