@@ -154,9 +154,10 @@ class Recording:
 
     def journal(self, task: str, store: Any, *, keeps: bool) -> list[Any]:
         """A journal for a store; ``keeps`` when others read it too."""
+        append = self.log.append
         if store.name in self.looked_up:
-            number, append = self.number("read", task, store.name), self.log.append
-            watch_reads(store, lambda raw_key: append((number, raw_key)))
+            read = self.number("read", task, store.name)
+            watch_reads(store, lambda raw_key: append((read, raw_key)))
         return _StoreJournal(self.number("written", task, store.name), self.log, keeps=keeps)
 
     def watch(self, task: str, cells: Mapping[tuple[str, str], list[Any]]) -> Callable[[], None]:
@@ -187,6 +188,9 @@ class _StoreJournal(list[Any]):
     def __init__(self, number: int, log: list[Entry], *, keeps: bool) -> None:
         super().__init__()
         self._number, self._log, self._keeps = number, log, keeps
+        if not keeps:
+            note = log.append
+            self.record = lambda raw_key, old, row: note((number, raw_key, old, row))
 
     def append(self, entry: Any) -> None:
         """Note one change."""
@@ -200,19 +204,29 @@ class _CellWatch:
 
     def __init__(self, recording: Recording, task: str, cells: Mapping[tuple[str, str], list[Any]]) -> None:
         self._recording, self._task, self._cells = recording, task, cells
-        self._last = {key: cell[0] for key, cell in cells.items() if key != STREAM_TIME}
-        recording.cells[task] = dict(self._last)
+        recording.cells[task] = {key: cell[0] for key, cell in cells.items() if key != STREAM_TIME}
+        self._watched: dict[tuple[str, str], list[Any]] = {}
+        self._known = 0
+        self._watch(recording.cells[task])
 
     def __call__(self) -> None:
         """Note what has changed."""
-        if len(self._cells) == 1:
-            return
-        last = self._last
+        if len(self._cells) != self._known:
+            self._watch({})
+        for watched in self._watched.values():
+            cell, number, old = watched
+            content = cell[0]
+            if content is not old and (old is NOTHING or content != old):
+                self._recording.log.append((number, old, content))
+                watched[2] = content
+
+    def _watch(self, contents: Mapping[tuple[str, str], Any]) -> None:
+        """Take up cells that are new: each with its number and what it held when it was looked at last."""
+        self._known = len(self._cells)
         for key, cell in self._cells.items():
-            content, old = cell[0], last.get(key, NOTHING)
-            if content is not old and key != STREAM_TIME and (old is NOTHING or content != old):
-                self._recording.add("cell", self._task, *key, old, content)
-                last[key] = content
+            if key != STREAM_TIME and key not in self._watched:
+                number = self._recording.number("cell", self._task, *key)
+                self._watched[key] = [cell, number, contents.get(key, NOTHING)]
 
 
 STREAM_TIME = ("", "stream_time_ms")

@@ -1,7 +1,7 @@
 """Folding as lines of a fused chain: what aggregates do to a record where nothing else is wanted of them.
 
 That is: no cache, no versions, no old values. A count may also replace a row of its store by itself, where the store
-allows that and nobody watches it. Words in braces, such as ``{put}``, stand for things that the chain names.
+allows that. Words in braces, such as ``{put}``, stand for things that the chain names.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ else:
 {put}"""
     return f"""\
 row = {{find}}({at})
-if row is None or {{watched}}[0]:
+if row is None:
  {get}
  value = 1 if row is None else row[0] + 1
  if row is not None and row[1] > timestamp: timestamp = row[1]
@@ -128,14 +128,15 @@ if row is None or {{watched}}[0]:
 else:
  value = row[0] + 1
  {latest}
- {{rows}}[{at}] = value, timestamp"""
+ {{rows}}[{at}] = fresh = value, timestamp
+ if {{watched}}[0]: {{watched}}[0]({at}, row, fresh)"""
 
 
 def _step(lines: list[str], names: dict[str, Any], store: Any, fold: Fold) -> FusedStep:
     """The step of these lines, with the names that they use."""
     if not fold.new_only:
         lines.append("value = {make}({Change}, (value, None, True))")
-    rows, watched = store.in_place() or ({}, [True])
+    rows, watched = store.in_place() or ({}, [None])
     names |= {"find": rows.get, "rows": rows, "watched": watched, "init": fold.initializer}
     names |= {"make": tuple.__new__, "Change": Change}
     text = "\n".join(lines)

@@ -24,6 +24,7 @@ __all__ = ["Chain", "decoding", "encoding", "isolating"]
 
 _ASSIGNS = re.compile(r"^\s*([\w, ]+?) =[^=]", re.MULTILINE)
 _COUNT_BYTES = 8
+_REBINDS_KEY = re.compile(r"\bkey\b[^()=\]]*=[^=]|\bfor\b.*\bkey\b")
 _ONE_RECORD = "def chain(key, value, timestamp, headers):"
 
 
@@ -40,6 +41,7 @@ class Chain:
         self._leave, self._indent = leave, " " * indent
         self.names: dict[str, Any] = {"Encoded": Encoded}
         self.inner_of: int | None = None
+        self.kept: set[str] = set()
         self.counted = False
 
     def name(self, thing: Any) -> str:
@@ -61,8 +63,11 @@ class Chain:
             text = text.replace(f"{{{word}}}", self.name(thing))
         if self._leave != "return":
             text = re.sub(r"\breturn\b", self._leave, text)
+        self.kept.discard("value")
         for line in text.split("\n"):
             self.add(node, line)
+            if _REBINDS_KEY.search(line):
+                self.kept.discard("key")
         changed = {name for names in _ASSIGNS.findall(text) for name in names.split(", ")}
         if "key" in changed:
             self.inner_of = step.windows_ms
@@ -72,6 +77,7 @@ class Chain:
     def call(self, node: str, process: Process) -> None:
         """Append a call of another bound function."""
         self.add(node, f"{self.name(process)}(key, value, timestamp, headers)")
+        self.kept.discard("value")
 
     def end(self, line: str) -> None:
         """Append a line of the function itself, after all records."""

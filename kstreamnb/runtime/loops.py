@@ -7,15 +7,15 @@ first needed. The check for due punctuators stands at the head of the loop, for 
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sized
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 from kstreamnb.core.serde import Serde
 from kstreamnb.errors import EngineError
 from kstreamnb.runtime.chain import Chain, decoding, isolating
 
-__all__ = ["TOPIC_RECORDS", "WIRE_RECORDS", "Loop", "collector_paused", "loop_chain"]
+__all__ = ["TOPIC_RECORDS", "WIRE_RECORDS", "Ending", "Loop", "collector_paused", "loop_chain"]
 
 Loop = Callable[[Any, int], int]
 """``loop(iterator, stream time) -> stream time``."""
@@ -31,14 +31,16 @@ def loop_chain(
     stream_time: list[int],
     due: list[int],
     punctuate: Callable[[int], None],
-    mark: Callable[[], None] | None,
-    finish: Callable[[], None] | None,
+    marks: tuple[list[int], list[Any]] | None,
+    ending: Ending | None,
+    first: list[int] | None,
 ) -> Chain:
     """The beginning of a loop over records of a shape; what is done with each is to be appended.
 
-    ``mark`` is called before each record, ``finish`` when all is done with one.
+    ``marks`` is a list that gets, before each record, the length of another one. ``first`` holds the offset of the
+    first record, where offsets are to be counted.
     """
-    begun = "" if finish is None else " begun = False\n"
+    begun = ("" if ending is None else " begun = False\n") + ("" if first is None else " offset = first[0] - 1\n")
     chain = Chain(source, f"def loop(records, now):\n{begun} for {shape} in records:", leave="continue", indent=2)
     names = {
         "stream_time": stream_time,
@@ -46,15 +48,18 @@ def loop_chain(
         "punctuate": punctuate,
         "negative": _negative,
         "misplaced": _misplaced,
+        "first": first,
     }
     chain.names.update(names)
     chain.add(source, "if now >= due[0]: punctuate(now)")
-    if finish is not None:
-        chain.names["finish"] = finish
-        chain.add(source, "if begun: finish()")
+    if ending is not None:
+        for line in ending.lines(chain):
+            chain.add(source, line)
         chain.add(source, "begun = True")
-    if mark is not None:
-        chain.add(source, f"{chain.name(mark)}()")
+    if first is not None:
+        chain.add(source, "offset += 1")
+    if marks is not None:
+        chain.add(source, f"{chain.name(marks[0].append)}(len({chain.name(marks[1])}))")
     if shape == TOPIC_RECORDS:
         chain.add(source, "if partition > 0: misplaced(partition)")
     chain.add(source, "if timestamp > now: now = stream_time[0] = timestamp")
@@ -63,6 +68,21 @@ def loop_chain(
         made = (decoding if shape == WIRE_RECORDS else isolating)(chain, serde, name)
         chain.add(source, f"{name} = {made}")
     return chain
+
+
+class Ending(NamedTuple):
+    """What a recorder notes at the end of a record: cells that changed, if there are any, and a commit."""
+
+    cells: Sized
+    note_cells: Callable[[], None]
+    note: Callable[[Any], None]
+    committed: Any
+
+    def lines(self, chain: Chain) -> list[str]:
+        """The same as lines, for the record before."""
+        cells, note_cells, note = map(chain.name, (self.cells, self.note_cells, self.note))
+        lines = ["if begun:", f" if len({cells}) > 1: {note_cells}()"]
+        return lines if self.committed is None else [*lines, f" {note}({chain.name(self.committed)})"]
 
 
 class NegativeTimestamp(Exception):

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
+
+from kstreamnb.core.record import Change, Windowed
 
 if TYPE_CHECKING:  # chains stand above the scope, which holds a recorder
     from kstreamnb.runtime.chain import Chain
@@ -45,14 +47,21 @@ class Recorder(Protocol):
 def note_hop(chain: Chain, recorder: Recorder, task: str, parent: str, child: str) -> None:
     """A node hands the record to a child."""
     number = recorder.number("forwarded", task, parent, child)
-    _note(chain, recorder, parent, f"{number}, {_kept(chain, recorder)}, timestamp, headers")
+    _keep(chain, recorder, parent, recorder.atoms)
+    _note(chain, recorder, parent, f"{number}, kept_key, kept_value, timestamp, headers")
 
 
-def note_consumed(chain: Chain, recorder: Recorder, code: tuple[str, str, str, int], offset: str) -> None:
-    """The record was taken from a partition; ``code`` is task, source, topic and partition."""
+def note_consumed(
+    chain: Chain, recorder: Recorder, code: tuple[str, str, str, int], lasting: Iterable[type] = ()
+) -> None:
+    """The record was taken from a partition; ``code`` is task, source, topic and partition.
+
+    Values of the types ``lasting`` change no more than those that the recorder knows: the serdes say so.
+    """
     task, source, topic, partition = code
     number = recorder.number("consumed", task, source, (topic, partition))
-    _note(chain, recorder, source, f"{number}, {offset}, timestamp, {_kept(chain, recorder)}, headers")
+    _keep(chain, recorder, source, recorder.atoms.union(lasting))
+    _note(chain, recorder, source, f"{number}, offset, timestamp, kept_key, kept_value, headers")
 
 
 def note_produced(chain: Chain, recorder: Recorder, task: str, sink: str, topic: str) -> None:
@@ -65,6 +74,13 @@ def _note(chain: Chain, recorder: Recorder, node: str, entry: str) -> None:
     chain.add(node, f"{chain.name(recorder.log.append)}(({entry}))")
 
 
-def _kept(chain: Chain, recorder: Recorder) -> str:
-    atoms, keep = chain.name(recorder.atoms), chain.name(recorder.keep)
-    return ", ".join(f"{name} if type({name}) in {atoms} else {keep}({name})" for name in ("key", "value"))
+def _keep(chain: Chain, recorder: Recorder, node: str, atoms: frozenset[type]) -> None:
+    """Lines that leave key and value, as they are to be kept, in local names; nothing where they are there already."""
+    lasting, keep = chain.name(atoms), chain.name(recorder.keep)
+    for name, kind in (("key", Windowed), ("value", Change)):
+        if name not in chain.kept:
+            made_of = f"type({name}) is {chain.name(kind)} and type({name}[0]) in {lasting}"
+            more = " and value[1] is None" if kind is Change else ""
+            test = f"type({name}) in {lasting} or {made_of}{more}"
+            chain.add(node, f"kept_{name} = {name} if {test} else {keep}({name})")
+            chain.kept.add(name)

@@ -15,7 +15,7 @@ from kstreamnb.runtime.cursor import NO_RECORD, WireRecord
 from kstreamnb.runtime.failures import HandledFailure, Places, negative_timestamp, processing_error, punctuation_error
 from kstreamnb.runtime.guard import guard_of
 from kstreamnb.runtime.lanes import Lane, is_careful, reader_of
-from kstreamnb.runtime.loops import TOPIC_RECORDS, WIRE_RECORDS, Loop, NegativeTimestamp, collector_paused
+from kstreamnb.runtime.loops import TOPIC_RECORDS, WIRE_RECORDS, Ending, Loop, NegativeTimestamp, collector_paused
 from kstreamnb.runtime.punctuation import PunctuationQueue, Schedule
 from kstreamnb.runtime.scope import Scope
 from kstreamnb.runtime.wiring import Wiring
@@ -35,6 +35,7 @@ class Runner:
         self._commits = commit_every_record
         self._flushing = [store for store in scope.stores.values() if type(store).flush is not Store.flush]
         self._seen: list[int] = []
+        self._first = [0]
 
     def wire(self) -> None:
         """Bind all nodes, or bind them anew; stores and cells stay."""
@@ -156,6 +157,7 @@ class Runner:
 
     def _bulk(self, lane: Lane, loop: Loop, chunk: list[Any], iterator: Iterator[Any], first: int | None) -> None:
         scope = self.scope
+        self._first[0] = first or 0
         scope.cursor.within(chunk, iterator, lane.topic, lane.partition, lane.source, first)
         try:
             with collector_paused():
@@ -171,9 +173,8 @@ class Runner:
         shape, place = WIRE_RECORDS if bare else TOPIC_RECORDS, (lane.source, lane.topic, lane.partition)
         loop = self._loops.get((place, shape, marked))
         if loop is None:
-            out, note = self.scope.out, self._seen.append
-            mark = (lambda: note(len(out))) if marked else None
-            loop = self._wiring.loop(lane, shape, self._punctuate_stream, mark, self._ending())
+            marks = (self._seen, self.scope.out) if marked else None
+            loop = self._wiring.loop(lane, shape, self._punctuate_stream, marks, self._ending(), self._first)
             self._loops[place, shape, marked] = loop
         return loop
 
@@ -185,21 +186,13 @@ class Runner:
         """Whether a commit after each record changes anything."""
         return self._commits and any(store.spec.cached or store.changes is not None for store in self._flushing)
 
-    def _ending(self) -> Callable[[], None] | None:
-        """What notes the end of a record: what it has changed besides stores, and a commit that flushes nothing."""
-        recorder, note_cells, cells = self.scope.recorder, self._cells, self.scope.cells
+    def _ending(self) -> Ending | None:
+        """What is noted at the end of a record: what it has changed besides stores, a commit that flushes nothing."""
+        recorder, note_cells = self.scope.recorder, self._cells
         if recorder is None or note_cells is None:
             return None
-        note, commits = recorder.log.append, self._commits
-        committed = (recorder.number("committed", self.scope.plan.task_id),)
-
-        def end() -> None:
-            if len(cells) > 1:
-                note_cells()
-            if commits:
-                note(committed)
-
-        return end
+        committed = (recorder.number("committed", self.scope.plan.task_id),) if self._commits else None
+        return Ending(self.scope.cells, note_cells, recorder.log.append, committed)
 
     def _leave(self) -> None:
         self.scope.cursor.leave()

@@ -149,7 +149,9 @@ class Task(Checkpointed):
 
     def takes_records(self, topic: str) -> bool:
         """Whether `run_records` can be used: nothing has to be looked at, seen or committed between two records."""
-        return self.scope.recorder is None and self._runner.lane(topic, 0).plain and self._runner.is_fast()
+        recorder = self.scope.recorder
+        seen_later = recorder is None or recorder.reorders
+        return seen_later and self._runner.lane(topic, 0).plain and self._runner.is_fast()
 
     def punctuate_wall_clock(self) -> bool:
         """Fire the punctuators that are due by the clock; says whether any was."""

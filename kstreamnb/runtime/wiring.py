@@ -19,7 +19,7 @@ from kstreamnb.runtime.context import NodeContext
 from kstreamnb.runtime.failures import HandledFailure, Places, init_error
 from kstreamnb.runtime.guard import Guard
 from kstreamnb.runtime.lanes import Lane
-from kstreamnb.runtime.loops import Loop, loop_chain
+from kstreamnb.runtime.loops import TOPIC_RECORDS, Ending, Loop, loop_chain
 from kstreamnb.runtime.recorder import note_consumed, note_hop
 from kstreamnb.runtime.scope import Scope
 from kstreamnb.runtime.sinks import bind_sink, is_plain_sink, sink_line
@@ -66,19 +66,23 @@ class Wiring:
         lane: Lane,
         shape: str,
         punctuate: Callable[[int], None],
-        mark: Callable[[], None] | None,
-        finish: Callable[[], None] | None,
+        marks: tuple[list[int], list[Any]] | None,
+        ending: Ending | None,
+        first: list[int],
     ) -> Loop:
         """Loop and nodes in one: records of a shape from a lane through all nodes below its source."""
         scope, source = self._scope, lane.source
         clocks = scope.stream_time, scope.stream_schedules.due
-        chain = loop_chain(source, shape, self._serdes(source), *clocks, punctuate, mark, finish)
-        if scope.recorder is not None:
-            note_consumed(chain, scope.recorder, (scope.plan.task_id, source, lane.topic, lane.partition), "offset")
+        serdes, recorder = self._serdes(source), scope.recorder
+        counts = first if recorder is not None and shape == TOPIC_RECORDS else None
+        chain = loop_chain(source, shape, serdes, *clocks, punctuate, marks, ending, counts)
+        if recorder is not None:
+            lasting = serdes[0].plain | serdes[1].plain
+            note_consumed(chain, recorder, (scope.plan.task_id, source, lane.topic, lane.partition), lasting)
         chain = self._continue(chain, source)
-        if finish is not None:
-            chain.end("if now >= due[0]: punctuate(now)")
-            chain.end("if begun: finish()")
+        if ending is not None:
+            for line in ("if now >= due[0]: punctuate(now)", *ending.lines(chain)):
+                chain.end(line)
         chain.end("return now")
         return chain.compile(self._places)  # type: ignore[no-any-return]
 

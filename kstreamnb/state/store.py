@@ -115,7 +115,7 @@ class _Hooked:
     def __set__(self, store: Any, wanted: Any) -> None:
         setattr(store, self._name, wanted)
         recorder = store._recorder()  # noqa: SLF001 - the descriptor is a part of the store
-        store.watched[0] = recorder is not None
+        store.watched[0] = recorder
         store._hook(recorder)  # noqa: SLF001
 
 
@@ -139,14 +139,14 @@ class Store:
         self.keys, self.values = key_codec(self._key_serde), value_codec(self._value_serde)
         self._journal: list[JournalEntry] | None = None
         self._changes: list[ChangelogRecord] | None = [] if spec.logged else None
-        self.watched = [spec.logged]
         self._record = self._recorder()
+        self.watched = [self._record]
 
     journal = _Hooked("_journal")
     changes = _Hooked("_changes")
 
-    def in_place(self) -> tuple[dict[Any, Any], list[bool]] | None:
-        """The rows, where an operator may replace one by itself, and a cell that forbids it while it is true.
+    def in_place(self) -> tuple[dict[Any, Any], list[Recorder | None]] | None:
+        """The rows, where an operator may replace one by itself, and a cell with who is to be told of it, or None.
 
         It may put ``(whole number, timestamp)`` where it found a row under the key itself, or under ``(key, window
         start)``. None where that is never right.
@@ -165,6 +165,8 @@ class Store:
         if changes is None:
             if journal is None:
                 return None
+            if hasattr(journal, "record"):  # it takes a change as it is, without a tuple made of it
+                return journal.record  # type: ignore[no-any-return]
             note = journal.append
             return lambda raw_key, old, row: note((raw_key, old, row))
         log, now, row_time = changes.append, self.context.timestamp, self._row_time
