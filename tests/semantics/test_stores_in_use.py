@@ -1,0 +1,246 @@
+"""State stores at work: replaceable, shared by their changelogs, divided by partition, used for deduplication."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import kstreamnb as ks
+from tests.semantics.scenario import Engine, Row, Scenario, records
+
+
+# --- S0-59, S1-21: what rows lie in ------------------------------------------------------------------------------
+class RemoteStore:
+    """A store of somebody else's: a dict behind get, put and all."""
+
+    def __init__(self, spec: ks.StoreSpec) -> None:
+        self.name, self.rows = spec.name, {}
+
+    def get(self, key: Any) -> Any:
+        """One row."""
+        return self.rows.get(key)
+
+    def put(self, key: Any, value: Any) -> None:
+        """Keep or forget a row."""
+        self.rows.pop(key, None)
+        if value is not None:
+            self.rows[key] = value
+
+    def all(self) -> Any:
+        """Every row, in no order that matters."""
+        return iter(list(self.rows.items()))
+
+
+def clicks_per_user(store: Any = "clicks-per-user", store_type: Any = "persistent") -> ks.Topology:
+    """A count, kept in one kind of store or another."""
+    builder = ks.StreamsBuilder("clicks", store_type=store_type)
+    counts = builder.stream("clicks").group_by_key().count(materialized=ks.Materialized(store))
+    counts.to_stream().to("counts", value_serde="long")
+    return builder.build()
+
+
+KEPT = {
+    "persistent": clicks_per_user,
+    "in memory": lambda: clicks_per_user(store_type="in_memory"),
+    "a supplier's": lambda: clicks_per_user(ks.Stores.in_memory_key_value_store("clicks-per-user")),
+    "remote": lambda: clicks_per_user(
+        ks.StoreSpec("clicks-per-user", "timestamped_key_value", factory=RemoteStore),
+    ),
+}
+CLICKS = records("clicks: ann→a@0, bob→b@1, ann→c@2, ann→d@3")
+COUNTS = [("ann", 1, 0), ("bob", 1, 1), ("ann", 2, 2), ("ann", 3, 3)]
+
+
+@pytest.mark.parametrize("kind", KEPT)
+def test_results_do_not_depend_on_where_rows_lie(engine: Engine, kind: str) -> None:
+    """S0-59, S1-21, S4-05: a RocksDB store, one in memory, a supplier's and somebody else's give the same."""
+    outcome = engine.check(Scenario(KEPT[kind], CLICKS, {"counts": COUNTS}))
+    assert outcome.store("clicks-per-user") == {"ann": 3, "bob": 1}
+
+
+@pytest.mark.parametrize("kind", KEPT)
+def test_every_kind_of_store_is_restored_from_its_changelog(kind: str) -> None:
+    """S4-05, S4-09: in memory does not mean lost, as long as the store is logged (C-12)."""
+    driver = ks.TopologyTestDriver(KEPT[kind](), changelogs=True)
+    driver.pipe([ks.TopicRecord(row.topic, 0, n, row.timestamp, row.key, row.value) for n, row in enumerate(CLICKS)])
+    changelog = driver.create_output_topic("clicks-clicks-per-user-changelog", value_serde="bytes").read_records()
+    last = {record.key: int.from_bytes(record.value[-8:], "big") for record in changelog}
+    assert last == dict(driver.get_key_value_store("clicks-per-user").all())
+
+
+def test_a_store_that_is_not_logged_has_no_changelog() -> None:
+    """S4-05, S4-09: nothing but the checkpoint brings it back."""
+    builder = ks.StreamsBuilder("unlogged")
+    kept = ks.Materialized("counts").with_logging_disabled()
+    builder.stream("clicks").group_by_key().count(materialized=kept).to_stream().to("out")
+    driver = ks.TopologyTestDriver(builder.build())
+    driver.create_input_topic("clicks").pipe_input("ann", "a", at=0)
+    assert driver.produced_topic_names() == {"out"}
+
+
+# --- S1-22: changelogs are for others, too ------------------------------------------------------------------------
+def test_another_application_reads_a_changelog_as_its_table() -> None:
+    """S1-22: the rows of the second application's table are those of the store."""
+    topology = clicks_per_user(ks.Stores.persistent_key_value_store("clicks-per-user"))
+    first = ks.TopologyTestDriver(topology, changelogs=True)
+    for row in CLICKS:
+        first.create_input_topic("clicks").pipe_input(row.key, row.value, at=row.timestamp)
+    changelog = "clicks-clicks-per-user-changelog"
+    builder = ks.StreamsBuilder("reader")
+    builder.table(changelog, store="copy", value_serde="long")
+    second = ks.TopologyTestDriver(builder.build())
+    second.pipe(first.create_output_topic(changelog, value_serde="long").read_records())
+    assert dict(second.get_key_value_store("copy").all()) == dict(first.get_key_value_store("clicks-per-user").all())
+
+
+# --- S2-44 --------------------------------------------------------------------------------------------------------
+def test_each_task_holds_only_the_rows_of_its_partition() -> None:
+    """S2-44: four partitions: the stores of the tasks are disjoint, and together they are the table."""
+    builder = ks.StreamsBuilder("divided")
+    builder.table("users", store="users")
+    driver = ks.TopologyTestDriver(builder.build(), partitions={"users": 4})
+    users = driver.create_input_topic("users")
+    for number in range(40):
+        users.pipe_input(f"KEY-{number}", number, at=number)
+    parts = [{key for key, _ in task.stores["users"].all()} for task in driver.engine.tasks.values()]
+    assert len(parts) == 4
+    assert all(parts)
+    assert sum(map(len, parts)) == len(set().union(*parts)) == 40
+    assert set().union(*parts) == {key for key, _ in driver.get_key_value_store("users").all()}
+
+
+# --- S4-06: deduplication -----------------------------------------------------------------------------------------
+class Deduplicate(ks.Processor[str, Any, str, Any]):
+    """Lets an id pass once in ten minutes of stream time."""
+
+    def stores(self) -> tuple[ks.StoreSpec, ...]:
+        """When each id was seen."""
+        return (ks.Stores.persistent_window_store("seen", retention="10m", window_size="10m", value_serde="string"),)
+
+    def process(self, record: ks.Record[str, Any]) -> None:
+        """Forward a record whose id was not seen for ten minutes."""
+        seen = self.context.get_state_store("seen")
+        before = next(seen.fetch_between(record.key, record.timestamp - 600_000, record.timestamp), None)
+        if before is None:
+            seen.put(record.key, "", record.timestamp)
+            self.context.forward(record)
+
+
+def deduplicated() -> ks.Topology:
+    """Ids, each once in ten minutes."""
+    builder = ks.StreamsBuilder()
+    builder.stream("ids").process(Deduplicate).to("out")
+    return builder.build()
+
+
+def test_an_id_passes_once_in_ten_minutes(engine: Engine) -> None:
+    """S4-06: a, b, a, c, b gives a, b, c; ten minutes later a passes again."""
+    ids = [("a", 0), ("b", 1), ("a", 2), ("c", 3), ("b", 4), ("a", 600_001)]
+    engine.check(
+        Scenario(
+            deduplicated,
+            tuple(Row("ids", key, "", at) for key, at in ids),
+            {"out": [("a", "", 0), ("b", "", 1), ("c", "", 3), ("a", "", 600_001)]},
+        )
+    )
+
+
+# --- S4-07: sessions ----------------------------------------------------------------------------------------------
+def sessions_of_clicks() -> ks.Topology:
+    """Clicks of a user, apart by no more than five minutes."""
+    builder = ks.StreamsBuilder()
+    windows = ks.SessionWindows.of(gap="5m")
+    sessions = builder.stream("clicks").group_by_key().windowed_by(windows).count(store="sessions")
+    sessions.to_stream(lambda session, count: f"{session.key} from {session.start}").to("out", value_serde="long")
+    return builder.build()
+
+
+def test_clicks_far_apart_are_two_sessions(engine: Engine) -> None:
+    """S4-07: the third click comes six minutes after the second."""
+    engine.check(
+        Scenario(
+            sessions_of_clicks,
+            records("clicks: ann→a@0, ann→b@60000, ann→c@420000"),
+            {
+                "out": [
+                    ("ann from 0", 1, 0),
+                    ("ann from 0", None, 0),
+                    ("ann from 0", 2, 60_000),
+                    ("ann from 420000", 1, 420_000),
+                ]
+            },
+        )
+    )
+
+
+# --- S1-18, S1-17: streams and tables -----------------------------------------------------------------------------
+def products() -> ks.Topology:
+    """Changes of a database's table, as a change-capture connector writes them, as a table of ours."""
+    builder = ks.StreamsBuilder()
+    changes = builder.stream("db.public.products")
+    rows = changes.map(lambda key, change: (str((change["after"] or change["before"])["id"]), change["after"]))
+    rows.to_table(store="products").to_stream().to("out")
+    return builder.build()
+
+
+def test_changes_of_a_database_become_a_table(engine: Engine) -> None:
+    """S1-18: insert, update and delete; a delete is a tombstone."""
+    apple, dearer, pear = (
+        {"id": n, "name": name, "price": p} for n, name, p in [(1, "apple", 5), (1, "apple", 6), (2, "pear", 7)]
+    )
+    changes = [("c", None, apple), ("c", None, pear), ("u", apple, dearer), ("d", pear, None)]
+    rows = tuple(
+        Row("db.public.products", None, {"op": op, "before": before, "after": after}, at)
+        for at, (op, before, after) in enumerate(changes)
+    )
+    expected = [("1", apple, 0), ("2", pear, 1), ("1", dearer, 2), ("2", None, 3)]
+    outcome = engine.check(Scenario(products, rows, {"out": expected}))
+    assert outcome.store("products") == {"1": dearer}
+
+
+def there_and_back() -> ks.Topology:
+    """A stream as a table as a stream."""
+    builder = ks.StreamsBuilder()
+    builder.stream("in").to_table().to_stream().to("out")
+    return builder.build()
+
+
+def test_a_stream_as_a_table_as_a_stream_is_the_stream(engine: Engine) -> None:
+    """S1-17: all records with a key come back, tombstones too."""
+    rows = records("in: a→1@0, →2@1, b→@2, a→3@3")
+    expected = [(row.key, row.value, row.timestamp) for row in rows if row.key is not None]
+    engine.check(Scenario(there_and_back, rows, {"out": expected}))
+
+
+# --- S1-19: a materialised view -----------------------------------------------------------------------------------
+def dear_names() -> ks.Topology:
+    """Names of dear products in capitals, joined with their stock."""
+    builder = ks.StreamsBuilder()
+    priced = (
+        builder.table("products").filter(lambda key, row: row["price"] > 5).map_values(lambda row: row["name"].upper())
+    )
+    priced.join(builder.table("stock"), lambda name, pieces: f"{name}: {pieces}", store="view")
+    return builder.build()
+
+
+def test_a_materialised_view_equals_its_query_after_each_change() -> None:
+    """S1-19: the store is what a query over the sources gives, after every one of 50 changes."""
+    driver = ks.TopologyTestDriver(dear_names())
+    topics = {name: driver.create_input_topic(name) for name in ("products", "stock")}
+    sources: dict[str, dict[str, Any]] = {"products": {}, "stock": {}}
+    for number in range(50):
+        topic = "products" if number * 7 % 3 else "stock"
+        key = "abc"[number * 5 % 3]
+        value = {"name": key, "price": number * 3 % 11} if topic == "products" else number % 9
+        value = None if number % 8 == 5 else value
+        topics[topic].pipe_input(key, value, at=number)
+        sources[topic].pop(key, None)
+        if value is not None:
+            sources[topic][key] = value
+        view = {
+            key: f"{row['name'].upper()}: {sources['stock'][key]}"
+            for key, row in sources["products"].items()
+            if row["price"] > 5 and key in sources["stock"]
+        }
+        assert dict(driver.get_key_value_store("view").all()) == view
