@@ -31,6 +31,7 @@ from kstreamnb.topology import Topology
 __all__ = ["deploy", "start_query"]
 
 Guarantee = Literal["exactly_once", "at_least_once"]
+_COMMIT_INTERVAL = {"commit.interval.ms", "commit_interval_ms", "commit_interval"}
 
 
 def deploy(
@@ -41,9 +42,9 @@ def deploy(
     checkpoint: str | Path,
     config: Config | Mapping[str, Any] | None = None,
     application_id: str | None = None,
-    guarantee: Guarantee = "exactly_once",
+    guarantee: Guarantee | None = None,
     starting: Any = "earliest",
-    trigger: Any = "0s",
+    trigger: Any = None,
     available_now: bool = False,
     max_records: int = 0,
     tick: Any = "1s",
@@ -65,9 +66,11 @@ def deploy(
         checkpoint: a folder that all of Spark's processes reach; it belongs to this application alone.
         config: the application's settings, as for the driver; they may hold ``bootstrap.servers``.
         application_id: the application's id, unless the config or the topology's name says it.
-        guarantee: "exactly_once" publishes each batch in one transaction; "at_least_once" may publish one twice.
+        guarantee: "exactly_once" publishes each batch in one transaction; "at_least_once" may publish one twice. The
+            config's ``processing.guarantee`` where nothing is said here.
         starting: where a new query begins: "earliest", "latest", an instant, or offsets by topic and partition.
-        trigger: the time between batches, "0s" for at once.
+        trigger: the time between batches, "0s" for at once; the config's ``commit.interval.ms`` where that is said,
+            else at once.
         available_now: end when everything is processed that is there now.
         max_records: records a batch at most, those first by event time; 0 for no limit.
         tick: how often wall-clock punctuators are looked at where the topology has processors of the user's own.
@@ -122,11 +125,12 @@ def deploy(
     feed = KafkaFeed(servers, application.external, application.global_topics, started, fail_on_loss)
     stream = StreamSettings(
         folder,
-        None if available_now else duration_ms(trigger, "trigger") if trigger != "0s" else 0,
+        None if available_now else _trigger_ms(trigger, settings, config),
         max_records,
         duration_ms(tick, "tick") if any(task.punctuates for task in deployment.tasks) else 0,
         session.sparkContext.defaultParallelism,
     )
+    guarantee = guarantee or ("exactly_once" if settings.exactly_once else "at_least_once")
     sink = sink or KafkaSink(_publisher(servers, application.id, manifest.query, guarantee, producer))
     if changelogs:
         _keep_changelogs(sink, deployment, manifest.query, admin, there)
@@ -223,6 +227,16 @@ def _publisher(
 
         return Deliverer(servers, application, config=producer)
     raise EngineError(f'there is no guarantee "{guarantee}"', hint='take "exactly_once" or "at_least_once"')
+
+
+def _trigger_ms(trigger: Any, settings: Config, config: Config | Mapping[str, Any] | None) -> int:
+    """The time between batches: as said, else the commit interval where that was said, else none."""
+    if trigger is not None:
+        return 0 if trigger in ("0s", 0) else duration_ms(trigger, "trigger")
+    said = isinstance(config, Mapping) and bool(_COMMIT_INTERVAL & config.keys())
+    interval = settings.commit_interval_ms or 0
+    usual = Config(processing_guarantee=settings.processing_guarantee).commit_interval_ms
+    return interval if said or interval != usual else 0
 
 
 def _start(topology: Topology, starting: Any, told: Offsets) -> Any:

@@ -103,10 +103,24 @@ def test_a_second_deployment_takes_over_and_the_first_is_fenced(bench: Bench) ->
 def test_at_least_once_is_the_same_topology_without_transactions(bench: Bench) -> None:
     """S1-44, S4-16: only the setting differs; positions are committed, there is no marker."""
     bench.fill("plain-in", 30)
-    bench.run(counting("plain"), guarantee="at_least_once")
+    query = bench.run(counting("plain"), config={"processing.guarantee": "at_least_once"})
+    assert "Deliverer" in repr(query._action.sink)
     assert 30 == len(bench.read("plain-out"))
     assert "plain-commits" not in bench.admin.topics()
     assert {"plain-in": {0: 30}} == bench.group("plain")
+
+
+def test_the_commit_interval_is_the_time_between_batches(bench: Bench) -> None:
+    """S0-33: where the config says one; what comes meanwhile is committed together."""
+    bench.fill("paced-in", 5)
+    query = bench.deploy(counting("paced"), config={"commit.interval.ms": 1500})
+    assert query.await_input(60)
+    for begin in range(5, 35, 5):
+        bench.fill("paced-in", 5, begin=begin)
+        time.sleep(0.2)
+    assert query.await_input(60)
+    assert 1500 == query._settings.trigger_ms
+    assert len(query.recent()) < 7
 
 
 def test_input_that_leads_to_no_output_is_committed(bench: Bench) -> None:
