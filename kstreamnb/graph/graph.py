@@ -45,12 +45,22 @@ class LogicalGraph:
         copartitioned: groups of source nodes that must have equally many partitions.
         next_index: the number that the next generated name gets.
         unnamed: what got a generated name though state hangs on it.
+
+    Its text has a line for each node: number, name, the DSL's word for it, and the numbers of its parents.
     """
 
     nodes: tuple[Node, ...]
     copartitioned: tuple[tuple[str, ...], ...] = ()
     next_index: int = 0
     unnamed: Unnamed = Unnamed()
+
+    def __repr__(self) -> str:
+        lines = [
+            f"{node.id:>3} {node.name}: {node.word or type(node).__name__}"
+            + (f" <- {', '.join(map(str, node.parents))}" if node.parents else "")
+            for node in self.nodes
+        ]
+        return "\n".join([f"logical graph, {len(self.nodes)} nodes", *lines])
 
     @cached_property
     def by_id(self) -> dict[int, Node]:
