@@ -196,6 +196,7 @@ class Ledger:
             if not self.holds(parent)
         )
 
+    @property
     def outdated(self) -> Mapping[Declaration, str]:
         """What counts but was made with something that was edited since, each with a sentence about it."""
         return _identities[0].outdated(self) if _identities else {}
@@ -204,7 +205,7 @@ class Ledger:
         """Raise TopologyError when declarations are stale, naming each with its place."""
         self.settle()
         lost = {child: f"{child} was made from {parent}" for child, parent in self.stale()}
-        edited = {child: why for child, why in self.outdated().items() if child not in lost}
+        edited = {child: why for child, why in self.outdated.items() if child not in lost}
         stale = {**lost, **edited}
         if stale:
             reasons = ["what went before is gone"] * bool(lost) + ["what they were made with was edited"] * bool(edited)

@@ -23,7 +23,7 @@ def show_builder(
     """Every form of a builder by its MIME type; what cannot be drawn is said in words, never raised."""
     ledger = builder.ledger
     ledger.settle()
-    outdated, lost = ledger.outdated(), ledger.stale()
+    outdated, lost = ledger.outdated, ledger.stale()
     notes = [*(f"stale: {child} was made from {parent}" for child, parent in lost), *outdated.values()]
     try:
         topology, drawn = _drawn(ledger)
@@ -67,7 +67,7 @@ def _with_lost(ledger: Ledger) -> tuple[Declaration, ...]:
 
 def _marks(ledger: Ledger, topology: Topology, drawn: tuple[Declaration, ...]) -> tuple[dict[str, str], dict[str, str]]:
     """Marks and notes by node: gone, made from something gone, or with a function that was edited since."""
-    sound, outdated = set(ledger.sound()), ledger.outdated()
+    sound, outdated = set(ledger.sound()), ledger.outdated
     marks, words = {}, {}
     for name, declaration in declared_in(topology, drawn).items():
         if not ledger.holds(declaration):

@@ -68,6 +68,7 @@ class Cells:
         self._places[file] = f"cell {number}"
         self._texts[file] = (self.cell, info.raw_cell)
         self._variables.enter(self.cell)
+        self._forget_deleted()
         for ledger in self._all:
             if self.cell in ledger.groups():
                 ledger.begin(self.cell, self.run)
@@ -86,6 +87,15 @@ class Cells:
             self._variables.leave(self.cell, code, failed=failed)
             self._tell_of_missing_ids()
         self.cell = None
+
+    def _forget_deleted(self) -> None:
+        """Take back what cells declared that the user has deleted, where the front end tells (JupyterLab does)."""
+        parent = getattr(self.shell, "get_parent", dict)() or {}
+        for cell in parent.get("metadata", {}).get("deletedCells", ()):
+            self.sources.pop(cell, None)
+            self._variables.drop(cell)
+            for ledger in self._all:
+                ledger.forget(*(each for each in ledger.declarations() if each.identity.group == cell))
 
     def latest_sources(self) -> tuple[str, ...]:
         """The text of every cell as it ran last, in the order of their first runs; the one that runs now left out."""

@@ -59,7 +59,7 @@ class HandleDisplay:
         self, handle: Handle, include: Collection[str] | None, exclude: Collection[str] | None
     ) -> dict[str, str]:
         topology = upstream_topology(handle, into=_INTO)
-        nodes, outdated = declared_in(topology, handle.ledger.declarations()), handle.ledger.outdated()
+        nodes, outdated = declared_in(topology, handle.ledger.declarations()), handle.ledger.outdated
         functions = {name: functions_of(declaration) for name, declaration in nodes.items()}
         now = _Shown(without_preview(topology.description(), _INTO), functions)
         before = self._before(now)

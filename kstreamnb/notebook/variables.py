@@ -63,6 +63,11 @@ class Variables:
         self._bound[cell] = {**self._bound.get(cell, {}), **bound} if failed else bound
         self._binders.update(dict.fromkeys(bound, cell))
 
+    def drop(self, cell: Hashable) -> None:
+        """A cell is no more: what it bound does not count for the others."""
+        self._bound.pop(cell, None)
+        self._binders = {name: binder for name, binder in self._binders.items() if binder != cell}
+
     def outdated(self, cell: Hashable, latest: Callable[[Handle], Declaration]) -> dict[Declaration, str]:
         """Declarations that a cell found in its variables and would not find there now, with the variable's name."""
         rank, found = self._ranks.get(cell, 0), {}

@@ -21,10 +21,11 @@ def kernel() -> Iterator[BlockingKernelClient]:
     manager.cleanup_resources()
 
 
-def _run(client: BlockingKernelClient, source: str, cell: str) -> str:
+def _run(client: BlockingKernelClient, source: str, cell: str, **metadata: Any) -> str:
     """Run a cell under its id and give what it prints and shows, errors too."""
     content = {"code": source, "silent": False, "store_history": True, "user_expressions": {}, "allow_stdin": False}
-    request = client.session.send(client.shell_channel.socket, "execute_request", content, metadata={"cellId": cell})
+    about = {"cellId": cell, **metadata}
+    request = client.session.send(client.shell_channel.socket, "execute_request", content, metadata=about)
     shown: list[str] = []
     while True:
         message: Any = client.get_iopub_msg(timeout=60)
@@ -50,3 +51,17 @@ def test_an_edited_cell_replaces_what_it_declared(kernel: BlockingKernelClient) 
     assert "FILTER" not in described
     _run(kernel, "paid = None", "c")
     assert '"to" (cell 4, line 1) was made from "map_values" (cell 5, line 1)' in _run(kernel, "builder.build()", "e")
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_what_a_deleted_cell_declared_is_taken_back(kernel: BlockingKernelClient) -> None:
+    """JupyterLab names the cells that were deleted with the next one that runs; what hung on them is stale."""
+    _run(kernel, "%load_ext kstreamnb\nimport kstreamnb as ks", "a")
+    _run(kernel, 'builder = ks.StreamsBuilder("app")\norders = builder.stream("orders")', "b")
+    _run(kernel, 'orders.to("copies")', "c")
+    _run(kernel, "paid = orders.filter(print)", "d")
+    described = _run(kernel, "print(builder.build().describe())", "e", deletedCells=["c"])
+    assert "FILTER" in described
+    assert "copies" not in described
+    _run(kernel, 'paid.to("out")', "f")
+    assert '"to" (cell 6, line 1) was made from' in _run(kernel, "builder.build()", "e", deletedCells=["d"])

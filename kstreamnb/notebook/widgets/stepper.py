@@ -198,13 +198,13 @@ class Stepper(FactsWidget):
 
     @cached_property
     def _whys(self) -> dict[int, list[str]]:
-        """What is to explain about each step of the run."""
+        """What is to explain about each step of the run: where it came out, not where it had begun."""
         found = [*self.replay.why_dropped()]
         found += self.replay.why_no_match() if len(self.replay.steps) <= _EXPLAINED else []
         whys: dict[int, list[str]] = {}
         for each in found:
-            for step in each.steps:
-                whys.setdefault(step, []).append(str(each))
+            if each.steps:
+                whys.setdefault(max(each.steps), []).append(str(each))
         return whys
 
     def _explanations(self, step: Step | None) -> Iterator[str]:
