@@ -1,0 +1,172 @@
+"""Whose clock counts: the record's, never the machine's, unless somebody asks for it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import kstreamnb as ks
+from tests.semantics.scenario import Engine, Row, Scenario, records
+
+DAY_MS = 86_400_000
+
+
+def per_five_seconds(extractor: Any = None) -> ks.Topology:
+    """Calls in five seconds."""
+    builder = ks.StreamsBuilder()
+    calls = builder.stream("calls", timestamp_extractor=extractor).group_by_key()
+    counts = calls.windowed_by(ks.TimeWindows.of(size="5s")).count(store="calls")
+    counts.to_stream(lambda window, count: f"{window.key}@{window.start}").to("counts", value_serde="long")
+    return builder.build()
+
+
+@pytest.mark.parametrize("wall_clock", [0, DAY_MS, 20_000 * DAY_MS])
+def test_windows_follow_the_record_s_timestamp_whatever_the_clock_says(wall_clock: int) -> None:
+    """S1-26, S2-52: a day more or less on the machine's clock changes nothing."""
+    driver = ks.TopologyTestDriver(per_five_seconds(), wall_clock=wall_clock)
+    for row in records("calls: ann→x@1000, ann→y@4999, ann→z@5000"):
+        driver.create_input_topic("calls").pipe_input(row.key, row.value, at=row.timestamp)
+    counts = driver.create_output_topic("counts").read_key_values_to_list()
+    assert counts == [("ann@0", 1), ("ann@0", 2), ("ann@5000", 1)]
+
+
+def busiest(extractor: Any) -> int:
+    """The greatest count within five seconds over a day with one call a minute, read at one go."""
+    driver = ks.TopologyTestDriver(per_five_seconds(extractor), wall_clock=DAY_MS)
+    calls = [ks.TopicRecord("calls", 0, n, n * 60_000, "ann", "x") for n in range(24 * 60)]
+    driver.pipe(calls)
+    return max(driver.create_output_topic("counts").read_values_to_list())
+
+
+def test_history_read_at_one_go_is_a_burst_only_by_the_wall_clock() -> None:
+    """S2-55, S2-56: one call a minute is never five in five seconds; by the driver's clock all come at once."""
+    assert (1, 24 * 60) == (busiest(None), busiest(ks.WallclockTimestampExtractor()))
+
+
+def by_value(record: ks.TopicRecord, partition_time_ms: int) -> int:
+    """The value is the time."""
+    return int(record.value)
+
+
+def timed(extractor: Any) -> ks.Topology:
+    """Records at the time that an extractor gives them."""
+    builder = ks.StreamsBuilder()
+    builder.stream("in", timestamp_extractor=extractor).to("out")
+    return builder.build()
+
+
+def test_an_extractor_of_the_user_s_gives_the_time(engine: Engine) -> None:
+    """S2-57: "777" is 777 ms; a negative time drops the record."""
+    rows = (Row("in", "a", "777", 5), Row("in", "b", "-3", 6), Row("in", "c", "778", 7))
+    engine.check(Scenario(lambda: timed(by_value), rows, {"out": [("a", "777", 777), ("c", "778", 778)]}))
+
+
+def test_a_record_dropped_for_its_time_is_counted() -> None:
+    """S2-57: it shows in the metric."""
+    driver = ks.TopologyTestDriver(timed(by_value))
+    driver.create_input_topic("in").pipe_input("b", "-3", at=6)
+    assert 1 == sum(driver.metrics()["dropped-records-total"].values())
+
+
+@pytest.mark.parametrize(
+    ("extractor", "times"),
+    [
+        (ks.LogAndSkipOnInvalidTimestamp(), [10, 12]),
+        (ks.UsePartitionTimeOnInvalidTimestamp(), [10, 10, 12]),
+    ],
+)
+def test_what_becomes_of_a_negative_timestamp_is_a_choice(extractor: Any, times: list[int]) -> None:
+    """S2-57: skipped, or taken at the partition's time."""
+    driver = ks.TopologyTestDriver(timed(extractor))
+    source = driver.create_input_topic("in")
+    for at in (10, -1, 12):
+        source.pipe_input("a", "x", at=at)
+    assert times == [record.timestamp for record in driver.create_output_topic("out").read_records()]
+
+
+def test_by_default_a_negative_timestamp_is_an_error() -> None:
+    """S2-57: with Java's text."""
+    driver = ks.TopologyTestDriver(timed(None))
+    with pytest.raises(ks.KStreamError, match="negative timestamp"):
+        driver.create_input_topic("in").pipe_input("a", "x", at=-1)
+
+
+# --- S0-14: nulls -------------------------------------------------------------------------------------------------
+def seen_by_all() -> ks.Topology:
+    """Every operator without state says what it saw."""
+    builder = ks.StreamsBuilder()
+    seen = (
+        builder.stream("in")
+        .filter(lambda key, value: True)
+        .map_values(lambda key, value: f"{key}:{value}", with_key=True)
+        .peek(lambda key, value: None)
+        .merge(builder.stream("other"))
+    )
+    seen.to("seen")
+    seen.group_by_key().count(store="counts").to_stream().to("counts", value_serde="long")
+    return builder.build()
+
+
+def test_nulls_reach_the_user_s_functions_and_only_grouping_drops_a_null_key(engine: Engine) -> None:
+    """S0-14: three records in, three seen with their times and headers, two counted."""
+    rows = tuple(Row("in", key, value, at) for at, (key, value) in enumerate([(None, "a"), ("k", None), ("k", "b")]))
+    engine.check(
+        Scenario(
+            seen_by_all,
+            rows,
+            {"seen": [(None, "None:a", 0), ("k", "k:None", 1), ("k", "k:b", 2)], "counts": [("k", 1, 1), ("k", 2, 2)]},
+        )
+    )
+
+
+def test_a_null_key_dropped_by_a_grouping_is_counted_and_headers_stay() -> None:
+    """S0-14: the metric says one; headers travel through."""
+    driver = ks.TopologyTestDriver(seen_by_all())
+    driver.create_input_topic("in").pipe_input(None, "a", at=0, headers=(("trace", b"1"),))
+    assert (("trace", b"1"),) == driver.create_output_topic("seen").read_record().headers
+    assert 1 == sum(driver.metrics()["dropped-records-total"].values())
+
+
+# --- S2-58 --------------------------------------------------------------------------------------------------------
+def test_a_record_goes_through_everything_below_before_the_next_is_taken() -> None:
+    """S2-58: the trace is depth first: both children of a node see a record before any sees the next."""
+    order: list[tuple[str, str]] = []
+    builder = ks.StreamsBuilder()
+    source = builder.stream("in")
+    for child in ("left", "right"):
+        source.peek(lambda key, value, child=child: order.append((child, value))).to(child)
+    driver = ks.TopologyTestDriver(builder.build())
+    driver.pipe([ks.TopicRecord("in", 0, n, n, "a", value) for n, value in enumerate("12")])
+    assert [("left", "1"), ("right", "1"), ("left", "2"), ("right", "2")] == order
+
+
+# --- S0-51: what buffering saves ----------------------------------------------------------------------------------
+def words() -> list[str]:
+    """1,000 words, the n-th most frequent 1/n as often as the first."""
+    ranks = [f"word{rank}" for rank in range(1, 60) for _ in range(round(240 / rank))]
+    return [ranks[n * 617 % len(ranks)] for n in range(1000)]
+
+
+@pytest.mark.parametrize("cached", [False, True])
+def test_a_commit_every_thousand_words_sends_each_word_once(cached: bool) -> None:
+    """S0-51: without a cache 1,000 updates; with one, as many as there are distinct words; the table is the same."""
+    builder = ks.StreamsBuilder("words")
+    builder.stream("words").group_by(lambda key, word: word).count(store="counts").to_stream().to(
+        "out", value_serde="long"
+    )
+    config = {
+        "cache_max_bytes": 10_000_000 if cached else 0,
+        "commit_interval": "1m",
+        "processing_guarantee": "at_least_once",
+    }
+    driver = ks.ClusterDriver(builder.build(), config)
+    text = words()
+    source = driver.create_input_topic("words")
+    for at, word in enumerate(text):
+        source.pipe_input(None, word, at=at)
+    driver.run_ready()
+    driver.advance_wall_clock_time("1m")
+    updates = driver.create_output_topic("out").read_key_values_to_list()
+    assert len(updates) == (len(set(text)) if cached else 1000)
+    assert dict(updates) == {word: text.count(word) for word in text}
