@@ -1,4 +1,4 @@
-"""Forward the results of windows once, when they have closed.
+"""What closing means for windows: their results are forwarded once, and records that come later are dropped.
 
 A result is looked for in the store after each record that moved the closing time on. So a result that the store no
 longer shows, because its retention has passed, is never forwarded: as in Kafka Streams.
@@ -11,7 +11,8 @@ from typing import Any, TypeAlias
 
 from kstreamnb.core.operator import BindContext, Forward
 from kstreamnb.core.record import Change, Headers, Windowed
-from kstreamnb.core.windows import SlidingWindows, TimeWindows
+from kstreamnb.core.windows import SessionWindows, SlidingWindows, TimeWindows, UnlimitedWindows
+from kstreamnb.processors.rows import forwards_itself
 
 EmitClosed: TypeAlias = Callable[[int, Headers], None]
 """``emit(close_ms, headers)`` forwards what has closed since it was last called with a later time."""
@@ -19,11 +20,36 @@ EmitClosed: TypeAlias = Callable[[int, Headers], None]
 _NEVER = -1
 
 
-def no_emission(close_ms: int, headers: Headers) -> None:
+def _no_emission(close_ms: int, headers: Headers) -> None:
     """Every update is forwarded at once, so nothing waits for its window to close."""
 
 
-def bind_emit_closed(
+def bind_results(
+    context: BindContext, store: Any, windows: Any, forward: Forward, *, emit_on_close: bool, send_old: bool
+) -> tuple[EmitClosed, Forward | None]:
+    """How to forward what has closed, and how to forward a change at once; None where the operator need not."""
+    if not emit_on_close or isinstance(windows, UnlimitedWindows):
+        return _no_emission, forward if forwards_itself(store, forward, send_old=send_old) else None
+    if isinstance(windows, SessionWindows):
+        return _bind_emit_closed_sessions(context, store, forward), None
+    return _bind_emit_closed(context, store, windows, forward), None
+
+
+def dropping_late(
+    context: BindContext, grace_ms: int, gap_ms: int | None = None
+) -> Callable[[Any, Any, int, int, int, int], None]:
+    """``late(key, value, timestamp, start, end, stream_time_ms)`` reports a record of a closed window."""
+    drop, wait_ms = context.drop, grace_ms + (gap_ms or 0)
+    known = {"grace_ms": grace_ms} if gap_ms is None else {"grace_ms": grace_ms, "gap_ms": gap_ms}
+
+    def late(key: Any, value: Any, timestamp: int, start: int, end: int, stream_time_ms: int) -> None:
+        found = {"window_start": start, "window_end": end, "close_ms": stream_time_ms - wait_ms}
+        drop("late", key, value, timestamp, {**found, **known, "stream_time_ms": stream_time_ms})
+
+    return late
+
+
+def _bind_emit_closed(
     context: BindContext, store: Any, windows: TimeWindows | SlidingWindows, forward: Forward
 ) -> EmitClosed:
     """How to forward the closed windows of a window store, in the order of start and key bytes."""
@@ -73,7 +99,7 @@ def _sliding_span(windows: SlidingWindows) -> Callable[[int, int], tuple[int, in
     return span
 
 
-def bind_emit_closed_sessions(context: BindContext, store: Any, forward: Forward) -> EmitClosed:
+def _bind_emit_closed_sessions(context: BindContext, store: Any, forward: Forward) -> EmitClosed:
     """How to forward the closed sessions of a session store, at their ends."""
     last, find_closed = context.cell("last_close_ms", _NEVER), store.find_sessions_by_end
 

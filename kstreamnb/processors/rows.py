@@ -31,10 +31,11 @@ def bind_get(store: Any) -> GetRow:
 
 
 def forwards_itself(store: Any, forward: Forward, *, send_old: bool) -> bool:
-    """Let a cached store forward what it flushes; True when it has no cache and the operator has to."""
+    """Let a cached store forward what it flushes, sessions at their ends; True when it has no cache."""
+    at_end = store.spec.kind == "session"
 
     def flushed(key: Any, new: Any, old: Any, timestamp: int, headers: Headers) -> None:
-        forward(key, Change(new, old if send_old else None), timestamp, headers)
+        forward(key, Change(new, old if send_old else None), key[2] if at_end else timestamp, headers)
 
     return not store.set_flush_listener(flushed, send_old=send_old)
 

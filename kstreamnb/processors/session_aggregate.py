@@ -10,7 +10,7 @@ from kstreamnb.core.operator import BindContext, Forward, Process
 from kstreamnb.core.record import Change, Headers, Windowed
 from kstreamnb.core.windows import SessionWindows
 from kstreamnb.processors.aggregators import Adder, Initializer, folding, merging
-from kstreamnb.processors.emit_on_close import bind_emit_closed_sessions, no_emission
+from kstreamnb.processors.emit_on_close import bind_results, dropping_late
 
 
 @dataclass(frozen=True)
@@ -40,15 +40,13 @@ class SessionAggregate:
     def bind(self, context: BindContext, forward: Forward) -> Process:
         """Build the closure of one task."""
         store = context.store(self.store)
-        if self.emit_on_close:
-            emit, forwards = bind_emit_closed_sessions(context, store, forward), False
-        else:
-            emit, forwards = no_emission, self._forwards_itself(store, forward)
-        gap, wait = self.windows.gap_ms, self.windows.gap_ms + self.windows.grace_ms
-        drop, late, seen = context.drop, self._bind_late(context), context.cell("stream_time_ms", -1)
+        results = {"emit_on_close": self.emit_on_close, "send_old": self.send_old}
+        emit, forward_now = bind_results(context, store, self.windows, forward, **results)
+        gap, grace = self.windows.gap_ms, self.windows.grace_ms
+        drop, late, seen = context.drop, dropping_late(context, grace, gap), context.cell("stream_time_ms", -1)
         find_sessions, merger = store.find_sessions, merging(self.merger, self.aggregator)
         initializer, aggregator = folding(self.initializer, self.aggregator)
-        add = self._bind_add(store, aggregator, forward if forwards else None)
+        add = self._bind_add(store, aggregator, forward_now)
 
         def process(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
             if key is None:
@@ -56,7 +54,7 @@ class SessionAggregate:
                 return
             if timestamp > seen[0]:
                 seen[0] = timestamp
-            close_ms = seen[0] - wait
+            close_ms = seen[0] - gap - grace
             start = end = timestamp
             aggregate, merged = initializer(), []
             for session, other in find_sessions(key, timestamp - gap, timestamp + gap):
@@ -70,15 +68,6 @@ class SessionAggregate:
             emit(close_ms, headers)
 
         return process
-
-    def _forwards_itself(self, store: Any, forward: Forward) -> bool:
-        """Let a cached store forward what it flushes, at the ends of the sessions."""
-        send_old = self.send_old
-
-        def flushed(session: Windowed, new: Any, old: Any, timestamp: int, headers: Headers) -> None:
-            forward(session, Change(new, old if send_old else None), session[2], headers)
-
-        return not store.set_flush_listener(flushed, send_old=send_old)
 
     def _bind_add(
         self, store: Any, aggregator: Callable[[Any, Any, Any], Any], forward: Forward | None
@@ -97,19 +86,3 @@ class SessionAggregate:
                 forward(session, Change(aggregate), session[2], ())
 
         return add
-
-    def _bind_late(self, context: BindContext) -> Callable[[Any, Any, int, int, int, int], None]:
-        drop, gap, grace = context.drop, self.windows.gap_ms, self.windows.grace_ms
-
-        def late(key: Any, value: Any, timestamp: int, start: int, end: int, stream_time_ms: int) -> None:
-            details = {
-                "window_start": start,
-                "window_end": end,
-                "close_ms": stream_time_ms - grace - gap,
-                "gap_ms": gap,
-                "grace_ms": grace,
-                "stream_time_ms": stream_time_ms,
-            }
-            drop("late", key, value, timestamp, details)
-
-        return late

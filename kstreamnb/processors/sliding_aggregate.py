@@ -15,9 +15,7 @@ from kstreamnb.core.record import Change, Headers, Windowed
 from kstreamnb.core.windows import SlidingWindows
 from kstreamnb.errors import ProcessingError
 from kstreamnb.processors.aggregators import Adder, Initializer, folding
-from kstreamnb.processors.emit_on_close import bind_emit_closed, no_emission
-from kstreamnb.processors.rows import forwards_itself
-from kstreamnb.processors.window_aggregate import dropping_late
+from kstreamnb.processors.emit_on_close import bind_results, dropping_late
 
 _Row: TypeAlias = tuple[Any, int]
 _Add: TypeAlias = Callable[[int, "_Row | None", Any, Any, int, Headers, int], None]
@@ -52,11 +50,9 @@ class SlidingAggregate:
     def bind(self, context: BindContext, forward: Forward) -> Process:
         """Build the closure of one task."""
         store, difference, grace = context.store(self.store), self.windows.difference_ms, self.windows.grace_ms
-        if self.emit_on_close:
-            emit, forwards = bind_emit_closed(context, store, self.windows, forward), False
-        else:
-            emit, forwards = no_emission, forwards_itself(store, forward, send_old=self.send_old)
-        add, copy = self._bind_changes(context, store, forward if forwards else None)
+        results = {"emit_on_close": self.emit_on_close, "send_old": self.send_old}
+        emit, forward_now = bind_results(context, store, self.windows, forward, **results)
+        add, copy = self._bind_changes(context, store, forward_now)
         slide, slide_early = self._bind_slide(store, add, copy), self._bind_slide_early(store, add, copy)
         drop, late, seen = context.drop, dropping_late(context, grace), context.cell("stream_time_ms", -1)
 

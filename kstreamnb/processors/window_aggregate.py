@@ -10,26 +10,8 @@ from kstreamnb.core.operator import BindContext, Forward, FusedStep, Process
 from kstreamnb.core.record import Change, Headers, Windowed
 from kstreamnb.core.windows import TimeWindows, UnlimitedWindows
 from kstreamnb.processors.aggregators import Adder, Initializer, folding
-from kstreamnb.processors.emit_on_close import bind_emit_closed, no_emission
+from kstreamnb.processors.emit_on_close import bind_results, dropping_late
 from kstreamnb.processors.fused_fold import Fold, fold_by_window, is_simple
-from kstreamnb.processors.rows import forwards_itself
-
-
-def dropping_late(context: BindContext, grace_ms: int) -> Callable[[Any, Any, int, int, int, int], None]:
-    """``late(key, value, timestamp, start, end, stream_time_ms)`` reports a record of a closed window."""
-    drop = context.drop
-
-    def late(key: Any, value: Any, timestamp: int, start: int, end: int, stream_time_ms: int) -> None:
-        details = {
-            "window_start": start,
-            "window_end": end,
-            "close_ms": stream_time_ms - grace_ms,
-            "grace_ms": grace_ms,
-            "stream_time_ms": stream_time_ms,
-        }
-        drop("late", key, value, timestamp, details)
-
-    return late
 
 
 @dataclass(frozen=True)
@@ -57,11 +39,9 @@ class WindowAggregate:
     def bind(self, context: BindContext, forward: Forward) -> Process:
         """Build the closure of one task."""
         store, windows = context.store(self.store), self.windows
-        if isinstance(windows, TimeWindows) and self.emit_on_close:
-            emit, forwards = bind_emit_closed(context, store, windows, forward), False
-        else:
-            emit, forwards = no_emission, forwards_itself(store, forward, send_old=self.send_old)
-        add = self._bind_add(store, forward if forwards else None)
+        results = {"emit_on_close": self.emit_on_close, "send_old": self.send_old}
+        emit, forward_now = bind_results(context, store, windows, forward, **results)
+        add = self._bind_add(store, forward_now)
         windows_for, size, grace = windows.windows_for, windows.size_ms, windows.grace_ms
         drop, late, seen = context.drop, dropping_late(context, grace), context.cell("stream_time_ms", -1)
         last_end = 2**63 - 1
