@@ -135,8 +135,7 @@ def deploy(
     if changelogs:
         _keep_changelogs(sink, deployment, manifest.query, admin, there)
     query = start_query(session, deployment, feed, sink, stream, manifest.query, memory_limit=memory_limit)
-    if settings.uncaught_handler != "shutdown_client":
-        supervise(query, settings.uncaught_handler)
+    supervise(query, settings.uncaught_handler)
     if any(source.pattern for source in topology.sources()):
         discovery = Discovery(query, settings, servers, old=manifest, feed=feed, bundle={"memory_limit": memory_limit})
         discovery.start(duration_ms(discover, "discover"))

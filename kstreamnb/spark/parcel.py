@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from kstreamnb.core.record import Headers
 from kstreamnb.core.wire import Encoded, to_bytes
+from kstreamnb.spark.columns import column_to_kafka
 
 __all__ = ["COMMIT", "TICK", "WALL", "Numbers", "Order", "Parcel", "pack", "root_order", "to_kafka", "unpack"]
 
@@ -89,8 +90,8 @@ class Parcel:
     """Records of one topic in their order of production.
 
     ``partition`` is one number, or one a record. ``offsets`` are known only for records of input topics. Keys and
-    values are in wire form; with ``kafka`` they are Kafka's own bytes, and with ``raw`` bytes that stand for `Encoded`
-    ones until they are unpacked. ``headers`` is None when no record has any.
+    values are in wire form; with ``kafka`` they are Kafka's own bytes, and a ``raw`` column has bytes that stand for
+    `Encoded` ones until it is unpacked. ``headers`` is None when no record has any.
     ``clock_ms`` is the wall clock of the batch, -1 where the parcel does not say.
     """
 
@@ -104,7 +105,7 @@ class Parcel:
     offsets: Numbers | None = None
     kafka: bool = False
     clock_ms: int = -1
-    raw: bool = False
+    raw: tuple[bool, bool] = (False, False)
 
     def __len__(self) -> int:
         return len(self.keys)
@@ -140,8 +141,8 @@ def pack(parcel: Parcel) -> bytes:
         parcel.partition,
         (_thin(order.m), _thin(order.lane), _thin(order.offset), _thin(order.depth)),
         parcel.timestamps,
-        ("encoded", parcel.keys) if parcel.raw else _pack_column(parcel.keys, kafka=parcel.kafka),
-        ("encoded", parcel.values) if parcel.raw else _pack_column(parcel.values, kafka=parcel.kafka),
+        ("encoded", parcel.keys) if parcel.raw[0] else _pack_column(parcel.keys, kafka=parcel.kafka),
+        ("encoded", parcel.values) if parcel.raw[1] else _pack_column(parcel.values, kafka=parcel.kafka),
         parcel.headers,
         parcel.offsets,
         parcel.kafka,
@@ -163,6 +164,9 @@ def to_kafka(column: list[Any], serde: Any) -> list[bytes | None]:
     kinds = set(map(type, column))
     if serde is None or kinds <= _ENCODED:
         return [None if item is None else bytes(item) for item in column]
+    whole = column_to_kafka(column, serde)
+    if whole is not None:
+        return whole
     write: Callable[[Any], bytes | None] = serde.serialize
     if Encoded not in kinds:
         return [None if item is None else write(item) for item in column]

@@ -30,6 +30,8 @@ from kstreamnb.topology import Topology
 __all__ = ["Query", "QueryStatus", "active", "stop_all"]
 
 _STOP_S = 5.0
+_TOO_SLOW = "Python worker failed to connect back"  # Spark waits 10 s for a process of its own
+_MOST_REVIVALS = 5
 _active: dict[int, Query] = {}  # queries of this process that were started and not stopped, in that order
 
 
@@ -88,6 +90,7 @@ class Query:
         self._streaming: StreamingQuery | None = None
         self._presence: Presence | None = None
         self._stopped = self._starting = False
+        self._reviving, self._revived = threading.RLock(), 0
 
     @property
     def book(self) -> MetricsBook:
@@ -106,7 +109,9 @@ class Query:
 
     def is_active(self) -> bool:
         """Whether the query is running."""
-        return self._starting or (self._streaming is not None and self._streaming.isActive)
+        if self._starting or (self._streaming is not None and self._streaming.isActive):
+            return True
+        return self._revive()
 
     def exception(self) -> KStreamError | None:
         """What ended the query, None while it runs or when it was stopped."""
@@ -227,6 +232,21 @@ class Query:
         self._action.failed(error)
         if self._streaming is not None:
             self._streaming.stop()
+
+    def _revive(self) -> bool:
+        """Start again where a process of Spark's own was too slow to start, which happens on a busy machine."""
+        with self._reviving:
+            if self._streaming is None or self._stopped or self._action.error is not None:
+                return False
+            if self._streaming.isActive:
+                return True
+            found = self._streaming.exception()
+            if found is None or _TOO_SLOW not in str(found) or self._revived >= _MOST_REVIVALS:
+                return False
+            self._revived += 1
+            self._action.journal.warn("starts again", reason=_TOO_SLOW, attempt=self._revived)
+            self.restart()
+            return True
 
     def _waiting(self) -> int:
         """Records that wait; of a query that has not had a batch yet, none are known."""

@@ -16,8 +16,11 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 
+from kstreamnb.core.serde import Serde
 from kstreamnb.errors import EngineError
 from kstreamnb.kafka.cut import Offsets, ranges
+from kstreamnb.runtime.task_plan import TaskPlan
+from kstreamnb.spark.columns import column_from_kafka
 from kstreamnb.spark.deployment import Deployment
 from kstreamnb.spark.feed import Chunk, Feed, from_json, to_json
 from kstreamnb.spark.parcel import TICK, WALL, Order, Parcel, pack, root_order
@@ -29,6 +32,8 @@ ROW_SCHEMA = "g int, target int, source int, seq int, blob binary"
 _ARROW = pa.schema(
     [("g", pa.int32()), ("target", pa.int32()), ("source", pa.int32()), ("seq", pa.int32()), ("blob", pa.binary())]
 )
+Serdes = dict[tuple[int, str], tuple[Serde, Serde]]
+"""Key and value serde by application and topic."""
 Row5 = tuple[int, int, int, int, bytes]
 """Group value, task (or a negative address), producer, number among the producer's rows, packed parcel."""
 
@@ -141,8 +146,9 @@ class FeedReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             yield row_batch(_wake_up(deployment, partition))
         seqs: dict[tuple[str, int], int] = {}
         before: dict[tuple[str, int], int] = {}
+        serdes = reader_serdes(deployment) if self.settings.feed.raw else None
         for chunk in self.settings.feed.read(partition.pieces) if partition.pieces else ():
-            rows = list(_rows(deployment, chunk, partition.clock_ms, seqs, before, raw=self.settings.feed.raw))
+            rows = list(_rows(deployment, chunk, partition.clock_ms, seqs, before, serdes))
             if rows:
                 yield row_batch(rows)
 
@@ -177,6 +183,19 @@ def row_batch(rows: Sequence[Row5]) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(arrays, schema=_ARROW)
 
 
+def reader_serdes(deployment: Deployment) -> Serdes:
+    """With which serdes each application reads its input topics."""
+    found: Serdes = {}
+    for number, application in enumerate(deployment.applications):
+        plan = TaskPlan(application.topology, (), config=application.config)
+        for source in application.topology.sources():
+            both = plan.key_serde(source.key_serde), plan.value_serde(source.value_serde)
+            for topic in (*application.external, *application.global_topics):
+                if source.reads(topic):
+                    found[number, topic] = both
+    return found
+
+
 def _place(topic: str, partition: int) -> tuple[int, str, int]:
     """A partition of a feed as (application, topic, partition)."""
     application, slash, rest = topic.partition("/")
@@ -189,10 +208,12 @@ def _rows(
     clock_ms: int,
     seqs: dict[tuple[str, int], int],
     before: dict[tuple[str, int], int],
-    *,
-    raw: bool,
+    serdes: Serdes | None,
 ) -> Iterator[Row5]:
-    """One chunk of a partition as rows: to its reader, or to every replica of the global tables."""
+    """One chunk of a partition as rows: to its reader, or to every replica of the global tables.
+
+    With ``serdes`` keys and values are Kafka's bytes, and those that can be are read by the column.
+    """
     topic, partition, records, order = chunk
     place = _place(topic, partition)
     application, name, _ = place
@@ -204,6 +225,12 @@ def _rows(
     offsets, timestamps, keys, values, headers = map(list, zip(*records, strict=True))
     keys_order = root_order(timestamps if order is None else order, offsets, lane, before.get((topic, partition), -1))
     before[topic, partition] = int(keys_order.m[-1])
+    raw = (False, False)
+    if serdes is not None:
+        key_serde, value_serde = serdes.get((application, name), (None, None))
+        plain_keys, plain_values = column_from_kafka(keys, key_serde), column_from_kafka(values, value_serde)
+        raw = plain_keys is None, plain_values is None
+        keys, values = keys if plain_keys is None else plain_keys, values if plain_values is None else plain_values
     parcel = Parcel(
         name,
         partition,

@@ -13,11 +13,14 @@ if TYPE_CHECKING:  # a query starts its supervisor
 
 __all__ = ["supervise"]
 
-_PAUSE_S = 0.2
+_PAUSE_S = 0.5
 
 
 def supervise(query: Query, handler: UncaughtHandler) -> None:
-    """Ask the handler when the query fails; "replace_thread" starts it again, once for a record that fails."""
+    """Look after a query: ask the handler when it fails; "replace_thread" starts it again, once for a failing record.
+
+    Looking also revives a query whose start failed because the machine was busy.
+    """
     threading.Thread(target=_run, args=(query, handler), daemon=True, name="kstreamnb-supervisor").start()
 
 

@@ -132,6 +132,7 @@ def run_cell(victim: str, point: str, runs: int) -> Cell:
             feed(2 * runs + 2)
             _within(cell, broker, checkpoint, runs)
         code, told, words = end_of(start(servers, checkpoint))
+        cell.suppressed += int(told.get("suppressed", 0))
         _compare(cell, servers, records, told)
         if code:
             cell.wrong.append(f"the last run ended with {code}: {words[-400:]}")

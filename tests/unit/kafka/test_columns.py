@@ -1,0 +1,58 @@
+"""Columns read and written at once are those read and written item by item."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kstreamnb.core.serdes import Serdes
+from kstreamnb.spark.columns import column_from_kafka, column_to_kafka
+
+LONGS = st.integers(-(1 << 63), (1 << 63) - 1)
+
+
+@given(st.lists(st.text(st.characters(exclude_categories=["Cs"]))), st.lists(LONGS))
+def test_plain_columns_make_the_same_bytes_and_come_back(texts: list[str], numbers: list[int]) -> None:
+    """Text and whole numbers, there and back, as each serde does it alone."""
+    for serde, values in ((Serdes.string(), texts), (Serdes.long(), numbers)):
+        data = [serde.serialize(value) for value in values]
+        assert column_to_kafka(values, serde) == (data or None)
+        assert column_from_kafka(data, serde) == (values if values or serde == Serdes.string() else None)
+
+
+@pytest.mark.parametrize(
+    ("serde", "column"),
+    [
+        (Serdes.string(), [b"ok", b"\xff"]),
+        (Serdes.long(), [bytes(8), b"short"]),
+        (Serdes.long(), [bytes(8), None]),
+        (Serdes.json(), [b"1"]),
+        (None, [b"x"]),
+    ],
+)
+def test_unusual_bytes_are_left_to_their_handlers(serde: Any, column: list[bytes | None]) -> None:
+    """One item that cannot be read, or another serde: item by item."""
+    assert column_from_kafka(column, serde) is None
+
+
+@pytest.mark.parametrize(
+    ("serde", "column"),
+    [
+        (Serdes.string(), ["ok", "\ud800"]),
+        (Serdes.string(), ["ok", None]),
+        (Serdes.long(), [1, 1 << 63]),
+        (Serdes.long(), [1, True]),
+        (Serdes.integer(), [1]),
+    ],
+)
+def test_unusual_values_are_left_to_their_serde(serde: Any, column: list[Any]) -> None:
+    """What cannot be written, or only by a rule of its own: item by item."""
+    assert column_to_kafka(column, serde) is None
+
+
+def test_text_without_a_key_stays_without() -> None:
+    """Null is no text."""
+    assert [None, "a"] == column_from_kafka([None, b"a"], Serdes.string())
