@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+import kstreamnb as ks
 from tests.golden.run import accidents, check, load
 
 Vectors = dict[str, list[dict[str, Any]]]
@@ -24,6 +25,7 @@ COUNTS = {
     "describe.jsonl.xz": 747,
     "errors.jsonl.xz": 90,
     "fuzzed.jsonl": 4,
+    "matrices.jsonl.xz": 35,
     "serdes.jsonl": 284,
 }
 
@@ -51,3 +53,35 @@ def test_accidents_are_few_and_each_has_a_reason() -> None:
     """What is answered otherwise on purpose is the exception."""
     assert len(accidents()) <= 15
     assert all(len(reason) > 40 for reason in accidents().values())
+
+
+JOINS = {
+    "stream_stream": ("inner", "left", "outer"),
+    "stream_table": ("inner", "left"),
+    "stream_global": ("inner", "left"),
+    "table_table": ("inner", "left", "outer"),
+    "foreign_key": ("inner", "left"),
+}
+
+
+def test_every_join_runs_over_the_same_23_rows(vectors: Vectors) -> None:
+    """S0-17: nulls, deletions, late and unmatched rows, through every join that Kafka Streams has."""
+    found = {each["name"]: each["spec"]["input"] for each in vectors["matrices.jsonl.xz"]}
+    for kind, ways in JOINS.items():
+        for way in ways:
+            assert len(found[f"matrix.join.{kind}.{way}"]) == 23
+
+
+def test_every_aggregation_runs_with_every_window(vectors: Vectors) -> None:
+    """S0-16: count, reduce, aggregate and cogroup; without window, tumbling, hopping, sliding, session; and tables."""
+    found = {each["name"] for each in vectors["matrices.jsonl.xz"]}
+    for what in ("count", "reduce", "aggregate", "cogroup"):
+        for window in ("none", "tumbling", "hopping", "sliding", "session"):
+            assert f"matrix.{what}.{window}.stream" in found
+        assert what == "cogroup" or f"matrix.{what}.none.table" in found
+
+
+def test_the_updates_of_a_table_have_no_windows() -> None:
+    """S0-16: the illegal cell of the matrix: a grouped table offers no windows."""
+    with pytest.raises(AttributeError, match="windowed_by"):
+        ks.StreamsBuilder().table("t").group_by(lambda key, value: (key, value)).windowed_by(None)
