@@ -151,7 +151,7 @@ def main(servers: str, checkpoint: str, plan: str = "{}") -> None:
         "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
         "spark.driver.memory": "512m",
     }
-    spark = ks.spark_session(settings=settings)
+    spark = ks.spark_session(cores=1, settings=settings)
     query = ks.deploy(
         build(mark),
         spark=spark,

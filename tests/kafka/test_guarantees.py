@@ -1,0 +1,136 @@
+"""What holds for every deployment: replays, partitions, bytes, tasks that only run when they have something to do."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from confluent_kafka import Producer
+
+import kstreamnb as ks
+from tests.kafka.apps import START_MS, Bench, counting, counts, final, rows
+from tests.kafka.crashes import committed
+
+pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+
+
+def forget_last_commit(query: Any) -> None:
+    """As if the process had died after publishing and before Spark's commit log was written."""
+    commits = query.checkpoint / "commits"
+    last = max(int(path.name) for path in commits.iterdir() if path.name.isdigit())
+    (commits / str(last)).unlink()
+    (commits / f".{last}.crc").unlink(missing_ok=True)
+
+
+def test_a_batch_that_comes_again_is_published_once_under_exactly_once(bench: Bench) -> None:
+    """S4-13, S4-15, S0-04: Kafka has the batch's marker, so its replay is suppressed; the state is not counted twice."""
+    records = bench.fill("invoices-in", 100)
+    query = bench.run(counting("invoices"), max_records=40)
+    forget_last_commit(query)
+    again = bench.run(counting("invoices"), max_records=40)
+    assert [(True, 0)] == [(figures.suppressed, figures.published) for figures in again.recent()]
+    assert 100 == len(bench.read("invoices-out"))
+    assert counts(records) == final(bench.read("invoices-out"))
+    assert counts(records) == {key: row.value for key, row in again.store("counts").all()}
+
+
+def test_a_batch_that_comes_again_is_doubled_but_never_lost_under_at_least_once(bench: Bench) -> None:
+    """S1-44, S3-19: the records of the last batch stand twice in the output; no count is lost."""
+    records = bench.fill("doubled-in", 100)
+    query = bench.run(counting("doubled"), max_records=40, guarantee="at_least_once")
+    last = query.recent()[-1].published
+    forget_last_commit(query)
+    bench.run(counting("doubled"), max_records=40, guarantee="at_least_once")
+    found = bench.read("doubled-out")
+    assert 100 + last == len(found)
+    assert found[-last:] == found[-2 * last : -last]
+    assert counts(records) == final(found)
+
+
+def test_records_pass_with_their_bytes_times_headers_and_partitions(bench: Bench) -> None:
+    """S1-35, S1-36: what goes through unchanged is equal to the byte; keys go where Kafka's partitioner puts them."""
+    bench.admin.create_topic("bytes-in")
+    bench.admin.create_topic("bytes-out", partitions=4)
+    producer = Producer({"bootstrap.servers": bench.servers})
+    sent = [(f"KEY-{at}", None if at % 7 == 3 else f"VALUE-{at} ü".encode(), START_MS + at) for at in range(10)]
+    for key, value, time in sent:
+        producer.produce("bytes-in", value, key, timestamp=time, headers=[("h", b"\x00\xff"), ("h", None)])
+    producer.flush()
+    builder = ks.StreamsBuilder("bytes")
+    builder.stream("bytes-in", value_serde="string").to("bytes-out", value_serde="string")
+    bench.run(builder.build())
+    found = committed(bench.servers, "bytes-out")
+    assert {(key.encode(), value, time) for key, value, time in sent} == {r for part in found.values() for r in part}
+    where = {key.decode(): partition for partition, part in found.items() for key, _, _ in part}
+    assert [0, 2, 1, 3, 0, 0, 1, 1, 1, 1] == [where[f"KEY-{at}"] for at in range(10)]
+    sample = ks.Sample.capture(bench.servers, "bytes-out", value_serde=ks.Serdes.string())
+    assert {(("h", b"\x00\xff"), ("h", None))} == {tuple(record.headers) for record in sample}
+
+
+def test_only_tasks_with_data_are_called(bench: Bench) -> None:
+    """S0-49: eight partitions, records in two of them: two tasks report that they ran."""
+    bench.admin.create_topic("few-in", partitions=8)
+    producer = Producer({"bootstrap.servers": bench.servers})
+    for partition in (2, 5):
+        producer.produce("few-in", (7).to_bytes(8, "big"), b"k%d" % partition, partition, timestamp=START_MS)
+    producer.flush()
+    query = bench.run(counting("few"))
+    assert {"0/0_2", "0/0_5"} == set(query.book.tasks)
+
+
+class Heartbeat(ks.Processor):
+    """Says that it lives, by the wall clock."""
+
+    def init(self, context: ks.ProcessorContext) -> None:
+        """Once a second."""
+        context.schedule(
+            "1s", ks.PunctuationType.WALL_CLOCK_TIME, lambda now: context.forward(ks.Record("beat", 1, now))
+        )
+
+    def process(self, record: ks.Record) -> None:
+        """Input is ignored."""
+
+
+def test_what_a_punctuator_produces_is_committed_without_input(bench: Bench) -> None:
+    """S0-35: no record comes in, and the output grows."""
+    bench.fill("quiet-in", 1)
+    builder = ks.StreamsBuilder("quiet")
+    beats = builder.stream("quiet-in", value_serde="long").process(Heartbeat)
+    beats.to("quiet-out", key_serde="string", value_serde="long")
+    query = bench.deploy(builder.build(), tick="500ms")
+    assert query.await_input(60)
+    seen = len(bench.read("quiet-out"))
+    for _ in range(300):
+        if len(bench.read("quiet-out")) >= seen + 2:
+            break
+    assert len(bench.read("quiet-out")) >= seen + 2
+    assert {"quiet-in": {0: 1}} == bench.group("quiet")
+
+
+def test_a_deployment_gives_what_the_driver_gives_for_its_capture(bench: Bench) -> None:
+    """S0-29, S1-46: capture the input of a run with disorder, replay it: the same output, partition by partition."""
+    records = rows("history-in", 60, 2)
+    disordered = [records[at ^ 3] for at in range(len(records))]
+    bench.admin.create_topic("history-in", partitions=2)
+    from kstreamnb.kafka.produce import produce
+
+    produce(bench.servers, disordered, value_serde=ks.Serdes.long(), keep_partitions=True)
+    builder = ks.StreamsBuilder("history")
+    windows = ks.TimeWindows.of_size_and_grace("10ms", "1ms")
+    grouped = builder.stream("history-in", value_serde="long").group_by_key().windowed_by(windows)
+    grouped.count(store="windows").to_stream(lambda key, value: f"{key.key}@{key.start}").to(
+        "history-out", value_serde="long"
+    )
+    topology = builder.build()
+    query = bench.run(topology, max_records=13)
+    sample = ks.Sample.capture(bench.servers, "history-in", value_serde=ks.Serdes.long())
+    driver = ks.TopologyTestDriver(topology, partitions={"history-in": 2, "history-out": 2})
+    driver.pipe(sample)
+    wanted: dict[int, list[tuple[bytes, bytes, int]]] = {}
+    for record in driver.create_output_topic("history-out").read_records():
+        row = record.key.encode(), record.value.to_bytes(8, "big"), record.timestamp
+        wanted.setdefault(record.partition, []).append(row)
+    assert dict(sorted(wanted.items())) == committed(bench.servers, "history-out")
+    dropped = sum(driver.metrics()["dropped-records-total"].values())
+    assert dropped == sum(figures.dropped for figures in query.recent())
+    assert dropped > 0
