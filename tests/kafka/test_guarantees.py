@@ -23,7 +23,7 @@ def forget_last_commit(query: Any) -> None:
 
 
 def test_a_batch_that_comes_again_is_published_once_under_exactly_once(bench: Bench) -> None:
-    """S4-13, S4-15, S0-04: Kafka has the batch's marker, so its replay is suppressed; the state is not counted twice."""
+    """S4-13, S4-15, S0-04: Kafka has the batch's marker: its replay is suppressed, and nothing is counted twice."""
     records = bench.fill("invoices-in", 100)
     query = bench.run(counting("invoices"), max_records=40)
     forget_last_commit(query)
