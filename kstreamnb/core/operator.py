@@ -127,7 +127,7 @@ class FusedStep(NamedTuple):
     children. ``windows_ms``: the key that is left is the one in the local name ``inner``, in a window of that size.
     ``counts``: the value that is left is a count.
 
-    An operator without state offers its step by ``fused()``. One with state may offer it by
+    An operator without state offers its step by ``fused()``, see `Stateless`. One with state may offer it by
     ``fuse(context, new_only)``, which gives None where only a closure will do; with ``new_only`` the value that is
     left is not a `Change` but its new value, because no child reads more. A child says so by ``reads_new = True``.
     """
@@ -137,6 +137,23 @@ class FusedStep(NamedTuple):
     names: tuple[tuple[str, Any], ...] = ()
     windows_ms: int | None = None
     counts: bool = False
+
+
+class Stateless:
+    """An operator whose lines are all that it does: it says them by `fused`, and stands alone as their closure."""
+
+    def fused(self) -> FusedStep:
+        """The lines."""
+        raise NotImplementedError(f"{type(self).__name__} has no lines")
+
+    def bind(self, context: BindContext, forward: Forward) -> Process:
+        """Build the closure of one task."""
+        step = self.fused()
+        lines = ["def process(key, value, timestamp, headers):", *step.line.replace("{f}", "function").split("\n")]
+        names: dict[str, Any] = {"function": step.function, "forward": forward}
+        exec(compile("\n ".join([*lines, "forward(key, value, timestamp, headers)"]), "<kstreamnb>", "exec"), names)
+        process: Process = names["process"]
+        return process
 
 
 class TableView(Protocol):

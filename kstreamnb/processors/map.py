@@ -6,12 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from kstreamnb.core.operator import BindContext, Forward, FusedStep, Process
-from kstreamnb.core.record import Headers
+from kstreamnb.core.operator import FusedStep, Stateless
 
 
 @dataclass(frozen=True)
-class Map:
+class Map(Stateless):
     """Forwards the pair ``mapper(key, value)`` in place of the record.
 
     Shape: stream[K, V] -> stream[K2, V2]; 1 -> 1; key changed; time and headers kept.
@@ -20,16 +19,6 @@ class Map:
 
     mapper: Callable[[Any, Any], tuple[Any, Any]]
 
-    def bind(self, context: BindContext, forward: Forward) -> Process:
-        """Build the closure of one task."""
-        mapper = self.mapper
-
-        def process(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
-            key, value = mapper(key, value)
-            forward(key, value, timestamp, headers)
-
-        return process
-
     def fused(self) -> FusedStep:
-        """The same as one line of a fused chain."""
+        """One line."""
         return FusedStep("key, value = {f}(key, value)", self.mapper)

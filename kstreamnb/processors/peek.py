@@ -6,12 +6,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from kstreamnb.core.operator import BindContext, Forward, FusedStep, Process
+from kstreamnb.core.operator import BindContext, Forward, FusedStep, Process, Stateless
 from kstreamnb.core.record import Headers
 
 
 @dataclass(frozen=True)
-class Peek:
+class Peek(Stateless):
     """Calls ``action(key, value)`` and then forwards the record unchanged.
 
     Shape: stream[K, V] -> stream[K, V]; 1 -> 1; everything kept.
@@ -20,18 +20,8 @@ class Peek:
 
     action: Callable[[Any, Any], Any]
 
-    def bind(self, context: BindContext, forward: Forward) -> Process:
-        """Build the closure of one task."""
-        action = self.action
-
-        def process(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
-            action(key, value)
-            forward(key, value, timestamp, headers)
-
-        return process
-
     def fused(self) -> FusedStep:
-        """The same as one line of a fused chain."""
+        """One line."""
         return FusedStep("{f}(key, value)", self.action)
 
 

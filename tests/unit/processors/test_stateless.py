@@ -59,34 +59,6 @@ def test_a_record_becomes_what_the_operator_says(operator: Any, key: Any, value:
     assert [(k, v, 5, HEADERS) for k, v in expected] == feed(operator, key, value)
 
 
-@pytest.mark.parametrize(
-    "operator",
-    [
-        Filter(is_big),
-        Filter(is_big, negate=True),
-        Map(lambda k, v: (v, k)),
-        MapValues(lambda v: (v, "!")),
-        MapValues(lambda k, v: (k, v), with_key=True),
-        SelectKey(lambda k, v: v),
-        Peek(lambda k, v: None),
-        PassThrough(),
-        RepartitionFilter(),
-    ],
-)
-@pytest.mark.parametrize("record", [("shoe", 3), ("shoe", 1), (None, None)])
-def test_a_fused_line_does_what_the_operator_does(operator: Any, record: tuple[Any, Any]) -> None:
-    """Chains may be run as one function: each line gives what the operator's own closure gives."""
-    step = operator.fused()
-    scope: dict[str, Any] = {"f": step.function}
-    code = (
-        f"def process(key, value, timestamp, headers, forward):\n    {step.line.format(f='f')}\n    forward(key, value)"
-    )
-    exec(code, scope)
-    fused: list[Any] = []
-    scope["process"](*record, 5, HEADERS, lambda *pair: fused.append((*pair, 5, HEADERS)))
-    assert feed(operator, *record) == fused
-
-
 def test_peek_looks_before_the_record_goes_on_and_foreach_ends_the_stream() -> None:
     """The action sees every record; only peek forwards it."""
     seen: list[Any] = []
