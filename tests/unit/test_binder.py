@@ -34,8 +34,8 @@ def test_binder_has_a_python_that_the_project_allows() -> None:
 
 
 def test_binder_has_java() -> None:
-    """A runtime without windows, for Spark and Kafka."""
-    assert ["default-jre-headless"] == lines("apt.txt")
+    """A runtime without windows, for Spark and Kafka, of the oldest version that both take."""
+    assert ["openjdk-17-jre-headless"] == lines("apt.txt")
 
 
 def test_binder_installs_the_project_after_building() -> None:
@@ -46,6 +46,27 @@ def test_binder_installs_the_project_after_building() -> None:
     text = script.read_text()
     assert text.startswith("#!/bin/bash\nset -e\n")
     assert "-e ." in text
+
+
+def test_binder_needs_no_network_in_a_session() -> None:
+    """Kafka's files are fetched while the image is built."""
+    assert "kafka_jars()" in (BINDER / "postBuild").read_text()
+
+
+def test_binder_starts_with_a_small_java_and_hands_over() -> None:
+    """The script may be run, and its last line is the command that it was given."""
+    script = BINDER / "start"
+    assert os.access(script, os.X_OK)
+    told = 'echo "$JAVA_TOOL_OPTIONS"'
+    ended = subprocess.run([script, "bash", "-c", told], capture_output=True, text=True, check=True)
+    assert "-XX:+UseSerialGC" in ended.stdout
+    assert script.read_text().endswith('exec "$@"\n')
+
+
+def test_binder_finds_its_files_and_no_others() -> None:
+    """Each file is one that Binder reads."""
+    read = {"apt.txt", "postBuild", "requirements.txt", "runtime.txt", "start"}
+    assert read == {path.name for path in BINDER.iterdir()}
 
 
 def test_there_is_one_folder_for_binder() -> None:
