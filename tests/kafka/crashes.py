@@ -1,7 +1,8 @@
 """The crash matrix: who is killed, and when. ``python -m tests.kafka.crashes [--runs 20] [--only PART ...]``.
 
-In every cell one application lives through so many kills, one after the other. At its end the committed records of its
-output topics and the rows of its stores must be those of an uninterrupted run of the test driver.
+One application a victim lives through all kills, one after the other, at each of the points in turn. Whenever it can be
+looked at, the committed records of its output topics must be the beginning of what an uninterrupted run of the test
+driver gives; at the end all of it, and the rows of its stores must be the driver's.
 """
 
 from __future__ import annotations
@@ -29,12 +30,12 @@ from kstreamnb.kafka.produce import produce
 from kstreamnb.kafka.reader import fetch, pieces_between
 from tests.kafka.deployed import BATCH, COUNTS, LETTERS, POINTS, build
 
-__all__ = ["CELLS", "Cell", "committed", "expected", "main", "run_cell"]
+__all__ = ["CELLS", "Cell", "committed", "expected", "main", "run_cells"]
 
 START_MS, PARTITIONS, PATIENCE_S = 1_790_000_000_000, 2, 600
 VICTIMS = ("driver", "jvm", "worker", "broker")
 TWO = "two drivers"
-CELLS = [*((victim, point) for point in POINTS for victim in VICTIMS), (TWO, "at once")]
+CELLS = [*((victim, point) for victim in VICTIMS for point in POINTS), (TWO, "at once")]
 """Who is killed, and when."""
 
 Parts = dict[int, list[tuple[bytes | None, bytes | None, int]]]
@@ -111,86 +112,124 @@ def end_of(process: subprocess.Popen[str]) -> tuple[int, dict[str, Any], str]:
     return process.returncode, json.loads(answer[-1]) if answer else {}, errors[-2000:]
 
 
-def run_cell(victim: str, point: str, runs: int) -> Cell:
-    """One application through so many kills."""
-    cell, began = Cell(victim, point), time.monotonic()
+class Ordeal:
+    """One application with its broker, its input and what it has lived through."""
+
+    def __init__(self, victim: str, points: Sequence[str], broker: LocalBroker, folder: Path) -> None:
+        self.victim, self.points, self.broker = victim, points, broker
+        self.servers, self.checkpoint = broker.bootstrap_servers, folder / "checkpoint"
+        self.cells = {point: Cell(victim, point) for point in points}
+        self.records: list[ks.TopicRecord] = []
+        Admin(self.servers).create_topic("killed-in", partitions=PARTITIONS)
+
+    def feed(self, batches: int) -> None:
+        """More input."""
+        more = list(rows(len(self.records), batches * BATCH))
+        produce(self.servers, more, value_serde=ks.Serdes.long(), keep_partitions=True)
+        self.records.extend(more)
+
+    def one_by_one(self, runs: int) -> None:
+        """Each kill ends the process; the next one goes on, and is the next victim."""
+        for number in range(runs * len(self.points)):
+            self.feed(3)
+            point = self.points[number % len(self.points)]
+            cell, began = self.cells[point], time.monotonic()
+            plan = {"victim": self.victim, "points": [point], "skip": number % 2, "times": 1}
+            code, told, words = end_of(start(self.servers, self.checkpoint, **plan))
+            if code == (-signal.SIGKILL if self.victim == "driver" else 1):
+                cell.kills += 1
+            else:
+                cell.wrong.append(f"run {number} ended with {code} instead of a kill: {words[-400:]}")
+            cell.suppressed += int(told.get("suppressed", 0))
+            self._look(cell)
+            cell.seconds += time.monotonic() - began
+
+    def within(self, runs: int) -> None:
+        """The process survives its workers and its broker; a broker that was killed comes back after a moment."""
+        times = runs * len(self.points)
+        self.feed(2 * times + 2)
+        note, pid, began = self.checkpoint.with_suffix(".broker"), _java_of(self.broker), time.monotonic()
+        note.write_text(str(pid))
+        plan = {"victim": self.victim, "points": list(self.points), "skip": 1, "times": times}
+        process = start(self.servers, self.checkpoint, **plan)
+        with ThreadPoolExecutor(1) as pool:
+            ended = pool.submit(end_of, process)  # reads what it prints
+            while not ended.done():
+                if not _lives(pid):
+                    self.broker.kill()
+                    time.sleep(0.3)
+                    self.broker.start()
+                    pid = _java_of(self.broker)
+                    note.write_text(str(pid))
+                time.sleep(0.02)
+            code, told, words = ended.result()
+        kills = Counter(told.get("kills", ()))
+        for point, cell in self.cells.items():
+            cell.kills, cell.seconds = kills[point], (time.monotonic() - began) / len(self.cells)
+            if code or cell.kills < runs:
+                cell.wrong.append(f"ended with {code} after {cell.kills} kills: {words[-400:]}")
+        self.cells[self.points[-1]].suppressed = int(told.get("suppressed", 0))
+
+    def twins(self, runs: int) -> None:
+        """A driver stands still somewhere in a batch, a second one takes over, then the first one wakes up."""
+        cell, began = self.cells[self.points[0]], time.monotonic()
+        for number in range(runs):
+            self.feed(3)
+            point = [each for each in POINTS if each != "while processing"][(number + 2) % 4]
+            first = start(self.servers, self.checkpoint, victim="freeze", points=[point], skip=number % 2)
+            while first.poll() is None and not _stopped(first.pid):
+                time.sleep(0.02)
+            code, told, words = end_of(start(self.servers, self.checkpoint))
+            if code:
+                cell.wrong.append(f"the second driver ended with {code}: {words[-400:]}")
+            cell.suppressed += int(told.get("suppressed", 0))
+            if first.poll() is None:
+                first.send_signal(signal.SIGCONT)
+                cell.kills += 1
+            end_of(first)  # fenced, or it finds that everything is done
+            self._look(cell)
+        cell.seconds = time.monotonic() - began
+
+    def finish(self) -> None:
+        """Let it come to its end, and compare everything."""
+        code, told, words = end_of(start(self.servers, self.checkpoint))
+        last = self.cells[self.points[-1]]
+        last.suppressed += int(told.get("suppressed", 0))
+        for cell in self.cells.values():
+            self._look(cell, whole=True)
+            if code:
+                cell.wrong.append(f"the last run ended with {code}: {words[-400:]}")
+            _, stores = expected(self.records)
+            if told.get("stores") != stores:
+                cell.wrong.append(f"the stores differ: {told.get('stores')} instead of {stores}"[:300])
+
+    def _look(self, cell: Cell, *, whole: bool = False) -> None:
+        wanted, _ = expected(self.records)
+        cell.records = 0
+        for topic, parts in wanted.items():
+            found = committed(self.servers, topic) if topic in Admin(self.servers).topics() else {}
+            for partition, there in parts.items():
+                here = found.get(partition, [])
+                cell.records += len(here)
+                beginning = there if whole else there[: len(here)]
+                if here != beginning:
+                    lost, doubled = Counter(beginning) - Counter(here), Counter(here) - Counter(beginning)
+                    cell.lost, cell.doubled = cell.lost + lost.total(), cell.doubled + doubled.total()
+                    cell.wrong.append(f"{topic}-{partition} has other records, or another order")
+
+
+def run_cells(victim: str, points: Sequence[str], runs: int) -> list[Cell]:
+    """One application through so many kills at each point."""
     with LocalBroker() as broker, tempfile.TemporaryDirectory() as folder:
-        servers, checkpoint = broker.bootstrap_servers, Path(folder, "checkpoint")
-        Admin(servers).create_topic("killed-in", partitions=PARTITIONS)
-        records: list[ks.TopicRecord] = []
-
-        def feed(batches: int) -> None:
-            more = list(rows(len(records), batches * BATCH))
-            produce(servers, more, value_serde=ks.Serdes.long(), keep_partitions=True)
-            records.extend(more)
-
+        ordeal = Ordeal(victim, points, broker, Path(folder))
         if victim == TWO:
-            _twins(cell, servers, checkpoint, runs, feed)
+            ordeal.twins(runs)
         elif victim in ("driver", "jvm"):
-            _one_by_one(cell, servers, checkpoint, runs, feed)
+            ordeal.one_by_one(runs)
         else:
-            feed(2 * runs + 2)
-            _within(cell, broker, checkpoint, runs)
-        code, told, words = end_of(start(servers, checkpoint))
-        cell.suppressed += int(told.get("suppressed", 0))
-        _compare(cell, servers, records, told)
-        if code:
-            cell.wrong.append(f"the last run ended with {code}: {words[-400:]}")
-    cell.seconds = time.monotonic() - began
-    return cell
-
-
-def _one_by_one(cell: Cell, servers: str, checkpoint: Path, runs: int, feed: Any) -> None:
-    """Each kill ends the process; the next one goes on, and is the next victim."""
-    for number in range(runs):
-        feed(3)
-        plan = {"victim": cell.victim, "point": cell.point, "skip": number % 3, "times": 1}
-        code, told, words = end_of(start(servers, checkpoint, **plan))
-        if code == (-signal.SIGKILL if cell.victim == "driver" else 1):
-            cell.kills += 1
-        else:
-            cell.wrong.append(f"run {number} ended with {code} instead of a kill: {words[-400:]}")
-        cell.suppressed += int(told.get("suppressed", 0))
-
-
-def _within(cell: Cell, broker: LocalBroker, checkpoint: Path, runs: int) -> None:
-    """The process survives its workers and its broker; a broker that was killed comes back after a moment."""
-    note = checkpoint.with_suffix(".broker")
-    pid = _java_of(broker)
-    note.write_text(str(pid))
-    process = start(broker.bootstrap_servers, checkpoint, victim=cell.victim, point=cell.point, skip=1, times=runs)
-    with ThreadPoolExecutor(1) as pool:
-        ended = pool.submit(end_of, process)  # reads what it prints
-        while not ended.done():
-            if not _lives(pid):
-                broker.kill()
-                time.sleep(0.3)
-                broker.start()
-                pid = _java_of(broker)
-                note.write_text(str(pid))
-            time.sleep(0.02)
-        code, told, words = ended.result()
-    cell.kills, cell.suppressed = int(told.get("kills", 0)), int(told.get("suppressed", 0))
-    if code or cell.kills < runs:
-        cell.wrong.append(f"ended with {code} after {cell.kills} kills: {words[-400:]}")
-
-
-def _twins(cell: Cell, servers: str, checkpoint: Path, runs: int, feed: Any) -> None:
-    """A driver stands still somewhere in a batch, a second one takes over, then the first one wakes up."""
-    for number in range(runs):
-        feed(3)
-        point = [each for each in POINTS if each != "while processing"][number % 4]
-        first = start(servers, checkpoint, victim="freeze", point=point, skip=number % 2)
-        while first.poll() is None and not _stopped(first.pid):
-            time.sleep(0.02)
-        code, told, words = end_of(start(servers, checkpoint))
-        if code:
-            cell.wrong.append(f"the second driver ended with {code}: {words[-400:]}")
-        cell.suppressed += int(told.get("suppressed", 0))
-        if first.poll() is None:
-            first.send_signal(signal.SIGCONT)
-            cell.kills += 1
-        end_of(first)  # fenced, or it finds that everything is done
+            ordeal.within(runs)
+        ordeal.finish()
+        return list(ordeal.cells.values())
 
 
 def _java_of(broker: LocalBroker) -> int:
@@ -215,21 +254,6 @@ def _stopped(pid: int) -> bool:
     return _state(pid) == "T"
 
 
-def _compare(cell: Cell, servers: str, records: Sequence[ks.TopicRecord], told: dict[str, Any]) -> None:
-    wanted, stores = expected(records)
-    for topic, parts in wanted.items():
-        found = committed(servers, topic)
-        here = Counter((p, row) for p, rows_ in found.items() for row in rows_)
-        there = Counter((p, row) for p, rows_ in parts.items() for row in rows_)
-        cell.records += sum(here.values())
-        cell.lost += sum((there - here).values())
-        cell.doubled += sum((here - there).values())
-        if here == there and found != parts:
-            cell.wrong.append(f"{topic} has another order")
-    if told.get("stores") != stores:
-        cell.wrong.append(f"the stores differ: {told.get('stores')} instead of {stores}"[:600])
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the cells and print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -238,17 +262,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     chosen = parser.parse_args(arguments)
     print(f"{'killed':12} {'when':22} {'kills':>5} {'replays':>7} {'records':>8} {'lost':>5} {'doubled':>7} {'s':>5}")
     bad = 0
-    for victim, point in CELLS:
-        if chosen.only and not any(part in f"{victim} {point}" for part in chosen.only):
-            continue
-        cell = run_cell(victim, point, chosen.runs)
-        bad += not cell.ok
-        figures = (
-            f"{cell.kills:5} {cell.suppressed:7} {cell.records:8,} {cell.lost:5} {cell.doubled:7} {cell.seconds:5.0f}"
-        )
-        print(f"{victim:12} {point:22} {figures}  {'equal' if cell.ok else 'DIFFERENT'}", flush=True)
-        for line in cell.wrong:
-            print(f"    {line}", flush=True)
+    for victim in (*VICTIMS, TWO):
+        points = [
+            point
+            for who, point in CELLS
+            if who == victim and (not chosen.only or any(part in f"{who} {point}" for part in chosen.only))
+        ]
+        for cell in run_cells(victim, points, chosen.runs) if points else ():
+            bad += not cell.ok
+            figures = f"{cell.kills:5} {cell.suppressed:7} {cell.records:8,} {cell.lost:5} {cell.doubled:7}"
+            end = "equal" if cell.ok else "DIFFERENT"
+            print(f"{cell.victim:12} {cell.point:22} {figures} {cell.seconds:5.0f}  {end}", flush=True)
+            for line in cell.wrong:
+                print(f"    {line}", flush=True)
     return min(bad, 1)
 
 

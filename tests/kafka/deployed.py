@@ -1,8 +1,8 @@
 """A deployment in a process of its own, to be killed: ``python -m tests.kafka.deployed SERVERS CHECKPOINT [PLAN]``.
 
 The plan is JSON: ``victim`` ("driver", "jvm", "worker", "broker", or "freeze" for a driver that stands still until it
-is woken), ``point`` (one of `POINTS`), ``skip`` (batches that pass before) and ``times``. The broker's pid stands in a
-file beside the checkpoint. What the process did is printed as one JSON line at its end.
+is woken), ``points`` (of `POINTS`, one kill after the other), ``skip`` (batches that pass before each) and ``times``.
+The broker's pid stands in a file beside the checkpoint. What the process did is printed as one JSON line at its end.
 """
 
 from __future__ import annotations
@@ -52,11 +52,12 @@ class Doom:
     """Kills its victim when a point is reached, as often as the plan says."""
 
     def __init__(self, plan: dict[str, Any], mark: Path) -> None:
-        self.victim, self.point = plan.get("victim"), plan.get("point")
+        self.victim, self.points = plan.get("victim"), plan.get("points", [""])
         self.times, self.skip = int(plan.get("times", 1 if self.victim else 0)), int(plan.get("skip", 0))
         self.mark = mark
         self.chance = random.Random(json.dumps(plan))
         self.kills = 0
+        self.told: list[str] = []
         self._left = self.skip
         self._due = False
 
@@ -65,7 +66,7 @@ class Doom:
         self._due = self.kills < self.times and self._left == 0
         self._left = max(0, self._left - 1)
         if self._due and self.point == "while processing":
-            self.kills, self._left = self.kills + 1, self.skip
+            self._note()
             self.mark.write_text(str(self._pid()))
         self.reached("before processing")
 
@@ -73,11 +74,20 @@ class Doom:
         """Kill here, or a moment later beside what goes on."""
         if not self._due or point != self.point:
             return
-        self._due, self._left, self.kills = False, self.skip, self.kills + 1
+        self._note()
         if after_s:
             threading.Timer(after_s, self._strike).start()
         else:
             self._strike()
+
+    @property
+    def point(self) -> str:
+        """Where the next kill is due."""
+        return str(self.points[self.kills % len(self.points)])
+
+    def _note(self) -> None:
+        self.told.append(self.point)
+        self._due, self._left, self.kills = False, self.skip, self.kills + 1
 
     def _strike(self) -> None:
         if self.victim == "driver":
@@ -167,7 +177,7 @@ def main(servers: str, checkpoint: str, plan: str = "{}") -> None:
         for name in ("by-key", "by-letter")
     }
     suppressed = [metric.value for metric in query.metrics() if metric.name == "batches-suppressed-total"]
-    print(json.dumps({"kills": doom.kills, "suppressed": suppressed[0], "stores": stores}))
+    print(json.dumps({"kills": doom.told, "suppressed": suppressed[0], "stores": stores}))
     spark.stop()
 
 
