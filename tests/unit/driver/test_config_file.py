@@ -1,0 +1,66 @@
+"""Settings in YAML files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import kstreamnb as ks
+
+LEVELS = """
+spring:
+  kafka:
+    streams:
+      application-id: real-time-analytics
+      processing-guarantee: exactly_once_v2
+      state-dir: /var/lib/kafka-streams
+      commit-interval: 1000
+"""
+PROPERTIES = """
+spring.kafka.streams:
+  application-id: real-time-analytics
+  properties:
+    processing.guarantee: exactly_once_v2
+    state.dir: /var/lib/kafka-streams
+    commit.interval.ms: 1000
+"""
+FLAT = """
+application.id: real-time-analytics
+processing.guarantee: exactly_once_v2
+state.dir: /var/lib/kafka-streams
+commit_interval: 1s
+"""
+
+
+@pytest.mark.parametrize("text", [LEVELS, PROPERTIES, FLAT], ids=["levels", "properties", "flat"])
+def test_a_file_in_spring_s_layout_is_read(tmp_path: Path, text: str) -> None:
+    """S4-10: application id, guarantee, folder and interval, whichever way they are written."""
+    file = tmp_path / "application.yml"
+    file.write_text(text)
+    config = ks.read_config(file)
+    assert ("real-time-analytics", True, 1000) == (
+        config.application_id,
+        config.exactly_once,
+        config.commit_interval_ms,
+    )
+    assert {"state.dir": "/var/lib/kafka-streams"} == config.others
+    assert "translated" == ks.config_report(config)["state.dir"].answer
+
+
+def test_a_name_that_is_none_is_refused_with_the_nearest(tmp_path: Path) -> None:
+    """S4-10: nothing in the file is ignored."""
+    file = tmp_path / "application.yml"
+    file.write_text("aplication-id: shop\n")
+    with pytest.raises(ks.ConfigError) as error:
+        ks.read_config(file)
+    assert 'Hint: did you mean "application_id"?' in error.value.__notes__
+
+
+@pytest.mark.parametrize("text", ["", "- a\n- b\n", "just words\n"])
+def test_a_file_without_settings_is_refused(tmp_path: Path, text: str) -> None:
+    """Its name is in the message, its folder is not."""
+    file = tmp_path / "application.yml"
+    file.write_text(text)
+    with pytest.raises(ks.ConfigError, match=r'file "application\.yml" holds no settings'):
+        ks.read_config(file)
