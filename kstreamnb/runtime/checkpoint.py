@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Iterable
+from operator import itemgetter
 from typing import Any, TypeAlias
 
 from kstreamnb.errors import StateError
@@ -46,8 +47,8 @@ class Checkpointed:
         rows: dict[str, dict[Any, Any]] = {}
         for name, journal in self._journals.items():
             if journal:
-                raw = self.scope.stores[name].raw
-                rows[name] = {entry[0]: raw.get(entry[0]) for entry in journal}
+                row_of = self.scope.stores[name].raw.get
+                rows[name] = {raw_key: row_of(raw_key) for raw_key in dict.fromkeys(map(itemgetter(0), journal))}
         cells = {
             key: cell[0]
             for key, cell in self.scope.cells.items()

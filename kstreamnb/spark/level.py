@@ -31,6 +31,7 @@ from kstreamnb.spark.worker import (
     Held,
     check_in,
     check_out,
+    few_collections,
     new_global,
     new_task,
     outlets_of,
@@ -73,8 +74,9 @@ class LevelProcessor(StatefulProcessor):
     def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: Any) -> Iterator[Row]:
         """Run the task of one group over everything that came for it."""
         given: list[Row5] = [tuple(row) for row in rows]
-        for row in run_group(self.bundle, self.level, key[0], given, StateLog(self._head, self._log)):
-            yield _OutRow(*row)
+        with few_collections():
+            for row in run_group(self.bundle, self.level, key[0], given, StateLog(self._head, self._log)):
+                yield _OutRow(*row)
 
     def close(self) -> None:
         """Spare the tasks kept in memory from the next garbage collection."""
@@ -89,8 +91,9 @@ def stateless_level(bundle: Bundle, level: int) -> Callable[[Iterator[pa.RecordB
         for batch in batches:
             for row in zip(*(column.to_pylist() for column in batch.columns), strict=True):
                 groups.setdefault(row[0], []).append(row)
-        for group in sorted(groups):
-            yield row_batch(list(run_group(bundle, level, group, groups[group], None)))
+        with few_collections():
+            for group in sorted(groups):
+                yield row_batch(list(run_group(bundle, level, group, groups[group], None)))
         rest()
 
     return run

@@ -24,7 +24,7 @@ from kstreamnb.spark.columns import column_from_kafka
 from kstreamnb.spark.deployment import Deployment
 from kstreamnb.spark.feed import Chunk, Feed, from_json, to_json
 from kstreamnb.spark.parcel import TICK, WALL, Order, Parcel, pack, root_order
-from kstreamnb.spark.worker import Bundle, read
+from kstreamnb.spark.worker import Bundle, few_collections, read
 
 __all__ = ["ROW_SCHEMA", "Row5", "SourceSettings", "row_batch", "source_class"]
 
@@ -147,10 +147,11 @@ class FeedReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         seqs: dict[tuple[str, int], int] = {}
         before: dict[tuple[str, int], int] = {}
         serdes = reader_serdes(deployment) if self.settings.feed.raw else None
-        for chunk in self.settings.feed.read(partition.pieces) if partition.pieces else ():
-            rows = list(_rows(deployment, chunk, partition.clock_ms, seqs, before, serdes))
-            if rows:
-                yield row_batch(rows)
+        with few_collections():
+            for chunk in self.settings.feed.read(partition.pieces) if partition.pieces else ():
+                rows = list(_rows(deployment, chunk, partition.clock_ms, seqs, before, serdes))
+                if rows:
+                    yield row_batch(rows)
 
     def commit(self, end: dict[str, Any]) -> None:
         """Nothing to do: the sink keeps the positions."""

@@ -119,15 +119,8 @@ def _parcels(produced: list[Any], order: Order, outlets: Outlets) -> list[Parcel
     """Produced records as parcels: one a topic, and one a partition where it is an internal topic."""
     if not produced:
         return []
-    topics: dict[str, list[int]] = {}
-    for at, record in enumerate(produced):
-        topics.setdefault(record[0], []).append(at)
     parcels: list[Parcel] = []
-    for topic, rows in topics.items():
-        everything = len(rows) == len(produced)
-        chosen = produced if everything else [produced[at] for at in rows]
-        keys = order if everything else order.take(np.asarray(rows))
-        _, partitions, *columns = zip(*chosen, strict=True)
+    for topic, (partitions, *columns), keys in _by_topic(produced, order):
         place = np.asarray(partitions, np.int64)
         if topic not in outlets.inner:
             parcels.append(outlets.parcel(topic, place, keys, columns))
@@ -140,6 +133,20 @@ def _parcels(produced: list[Any], order: Order, outlets: Outlets) -> list[Parcel
                 part = [[column[at] for at in mine.tolist()] for column in columns]
                 parcels.append(outlets.parcel(topic, partition, keys.take(mine).deeper(), part))
     return parcels
+
+
+def _by_topic(produced: list[Any], order: Order) -> Iterator[tuple[str, Sequence[Sequence[Any]], Order]]:
+    """Produced records by topic, as columns, with their order keys."""
+    written, *everything = zip(*produced, strict=True)
+    if len(set(written)) == 1:
+        yield written[0], everything, order
+        return
+    topics: dict[str, list[int]] = {}
+    for at, topic in enumerate(written):
+        topics.setdefault(topic, []).append(at)
+    for topic, rows in topics.items():
+        _, *columns = zip(*map(produced.__getitem__, rows), strict=True)
+        yield topic, columns, order.take(np.asarray(rows))
 
 
 def _portable(column: list[Any], serde: Any) -> list[Any]:

@@ -11,6 +11,8 @@ import gc
 import pickle
 import zlib
 from collections import OrderedDict
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -34,6 +36,7 @@ __all__ = [
     "check_in",
     "check_out",
     "empty_task",
+    "few_collections",
     "forget",
     "new_global",
     "new_task",
@@ -45,6 +48,7 @@ __all__ = [
 ]
 
 _BATCHES_BETWEEN_COLLECTIONS = 500
+_OBJECTS_BETWEEN_COLLECTIONS = 1_000_000
 _deployments: OrderedDict[str, Deployment] = OrderedDict()
 _tasks: OrderedDict[tuple[str, int], Held] = OrderedDict()
 _replicas: dict[tuple[str, int], Held] = {}
@@ -201,6 +205,20 @@ def forget() -> None:
     """Give up everything that is kept, as the end of the process would."""
     for kept in (_deployments, _tasks, _replicas, _outlets, _placed):
         kept.clear()
+
+
+@contextmanager
+def few_collections() -> Iterator[None]:
+    """Let Python look for circles of garbage seldom while many records are made that all live on for a while.
+
+    With the usual thresholds half the time of a large batch goes into looking; Spark looks after every task anyway.
+    """
+    before = gc.get_threshold()
+    gc.set_threshold(_OBJECTS_BETWEEN_COLLECTIONS, *before[1:])
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
 
 
 def rest() -> None:

@@ -1,0 +1,332 @@
+"""Speed on Spark from memory: ``python -m tests.bench.spark [--only WORD] [--rows N] [--keys N] [--cores N]``.
+
+Prints a table with the aims: a keyed count beside plain Spark SQL on the same keys, latency of small batches through
+one and two levels, cost of a batch as state grows, static frames, the first batch of a query, and planning.
+
+Rates are given twice: by the clock, and by the CPU time of Spark's whole process tree as if nothing else ran on the
+cores; on a busy machine only the second means anything. Both take in Spark's own work, and leave the first, cold
+batches out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import kstreamnb as ks
+from kstreamnb.kafka.cut import Offsets
+from kstreamnb.kafka.publication import Publication
+from kstreamnb.runtime.config import Config
+from kstreamnb.spark.deploy import start_query
+from kstreamnb.spark.deployment import deployment_of, place
+from kstreamnb.spark.stream import Batch, Sink, StreamSettings
+
+__all__ = ["main"]
+
+_PARTITIONS, _START_MS = 4, 1_790_000_000_000
+_WARM_UP = 3
+
+
+@dataclass
+class Made:
+    """Records that are made from their offsets, in the memory of whoever reads them.
+
+    Each batch holds ``batch`` records over ``_PARTITIONS`` partitions; keys go round among ``keys``, scattered.
+    """
+
+    batch: int
+    batches: int
+    keys: int
+    raw: bool = False
+
+    def beginning(self) -> Offsets:
+        """Zero everywhere."""
+        return {"numbers": dict.fromkeys(range(_PARTITIONS), 0)}
+
+    def end(self) -> Offsets:
+        """After the last batch."""
+        return {"numbers": dict.fromkeys(range(_PARTITIONS), self.batch // _PARTITIONS * self.batches)}
+
+    def cut(self, start: Offsets, end: Offsets, limit: int) -> Offsets:
+        """One batch further."""
+        return {"numbers": {part: at + self.batch // _PARTITIONS for part, at in start["numbers"].items()}}
+
+    def check(self, start: Offsets, end: Offsets) -> None:
+        """Nothing is ever lost."""
+
+    def now_ms(self) -> int:
+        """No clock."""
+        return 0
+
+    def read(self, pieces: Sequence[tuple[str, int, int, int]]) -> Iterator[Any]:
+        """Records with keys and values in wire form."""
+        for topic, partition, first, last in pieces:
+            for begin in range(first, last, 5000):
+                yield topic, partition, _records(partition, begin, min(begin + 5000, last), self.keys), None
+
+
+@cache
+def _records(partition: int, first: int, last: int, keys: int) -> list[tuple[int, int, str, int, tuple[Any, ...]]]:
+    own = keys // _PARTITIONS
+    return [(at, _START_MS + at, f"k{at * 7919 % own}-{partition}", at, ()) for at in range(first, last)]
+
+
+@dataclass
+class Timed(Sink):
+    """Takes batches in and notes when each was done, by the clock and by CPU."""
+
+    done: list[tuple[float, float, int]] = field(default_factory=list)
+
+    def publish(self, batch: Batch) -> Publication:
+        """Count the batch's records."""
+        count = batch.output.count()
+        self.done.append((time.perf_counter(), cpu_seconds(), count))
+        return Publication(batch.number, count)
+
+    def steps(self) -> list[tuple[float, float]]:
+        """Seconds and CPU seconds of each batch after the first."""
+        return [(later[0] - sooner[0], later[1] - sooner[1]) for sooner, later in pairwise(self.done)]
+
+
+@dataclass(frozen=True)
+class Line:
+    """One line of the table; ``met`` is None where there is no aim."""
+
+    what: str
+    found: str
+    aim: str = ""
+    met: bool | None = None
+
+
+def cpu_seconds() -> float:
+    """CPU time of this process and all its descendants, those that ended among them."""
+    children: dict[int, list[int]] = {}
+    spent: dict[int, float] = {}
+    tick = os.sysconf("SC_CLK_TCK")
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            words = path.read_text().rpartition(")")[2].split()
+        except OSError:  # it has just ended
+            continue
+        pid = int(path.parent.name)
+        children.setdefault(int(words[1]), []).append(pid)
+        spent[pid] = sum(map(int, words[11:15])) / tick
+    total, waiting = 0.0, [os.getpid()]
+    while waiting:
+        pid = waiting.pop()
+        total += spent.get(pid, 0.0)
+        waiting += children.get(pid, [])
+    return total
+
+
+def memory_mb() -> float:
+    """Memory of this process and all its descendants now, what they share counted once a process."""
+    children: dict[int, list[int]] = {}
+    held: dict[int, float] = {}
+    for path in Path("/proc").glob("[0-9]*"):
+        try:
+            words = (path / "stat").read_text().rpartition(")")[2].split()
+            lines = (path / "smaps_rollup").read_text().splitlines()
+        except OSError:
+            continue
+        children.setdefault(int(words[1]), []).append(int(path.name))
+        held[int(path.name)] = sum(int(line.split()[1]) for line in lines if line.startswith("Pss:")) / 1024
+    total, waiting = 0.0, [os.getpid()]
+    while waiting:
+        pid = waiting.pop()
+        total += held.get(pid, 0.0)
+        waiting += children.get(pid, [])
+    return total
+
+
+def counting(levels: int = 1) -> ks.Topology:
+    """A keyed count; with two levels counted once more by the key's end."""
+    builder = ks.StreamsBuilder(f"counting-{levels}")
+    table = builder.stream("numbers", value_serde="long").group_by_key().count(store="counts")
+    if levels == 2:
+        grouped = table.to_stream().group_by(lambda key, count: key[-1], value_serde="long")
+        table = grouped.count(store="ends")
+    table.to_stream().to("out", value_serde="long")
+    return builder.build()
+
+
+def streamed(spark: Any, feed: Made, sink: Sink, *, levels: int = 1, trigger_ms: int | None = None) -> Any:
+    """A query over made records; when it is over, the query."""
+    topology = counting(levels)
+    application = place(topology, Config(), {"numbers": _PARTITIONS}, direct=True)
+    deployment = deployment_of([application], spark.sparkContext.defaultParallelism)
+    with tempfile.TemporaryDirectory(prefix="kstreamnb-bench-", dir=_fast_folder()) as folder:
+        settings = StreamSettings(Path(folder), trigger_ms, max_records=1)
+        query = start_query(spark, deployment, feed, sink, settings, Path(folder).name)  # type: ignore[arg-type]
+        query.await_termination(3600)
+        return query
+
+
+def keyed_count(spark: Any, options: argparse.Namespace) -> Iterator[Line]:
+    """Records a second through one level with state, beside Spark SQL's count of as many keys."""
+    size, batches, cores = options.batch, options.batches, options.cores
+    sink = Timed()
+    streamed(spark, Made(size, batches, options.keys), sink)
+    warm = sink.steps()[_WARM_UP - 1 :]
+    clock, cpu = (statistics.median(step[at] for step in warm) for at in (0, 1))
+    ours = size / (cpu / cores)
+    yield Line(f"keyed count, {options.keys:,} keys, by CPU", f"{ours:,.0f} records/s", "≥ 200,000", ours >= 200_000)
+    yield Line("  by the clock", f"{size / clock:,.0f} records/s")
+    theirs = plain_sql(spark, size, batches, options.keys)
+    clock, cpu = (statistics.median(step[at] for step in theirs[_WARM_UP - 1 :]) for at in (0, 1))
+    rate = size / (cpu / cores)
+    yield Line("  Spark SQL's groupBy.count on such keys, by CPU", f"{rate:,.0f} records/s ({ours / rate:.2f}×)")
+    yield Line("  by the clock", f"{size / clock:,.0f} records/s")
+
+
+def plain_sql(spark: Any, size: int, batches: int, keys: int) -> list[tuple[float, float]]:
+    """Seconds and CPU seconds of each batch of Spark's own count; every update is collected, as ours are."""
+    from pyspark.sql import functions as F
+
+    from kstreamnb.spark.session import tuned
+
+    session = tuned(spark)
+    session.conf.set("spark.sql.shuffle.partitions", str(spark.sparkContext.defaultParallelism))
+    rows = session.readStream.format("rate-micro-batch").option("rowsPerBatch", size)
+    rows = rows.option("numPartitions", _PARTITIONS).load()
+    counts = rows.select(F.concat(F.lit("k"), F.col("value") * 7919 % keys).alias("key")).groupBy("key").count()
+    done: list[tuple[float, float]] = []
+
+    def act(frame: Any, number: int) -> None:
+        frame.toArrow()
+        done.append((time.perf_counter(), cpu_seconds()))
+
+    with tempfile.TemporaryDirectory(prefix="kstreamnb-bench-", dir=_fast_folder()) as folder:
+        writer = counts.writeStream.outputMode("update").option("checkpointLocation", folder).foreachBatch(act)
+        query = writer.start()
+        while len(done) < batches and query.isActive:
+            time.sleep(0.05)
+        query.stop()
+    return [(b[0] - a[0], b[1] - a[1]) for a, b in pairwise(done)]
+
+
+def latency(spark: Any, options: argparse.Namespace) -> Iterator[Line]:
+    """What Spark says of batches of a few records, one after the other."""
+    for levels, aim in ((1, 100), (2, 150)):
+        sink = Timed()
+        query = streamed(spark, Made(8, 80, 40), sink, levels=levels)
+        spent = [p["durationMs"]["triggerExecution"] for p in query._streaming.recentProgress][20:]
+        cpu = statistics.median(step[1] for step in sink.steps()[20:]) * 1000
+        middle, worst = statistics.median(spent), statistics.quantiles(spent, n=100)[98]
+        found = f"p50 {middle:.0f} ms, p99 {worst:.0f} ms ({cpu:.0f} ms of CPU)"
+        yield Line(f"latency, {levels} level{'s'[: levels - 1]}", found, f"p50 ≤ {aim} ms", middle <= aim)
+
+
+def growing_state(spark: Any, options: argparse.Namespace) -> Iterator[Line]:
+    """CPU time of equal batches while the keys become a million."""
+    batches = options.grow // 20_000
+    sink = Timed()
+    streamed(spark, Made(20_000, batches, 4 * options.grow), sink)
+    spent = [cpu for _, cpu in sink.steps()]
+    first, last = spent[_WARM_UP : _WARM_UP + 10], spent[-10:]
+    early, late = statistics.median(first), statistics.median(last)
+    found = f"{early * 1000:.0f} → {late * 1000:.0f} ms of CPU, at most {max(spent[_WARM_UP:]) * 1000:.0f} ms"
+    what = f"a batch of 20,000 new keys, state up to {options.grow:,} keys"
+    yield Line(what, found, "flat (≤ 1.5×)", late <= 1.5 * early)
+
+
+def static_frames(spark: Any, options: argparse.Namespace) -> Iterator[Line]:
+    """A keyed count over a DataFrame."""
+    from pyspark.sql import functions as F
+
+    from kstreamnb.spark.frames import FrameInput
+
+    frame = spark.range(options.rows).select(
+        F.concat(F.lit("k"), F.col("id") * 7919 % 50_000).alias("key"),
+        F.col("id").alias("value"),
+        (F.lit(_START_MS) + F.col("id")).alias("timestamp"),
+    )
+    clock, cpu = time.perf_counter(), cpu_seconds()
+    given = {"numbers": FrameInput(frame, value="value")}
+    result = ks.run(counting(), spark=spark, inputs=given, partitions=8, keep_stores=False)
+    produced = result.counts()["produced"]
+    spent, clock = cpu_seconds() - cpu, time.perf_counter() - clock
+    held = memory_mb()
+    result.close()
+    if produced != options.rows:
+        raise RuntimeError(f"{produced} results of {options.rows} rows")
+    rate = options.rows / (spent / options.cores)
+    yield Line(f"static frame, {options.rows:,} rows", f"{clock:.0f} s, {rate:,.0f} rows/s by CPU", "runs", met=True)
+    yield Line("  memory of all processes at the end", f"{held:,.0f} MB", "≤ 8,192", held <= 8192)
+
+
+def first_batch(spark: Any, options: argparse.Namespace) -> Iterator[Line]:
+    """From starting a query to its first batch's end, in a session that has run one."""
+    for _ in range(2):
+        sink = Timed()
+        began, cpu = time.perf_counter(), cpu_seconds()
+        streamed(spark, Made(8, 1, 40), sink)
+        clock, spent = sink.done[0][0] - began, sink.done[0][1] - cpu
+    yield Line("first batch after the start of a query", f"{clock:.1f} s ({spent:.1f} s of CPU)", "≤ 2 s", clock <= 2)
+
+
+def planning(spark: Any, options: argparse.Namespace) -> Iterator[Line]:
+    """`plan` over a hundred partitions."""
+    began = time.process_time()
+    ks.plan(counting(2), 100, spark_partitions=16)
+    spent = time.process_time() - began
+    yield Line("plan of 100 partitions, two levels", f"{spent:.2f} s", "< 1 s", spent < 1)
+
+
+CASES: dict[str, Callable[[Any, argparse.Namespace], Iterator[Line]]] = {
+    "planning": planning,
+    "first": first_batch,
+    "count": keyed_count,
+    "latency": latency,
+    "grow": growing_state,
+    "frames": static_frames,
+}
+
+
+def main() -> int:
+    """Measure and print; the exit code is 1 when an aim is missed."""
+    options = _options()
+    settings = {"spark.driver.memory": options.memory, "spark.sql.streaming.numRecentProgressUpdates": 1000}
+    spark = ks.spark_session("kstreamnb-bench", cores=options.cores, settings=settings)
+    missed = 0
+    for name, case in CASES.items():
+        if options.only and options.only != name:
+            continue
+        for line in case(spark, options):
+            mark = "" if line.met is None else "met" if line.met else "MISSED"
+            missed += line.met is False
+            print(f"{line.what:<58} {line.found:<52} {line.aim:<14} {mark}", flush=True)
+    spark.stop()
+    return 1 if missed else 0
+
+
+def _fast_folder() -> str | None:
+    """Memory for checkpoints where there is such a folder, as a tuned deployment on one machine has."""
+    return "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m tests.bench.spark", description="Measure deployments on Spark.")
+    parser.add_argument("--only", choices=CASES, help="measure only this")
+    parser.add_argument("--cores", type=int, default=2, help="task slots of the session")
+    parser.add_argument("--memory", default="2g", help="memory of the JVM")
+    parser.add_argument("--batch", type=int, default=200_000, help="records a batch of the keyed count")
+    parser.add_argument("--batches", type=int, default=12, help="batches of the keyed count")
+    parser.add_argument("--keys", type=int, default=50_000, help="keys of the keyed count")
+    parser.add_argument("--grow", type=int, default=1_000_000, help="keys that state grows to")
+    parser.add_argument("--rows", type=int, default=10_000_000, help="rows of the static frame")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
