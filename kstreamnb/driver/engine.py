@@ -9,12 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from itertools import count, islice
+from operator import itemgetter, le, lt
 from typing import Any, Literal
 
 from kstreamnb.core.clock import Clock
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.serde import Serde
 from kstreamnb.core.wire import Encoded
+from kstreamnb.driver.apart import feed_apart
 from kstreamnb.driver.topic_log import TopicLog, convert
 from kstreamnb.driver.waves import Waves, task_order
 from kstreamnb.errors import EngineError
@@ -144,6 +147,9 @@ class Engine:
         if len(roots) < _FEW or self._waves is None or self._in_turn:
             for root in roots:
                 self._feed_one(root)
+            return
+        if self._stands_alone(dict.fromkeys(map(itemgetter(0), roots))):
+            feed_apart(self, roots)
             return
         batch: list[Root] = []
         for root in roots:
@@ -378,14 +384,12 @@ def _written(task: Task) -> list[Any]:
 
 def _merged(roots: list[Root]) -> list[Root]:
     """Roots in the order of a merge of all partitions by (timestamp, topic, partition), each partition in its own."""
-    if all(roots[index][2] <= roots[index + 1][2] for index in range(len(roots) - 1)):
-        times = [root[2] for root in roots]
-    else:
+    times = list(map(itemgetter(2), roots))
+    if all(map(lt, times, islice(times, 1, None))):
+        return roots
+    if not all(map(le, times, islice(times, 1, None))):
         latest: dict[tuple[str, int], int] = {}
-        times = []
-        for root in roots:
-            place = root[0], root[1]
-            latest[place] = max(latest.get(place, root[2]), root[2])
-            times.append(latest[place])
-    order = sorted(range(len(roots)), key=lambda index: (times[index], roots[index][0], roots[index][1], index))
-    return [roots[index] for index in order]
+        for number, root in enumerate(roots):
+            latest[root[:2]] = times[number] = max(latest.get(root[:2], root[2]), root[2])
+    keys = list(zip(times, map(itemgetter(0), roots), map(itemgetter(1), roots), count(), strict=False))
+    return [roots[key[3]] for key in sorted(keys)]

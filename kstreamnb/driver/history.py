@@ -10,6 +10,8 @@ from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from functools import cached_property
+from itertools import compress, count
+from operator import itemgetter
 from typing import Any
 
 from kstreamnb.driver.recording import NOTHING, Code, Entry, Recording
@@ -23,21 +25,16 @@ BEGINNINGS = {"consumed": "record", "punctuated": "punctuation", "committing": "
 class History:
     """A finished recording by steps (numbered from 1) and by states (after so many steps).
 
-    ``starts`` tells where each step begins in the log, ``places`` where the entries of each code are.
+    ``starts`` tells where each step begins in the log.
     """
 
     def __init__(self, recording: Recording) -> None:
         self.recording, self.log, self.codes = recording, recording.log, recording.codes
-        self.starts = array("q")
-        self.places = [array("q") for _ in self.codes]
+        self._entries = array("H", map(itemgetter(0), self.log))
         begins = [code.kind in BEGINNINGS for code in self.codes]
-        add, begin = [places.append for places in self.places], self.starts.append
-        for place, entry in enumerate(self.log):
-            number = entry[0]
-            add[number](place)
-            if begins[number]:
-                begin(place)
+        self.starts = array("q", compress(count(), map(begins.__getitem__, self._entries)))
         self._numbers = {code: number for number, code in enumerate(self.codes)}
+        self._places: dict[int, array[int]] = {}
         self._rows: dict[int, _Track] = {}
 
     def __len__(self) -> int:
@@ -60,11 +57,18 @@ class History:
         """Places of a step in the log."""
         return range(self.starts[step - 1], self.end(step))
 
+    def places(self, number: int) -> array[int]:
+        """Where the entries of a code are; found when it is first asked."""
+        found = self._places.get(number)
+        if found is None:
+            found = self._places[number] = array("q", compress(count(), map(number.__eq__, self._entries)))
+        return found
+
     def of_kind(self, kind: str, **about: Any) -> Iterator[tuple[Code, array[int]]]:
         """Codes of a kind, with these task, node or other, and where their entries are."""
         for number, code in enumerate(self.codes):
             if code.kind == kind and all(getattr(code, name) == value for name, value in about.items()):
-                yield code, self.places[number]
+                yield code, self.places(number)
 
     def places_of(self, kind: str, **about: Any) -> list[int]:
         """Where all entries of a kind are, in order."""
@@ -87,7 +91,7 @@ class History:
             return {}
         track = self._rows.get(number)
         if track is None:
-            track = self._rows[number] = _Track(self.log, self.places[number])
+            track = self._rows[number] = _Track(self.log, self.places(number))
         return dict(track.at(self.end(step)))
 
     def cells(self, task: str, step: int) -> dict[tuple[str, str], Any]:

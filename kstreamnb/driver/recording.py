@@ -9,6 +9,8 @@ from __future__ import annotations
 import marshal
 import pickle
 from collections.abc import Callable, Collection, Mapping
+from itertools import compress, count, islice
+from operator import itemgetter
 from types import NoneType
 from typing import Any, NamedTuple, TypeAlias
 from uuid import UUID
@@ -25,6 +27,9 @@ Entry: TypeAlias = tuple[Any, ...]
 
 ATOMS: frozenset[type] = frozenset({int, str, float, bool, bytes, NoneType, Encoded, UUID})
 """Types of values that never change."""
+
+
+_NUMBER = itemgetter(0)
 
 
 class _Nothing:
@@ -137,7 +142,8 @@ class Recording:
     def taken_since(self, place: int) -> list[int]:
         """Where records were taken, from a place on."""
         takes = [code.kind == "consumed" for code in self.codes]
-        return [at for at in range(place, len(self.log)) if takes[self.log[at][0]]]
+        numbers = map(_NUMBER, islice(self.log, place, None))
+        return list(compress(count(place), map(takes.__getitem__, numbers)))
 
     def number(self, kind: str, task: str, node: str = "", other: Any = None) -> int:
         """The number of a code; a new one where it was not known."""

@@ -219,13 +219,16 @@ class Wiring:
         """Let the error handler in, where one may go on, and note what a sink wrote."""
         recorder, guard, out = self._scope.recorder, self._guard, self._scope.out
         if recorder is not None and isinstance(self._nodes[name], Sink):
-            write, task = process, self._scope.plan.task_id
+            write, task, note, numbers = process, self._scope.plan.task_id, recorder.log.append, dict[str, int]()
 
             def process(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
                 before = len(out)
                 write(key, value, timestamp, headers)
                 for row in out[before:]:
-                    recorder.add("produced", task, "", *row)
+                    number = numbers.get(row[0])
+                    if number is None:
+                        number = numbers[row[0]] = recorder.number("produced", task, "", row[0])
+                    note((number, *row[1:]))
 
         if guard is None:
             return process
