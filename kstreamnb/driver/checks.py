@@ -53,6 +53,7 @@ def check(
         *_partition_findings(topology, counts),
         *_serde_findings(topology, settings),
         *_repartitions(topology),
+        *_astray(topology),
         *_unbounded(topology),
         *_writers(topology),
     ]
@@ -129,6 +130,37 @@ def _repartitions(topology: Topology) -> Iterator[Finding]:
             if fixed is None:
                 fact = "it is repartitioned although its key has not changed, at the cost of a hop over the network"
                 yield Finding("hint", f'topic "{cut.topic}"', fact, "leave repartition() out", sink.origin)
+
+
+_REKEYING = ("select_key", "map", "flat_map")
+
+
+def _astray(topology: Topology) -> Iterator[Finding]:
+    """S4-03: records of one key lie on several partitions after it changed, and no topic brings them together."""
+    for name, node in topology.nodes.items():
+        if not isinstance(node, ProcessorNode) or node.dsl != "process" or not node.stores:
+            continue
+        changed = next((above for above in _above(topology, node) if above.dsl in _REKEYING), None)
+        if changed is not None:
+            yield Finding(
+                "warning",
+                f'"{name}"',
+                f'keys were changed by "{changed.name}": its store sees only the records of a key that came to its task',
+                "put repartition() between the two",
+                node.origin,
+            )
+
+
+def _above(topology: Topology, node: ProcessorNode) -> Iterator[ProcessorNode]:
+    """Processors that a node's records come through since the last topic, nearest first."""
+    waiting, seen = list(node.parents), set[str]()
+    while waiting:
+        name = waiting.pop(0)
+        parent = topology.nodes[name]
+        if name not in seen and isinstance(parent, ProcessorNode):
+            seen.add(name)
+            yield parent
+            waiting += parent.parents
 
 
 def _unbounded(topology: Topology) -> Iterator[Finding]:

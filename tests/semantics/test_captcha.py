@@ -121,3 +121,34 @@ def test_a_global_table_needs_no_equal_partitions(engine: Engine, tmp_path: Path
 def test_the_global_table_is_a_sub_topology_without_tasks() -> None:
     """S2-43: the description shows it as such."""
     assert described("captcha_global") == captcha_global().describe()
+
+
+# --- S2-62: in a window -------------------------------------------------------------------------------------------
+def captcha_windows(asked: Path | None = None) -> ks.Topology:
+    """Actions in five seconds, every two seconds; the captchas by the window's own key."""
+    builder = ks.StreamsBuilder()
+    windows = ks.TimeWindows.of(size="5s", advance="2s")
+    counts = builder.stream("log").group_by_key().windowed_by(windows).count(store="counterStore").to_stream()
+    verified = builder.global_table("captcha-passed", store="captchaStore")
+    allowed = counts.left_join(verified, unless_verified, key_selector=lambda window, count: window.key)
+    often = allowed.filter(lambda _, count: count >= 5)
+    often.map(lambda window, count: (window.key, f"{count} from {window.start}")).to("asked")
+    return builder.build()
+
+
+def test_who_acts_too_often_within_five_seconds_is_asked(engine: Engine) -> None:
+    """S2-62: four times Y3: the fifth and the sixth action of two windows."""
+    at_56 = (14 * 3600 + 11 * 60 + 56) * 1000
+    actions = [
+        ("Y0", -1000),
+        ("Y2", -500),
+        ("Y3", 0),
+        ("Y3", 200),
+        ("Y4", 500),
+        *(("Y3", at) for at in (1000, 2000, 2200, 2400)),
+    ]
+    rows = tuple(Row("log", browser, "x", at_56 + at) for browser, at in actions)
+    asked = engine.run(Scenario(captcha_windows, rows, {"asked": []})).topic("asked")
+    expected = [f"{count} from {start}" for count in (5, 6) for start in (at_56 - 2000, at_56)]
+    assert expected == [text for _, text, _ in asked]
+    assert {"Y3"} == {browser for browser, _, _ in asked}
