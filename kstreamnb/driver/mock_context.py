@@ -105,7 +105,7 @@ class _StoreTask(_Task):
     def headers(self) -> Headers:
         return ()
 
-    def drop(self, reason: str, key: Any, value: Any, timestamp: int, details: Any = None) -> None:
+    def refuse(self, store: str, key: Any, value: Any, timestamp: int, details: Any) -> None:
         """A store refused a row that is too old: as in a task, that is no error."""
 
 

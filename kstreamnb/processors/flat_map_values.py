@@ -23,17 +23,10 @@ class FlatMapValues:
 
     def bind(self, context: BindContext, forward: Forward) -> Process:
         """Build the closure of one task."""
-        mapper = self.mapper
-        if self.with_key:
+        mapper, with_key = self.mapper, self.with_key
 
-            def process(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
-                for new_value in mapper(key, value):
-                    forward(key, new_value, timestamp, headers)
-
-        else:
-
-            def process(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
-                for new_value in mapper(value):
-                    forward(key, new_value, timestamp, headers)
+        def process(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+            for new_value in mapper(key, value) if with_key else mapper(value):
+                forward(key, new_value, timestamp, headers)
 
         return process

@@ -61,16 +61,13 @@ class Print:
 
     def bind(self, context: BindContext, forward: Forward) -> Process:
         """Build the closure of one task."""
-        write, mapper, prefix = self.write, self.mapper, f"[{self.label}]: "
-        if mapper is not None:
-            text = mapper
+        write, text, prefix = self.write, self.mapper or _pair, f"[{self.label}]: "
 
-            def process(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
-                write(f"{prefix}{text(key, value)}")
-
-        else:
-
-            def process(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
-                write(f"{prefix}{key}, {value}")
+        def process(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+            write(f"{prefix}{text(key, value)}")
 
         return process
+
+
+def _pair(key: Any, value: Any) -> str:
+    return f"{key}, {value}"

@@ -113,11 +113,11 @@ class NodeContext:
 
     def key_serde(self) -> Any:
         """The application's default key serde."""
-        return self._scope.plan.config.default_key_serde
+        return self._scope.key_serde()
 
     def value_serde(self) -> Any:
         """The application's default value serde."""
-        return self._scope.plan.config.default_value_serde
+        return self._scope.value_serde()
 
 
 _NOT_CONNECTED = (

@@ -15,7 +15,7 @@ from kstreamnb.runtime.task_plan import TaskPlan
 
 
 class Scope:
-    """The shared insides of one task.
+    """The shared insides of one task; its stores know it as `StoreContext`.
 
     ``cursor`` is at the record in hand. ``stamp`` is None or the ``(timestamp, headers)`` that stands in for the
     record's own, inside nodes that write to logged or cached stores. ``out`` collects rows ``(topic, partition,
@@ -71,6 +71,10 @@ class Scope:
             kept = recorder.keep(key), recorder.keep(value)
             recorder.add("dropped", self.plan.task_id, node, reason, *kept, timestamp, dict(details or {}))
 
+    def refuse(self, store: str, key: Any, value: Any, timestamp: int, details: dict[str, Any]) -> None:
+        """Count and report a put that a store refused, because it was too old."""
+        self.drop(store, "expired", key, value, timestamp, details)
+
     def emit(self, rows: Iterable[tuple[Any, ...]]) -> None:
         """Produce rows that no sink wrote: dead letters."""
         for row in rows:
@@ -95,48 +99,25 @@ class Scope:
         """A store of this task, or a global one."""
         return self.stores.get(name) or self.global_stores[name]
 
-
-class StoreScope:
-    """What one store sees of its task."""
-
-    def __init__(self, scope: Scope, store: str) -> None:
-        self._scope, self._store = scope, store
-
     def timestamp(self) -> int:
         """Timestamp of the record in hand."""
-        stamp = self._scope.stamp[0]
-        return self._scope.cursor.record()[1] if stamp is None else stamp[0]
+        stamp = self.stamp[0]
+        return self.cursor.record()[1] if stamp is None else stamp[0]
 
     def headers(self) -> Headers:
         """Headers of the record in hand."""
-        stamp = self._scope.stamp[0]
-        headers: Headers = self._scope.cursor.record()[4] if stamp is None else stamp[1]
+        stamp = self.stamp[0]
+        headers: Headers = self.cursor.record()[4] if stamp is None else stamp[1]
         return headers
 
     def set_record(self, timestamp: int, headers: Headers) -> None:
         """Pretend that another record is in hand."""
-        self._scope.stamp[0] = (timestamp, headers)
+        self.stamp[0] = (timestamp, headers)
 
-    def metadata(self) -> RecordMetadata:
-        """Where the record in hand came from."""
-        return self._scope.metadata()
-
-    def resume(self, metadata: RecordMetadata | None) -> RecordMetadata | None:
-        """Let other metadata stand in, and give what stood in before."""
-        return self._scope.resume(metadata)
-
-    def stream_time_ms(self) -> int:
-        """Stream time of the task."""
-        return int(self._scope.stream_time[0])
-
-    def drop(self, reason: str, key: Any, value: Any, timestamp: int, details: dict[str, Any] | None = None) -> None:
-        """Count and report a put that the store refused."""
-        self._scope.drop(self._store, reason, key, value, timestamp, details)
-
-    def key_serde(self) -> Any:
+    def key_serde(self) -> Serde:
         """The application's default key serde."""
-        return self._scope.plan.config.default_key_serde
+        return self.plan.config.default_key_serde
 
-    def value_serde(self) -> Any:
+    def value_serde(self) -> Serde:
         """The application's default value serde."""
-        return self._scope.plan.config.default_value_serde
+        return self.plan.config.default_value_serde

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from kstreamnb.core.stores import StoreSpec
-from kstreamnb.runtime.scope import Scope, StoreScope
+from kstreamnb.runtime.scope import Scope
 from kstreamnb.runtime.task_plan import TaskPlan
 from kstreamnb.state import CacheBudget, make_store
 from kstreamnb.topology.java_order import hash_order
@@ -31,5 +31,5 @@ def make_stores(scope: Scope, specs: Iterable[StoreSpec]) -> dict[str, Any]:
             value_serde=plan.value_serde(spec.value_serde),
             cached=spec.cached and plan.config.cache_max_bytes > 0,
         )
-        stores[spec.name] = make_store(spec, StoreScope(scope, spec.name), budget)
+        stores[spec.name] = make_store(spec, scope, budget)
     return stores

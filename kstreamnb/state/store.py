@@ -46,8 +46,8 @@ class StoreContext(Protocol):
     def resume(self, metadata: RecordMetadata | None) -> RecordMetadata | None:
         """Let other metadata stand in while cached entries are flushed; gives what stood in before."""
 
-    def drop(self, reason: str, key: Any, value: Any, timestamp: int, details: dict[str, Any] | None = None) -> None:
-        """Count and report a put that the store refused, with the reason "expired"."""
+    def refuse(self, store: str, key: Any, value: Any, timestamp: int, details: dict[str, Any]) -> None:
+        """Count and report a put that a store refused, because it was too old."""
 
     def key_serde(self) -> Any:
         """The application's default key serde."""

@@ -92,7 +92,7 @@ class TimedRows(Store):
                 "retention_ms": self.retention.retention_ms,
                 "store": self.name,
             }
-            self.context.drop("expired", window.key, self._plain(row), self.context.timestamp(), details)
+            self.context.refuse(self.name, window.key, self._plain(row), self.context.timestamp(), details)
             self._log(raw_key, row)
         else:
             super().write(raw_key, row)

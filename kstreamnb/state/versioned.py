@@ -46,7 +46,7 @@ class VersionedRows(Store):
             self._changes.append((raw_key, row, timestamp, ()))
         if timestamp < self._observed_ms - self.history_ms:
             details = {"stream_time_ms": self._observed_ms, "retention_ms": self.history_ms, "store": self.name}
-            self.context.drop("expired", key, value, timestamp, details)
+            self.context.refuse(self.name, key, value, timestamp, details)
             return NOT_PUT
         return self._put(raw_key, row, timestamp)
 

@@ -135,6 +135,9 @@ class FakeContext:
     def drop(self, reason: str, key: Any, value: Any, timestamp: int, details: dict[str, Any] | None = None) -> None:
         self.dropped.append(Drop(reason, key, value, timestamp, details))
 
+    def refuse(self, store: str, key: Any, value: Any, timestamp: int, details: dict[str, Any]) -> None:
+        self.drop("expired", key, value, timestamp, details)
+
     def stream_time_ms(self) -> int:
         return self.stream_time
 

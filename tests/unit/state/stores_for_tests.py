@@ -38,8 +38,8 @@ class StoreTask:
         before, self.place = self.place, metadata
         return before
 
-    def drop(self, reason: str, key: Any, value: Any, timestamp: int, details: dict[str, Any] | None = None) -> None:
-        self.dropped.append((reason, key, value, timestamp, details))
+    def refuse(self, store: str, key: Any, value: Any, timestamp: int, details: dict[str, Any]) -> None:
+        self.dropped.append((store, key, value, timestamp, details))
 
     def key_serde(self) -> Any:
         return Serdes.string()

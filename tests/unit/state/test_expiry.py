@@ -32,7 +32,7 @@ def test_a_memory_store_refuses_exactly_what_is_older_than_its_retention() -> No
         "retention_ms": 100_000,
         "store": "s",
     }
-    assert [("expired", "a", 2, 42, details)] == task.dropped
+    assert [("s", "a", 2, 42, details)] == task.dropped
     assert [(100_001, 3), (200_000, 1)] == list(store.fetch_between("a", 0, 300_000))
 
 
@@ -42,7 +42,7 @@ def test_a_persistent_store_refuses_whole_segments_and_hides_the_rest() -> None:
     store.put("a", 1, 200_000)
     store.put("a", 2, 60_000)
     store.put("a", 3, 59_999)
-    assert ["expired"] == [drop[0] for drop in task.dropped]
+    assert ["s"] == [drop[0] for drop in task.dropped]
     assert store.fetch("a", 60_000) is None
     assert [(200_000, 1)] == list(store.fetch_between("a", 0, 300_000))
     assert 2 == len([raw_key for raw_key in store.raw if raw_key is not None])

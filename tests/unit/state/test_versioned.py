@@ -16,7 +16,7 @@ def test_a_put_says_until_when_it_is_valid() -> None:
     assert 110 == store.put("a", 3, 105)
     assert 100 == store.put("a", 4, 90)
     assert NOT_PUT == store.put("a", 5, 89)
-    assert [("expired", "a", 5, 89)] == [drop[:4] for drop in task.dropped]
+    assert [("s", "a", 5, 89)] == [drop[:4] for drop in task.dropped]
     assert LATEST == store.put("a", 6, 110)
 
 
