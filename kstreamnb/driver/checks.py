@@ -145,7 +145,7 @@ def _astray(topology: Topology) -> Iterator[Finding]:
             yield Finding(
                 "warning",
                 f'"{name}"',
-                f'keys were changed by "{changed.name}": its store sees only the records of a key that came to its task',
+                f'keys were changed by "{changed.name}": its store sees only what of a key came to its task',
                 "put repartition() between the two",
                 node.origin,
             )

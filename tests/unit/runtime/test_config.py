@@ -39,7 +39,7 @@ def test_an_unknown_name_is_refused_with_a_near_one() -> None:
 
 
 def test_an_application_id_must_fit_into_a_topic_name() -> None:
-    """A look-alike hyphen is named and replaced in the hint."""
+    """S4-11: a look-alike hyphen is named and replaced in the hint."""
     with pytest.raises(ConfigError) as error:
         Config(application_id="fraud\u2011detector")
     assert any("U+2011" in note for note in error.value.__notes__)
