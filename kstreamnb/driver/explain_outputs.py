@@ -11,6 +11,7 @@ from kstreamnb.driver.explanation import Explanation, described
 from kstreamnb.driver.flows import Arrival, above, arrivals, row_at, sinks_of
 from kstreamnb.driver.predicates import unmet
 from kstreamnb.driver.run import Run
+from kstreamnb.driver.steps import Drop
 from kstreamnb.driver.wording import counted, listed
 from kstreamnb.topology.nodes import ProcessorNode, Sink, Source
 
@@ -66,15 +67,25 @@ def _stops(run: Run, name: str, way: list[str]) -> Iterator[Explanation]:
     node = run.topology.nodes[name]
     if isinstance(node, Sink):
         return
+    about: dict[str, Any] = {"node": name, "origin": getattr(node, "origin", None)}
+    for refusal, drops in _refused(run, name).items():
+        answer = f"{counted(len(drops), 'record')} did not get past {described(run, name)}: {refusal} (see why_dropped)"
+        yield Explanation(answer, numbers={"stopped": len(drops)}, **about)
     children = [child for child in run.topology.children(name) if child in way]
     stopped = [arrival for arrival in arrivals(run, name, children) if not arrival.went_on]
-    if not stopped:
-        return
-    about: dict[str, Any] = {"node": name, "origin": getattr(node, "origin", None)}
     for reason, found in _by_reason(run, name, node, children, stopped).items():
         steps = tuple(dict.fromkeys(run.history.step_of(arrival.place) for arrival in found[:5]))
         answer = f"{counted(len(found), 'record')} stopped at {described(run, name)}: {reason}"
         yield Explanation(answer, numbers={"stopped": len(found)}, steps=steps, **about)
+
+
+def _refused(run: Run, name: str) -> dict[str, list[Drop]]:
+    """Records that a source refused before its task took them, by reason."""
+    found: dict[str, list[Drop]] = {}
+    for drop in run.drops():
+        if drop.node == name and "topic" in drop.details:
+            found.setdefault(drop.reason, []).append(drop)
+    return found
 
 
 def _by_reason(run: Run, name: str, node: Any, children: list[str], stopped: list[Arrival]) -> dict[str, list[Arrival]]:
@@ -119,7 +130,7 @@ def _reason(node: Any, children: list[str], arrival: Arrival) -> str:
 def _silent(run: Run, name: str) -> Iterator[str]:
     """Sources on the way that got nothing."""
     node = run.topology.nodes[name]
-    if isinstance(node, Source) and not run.history.places_of("consumed", node=name):
+    if isinstance(node, Source) and not run.history.places_of("consumed", node=name) and not _refused(run, name):
         for topic in node.topics or (str(node.pattern),):
             if topic not in run.topology.internal_topics:
                 yield f'topic "{topic}" got no record'

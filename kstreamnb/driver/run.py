@@ -9,6 +9,7 @@ from array import array
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
+from typing import Any
 
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.wire import decode
@@ -76,20 +77,21 @@ class Run:
             if code.kind == "dropped":
                 number = history.step_of(place)
                 _, key, value, timestamp, details = history.log[place]
-                yield Drop(
-                    number,
-                    code.task,
-                    code.node,
-                    code.other,
-                    shown(key),
-                    shown(value),
-                    timestamp,
-                    details,
-                    self._taken(number),
-                )
+                content = timestamp, shown(key), shown(value)
+                record = self._refused(details, *content) or (self.steps[number - 1].record if number else None)
+                yield Drop(number, code.task, code.node, code.other, content[1], content[2], timestamp, details, record)
 
-    def _taken(self, step: int) -> TopicRecord | None:
-        return self.steps[step - 1].record if step else None
+    def refused(self) -> int:
+        """Number of records that a source refused before any task took them."""
+        return sum(
+            self._refused(entry[4], entry[3], None, None) is not None for _, _, entry in self.history.entries("dropped")
+        )
+
+    def _refused(self, details: Mapping[str, Any], timestamp: int, key: Any, value: Any) -> TopicRecord | None:
+        """The record itself where a source refused it: it is part of no step."""
+        if "topic" not in details:
+            return None
+        return TopicRecord(details["topic"], details["partition"], details["offset"], timestamp, key, value)
 
     # --- topics ---
     @cached_property

@@ -141,6 +141,7 @@ def reader_of(source: Source, partition: int, scope: Scope, time: list[int]) -> 
 
     def read(topic: str, record: WireRecord) -> WireRecord | None:
         offset, timestamp, wire_key, wire_value, headers = record
+        place = {"topic": topic, "partition": partition, "offset": offset}
         try:
             key, value = read_key(wire_key), read_value(wire_value)
         except Exception as error:
@@ -149,7 +150,7 @@ def reader_of(source: Source, partition: int, scope: Scope, time: list[int]) -> 
                 "deserialization", source.name, plan.task_id, topic, partition, offset, timestamp, headers, *raw
             )
             _refuse(scope, context, error)
-            scope.drop(source.name, "deserialization", None, None, timestamp, {"offset": offset})
+            scope.drop(source.name, "deserialization", None, None, timestamp, place)
             return None
         event = TopicRecord(topic, partition, offset, timestamp, key, value, headers)
         try:
@@ -157,7 +158,7 @@ def reader_of(source: Source, partition: int, scope: Scope, time: list[int]) -> 
         except Exception as error:
             raise _failure(source, plan.task_id, event, "no timestamp could be found", error) from error
         if timestamp < 0:
-            scope.drop(source.name, "negative timestamp", key, value, timestamp, {"offset": offset})
+            scope.drop(source.name, "negative timestamp", key, value, timestamp, place)
             return None
         time[0] = max(time[0], timestamp)
         return offset, timestamp, key, value, headers

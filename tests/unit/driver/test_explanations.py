@@ -189,3 +189,20 @@ def test_predicates_name_the_part_that_decided() -> None:
     assert 'key was "k", the condition is == "a" and n was 3, the condition is in [1, 2]' == either
     assert "n was 7, the condition is > 5" == unmet(lambda _, v: v["n"] > 5, "k", {"n": 7}, negate=True)
     assert unmet(len, "k") is None
+
+
+def test_a_record_that_its_source_refuses_is_counted_and_named() -> None:
+    """A negative timestamp: the record is among those that came in, and the drop is about it and not about another."""
+    config = {"default_timestamp_extractor": ks.LogAndSkipOnInvalidTimestamp()}
+    builder = ks.StreamsBuilder()
+    builder.stream("in").to("out")
+    run = replay(builder.build(), sample(("in", "k", 1, 5), ("in", "k", 2, -1), ("in", "k", 3, 7)), config=config)
+    assert "3 records in, 2 out, 1 dropped" in str(run)
+    (drop,) = run.drops
+    assert drop.record is not None
+    assert ("in", 0, 1, 2) == (*drop.record[:3], drop.record.value)
+    (why,) = run.why_dropped("in", 0, 1)
+    assert "its timestamp is negative" in why.answer
+    assert "1 record did not get past" in str(run.why_no_output("out"))
+    alone = replay(builder.build(), sample(("in", "k", 2, -1)), config=config)
+    assert "got no record" not in str(alone.why_no_output("out"))
