@@ -27,7 +27,7 @@ from kstreamnb.topology.internal_topics import owned_topics
 __all__ = ["ResetPlan", "committed_positions", "offsets_at", "plan_reset", "reset", "reset_positions"]
 
 _INTERNAL = ("-changelog", "-repartition")
-_UNKNOWN_GROUP = {KafkaError.GROUP_ID_NOT_FOUND, KafkaError.COORDINATOR_NOT_AVAILABLE}
+_UNKNOWN_GROUP = {KafkaError.GROUP_ID_NOT_FOUND}
 _CALL_S = 30.0
 _MARK = "set by a reset"
 
@@ -162,9 +162,7 @@ def reset(
     admin = Admin(servers)
     admin.delete_topics(*plan.topics)
     if plan.group:
-        _ignoring(
-            _UNKNOWN_GROUP, lambda: admin.client.delete_consumer_groups([application])[application].result(_CALL_S)
-        )
+        _of_group(admin, application, lambda: admin.client.delete_consumer_groups([application]))
     if plan.positions:
         places = [
             TopicPartition(topic, partition, offset, _MARK)
@@ -172,7 +170,7 @@ def reset(
             for partition, offset in parts.items()
         ]
         asked = [ConsumerGroupTopicPartitions(application, places)]
-        admin.client.alter_consumer_group_offsets(asked)[application].result(_CALL_S)
+        _of_group(admin, application, lambda: admin.client.alter_consumer_group_offsets(asked))
     if plan.checkpoint is not None:
         shutil.rmtree(plan.checkpoint)
     return plan
@@ -196,9 +194,7 @@ def offsets_at(admin: Admin, topic: str, where: Any) -> dict[int, int]:
 def committed_positions(admin: Admin, application: str) -> tuple[Offsets, Offsets]:
     """The group's offsets, and those among them that a reset has set."""
     asked = [ConsumerGroupTopicPartitions(application)]
-    found = _ignoring(
-        _UNKNOWN_GROUP, lambda: admin.client.list_consumer_group_offsets(asked)[application].result(_CALL_S)
-    )
+    found = _of_group(admin, application, lambda: admin.client.list_consumer_group_offsets(asked))
     all_: Offsets = {}
     set_: Offsets = {}
     for place in found.topic_partitions if found is not None else ():
@@ -287,9 +283,7 @@ def _fence(servers: Servers, application: str) -> None:
 
 
 def _described(admin: Admin, application: str) -> Any:
-    return _ignoring(
-        _UNKNOWN_GROUP, lambda: admin.client.describe_consumer_groups([application])[application].result(_CALL_S)
-    )
+    return _of_group(admin, application, lambda: admin.client.describe_consumer_groups([application]))
 
 
 def _members(admin: Admin, application: str) -> int:
@@ -303,10 +297,15 @@ def _has_group(admin: Admin, application: str) -> bool:
     return described is not None and bool(described.state.name != "DEAD")
 
 
-def _ignoring(codes: set[int], call: Callable[[], Any]) -> Any:
-    try:
-        return call()
-    except KafkaException as error:
-        if error.args[0].code() in codes:
-            return None
-        raise
+def _of_group(admin: Admin, group: str, call: Callable[[], Any]) -> Any:
+    """What the cluster says of a group, None where it knows none; a coordinator that still loads is waited for."""
+
+    def asked() -> Any:
+        try:
+            return call()[group].result(_CALL_S)
+        except KafkaException as error:
+            if error.args[0].code() in _UNKNOWN_GROUP:
+                return None
+            raise
+
+    return admin.retry(asked, f'asking for group "{group}"')
