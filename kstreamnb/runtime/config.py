@@ -38,6 +38,7 @@ _DOTTED = {
     "processing.guarantee": "processing_guarantee",
 }
 _SPANS = {"commit_interval": "commit_interval_ms", "max_task_idle": "max_task_idle_ms"}
+_IN_FLIGHT, _MOST_IN_FLIGHT = "max.in.flight.requests.per.connection", 5
 _GUARANTEES = ("exactly_once_v2", "at_least_once")
 _LEGAL = re.compile(r"[a-zA-Z0-9._-]+")
 _PREFIXES = ("admin.", "consumer.", "global.consumer.", "main.consumer.", "producer.", "restore.consumer.", "topic.")
@@ -114,6 +115,10 @@ class Config:
             raise ConfigError(fact, hint=f"there are {' and '.join(_GUARANTEES)}")
         if self.commit_interval_ms is None:
             object.__setattr__(self, "commit_interval_ms", 100 if self.exactly_once else 30_000)
+        in_flight = self.client_settings("producer").get(_IN_FLIGHT)
+        if self.exactly_once and in_flight is not None and _whole(_IN_FLIGHT, in_flight) > _MOST_IN_FLIGHT:
+            java = f"Can't exceed {_MOST_IN_FLIGHT} when exactly-once processing is enabled"
+            raise ConfigError(f'setting "{_IN_FLIGHT}" is {in_flight}: retries could change the order', java=java)
         for name in ("cache_max_bytes", "commit_interval_ms", "buffered_records_per_partition", "max_poll_records"):
             object.__setattr__(self, name, _whole(name, getattr(self, name)))
         object.__setattr__(self, "max_task_idle_ms", _whole("max_task_idle_ms", self.max_task_idle_ms, least=-1))

@@ -53,3 +53,15 @@ def test_values_that_make_no_sense_are_refused(settings: dict[str, object]) -> N
     """Numbers have to be whole and not negative, handlers known."""
     with pytest.raises(ConfigError):
         Config.of(settings)
+
+
+@pytest.mark.parametrize("guarantee", ["exactly_once_v2", "at_least_once"])
+def test_more_than_five_requests_in_flight_could_put_records_out_of_order(guarantee: str) -> None:
+    """S3-27: under exactly once that is refused with Kafka's text; without it, it is the user's own risk."""
+    settings = {"processing.guarantee": guarantee, "producer.max.in.flight.requests.per.connection": 6}
+    if guarantee == "at_least_once":
+        assert {"max.in.flight.requests.per.connection": 6} == Config.of(settings).client_settings("producer")
+        return
+    with pytest.raises(ConfigError) as error:
+        Config.of(settings)
+    assert any("Can't exceed 5 when exactly-once processing is enabled" in note for note in error.value.__notes__)

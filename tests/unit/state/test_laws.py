@@ -161,6 +161,20 @@ def test_any_life_can_be_replayed_restored_and_undone(spec: StoreSpec, life: lis
     assert look(restored) == look(replayed)
 
 
+@pytest.mark.parametrize("kind", ["key_value", "timestamped_key_value", "timestamped_window", "session"])
+@given(life=writes)
+def test_a_compacted_changelog_restores_the_same_store(kind: str, life: list[Write]) -> None:
+    """S2-46: the last value of each key is enough; what came before may be purged."""
+    store, whole, compacted = (StoreTask().make(kind, **KINDS[kind]) for _ in range(3))
+    live(store, life)
+    entries = [(*store.changelog_entry(raw_key, row), time) for raw_key, row, time, _ in store.changes]
+    last = {key: at for at, (key, _, _) in enumerate(entries)}
+    kept = [entry for at, entry in enumerate(entries) if last[entry[0]] == at]
+    whole.restore_changelog(entries)
+    compacted.restore_changelog(kept)
+    assert look(store) == look(whole) == look(compacted)
+
+
 @given(life=writes, cut=st.integers(0, 25))
 def test_undo_is_the_shorter_life(life: list[Write], cut: int) -> None:
     """Going back to a moment gives the store that lived until then, and it lives on alike."""
