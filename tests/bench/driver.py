@@ -5,7 +5,7 @@ turns with the others, and hands its records on by reference: the serde of the r
 Rates are records by second of CPU time, so that a busy machine changes little. Peers are installed into an environment
 of their own at ``--peers``; nothing of the kit depends on them.
 
-Where the time goes, by ``dis`` and cProfile: a third of a record's half microsecond is taking a named tuple apart,
+Where the time goes, by ``dis`` and cProfile: a quarter of a record's half microsecond is taking a named tuple apart,
 which CPython does by an iterator; the rest is one dict look-up, one put and one row of output. Windows cost little as
 long as a key stays in one: place and windowed key are kept. With JSON values nearly everything is reading and writing
 them, once at each topic and store.
