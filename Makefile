@@ -12,7 +12,7 @@ export PYSPARK_PYTHON := $(abspath $(BIN)/python)
 export PYSPARK_DRIVER_PYTHON := $(abspath $(BIN)/python)
 
 .DEFAULT_GOAL := help
-.PHONY: help chromium demo test check lint format types golden test-spark test-kafka test-notebook test-browser test-all bench lab lock coverage clean
+.PHONY: help crashes chromium demo test check lint format types golden test-spark test-kafka test-notebook test-browser test-all bench lab lock coverage clean
 
 help: ## Say what each target does
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -51,7 +51,10 @@ test-spark: $(READY) ## Tests on Spark (needs Java 17)
 	$(PYTEST) tests/spark tests/semantics kstreamnb/spark -m spark
 
 test-kafka: $(READY) ## Tests on a real Kafka broker (needs Java 17)
-	$(PYTEST) tests/kafka kstreamnb/kafka kstreamnb/spark -m kafka
+	$(PYTEST) tests/kafka kstreamnb/kafka kstreamnb/spark -m "kafka and not slow"
+
+crashes: $(READY) ## Kill deployments at every point: RUNS=20 kills for each cell of the matrix
+	$(BIN)/python -m tests.kafka.crashes --runs $(or $(RUNS),1)
 
 test-notebook: $(READY) ## Execute and compare the notebooks
 	$(PYTEST) tests/notebook -m notebook
