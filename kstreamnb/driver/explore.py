@@ -98,6 +98,23 @@ class Exploration(Tabular):
         found: for each kind of difference, how many orders showed it.
         race: the worst one, made as short as possible; None when there is none.
         seed: gives the same orders again.
+
+    Example:
+        >>> from kstreamnb import StreamsBuilder
+        >>> builder = StreamsBuilder("clicks")
+        >>> builder.stream("click").left_join(builder.table("tier"), lambda click, tier: [click, tier]).to("out")
+        >>> sample = [TopicRecord("tier", 0, 0, 0, "anna", "gold"), TopicRecord("click", 0, 0, 5, "anna", "home")]
+        >>> print(explore(builder.build(), sample, schedules=20).race)
+        race with 2 records: the last value of a key depends on the order of work
+        where       | key    | in the usual order | in this order
+        ------------+--------+--------------------+---------------
+        topic "out" | "anna" | ["home", "gold"]   | ["home", null]
+        record of tier-0: key "anna", value "gold", time 0
+        record of click-0: key "anna", value "home", time 5
+        move 1: click-0 delivers 1 record
+        move 2: task 0_0 processes 1 record
+        move 3: tier-0 delivers 1 record
+        move 4: task 0_0 processes 1 record
     """
 
     schedules: int

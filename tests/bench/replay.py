@@ -9,8 +9,10 @@ from __future__ import annotations
 import resource
 import statistics
 import sys
+import tempfile
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from kstreamnb.core.record import TopicRecord
@@ -18,10 +20,12 @@ from kstreamnb.driver import Replay, replay
 from kstreamnb.driver.preview import preview
 from kstreamnb.dsl import StreamsBuilder
 from kstreamnb.preview import upstream_topology
+from kstreamnb.samples import Sample
 from tests.bench.driver import CASES, KEYS, START_MS, topology
 
 RECORDS, REPEATS, STEPS = 20_000, 3, 100_000
-AIMS = {"recording": 250_000, "seek": 100.0, "memory": 1_000.0, "preview": 50.0}
+AIMS = {"recording": 250_000, "seek": 100.0, "memory": 1_000.0, "preview": 50.0, "parquet": 2.0}
+LOADED = 1_000_000
 
 
 def main() -> int:
@@ -43,7 +47,19 @@ def main() -> int:
     counts = builder.stream("in").group_by(lambda key, _: key[-1]).count()
     took = statistics.median(seconds(lambda: preview(upstream_topology(counts), records(1_000))) for _ in range(5))
     say("preview of 1,000 records after a repartition, ms", took * 1000, AIMS["preview"])
+    say(f"{LOADED:,} records from Parquet, s", loading(), AIMS["parquet"])
     return 0
+
+
+def loading() -> float:
+    """How long a sample of a million records takes to load from a Parquet file of someone else."""
+    import pandas as pd
+
+    rows = {"key": [f"user{n % 50_000}" for n in range(LOADED)], "at": range(LOADED), "n": range(LOADED)}
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "rows.parquet"
+        pd.DataFrame(rows).to_parquet(path)
+        return seconds(lambda: Sample.from_parquet(path, topic="in", key="key", timestamp="at"))
 
 
 def records(number: int) -> list[TopicRecord]:

@@ -33,6 +33,21 @@ class Application:
     Attributes:
         id: the application's id: the name of its group, and the prefix of its internal topics.
         status: "running", "crashed" or "closed".
+
+    Example:
+        >>> from kstreamnb import ClusterDriver, StreamsBuilder
+        >>> builder = StreamsBuilder("shop")
+        >>> builder.stream("orders").group_by_key().count(store="orders-by-item").to_stream().to("counts")
+        >>> driver = ClusterDriver(builder.build(), {"processing_guarantee": "exactly_once_v2"})
+        >>> driver.create_input_topic("orders").pipe_input("shoe", 1, at=0)
+        >>> driver.run_ready()
+        1
+        >>> driver.application.crash()
+        >>> [event.numbers["records"] for event in driver.application.restart()], driver.run_ready()
+        ([0], 1)
+        >>> driver.application.commit()
+        >>> driver.application.store("orders-by-item")["shoe"], driver.application.committed
+        (1, {'orders-0': 1})
     """
 
     def __init__(

@@ -11,7 +11,7 @@ __all__ = ["Interrupted"]
 
 
 def orders() -> ks.Topology:
-    """Counts in windows, a table and a join with it, sums, and counts after a repartition."""
+    """Windows, also held back until they close; joins with a table and of streams; sums; sessions; a repartition."""
     builder = ks.StreamsBuilder("orders")
     stream = builder.stream("orders")
     names = builder.table("names", store="names")
@@ -19,6 +19,12 @@ def orders() -> ks.Topology:
     windows = stream.group_by_key().windowed_by(ks.TimeWindows.of(size="20ms", grace="5ms"))
     windows.count(store="by-window").to_stream().map(lambda at, n: (at.key, [at.start, n])).to("windows")
     stream.left_join(names, lambda value, name: [value, name]).to("named")
+    windows.count(store="at-close").suppress(ks.Suppressed.until_window_closes()).to_stream().map(
+        lambda at, n: (at.key, [at.start, n])
+    ).to("closed")
+    near = ks.JoinWindows.of(difference="6ms", grace="4ms")
+    stream.outer_join(stream.filter(lambda _, value: value % 3 == 0), lambda a, b: [a, b], near).to("pairs")
+    stream.group_by_key().windowed_by(ks.SessionWindows.of(gap="9ms", grace="3ms")).count(store="sessions")
     stream.group_by_key().reduce(lambda one, other: one + other, store="sums").to_stream().to("sums")
     return builder.build()
 
@@ -40,9 +46,9 @@ class Interrupted:
         self._settle(None)
         self.state = {
             name: sorted(map(repr, driver.application.store(name).all()))
-            for name in ("by-window", "names", "sums", "groups")
+            for name in ("by-window", "names", "sums", "groups", "sessions")
         }
-        self.output = {topic: self._read(topic) for topic in ("windows", "named", "sums")}
+        self.output = {topic: self._read(topic) for topic in ("windows", "named", "sums", "closed", "pairs")}
         self.last = {
             topic: sorted({key: value for rows in self._read(topic).values() for key, value, _ in rows}.items())
             for topic in ("sums", "groups")
