@@ -56,7 +56,7 @@ _WHERE: dict[str, str] = {
         "kstreamnb.driver.mock_context": ("MockProcessorContext",),
         "kstreamnb.driver.config_file": ("read_config",),
         "kstreamnb.driver.config_report": ("config_report",),
-        "kstreamnb.parity": ("Parity", "parity"),
+        "kstreamnb.side_by_side": ("Parity", "parity"),
         "kstreamnb.preview": ("head",),
         "kstreamnb.notebook.export": ("export",),
         "kstreamnb.notebook.widgets": ("browse", "edit", "explorer", "panel", "stepper"),
@@ -70,6 +70,7 @@ _WHERE: dict[str, str] = {
         "kstreamnb.spark.sinks": ("FrameSink", "FunctionSink"),
         "kstreamnb.spark.idempotent_sinks": ("DatabaseSink", "ParquetSink"),
         "kstreamnb.spark.journal": ("log_to",),
+        "kstreamnb.spark.alerts": ("Alert", "alert_rules", "alerts", "prometheus_rules"),
         "kstreamnb.spark.prometheus": ("serve_metrics",),
         "kstreamnb.spark.session": ("spark_logs", "spark_session"),
         "kstreamnb.kafka.admin": ("Admin",),
@@ -124,11 +125,11 @@ if TYPE_CHECKING:
     from kstreamnb.driver import Replay as Replay
     from kstreamnb.driver import TopologyTestDriver as TopologyTestDriver
     from kstreamnb.driver import replay as replay
-    from kstreamnb.driver.mock_context import MockProcessorContext as MockProcessorContext
     from kstreamnb.driver.cluster import Application as Application
     from kstreamnb.driver.cluster import ClusterDriver as ClusterDriver
     from kstreamnb.driver.explore import Exploration as Exploration
     from kstreamnb.driver.explore import explore as explore
+    from kstreamnb.driver.mock_context import MockProcessorContext as MockProcessorContext
     from kstreamnb.dsl import StreamsBuilder as StreamsBuilder
     from kstreamnb.notebook.export import export as export
     from kstreamnb.preview import head as head

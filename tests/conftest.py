@@ -31,6 +31,7 @@ EXAMPLES = {
     "kstreamnb.kafka.produce.produce": "kafka",
     "kstreamnb.kafka.reset.plan_reset": "kafka",
     "kstreamnb.kafka.reset.reset": "kafka",
+    "kstreamnb.side_by_side.parity": "spark",
     "kstreamnb.spark.query.Query": "kafka",
     "kstreamnb.spark.batch.run": "spark",
     "kstreamnb.spark.deploy.deploy": "kafka",
