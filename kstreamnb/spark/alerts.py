@@ -24,7 +24,13 @@ class _Readings(NamedTuple):
 
 @dataclass(frozen=True)
 class Alert:
-    """One rule: ``expression`` in Prometheus' language, and ``summary`` with what to look at first."""
+    """One rule: ``expression`` in Prometheus' language, and ``summary`` with what to look at first.
+
+    Example:
+        >>> rule = alert_rules()[1]
+        >>> print(rule.name, rule.expression, sep=": ")
+        failed: kafka_streams_stream_failed_stream_threads > 0
+    """
 
     name: str
     expression: str
