@@ -26,7 +26,7 @@ from kstreamnb.spark.level import FAILURE, REPORT, addressed, report_of
 from kstreamnb.spark.merge import Arrival, place_of
 from kstreamnb.spark.parcel import Order, Parcel, pack, unpack
 from kstreamnb.spark.step import commit, run_parcels
-from kstreamnb.spark.worker import Bundle, Held, new_task, outlets_of, read
+from kstreamnb.spark.worker import Bundle, Held, few_collections, new_task, outlets_of, read
 
 __all__ = [
     "BATCH_SCHEMA",
@@ -46,6 +46,7 @@ BATCH_SCHEMA = "g int, target int, source int, seq int, m bigint, lane bigint, a
 _KINDS = (pa.int32(), pa.int32(), pa.int32(), pa.int32(), pa.int64(), pa.int64(), pa.int64(), pa.int64(), pa.binary())
 _ARROW = pa.schema([(part.split()[0], kind) for part, kind in zip(BATCH_SCHEMA.split(", "), _KINDS, strict=True)])
 _PART = 20_000
+Work = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 Row9 = tuple[int, int, int, int, int, int, int, int, bytes]
 
 
@@ -115,7 +116,7 @@ class _Runner:
         return _row(self.plan.bundle, self.placed.level, target, self.source, self.seq, blob, order)
 
 
-def first_level(plan: BatchPlan) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+def first_level(plan: BatchPlan) -> Work:
     """Sorted rows of records in, parcels out; records for later levels become parcels as they are."""
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -149,10 +150,10 @@ def first_level(plan: BatchPlan) -> Callable[[Iterator[pa.RecordBatch]], Iterato
         except KStreamError as error:
             yield _batch([_failed(plan, runner, error)])
 
-    return run
+    return _seldom_collecting(run)
 
 
-def next_level(plan: BatchPlan, level: int) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+def next_level(plan: BatchPlan, level: int) -> Work:
     """Parcels in, sorted by group and first record, and parcels out."""
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -180,7 +181,15 @@ def next_level(plan: BatchPlan, level: int) -> Callable[[Iterator[pa.RecordBatch
         except KStreamError as error:
             yield _batch([_failed(plan, runner, error)])
 
-    return run
+    return _seldom_collecting(run)
+
+
+def _seldom_collecting(run: Work) -> Work:
+    def spared(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        with few_collections():
+            yield from run(batches)
+
+    return spared
 
 
 class _Merge:

@@ -13,12 +13,13 @@ from kstreamnb.driver import TopologyTestDriver
 from kstreamnb.runtime.config import Config
 from kstreamnb.runtime.task_plan import TaskPlan
 from kstreamnb.spark.deploy import start_query
-from kstreamnb.spark.deployment import Deployment, deployment_of, place
+from kstreamnb.spark.deployment import Application, Deployment, deployment_of, place
 from kstreamnb.spark.feed import FileFeed
 from kstreamnb.spark.query import Query
 from kstreamnb.spark.sinks import MemorySink
 from kstreamnb.spark.stream import StreamSettings
 from kstreamnb.topology import Topology
+from tests.spark.steps import Step, packed
 
 Row = tuple[str, Any, Any, int]
 """Topic, key, value, timestamp (ms)."""
@@ -49,14 +50,10 @@ def placed(topology: Topology, partitions: int, **config: Any) -> Deployment:
     return deployment_of([application], 2, default_partitions=partitions)
 
 
-def batched(
-    deployment: Deployment, rows: Sequence[Row], batches: int
-) -> list[dict[tuple[str, int], list[tuple[Any, ...]]]]:
-    """Rows in wire form, cut into batches along the canonical order of all partitions."""
-    application = deployment.applications[0]
+def in_order(application: Application, rows: Sequence[Row]) -> list[Step]:
+    """Rows in wire form and in canonical order, each with its partition."""
     ids = tuple(group.id for group in application.topology.subtopologies())
     plan = TaskPlan(application.topology, ids, config=application.config, partitions=application.partitions)
-    lanes: dict[tuple[str, int], list[tuple[Any, ...]]] = {}
     latest: dict[tuple[str, int], int] = {}
     ordered = []
     for at, (topic, key, value, time) in enumerate(rows):
@@ -64,16 +61,25 @@ def batched(
         assert source is not None
         key_serde, value_serde = plan.key_serde(source.key_serde), plan.value_serde(source.value_serde)
         wire = encoder(key_serde)(key)
-        place_ = topic, key_partitioner(key_serde, application.partitions.get(topic, 1))(wire)
-        latest[place_] = max(latest.get(place_, time), time)
-        ordered.append((latest[place_], *place_, at, (time, wire, encoder(value_serde)(value), ())))
-        lanes.setdefault(place_, [])
+        partition = key_partitioner(key_serde, application.partitions.get(topic, 1))(wire)
+        latest[topic, partition] = max(latest.get((topic, partition), time), time)
+        record = (time, wire, encoder(value_serde)(value), ())
+        ordered.append((latest[topic, partition], topic, partition, at, record))
     ordered.sort(key=lambda row: row[:4])
+    return [(topic, partition, record) for _, topic, partition, _, record in ordered]
+
+
+def batched(
+    deployment: Deployment, rows: Sequence[Row], batches: int
+) -> list[dict[tuple[str, int], list[tuple[Any, ...]]]]:
+    """Rows in wire form, cut into batches along the canonical order of all partitions."""
+    ordered = in_order(deployment.applications[0], rows)
     found: list[dict[tuple[str, int], list[tuple[Any, ...]]]] = []
     for number in range(batches):
-        part = ordered[len(ordered) * number // batches : len(ordered) * (number + 1) // batches]
         batch: dict[tuple[str, int], list[tuple[Any, ...]]] = {}
-        for _, topic, partition, _, record in part:
+        for topic, partition, record in ordered[
+            len(ordered) * number // batches : len(ordered) * (number + 1) // batches
+        ]:
             batch.setdefault((topic, partition), []).append(record)
         found.append(batch)
     return found
@@ -97,20 +103,22 @@ def streamed(
     partitions: int,
     topics: Sequence[str],
     *,
-    batches: int,
+    batches: Sequence[int],
     **config: Any,
-) -> dict[str, Output]:
-    """What a streaming query writes to some topics, in a number of micro-batches."""
-    deployment = placed(topology, partitions, **config)
-    query, sink = query_over(spark, folder, deployment, batched(deployment, rows, batches))
-    query.await_termination(120)
-    return outputs(deployment, sink, topics)
+) -> list[dict[str, Output]]:
+    """What one streaming query writes to some topics, for several numbers of micro-batches at once."""
+    application = place(topology, Config.of(config), {}, direct=True, default_partitions=partitions)
+    deployment = deployment_of([application] * len(batches), 2, default_partitions=partitions)
+    steps = in_order(application, rows)
+    query, sink = query_over(spark, folder, deployment, packed([steps] * len(batches), batches))
+    query.await_termination(300)
+    return [outputs(deployment, sink, topics, number) for number in range(len(batches))]
 
 
-def outputs(deployment: Deployment, sink: MemorySink, topics: Sequence[str]) -> dict[str, Output]:
-    """What a sink has, as the driver gives it."""
+def outputs(deployment: Deployment, sink: MemorySink, topics: Sequence[str], number: int = 0) -> dict[str, Output]:
+    """What a sink has of one application, as the driver gives it."""
     found = {}
     for topic in topics:
-        records = sink.records(deployment.applications[0], topic)
+        records = sink.records(deployment.applications[number], topic, number)
         found[topic] = by_partition([record for rows in records.values() for record in rows])
     return found
