@@ -12,7 +12,7 @@ export PYSPARK_PYTHON := $(abspath $(BIN)/python)
 export PYSPARK_DRIVER_PYTHON := $(abspath $(BIN)/python)
 
 .DEFAULT_GOAL := help
-.PHONY: help crashes chromium demo test check lint format types golden test-spark test-kafka test-notebook test-browser test-all bench lab lock coverage clean
+.PHONY: help crashes chromium demo test check lint format types golden test-spark test-kafka test-notebook test-notebooks test-binder test-browser test-all bench lab lock coverage clean
 
 help: ## Say what each target does
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -56,8 +56,14 @@ test-kafka: $(READY) ## Tests on a real Kafka broker (needs Java 17)
 crashes: $(READY) ## Kill deployments at every point: RUNS=20 kills for each cell of the matrix
 	$(BIN)/python -m tests.kafka.crashes --runs $(or $(RUNS),1)
 
-test-notebook: $(READY) ## Execute and compare the notebooks
+test-notebook: $(READY) ## Execute and compare the notebooks; as HTML they go to .artefacts/notebooks
 	$(PYTEST) tests/notebook -m notebook
+	$(BIN)/jupyter nbconvert --log-level=ERROR --to html --output-dir .artefacts/notebooks notebooks/*.ipynb notebooks/*/*.ipynb
+
+test-notebooks: test-notebook
+
+test-binder: $(READY) ## Build an environment from the files of binder/ and run the course in it
+	$(BIN)/python -m tests.notebook.binder
 
 # Debian's Chromium, installed where that is allowed; elsewhere the tests are skipped and say what is missing.
 chromium:
