@@ -8,6 +8,7 @@ from typing import Any
 
 from kstreamnb.errors import StateError
 from kstreamnb.spark.deployment import Deployment, PlacedTask, Replica
+from kstreamnb.state.store import Rows
 
 __all__ = ["StoreView", "keepers_of", "stores_at", "stores_named"]
 
@@ -18,13 +19,14 @@ _READS = frozenset(
         *("find_sessions", "find_sessions_between", "fetch_session", "history"),
     }
 )
-_POINTS = frozenset({"get", "fetch_session"})
+_FOREVER = (1 << 63) - 1
 
 
 class StoreView:
     """A store of any kind, read only: its reading methods, over the store of each task.
 
-    A look-up gives the row of the task that has one; iterators go through the tasks by partition. ``batch`` is the
+    A look-up gives the row of the task that has one; iterators go through the tasks by partition. Rows of timestamped
+    stores are `ValueAndTimestamp`, and ``all`` goes through the sessions of a session store, too. ``batch`` is the
     last batch that the view has seen, None for a run over static data.
 
     Example: ``view["shoe"]``, ``view.get("shoe")``, ``dict(view.all())``, ``list(view.fetch_all(0, 60_000))``.
@@ -47,6 +49,8 @@ class StoreView:
         return sum(1 for _ in self.all())
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
+        if name == "all" and all(hasattr(part, "find_sessions_between") for part in self._parts):
+            return lambda: self._ask("find_sessions_between", (None, None, 0, _FOREVER), {})
         if name not in _READS or not all(hasattr(part, name) for part in self._parts):
             kind = type(self._parts[0]).__name__ if self._parts else "store"
             raise AttributeError(f'a view of store "{self.name}" ({kind}) has no "{name}"')
@@ -56,7 +60,7 @@ class StoreView:
         answers = [getattr(part, name)(*arguments, **options) for part in self._parts]
         if name == "approximate_num_entries":
             return sum(answers)
-        if name in _POINTS or not all(hasattr(answer, "__next__") or hasattr(answer, "__iter__") for answer in answers):
+        if not all(isinstance(answer, Rows | Iterator) for answer in answers):  # one row, which may be a tuple
             return next((answer for answer in answers if answer is not None), None)
         return (row for answer in answers for row in answer)
 
