@@ -9,6 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
+from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
@@ -121,6 +122,8 @@ class Query:
             found = self._streaming.exception()
             if found is not None:
                 self._action.failed(spark_failure(f'the query of "{self.application}"', found))
+        if self._presence is not None:
+            self._presence.leave()
         return self._action.error
 
     def await_termination(self, timeout_s: float | None = None) -> bool:
@@ -196,7 +199,7 @@ class Query:
         if self._streaming is not None:
             try:
                 self._streaming.stop()
-            except PySparkException as error:  # it takes longer than Spark waits
+            except (PySparkException, Py4JJavaError) as error:  # it takes longer than Spark waits
                 self._action.journal.warn("stops late", error=str(error).splitlines()[0])
         if self._action.busy.acquire(timeout=max(0.1, end - time.monotonic())):
             self._action.busy.release()

@@ -49,5 +49,5 @@ def test_rows_of_all_partitions_come_one_after_the_other(views: dict[str, StoreV
 
 def test_a_view_cannot_be_written(views: dict[str, StoreView]) -> None:
     """S2-49: what writes is not there, and the error says what it was asked of."""
-    with pytest.raises(AttributeError, match='a view of store "counts" .* has no "put"'):
+    with pytest.raises(AttributeError, match=r'a view of store "counts" .* has no "put"'):
         views["counts"].put("a", 1)
