@@ -42,7 +42,7 @@ def test_a_reset_asks_first(servers, name):
     publisher.open()
     publisher.publish(0, "offsets", [])
     publisher.close()
-    command = ["reset", "--servers", servers, name]
+    command = ["reset", "--servers", servers, "--application-id", name]
     dry = CliRunner().invoke(main, [*command, "--dry-run"])
     assert f"delete topic {name}-commits" in dry.output
     assert 1 == CliRunner().invoke(main, command, input="n\n").exit_code
