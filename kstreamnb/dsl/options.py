@@ -44,7 +44,7 @@ class Named(str):
         return cls(check_resource_name(name))
 
 
-class _Copy:
+class Copying:
     """A ``with_…`` method: gives a copy of the options with one field changed."""
 
     def __init__(self, name: str, *, to: bool | None = None) -> None:
@@ -73,13 +73,25 @@ class Options:
                 object.__setattr__(self, each.name, serde_named(value))
 
 
-class _NamedOptions(Options):
+class LoggedOptions(Options):
+    """Options of what is kept in a store: whether it is logged, and how its changelog is configured."""
+
+    with_logging_disabled = Copying("logged", to=False)
+
+    def with_logging_enabled(self, config: Mapping[str, str] | None = None) -> Self:
+        """Give a copy that is logged, to a topic with this configuration."""
+        return replace(self, logged=True, log_config=dict(config or {}))  # type: ignore[type-var]
+
+
+class NamedOptions(Options):
+    """Options of what has a name as an operator."""
+
     @classmethod
     def as_(cls, name: str) -> Self:
         """Options that say a name."""
         return cls(name=name)  # type: ignore[call-arg]
 
-    with_name = _Copy("name")
+    with_name = Copying("name")
 
 
 class _SerdeOptions(Options):
@@ -88,8 +100,8 @@ class _SerdeOptions(Options):
         """Options that say serdes, and what else is given by keyword."""
         return cls(key_serde=key_serde, value_serde=value_serde, **others)  # type: ignore[call-arg]
 
-    with_key_serde = _Copy("key_serde")
-    with_value_serde = _Copy("value_serde")
+    with_key_serde = Copying("key_serde")
+    with_value_serde = Copying("value_serde")
 
 
 def given(kind: type[Any], options: Any, **keywords: Any) -> Any:
@@ -127,7 +139,7 @@ def spelled_out(function: F) -> F:
 
 
 @dataclass(frozen=True)
-class Consumed(_NamedOptions, _SerdeOptions):
+class Consumed(NamedOptions, _SerdeOptions):
     """How a topic is read: serdes, timestamps, where to start, and the source's name.
 
     ``offset_reset`` is "earliest", "latest", "none" or a text such as "by_duration:1h".
@@ -144,8 +156,8 @@ class Consumed(_NamedOptions, _SerdeOptions):
     offset_reset: str | None = None
     name: str | None = None
 
-    with_timestamp_extractor = _Copy("timestamp_extractor")
-    with_offset_reset_policy = _Copy("offset_reset")
+    with_timestamp_extractor = Copying("timestamp_extractor")
+    with_offset_reset_policy = Copying("offset_reset")
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -154,7 +166,7 @@ class Consumed(_NamedOptions, _SerdeOptions):
 
 
 @dataclass(frozen=True)
-class Produced(_NamedOptions, _SerdeOptions):
+class Produced(NamedOptions, _SerdeOptions):
     """How a topic is written: serdes, who chooses the partition, and the sink's name.
 
     Example:
@@ -167,12 +179,12 @@ class Produced(_NamedOptions, _SerdeOptions):
     partitioner: Any = None
     name: str | None = None
 
-    with_stream_partitioner = _Copy("partitioner")
+    with_stream_partitioner = Copying("partitioner")
     stream_partitioner = classmethod(lambda cls, partitioner: cls(partitioner=partitioner))
 
 
 @dataclass(frozen=True)
-class Grouped(_NamedOptions, _SerdeOptions):
+class Grouped(NamedOptions, _SerdeOptions):
     """Serdes of a grouping's repartition topic, and its name.
 
     Example:
@@ -186,7 +198,7 @@ class Grouped(_NamedOptions, _SerdeOptions):
 
 
 @dataclass(frozen=True)
-class Joined(_NamedOptions, _SerdeOptions):
+class Joined(NamedOptions, _SerdeOptions):
     """Serdes and name of a stream-table join, and how long records wait for a versioned table (``grace``).
 
     Example:
@@ -200,8 +212,8 @@ class Joined(_NamedOptions, _SerdeOptions):
     name: str | None = None
     grace: Duration | None = None
 
-    with_other_value_serde = _Copy("other_value_serde")
-    with_grace_period = _Copy("grace")
+    with_other_value_serde = Copying("other_value_serde")
+    with_grace_period = Copying("grace")
 
 
 StoreType = Literal["persistent", "in_memory"]
@@ -209,7 +221,7 @@ StoreType = Literal["persistent", "in_memory"]
 
 
 @dataclass(frozen=True)
-class StreamJoined(_NamedOptions, _SerdeOptions):
+class StreamJoined(LoggedOptions, NamedOptions, _SerdeOptions):
     """Serdes, names and stores of a stream-stream join; ``store_name`` is the base name of its stores.
 
     Example:
@@ -228,25 +240,20 @@ class StreamJoined(_NamedOptions, _SerdeOptions):
     logged: bool = True
     log_config: Mapping[str, str] = field(default_factory=dict)
 
-    with_other_value_serde = _Copy("other_value_serde")
-    with_store_name = _Copy("store_name")
-    with_dsl_store_suppliers = _Copy("store_type")
-    with_this_store_supplier = _Copy("this_store")
-    with_other_store_supplier = _Copy("other_store")
-    with_logging_disabled = _Copy("logged", to=False)
+    with_other_value_serde = Copying("other_value_serde")
+    with_store_name = Copying("store_name")
+    with_dsl_store_suppliers = Copying("store_type")
+    with_this_store_supplier = Copying("this_store")
+    with_other_store_supplier = Copying("other_store")
 
     @classmethod
     def as_(cls, name: str) -> Self:
         """Options that say the base name of the stores."""
         return cls(store_name=name)
 
-    def with_logging_enabled(self, config: Mapping[str, str] | None = None) -> Self:
-        """Give a copy whose stores are logged, to topics with this configuration."""
-        return replace(self, logged=True, log_config=dict(config or {}))
-
 
 @dataclass(frozen=True)
-class TableJoined(_NamedOptions):
+class TableJoined(NamedOptions):
     """Partitioners and name of a foreign-key join: by the left table's keys, and by the other's.
 
     Example:
@@ -258,8 +265,8 @@ class TableJoined(_NamedOptions):
     other_partitioner: Any = None
     name: str | None = None
 
-    with_partitioner = _Copy("partitioner")
-    with_other_partitioner = _Copy("other_partitioner")
+    with_partitioner = Copying("partitioner")
+    with_other_partitioner = Copying("other_partitioner")
 
     @classmethod
     def with_(cls, partitioner: Any = None, other_partitioner: Any = None, **others: Any) -> Self:
@@ -268,7 +275,7 @@ class TableJoined(_NamedOptions):
 
 
 @dataclass(frozen=True)
-class Repartitioned(_NamedOptions, _SerdeOptions):
+class Repartitioned(NamedOptions, _SerdeOptions):
     """Serdes, partitioner, number of partitions and name of an explicit repartition topic.
 
     Example:
@@ -282,14 +289,14 @@ class Repartitioned(_NamedOptions, _SerdeOptions):
     partitions: int | None = None
     name: str | None = None
 
-    with_stream_partitioner = _Copy("partitioner")
-    with_number_of_partitions = _Copy("partitions")
+    with_stream_partitioner = Copying("partitioner")
+    with_number_of_partitions = Copying("partitions")
     number_of_partitions = classmethod(lambda cls, partitions: cls(partitions=partitions))
     stream_partitioner = classmethod(lambda cls, partitioner: cls(partitioner=partitioner))
 
 
 @dataclass(frozen=True)
-class Branched(_NamedOptions):
+class Branched(NamedOptions):
     """What becomes of one branch of a split: its name, and a function or consumer that gets its stream.
 
     ``function(stream)`` gives the stream that stands in the result, or None for none; ``consumer(stream)`` gives none.
@@ -322,7 +329,7 @@ class Branched(_NamedOptions):
 
 
 @dataclass(frozen=True)
-class Printed(_NamedOptions):
+class Printed(NamedOptions):
     """How records are printed: with which label, as which text, where to.
 
     Example:
@@ -335,8 +342,8 @@ class Printed(_NamedOptions):
     write: Callable[[str], Any] | None = None
     name: str | None = None
 
-    with_label = _Copy("label")
-    with_key_value_mapper = _Copy("mapper")
+    with_label = Copying("label")
+    with_key_value_mapper = Copying("mapper")
 
     @classmethod
     def to_sys_out(cls) -> Self:
@@ -382,7 +389,7 @@ class EmitStrategy:
 
 
 @dataclass(frozen=True)
-class Materialized(_SerdeOptions):
+class Materialized(LoggedOptions, _SerdeOptions):
     """How the rows of a table are kept: in which store, with which serdes, logged and cached or not, how long.
 
     Units: ``retention`` and ``versioned`` are durations of stream time.
@@ -407,11 +414,10 @@ class Materialized(_SerdeOptions):
     store_type: StoreType | None = None
     versioned: Duration | None = None
 
-    with_retention = _Copy("retention")
-    with_store_type = _Copy("store_type")
-    with_caching_enabled = _Copy("cached", to=True)
-    with_caching_disabled = _Copy("cached", to=False)
-    with_logging_disabled = _Copy("logged", to=False)
+    with_retention = Copying("retention")
+    with_store_type = Copying("store_type")
+    with_caching_enabled = Copying("cached", to=True)
+    with_caching_disabled = Copying("cached", to=False)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -430,10 +436,6 @@ class Materialized(_SerdeOptions):
     def as_(cls, store: str | StoreSpec) -> Self:
         """Rows kept in a store of this name, or made from this spec."""
         return cls(store)
-
-    def with_logging_enabled(self, config: Mapping[str, str] | None = None) -> Self:
-        """Give a copy that is logged, to a topic with this configuration."""
-        return replace(self, logged=True, log_config=dict(config or {}))
 
     @property
     def store_name(self) -> str | None:

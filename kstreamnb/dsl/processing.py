@@ -43,7 +43,8 @@ def process(
 
     Source: Kafka Streams `KStream#process`, KIP-820; differences: none.
     """
-    return self.declare("stream", "process", _process, supplier=supplier, stores=stores, name=name)
+    arguments = {"supplier": supplier, "stores": stores, "name": name, "fixed": False}
+    return self.declare("stream", "process", _process, **arguments)
 
 
 def process_values(
@@ -65,7 +66,8 @@ def process_values(
 
     Source: Kafka Streams `KStream#processValues`, KIP-820; differences: none.
     """
-    return self.declare("stream", "process_values", _process_values, supplier=supplier, stores=stores, name=name)
+    arguments = {"supplier": supplier, "stores": stores, "name": name, "fixed": True}
+    return self.declare("stream", "process_values", _process, **arguments)
 
 
 @spelled_out
@@ -95,20 +97,15 @@ def transform_values(
 
 
 # --- in the graph -----------------------------------------------------------------------------------------------------
-def _process(draft: Draft, source: StreamFlow, supplier: Any, stores: tuple[str, ...], name: str | None) -> StreamFlow:
-    name = name or draft.new_name("KSTREAM-PROCESSOR-")
-    own = supplied_stores(name, supplier)
-    node = draft.step(name, UserProcessor(supplier), source.node, stores=stores, own=own)
-    return StreamFlow(node.id, name, None, None, source.sources, rekeyed=True)
-
-
-def _process_values(
-    draft: Draft, source: StreamFlow, supplier: Any, stores: tuple[str, ...], name: str | None
+def _process(
+    draft: Draft, source: StreamFlow, supplier: Any, stores: tuple[str, ...], name: str | None, fixed: bool
 ) -> StreamFlow:
-    name = name or draft.new_name("KSTREAM-PROCESSVALUES-")
-    own = supplied_stores(name, supplier)
-    node = draft.step(name, UserFixedKeyProcessor(supplier), source.node, stores=stores, own=own)
-    return replace(source, node=node.id, name=name, value_serde=None, repartitioned=None)
+    name = name or draft.new_name("KSTREAM-PROCESSVALUES-" if fixed else "KSTREAM-PROCESSOR-")
+    operator = UserFixedKeyProcessor(supplier) if fixed else UserProcessor(supplier)
+    node = draft.step(name, operator, source.node, stores=stores, own=supplied_stores(name, supplier))
+    if fixed:
+        return replace(source, node=node.id, name=name, value_serde=None, repartitioned=None)
+    return StreamFlow(node.id, name, None, None, source.sources, rekeyed=True)
 
 
 def _transform_values(

@@ -7,12 +7,12 @@ from dataclasses import dataclass, field, replace
 from typing import Self
 
 from kstreamnb.core.durations import Duration, duration_ms
+from kstreamnb.dsl.options import Copying, LoggedOptions, Options
 from kstreamnb.errors import ConfigError
-from kstreamnb.graph.draft import check_resource_name
 
 
 @dataclass(frozen=True)
-class BufferConfig:
+class BufferConfig(LoggedOptions):
     """Limits of a suppression's buffer: records, bytes, and whether a full one lets the oldest go or fails.
 
     Units: records; bytes as Kafka estimates them.
@@ -29,6 +29,15 @@ class BufferConfig:
     logged: bool = True
     log_config: Mapping[str, str] = field(default_factory=dict)
 
+    with_max_records = Copying("records_limit")
+    with_max_bytes = Copying("bytes_limit")
+    emit_early_when_full = Copying("emit_early", to=True)
+    shut_down_when_full = Copying("emit_early", to=False)
+
+    def with_no_bound(self) -> Self:
+        """Give a copy without limits."""
+        return replace(self, records_limit=None, bytes_limit=None, emit_early=False)
+
     @classmethod
     def unbounded(cls) -> Self:
         """No limit."""
@@ -44,37 +53,9 @@ class BufferConfig:
         """At most so many bytes; then the oldest goes out early."""
         return cls(bytes_limit=size, emit_early=True)
 
-    def with_max_records(self, records: int) -> Self:
-        """Give a copy that holds at most so many records."""
-        return replace(self, records_limit=records)
-
-    def with_max_bytes(self, size: int) -> Self:
-        """Give a copy that holds at most so many bytes."""
-        return replace(self, bytes_limit=size)
-
-    def with_no_bound(self) -> Self:
-        """Give a copy without limits."""
-        return replace(self, records_limit=None, bytes_limit=None, emit_early=False)
-
-    def emit_early_when_full(self) -> Self:
-        """Give a copy that lets the oldest record go when it is full."""
-        return replace(self, emit_early=True)
-
-    def shut_down_when_full(self) -> Self:
-        """Give a copy that fails when it is full."""
-        return replace(self, emit_early=False)
-
-    def with_logging_enabled(self, config: Mapping[str, str] | None = None) -> Self:
-        """Give a copy whose buffer is logged, to a topic with this configuration."""
-        return replace(self, logged=True, log_config=dict(config or {}))
-
-    def with_logging_disabled(self) -> Self:
-        """Give a copy whose buffer is not logged."""
-        return replace(self, logged=False)
-
 
 @dataclass(frozen=True)
-class Suppressed:
+class Suppressed(Options):
     """When held-back changes come out.
 
     Units: ``wait_ms`` is stream time after the first change that is held back.
@@ -89,9 +70,10 @@ class Suppressed:
     until_close: bool = False
     name: str | None = None
 
+    with_name = Copying("name")
+
     def __post_init__(self) -> None:
-        if self.name is not None:
-            check_resource_name(self.name)
+        super().__post_init__()
         if self.until_close and self.buffer.emit_early:
             raise ConfigError(
                 "a buffer that lets records go early cannot wait for windows to close",
@@ -107,7 +89,3 @@ class Suppressed:
     def until_window_closes(cls, buffer: BufferConfig | None = None, *, name: str | None = None) -> Self:
         """Hold each window's changes back until it has closed; its final result comes out."""
         return cls(buffer or BufferConfig(), 0, True, name)  # noqa: FBT003
-
-    def with_name(self, name: str) -> Self:
-        """Give a copy with a name."""
-        return replace(self, name=name)

@@ -4,15 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from kstreamnb.core.operator import Operator
 from kstreamnb.core.stores import StoreSpec
-from kstreamnb.core.user_processor import UserProcessor
 from kstreamnb.errors import TopologyError
-
-
-def supplier_operator(supplier: Any) -> Operator:
-    """The operator that runs the processors of ``supplier``."""
-    return UserProcessor(supplier)
 
 
 def supplied_stores(node: str, supplier: Any) -> tuple[StoreSpec, ...]:

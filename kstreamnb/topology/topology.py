@@ -15,6 +15,7 @@ from kstreamnb.core.display import Displayed
 from kstreamnb.core.operator import Operator
 from kstreamnb.core.origin import Origin, user_origin
 from kstreamnb.core.stores import StoreSpec
+from kstreamnb.core.user_processor import UserProcessor
 from kstreamnb.errors import TopologyError
 from kstreamnb.topology import checks
 from kstreamnb.topology.describe import describe_topology
@@ -23,7 +24,7 @@ from kstreamnb.topology.grouping import Subtopology, group_nodes
 from kstreamnb.topology.internal_topics import OwnedTopic, owned_topics
 from kstreamnb.topology.nodes import InternalTopic, Node, ProcessorNode, Sink, Source, TopicName
 from kstreamnb.topology.partitions import PlannedTask, partition_counts, plan_tasks
-from kstreamnb.topology.suppliers import supplied_stores, supplier_operator
+from kstreamnb.topology.suppliers import supplied_stores
 
 _DOCUMENT = "kstreamnb.view.document"  # how a description looks is above the model: loaded when it is asked for
 
@@ -107,7 +108,7 @@ class Topology(Displayed):
         own: tuple[StoreSpec, ...] = ()
         operator: Operator = supplier
         if not hasattr(supplier, "bind"):
-            own, operator = supplied_stores(name, supplier), supplier_operator(supplier)
+            own, operator = supplied_stores(name, supplier), UserProcessor(supplier)
         for store in own:
             checks.check_new_store(self, store)
         stores = tuple(stores)
@@ -184,7 +185,7 @@ class Topology(Displayed):
         Raises: TopologyError when a name or the topic is taken.
         """
         checks.check_global_store(self, store, source, topic, name)
-        operator = supplier if hasattr(supplier, "bind") else supplier_operator(supplier)
+        operator = supplier if hasattr(supplier, "bind") else UserProcessor(supplier)
         origin = origin or user_origin()
         serdes = (key_serde, value_serde)
         self.global_stores[store.name] = replace(store, logged=False, cached=False, changelog_topic=topic)
