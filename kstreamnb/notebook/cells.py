@@ -90,7 +90,7 @@ class Cells:
 
     def _forget_deleted(self) -> None:
         """Take back what cells declared that the user has deleted, where the front end tells (JupyterLab does)."""
-        parent = getattr(self.shell, "get_parent", dict)() or {}
+        parent: dict[str, Any] = getattr(self.shell, "get_parent", dict)() or {}
         for cell in parent.get("metadata", {}).get("deletedCells", ()):
             self.sources.pop(cell, None)
             self._variables.drop(cell)

@@ -14,7 +14,9 @@ from kstreamnb.errors import KStreamError
 from kstreamnb.notebook.builders import show_builder
 from kstreamnb.notebook.cells import Cells, loaded
 from kstreamnb.notebook.handles import HandleDisplay
+from kstreamnb.notebook.rehearsing import NotebookRehearsal
 from kstreamnb.notebook.tracebacks import Tracebacks
+from kstreamnb.spark.rehearsal import rehearse_with
 from kstreamnb.topology import Topology
 
 __all__ = ["load", "unload"]
@@ -33,6 +35,7 @@ def load(shell: Any) -> None:
     loaded[:] = [cells]
     identify_with(cells)
     name_cells(cells.place)
+    rehearse_with(NotebookRehearsal(shell))
     formatter = shell.display_formatter.mimebundle_formatter
     formatter.for_type(Handle, HandleDisplay(cells).bundle)
     formatter.for_type(StreamsBuilder, show_builder)
@@ -55,6 +58,7 @@ def unload(shell: Any) -> None:
     loaded.clear()
     identify_with(None)
     name_cells(None)
+    rehearse_with(None)
     for shown in (Handle, StreamsBuilder, Topology):
         shell.display_formatter.mimebundle_formatter.pop(shown, None)
     del KStreamError._render_traceback_  # type: ignore[attr-defined]

@@ -7,7 +7,8 @@ last bound, so that ``s = s.filter(…)`` filters once however often it runs.
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Hashable, Iterable
+import symtable
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from typing import Any
 
 from kstreamnb.dsl.declarations import Declaration, Handle
@@ -96,8 +97,18 @@ def statements(source: str) -> list[ast.stmt]:
 
 
 def read_names(nodes: Iterable[ast.stmt]) -> set[str]:
-    """Names that occur in statements."""
-    return {part.id for node in nodes for part in ast.walk(node) if isinstance(part, ast.Name)}
+    """Names that statements take from the notebook: not parameters, nor what functions and comprehensions bind."""
+    table = symtable.symtable(ast.unparse(ast.Module(list(nodes), [])), "<cell>", "exec")
+    return set(_global_names(table))
+
+
+def _global_names(table: symtable.SymbolTable) -> Iterator[str]:
+    is_top = table.get_type() == "module"
+    for symbol in table.get_symbols():
+        if symbol.is_referenced() and (is_top or symbol.is_global()):
+            yield symbol.get_name()
+    for child in table.get_children():
+        yield from _global_names(child)
 
 
 def written_names(nodes: Iterable[ast.stmt]) -> set[str]:

@@ -20,6 +20,7 @@ from kstreamnb.spark.discovery import Discovery, placed_on
 from kstreamnb.spark.feed import Feed, KafkaFeed
 from kstreamnb.spark.portable import refuse_what_cannot_run
 from kstreamnb.spark.query import Query
+from kstreamnb.spark.rehearsal import rehearse
 from kstreamnb.spark.session import spark_session
 from kstreamnb.spark.sinks import KafkaSink
 from kstreamnb.spark.stream import Sink, StreamSettings
@@ -55,6 +56,7 @@ def deploy(
     sink: Sink | None = None,
     changelogs: bool = False,
     discover: Any = "30s",
+    parity: bool = True,
     producer: Mapping[str, object] | None = None,
 ) -> Query:
     r"""Run a topology as a streaming query that reads and writes Kafka; goes on from the checkpoint where there is one.
@@ -81,6 +83,7 @@ def deploy(
         sink: where the output goes instead of Kafka, such as a `DatabaseSink`.
         changelogs: write the stores' changes to compacted changelog topics, too, for others to read.
         discover: how often to look for new topics where a source reads topics by a pattern.
+        parity: in a notebook, compare driver and Spark on the builder's sample before a new query starts.
         producer: further settings of the producer.
 
     Raises:
@@ -118,6 +121,8 @@ def deploy(
         raise EngineError(f'topic "{application.looped[0]}" is written and read back: that needs Kafka as its sink')
     session = spark or spark_session()
     deployment, manifest = _deployment(application, session, spark_partitions, old)
+    if parity and old is None:
+        rehearse(topology, session, settings, application.partitions)
     for topic, partitions in missing.items():
         admin.create_topic(topic, partitions=partitions, exists_ok=True)
     write_manifest(folder, manifest)
