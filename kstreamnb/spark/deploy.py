@@ -18,7 +18,7 @@ from kstreamnb.spark.checkpoint import Manifest, adopt, manifest_of, read_manife
 from kstreamnb.spark.deployment import Application, Deployment, deployment_of
 from kstreamnb.spark.discovery import Discovery, placed_on
 from kstreamnb.spark.feed import Feed, KafkaFeed
-from kstreamnb.spark.portable import refuse_what_cannot_run
+from kstreamnb.spark.portable import LARGEST_FUNCTION, refuse_what_cannot_run, refuse_what_is_too_large
 from kstreamnb.spark.query import Query
 from kstreamnb.spark.rehearsal import rehearse
 from kstreamnb.spark.session import spark_session
@@ -169,6 +169,7 @@ def start_query(
 ) -> Query:
     """Start the query of a deployment over any feed, into any sink."""
     packed = Bundle.of(name, deployment, kafka=sink.kafka, **{"live": True, **bundle})
+    refuse_what_is_too_large(len(packed.data), spark.sparkContext.getConf().get(LARGEST_FUNCTION, "1m"))
     sink.attach(deployment.applications[0], spark)
     return Query(spark, packed, feed, sink, settings, deployment.applications[0].id).restart()
 

@@ -7,6 +7,7 @@ lock or the session itself, cannot; nor can a topology without an input.
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import fields, is_dataclass
 from typing import Any
@@ -17,7 +18,12 @@ from kstreamnb.errors import EngineError
 from kstreamnb.spark.deployment import Application
 from kstreamnb.topology import Topology
 
-__all__ = ["refuse_what_cannot_run"]
+__all__ = ["LARGEST_FUNCTION", "refuse_what_cannot_run", "refuse_what_is_too_large"]
+
+LARGEST_FUNCTION = "spark.broadcast.UDFCompressionThreshold"
+"""Spark's setting of how large a function may be; larger ones become broadcasts, which stateful levels lose."""
+
+_BESIDE = 1 << 16  # what Spark packs beside the topology
 
 _MAKE_IT_THERE = (
     "make it where it is used: inside the function, or in the init of a ks.Processor, so that every worker has its own"
@@ -44,6 +50,28 @@ def refuse_what_cannot_run(application: Application) -> None:
     for each in fields(settings):
         _refuse(f'setting "{each.name}"', [getattr(settings, each.name)], None)
     raise EngineError(_cannot(f'application "{application.id}"'), detail=_failure(application), hint=_MAKE_IT_THERE)
+
+
+def refuse_what_is_too_large(size: int, limit: str) -> None:
+    """Raise EngineError where functions would become a broadcast, which Spark's stateful operators cannot read.
+
+    ``limit`` is a size as Spark writes it, such as "1m".
+
+    Example:
+        >>> refuse_what_is_too_large(3 << 20, "1m")
+        Traceback (most recent call last):
+        ...
+        kstreamnb.errors.EngineError: the topology with its functions has 3,145,728 bytes, ...
+    """
+    words = re.fullmatch(r"(\d+)([kmgt]?)b?", limit.lower())
+    most = int(words[1]) << 10 * " kmgt".index(words[2] or " ") if words else 1 << 20
+    if size > most - _BESIDE:
+        raise EngineError(
+            f"the topology with its functions has {size:,} bytes, and this session hands on {limit} at most",
+            detail="data that functions hold on to travels with them",
+            hint=f'start the session with "{LARGEST_FUNCTION}": "1g", as spark_session() does; or read the data in the '
+            "init of a ks.Processor",
+        )
 
 
 def _refuse(what: str, parts: Iterable[Any], origin: Any) -> None:

@@ -17,6 +17,7 @@ from pyspark.sql import SparkSession
 
 import kstreamnb
 from kstreamnb.errors import EngineError
+from kstreamnb.spark.portable import LARGEST_FUNCTION
 from kstreamnb.spark.quiet_files import QUIET_FILES, quiet_files_jar
 
 __all__ = ["QUERY_SETTINGS", "find_java", "spark_logs", "spark_session", "tuned"]
@@ -41,7 +42,7 @@ _START_SETTINGS = {
     "spark.log.level": "WARN",
     "spark.python.unix.domain.socket.enabled": "true",
     "spark.python.worker.reuse": "true",
-    "spark.broadcast.UDFCompressionThreshold": "1g",  # larger functions become broadcasts, which stateful levels lose
+    LARGEST_FUNCTION: "1g",
     "spark.speculation": "false",
     "spark.driver.memory": "2g",
     "spark.driver.maxResultSize": "0",

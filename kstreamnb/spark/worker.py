@@ -77,7 +77,7 @@ class Bundle:
     def of(cls, name: str, deployment: Deployment, **settings: Any) -> Bundle:
         """Pickle a deployment with the user's functions in it; other functions make another name."""
         data = cloudpickle.dumps(deployment, 5)
-        return cls(f"{name}-{zlib.crc32(data):08x}", data, **settings)
+        return cls(f"{name}-{zlib.crc32(data):08x}", zlib.compress(data), **settings)
 
 
 @dataclass
@@ -109,7 +109,7 @@ def read(bundle: Bundle) -> Deployment:
     """The deployment of a bundle."""
     found = _deployments.get(bundle.name)
     if found is None:
-        found = _deployments[bundle.name] = pickle.loads(bundle.data)
+        found = _deployments[bundle.name] = pickle.loads(zlib.decompress(bundle.data))
         while len(_deployments) > 4:
             old, _ = _deployments.popitem(last=False)
             for key in [key for key in _outlets if key[0] == old]:

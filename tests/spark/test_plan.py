@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import kstreamnb as ks
+from kstreamnb.spark.portable import refuse_what_is_too_large
 
 
 def shop() -> ks.Topology:
@@ -137,6 +138,14 @@ def test_the_name_of_what_a_function_holds_is_said() -> None:
     with pytest.raises(ks.EngineError) as refused:
         ks.plan(with_global_client())
     assert 'uses "client"' in "\n".join(refused.value.__notes__)
+
+
+def test_functions_with_much_data_are_refused_where_spark_would_lose_them() -> None:
+    """The session's limit decides, in Spark's own way of writing sizes."""
+    for limit in ("1m", "2048K", "1073741824", "1g"):
+        refuse_what_is_too_large(900_000, limit)
+    with pytest.raises(ks.EngineError, match="this session hands on 512k at most"):
+        refuse_what_is_too_large(900_000, "512k")
 
 
 def test_a_topology_without_input_is_refused() -> None:
