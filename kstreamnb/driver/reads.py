@@ -30,7 +30,7 @@ _USES = {
     ),
     "fold by time": ("SlidingAggregate",),
     "match": (
-        "StreamStreamJoin", "StreamSelfJoin", "StreamTableJoin", "StreamGlobalJoin", "TableTableJoin", "Suppress",
+        "StreamStreamJoin", "StreamSelfJoin", "StreamTableJoin", "TableTableJoin", "Suppress",
         "SubscriptionJoin", "SubscriptionResolve", "ForeignTableJoin",
     ),
 }  # fmt: skip

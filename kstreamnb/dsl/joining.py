@@ -16,7 +16,6 @@ from kstreamnb.errors import ConfigError, TopologyError
 from kstreamnb.graph.demands import check_history, look_up
 from kstreamnb.graph.draft import Draft, check_resource_name
 from kstreamnb.graph.nodes import JoinWindow, StateStore, StreamJoin
-from kstreamnb.processors.join_stream_global import StreamGlobalJoin
 from kstreamnb.processors.join_stream_self import StreamSelfJoin
 from kstreamnb.processors.join_stream_stream import StreamStreamJoin
 from kstreamnb.processors.join_stream_table import StreamTableJoin
@@ -321,7 +320,7 @@ def _join_table(
         if options.name is None:
             draft.note_unnamed_store(spec.name)
     left_join = how != "inner"
-    operator = StreamTableJoin(view, joiner, with_key, left_join, grace_ms, *buffers)
+    operator = StreamTableJoin(view, joiner, with_key, left_join, grace_ms, buffers[0] if buffers else None)
     fields = {"stores": (*buffers, *view.stores), "uses": (table.node,), "keeps_null_keys": left_join}
     node = draft.step(name, operator, this.node, **fields)
     return StreamFlow(node.id, name, key_serde, None, sources)
@@ -338,6 +337,6 @@ def _join_global(
     name: str | None,
 ) -> StreamFlow:
     name = draft.name_or_new(name, "KSTREAM-LEFTJOIN-")
-    operator = StreamGlobalJoin(StoreView(table.store), key_selector, joiner, with_key, how != "inner")
+    operator = StreamTableJoin(StoreView(table.store), joiner, with_key, how != "inner", key_selector=key_selector)
     node = draft.step(name, operator, left.node, uses=(table.node,))
     return StreamFlow(node.id, name, left.key_serde, None, left.sources, left.rekeyed)
