@@ -7,10 +7,13 @@ from heapq import merge
 from typing import Any
 
 from kstreamnb.core.record import ValueAndTimestamp, Windowed
+from kstreamnb.driver.tabular import Tabular
+from kstreamnb.driver.wording import counted, said, when
 
 __all__ = ["KeyValueView", "SessionView", "VersionedView", "WindowView", "view_of"]
 
 Show = Callable[[Any], Any]
+_SHOWN = 10
 
 
 def plain(row: Any) -> Any:
@@ -28,11 +31,34 @@ def itself(row: Any) -> Any:
     return row
 
 
-class _View:
+class _View(Tabular):
     """The same store of several tasks, read together; ``stores`` are in the order of their partitions."""
+
+    header = ("key", "value", "time")
 
     def __init__(self, name: str, stores: list[Any], show: Show = itself) -> None:
         self.name, self.stores, self._show = name, stores, show
+
+    @property
+    def title(self) -> str:
+        """The store's name and its number of rows."""
+        return f'store "{self.name}": {counted(len(self._rows()), "row")}'
+
+    def table(self) -> Iterator[tuple[str, ...]]:
+        """The first rows in words."""
+        for key, value in self._rows()[:_SHOWN]:
+            timed = isinstance(value, ValueAndTimestamp)
+            yield said(key), said(value.value if timed else value), when(value.timestamp) if timed else ""
+
+    def more(self) -> Iterator[str]:
+        """How many rows there are when not all are shown."""
+        rows = len(self._rows())
+        return iter([f"{_SHOWN} of {rows:,}"] if rows > _SHOWN else [])
+
+    def _rows(self) -> list[tuple[Any, Any]]:
+        """All rows; a store that can only be asked for a key shows none."""
+        read = getattr(self, "all", None)
+        return [] if read is None else list(read())
 
     def partition(self, number: int) -> Any:
         """The store of one partition alone."""

@@ -33,5 +33,8 @@ class Tabular(Displayed):
         rows = list(self.table())
         return "\n".join([self.title, *([aligned(self.header, rows)] if rows else []), *self.more()])
 
+    def __repr__(self) -> str:
+        return f"<{self.title}>"
+
     def _repr_pretty_(self, printer: object, cycle: bool) -> None:
         printer.text(str(self))  # type: ignore[attr-defined]

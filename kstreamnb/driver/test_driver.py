@@ -10,6 +10,7 @@ from operator import itemgetter
 from typing import Any, Self
 
 from kstreamnb.core.clock import Clock
+from kstreamnb.core.display import Displayed
 from kstreamnb.core.durations import duration_ms, instant_ms
 from kstreamnb.core.partitioner import key_partitioner
 from kstreamnb.core.record import TopicRecord
@@ -26,6 +27,7 @@ from kstreamnb.driver.recording import Recording
 from kstreamnb.driver.replay import Replay, recorded
 from kstreamnb.driver.store_views import KeyValueView, SessionView, VersionedView, WindowView, view_of
 from kstreamnb.driver.topic_log import convert
+from kstreamnb.driver.wording import counted, when
 from kstreamnb.errors import EngineError, StateError
 from kstreamnb.runtime.config import Config
 from kstreamnb.topology import Topology
@@ -35,7 +37,7 @@ __all__ = ["TopologyTestDriver"]
 _CACHE_BYTES = 10_000_000
 
 
-class TopologyTestDriver:
+class TopologyTestDriver(Displayed):
     """Runs a topology deterministically: records in, records out, stores and clocks in hand.
 
     Args:
@@ -95,6 +97,13 @@ class TopologyTestDriver:
         self._done: list[Callable[[TopologyTestDriver], None]] = []
         self._fed: dict[str, None] = {}
         self._inputs: dict[Any, Callable[[list[TopicRecord]], list[Root]]] = {}
+
+    def __str__(self) -> str:
+        name = f' of "{self.topology.name}"' if self.topology.name else ""
+        return f"test driver{name}: {counted(len(self.engine.tasks), 'task')}, wall clock {when(self.clock.now_ms)}"
+
+    def __repr__(self) -> str:
+        return f"<{self}>"
 
     def create_input_topic(
         self,

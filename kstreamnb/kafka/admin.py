@@ -69,6 +69,9 @@ class Admin:
         self.client = AdminClient(connection(servers))
         self._call_s = min(10.0, patience_s)
 
+    def __repr__(self) -> str:
+        return f"<Admin of {connection(self.servers)['bootstrap.servers']}>"
+
     def create_topic(
         self,
         name: str,

@@ -50,6 +50,9 @@ class RecordProducer:
         self.key_serde, self.value_serde = key_serde or Serdes.string(), value_serde or Serdes.json()
         self._producer = Producer(connection(servers, defaults=_TUNING, partitioner="murmur2_random"))
 
+    def __repr__(self) -> str:
+        return f"<RecordProducer to {connection(self.servers)['bootstrap.servers']}>"
+
     def send(
         self,
         topic: str,

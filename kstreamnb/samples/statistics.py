@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from math import ceil
 from typing import Any
 
+from kstreamnb.core.display import Displayed
 from kstreamnb.core.durations import format_duration, format_ms
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.wire import Encoded
@@ -99,7 +100,7 @@ class TopicStatistics:
 
 
 @dataclass(frozen=True)
-class SampleStatistics:
+class SampleStatistics(Displayed):
     """Statistics of every topic of a sample.
 
     Example:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from kstreamnb.core.display import Displayed
 from kstreamnb.runtime.config import Config
 from kstreamnb.spark.deployment import Application, Deployment, deployment_of, place
 from kstreamnb.spark.portable import refuse_what_cannot_run
@@ -40,7 +41,7 @@ class PlannedLevel:
 
 
 @dataclass(frozen=True)
-class DeploymentPlan:
+class DeploymentPlan(Displayed):
     """What `deploy` would start; printing it shows everything.
 
     Attributes:

@@ -11,6 +11,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from kstreamnb.core.display import Displayed
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.serde import Serde
 from kstreamnb.core.wire import decoder
@@ -27,7 +28,7 @@ from kstreamnb.spark.writers import writer_serdes
 __all__ = ["RunResult"]
 
 
-class RunResult:
+class RunResult(Displayed):
     """The outcome of `run`, kept in the session until `close`.
 
     Attributes:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
+from kstreamnb.core.display import Displayed
 from kstreamnb.topology.description import DescribedNode, TopologyDescription
 
 __all__ = ["TopologyDiff", "diff"]
@@ -13,7 +14,7 @@ _GENERATED = re.compile(r"-\d{10}")
 
 
 @dataclass(frozen=True)
-class TopologyDiff:
+class TopologyDiff(Displayed):
     """Names of what is only in the second topology, only in the first, and in both but different.
 
     ``state`` says in words which stores, changelogs and repartition topics an upgrade would orphan or create.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from typing import Any
 
 import graphviz
@@ -23,12 +24,14 @@ _SHAPES = {
 }
 _EDGES = {"flow": "ks-flow", "store": "ks-use"}
 _LINE = 26
+_FAN = 6  # edges of one node that need no more room than others
 
 
 def to_dot(view: GraphView, *, direction: str = "TB") -> str:
     """The picture as DOT text; ``direction`` is TB (top to bottom) or LR (left to right)."""
     graph = graphviz.Digraph("topology")
-    graph.attr(rankdir=direction, bgcolor="transparent", fontname=_FONT, fontsize="11", nodesep="0.3", ranksep="0.35")
+    apart = "0.35" if _widest(view) <= _FAN else "0.7"
+    graph.attr(rankdir=direction, bgcolor="transparent", fontname=_FONT, fontsize="11", nodesep="0.3", ranksep=apart)
     graph.attr("node", fontname=_FONT, fontsize="12", margin="0.14,0.07", height="0.3")
     graph.attr("edge", fontname=_FONT, fontsize="10", arrowsize="0.7")
     for box in view.boxes:
@@ -41,6 +44,12 @@ def to_dot(view: GraphView, *, direction: str = "TB") -> str:
         id_ = f"edge-{number}-{edge.tail}-{edge.head}"
         graph.edge(edge.tail, edge.head, label=count, id=id_, **{"class": _EDGES[edge.kind]}, **style)
     return str(graph.source)
+
+
+def _widest(view: GraphView) -> int:
+    """The most edges that leave or enter one shape: many of them need room to spread."""
+    ends = Counter([*((edge.tail, "out") for edge in view.edges), *((edge.head, "in") for edge in view.edges)])
+    return max(ends.values(), default=0)
 
 
 def _add_box(graph: graphviz.Digraph, box: Box) -> None:

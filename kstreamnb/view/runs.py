@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 
 from kstreamnb.driver.replay import Replay
 from kstreamnb.driver.tabular import Tabular
+from kstreamnb.driver.test_driver import TopologyTestDriver
 from kstreamnb.driver.wording import aligned, counted, said, when
 from kstreamnb.view.graph import GraphView, Overlay, graph_view
 from kstreamnb.view.html import to_html
@@ -40,6 +41,18 @@ def html_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     head = "".join(f'<th scope="col">{html.escape(cell)}</th>' for cell in header)
     body = "".join("<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+@view_of.register
+def _(thing: TopologyTestDriver, overlay: Overlay | None = None) -> GraphView:
+    return graph_view(thing.topology.description(), overlay)
+
+
+@forms_of.register
+def _(thing: TopologyTestDriver) -> dict[str, str]:
+    view = view_of(thing)
+    page = f"<div><p>{html.escape(str(thing))}</p>{to_html(view)}</div>"
+    return {**graph_forms(view), "text/plain": f"{thing}\n\n{to_text(view)}", "text/html": page}
 
 
 @view_of.register

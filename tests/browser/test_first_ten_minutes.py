@@ -1,0 +1,145 @@
+"""The first ten minutes with the kit, as its notebook design tells them: one notebook, cell by cell, in a browser."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import nbformat
+import pytest
+from playwright.sync_api import expect
+
+from tests.browser.lab import Lab, Notebook
+
+pytestmark = [pytest.mark.browser]
+
+LOAD, SAMPLE, SOURCE, LATE, COUNTS, TOPOLOGY, REPLAY, EXPLORER, STEPPER, SAVE = range(10)
+CELLS = [
+    "%load_ext kstreamnb",
+    '''
+import kstreamnb as ks
+builder = ks.StreamsBuilder("delays")
+builder.sample = ks.Sample.from_text("""
+    topic   | key  | value                        | time
+    flights | N101 | {"carrier": "AA", "late": 45} | 0
+    flights | N102 | {"carrier": "UA", "late": 5}  | 60000
+    flights | N103 | {"carrier": "AA", "late": 25} | 120000
+    flights | N104 | {"carrier": "UA", "late": 90} | 7200000
+    flights | N105 | {"carrier": "AA", "late": 70} | 30000
+""")
+builder.sample
+''',
+    'flights = builder.stream("flights")\nflights',
+    'late = flights.filter(lambda tail, flight: flight["late"] > 30)\nlate',
+    """
+windows = ks.TimeWindows.of_size_and_grace("1h", "10m")
+hourly = late.group_by(lambda tail, flight: flight["carrier"]).windowed_by(windows).count(store="hourly")
+hourly
+""",
+    'hourly.to_stream(lambda window, count: window.key).to("late-flights")\ntopology = builder.build()\ntopology',
+    "replay = ks.replay(topology, builder.sample)\nreplay",
+    "explorer = ks.explorer(topology)\nexplorer",
+    "stepper = ks.stepper(replay)\nstepper",
+    "%ks save_regression saved.ipynb\n%ks export builder app.py",
+]
+
+
+@pytest.fixture(scope="module")
+def notebook(lab: Lab) -> Iterator[Notebook]:
+    with lab.notebook("first", CELLS) as found:
+        yield found
+        found.assert_quiet()
+
+
+def test_the_first_ten_minutes(notebook: Notebook, lab: Lab) -> None:
+    """Load, sample, build cell by cell, edit one cell, see the graph, replay, explore, step, save and export."""
+    loaded = notebook.run(LOAD)
+    expect(loaded).to_contain_text("kstreamnb")
+    assert len(loaded.inner_text().strip().splitlines()) == 1
+    expect(notebook.run(SAMPLE)).to_contain_text("Sample of 5 records")
+
+    expect(notebook.run(SOURCE)).to_contain_text("N102")
+    first = notebook.run(LATE)
+    expect(first.locator(".ks-graph")).to_contain_text("filter")
+    expect(first).to_contain_text("N101")
+    expect(first).not_to_contain_text("N103")
+    expect(notebook.run(COUNTS).locator(".ks-graph")).to_contain_text("count")
+
+    edited = notebook.run(LATE, source='late = flights.filter(lambda tail, flight: flight["late"] > 20)\nlate')
+    expect(edited).to_contain_text("N103")
+    assert "N103" in notebook.python("str(late.head())")
+    graph = notebook.run(TOPOLOGY)
+    expect(graph.locator(".ks-graph")).to_contain_text("Sub-topology 1")
+    expect(graph).to_contain_text("key changed at")
+    notebook.picture(graph, "first-topology")
+
+    replayed = notebook.run(REPLAY)
+    expect(replayed).to_contain_text("1 late")
+    expect(replayed).to_contain_text('output "late-flights"')
+    notebook.picture(replayed, "first-replay")
+
+    explorer = notebook.run(EXPLORER).locator(".ks-explorer")
+    explorer.get_by_role("button", name="count, processor").click()
+    expect(explorer.locator(".ks-code")).to_contain_text('count(store="hourly")')
+    expect(explorer.locator(".ks-details")).to_contain_text("cell ")
+    stepper = notebook.run(STEPPER).locator(".ks-stepper")
+    notebook.python("stepper.tell('run_back')")
+    stepper.get_by_role("button", name="Step", exact=True).click()
+    notebook.until("replay.position", "1")
+    notebook.python("stepper.tell('seek', step=len(replay.steps))")
+    expect(stepper.locator(".ks-explained")).to_contain_text("had closed")
+
+    notebook.run(SAVE)
+    notebook.until("__import__('os').path.exists('saved.ipynb') and __import__('os').path.exists('app.py')", "True", 60)
+    notebook.save()
+
+
+def test_the_exported_script_makes_an_equal_topology(notebook: Notebook, lab: Lab) -> None:
+    """The script prints the fingerprint that the notebook's topology has."""
+    ran = subprocess.run(
+        [sys.executable, "app.py"], cwd=lab.folder, capture_output=True, text=True, check=False, timeout=120
+    )
+    assert ran.returncode == 0, ran.stderr
+    assert f"fingerprint: {notebook.python('topology.fingerprint()')[1:-1]}" in ran.stdout
+
+
+def test_the_regression_notebook_passes(lab: Lab) -> None:
+    """What was shown is the reference; checking it again finds no difference."""
+    folder = lab.folder / "regression"
+    folder.mkdir()
+    shutil.copy(lab.folder / "saved.ipynb", folder)
+    command = [sys.executable, "-m", "kstreamnb.cli", "notebook", "check", str(folder)]
+    checked = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+    assert checked.returncode == 0, checked.stdout + checked.stderr
+
+
+def test_the_saved_notebook_shows_something_without_a_kernel(lab: Lab) -> None:
+    """Every output of a graph has text, a picture and HTML without script; widgets leave their static forms."""
+    notebook = nbformat.read(lab.folder / "first.ipynb", as_version=4)
+    for number in (LATE, COUNTS, TOPOLOGY, REPLAY, EXPLORER, STEPPER):
+        data = _shown(notebook, number)
+        assert {"text/plain", "text/html", "image/svg+xml"} <= set(data), number
+        assert "<script" not in data["text/html"]
+        assert "http://" not in data["text/html"].replace("http://www.w3.org/2000/svg", "")
+    assert "application/vnd.jupyter.widget-view+json" in _shown(notebook, EXPLORER)
+
+
+def test_the_story_is_kept_as_html(lab: Lab, tmp_path: Path) -> None:
+    """Through nbconvert every picture is there, with no kernel."""
+    command = [sys.executable, "-m", "jupyter", "nbconvert", "--to", "html", "--output-dir", str(tmp_path)]
+    done = subprocess.run(
+        [*command, str(lab.folder / "first.ipynb")], capture_output=True, text=True, check=False, timeout=120
+    )
+    assert done.returncode == 0, done.stderr
+    page = (tmp_path / "first.html").read_text()
+    assert page.count('class="ks-graph"') >= 6
+
+
+def _shown(notebook: nbformat.NotebookNode, number: int) -> dict[str, str]:
+    outputs = [output for output in notebook.cells[number].outputs if "data" in output]
+    assert outputs, json.dumps(notebook.cells[number], indent=1)[:500]
+    return {name: text if isinstance(text, str) else "" for name, text in outputs[-1]["data"].items()}

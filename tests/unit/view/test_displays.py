@@ -1,0 +1,91 @@
+"""What every value of the kit shows of itself: text and HTML with the same facts, no address, nothing unescaped."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+
+import kstreamnb as ks
+from kstreamnb.view import mimebundle
+from tests.unit.view.example import shop
+
+NASTY = "<script>alert(1)</script>"
+
+
+def run() -> ks.Replay:
+    """A windowed count with a late record, and a hostile key."""
+    builder = ks.StreamsBuilder("shown")
+    windows = ks.TimeWindows.of_size_and_grace("10ms", "0ms")
+    builder.stream("in").group_by_key().windowed_by(windows).count(store="counts").to_stream(
+        lambda window, count: window.key
+    ).to("out", value_serde="long")
+    times = (0, 25, 3, 26)
+    return ks.replay(builder.build(), ks.Sample.from_records([("in", 0, n, t, NASTY, n) for n, t in enumerate(times)]))
+
+
+def driver() -> ks.TopologyTestDriver:
+    """A driver that has counted twelve keys."""
+    builder = ks.StreamsBuilder("driven")
+    builder.stream("in").group_by_key().count(store="counts")
+    driver = ks.TopologyTestDriver(builder.build())
+    topic = driver.create_input_topic("in")
+    for number in range(12):
+        topic.pipe_input(f"{NASTY} {number:02}", number, at=number)
+    return driver
+
+
+SHOWN: dict[str, Any] = {
+    "topology": shop,
+    "description": lambda: shop().description(),
+    "difference": lambda: ks.diff(shop().description(), shop().add_sink("more", "copies", "totals").description()),
+    "replay": run,
+    "step": lambda: run().steps[0],
+    "moment": lambda: run().now,
+    "store at a moment": lambda: run().now.store("counts"),
+    "state difference": lambda: run().diff(0, 2),
+    "drops": lambda: run().why_dropped(),
+    "open windows": lambda: run().why_open(),
+    "test driver": driver,
+    "store of a driver": lambda: driver().get_key_value_store("counts"),
+    "statistics": lambda: ks.Sample.from_records([("in", 0, 0, 5, NASTY, 1)]).statistics(),
+}
+
+
+@pytest.mark.parametrize("kind", SHOWN)
+def test_a_display_has_text_and_html_and_holds_no_address(kind: str) -> None:
+    """S1-25: the same twice, without addresses; what the user wrote is text in every form."""
+    thing = SHOWN[kind]()
+    bundle = thing._repr_mimebundle_()
+    assert {"text/plain", "text/html"} <= set(bundle)
+    assert bundle == SHOWN[kind]()._repr_mimebundle_()
+    assert len(bundle["text/plain"].strip()) > 10
+    for form in (*bundle.values(), repr(thing)):
+        assert not re.search(r"0x[0-9a-f]{6,}", form)
+    assert NASTY not in bundle["text/html"]
+    assert NASTY not in bundle.get("image/svg+xml", "")
+
+
+@pytest.mark.parametrize("kind", ["topology", "description", "replay", "test driver"])
+def test_what_has_a_graph_shows_it_in_every_form(kind: str) -> None:
+    """Picture, Mermaid, text and HTML."""
+    bundle = mimebundle(SHOWN[kind]())
+    assert {"image/svg+xml", "text/vnd.mermaid", "text/plain", "text/html"} == set(bundle)
+
+
+def test_a_store_says_how_many_rows_it_does_not_show() -> None:
+    """Nothing is cut silently."""
+    store = driver().get_key_value_store("counts")
+    assert str(store).splitlines()[0] == 'store "counts": 12 rows'
+    assert str(store).splitlines()[-1] == "10 of 12"
+    assert repr(store) == '<store "counts": 12 rows>'
+
+
+def test_looking_at_a_driver_changes_nothing() -> None:
+    """A display runs nothing and reads no output away."""
+    found = driver()
+    assert repr(found) == '<test driver of "driven": 1 task, wall clock 0>'
+    before = list(found.get_key_value_store("counts").all())
+    found._repr_mimebundle_()
+    assert list(found.get_key_value_store("counts").all()) == before

@@ -1,0 +1,92 @@
+"""The logical picture: one shape for each call of the DSL, folded and unfolded."""
+
+from __future__ import annotations
+
+import kstreamnb as ks
+from kstreamnb.topology import TopologyDescription
+from kstreamnb.view import GraphView, Overlay, logical_view, to_mermaid, to_svg, to_text
+from tests.unit.view.example import foreign
+
+
+def joined() -> TopologyDescription:
+    """Two joins in one line, a foreign-key join, a table and a count behind a repartition topic."""
+    builder = ks.StreamsBuilder("joins")
+    left, right, third = (builder.stream(name) for name in ("left", "right", "third"))
+    windows = ks.JoinWindows.of_time_difference_with_no_grace("5m")
+    left.join(right, _pair, windows).join(third, _pair, windows).to("pairs")
+    customers, accounts = builder.table("customers", store="customers"), builder.table("accounts")
+    customers.join(accounts, _pair, foreign_key=str).to_stream().to("owners")
+    left.filter(print).filter(print).group_by(_pair).count(store="counts").to_stream().to("counts")
+    return builder.build().description()
+
+
+def _pair(one: object, other: object) -> object:
+    return one, other
+
+
+def boxes(view: GraphView) -> list[str]:
+    return sorted(box.title for box in view.boxes)
+
+
+def test_every_call_of_the_dsl_is_one_shape() -> None:
+    """Neighbouring calls of the same kind on one line stay two operators."""
+    view = logical_view(joined())
+    assert boxes(view) == ["join", "join", "join", "repartition", "table", "table"]
+    assert all(box.folded and box.kind == "operator" for box in view.boxes)
+    labels = [item.label for item in view.topics]
+    assert labels.count("filter") == 2
+    assert not [label for label in labels if "join" in label]
+
+
+def test_what_only_an_operator_uses_is_inside_it() -> None:
+    """Internal topics and stores without a name of the user's fold away; named stores stay in sight."""
+    view = logical_view(joined())
+    outside = {item.name for item in view.topics}
+    assert {"customers", "counts"} <= outside
+    assert not [name for name in outside if name.endswith(("-topic", "-repartition"))]
+    sizes = sorted(len(box.items) for box in view.boxes if box.title == "join")
+    assert sizes == [7, 7, 13]
+
+
+def test_records_into_and_out_of_an_operator_are_counted() -> None:
+    """Edges inside disappear; those that cross the shape keep their counts."""
+    overlay = Overlay(counts={("KSTREAM-KEY-SELECT-0000000026", "counts-repartition-filter"): 5})
+    description = joined()
+    name = next(name for name in description.nodes() if "KEY-SELECT" in name)
+    overlay = Overlay(counts={(name, "counts-repartition-filter"): 5})
+    view = logical_view(description, overlay)
+    repartition = next(box for box in view.boxes if box.title == "repartition")
+    assert [edge.count for edge in view.edges if edge.head == repartition.id] == [5]
+
+
+def test_an_operator_that_failed_inside_is_marked() -> None:
+    """A mark and a note of a part are those of the folded shape."""
+    description = joined()
+    merge = next(name for name in description.nodes() if "MERGE" in name)
+    view = logical_view(description, Overlay(notes={merge: "3 late"}, marks={merge: "failed"}))
+    assert [(box.title, box.mark, box.note) for box in view.boxes if box.mark] == [("join", "failed", "3 late")]
+    assert "ks-failed" in to_svg(view)
+
+
+def test_unfolded_an_operator_shows_its_parts() -> None:
+    """Its box stays, and holds what Kafka Streams runs."""
+    folded = logical_view(joined())
+    box = next(box for box in folded.boxes if len(box.items) == 13)
+    view = logical_view(joined(), unfold=[box.id])
+    assert [each.folded for each in view.boxes if each.id == box.id] == [False]
+    assert "foreign-key join: result" in to_svg(view)
+    assert "foreign-key join: result" not in to_svg(folded)
+
+
+def test_the_summary_counts_operators_and_nodes() -> None:
+    """How much the picture hides is said."""
+    view = logical_view(joined())
+    assert view.summary().startswith("18 operators, 39 nodes")
+    assert "18 operators" in to_mermaid(view)
+    assert to_text(view).startswith('Topology "joins": 18 operators')
+
+
+def test_a_topology_of_another_program_has_a_logical_picture_too() -> None:
+    """Without the user's lines only repartitioning is known to belong together."""
+    view = logical_view(foreign())
+    assert boxes(view) == ["repartition"]
