@@ -146,9 +146,15 @@ class Deployment:
         return {placed.name: placed.group for placed in here}
 
     def global_plan(self, application: int) -> TaskPlan | None:
-        """The task that keeps the global stores of an application."""
+        """The task that keeps the global stores of an application.
+
+        A record that cannot be read is the configured handler's matter, as in Kafka; its test driver goes on always.
+        """
         chosen = self.applications[application]
-        return plan_global_task(chosen.topology, chosen.config, chosen.partitions)
+        plan = plan_global_task(chosen.topology, chosen.config, chosen.partitions)
+        if plan is None:
+            return None
+        return replace(plan, config=replace(plan.config, deserialization_handler=chosen.config.deserialization_handler))
 
 
 def place(

@@ -34,6 +34,7 @@ from kstreamnb.spark.worker import (
     few_collections,
     new_global,
     new_task,
+    note_failure,
     outlets_of,
     placed_at,
     read,
@@ -116,6 +117,8 @@ def run_group(bundle: Bundle, level: int, group: int, rows: list[Row5], log: Sta
 
 
 def _run_placed(bundle: Bundle, placed: PlacedTask | Replica, rows: list[Row5], log: StateLog | None) -> Iterator[Row5]:
+    if isinstance(placed, PlacedTask) and placed.uses_global and replica(bundle, placed) is None:
+        return  # the failure of its global tables ends the batch
     deployment = read(bundle)
     key = (bundle.name, placed.number)
     source = len(deployment.lanes) + placed.number
@@ -134,6 +137,8 @@ def _run_placed(bundle: Bundle, placed: PlacedTask | Replica, rows: list[Row5], 
     try:
         parcels = _run_task(bundle, placed, held, arrivals)
     except KStreamError as error:
+        if isinstance(placed, Replica):
+            note_failure(key)
         yield next_group, FAILURE, source, 0, pack_failure(placed.name, error)
         return
     if log is not None:

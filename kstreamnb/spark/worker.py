@@ -40,6 +40,7 @@ __all__ = [
     "forget",
     "new_global",
     "new_task",
+    "note_failure",
     "outlets_of",
     "placed_at",
     "read",
@@ -52,6 +53,7 @@ _OBJECTS_BETWEEN_COLLECTIONS = 1_000_000
 _deployments: OrderedDict[str, Deployment] = OrderedDict()
 _tasks: OrderedDict[tuple[str, int], Held] = OrderedDict()
 _replicas: dict[tuple[str, int], Held] = {}
+_failed: set[tuple[str, int]] = set()
 _outlets: dict[tuple[str, int, int], Outlets] = {}
 _placed: dict[tuple[str, int], dict[int, PlacedTask | Replica]] = {}
 _rested = [0]
@@ -175,17 +177,19 @@ def new_global(deployment: Deployment, application: int) -> Held:
 
 
 def replica(bundle: Bundle, placed: PlacedTask) -> Any:
-    """The global tables for a task: the replica of its Spark partition, which ran before it."""
+    """The global tables for a task: the replica of its Spark partition, which ran before it; None where that failed."""
     deployment = read(bundle)
     partition = spark_hash(placed.group) % deployment.spark_partitions
     for found in deployment.replicas:
         if (found.application, found.level, found.partition) == (placed.application, placed.level, partition):
-            return _replicas[bundle.name, found.number].task
+            key = (bundle.name, found.number)
+            return None if key in _failed else _replicas[key].task
     raise EngineError("a task's global tables have no replica")
 
 
 def check_out(key: tuple[str, int]) -> Held | None:
     """Take a task, or a replica of global tables, out of the worker's memory."""
+    _failed.discard(key)
     return _tasks.pop(key, None) or _replicas.pop(key, None)
 
 
@@ -201,9 +205,14 @@ def check_in(key: tuple[str, int], held: Held, memory_limit: int) -> None:
         total -= gone.state_bytes
 
 
+def note_failure(key: tuple[str, int]) -> None:
+    """Note that a replica of global tables failed: what would use it in this batch need not begin."""
+    _failed.add(key)
+
+
 def forget() -> None:
     """Give up everything that is kept, as the end of the process would."""
-    for kept in (_deployments, _tasks, _replicas, _outlets, _placed):
+    for kept in (_deployments, _tasks, _replicas, _failed, _outlets, _placed):
         kept.clear()
 
 

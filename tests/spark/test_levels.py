@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 import kstreamnb as ks
+from kstreamnb.core.wire import Encoded
 from kstreamnb.spark import state_log, worker
 from kstreamnb.spark.parcel import WALL
 from kstreamnb.spark.sinks import MemorySink
@@ -324,3 +325,23 @@ def test_a_task_at_the_end_has_the_drivers_store(tmp_path: Path, small_logs: Non
     expected = dict(driver.get_key_value_store("totals").all())
     assert expected == {key: getattr(value, "value", value) for key, value in found.items()}
     assert empty_task(cluster.bundle, cluster.deployment.tasks[0]) is not None
+
+
+@pytest.mark.parametrize("handler", ["fail", "continue"])
+def test_a_global_record_that_cannot_be_read_is_the_handlers_matter(tmp_path: Path, handler: str) -> None:
+    """S2-57: set to fail, the query stops with topic and offset; set to continue, the record is dropped and counted."""
+    builder = ks.StreamsBuilder("unreadable")
+    names = builder.global_table("names", store="names", value_serde="long")
+    rows = builder.stream("in").left_join(names, lambda key, value: key, lambda value, name: [value, name])
+    rows.to("out")
+    deployment = placed(builder.build(), 1, deserialization_handler=handler)
+    batches = batched(deployment, [("in", "a", 1, 5)], 1)
+    batches[0]["names", 0] = [(1, "a", Encoded(b"not a long"), ()), (2, "b", 7, ())]
+    cluster = Cluster.of(deployment, tmp_path.name)
+    cluster.forget()
+    if handler == "fail":
+        with pytest.raises(ks.KStreamError) as failed:
+            run_in(cluster, tmp_path, batches, ["out"], forget)
+        assert "names" in "\n".join([str(failed.value), *getattr(failed.value, "__notes__", [])])
+        return
+    assert run_in(cluster, tmp_path, batches, ["out"], forget)["out"] == {0: [("a", [1, None], 5)]}
