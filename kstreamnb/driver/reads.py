@@ -22,7 +22,7 @@ OWN_ROWS = ("replace", "fold", "fold by time")
 
 _USES = {
     "replace": (
-        "TableSource", "GlobalTableSource", "TableFilter", "TableMapValues", "TableJoinMerge", "JoinWindow",
+        "TableSource", "TableFilter", "TableMapValues", "TableJoinMerge", "JoinWindow",
         "SubscriptionReceive",
     ),
     "fold": (

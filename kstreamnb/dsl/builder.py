@@ -24,7 +24,7 @@ from kstreamnb.graph.graph import LogicalGraph
 from kstreamnb.graph.lower import lower
 from kstreamnb.graph.nodes import GlobalTable, StateStore, StreamSource
 from kstreamnb.graph.rewrites import optimise, rules_of
-from kstreamnb.processors.table_source import GlobalTableSource
+from kstreamnb.processors.table_source import TableSource
 from kstreamnb.topology import Topology
 
 
@@ -287,7 +287,7 @@ def _global_table(draft: Draft, topic: str, options: Consumed, keeping: Keeping)
         raise TopologyError(f'global table "{topic}" cannot be versioned', java=java)
     store_name = keeping.new_store(draft, f"{topic}-", logged=False)
     store = rows_store(draft, keeping, store_name, options.key_serde, options.value_serde)
-    node = _global(draft, topic, store, GlobalTableSource(store_name), options)
+    node = _global(draft, topic, store, TableSource(store_name), options)
     return GlobalFlow(node.id, store_name, keeping.store_name)
 
 

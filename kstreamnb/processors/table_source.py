@@ -1,4 +1,4 @@
-"""A topic read as a table, or a stream turned into one."""
+"""A topic read as a table, global or not, or a stream turned into one."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class TableSource:
 
     Shape: stream[K, V] -> table[K, V]; 1 -> 0..1; key, time and headers kept; store: key-value, or none.
     Late: only a versioned store refuses, by its history retention. A null key is dropped: "null key".
-    Source: Kafka Streams `StreamsBuilder#table`, `KStream#toTable`.
+    Source: Kafka Streams `StreamsBuilder#table`, `StreamsBuilder#globalTable`, `KStream#toTable`.
     """
 
     store: str | None = None
@@ -64,27 +64,3 @@ def _forward_new(forward: Forward) -> Process:
         forward(key, Change(value), timestamp, headers)
 
     return put
-
-
-@dataclass(frozen=True)
-class GlobalTableSource:
-    """Keeps every record of a topic as a row of a global table; nothing is forwarded.
-
-    Shape: stream[K, V] -> global table[K, V]; 1 -> 0; store: key-value.
-    Late: nothing; a null key is dropped: "null key".
-    Source: Kafka Streams `StreamsBuilder#globalTable`.
-    """
-
-    store: str
-
-    def bind(self, context: BindContext, forward: Forward) -> Process:
-        """Build the closure of one task."""
-        drop, put = context.drop, context.store(self.store).put
-
-        def process(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
-            if key is None:
-                drop("null key", key, value, timestamp)
-                return
-            put(key, None if value is None else (value, timestamp))
-
-        return process

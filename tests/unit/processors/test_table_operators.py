@@ -12,7 +12,7 @@ from kstreamnb.errors import ProcessingError
 from kstreamnb.processors.table_filter import TableFilter
 from kstreamnb.processors.table_group_by import TableGroupBy
 from kstreamnb.processors.table_map_values import TableMapValues
-from kstreamnb.processors.table_source import GlobalTableSource, TableSource
+from kstreamnb.processors.table_source import TableSource
 from kstreamnb.processors.table_transform_values import TableTransformValues
 from tests.unit.processors.fake_context import FakeContext
 
@@ -47,6 +47,8 @@ def test_a_stored_table_knows_what_a_row_was(send_old: bool) -> None:
     assert ("paid", 3) == context.store("rows").get("o1")
     assert [("o1", Change(None, old[1]), 8)] == table("o1", None, 8)
     assert context.store("rows").get("o1") is None
+    assert [] == table(None, "open", 9)
+    assert ["null key"] == context.reasons()
 
 
 def test_a_versioned_table_says_which_change_is_the_latest_and_refuses_what_is_too_old() -> None:
@@ -55,17 +57,6 @@ def test_a_versioned_table_says_which_change_is_the_latest_and_refuses_what_is_t
     assert [("o1", Change("paid", None, True), 500)] == table("o1", "paid", 500)
     assert [("o1", Change("open", "paid", False), 400)] == table("o1", "open", 400)
     assert [] == table("o1", "lost", 399)
-
-
-def test_a_global_table_only_keeps_rows() -> None:
-    """Nothing is downstream of it."""
-    context = FakeContext(ROWS)
-    table = context.bind(GlobalTableSource("rows"))
-    assert [] == table("o1", "open", 5) + table(None, "x", 6)
-    assert ("open", 5) == context.store("rows").get("o1")
-    table("o1", None, 7)
-    assert context.store("rows").get("o1") is None
-    assert ["null key"] == context.reasons()
 
 
 def test_a_filter_without_old_values_forwards_a_deletion_for_every_miss() -> None:
