@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import signal
 import sys
 import time
 from collections.abc import Sequence
@@ -29,7 +30,10 @@ _DRAWINGS = ("text", "mermaid", "dot", "svg")
 
 
 class _Commands(click.Group):
-    """Prints the kit's errors as they are, without a traceback."""
+    """Prints the kit's errors as they are, without a traceback.
+
+    Ends with 0 when all went well, 1 after an error of the kit, 2 when the command was not understood.
+    """
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run a command; an error of the kit ends it with code 1."""
@@ -44,7 +48,11 @@ class _Commands(click.Group):
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="kstreamnb")
 def main() -> None:
-    """Kafka Streams for notebooks: build a topology, replay it deterministically, deploy it to Spark."""
+    """Kafka Streams for notebooks: build a topology, replay it deterministically, deploy it to Spark.
+
+    An APPLICATION is module:name or file.py:name of a topology, of a builder, or of a function that gives one; without
+    a name the only one in the module is taken.
+    """
 
 
 # --- applications ---
@@ -55,8 +63,7 @@ def load_application(application: str) -> Topology:
 
     place, _, name = application.partition(":")
     if place == "-" or place.endswith(".txt"):
-        text = sys.stdin.read() if place == "-" else Path(place).read_text(encoding="utf-8")
-        parsed: Any = parse_description(text)
+        parsed: Any = parse_description(_text(place))
         return parsed  # type: ignore[no-any-return]  # it describes and draws itself as a topology does
     module = _module(place)
     if not name:
@@ -98,14 +105,25 @@ def _module(place: str) -> Any:
         raise ConfigError(f'there is no module "{place}"', detail=str(error)) from error
 
 
+def _text(path: str) -> str:
+    """The text of a file, or of standard input for "-"."""
+    if path == "-":
+        return sys.stdin.read()
+    if not Path(path).is_file():
+        raise ConfigError(f'there is no file "{path}"')
+    return Path(path).read_text(encoding="utf-8")
+
+
 def _read_sample(path: str) -> Sample:
     from kstreamnb.samples import Sample
 
+    if path != "-" and not Path(path).is_file():
+        raise ConfigError(f'there is no file "{path}"', hint="a sample is a .parquet or .jsonl file, or a text table")
     if path.endswith(".parquet"):
         return Sample.from_parquet(path)
     if path.endswith((".jsonl", ".json")):
         return Sample.from_json_lines(path)
-    return Sample.from_text(sys.stdin.read() if path == "-" else Path(path).read_text(encoding="utf-8"))
+    return Sample.from_text(_text(path))
 
 
 def _write_sample(sample: Sample, path: str) -> None:
@@ -138,7 +156,7 @@ def describe(application: str) -> None:
 
 @main.command()
 @click.argument("application")
-@click.option("--format", "form", type=click.Choice(_DRAWINGS), default="text", show_default=True)
+@click.option("--format", "form", type=click.Choice(_DRAWINGS), default="text", show_default=True, help="Its form.")
 @click.option("--output", "-o", type=click.Path(dir_okay=False, path_type=Path), help="Write it to a file.")
 def graph(application: str, form: str, output: Path | None) -> None:
     """Draw APPLICATION, or the description of a Java application in a .txt file (- for standard input)."""
@@ -152,12 +170,13 @@ def graph(application: str, form: str, output: Path | None) -> None:
 @main.command()
 @click.argument("application")
 @click.argument("sample")
-@click.option("--partitions", type=int, default=1, show_default=True, help="Partitions of every topic.")
+@click.option("--partitions", type=click.IntRange(min=1), default=1, show_default=True, help="Of every topic.")
 @click.option("--config", multiple=True, metavar="NAME=VALUE", help="A setting of the application.")
 def replay(application: str, sample: str, partitions: int, config: Sequence[str]) -> None:
     """Run the records of SAMPLE (.parquet, .jsonl, or a text table) through APPLICATION and print its outputs."""
     from kstreamnb.driver import TopologyTestDriver
     from kstreamnb.samples.text import format_records
+    from kstreamnb.side_by_side import internal_topics
     from kstreamnb.topology.nodes import Source
 
     topology, records = load_application(application), _read_sample(sample)
@@ -165,7 +184,7 @@ def replay(application: str, sample: str, partitions: int, config: Sequence[str]
     with TopologyTestDriver(topology, _settings(config), partitions=partitions, changelogs=False) as driver:
         driver.pipe(spread)
         read = {name for node in topology.nodes.values() if isinstance(node, Source) for name in node.topics}
-        written = sorted(driver.produced_topic_names() - read)
+        written = sorted(driver.produced_topic_names() - read - internal_topics(topology, driver.config))
         tables = [driver.create_output_topic(topic).read_records() for topic in written]
     for table in tables:
         click.echo(format_records(table))
@@ -174,6 +193,9 @@ def replay(application: str, sample: str, partitions: int, config: Sequence[str]
 
 
 def _settings(pairs: Sequence[str]) -> dict[str, Any]:
+    for pair in pairs:
+        if "=" not in pair:
+            raise click.BadParameter(f'"{pair}" is not NAME=VALUE', param_hint="--config")
     return {name: value for name, _, value in (pair.partition("=") for pair in pairs)}
 
 
@@ -186,21 +208,22 @@ def notebook() -> None:
 @notebook.command("record")
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 def record_notebook(file: Path) -> None:
-    """Execute FILE and write its outputs into it as the reference."""
+    """Execute FILE and write its outputs into it as the reference; says which cells cannot be compared later."""
     from kstreamnb.notebook.regression import record
 
-    record(file)
+    for note in record(file):
+        click.echo(note)
     click.echo(f"{file.name}: recorded")
 
 
 @notebook.command("check")
-@click.argument("folder", type=click.Path(exists=True, path_type=Path))
-def check_notebooks(folder: Path) -> None:
-    """Execute every notebook of FOLDER and compare its outputs with the reference."""
+@click.argument("places", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path), metavar="FILE|FOLDER")
+def check_notebooks(places: Sequence[Path]) -> None:
+    """Execute notebooks, or all of a folder, and compare their outputs with the reference."""
     from kstreamnb.notebook.regression import check
 
-    check(folder)
-    click.echo(f"{folder.name}: every output is as recorded")
+    check(*places)
+    click.echo(f"{', '.join(place.name for place in places)}: every output is as recorded")
 
 
 # --- Kafka ---
@@ -211,13 +234,13 @@ _servers = click.option("--servers", required=True, metavar="HOST:PORT", help="B
 @_servers
 @click.argument("topics", nargs=-1, required=True)
 @click.option("--output", "-o", required=True, help="A .parquet or .jsonl file; any other becomes a text table.")
-@click.option("--records", type=int, default=1000, show_default=True)
-@click.option("--seconds", type=float, default=10.0, show_default=True)
+@click.option("--records", type=int, default=1000, show_default=True, help="How many at most.")
+@click.option("--seconds", type=float, default=10.0, show_default=True, help="How long at most.")
 @click.option("--bytes", "size", type=int, help="Bytes of keys and values.")
 @click.option("--from", "from_", default="earliest", show_default=True, help='"earliest", "latest" or ISO text.')
 @click.option("--follow", is_flag=True, help="Wait for records that are yet to come.")
-@click.option("--key-serde", default="string", show_default=True)
-@click.option("--value-serde", default="json", show_default=True)
+@click.option("--key-serde", default="string", show_default=True, help="How keys are read, such as long.")
+@click.option("--value-serde", default="json", show_default=True, help="How values are read, such as string.")
 @click.option("--redact", multiple=True, metavar="FIELD", help="Blank out a field of dict values.")
 @click.option("--hash-keys", metavar="SALT", help="Replace keys by their hashes.")
 def capture(servers: str, topics: Sequence[str], output: str, size: int | None, **options: Any) -> None:
@@ -255,10 +278,11 @@ def _progress() -> Any:
 @click.option("--max-records", type=int, default=0, help="Records a batch at most.")
 @click.option("--available-now", is_flag=True, help="End when what is there now is processed.")
 def deploy(servers: str, application: str, config: Sequence[str], **options: Any) -> None:
-    """Run APPLICATION on Spark, from Kafka to Kafka, until Ctrl-C."""
+    """Run APPLICATION on Spark, from Kafka to Kafka, until Ctrl-C or SIGTERM, which end it cleanly."""
     from kstreamnb.spark.deploy import deploy as start
 
     topology = load_application(application)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     query = start(topology, bootstrap_servers=servers, config=_settings(config), **options)
     click.echo(f"{query.application} runs; Ctrl-C stops it")
     try:
@@ -331,13 +355,19 @@ def broker(data: Path | None, topics: Sequence[str]) -> None:
         admin = Admin(running.bootstrap_servers)
         for topic in topics:
             name, _, partitions = topic.partition(":")
-            admin.create_topic(name, partitions=int(partitions or 1), exists_ok=True)
+            admin.create_topic(name, partitions=_count(topic, partitions or "1"), exists_ok=True)
         click.echo(f"{running.bootstrap_servers}")
         try:
             while running.running:
                 time.sleep(0.2)
         except KeyboardInterrupt:
             click.echo("stopping", err=True)
+
+
+def _count(topic: str, text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise click.BadParameter(f'"{topic}" is not NAME or NAME:PARTITIONS', param_hint="--topic")
+    return int(text)
 
 
 if __name__ == "__main__":

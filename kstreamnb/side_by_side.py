@@ -29,7 +29,7 @@ from kstreamnb.view.runs import html_table
 if TYPE_CHECKING:  # Spark is loaded when it is needed
     from pyspark.sql import SparkSession
 
-__all__ = ["EngineOutcome", "Parity", "parity"]
+__all__ = ["EngineOutcome", "Parity", "internal_topics", "parity"]
 
 _BATCHES = 4
 
@@ -178,14 +178,14 @@ def _failure(outcome: EngineOutcome) -> tuple[Any, ...] | None:
 def _on_driver(topology: Topology, records: list[TopicRecord], partitions: Partitions, config: Any) -> EngineOutcome:
     with TopologyTestDriver(topology, config, partitions=partitions) as driver:
         driver.pipe(records)
-        topics = sorted(driver.produced_topic_names() - _internal(topology, config))
+        topics = sorted(driver.produced_topic_names() - internal_topics(topology, config))
         outputs = {topic: driver.create_output_topic(topic).read_records() for topic in topics}
         dropped = int(sum(driver.metrics()["dropped-records-total"].values()))
     return EngineOutcome("driver", outputs, dropped)
 
 
-def _internal(topology: Topology, config: Any) -> set[str]:
-    """Topics between sub-topologies, and changelogs."""
+def internal_topics(topology: Topology, config: Config | Mapping[str, Any] | None = None) -> set[str]:
+    """Names that topics between sub-topologies, and changelogs, have in Kafka."""
     plan = _plan(topology, config)
     changelogs = {f"{plan.application_id}-{store}-changelog" for store in topology.stores}
     return {plan.topic(name) for name in topology.internal_topics} | changelogs

@@ -17,7 +17,7 @@ __all__ = ["export", "script"]
 _MAIN = '''
 
 def main() -> None:
-    """Print the description, or run on Spark from Kafka to Kafka until SIGTERM or Ctrl-C."""
+    """Print the description, or run on Spark from Kafka to Kafka until SIGTERM or Ctrl-C: then the batch is ended."""
     import argparse
     import signal
 
@@ -25,6 +25,7 @@ def main() -> None:
     parser.add_argument("--servers", help="bootstrap servers; without them the topology is described")
     parser.add_argument("--checkpoint", default="checkpoint", help="a folder that all of Spark's processes reach")
     parser.add_argument("--application-id", help="unless the builder has a name")
+    parser.add_argument("--available-now", action="store_true", help="end when what is there now is processed")
     options = parser.parse_args()
     topology = {builder}.build()
     if options.servers is None:
@@ -39,11 +40,13 @@ def main() -> None:
         bootstrap_servers=options.servers,
         checkpoint=options.checkpoint,
         application_id=options.application_id,
+        available_now=options.available_now,
     )
+    print(query.application, "runs; SIGTERM or Ctrl-C stops it", flush=True)
     try:
         query.await_termination()
     except KeyboardInterrupt:
-        print("stopping")
+        print("stopping", flush=True)
     finally:
         query.stop()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -10,6 +11,7 @@ from IPython.core.magic import Magics, line_cell_magic, magics_class
 from IPython.core.magic_arguments import argument, magic_arguments, parse_argstring
 
 import kstreamnb as ks
+from kstreamnb.notebook.progress import capture_bar
 from kstreamnb.notebook.tracebacks import whole_traceback
 
 __all__ = ["KsMagics"]
@@ -127,21 +129,39 @@ def step(magics: KsMagics, said: Any, _cell: str | None) -> Any:
     argument("--servers", required=True, help="bootstrap servers"),
     argument("--records", type=int, default=1000, help="how many at most"),
     argument("--seconds", type=float, default=10.0, help="how long at most"),
+    argument("--from", dest="since", default="earliest", help='"earliest", "latest" or an instant as ISO text'),
+    argument("--follow", action="store_true", help="wait for records that are yet to come"),
 )
-def capture(_magics: KsMagics, said: Any, _cell: str | None) -> Any:
+def capture(magics: KsMagics, said: Any, _cell: str | None) -> Any:
     """Take a sample of topics of Kafka."""
-    return ks.Sample.capture(said.servers, *said.topics, records=said.records, seconds=said.seconds)
+    with capture_bar(said.records, live=_is_live(magics)) as bar:
+        limits = {"records": said.records, "seconds": said.seconds, "follow": said.follow}
+        return ks.Sample.capture(said.servers, *said.topics, from_=said.since, progress=bar, **limits)
+
+
+def _is_live(magics: KsMagics) -> bool:
+    """Whether somebody watches: a front end that says which cell runs, or a terminal."""
+    return magics.shell.kstreamnb_cells.ids_are_sent or sys.stderr.isatty()
 
 
 @_verb(
     _topology,
     argument("--servers", required=True, help="bootstrap servers"),
     argument("--checkpoint", required=True, help="a folder that all of Spark's processes reach"),
+    argument("--application-id", help="the application's id, unless the builder has a name"),
+    argument("--available-now", action="store_true", help="end when what is there now is processed"),
+    argument("--no-parity", action="store_true", help="do not compare driver and Spark on the builder's sample first"),
 )
 def deploy(magics: KsMagics, said: Any, _cell: str | None) -> Any:
-    """Run a topology on Spark, from Kafka to Kafka."""
-    topology = magics.topology(said.topology)
-    return ks.deploy(topology, bootstrap_servers=said.servers, checkpoint=said.checkpoint)
+    """Compare driver and Spark on the builder's sample, then run a topology from Kafka to Kafka."""
+    return ks.deploy(
+        magics.topology(said.topology),
+        bootstrap_servers=said.servers,
+        checkpoint=said.checkpoint,
+        application_id=said.application_id,
+        available_now=said.available_now,
+        parity=not said.no_parity,
+    )
 
 
 @_verb(_query)
@@ -157,12 +177,16 @@ def stop(magics: KsMagics, said: Any, _cell: str | None) -> None:
     magics.named(said.query).stop()
 
 
-@_verb(argument("application", help="the application's id"), argument("--servers", required=True, help="servers"))
+@_verb(
+    argument("application", help="the application's id"),
+    argument("--servers", required=True, help="bootstrap servers"),
+    argument("--checkpoint", help="the deployment's checkpoint, removed too"),
+    argument("--yes", action="store_true", help="do it; without this only say what would be taken away"),
+)
 def reset(_magics: KsMagics, said: Any, _cell: str | None) -> Any:
-    """Say what forgetting an application would take away; `kstreamnb reset` does it."""
-    from kstreamnb.kafka.reset import plan_reset
-
-    return plan_reset(said.servers, said.application)
+    """Say what forgetting an application would take away; with --yes, do it."""
+    carry_out = ks.reset if said.yes else ks.plan_reset
+    return carry_out(said.servers, said.application, checkpoint=said.checkpoint)
 
 
 @_verb(_builder, _file)

@@ -42,7 +42,7 @@ class Recorder(NotebookClient):
     def record(self) -> None:
         """Execute every cell and leave the outputs in the notebook.
 
-        Raises: nbclient's CellExecutionError when a cell fails that does not have the tag ``raises-exception``.
+        Raises: nbclient's own error when a cell fails that does not have the tag ``raises-exception``.
         """
         for cell in self.nb.cells:
             _untag(cell)

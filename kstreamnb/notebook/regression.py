@@ -10,12 +10,14 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import nbformat
+from nbclient.exceptions import CellExecutionError
 
 from kstreamnb.errors import EngineError
 from kstreamnb.notebook.recorder import SANITIZERS, Recorder, quiet_environment
 
 __all__ = ["check", "record", "sanitizers", "save_cells"]
 
+_NOTHING = 5  # what pytest ends with when it found no test
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
 
@@ -26,7 +28,7 @@ def record(path: Path | str) -> tuple[str, ...]:
 
     Returns: a sentence for every cell that later runs are not compared with, because its output changes while it runs.
 
-    Raises: nbclient's CellExecutionError when a cell fails.
+    Raises: EngineError when a cell fails that does not have the tag ``raises-exception``.
     """
     place = Path(path)
     return _recorded(nbformat.read(place, as_version=4), place)
@@ -50,6 +52,8 @@ def check(*places: Path | str) -> None:
     root = os.path.commonpath([path.parent for path in paths])  # notebooks are named from here
     command = [sys.executable, "-m", "pytest", *options, *where, "--rootdir", root, *map(str, paths)]
     ended = subprocess.run(command, capture_output=True, text=True, check=False, env=quiet_environment())
+    if ended.returncode == _NOTHING:
+        raise EngineError("there is no notebook to check", detail=f"in {', '.join(map(str, places))}")
     if ended.returncode != 0:
         said = _COLOURS.sub("", ended.stdout + ended.stderr).strip()
         raise EngineError("a notebook differs from its reference", detail=said)
@@ -62,7 +66,11 @@ def sanitizers() -> Path:
 
 def _recorded(notebook: nbformat.NotebookNode, place: Path) -> tuple[str, ...]:
     recorder = Recorder(notebook, place.parent)
-    recorder.record()
+    try:
+        recorder.record()
+    except CellExecutionError as error:
+        said = _COLOURS.sub("", str(error)).strip()
+        raise EngineError(f'a cell of "{place.name}" fails', detail=said) from error
     text = nbformat.writes(nbformat.validator.normalize(notebook)[1]).rstrip() + "\n"
     place.write_text(text, encoding="utf-8")
     counts = {index: cell.get("execution_count") for index, cell in enumerate(notebook.cells)}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import click
 import pytest
 from click.testing import CliRunner
 
@@ -85,6 +86,12 @@ def test_a_sample_is_replayed(run, tmp_path):
             'ConfigError: "two_apps.py" does not have one topology\nDetail: it has builder, other',
         ),
         (["describe", "app_of_test.py:ks"], "is no topology"),
+        (["describe", "nowhere.txt"], 'ConfigError: there is no file "nowhere.txt"'),
+        (
+            ["replay", "app_of_test.py", "nowhere.jsonl"],
+            'ConfigError: there is no file "nowhere.jsonl"\nHint: a sample is a .parquet or .jsonl file',
+        ),
+        (["notebook", "check", "."], "EngineError: there is no notebook to check"),
     ],
 )
 def test_mistakes_are_told_without_a_traceback(run, arguments, message):
@@ -94,9 +101,40 @@ def test_mistakes_are_told_without_a_traceback(run, arguments, message):
     assert message in result.output
 
 
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["replay", "app_of_test.py", "sample.md", "--partitions", "0"], "0 is not in the range x>=1"),
+        (["replay", "app_of_test.py", "sample.md", "--config", "num"], '"num" is not NAME=VALUE'),
+        (["deploy", "app_of_test.py", "--servers", "localhost:9"], "Missing option '--checkpoint'"),
+        (["capture", "orders", "-o", "file"], "Missing option '--servers'"),
+        (["reset", "--servers", "localhost:9", "--application-id", "a", "--to-latest", "--shift-by", "2"], "one way"),
+        (["draw"], "No such command 'draw'"),
+    ],
+)
+def test_a_command_that_is_not_understood_ends_with_2(run, arguments, message):
+    """Click's usage errors, before anything is started."""
+    result = run(*arguments)
+    assert 2 == result.exit_code, result.output
+    assert message in result.output
+
+
+def test_a_store_does_not_show_among_the_outputs(run, tmp_path):
+    """Changelogs and repartition topics are the application's own."""
+    (tmp_path / "counting.py").write_text(
+        APP.replace(".map_values(lambda v: v * 2)", ".group_by_key().count().to_stream()")
+    )
+    result = run("replay", "counting.py", "sample.md")
+    assert 0 == result.exit_code, result.output
+    assert "2 records in, 2 out" in result.output
+    assert "changelog" not in result.output
+
+
 def test_every_command_explains_itself(run):
     """Help is there for each of them."""
     for name, command in main.commands.items():
         result = run(name, "--help")
         assert 0 == result.exit_code
         assert " ".join(command.help.split()) in " ".join(result.output.split())
+        options = [each for each in command.params if isinstance(each, click.Option)]
+        assert [] == [each.name for each in options if not each.help]
