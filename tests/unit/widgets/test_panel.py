@@ -1,0 +1,75 @@
+"""The deploy panel's figures, from metrics and batches as a query gives them."""
+
+from __future__ import annotations
+
+from kstreamnb.notebook.widgets.panel import _drops, _figures, _series, _size, _tasks
+from kstreamnb.spark.metrics import BatchFigures, Metric
+
+TASK = (("application-id", "shop"), ("task-id", "0_1"))
+METRICS = [
+    Metric("stream-thread-metrics", "process-total", (), 1234.0),
+    Metric("stream-thread-metrics", "process-rate", (), 56.78),
+    Metric("producer-metrics", "record-send-total", (), 1.0),
+    Metric("producer-metrics", "record-send-rate", (), 0.5),
+    Metric("consumer-fetch-manager-metrics", "records-lag", (("partition", "0"),), 3.0),
+    Metric("consumer-fetch-manager-metrics", "records-lag", (("partition", "1"),), 4.0),
+    Metric("stream-task-metrics", "process-total", TASK, 1234.0),
+    Metric("stream-task-metrics", "dropped-records-total", TASK, 2.0),
+    Metric("stream-state-metrics", "state-bytes", TASK, 2_500_000.0),
+    Metric(
+        "stream-processor-node-metrics",
+        "dropped-records-total",
+        (*TASK, ("processor-node-id", "count"), ("reason", "late")),
+        2.0,
+    ),
+]
+RECENT = [
+    BatchFigures(6, 1000, 10, 5, 0, 0.5, 0.1),
+    BatchFigures(7, 2000, 30, 0, 2, 0.25, 0.1, latency_ms=(1.0, 20.0, 300.0)),
+]
+
+
+def test_figures_are_read_with_their_units() -> None:
+    """Drops are counted once, though a task and its nodes both report them; lag is that of all partitions."""
+    assert _figures(7, METRICS, RECENT, 4) == [
+        ["batch", "7"],
+        ["duration", "250 ms"],
+        ["in", "1,234 records, 56.8/s"],
+        ["out", "1 record, 0.5/s"],
+        ["lag", "7 records"],
+        ["dropped", "2 records"],
+        ["dead letters", "4"],
+        ["state", "2.5 MB"],
+        ["age of output", "20 ms on average"],
+    ]
+
+
+def test_before_the_first_batch_nothing_is_made_up() -> None:
+    """A query that has just started has no duration and no latency; without a topic there are no dead letters."""
+    figures = dict(_figures(-1, [], [], None))
+    assert figures["batch"] == "none yet"
+    assert figures["duration"] == ""
+    assert figures["dead letters"] == "no topic for them"
+    assert "age of output" not in figures
+
+
+def test_lines_say_in_words_what_they_draw() -> None:
+    """A line is read by those who cannot see it."""
+    lines = {each["name"]: each for each in _series(RECENT)}
+    assert lines["records in"]["values"] == [10, 30]
+    assert lines["ms a batch"]["last"] == "250"
+    assert lines["dropped"]["says"] == "dropped in the last 2 batches: 0 to 2, now 2"
+    assert next(each["says"] for each in _series([])).endswith("nothing yet")
+
+
+def test_tasks_and_drops_have_a_row_each() -> None:
+    """Records, drops and state of a task; drops of all tasks by node and reason."""
+    assert _tasks(METRICS) == [["0_1", "1,234", "2", "2.5 MB"]]
+    assert _drops(METRICS) == [["count", "late", "2"]]
+
+
+def test_sizes_are_rounded_to_what_people_read() -> None:
+    """Bytes are whole, larger units have one decimal."""
+    assert [_size(number) for number in (0, 999, 1000, 1_250_000, 3e15)] == [
+        *("0 bytes", "999 bytes", "1.0 kB", "1.2 MB", "3,000.0 TB")
+    ]
