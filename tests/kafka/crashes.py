@@ -135,7 +135,7 @@ class Ordeal:
             point = self.points[number % len(self.points)]
             cell, began = self.cells[point], time.monotonic()
             plan = {"victim": self.victim, "points": [point], "skip": number % 2, "times": 1}
-            code, told, words = end_of(start(self.servers, self.checkpoint, **plan))
+            code, told, words = self._run(**plan)
             if code == (-signal.SIGKILL if self.victim == "driver" else 1):
                 cell.kills += 1
             else:
@@ -192,7 +192,7 @@ class Ordeal:
 
     def finish(self) -> None:
         """Let it come to its end, and compare everything."""
-        code, told, words = end_of(start(self.servers, self.checkpoint))
+        code, told, words = self._run()
         last = self.cells[self.points[-1]]
         last.suppressed += int(told.get("suppressed", 0))
         for cell in self.cells.values():
@@ -202,6 +202,14 @@ class Ordeal:
             _, stores = expected(self.records)
             if told.get("stores") != stores:
                 cell.wrong.append(f"the stores differ: {told.get('stores')} instead of {stores}"[:300])
+
+    def _run(self, **plan: Any) -> tuple[int, dict[str, Any], str]:
+        """One process to its end, again where the machine was too busy for Spark to start at all."""
+        for _ in range(5):
+            code, told, words = end_of(start(self.servers, self.checkpoint, **plan))
+            if "failed to connect back" not in words:
+                break
+        return code, told, words
 
     def _look(self, cell: Cell, *, whole: bool = False) -> None:
         wanted, _ = expected(self.records)
