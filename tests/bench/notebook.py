@@ -1,0 +1,88 @@
+"""What somebody at a notebook waits for, against the aims: ``python -m tests.bench.notebook``.
+
+Import and first picture are taken in fresh interpreters; the rest in one, the median of several.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from statistics import median
+
+import kstreamnb as ks
+
+AIMS_S = {
+    "import kstreamnb": 0.3,
+    "first graph, renderer not loaded": 2.0,
+    "graph of 100 nodes": 0.3,
+    "preview of 1,000 records, stateless": 0.05,
+    "preview of 1,000 records, windowed count": 0.05,
+}
+_IMPORT = "import time; t = time.perf_counter(); import kstreamnb; print(time.perf_counter() - t)"
+_FIRST = """
+import time
+import kstreamnb as ks
+builder = ks.StreamsBuilder("first")
+builder.stream("in").map_values(str).to("out")
+topology = builder.build()
+t = time.perf_counter()
+topology._repr_mimebundle_()
+print(time.perf_counter() - t)
+"""
+
+
+def fresh(code: str) -> float:
+    """The figure that code prints in an interpreter of its own."""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return float(done.stdout)
+
+
+def timed(work: Callable[[], object]) -> float:
+    """Seconds that a call takes."""
+    start = time.perf_counter()
+    work()
+    return time.perf_counter() - start
+
+
+def large() -> ks.Topology:
+    """A hundred nodes in ten branches."""
+    builder = ks.StreamsBuilder("large")
+    for number in range(10):
+        stream = builder.stream(f"in-{number}")
+        for _ in range(8):
+            stream = stream.map_values(str)
+        stream.to(f"out-{number}")
+    return builder.build()
+
+
+def handles() -> tuple[ks.KStream, ks.KStream]:
+    """A stream after two steps, and one after a windowed count, with a sample of 1,000 records."""
+    builder = ks.StreamsBuilder("preview")
+    orders = builder.stream("orders")
+    builder.sample = ks.Sample.from_records([("orders", 0, n, 1000 * n, f"k{n % 50}", n) for n in range(1000)])
+    plain = orders.filter(lambda key, value: value % 2 == 0).map_values(lambda value: value + 1)
+    counts = orders.group_by_key().windowed_by(ks.TimeWindows.of(size="1m", grace="0s")).count()
+    return plain, counts.to_stream()
+
+
+def main() -> None:
+    """Print each figure beside its aim."""
+    plain, counts = handles()
+    topology = large()
+    topology._repr_mimebundle_()  # loads the renderer
+    found = {
+        "import kstreamnb": [fresh(_IMPORT) for _ in range(5)],
+        "first graph, renderer not loaded": [fresh(_FIRST) for _ in range(3)],
+        "graph of 100 nodes": [timed(topology._repr_mimebundle_) for _ in range(5)],
+        "preview of 1,000 records, stateless": [timed(plain.head) for _ in range(9)],
+        "preview of 1,000 records, windowed count": [timed(counts.head) for _ in range(9)],
+    }
+    for what, seconds in found.items():
+        verdict = "reached" if median(seconds) < AIMS_S[what] else "MISSED"
+        print(f"{what:45} {1000 * median(seconds):8.1f} ms   aim {1000 * AIMS_S[what]:6.0f} ms   {verdict}")
+
+
+if __name__ == "__main__":
+    main()
