@@ -76,8 +76,9 @@ test-browser: $(READY) chromium ## JupyterLab in headless Chromium; pictures go 
 
 test-all: test test-spark test-kafka test-notebook test-browser ## Every suite
 
-coverage: $(READY) ## Branch coverage of the spine
-	$(PYTEST) -n auto --dist loadfile --cov=kstreamnb --cov-report=term-missing:skip-covered
+coverage: $(READY) ## Branch coverage of the spine, printed by package
+	$(PYTEST) -n auto --dist loadfile --cov=kstreamnb --cov-branch --cov-report=term-missing:skip-covered --cov-report=json:.artefacts/coverage.json
+	$(BIN)/python -m tests.branches .artefacts/coverage.json 0
 
 bench: $(READY) ## Throughput of the driver and preview and import times
 	$(BIN)/python -m tests.bench.driver

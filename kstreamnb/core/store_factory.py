@@ -78,29 +78,30 @@ class Stores:
 
         Raises: ConfigError when a duration is negative or ``retention`` is shorter than ``window_size``.
         """
-        return _window(name, "window", retention, window_size, retain_duplicates=retain_duplicates, options=options)
+        retention_ms = _at_least(0, retention, "retention", "retentionPeriod cannot be negative")
+        size_ms = _at_least(0, window_size, "window_size", "windowSize cannot be negative")
+        if retention_ms < size_ms:
+            raise ConfigError(
+                f'window store "{name}" keeps rows for {retention_ms} ms, shorter than its windows of {size_ms} ms',
+                java=f"The retention period of the window store {name} must be no smaller than its window size. "
+                f"Got size=[{_iso(size_ms)}], retention=[{_iso(retention_ms)}]",
+            )
+        fields = {"retention_ms": retention_ms, "window_size_ms": size_ms, "retain_duplicates": retain_duplicates}
+        return _spec(name, "window", options, **fields)
 
     @staticmethod
-    def in_memory_window_store(
-        name: str, *, retention: Duration, window_size: Duration, retain_duplicates: bool = False, **options: Any
-    ) -> StoreSpec:
-        """Rows by key and window start; expires exactly.
-
-        Raises: ConfigError when a duration is negative or ``retention`` is shorter than ``window_size``.
-        """
-        options = {**options, "persistent": False}
-        return _window(name, "window", retention, window_size, retain_duplicates=retain_duplicates, options=options)
+    def in_memory_window_store(name: str, *, retention: Duration, window_size: Duration, **options: Any) -> StoreSpec:
+        """Rows by key and window start; expires exactly. Takes what `persistent_window_store` takes."""
+        spec = Stores.persistent_window_store(name, retention=retention, window_size=window_size, **options)
+        return replace(spec, persistent=False)
 
     @staticmethod
     def persistent_timestamped_window_store(
-        name: str, *, retention: Duration, window_size: Duration, retain_duplicates: bool = False, **options: Any
+        name: str, *, retention: Duration, window_size: Duration, **options: Any
     ) -> StoreSpec:
-        """Rows by key and window start with the event time of each.
-
-        Raises: ConfigError when a duration is negative or ``retention`` is shorter than ``window_size``.
-        """
-        kind = "timestamped_window"
-        return _window(name, kind, retention, window_size, retain_duplicates=retain_duplicates, options=options)
+        """Rows by key and window start with the event time of each. Takes what `persistent_window_store` takes."""
+        spec = Stores.persistent_window_store(name, retention=retention, window_size=window_size, **options)
+        return replace(spec, kind="timestamped_window")
 
     @staticmethod
     def persistent_session_store(name: str, *, retention: Duration, **options: Any) -> StoreSpec:
@@ -135,21 +136,6 @@ def _spec(name: str, kind: Any, options: dict[str, Any], **fields: Any) -> Store
     if name is None:
         raise ConfigError("a store needs a name", java="name cannot be null")
     return StoreSpec(name, kind, **{**fields, **options})
-
-
-def _window(
-    name: str, kind: str, retention: Duration, size: Duration, *, retain_duplicates: bool, options: dict[str, Any]
-) -> StoreSpec:
-    retention_ms = _at_least(0, retention, "retention", "retentionPeriod cannot be negative")
-    size_ms = _at_least(0, size, "window_size", "windowSize cannot be negative")
-    if retention_ms < size_ms:
-        raise ConfigError(
-            f'window store "{name}" keeps rows for {retention_ms} ms, shorter than its windows of {size_ms} ms',
-            java=f"The retention period of the window store {name} must be no smaller than its window size. "
-            f"Got size=[{_iso(size_ms)}], retention=[{_iso(retention_ms)}]",
-        )
-    fields = {"retention_ms": retention_ms, "window_size_ms": size_ms, "retain_duplicates": retain_duplicates}
-    return _spec(name, kind, options, **fields)
 
 
 def _at_least(least: int, value: Duration, what: str, java: str) -> int:
