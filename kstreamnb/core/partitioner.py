@@ -7,6 +7,7 @@ from functools import cache
 from struct import Struct
 from typing import Any, Protocol
 
+from kstreamnb.core.record import Windowed
 from kstreamnb.core.serde import Serde
 from kstreamnb.core.serdes_scalar import WholeSerde
 from kstreamnb.core.wire import Encoded, Wire, decode
@@ -74,7 +75,8 @@ def key_partitioner(serde: Serde, partitions: int) -> Callable[[Wire], int]:
     direct = type(serde).partition_bytes is Serde.partition_bytes
 
     def partition(key: Wire) -> int:
-        known = memo.get(key) if type(key) in hashable else None
+        kind = type(key[0]) if type(key) is Windowed else type(key)
+        known = memo.get(key) if kind in hashable else None
         if known is not None:
             return known
         if type(key) is Encoded and direct:
@@ -82,7 +84,7 @@ def key_partitioner(serde: Serde, partitions: int) -> Callable[[Wire], int]:
         else:
             data = serde.partition_bytes(decode(serde, key))
         found = 0 if data is None else partition_for(data, partitions)
-        if type(key) in hashable:
+        if kind in hashable:
             if len(memo) >= _MEMO:
                 memo.clear()
             memo[key] = found

@@ -64,10 +64,10 @@ def note_consumed(
     _note(chain, recorder, source, f"{number}, offset, timestamp, kept_key, kept_value, headers")
 
 
-def note_produced(chain: Chain, recorder: Recorder, task: str, sink: str, topic: str) -> None:
+def note_produced(chain: Chain, recorder: Recorder, task: str, sink: str, topic: str, partition: str) -> None:
     """A plain sink wrote the record, whose key and value are in wire form."""
     number = recorder.number("produced", task, "", topic)
-    _note(chain, recorder, sink, f"{number}, 0, timestamp, key, value, headers")
+    _note(chain, recorder, sink, f"{number}, {partition}, timestamp, key, value, headers")
 
 
 def _note(chain: Chain, recorder: Recorder, node: str, entry: str) -> None:

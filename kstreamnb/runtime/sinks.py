@@ -35,12 +35,9 @@ def topic_serdes(plan: TaskPlan, nodes: Iterable[str]) -> dict[str, Serdes2]:
 
 
 def is_plain_sink(sink: Sink, scope: Scope) -> bool:
-    """Whether the sink always writes to one partition of one topic, in a form that its readers know."""
+    """Whether the sink always writes to one topic, by key, in a form that its readers know."""
     return (
-        isinstance(sink.topic, str)
-        and sink.partitioner is None
-        and scope.plan.count(scope.plan.topic(sink.topic)) == 1
-        and scope.plan.topic(sink.topic) in scope.topic_serdes
+        isinstance(sink.topic, str) and sink.partitioner is None and scope.plan.topic(sink.topic) in scope.topic_serdes
     )
 
 
@@ -50,12 +47,17 @@ def sink_line(chain: Chain, sink: Sink, scope: Scope) -> None:
     key = encoding(chain, plan.key_serde(sink.key_serde), "key")
     value = encoding(chain, plan.value_serde(sink.value_serde), "value")
     append = chain.name(scope.out.append)
-    topic = plan.topic(str(sink.topic))
-    if scope.recorder is not None:
+    topic, partition = plan.topic(str(sink.topic)), "0"
+    if scope.recorder is not None or plan.count(topic) > 1:
         chain.add(sink.name, f"key, value = {key}, {value}")
-        note_produced(chain, scope.recorder, plan.task_id, sink.name, topic)
         key, value = "key", "value"
-    chain.add(sink.name, f"{append}(({topic!r}, 0, timestamp, {key}, {value}, headers))")
+    if plan.count(topic) > 1:
+        partition = "partition"
+        place = key_partitioner(plan.key_serde(sink.key_serde), plan.count(topic))
+        chain.add(sink.name, f"partition = {chain.name(place)}(key)")
+    if scope.recorder is not None:
+        note_produced(chain, scope.recorder, plan.task_id, sink.name, topic, partition)
+    chain.add(sink.name, f"{append}(({topic!r}, {partition}, timestamp, {key}, {value}, headers))")
 
 
 def bind_sink(sink: Sink, scope: Scope) -> Process:

@@ -72,7 +72,9 @@ def check_state(tasks: Mapping[str, StreamTask], broker: Broker, twins: Mapping[
             if expected is not None:
                 looked += 1
                 found += _differences(task_id, store, expected, "changelog")
-            if task_id in twins:
+            # With a cache a buffer's old values depend on when entries were evicted, which a restart changes.
+            caches = store.spec.kind == "internal" and task.task.plan.config.cache_max_bytes > 0
+            if task_id in twins and not caches:
                 found += _differences(task_id, store, twins[task_id].task.stores[name], "input")
     return StateCheck(tuple(found), looked)
 
