@@ -41,7 +41,7 @@ def _context(scope: Scope, node: str, stage: str) -> ErrorContext:
     record, metadata, source = cursor.record(), scope.metadata(), plan.topology.nodes.get(cursor.source)
     raw: tuple[bytes | None, bytes | None] = (None, None)
     if metadata.topic is None:
-        stage = "punctuation"
+        stage = "punctuation" if stage == "processing" else stage
     elif isinstance(source, Source):
         wire = cursor.raw or record
         raw = (

@@ -6,13 +6,15 @@ from typing import Any
 
 import pytest
 
-from kstreamnb.core.record import TopicRecord
+from kstreamnb.core.processor import Processor
+from kstreamnb.core.record import Record, TopicRecord
 from kstreamnb.core.serdes import Serdes
 from kstreamnb.driver import TopologyTestDriver
 from kstreamnb.driver.cluster import ClusterDriver
 from kstreamnb.dsl import StreamsBuilder
 from kstreamnb.errors import ConfigError, ProcessingError
 from kstreamnb.runtime.handlers import ErrorContext, ErrorResponse, dead_letter
+from kstreamnb.topology import Topology
 
 
 def driver(**config: Any) -> TopologyTestDriver:
@@ -110,6 +112,45 @@ def test_a_handler_skips_only_the_failing_branch() -> None:
     found = TopologyTestDriver(builder.build(), {"processing_handler": "continue"})
     found.pipe([TopicRecord("in", -1, -1, 1, "k", 0)])
     assert {"copy"} == found.produced_topic_names()
+
+
+class Ticking(Processor[Any, Any, Any, Any]):
+    """Fails in its first punctuation, and forwards what cannot be written in its second."""
+
+    def init(self, context: Any) -> None:
+        """Tick every 10 ms of wall clock."""
+        super().init(context)
+        self.ticks = 0
+        context.schedule("10ms", "wall_clock_time", self.tick)
+
+    def process(self, record: Record[Any, Any]) -> None:
+        """Nothing."""
+
+    def tick(self, now: int) -> None:
+        """Fail, each time in another way, and then no more."""
+        self.ticks += 1
+        if self.ticks == 1:
+            raise ZeroDivisionError
+        self.context.forward(Record("k", 0.5 if self.ticks == 2 else self.ticks, now))
+
+
+def test_a_failing_punctuator_is_the_processing_handlers_and_what_it_cannot_write_the_production_handlers() -> None:
+    """S0-10: there is no record to blame: no topic, no offset, no bytes; later punctuations go on."""
+    seen: list[ErrorContext] = []
+
+    def decide(context: ErrorContext, error: BaseException) -> str:
+        seen.append(context)
+        return "continue"
+
+    topology = Topology().add_source("in", "in").add_processor("ticking", Ticking, "in")
+    topology.add_sink("out", "out", "ticking", value_serde=Serdes.long())
+    found = TopologyTestDriver(topology, {"processing_handler": decide, "production_handler": decide})
+    for _ in range(3):
+        found.advance_wall_clock_time("10ms")
+    assert [3] == found.create_output_topic("out").read_values_to_list()
+    assert [("punctuation", "ticking"), ("production", "out")] == [(each.stage, each.node) for each in seen]
+    assert {(None, -1, -1, None)} == {(each.topic, each.partition, each.offset, each.raw_value) for each in seen}
+    assert 2 == found.metrics()["dropped-records-total"]["0_0"]
 
 
 class Shaky:
