@@ -24,7 +24,7 @@ from kstreamnb.spark.columns import column_from_kafka
 from kstreamnb.spark.deployment import Deployment
 from kstreamnb.spark.feed import Chunk, Feed, from_json, to_json
 from kstreamnb.spark.parcel import TICK, WALL, Order, Parcel, pack, root_order
-from kstreamnb.spark.worker import Bundle, few_collections, read
+from kstreamnb.spark.worker import Bundle, few_collections, read, rest
 
 __all__ = ["ROW_SCHEMA", "Row5", "SourceSettings", "row_batch", "source_class"]
 
@@ -152,6 +152,7 @@ class FeedReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 rows = list(_rows(deployment, chunk, partition.clock_ms, seqs, before, serdes))
                 if rows:
                     yield row_batch(rows)
+        rest()
 
     def commit(self, end: dict[str, Any]) -> None:
         """Nothing to do: the sink keeps the positions."""

@@ -16,69 +16,23 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import kstreamnb as ks
-from kstreamnb.kafka.cut import Offsets
 from kstreamnb.kafka.publication import Publication
 from kstreamnb.runtime.config import Config
 from kstreamnb.spark.deploy import start_query
 from kstreamnb.spark.deployment import deployment_of, place
 from kstreamnb.spark.stream import Batch, Sink, StreamSettings
+from tests.bench.made import PARTITIONS, START_MS, Made
 
 __all__ = ["main"]
 
-_PARTITIONS, _START_MS = 4, 1_790_000_000_000
 _WARM_UP = 3
-
-
-@dataclass
-class Made:
-    """Records that are made from their offsets, in the memory of whoever reads them.
-
-    Each batch holds ``batch`` records over ``_PARTITIONS`` partitions; keys go round among ``keys``, scattered.
-    """
-
-    batch: int
-    batches: int
-    keys: int
-    raw: bool = False
-
-    def beginning(self) -> Offsets:
-        """Zero everywhere."""
-        return {"numbers": dict.fromkeys(range(_PARTITIONS), 0)}
-
-    def end(self) -> Offsets:
-        """After the last batch."""
-        return {"numbers": dict.fromkeys(range(_PARTITIONS), self.batch // _PARTITIONS * self.batches)}
-
-    def cut(self, start: Offsets, end: Offsets, limit: int) -> Offsets:
-        """One batch further."""
-        return {"numbers": {part: at + self.batch // _PARTITIONS for part, at in start["numbers"].items()}}
-
-    def check(self, start: Offsets, end: Offsets) -> None:
-        """Nothing is ever lost."""
-
-    def now_ms(self) -> int:
-        """No clock."""
-        return 0
-
-    def read(self, pieces: Sequence[tuple[str, int, int, int]]) -> Iterator[Any]:
-        """Records with keys and values in wire form."""
-        for topic, partition, first, last in pieces:
-            for begin in range(first, last, 5000):
-                yield topic, partition, _records(partition, begin, min(begin + 5000, last), self.keys), None
-
-
-@cache
-def _records(partition: int, first: int, last: int, keys: int) -> list[tuple[int, int, str, int, tuple[Any, ...]]]:
-    own = keys // _PARTITIONS
-    return [(at, _START_MS + at, f"k{at * 7919 % own}-{partition}", at, ()) for at in range(first, last)]
 
 
 @dataclass
@@ -163,7 +117,7 @@ def counting(levels: int = 1) -> ks.Topology:
 def streamed(spark: Any, feed: Made, sink: Sink, *, levels: int = 1, trigger_ms: int | None = None) -> Any:
     """A query over made records; when it is over, the query."""
     topology = counting(levels)
-    application = place(topology, Config(), {"numbers": _PARTITIONS}, direct=True)
+    application = place(topology, Config(), {"numbers": PARTITIONS}, direct=True)
     deployment = deployment_of([application], spark.sparkContext.defaultParallelism)
     with tempfile.TemporaryDirectory(prefix="kstreamnb-bench-", dir=_fast_folder()) as folder:
         settings = StreamSettings(Path(folder), trigger_ms, max_records=1)
@@ -198,7 +152,7 @@ def plain_sql(spark: Any, size: int, batches: int, keys: int) -> list[tuple[floa
     session = tuned(spark)
     session.conf.set("spark.sql.shuffle.partitions", str(spark.sparkContext.defaultParallelism))
     rows = session.readStream.format("rate-micro-batch").option("rowsPerBatch", size)
-    rows = rows.option("numPartitions", _PARTITIONS).load()
+    rows = rows.option("numPartitions", PARTITIONS).load()
     counts = rows.select(F.concat(F.lit("k"), F.col("value") * 7919 % keys).alias("key")).groupBy("key").count()
     done: list[tuple[float, float]] = []
 
@@ -249,7 +203,7 @@ def static_frames(spark: Any, options: argparse.Namespace) -> Iterator[Line]:
     frame = spark.range(options.rows).select(
         F.concat(F.lit("k"), F.col("id") * 7919 % 50_000).alias("key"),
         F.col("id").alias("value"),
-        (F.lit(_START_MS) + F.col("id")).alias("timestamp"),
+        (F.lit(START_MS) + F.col("id")).alias("timestamp"),
     )
     clock, cpu = time.perf_counter(), cpu_seconds()
     given = {"numbers": FrameInput(frame, value="value")}
