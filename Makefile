@@ -57,7 +57,7 @@ crashes: $(READY) ## Kill deployments at every point: RUNS=20 kills for each cel
 	$(BIN)/python -m tests.kafka.crashes --runs $(or $(RUNS),1)
 
 test-notebook: $(READY) ## Execute and compare the notebooks; as HTML they go to .artefacts/notebooks
-	$(PYTEST) tests/notebook -m notebook
+	$(PYTEST) tests/notebook -m "notebook and not slow"
 	$(BIN)/jupyter nbconvert --log-level=ERROR --to html --output-dir .artefacts/notebooks notebooks/*.ipynb notebooks/*/*.ipynb
 
 test-notebooks: test-notebook

@@ -202,7 +202,8 @@ def save_regression(magics: KsMagics, said: Any, _cell: str | None) -> None:
     """Write the cells that ran, each as it ran last, as a notebook with reference outputs."""
     from kstreamnb.notebook.regression import save_cells
 
-    save_cells(said.file, magics.shell.kstreamnb_cells.latest_sources())
+    for note in save_cells(said.file, magics.shell.kstreamnb_cells.latest_sources()):
+        print(note)  # noqa: T201 - what the file does not hold
 
 
 @_verb()

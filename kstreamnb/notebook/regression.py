@@ -17,6 +17,10 @@ from kstreamnb.notebook.recorder import SANITIZERS, Recorder, quiet_environment
 
 __all__ = ["check", "record", "sanitizers", "save_cells"]
 
+_ELSEWHERE = re.compile(
+    r"\b(deploy|capture|spark_session|local_broker|Admin|await_input|parity)\("
+    r"|%ks (deploy|capture|status|stop|reset|logs)\b"
+)
 _NOTHING = 5  # what pytest ends with when it found no test
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
@@ -35,10 +39,16 @@ def record(path: Path | str) -> tuple[str, ...]:
 
 
 def save_cells(path: Path | str, sources: Iterable[str]) -> tuple[str, ...]:
-    """Write cells as a notebook, execute it from the top, and keep the outputs as the reference."""
-    kept = [source for source in sources if "save_regression" not in source]
+    """Write cells as a notebook, execute it from the top, and keep the outputs as the reference.
+
+    Cells that reach for Spark or Kafka are left out, for the notebook is to run anywhere; a sentence says how many.
+    """
+    sources = [source for source in sources if "save_regression" not in source]
+    kept = [source for source in sources if not _ELSEWHERE.search(source)]
     cells = [nbformat.v4.new_code_cell(source, id=f"cell-{number}") for number, source in enumerate(kept, 1)]
-    return _recorded(nbformat.v4.new_notebook(cells=cells), Path(path))
+    left = len(sources) - len(kept)
+    told = (f"{left} cell{'s' * (left > 1)} left out: they reach for Spark or Kafka",) if left else ()
+    return told + _recorded(nbformat.v4.new_notebook(cells=cells), Path(path))
 
 
 def check(*places: Path | str) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from IPython.core.error import UsageError
 
+from kstreamnb.notebook.progress import capture_bar
 from tests.notebook.shells import Shell, loaded_shell
 
 _SAMPLE = 'builder.sample = ks.Sample.from_text("topic | key | value | time \\n text | a | \\"to be\\" | 5")'
@@ -94,7 +95,9 @@ def test_a_saved_regression_runs_anywhere(shell: Shell, tmp_path: Path) -> None:
     from kstreamnb.notebook.regression import check
 
     path = tmp_path / "saved.ipynb"
-    shell.run("%ks save_regression " + str(path))
+    shell.run("def start():\n    return ks.deploy(builder.build(), checkpoint='there')", "deploy")
+    assert "1 cell left out: they reach for Spark or Kafka" in shell.run("%ks save_regression " + str(path))
+    assert "deploy" not in path.read_text()
     assert any(cell["outputs"] for cell in json.loads(path.read_text())["cells"])
     check(tmp_path)
 
@@ -123,3 +126,25 @@ def test_a_stale_handle_is_shown_with_the_reason(shell: Shell) -> None:
     shell.run("counted = words.group_by_key().count()", "more")
     shell.run("words = 1", "words")
     assert "is stale" in shell.run("counted")
+
+
+def test_names_of_parameters_do_not_bring_cells_into_an_exported_script(shell: Shell, tmp_path: Path) -> None:
+    """Only names that a cell takes from the notebook count."""
+    shell.run("transaction = 5\nprint(transaction)", "elsewhere")
+    shell.run("def risk(transaction):\n    return [transaction for transaction in [transaction]]", "risk")
+    shell.run('words.map_values(risk).to("risks")', "risks")
+    shell.run(f"%ks export builder {tmp_path}/app.py")
+    assert "transaction = 5" not in (tmp_path / "app.py").read_text()
+    assert "def risk" in (tmp_path / "app.py").read_text()
+
+
+def test_a_bar_is_there_only_where_somebody_watches_for_long(capsys: pytest.CaptureFixture[str]) -> None:
+    """No bar in a saved notebook, none under half a second, and nothing is left of the one there was."""
+    with capture_bar(10, live=False) as bar:
+        assert bar is None
+    with capture_bar(10, live=True) as bar:
+        bar(3, 100, 0.4)
+        assert "" == capsys.readouterr().err
+        bar(5, 200, 0.6)
+        assert "/10 [" in capsys.readouterr().err
+    assert "" == capsys.readouterr().err.replace("\r", "").strip()

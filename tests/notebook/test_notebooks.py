@@ -67,8 +67,9 @@ def _with_a_java(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("path", _NOTEBOOKS, ids=lambda path: path.stem)
-def test_recording_again_gives_the_same_file(path: Path, tmp_path: Path) -> None:
-    """Every byte of a recorded notebook follows from its cells and the versions that it names."""
+def test_recording_again_gives_the_same_file(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every byte of a recorded notebook follows from its cells and the versions that it names, whatever the seed."""
+    monkeypatch.setenv("PYTHONHASHSEED", "1")
     folder = tmp_path / path.parent.name
     shutil.copytree(path.parent, folder, ignore=shutil.ignore_patterns("*.ipynb", "deployment", "regression"))
     again = Path(shutil.copy(path, folder))
