@@ -77,9 +77,10 @@ class NodeContext:
     def schedule(self, interval_ms: int, kind: str, punctuate: Punctuate, start_ms: int | None = None) -> Cancellable:
         """Call ``punctuate`` every ``interval_ms`` of "stream_time" or "wall_clock_time"."""
         scope, name = self._scope, f"schedule {self._scheduled}"
-        due, is_known = first_due(interval_ms, kind, start_ms, scope.clock.now_ms), scope.has_cell(self.node, name)
+        due = first_due(interval_ms, kind, start_ms, scope.clock.now_ms)
+        is_new = (self.node, name) not in scope.cells and (self.node, name) not in scope.restored
         cell = scope.cell(self.node, name, None)
-        if not is_known:
+        if is_new:
             cell[0] = due
         self._scheduled += 1
         schedule = Schedule(self.node, interval_ms, kind, punctuate, cell)

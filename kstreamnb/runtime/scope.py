@@ -56,10 +56,6 @@ class Scope:
             found = self.cells[key] = [self.restored.pop(key, initial)]
         return found
 
-    def has_cell(self, node: str, name: str) -> bool:
-        """Whether a cell of a node exists, or was restored before it does."""
-        return (node, name) in self.cells or (node, name) in self.restored
-
     def drop(
         self, node: str, reason: str, key: Any, value: Any, timestamp: int, details: dict[str, Any] | None = None
     ) -> None:
