@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kstreamnb import head
-from kstreamnb.dsl import Identity, Ledger, StreamsBuilder, identify_with
+from kstreamnb.dsl import Declaration, Identity, Ledger, StreamsBuilder, identify_with
 from kstreamnb.errors import TopologyError
 from kstreamnb.preview import upstream_topology
 
@@ -35,7 +35,7 @@ class Cells:
         gone = {key: each for key, each in self.before.items() if key in now and now[key] is not each}
         ledger.succeed({each: now[key] for key, each in gone.items()})
 
-    def outdated(self, ledger: Ledger) -> dict[Declaration, str]:
+    def outdated(self, ledger: Ledger) -> dict[Any, str]:
         return {}
 
     def ledger(self, name: str | None) -> Ledger | None:

@@ -1,0 +1,139 @@
+"""What the DSL refuses at the line where it is said, each with words for what is wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import kstreamnb as ks
+
+WINDOWS = ks.JoinWindows.of(difference="5ms")
+
+
+class Shop:
+    """One of each: a stream, another, a table, another, a global table."""
+
+    def __init__(self) -> None:
+        self.builder = ks.StreamsBuilder("shop")
+        self.orders: Any = self.builder.stream("orders")
+        self.paid: Any = self.builder.stream("paid")
+        self.names: Any = self.builder.table("names")
+        self.prices: Any = self.builder.table("prices")
+        self.rates: Any = self.builder.global_table("rates")
+
+
+def pair(left: Any, right: Any) -> Any:
+    """Both."""
+    return left, right
+
+
+def key(*record: Any) -> Any:
+    """The last of what is given."""
+    return record[-1]
+
+
+REFUSED: dict[str, Callable[[Shop], object]] = {
+    "only two streams can be outer joined": lambda shop: shop.orders.outer_join(shop.names, pair),
+    "a stream cannot be joined with a str": lambda shop: shop.orders.join("names", pair),
+    '"join" takes at most 2 arguments after the other side': lambda shop: shop.orders.join(shop.names, pair, None, 1),
+    '"join" with a KStream needs a windows': lambda shop: shop.orders.join(shop.paid, pair),
+    '"left_join" with a GlobalKTable needs a key_selector': lambda shop: shop.orders.left_join(shop.rates, joiner=pair),
+    'a join with a global table has no option "grace"': (
+        lambda shop: shop.orders.join(shop.rates, key, pair, grace="1s")
+    ),
+    "a table cannot be joined with a KStream": lambda shop: shop.names.join(shop.orders, pair),
+    '"join" takes a joiner, or a foreign key and a joiner': lambda shop: shop.names.join(shop.prices),
+    "there is no outer join by a foreign key": lambda shop: shop.names.outer_join(shop.prices, key, pair),
+    "a stream reads at least one topic": lambda shop: shop.builder.stream([]),
+    'store type "disk" is neither': lambda shop: ks.StreamsBuilder(store_type="disk"),  # type: ignore[arg-type]
+    "expected Joined options, not a StreamJoined": (
+        lambda shop: shop.orders.join(shop.names, pair, joined=ks.StreamJoined())
+    ),
+    "a branch has either a function or a consumer": lambda shop: ks.Branched("b", key, key),
+    "a versioned store needs a name": lambda shop: ks.Materialized(versioned="1h"),
+    "retention -1s is negative": lambda shop: ks.Materialized("s", retention="-1s"),
+}
+
+
+@pytest.mark.parametrize("message", REFUSED)
+def test_a_mistake_is_refused_where_it_is_made(message: str) -> None:
+    """Before anything is built, so that the line of the mistake is the line of the error."""
+    with pytest.raises(ks.KStreamError) as caught:
+        REFUSED[message](Shop())
+    assert message in str(caught.value)
+
+
+def test_arguments_of_joins_go_by_position_or_by_name() -> None:
+    """Both ways declare the same."""
+    one, other = Shop(), Shop()
+    one.orders.join(one.paid, pair, WINDOWS, ks.StreamJoined(name="paid"))
+    one.names.join(one.prices, key, pair)
+    other.orders.join(other.paid, joiner=pair, windows=WINDOWS, name="paid")
+    other.names.join(other.prices, foreign_key=key, joiner=pair)
+    assert one.builder.build() == other.builder.build()
+
+
+def test_a_global_table_with_materialized_needs_a_name() -> None:
+    """As in Kafka Streams."""
+    with pytest.raises(ks.ConfigError, match='the store of global table "rates" has no name'):
+        ks.StreamsBuilder().global_table("rates", materialized=ks.Materialized())
+
+
+def test_stores_of_ones_own_are_made_what_the_operator_needs() -> None:
+    """A table keeps times with its rows; a window store keeps its own retention and kind of expiry."""
+    shop = Shop()
+    rows = ks.Stores.in_memory_key_value_store("rows")
+    windows = ks.Stores.in_memory_window_store("windows", retention="1h", window_size="10ms")
+    grouped = shop.orders.group_by_key()
+    grouped.count(store=rows)
+    grouped.windowed_by(ks.TimeWindows.of(size="10ms")).count(store=windows)
+    stores = shop.builder.build().stores
+    assert ("timestamped_key_value", False) == (stores["rows"].kind, stores["rows"].persistent)
+    assert ("timestamped_window", 3_600_000, False) == (
+        stores["windows"].kind,
+        stores["windows"].retention_ms,
+        stores["windows"].persistent,
+    )
+
+
+def test_a_join_store_that_forgets_duplicates_is_refused() -> None:
+    """Every record of a window may find a partner, equal ones too."""
+    shop = Shop()
+    forgetful = ks.Stores.in_memory_window_store("mine", retention="10ms", window_size="10ms")
+    shop.orders.join(shop.paid, pair, WINDOWS, this_store=forgetful)
+    with pytest.raises(ks.TopologyError, match='store "mine" of a join does not retain duplicates'):
+        shop.builder.build()
+
+
+def test_records_wait_for_tables_made_of_versioned_ones() -> None:
+    """A filter of a versioned table has its history; a table without versions has none to wait for."""
+    builder = ks.StreamsBuilder()
+    names: Any = builder.table("names", store="names", versioned="1h")
+    filtered = names.filter(lambda name, row: row is not None)
+    builder.stream("orders").join(filtered, pair, grace="1m").to("out")
+    assert any(store.kind == "internal" for store in builder.build().stores.values())
+    builder.stream("others").join(builder.table("plain"), pair, grace="1m").to("out")
+    with pytest.raises(ks.TopologyError, match=r'table "KTABLE-SOURCE-\d+" keeps no versions'):
+        builder.build()
+
+
+def test_buffers_and_options_give_changed_copies() -> None:
+    """The object itself stays as it was."""
+    buffer = ks.BufferConfig.max_bytes(100)
+    changed = buffer.with_max_records(5).shut_down_when_full().with_logging_disabled()
+    assert (5, 100, False, False) == (changed.records_limit, changed.bytes_limit, changed.emit_early, changed.logged)
+    assert (None, 100, True, True) == (buffer.records_limit, buffer.bytes_limit, buffer.emit_early, buffer.logged)
+    assert ks.BufferConfig.unbounded() == changed.with_no_bound().with_logging_enabled({})
+    assert ks.Suppressed.until_time_limit("1s").with_name("calm").name == "calm"
+    logged = ks.Materialized("s").with_logging_enabled({"retention.ms": "1"})
+    assert {"retention.ms": "1"} == logged.log_config
+
+
+def test_the_sample_of_a_builder_is_what_previews_run_on() -> None:
+    """Set once, used by every handle."""
+    shop = Shop()
+    shop.builder.sample = ks.Sample.from_text("topic | key | value \n orders | shoe | 1")
+    assert "shoe" in str(shop.orders.head())
+    assert shop.builder.sample is not None
