@@ -13,7 +13,7 @@ from kstreamnb.driver.explore import explore
 KEYS = ("a", "b", "c")
 EXACTLY = {"processing_guarantee": "exactly_once_v2"}
 
-rows = st.lists(st.tuples(st.sampled_from(KEYS), st.none() | st.integers(0, 9), st.integers(0, 60)), max_size=40)
+rows = st.lists(st.tuples(st.sampled_from(KEYS), st.none() | st.integers(0, 9), st.integers(0, 60)), max_size=25)
 
 
 def stores() -> ks.Topology:
@@ -42,7 +42,7 @@ def content(driver: ks.ClusterDriver) -> dict[str, Any]:
     }
 
 
-@settings(max_examples=30)
+@settings(max_examples=10)
 @given(rows, st.data())
 def test_a_store_that_was_thrown_away_comes_back_from_its_changelog(records: list[Any], data: st.DataObject) -> None:
     """S1-14: after any record every store is the fold of its changelog; lost and restored it holds the same rows."""
@@ -60,7 +60,7 @@ def test_a_store_that_was_thrown_away_comes_back_from_its_changelog(records: lis
             assert before == content(driver)
 
 
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(rows)
 def test_a_compacted_log_gives_the_same_table_as_the_full_one(records: list[Any]) -> None:
     """S1-16: the last record of each key is all that a table needs."""

@@ -15,20 +15,19 @@ class TopicReader:
     def __init__(self, broker: Broker, topic: str, isolation: Isolation) -> None:
         self._broker, self._topic, self._isolation = broker, topic, isolation
         self._positions: dict[int, int] = {}
-        self._ahead: list[tuple[int, LogRecord]] = []
+        self._ahead: list[tuple[int, int, LogRecord]] = []
 
     def __len__(self) -> int:
         """Number of records that can be read now."""
         for number, partition in enumerate(self._broker.topics.get(self._topic, ())):
             found, self._positions[number] = partition.read(self._positions.get(number, 0), None, self._isolation)
-            self._ahead += [(number, record) for record in found]
+            self._ahead += [(record.sequence, number, record) for record in found]
+        self._ahead.sort()
         return len(self._ahead)
 
     def take(self, key_serde: Serde, value_serde: Serde) -> TopicRecord:
         """The next record."""
-        next_one = min(self._ahead, key=lambda each: each[1].sequence)
-        self._ahead.remove(next_one)
-        number, record = next_one
+        _, number, record = self._ahead.pop(0)
         key, value = (
             None if data is None else serde.deserialize(data)
             for serde, data in ((key_serde, record.key), (value_serde, record.value))

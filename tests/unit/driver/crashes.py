@@ -37,7 +37,7 @@ class Interrupted:
         config = {"processing_guarantee": "exactly_once_v2", "commit_interval": "100ms", "cache_max_bytes": cache}
         self.driver = driver = ks.ClusterDriver(orders(), config, partitions=2, trace=False, verify=True)
         self.crashed = 0
-        for at in range(60):
+        for at in range(40):
             topic, value = ("names", f"n{data.below(9)}") if data.share() < 0.3 else ("orders", data.below(50))
             time = max(0, at * 2 - data.below(12))
             driver.create_input_topic(topic).pipe_input(f"k{data.below(4)}", value, at=time)
@@ -57,7 +57,7 @@ class Interrupted:
     def _settle(self, fate: Draws | None) -> None:
         """Run and commit until nothing is left; meanwhile the application may end at any moment, and is restarted."""
         driver = self.driver
-        for _ in range(6):
+        for _ in range(4):
             if fate is not None and fate.share() < 0.5:
                 driver.run_ready(fate.below(4))
                 when: Any = fate.one_of(["now", "before_commit", "after_commit"])
