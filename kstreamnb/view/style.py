@@ -19,7 +19,7 @@ CSS = """
 @media (prefers-color-scheme:dark){.ks-graph{--ks-light:#0d1117;--ks-dark:#e6edf3}}
 .ks-graph .ks-ground{fill:var(--ks-ground);stroke:none}
 .ks-graph text{fill:var(--ks-ink);font-family:Helvetica,Arial,sans-serif}
-.ks-graph .ks-title text{paint-order:stroke;stroke:var(--ks-ground);stroke-width:6px;stroke-linejoin:round}
+.ks-graph .ks-title text{paint-order:stroke;stroke:var(--ks-ground);stroke-width:4px;stroke-linejoin:round}
 .ks-graph .ks-flow path{stroke:var(--ks-ink);stroke-opacity:.75}
 .ks-graph .ks-use path{stroke:#a87000}
 .ks-graph .ks-flow polygon{fill:var(--ks-ink);stroke:var(--ks-ink)}

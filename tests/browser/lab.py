@@ -19,7 +19,7 @@ from typing import Any
 import nbformat
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, ConsoleMessage, Locator, Page, Request, Route, expect
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Locator, Page, Request, Route, expect
 
 __all__ = ["ARTEFACTS", "Lab", "Notebook", "chromium", "served"]
 
@@ -43,11 +43,11 @@ def chromium() -> str | None:
 
 @dataclass
 class Lab:
-    """A JupyterLab server over a folder, and the browser that looks at it."""
+    """A JupyterLab server over a folder, and the browser's window on it: pages share what they have loaded."""
 
     url: str
     folder: Path
-    browser: Browser
+    context: BrowserContext
 
     @contextmanager
     def notebook(self, name: str, cells: Sequence[str]) -> Iterator[Notebook]:
@@ -55,14 +55,13 @@ class Lab:
         made = [nbformat.v4.new_code_cell(source, id=f"cell-{number}") for number, source in enumerate(cells)]
         kernel = {"kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"}}
         nbformat.write(nbformat.v4.new_notebook(cells=made, metadata=kernel), self.folder / f"{name}.ipynb")
-        context = self.browser.new_context(viewport={"width": 1280, "height": 1000}, reduced_motion="reduce")
-        page = context.new_page()
+        page = self.context.new_page()
         notebook = Notebook(page, name, self.url)
         notebook.open()
         try:
             yield notebook
         finally:
-            context.close()
+            notebook.close()
 
 
 @dataclass
@@ -87,6 +86,11 @@ class Notebook:
             "() => window.jupyterapp?.shell.currentWidget?.context?.sessionContext?.session?.kernel",
             timeout=_CELL_MS,
         )
+
+    def close(self) -> None:
+        """Close the page, and end its kernel."""
+        self.page.evaluate("() => window.jupyterapp.shell.currentWidget.context.sessionContext.shutdown()")
+        self.page.close()
 
     def run(self, number: int, *, source: str | None = None) -> Locator:
         """Run a cell, after changing its text if there is a new one, and give its output."""
@@ -193,7 +197,9 @@ def served(folder: Path, browser: Browser) -> Iterator[Lab]:
         try:
             url = f"http://127.0.0.1:{port}"
             _wait_for(url, server, folder / "lab.log")
-            yield Lab(url, work, browser)
+            context = browser.new_context(viewport={"width": 1280, "height": 1000}, reduced_motion="reduce")
+            yield Lab(url, work, context)
+            context.close()
         finally:
             server.terminate()
             server.wait(timeout=20)

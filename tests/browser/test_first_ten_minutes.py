@@ -98,6 +98,16 @@ def test_the_first_ten_minutes(notebook: Notebook, lab: Lab) -> None:
     notebook.save()
 
 
+def test_the_node_that_failed_is_red_in_the_next_graph(notebook: Notebook) -> None:
+    """A record that the filter cannot read: the error names the node, and the picture of the topology shows it."""
+    broken = 'ks.replay(topology, ks.Sample.from_records([("flights", 0, 0, 0, "N1", 7)]))'
+    failed = notebook.run(len(CELLS), source=broken)
+    expect(failed).to_contain_text("ProcessingError")
+    graph = notebook.run(len(CELLS) + 1, source="topology")
+    expect(graph.locator(".ks-failed")).to_contain_text("filter")
+    notebook.picture(graph, "first-failed")
+
+
 def test_the_exported_script_makes_an_equal_topology(notebook: Notebook, lab: Lab) -> None:
     """The script prints the fingerprint that the notebook's topology has."""
     ran = subprocess.run(

@@ -1,4 +1,4 @@
-"""The deploy panel in a real browser, over a real query on Spark."""
+"""The end of the first ten minutes: parity, a deployment from Kafka to Kafka, and its panel in a real browser."""
 
 from __future__ import annotations
 
@@ -13,51 +13,74 @@ from tests.browser.lab import Lab, Notebook
 
 pytestmark = [
     pytest.mark.browser,
-    pytest.mark.skipif(shutil.which("java") is None, reason="there is no Java, which Spark needs"),
+    pytest.mark.skipif(shutil.which("java") is None, reason="there is no Java, which Spark and Kafka need"),
 ]
 
+LOAD, BUILD, DEPLOY, PANEL, FAIL = range(5)
 CELLS = [
+    "%load_ext kstreamnb",
     """
 import tempfile
-from pathlib import Path
 import kstreamnb as ks
-from tests.browser.queries import counting
-folder = Path(tempfile.mkdtemp())
-query = counting(folder / "good", list(range(20)))
-query.await_input(60)
-panel = ks.panel(query)
-panel
+
+def checked(price):
+    if price < 0:
+        raise ValueError("<script>alert(1)</script> is not a price")
+    return price
+
+builder = ks.StreamsBuilder("prices")
+prices = builder.stream("prices").map_values(checked, name="check").group_by_key()
+windows = ks.TimeWindows.of_size_and_grace("1s", "0s")
+counts = prices.windowed_by(windows).count(store="per-second")
+counts.to_stream(lambda window, count: window.key).to("counts", value_serde="long")
+topology = builder.build()
+rows = [("prices", -1, 0, at * 500 if at != 7 else 0, f"k{at % 2}", at) for at in range(20)]
+builder.sample = ks.Sample.from_records(rows)
 """,
     """
-broken = counting(folder / "broken", [*range(4), "boom"])
-while broken.is_active():
-    pass
-broken_panel = ks.panel(broken)
-broken_panel
+broker = ks.local_broker()
+servers = broker.bootstrap_servers
+ks.Admin(servers).create_topic("prices", partitions=2)
+ks.produce(servers, builder.sample)
+query = ks.deploy(topology, bootstrap_servers=servers, checkpoint=tempfile.mkdtemp())
+query.await_input(180)
 """,
+    "panel = ks.panel(query)\npanel",
+    'ks.produce(servers, ks.Sample.from_records([("prices", -1, 0, 99_000, "k0", -1)]))',
 ]
-_SPARK_MS = 60_000
+_SLOW_MS = 240_000
 
 
 @pytest.fixture(scope="module")
 def notebook(lab: Lab) -> Iterator[Notebook]:
     with lab.notebook("panel", CELLS) as found:
-        found.run(0)
-        expect(found.page.locator(".ks-panel").first).to_be_visible(timeout=2 * _SPARK_MS)
+        found.run(LOAD)
+        found.run(BUILD)
         yield found
-        found.python("ks.stop_all()")
+        found.python("(ks.stop_all(), broker.close())")
         found.assert_quiet()
 
 
+@pytest.fixture(scope="module")
+def opened(notebook: Notebook) -> Locator:
+    """The panel of a query that has processed everything and waits for more."""
+    notebook.run(DEPLOY)
+    panel = notebook.run(PANEL).locator(".ks-panel")
+    expect(panel).to_be_visible(timeout=_SLOW_MS)
+    return panel
+
+
 @pytest.fixture
-def widget(notebook: Notebook) -> Locator:
-    """The panel of the query that works, which is running."""
-    found = notebook.output(0).locator(".ks-panel")
-    if notebook.python("query.is_active()") == "False":
-        found.get_by_role("button", name="Restart").click()
-    expect(found.locator(".ks-state")).to_have_text("running", timeout=_SPARK_MS)
-    expect(found.get_by_role("alert")).to_be_hidden()
-    return found
+def widget(opened: Locator) -> Locator:
+    """The panel, while the query runs."""
+    expect(opened.locator(".ks-state")).to_have_text("running")
+    expect(opened.get_by_role("alert")).to_be_hidden()
+    return opened
+
+
+def test_parity_comes_first(notebook: Notebook, opened: Locator) -> None:
+    """Before anything is deployed, driver and Spark are compared on the builder's sample."""
+    expect(notebook.output(DEPLOY)).to_contain_text("driver and Spark agree on 20 records")
 
 
 def test_it_shows_what_the_query_is_doing(notebook: Notebook, widget: Locator) -> None:
@@ -75,59 +98,26 @@ def test_it_shows_what_the_query_is_doing(notebook: Notebook, widget: Locator) -
 
 
 def test_rows_of_stores_are_counted_when_asked_for(notebook: Notebook, widget: Locator) -> None:
-    """Counting reads the stores, so nobody does it unasked."""
+    """Counting reads the stores, so nobody does it unasked; the store can be browsed while the query runs."""
     expect(widget.get_by_role("table", name="Stores")).to_contain_text("not counted")
     widget.get_by_role("button", name="Count rows").click()
-    expect(widget.get_by_role("table", name="Stores")).to_contain_text(re.compile(r"per-second\d+"), timeout=_SPARK_MS)
+    expect(widget.get_by_role("table", name="Stores")).to_contain_text(re.compile(r"per-second\d+"), timeout=_SLOW_MS)
+    assert notebook.python("ks.browse(query.store('per-second')).facts['number']").startswith("'1 to ")
 
 
 def test_it_looks_again_by_itself(notebook: Notebook, widget: Locator) -> None:
     """While the query runs the panel asks every second, until it is told not to."""
-    before = notebook.python(
-        "(setattr(panel, 'facts', {**panel.facts, 'application': 'old'}), panel.facts['application'])[1]"
-    )
-    assert before == "'old'"
+    notebook.python("setattr(panel, 'facts', {**panel.facts, 'application': 'old'})")
     notebook.until("panel.facts['application']", "'prices'", timeout_s=20)
-
-
-def test_stop_and_restart_reach_the_query_by_keyboard(notebook: Notebook, widget: Locator) -> None:
-    """Stop ends it after what is under way; Restart goes on from the checkpoint."""
-    widget.get_by_role("button", name="Stop").focus()
-    notebook.page.keyboard.press("Enter")
-    expect(widget.locator(".ks-state")).to_have_text("stopped", timeout=_SPARK_MS)
-    assert notebook.python("query.status(lag=False).state") == "'stopped'"
-    expect(widget.get_by_role("button", name="Stop")).to_be_disabled()
-    widget.get_by_role("button", name="Restart").focus()
-    notebook.page.keyboard.press("Enter")
-    expect(widget.locator(".ks-state")).to_have_text("running", timeout=_SPARK_MS)
-    assert notebook.python("query.is_active()") == "True"
-
-
-def test_the_last_error_is_shown_with_its_node(notebook: Notebook, widget: Locator) -> None:
-    """A query that failed says why, in the kit's words, and its graph has the node in red; it can be restarted."""
-    notebook.run(1)
-    failed = notebook.output(1).locator(".ks-panel")
-    expect(failed.locator(".ks-state")).to_have_text("failed", timeout=2 * _SPARK_MS)
-    expect(failed.locator(".ks-failure")).to_contain_text("check")
-    expect(failed.locator(".ks-graph .ks-failed")).to_contain_text("check")
-    expect(failed.get_by_role("button", name="Restart")).to_be_enabled()
-    assert notebook.page.locator(".ks-widget script").count() == 0
-    notebook.picture(failed, "panel-failed")
 
 
 def test_an_error_is_visible_in_the_widget(notebook: Notebook, widget: Locator) -> None:
     """What Python refuses is said in the widget."""
+    widget.get_by_role("checkbox", name="live").uncheck()
     notebook.python("panel.tell('explode')")
     expect(widget.get_by_role("alert")).to_contain_text('this widget has no command "explode"')
-    notebook.python("panel.tell('refresh')")
+    widget.get_by_role("checkbox", name="live").check()
     expect(widget.get_by_role("alert")).to_be_hidden()
-
-
-def test_a_saved_notebook_keeps_the_figures_as_text(notebook: Notebook, widget: Locator) -> None:
-    """Without a kernel the panel is its text form."""
-    text = notebook.python("panel.forms()['text/plain']")
-    assert 'deployment "prices": running' in text
-    assert "in: 20 records" in text
 
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
@@ -136,3 +126,34 @@ def test_nothing_keeps_people_out(notebook: Notebook, widget: Locator, dark: boo
     notebook.theme(dark)
     assert notebook.barriers(".ks-panel") == []
     notebook.theme(False)
+
+
+def test_stop_and_restart_reach_the_query_by_keyboard(notebook: Notebook, widget: Locator) -> None:
+    """Stop ends it after what is under way; Restart goes on from the checkpoint."""
+    widget.get_by_role("button", name="Stop").focus()
+    notebook.page.keyboard.press("Enter")
+    expect(widget.locator(".ks-state")).to_have_text("stopped", timeout=_SLOW_MS)
+    assert notebook.python("query.status(lag=False).state, ks.active()") == "('stopped', ())"
+    expect(widget.get_by_role("button", name="Stop")).to_be_disabled()
+    widget.get_by_role("button", name="Restart").focus()
+    notebook.page.keyboard.press("Enter")
+    expect(widget.locator(".ks-state")).to_have_text("running", timeout=_SLOW_MS)
+    assert notebook.python("query in ks.active()") == "True"
+
+
+def test_a_saved_notebook_keeps_the_figures_as_text(notebook: Notebook, widget: Locator) -> None:
+    """Without a kernel the panel is its text form."""
+    text = notebook.python("panel.forms()['text/plain']")
+    assert 'deployment "prices": running' in text
+    assert "lag: 0 records" in text
+
+
+def test_the_last_error_is_shown_with_its_node(notebook: Notebook, widget: Locator) -> None:
+    """A query that fails says why, in the kit's words, and its graph has the node in red."""
+    notebook.run(FAIL)
+    expect(widget.locator(".ks-state")).to_have_text("failed", timeout=_SLOW_MS)
+    expect(widget.locator(".ks-failure")).to_contain_text("check")
+    expect(widget.locator(".ks-graph .ks-failed")).to_contain_text("check")
+    expect(widget.get_by_role("button", name="Restart")).to_be_enabled()
+    assert notebook.page.locator(".ks-widget script").count() == 0
+    notebook.picture(widget, "panel-failed")

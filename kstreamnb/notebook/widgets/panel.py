@@ -101,7 +101,7 @@ def _figures(
     last = recent[-1] if recent else None
     rows = [
         ["batch", "none yet" if batch < 0 else f"{batch:,}"],
-        ["duration", "" if last is None else f"{last.seconds * 1000:,.0f} ms"],
+        ["duration", "" if last is None else _ms(last.seconds * 1000)],
         ["in", _rate(value, "stream-thread-metrics", "process")],
         ["out", _rate(value, "producer-metrics", "record-send")],
         ["lag", counted(int(lag), "record")],
@@ -110,7 +110,7 @@ def _figures(
         ["state", _size(state)],
     ]
     if last is not None and last.latency_ms is not None:
-        rows.append(["age of output", f"{last.latency_ms[1]:,.0f} ms on average"])
+        rows.append(["age of output", _ms(last.latency_ms[1])])
     return rows
 
 
@@ -120,6 +120,17 @@ _DROPPED = ("stream-task-metrics", "dropped-records-total")
 def _rate(value: dict[tuple[str, str], float], group: str, name: str) -> str:
     total, rate = value.get((group, f"{name}-total"), 0.0), value.get((group, f"{name}-rate"), 0.0)
     return f"{counted(int(total), 'record')}, {rate:,.1f}/s"
+
+
+def _ms(number: float) -> str:
+    """A time that passed, in the unit in which it is short."""
+    if number < 10_000:
+        return f"{number:,.0f} ms"
+    seconds = number / 1000
+    for unit, size in (("days", 86_400), ("h", 3600), ("min", 60)):
+        if seconds >= 2 * size:
+            return f"{seconds / size:,.0f} {unit}"
+    return f"{seconds:,.0f} s"
 
 
 def _size(number: float) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kstreamnb.notebook.widgets.panel import _drops, _figures, _series, _size, _tasks
+from kstreamnb.notebook.widgets.panel import _drops, _figures, _ms, _series, _size, _tasks
 from kstreamnb.spark.metrics import BatchFigures, Metric
 
 TASK = (("application-id", "shop"), ("task-id", "0_1"))
@@ -40,7 +40,7 @@ def test_figures_are_read_with_their_units() -> None:
         ["dropped", "2 records"],
         ["dead letters", "4"],
         ["state", "2.5 MB"],
-        ["age of output", "20 ms on average"],
+        ["age of output", "20 ms"],
     ]
 
 
@@ -66,6 +66,13 @@ def test_tasks_and_drops_have_a_row_each() -> None:
     """Records, drops and state of a task; drops of all tasks by node and reason."""
     assert _tasks(METRICS) == [["0_1", "1,234", "2", "2.5 MB"]]
     assert _drops(METRICS) == [["count", "late", "2"]]
+
+
+def test_times_are_said_in_the_unit_in_which_they_are_short() -> None:
+    """Records of last year are days old, not milliseconds."""
+    assert [_ms(number) for number in (0.4, 9_999, 67_162, 600_000, 8_000_000, 1.8e12)] == [
+        *("0 ms", "9,999 ms", "67 s", "10 min", "2 h", "20,833 days")
+    ]
 
 
 def test_sizes_are_rounded_to_what_people_read() -> None:
