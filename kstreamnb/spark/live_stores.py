@@ -28,9 +28,13 @@ _MOST_WAITING_BYTES = 64 << 20
 
 @dataclass
 class _Copy:
-    """A task's state in this process, as of an entry of its log, and the changes that wait."""
+    """A task's state in this process, as of an entry of its log, and the changes that wait.
+
+    ``looked``: the checkpoint was asked for it.
+    """
 
     seq: int = 0
+    looked: bool = False
     task: Any = None
     waiting: deque[tuple[int, bytes]] = field(default_factory=deque)
     size: int = 0
@@ -81,10 +85,10 @@ class LiveStores:
             copy = self._copies.setdefault(each.number, _Copy())
             if copy.task is None:
                 copy.task = _empty(self.bundle, each)
-            if not _catch_up(copy):
+            if not _catch_up(copy) or (copy.seq == 0 and not copy.looked):
                 behind.append(each)
-        if behind or self.batch < 0:
-            self._read(behind or placed)
+        if behind:
+            self._read(behind)
         return [self._copies[each.number].task for each in placed]
 
     def _read(self, placed: list[PlacedTask | Replica]) -> None:
@@ -100,6 +104,7 @@ class LiveStores:
                 copy.task.apply_delta(delta)
             copy.seq = seq
         for each in placed:
+            self._copies[each.number].looked = True
             _catch_up(self._copies[each.number])
         self.batch = max(self.batch, batch)
 
