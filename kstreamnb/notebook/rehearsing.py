@@ -18,7 +18,10 @@ _ANYWAY = "deploy(…, parity=False) starts it all the same"
 
 
 class NotebookRehearsal:
-    """Shows parity on the sample of the builder that a topology comes from; a difference keeps it from starting."""
+    """Shows parity on the sample of the builder that a topology comes from; a difference keeps it from starting.
+
+    Without a builder in a variable, or without its sample, there is nothing to compare.
+    """
 
     def __init__(self, shell: Any) -> None:
         self._shell = shell
@@ -29,7 +32,6 @@ class NotebookRehearsal:
 
         sample = self._sample(topology)
         if sample is None:
-            print("no comparison of driver and Spark: the builder has no sample")  # noqa: T201 - said where it matters
             return
         found = parity(topology, sample, session, partitions=partitions, config=config)
         display(found)
