@@ -72,7 +72,7 @@ chromium:
 	{ apt-get install -y chromium || { apt-get update && apt-get install -y chromium; }; } >/dev/null 2>&1 || true
 
 test-browser: $(READY) chromium ## JupyterLab in headless Chromium; pictures go to .artefacts/browser
-	$(PYTEST) tests/browser -m browser --durations=5
+	$(PYTEST) tests/browser -m "browser and not slow" --durations=5
 
 test-all: test test-spark test-kafka test-notebook test-browser ## Every suite
 

@@ -29,7 +29,8 @@ FLAGS = (
     *("--disable-component-update", "--disable-sync"),
 )
 _TOKEN = "kstreamnb"
-_START_S = 60
+_WIDTH, _HEIGHT = 1280, 1000
+_START_S = 180
 _CELL_MS = 60_000
 # JupyterLab's own, with no part of the kit in it: it asks for what a server may not have.
 _LABS_OWN = ("favicon", "/lsp/", "api/me", "/lab/api/news", "ResizeObserver")
@@ -147,11 +148,14 @@ class Notebook:
     def picture(self, part: Locator, name: str) -> None:
         """Keep a picture of a part of the page, in light and dark."""
         ARTEFACTS.mkdir(parents=True, exist_ok=True)
+        box = part.bounding_box() or {"height": 0}
+        self.page.set_viewport_size({"width": _WIDTH, "height": max(_HEIGHT, int(box["height"]) + 300)})
         for dark in (False, True):
             self.theme(dark)
             self.page.wait_for_timeout(150)
             part.screenshot(path=ARTEFACTS / f"{name}-{'dark' if dark else 'light'}.png")
         self.theme(False)
+        self.page.set_viewport_size({"width": _WIDTH, "height": _HEIGHT})
 
     def barriers(self, selector: str) -> list[str]:
         """What axe finds that would keep people out, in the part of the page that a selector names."""
@@ -197,7 +201,7 @@ def served(folder: Path, browser: Browser) -> Iterator[Lab]:
         try:
             url = f"http://127.0.0.1:{port}"
             _wait_for(url, server, folder / "lab.log")
-            context = browser.new_context(viewport={"width": 1280, "height": 1000}, reduced_motion="reduce")
+            context = browser.new_context(viewport={"width": _WIDTH, "height": _HEIGHT}, reduced_motion="reduce")
             yield Lab(url, work, context)
             context.close()
         finally:

@@ -13,6 +13,7 @@ from tests.browser.lab import Lab, Notebook
 
 pytestmark = [
     pytest.mark.browser,
+    pytest.mark.slow,
     pytest.mark.skipif(shutil.which("java") is None, reason="there is no Java, which Spark and Kafka need"),
 ]
 
