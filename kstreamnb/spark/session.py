@@ -87,8 +87,7 @@ def spark_session(app: str = "kstreamnb", *, cores: int = 2, settings: dict[str,
     scratch = tempfile.mkdtemp(prefix="kstreamnb-spark-")
     files = {
         "spark.sql.warehouse.dir": f"{scratch}/warehouse",
-        "spark.driver.extraClassPath": str(quiet_files_jar(Path(scratch))),
-        "spark.hadoop.fs.file.impl": QUIET_FILES,
+        **_quiet_files(Path(scratch)),
         "spark.sql.streaming.checkpointFileManagerClass": "org.apache.spark.sql.execution.streaming.checkpointing."
         "FileSystemBasedCheckpointFileManager",
     }
@@ -104,6 +103,16 @@ def spark_session(app: str = "kstreamnb", *, cores: int = 2, settings: dict[str,
     for name in _NOISY:
         configurator.setLevel(name, "ERROR")
     return SparkSession(context)
+
+
+def _quiet_files(scratch: Path) -> dict[str, str]:
+    """Settings for the kit's file system; none under ``spark-submit``, whose JVM runs already, with its own classes."""
+    if "PYSPARK_GATEWAY_PORT" in os.environ:
+        return {}
+    return {
+        "spark.driver.extraClassPath": str(quiet_files_jar(scratch)),
+        "spark.hadoop.fs.file.impl": QUIET_FILES,
+    }
 
 
 def spark_logs() -> Path:
