@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kstreamnb import head
-from kstreamnb.dsl import Declaration, Identity, Ledger, StreamsBuilder, identify_with
+from kstreamnb.dsl import Identity, Ledger, StreamsBuilder, identify_with
 from kstreamnb.errors import TopologyError
 from kstreamnb.preview import upstream_topology
 
