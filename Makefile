@@ -11,6 +11,9 @@ export PYTHONHASHSEED ?= 0
 export PYSPARK_PYTHON := $(abspath $(BIN)/python)
 export PYSPARK_DRIVER_PYTHON := $(abspath $(BIN)/python)
 
+# Which tests of notebooks run: "notebook and not slow and not spark" leaves out those that start Spark or a broker.
+NOTEBOOKS ?= notebook and not slow
+
 .DEFAULT_GOAL := help
 .PHONY: help crashes chromium demo test check lint format types golden test-spark test-kafka test-notebook test-notebooks test-binder test-browser test-all bench lab lock coverage clean
 
@@ -57,7 +60,7 @@ crashes: $(READY) ## Kill deployments at every point: RUNS=20 kills for each cel
 	$(BIN)/python -m tests.kafka.crashes --runs $(or $(RUNS),1)
 
 test-notebook: $(READY) ## Execute and compare the notebooks; as HTML they go to .artefacts/notebooks
-	$(PYTEST) tests/notebook -m "notebook and not slow"
+	$(PYTEST) tests/notebook -m "$(NOTEBOOKS)"
 	$(BIN)/jupyter nbconvert --log-level=ERROR --to html --output-dir .artefacts/notebooks notebooks/*.ipynb notebooks/*/*.ipynb
 
 test-notebooks: test-notebook

@@ -102,7 +102,7 @@ def deploy(
         ...     sent = produce(servers, sample)
         ...     query = deploy(builder.build(), bootstrap_servers=servers, checkpoint=checkpoint, available_now=True)
         ...     query.await_termination()
-        ...     [(record.key, record.value) for record in Sample.capture(servers, ["large"]).records]
+        ...     [(record.key, record.value) for record in Sample.capture(servers, "large")]
         [('b', 3)]
     """
     settings = _settings(config, topology, bootstrap_servers, application_id)
