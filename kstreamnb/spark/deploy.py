@@ -101,7 +101,7 @@ def deploy(
         ...     Admin(servers).create_topic("orders")
         ...     sent = produce(servers, sample)
         ...     query = deploy(builder.build(), bootstrap_servers=servers, checkpoint=checkpoint, available_now=True)
-        ...     query.await_termination()
+        ...     done = query.await_termination()
         ...     [(record.key, record.value) for record in Sample.capture(servers, "large")]
         [('b', 3)]
     """
