@@ -85,6 +85,7 @@ coverage: $(READY) ## Branch coverage of the spine, printed by package
 
 bench: $(READY) ## Throughput of the driver and preview and import times
 	$(BIN)/python -m tests.bench.driver
+	$(BIN)/python -m tests.bench.notebook
 
 lab: $(READY) ## Open the notebooks in JupyterLab
 	$(BIN)/jupyter lab notebooks
