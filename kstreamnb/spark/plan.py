@@ -9,6 +9,7 @@ from typing import Any, Literal
 from kstreamnb.core.display import Displayed
 from kstreamnb.runtime.config import Config
 from kstreamnb.spark.deployment import Application, Deployment, deployment_of, place
+from kstreamnb.spark.groups import spark_hash
 from kstreamnb.spark.portable import refuse_what_cannot_run
 from kstreamnb.spark.writers import output_topics
 from kstreamnb.topology import ProcessorNode, Sink, Topology
@@ -76,6 +77,14 @@ class DeploymentPlan(Displayed):
     inputs: tuple[tuple[str, int], ...]
     outputs: tuple[str, ...]
     deployment: Deployment
+
+    @property
+    def places(self) -> tuple[tuple[str, ...], ...]:
+        """The tasks of each of Spark's state partitions; one without any stands by."""
+        found: list[list[str]] = [[] for _ in range(self.deployment.spark_partitions)]
+        for task in self.deployment.tasks:
+            found[spark_hash(task.group) % len(found)].append(task.plan.task_id)
+        return tuple(map(tuple, found))
 
     def __str__(self) -> str:
         lines = ["inputs: " + _topics(self.inputs)]

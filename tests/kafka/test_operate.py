@@ -129,7 +129,7 @@ def test_stores_of_a_running_query_are_read_as_of_its_last_batch(bench: Bench) -
 
 
 def test_stores_are_read_from_the_checkpoint_when_the_query_is_down(bench: Bench) -> None:
-    """S0-56, S3-13: from the query that was stopped, and from the folder alone."""
+    """S0-56, S2-45, S3-13: from the query that was stopped, and from the folder alone."""
     records = bench.fill("down-in", 40, 2)
     query = bench.run(counting("down"), max_records=10)
     assert counts(records) == {key: row.value for key, row in query.store("counts").all()}
@@ -163,7 +163,7 @@ def test_active_queries_are_listed_watched_and_stopped_together(bench: Bench) ->
 
 
 def test_changelogs_are_written_for_others_to_read(bench: Bench) -> None:
-    """S0-22, S1-38, S2-50: compacted topics with Kafka's names and settings; their last values are the store."""
+    """S0-22, S1-38, S2-50, S4-08: compacted topics with Kafka's names and settings; their last values are the store."""
     records = bench.fill("logs-in", 40, 2)
     query = bench.run(counting("logs"), changelogs=True, max_records=15)
     topic = "logs-counts-changelog"
