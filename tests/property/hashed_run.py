@@ -32,7 +32,7 @@ def topology() -> ks.Topology:
 def records() -> list[TopicRecord]:
     """Records of all topics, drawn by arithmetic."""
     found = []
-    for n in range(400):
+    for n in range(200):
         topic = ("orders", "clicks", "names", "orders", "owners")[n % 5]
         key, at = f"k{n * 7 % 11}", n + n * 13 % 9
         order = {"item": f"i{n % 4}", "amount": n % 6}
