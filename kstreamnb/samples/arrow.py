@@ -55,7 +55,7 @@ def _times(column: pyarrow.ChunkedArray, name: str) -> list[int]:
                 hint="convert it to a type with a time zone, such as UTC",
             )
         if column.null_count:
-            raise ConfigError(f'column "{name}" has rows without a time')
+            raise ConfigError(f'column "{name}" has no time in {column.null_count:,} of {len(column):,} rows')
         column = column.cast(pa.timestamp("ms", column.type.tz), safe=False).cast(pa.int64())
     if pa.types.is_integer(column.type) and not column.null_count:
         times: list[int] = column.to_numpy().tolist()
@@ -155,9 +155,13 @@ def read_parquet(
     path: Path | str, roles: Roles | None, *, partitions: int | None = None, key_serde: Serde | None = None
 ) -> tuple[tuple[TopicRecord, ...], tuple[tuple[str, str], ...], dict[str, Any]]:
     """Records, schema and metadata of a Parquet file; without ``roles`` it must be one that a sample wrote."""
+    import pyarrow as pa
     import pyarrow.parquet as pq
 
-    table = pq.read_table(path)
+    try:
+        table = pq.read_table(path)
+    except pa.ArrowInvalid as error:
+        raise ConfigError(f'file "{Path(path).name}" is not a Parquet file', detail=str(error)) from error
     mark = (table.schema.metadata or {}).get(_MARK)
     if roles is not None:
         records = records_of_table(table, roles, partitions=partitions, key_serde=key_serde)

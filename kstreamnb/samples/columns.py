@@ -68,10 +68,13 @@ class Roles:
         return [name for name in columns if name not in taken]
 
     def check(self, columns: Sequence[str]) -> None:
-        """Raise ConfigError for a name that is no column."""
+        """Raise ConfigError for a name that is no column, or that of two."""
+        there = ", ".join(map(str, columns)) or "none"
         for name in (*self.named().values(), *self.value_columns(columns)):
             if name not in columns:
-                raise ConfigError(f'there is no column "{name}"', detail=f"there are {', '.join(map(str, columns))}")
+                raise ConfigError(f'there is no column "{name}"', detail=f"there are {there}")
+            if list(columns).count(name) > 1:
+                raise ConfigError(f'there are several columns "{name}"', detail=f"there are {there}")
 
 
 def make_records(
@@ -94,13 +97,22 @@ def make_records(
     if roles.partition is not None or partitions is not None:
         keys = list(keys)
         if roles.partition is not None:
-            places = columns[roles.partition]
+            places = _numbers(columns[roles.partition], roles.partition)
         else:
-            places = _places(keys, partitions or 1, key_serde or Serdes.string())
+            places = _places(keys, partitions or 0, key_serde or Serdes.string())
         counters = {place: itertools.count() for place in set(places)}
         offsets = [next(counters[place]) for place in places]
     rows = zip(repeat(roles.topic), places, offsets, columns[roles.timestamp], keys, values, headers, strict=False)
     return tuple(map(tuple.__new__, repeat(TopicRecord), rows))
+
+
+def _numbers(column: list[Any], name: str) -> list[int]:
+    """Numbers of partitions; frames hold them as floats where one is missing."""
+    for row, value in enumerate(column):
+        whole = type(value) is int or (isinstance(value, float) and value.is_integer())
+        if not whole or value < UNASSIGNED:
+            raise ConfigError(f'column "{name}" holds {value!r} in row {row}', detail="a partition is a number from 0")
+    return list(map(int, column))
 
 
 def _places(keys: list[Any], partitions: int, serde: Serde) -> list[int]:
@@ -160,11 +172,19 @@ def timestamps_ms(values: Iterable[Any], column: str) -> list[int]:
     result = []
     for row, value in enumerate(values):
         if value is None or value != value:
-            raise ConfigError(f'column "{column}" has no time in row {row}')
+            raise ConfigError(f'column "{column}" has no time in row {row}', hint="leave such rows out, or fill them")
         if isinstance(value, float) and value.is_integer():
             value = int(value)
-        result.append(value if type(value) is int else instant_ms(value, f'time in column "{column}"'))
+        result.append(value if type(value) is int else instant_ms(value, f'row {row} of column "{column}"'))
+        if not -_FAR_MS < result[-1] < _FAR_MS:
+            raise ConfigError(
+                f'row {row} of column "{column}" is {value}, which no timestamp can be',
+                hint="times are milliseconds since 1970, in 64 bits",
+            )
     return result
+
+
+_FAR_MS = 1 << 63  # timestamps have 64 bits
 
 
 def plain_value(value: Any) -> Any:

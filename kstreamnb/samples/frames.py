@@ -37,6 +37,8 @@ def records_of_pandas(
 ) -> tuple[tuple[TopicRecord, ...], Schema]:
     """The rows of a pandas frame in its own order, or sorted by columns."""
     schema = tuple((str(name), str(kind)) for name, kind in frame.dtypes.items())
+    if roles.timestamp not in frame.columns and roles.timestamp in frame.index.names:
+        raise ConfigError(f'"{roles.timestamp}" is the index of the frame', hint="give frame.reset_index()")
     roles.check(list(frame.columns))
     if order_by:
         frame = frame.sort_values(list(order_by), kind="stable")
@@ -63,8 +65,11 @@ def _pandas_times(series: Any, name: str) -> list[int]:
             hint=f'say which: frame["{name}"].dt.tz_localize("UTC")',
         )
     if series.dtype.kind == "M":
-        if series.isna().any():
-            raise ConfigError(f'column "{name}" has rows without a time')
+        if gaps := int(series.isna().sum()):
+            raise ConfigError(
+                f'column "{name}" has no time in {gaps:,} of {len(series):,} rows',
+                hint=f'leave them out: frame.dropna(subset=["{name}"])',
+            )
         since: list[int] = series.dt.as_unit("ms").astype("int64").tolist()
         return since
     return timestamps_ms(_without_gaps(series), name)

@@ -38,7 +38,11 @@ def redact(self: Sample, *fields: str, replacement: Any = "***") -> Sample:
         return value
 
     records = tuple(
-        record._replace(value=blank(record.value), headers=tuple((name, None) for name, _ in record.headers))
+        record._replace(
+            key=Encoded() if type(record.key) is Encoded else record.key,
+            value=blank(record.value),
+            headers=tuple((name, None) for name, _ in record.headers),
+        )
         for record in self.records
     )
     return replace(self, records=records, notes=(*self.notes, f"redacted: {', '.join(fields)}"))

@@ -54,6 +54,9 @@ def merge(self: Sample, *others: Sample) -> Sample:
     Within a partition of one sample the order stays. Where two samples share a partition theirs are interleaved.
     """
     samples = (self, *others)
+    for other in others:
+        if not isinstance(other, type(self)):
+            raise ConfigError(f'a sample cannot be merged with type "{type(other).__name__}"', hint="give a Sample")
     lanes: dict[tuple[str, int, int], list[TopicRecord]] = {}
     for source, sample in enumerate(samples):
         for record in sample.records:

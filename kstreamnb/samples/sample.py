@@ -131,10 +131,13 @@ class Sample:
     def from_json_lines(cls, path: Path | str, *, topic: str | None = None, **columns: Any) -> Sample:
         """A sample of a file of JSON lines: records that `to_json_lines` wrote, or values whose fields are named."""
         roles, options = _roles(topic, columns)
-        with Path(path).open(encoding="utf-8") as lines:
-            if roles is None:
-                return cls(json_lines.read_lines(lines), (f"from {Path(path).name}",))
-            return cls(json_lines.read_value_lines(lines, roles, **options), (f"from {Path(path).name}",))
+        try:
+            with Path(path).open(encoding="utf-8") as lines:
+                if roles is None:
+                    return cls(json_lines.read_lines(lines), (f"from {Path(path).name}",))
+                return cls(json_lines.read_value_lines(lines, roles, **options), (f"from {Path(path).name}",))
+        except UnicodeDecodeError as error:
+            raise ConfigError(f'file "{Path(path).name}" is not text in UTF-8', detail=str(error)) from error
 
     @classmethod
     @extra("kafka")

@@ -111,8 +111,20 @@ def _parse_headers(text: str) -> Headers:
     value = parse_cell(text)
     if value is None:
         return ()
-    pairs = value.items() if isinstance(value, dict) else value
+    pairs: Any = list(value.items()) if isinstance(value, dict) else value
+    if not isinstance(pairs, list) or not all(_is_header(pair) for pair in pairs):
+        raise ConfigError(f"headers {text} are not texts by name", hint='write for example {"source": "web"}')
     return tuple((name, None if item is None else _header_bytes(item)) for name, item in pairs)
+
+
+def _is_header(pair: Any) -> bool:
+    """Whether something is a header's name and its value, a text or None."""
+    return (
+        isinstance(pair, (list, tuple))
+        and len(pair) == 2
+        and isinstance(pair[0], str)
+        and isinstance(pair[1], str | None)
+    )
 
 
 def _header_bytes(item: str) -> bytes:
@@ -184,6 +196,8 @@ def parse_rows(text: str, *, topic: str | None = None) -> list[dict[str, Any]]:
     """
     names: list[str] | None = None
     rows: list[dict[str, Any]] = []
+    if not isinstance(text, str):
+        raise ConfigError(f'a table of type "{type(text).__name__}" is not text', hint="give the table as one text")
     for number, line in enumerate(text.splitlines(), 1):
         if not line.strip() or line.lstrip().startswith("#") or (names and _RULE.fullmatch(line)):
             continue

@@ -1,0 +1,113 @@
+"""What samples say to frames, files and tables that are not what they should be: one fact, and what to do."""
+
+from __future__ import annotations
+
+import datetime as dt
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+import kstreamnb as ks
+from kstreamnb.core.wire import Encoded
+from kstreamnb.errors import ConfigError, KStreamError
+
+UTC = dt.UTC
+
+
+def framed(frame: pd.DataFrame, **roles: Any) -> ks.Sample:
+    """A frame with the columns k and ts as a sample."""
+    return ks.Sample.from_dataframe(frame, **{"topic": "t", "key": "k", "timestamp": "ts", **roles})
+
+
+def column(**columns: list[Any]) -> pd.DataFrame:
+    """A frame with keys, times where none are given, and other columns."""
+    rows = len(next(iter(columns.values())))
+    return pd.DataFrame({"k": ["a"] * rows, "ts": list(range(rows)), **columns})
+
+
+FRAMES: dict[str, tuple[pd.DataFrame, dict[str, Any], str]] = {
+    "a wrong column": (column(v=[1]), {"timestamp": "when"}, 'there is no column "when"'),
+    "no columns at all": (pd.DataFrame(), {}, 'there is no column "ts"'),
+    "times in the index": (column(v=[1]).set_index("ts"), {}, '"ts" is the index of the frame'),
+    "two columns of one name": (pd.DataFrame([["a", 1, 2, 0]], columns=["k", "v", "v", "ts"]), {}, "several columns"),
+    "a missing time": (
+        column(ts=pd.to_datetime(["2024-01-01", None], utc=True)), {}, 'column "ts" has no time in 1 of 2 rows',
+    ),
+    "a missing number": (column(ts=[1.0, float("nan")]), {}, 'column "ts" has no time in row 1'),
+    "a time without a zone": (column(ts=pd.to_datetime(["2024-01-01"])), {}, "times without a time zone"),
+    "a time of 70 bits": (column(ts=[2**70]), {}, "which no timestamp can be"),
+    "half a millisecond": (column(ts=[5.5]), {}, 'row 0 of column "ts" of type "float" is not an instant'),
+    "a word as a time": (column(ts=[0, "noon"]), {}, 'row 1 of column "ts" "noon" is not an instant'),
+    "a partition that is a word": (column(p=["x"]), {"partition": "p"}, "column \"p\" holds 'x' in row 0"),
+    "a missing partition": (column(p=[0, None]), {"partition": "p"}, 'column "p" holds None in row 1'),
+    "a partition below zero": (column(p=[-3]), {"partition": "p"}, 'column "p" holds -3 in row 0'),
+    "no partitions": (column(v=[1]), {"partitions": 0}, "0 partitions are too few"),
+    "keys of another type": (column(k=[1]), {"partitions": 2}, 'serde "string" cannot write a value of type "int"'),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", FRAMES)
+def test_a_frame_that_cannot_be_read_says_why(case: str) -> None:
+    """The column and the row are in the first line."""
+    frame, roles, said = FRAMES[case]
+    with pytest.raises(KStreamError) as raised:
+        framed(frame, **roles)
+    assert said in str(raised.value)
+
+
+def test_odd_frames_are_read_as_they_are() -> None:
+    """Mixed types, numbers of 70 bits, nanoseconds, zones, no rows: nothing is lost but what is below a millisecond."""
+    mixed = framed(column(k=["a", 1, None, 2.5], v=[1, "x", [1], {"a": 2**70}]), value="v")
+    assert [("a", 1), (1, "x"), (None, [1]), (2.5, {"a": 2**70})] == [(row.key, row.value) for row in mixed]
+    nanos = framed(column(ts=pd.to_datetime([1_704_067_200_123_456_789], utc=True)))
+    assert 1_704_067_200_123 == nanos[0].timestamp
+    berlin = framed(column(ts=pd.to_datetime(["2024-01-01"]).tz_localize("Europe/Berlin")))
+    assert dt.datetime(2023, 12, 31, 23, tzinfo=UTC).timestamp() * 1000 == berlin[0].timestamp
+    assert 0 == len(framed(pd.DataFrame(columns=["k", "v", "ts"])))
+    floats = framed(column(p=[1.0, 0.0]), partition="p")
+    assert [1, 0] == [row.partition for row in floats]
+    assert all(type(row.partition) is int for row in floats)
+
+
+@pytest.mark.parametrize(
+    ("table", "said"),
+    [
+        (None, 'a table of type "NoneType" is not text'),
+        ("", "the table is empty"),
+        ("key | value\na | 1", "has no topic"),
+        ('topic | value | headers\nt | 1 | {"a": 1}', 'headers {"a": 1} are not texts by name'),
+        ("topic | value | headers\nt | 1 | 7", "headers 7 are not texts by name"),
+        ("topic | value | time\nt | 1 | 2024-01-01T00:00:00", "has no time zone"),
+    ],
+)
+def test_a_table_that_cannot_be_read_says_why(table: Any, said: str) -> None:
+    """The cell is in the first line, and the line of the table below."""
+    with pytest.raises(ConfigError) as raised:
+        ks.Sample.from_text(table)
+    assert said in str(raised.value)
+
+
+def test_a_file_of_another_kind_is_named(tmp_path: Path) -> None:
+    """Bytes that are no text, and no Parquet."""
+    path = tmp_path / "strange"
+    path.write_bytes(b'\xff\xfe{"k"')
+    with pytest.raises(ConfigError, match='file "strange" is not text in UTF-8'):
+        ks.Sample.from_json_lines(path, topic="t", timestamp="ts")
+    with pytest.raises(ConfigError, match='file "strange" is not a Parquet file'):
+        ks.Sample.from_parquet(path, topic="t", timestamp="ts")
+
+
+def test_a_sample_merges_with_samples_only() -> None:
+    """A list of records is not one."""
+    sample = ks.Sample.from_text("topic | value\nt | 1")
+    with pytest.raises(ConfigError, match='cannot be merged with type "list"'):
+        sample.merge([sample[0]])  # type: ignore[arg-type]
+
+
+def test_what_could_not_be_decoded_is_gone_after_a_redaction() -> None:
+    """Keys too: nobody knows what is in them."""
+    sample = ks.Sample.from_text('topic | key | value\nt | undecoded:01 | undecoded:ff\nt | a | {"card": 1}')
+    redacted = sample.redact("card")
+    assert [(Encoded(), Encoded()), ("a", {"card": "***"})] == [(row.key, row.value) for row in redacted]
