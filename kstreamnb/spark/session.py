@@ -42,6 +42,7 @@ _START_SETTINGS = {
     "spark.log.level": "WARN",
     "spark.python.unix.domain.socket.enabled": "true",
     "spark.python.worker.reuse": "true",
+    "spark.python.authenticate.socketTimeout": "120s",  # a busy machine is slow to start processes, no failure
     LARGEST_FUNCTION: "1g",
     "spark.speculation": "false",
     "spark.driver.memory": "2g",
@@ -106,12 +107,16 @@ def spark_session(app: str = "kstreamnb", *, cores: int = 2, settings: dict[str,
 
 
 def _quiet_files(scratch: Path) -> dict[str, str]:
-    """Settings for the kit's file system; none under ``spark-submit``, whose JVM runs already, with its own classes."""
+    """Settings for the kit's file system; none under ``spark-submit``, whose JVM runs already, with its own classes.
+
+    It keeps Hadoop's checksums beside its files, so that Spark need not keep others.
+    """
     if "PYSPARK_GATEWAY_PORT" in os.environ:
         return {}
     return {
         "spark.driver.extraClassPath": str(quiet_files_jar(scratch)),
         "spark.hadoop.fs.file.impl": QUIET_FILES,
+        "spark.sql.streaming.checkpoint.fileChecksum.enabled": "false",
     }
 
 
