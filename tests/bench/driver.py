@@ -1,9 +1,11 @@
-"""Throughput of the test driver, next to other engines: ``python -m tests.bench.driver [--peers DIR] [--rounds N]``.
+"""Throughput of the test driver, beside other engines: ``python -m tests.bench.driver [--peers DIR] [--java DIR]``.
 
 The workload is 200,000 records with small dicts as values and 100 keys. Every engine runs in a process of its own, in
 turns with the others, and hands its records on by reference: the serde of the records says that nobody changes them.
 Rates are records by second of CPU time, so that a busy machine changes little. Peers are installed into an environment
-of their own at ``--peers``; nothing of the kit depends on them.
+of their own at ``--peers``; nothing of the kit depends on them. ``--java`` adds Kafka's own test driver, where Maven
+and Java are present: it cannot hand a value on, so its rates hold reading and writing JSON, as those of the kit's case
+with isolated values do.
 
 Where the time goes, by ``dis`` and cProfile: a quarter of a record's half microsecond is taking a named tuple apart,
 which CPython does by an iterator; the rest is one dict look-up, one put and one row of output. Windows cost little as
@@ -15,6 +17,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import shutil
 import subprocess
 import sys
 import time
@@ -29,6 +32,8 @@ CASES = {"filter and map": 1.05, "keyed count": 2.5, "tumbling count": 3.5}
 ALONE = ("keyed count, isolated JSON values", "filter and map, 4 partitions", "keyed count, every hop seen")
 RECORDS, KEYS, START_MS = 200_000, 100, 1_700_000_000_000
 PEER = Path(__file__).with_name("peer_bytewax.py")
+JAVA = Path(__file__).with_name("java")
+KIT, BYTEWAX, KAFKA = "kstreamnb", "bytewax", "Kafka's driver"
 
 
 def main() -> int:
@@ -37,16 +42,15 @@ def main() -> int:
     if options.measure:
         measure(options.measure, options.repeats)
         return 0
-    python = _peer_python(Path(options.peers)) if options.peers else None
+    peers = _peers(options)
     found: dict[tuple[str, str], list[float]] = {}
     for _ in range(options.rounds):
         for case in [*CASES, *([] if options.quick else ALONE)]:
             kit = [sys.executable, "-m", "tests.bench.driver", "--measure", case, "--repeats", str(options.repeats)]
-            found.setdefault(("kstreamnb", case), []).append(_run(kit))
-            if python is not None and case in CASES:
-                peer = [str(python), str(PEER), case, str(options.repeats)]
-                found.setdefault(("bytewax", case), []).append(_run(peer))
-    return _report({key: max(rates) for key, rates in found.items()})
+            found.setdefault((KIT, case), []).append(_run(kit))
+            for name, command in peers.items() if case in CASES else ():
+                found.setdefault((name, case), []).append(_run([*command, case, str(options.repeats)]))
+    return _report({key: max(rates) for key, rates in found.items()}, [KIT, *peers])
 
 
 def measure(case: str, repeats: int) -> None:
@@ -118,7 +122,19 @@ def _run(command: list[str]) -> float:
     result = subprocess.run(command, capture_output=True, text=True, check=False)
     if result.returncode:
         raise SystemExit(f"{' '.join(command)} failed:\n{result.stderr}")
-    return float(json.loads(result.stdout.splitlines()[-1]))
+    answer = json.loads(result.stdout.splitlines()[-1])
+    return float(answer["rate"] if isinstance(answer, dict) else answer)
+
+
+def _peers(options: argparse.Namespace) -> dict[str, list[str]]:
+    """The commands that run a peer, given a case and a number of repeats."""
+    peers = {}
+    if options.peers:
+        peers[BYTEWAX] = [str(_peer_python(Path(options.peers))), str(PEER)]
+    if options.java:
+        jars = _peer_jars(Path(options.java))
+        peers[KAFKA] = ["java", "-XX:+UseSerialGC", "-Xmx2g", "-cp", f"{jars}/*", str(JAVA / "Peer.java")]
+    return peers
 
 
 def _peer_python(folder: Path) -> Path:
@@ -130,15 +146,39 @@ def _peer_python(folder: Path) -> Path:
     return python
 
 
-def _report(rates: dict[tuple[str, str], float]) -> int:
+def _peer_jars(folder: Path) -> Path:
+    """The folder with Kafka's test driver, which Maven fills when it is not there."""
+    if missing := [tool for tool in ("mvn", "javac") if shutil.which(tool) is None]:
+        raise SystemExit(
+            f"--java needs Maven and a Java 17 development kit on the path; not found: {', '.join(missing)}"
+        )
+    if not folder.exists():
+        get = [
+            "mvn",
+            "-q",
+            "-B",
+            "-f",
+            str(JAVA),
+            "dependency:copy-dependencies",
+            f"-DoutputDirectory={folder.absolute()}",
+        ]
+        subprocess.run(get, check=True)
+    return folder
+
+
+def _report(rates: dict[tuple[str, str], float], engines: list[str]) -> int:
     missed = 0
-    print(f"{'case':36}{'kstreamnb':>12}{'bytewax':>12}{'ratio':>8}{'aim':>8}   records by CPU second, best run")
-    for case in [case for engine, case in rates if engine == "kstreamnb"]:
-        ours, theirs = rates["kstreamnb", case], rates.get(("bytewax", case))
-        line = f"{case:36}{ours:>12,.0f}"
-        if theirs is not None:
+    heads = "".join(f"{engine:>16}" + ("" if engine == KIT else f"{'ratio':>8}") for engine in engines)
+    print(f"{'case':36}{heads}{'aim':>8}   records by CPU second, best run; the aim is a ratio to bytewax")
+    for case in [case for engine, case in rates if engine == KIT]:
+        ours = rates[KIT, case]
+        line = f"{case:36}{ours:>16,.0f}"
+        for engine in engines[1:]:
+            theirs = rates.get((engine, case))
+            line += "" if theirs is None else f"{theirs:>16,.0f}{ours / theirs:>8.2f}"
+        if (theirs := rates.get((BYTEWAX, case))) is not None:
             missed += ours / theirs < CASES[case]
-            line += f"{theirs:>12,.0f}{ours / theirs:>8.2f}{CASES[case]:>8.2f}"
+            line += f"{CASES[case]:>8.2f}"
         print(line)
     return 1 if missed else 0
 
@@ -146,6 +186,7 @@ def _report(rates: dict[tuple[str, str], float]) -> int:
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.bench.driver", description="Throughput of the test driver.")
     parser.add_argument("--peers", help="folder of an environment with bytewax; made when it is not there")
+    parser.add_argument("--java", help="folder of the jars of Kafka's test driver; filled when it is not there")
     parser.add_argument("--rounds", type=int, default=3, help="processes for each engine and case")
     parser.add_argument("--repeats", type=int, default=5, help="runs in each process")
     parser.add_argument("--quick", action="store_true", help="only the cases that peers run too")
