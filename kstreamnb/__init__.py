@@ -19,12 +19,16 @@ __version__ = "0.1.0"
 _WHERE: dict[str, str] = {
     name: module
     for module, names in {
-        "kstreamnb.dsl": (
-            "Branched", "BranchedKStream", "BufferConfig", "CogroupedKStream", "Consumed", "EmitStrategy",
-            "GlobalKTable", "Grouped", "Joined", "KGroupedStream", "KGroupedTable", "KStream", "KTable",
-            "Materialized", "Named", "Printed", "Produced", "Repartitioned", "SessionWindowedCogroupedKStream",
-            "SessionWindowedKStream", "StreamJoined", "StreamsBuilder", "Suppressed", "TableJoined",
-            "TimeWindowedCogroupedKStream", "TimeWindowedKStream",
+        "kstreamnb.dsl.builder": ("StreamsBuilder",),
+        "kstreamnb.dsl.fronts": ("GlobalKTable", "KStream", "KTable"),
+        "kstreamnb.dsl.streams": ("BranchedKStream",),
+        "kstreamnb.dsl.grouping": (
+            "CogroupedKStream", "KGroupedStream", "KGroupedTable", "SessionWindowedCogroupedKStream",
+            "SessionWindowedKStream", "TimeWindowedCogroupedKStream", "TimeWindowedKStream",
+        ),
+        "kstreamnb.dsl.options": (
+            "Branched", "BufferConfig", "Consumed", "EmitStrategy", "Grouped", "Joined", "Materialized", "Named",
+            "Printed", "Produced", "Repartitioned", "StreamJoined", "Suppressed", "TableJoined",
         ),
         "kstreamnb.core.windows": (
             "JoinWindows", "SessionWindows", "SlidingWindows", "TimeWindows", "UnlimitedWindows",
@@ -33,7 +37,7 @@ _WHERE: dict[str, str] = {
             "Change", "Record", "RecordMetadata", "TopicPartition", "TopicRecord", "ValueAndTimestamp", "Windowed",
         ),
         "kstreamnb.core.processor": (
-            "FixedKeyProcessor", "Processor", "ProcessorContext", "PunctuationType",
+            "FixedKeyProcessor", "FixedKeyRecord", "Processor", "ProcessorContext", "PunctuationType",
         ),
         "kstreamnb.core.extractors": (
             "FailOnInvalidTimestamp", "LogAndSkipOnInvalidTimestamp", "UsePartitionTimeOnInvalidTimestamp",
@@ -41,10 +45,9 @@ _WHERE: dict[str, str] = {
         ),
         "kstreamnb.core.serdes": ("Serdes",),
         "kstreamnb.core.serde": ("Serde",),
-        "kstreamnb.core.store_factory": ("Stores",),
-        "kstreamnb.core.stores": ("StoreSpec", "VersionedRecord"),
-        "kstreamnb.core.user_processor": ("FixedKeyRecord",),
-        "kstreamnb.topology": ("Topology", "TopologyDescription"),
+        "kstreamnb.core.stores": ("StoreSpec", "Stores", "VersionedRecord"),
+        "kstreamnb.topology.topology": ("Topology",),
+        "kstreamnb.topology.description": ("TopologyDescription",),
         "kstreamnb.view.diff": ("TopologyDiff",),
         "kstreamnb.testing": ("diff",),
         "kstreamnb.view.parser": ("parse_description",),
@@ -114,7 +117,7 @@ if TYPE_CHECKING:
     from kstreamnb.core.record import Windowed as Windowed
     from kstreamnb.core.serde import Serde as Serde
     from kstreamnb.core.serdes import Serdes as Serdes
-    from kstreamnb.core.store_factory import Stores as Stores
+    from kstreamnb.core.stores import Stores as Stores
     from kstreamnb.core.stores import StoreSpec as StoreSpec
     from kstreamnb.core.stores import VersionedRecord as VersionedRecord
     from kstreamnb.core.windows import JoinWindows as JoinWindows
@@ -130,14 +133,14 @@ if TYPE_CHECKING:
     from kstreamnb.driver.explore import Exploration as Exploration
     from kstreamnb.driver.explore import explore as explore
     from kstreamnb.driver.mock_context import MockProcessorContext as MockProcessorContext
-    from kstreamnb.dsl import StreamsBuilder as StreamsBuilder
+    from kstreamnb.dsl.builder import StreamsBuilder as StreamsBuilder
     from kstreamnb.notebook.export import export as export
     from kstreamnb.preview import head as head
     from kstreamnb.runtime.config import Config as Config
     from kstreamnb.samples import Sample as Sample
     from kstreamnb.testing import diff as diff
-    from kstreamnb.topology import Topology as Topology
-    from kstreamnb.topology import TopologyDescription as TopologyDescription
+    from kstreamnb.topology.description import TopologyDescription as TopologyDescription
+    from kstreamnb.topology.topology import Topology as Topology
     from kstreamnb.view.parser import parse_description as parse_description
 
 

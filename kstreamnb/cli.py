@@ -22,7 +22,7 @@ from kstreamnb.errors import ConfigError, KStreamError
 
 if TYPE_CHECKING:  # commands load what they need
     from kstreamnb.samples import Sample
-    from kstreamnb.topology import Topology
+    from kstreamnb.topology.topology import Topology
 
 __all__ = ["load_application", "main"]
 
@@ -58,7 +58,7 @@ def main() -> None:
 # --- applications ---
 def load_application(application: str) -> Topology:
     """The topology of ``module:name`` or ``file.py:name``; a text file holds the description of a Java application."""
-    from kstreamnb.topology import Topology
+    from kstreamnb.topology.topology import Topology
     from kstreamnb.view.parser import parse_description
 
     place, _, name = application.partition(":")
@@ -82,7 +82,7 @@ def load_application(application: str) -> Topology:
 
 
 def _is_builder(value: Any) -> bool:
-    from kstreamnb.dsl import StreamsBuilder
+    from kstreamnb.dsl.builder import StreamsBuilder
 
     return isinstance(value, StreamsBuilder)
 

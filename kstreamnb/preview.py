@@ -12,15 +12,16 @@ from typing import Any, TypeAlias
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.driver import TopologyTestDriver
 from kstreamnb.driver.preview import Preview, preview
-from kstreamnb.dsl import Handle
+from kstreamnb.dsl.declarations import Handle, replay
 from kstreamnb.dsl.flows import StreamFlow, TableFlow
-from kstreamnb.dsl.replay import replay
 from kstreamnb.errors import ConfigError, KStreamError, TopologyError
-from kstreamnb.graph import LogicalGraph, lower, optimise
+from kstreamnb.graph.graph import LogicalGraph
+from kstreamnb.graph.lower import lower
 from kstreamnb.graph.nodes import GlobalTable, Node, Sink, StateStore, Step
+from kstreamnb.graph.rewrites import optimise
 from kstreamnb.processors.branch import Branch
 from kstreamnb.processors.table_to_stream import TableToStream
-from kstreamnb.topology import Topology
+from kstreamnb.topology.topology import Topology
 
 __all__ = ["Rows", "first_records", "head", "upstream_topology"]
 
@@ -40,7 +41,7 @@ def head(
     Units: timestamps are epoch milliseconds; records given without one come a millisecond after each other, from 0.
 
     Example:
-        >>> from kstreamnb.dsl import StreamsBuilder
+        >>> from kstreamnb import StreamsBuilder
         >>> orders = StreamsBuilder().stream("orders")
         >>> head(orders.map_values(lambda order: order * 2), {"orders": [("shoe", 1), ("hat", 3)]})
         [('shoe', 2, 0), ('hat', 6, 1)]

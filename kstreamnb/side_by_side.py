@@ -21,8 +21,8 @@ from kstreamnb.driver.wording import counted, listed
 from kstreamnb.errors import KStreamError
 from kstreamnb.runtime.config import Config
 from kstreamnb.runtime.task_plan import TaskPlan
-from kstreamnb.topology import Topology
 from kstreamnb.topology.nodes import Sink
+from kstreamnb.topology.topology import Topology
 from kstreamnb.view import forms_of
 from kstreamnb.view.runs import html_table
 

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Protocol, Self
 
-from kstreamnb.core.clock import Clock
 from kstreamnb.core.record import TopicRecord
+from kstreamnb.core.time import Clock
 from kstreamnb.errors import ConfigError, ProcessingError
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Self
 
-from kstreamnb.core.durations import Duration, Instant, duration_ms, instant_ms
+from kstreamnb.core.time import Duration, Instant, duration_ms, instant_ms
 from kstreamnb.errors import ConfigError
 
 _NO_GRACE = "0ms"

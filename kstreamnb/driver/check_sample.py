@@ -6,9 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from kstreamnb.core.partitioner import key_partitioner
 from kstreamnb.core.record import TopicRecord
-from kstreamnb.core.wire import encoder
+from kstreamnb.core.wire import encoder, key_partitioner
 from kstreamnb.driver.explain_drops import why_dropped
 from kstreamnb.driver.finding import Finding
 from kstreamnb.driver.replay import Replay
@@ -18,8 +17,8 @@ from kstreamnb.driver.wording import counted, listed, said
 from kstreamnb.errors import KStreamError
 from kstreamnb.runtime.config import Config
 from kstreamnb.runtime.task_plan import TaskPlan
-from kstreamnb.topology import Topology
 from kstreamnb.topology.nodes import ProcessorNode, Source
+from kstreamnb.topology.topology import Topology
 
 __all__ = ["check_sample"]
 

@@ -14,8 +14,8 @@ from kstreamnb.driver.wording import listed
 from kstreamnb.errors import TopologyError
 from kstreamnb.runtime.config import Config
 from kstreamnb.runtime.task_plan import TaskPlan
-from kstreamnb.topology import Topology
 from kstreamnb.topology.nodes import ProcessorNode, Sink, Source
+from kstreamnb.topology.topology import Topology
 
 __all__ = ["check", "check_partitions"]
 

@@ -13,9 +13,9 @@ from itertools import count, islice
 from operator import itemgetter, le, lt
 from typing import Any, Literal
 
-from kstreamnb.core.clock import Clock
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.serde import Serde
+from kstreamnb.core.time import Clock
 from kstreamnb.core.wire import Encoded
 from kstreamnb.driver.apart import feed_apart
 from kstreamnb.driver.topic_log import TopicLog, convert
@@ -26,8 +26,8 @@ from kstreamnb.runtime.lanes import is_careful
 from kstreamnb.runtime.recorder import Recorder
 from kstreamnb.runtime.task import Changelog, GlobalTask, Task
 from kstreamnb.runtime.task_plan import TaskPlan, plan_global_task, plan_single_task, plan_tasks
-from kstreamnb.topology import Topology
 from kstreamnb.topology.nodes import Sink, Source
+from kstreamnb.topology.topology import Topology
 
 __all__ = ["Engine", "Layout", "Outlet", "Root", "Route", "with_sources"]
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-from kstreamnb.core.partitioner import murmur2
 from kstreamnb.core.serde import Serde
+from kstreamnb.core.wire import murmur2
 from kstreamnb.driver.explanation import Explanation, Explanations, described
 from kstreamnb.driver.flows import sinks_of
 from kstreamnb.driver.run import Run
 from kstreamnb.driver.wording import counted, listed, said
 from kstreamnb.errors import EngineError
-from kstreamnb.topology import Topology
 from kstreamnb.topology.nodes import Sink
+from kstreamnb.topology.topology import Topology
 
 __all__ = ["why_cut", "why_partition"]
 

@@ -18,7 +18,7 @@ from kstreamnb.driver.test_driver import TopologyTestDriver
 from kstreamnb.driver.wording import counted, listed, said, when
 from kstreamnb.errors import KStreamError
 from kstreamnb.runtime.config import Config
-from kstreamnb.topology import Topology
+from kstreamnb.topology.topology import Topology
 
 __all__ = ["Exploration", "KeyDifference", "Race", "explore"]
 

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
 from typing import Any, TypeAlias
 
-from kstreamnb.core.durations import duration_ms, instant_ms
 from kstreamnb.core.record import Headers, Record, TopicRecord
+from kstreamnb.core.time import duration_ms, instant_ms
 from kstreamnb.errors import ConfigError
 
 __all__ = ["InputTopic"]

@@ -13,8 +13,8 @@ from kstreamnb.driver.tabular import Tabular
 from kstreamnb.driver.test_driver import TopologyTestDriver
 from kstreamnb.driver.wording import said, when
 from kstreamnb.runtime.config import Config
-from kstreamnb.topology import Topology
 from kstreamnb.topology.nodes import Sink
+from kstreamnb.topology.topology import Topology
 
 __all__ = ["Preview", "preview"]
 

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from kstreamnb.state import Rows
-from kstreamnb.topology import Topology
 from kstreamnb.topology.nodes import ProcessorNode
+from kstreamnb.topology.topology import Topology
 
 __all__ = ["OWN_ROWS", "stores_to_watch", "use_of_rows", "watch_reads"]
 

@@ -16,7 +16,7 @@ from kstreamnb.driver.wording import counted
 from kstreamnb.errors import KStreamError
 from kstreamnb.runtime.loops import collector_paused
 from kstreamnb.runtime.task import Task
-from kstreamnb.topology import Topology
+from kstreamnb.topology.topology import Topology
 
 __all__ = ["Replay", "recorded"]
 

@@ -11,7 +11,7 @@ from kstreamnb.driver.engine import Layout
 from kstreamnb.driver.replay import Replay
 from kstreamnb.driver.test_driver import TopologyTestDriver
 from kstreamnb.runtime.config import Config
-from kstreamnb.topology import Topology
+from kstreamnb.topology.topology import Topology
 
 __all__ = ["replay"]
 

@@ -19,7 +19,7 @@ from kstreamnb.driver.steps import Drop, Steps
 from kstreamnb.errors import EngineError
 from kstreamnb.runtime.config import Config
 from kstreamnb.runtime.task import Task
-from kstreamnb.topology import Topology
+from kstreamnb.topology.topology import Topology
 
 __all__ = ["Run"]
 

@@ -9,14 +9,12 @@ from itertools import chain
 from operator import itemgetter
 from typing import Any, Self
 
-from kstreamnb.core.clock import Clock
 from kstreamnb.core.display import Displayed
-from kstreamnb.core.durations import duration_ms, instant_ms
-from kstreamnb.core.partitioner import key_partitioner
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.serde import Serde
 from kstreamnb.core.serdes import serde_named
-from kstreamnb.core.wire import encoder
+from kstreamnb.core.time import Clock, duration_ms, instant_ms
+from kstreamnb.core.wire import encoder, key_partitioner
 from kstreamnb.driver.engine import Engine, Layout, Root
 from kstreamnb.driver.events import Event
 from kstreamnb.driver.explanation import Explanation
@@ -30,7 +28,7 @@ from kstreamnb.driver.topic_log import convert
 from kstreamnb.driver.wording import counted, when
 from kstreamnb.errors import EngineError, StateError
 from kstreamnb.runtime.config import Config
-from kstreamnb.topology import Topology
+from kstreamnb.topology.topology import Topology
 
 __all__ = ["TopologyTestDriver"]
 

@@ -6,8 +6,8 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from kstreamnb.core.durations import format_duration, format_ms
 from kstreamnb.core.record import Change, Windowed
+from kstreamnb.core.time import format_duration, format_ms
 from kstreamnb.core.wire import Encoded
 
 __all__ = ["aligned", "counted", "duration", "interval", "listed", "said", "when"]

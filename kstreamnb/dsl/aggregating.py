@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Unpack
 
-from kstreamnb.core.serdes import Serdes
-from kstreamnb.core.serdes_nested import SessionWindowedSerde, TimeWindowedSerde
+from kstreamnb.core.serdes import Serdes, SessionWindowedSerde, TimeWindowedSerde
 from kstreamnb.core.stores import StoreSpec
 from kstreamnb.core.windows import SessionWindows, SlidingWindows
 from kstreamnb.dsl.flows import CogroupFlow, GroupFlow, TableFlow
@@ -25,7 +24,7 @@ from kstreamnb.processors.window_aggregate import WindowAggregate
 
 if TYPE_CHECKING:  # the front classes list these functions
     from kstreamnb.dsl.declarations import Handle
-    from kstreamnb.dsl.ktable import KTable
+    from kstreamnb.dsl.fronts import KTable
 
 
 Fold = Callable[[Any, Any, Any], Any]

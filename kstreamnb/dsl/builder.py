@@ -7,25 +7,21 @@ from re import Pattern
 from typing import Any, Unpack
 
 from kstreamnb.core.operator import Operator
+from kstreamnb.core.processor import UserProcessor
 from kstreamnb.core.stores import StoreSpec
-from kstreamnb.core.user_processor import UserProcessor
-from kstreamnb.dsl.declarations import Declaration, Handle, Ledger
+from kstreamnb.dsl.declarations import Declaration, Handle, Ledger, replay
 from kstreamnb.dsl.flows import GlobalFlow, StreamFlow, TableFlow
-from kstreamnb.dsl.kstream import KStream
-from kstreamnb.dsl.ktable import GlobalKTable, KTable
-from kstreamnb.dsl.materializing import Keeping, kept, rows_store
+from kstreamnb.dsl.fronts import GlobalKTable, KStream, KTable
+from kstreamnb.dsl.materializing import Keeping, kept, lazy_table, rows_store
 from kstreamnb.dsl.options import Consumed, Reading, StoreType, TableReading, given, serdes_of, spelled_out
-from kstreamnb.dsl.replay import replay
-from kstreamnb.dsl.routing import lazy_table
 from kstreamnb.errors import ConfigError, TopologyError
 from kstreamnb.graph.draft import Draft
-from kstreamnb.graph.explain import Explanation
-from kstreamnb.graph.graph import LogicalGraph
+from kstreamnb.graph.graph import Explanation, LogicalGraph
 from kstreamnb.graph.lower import lower
 from kstreamnb.graph.nodes import GlobalTable, StateStore, StreamSource
 from kstreamnb.graph.rewrites import optimise, rules_of
 from kstreamnb.processors.table_source import TableSource
-from kstreamnb.topology import Topology
+from kstreamnb.topology.topology import Topology
 
 
 class StreamsBuilder:

@@ -7,14 +7,14 @@ runs again, and what was made from it follows to its successor (`Ledger.succeed`
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar
 
 from kstreamnb.core.origin import Origin, user_origin
-from kstreamnb.errors import TopologyError
-from kstreamnb.graph.draft import check_resource_name
+from kstreamnb.errors import KStreamError, TopologyError
+from kstreamnb.graph.draft import Draft, check_resource_name
 
 
 class Identity(NamedTuple):
@@ -295,3 +295,32 @@ class Handle:
 
     def __repr__(self) -> str:
         return f"{type(self).__name__} from {self.declaration.word} ({self.declaration.origin})"
+
+
+@dataclass(frozen=True)
+class Replay:
+    """A draft, and what each declaration became in it."""
+
+    draft: Draft
+    flows: dict[Declaration, Any]
+
+
+def replay(declarations: Iterable[Declaration], *, persistent: bool = True) -> Replay:
+    """Write declarations, parents first, into a new draft."""
+    draft = Draft(persistent=persistent)
+    flows: dict[Declaration, Any] = {}
+    for declaration in declarations:
+        draft.origin, draft.word = declaration.origin, declaration.word
+        parents = (flows[parent] for parent in declaration.parents)
+        try:
+            flows[declaration] = declaration.emit(draft, *parents, **declaration.arguments)
+        except KStreamError as error:
+            error.at(declaration.origin)
+            raise
+    return Replay(draft, flows)
+
+
+def flow_of(handle: Handle) -> Any:
+    """What a handle became when everything that was declared so far is replayed."""
+    handle.ledger.check()
+    return replay(handle.ledger.declarations(), persistent=handle.ledger.persistent).flows[handle.declaration]

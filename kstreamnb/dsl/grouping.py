@@ -12,14 +12,12 @@ from kstreamnb.dsl.declarations import Handle
 from kstreamnb.dsl.flows import CogroupFlow, GroupFlow, StreamFlow, TableFlow
 from kstreamnb.dsl.options import K2, EmitStrategy, Grouped, Grouping, K, V, given, serdes_of, spelled_out
 from kstreamnb.errors import ConfigError
-from kstreamnb.graph.demands import is_versioned, send_old
-from kstreamnb.graph.draft import Draft
+from kstreamnb.graph.draft import Draft, is_versioned, send_old
 from kstreamnb.processors.select_key import SelectKey
 from kstreamnb.processors.table_group_by import TableGroupBy
 
 if TYPE_CHECKING:  # the front classes list these functions
-    from kstreamnb.dsl.kstream import KStream
-    from kstreamnb.dsl.ktable import KTable
+    from kstreamnb.dsl.fronts import KStream, KTable
 
 
 @spelled_out

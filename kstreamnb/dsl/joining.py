@@ -6,15 +6,14 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
-from kstreamnb.core.durations import Duration, duration_ms
 from kstreamnb.core.stores import StoreSpec
+from kstreamnb.core.time import Duration, duration_ms
 from kstreamnb.core.windows import JoinWindows
 from kstreamnb.dsl.declarations import Handle
 from kstreamnb.dsl.flows import GlobalFlow, StreamFlow, TableFlow
 from kstreamnb.dsl.options import Joined, K, StoreType, StreamJoined, V, given, spelled_out
 from kstreamnb.errors import ConfigError, TopologyError
-from kstreamnb.graph.demands import check_history, look_up
-from kstreamnb.graph.draft import Draft, check_resource_name
+from kstreamnb.graph.draft import Draft, check_history, check_resource_name, look_up
 from kstreamnb.graph.nodes import JoinWindow, StateStore, StreamJoin
 from kstreamnb.processors.join_stream_self import StreamSelfJoin
 from kstreamnb.processors.join_stream_stream import StreamStreamJoin
@@ -25,7 +24,7 @@ from kstreamnb.processors.pass_through import PassThrough
 from kstreamnb.processors.table_view import StoreView
 
 if TYPE_CHECKING:  # the front class lists these functions
-    from kstreamnb.dsl.kstream import KStream
+    from kstreamnb.dsl.fronts import KStream
 
 
 class JoinOptions(TypedDict, total=False):

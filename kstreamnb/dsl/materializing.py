@@ -6,12 +6,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from kstreamnb.core.durations import duration_ms
 from kstreamnb.core.stores import StoreSpec
+from kstreamnb.core.time import duration_ms
 from kstreamnb.core.windows import SessionWindows, SlidingWindows
+from kstreamnb.dsl.flows import TableFlow
 from kstreamnb.dsl.options import Materialized, given, serdes_of
 from kstreamnb.errors import ConfigError
 from kstreamnb.graph.draft import Draft, check_resource_name
+from kstreamnb.graph.nodes import Table
+from kstreamnb.processors.table_source import TableSource
+from kstreamnb.processors.table_view import StoreView
 
 
 @dataclass(frozen=True)
@@ -61,6 +65,31 @@ def rows_store(draft: Draft, keeping: Keeping, name: str, key_serde: Any = None,
         return replace(options.store, **{**fields, "cached": False, "persistent": True})
     fields["persistent"] = options.store.persistent
     return replace(options.store, kind="timestamped_key_value", **fields)
+
+
+def lazy_table(
+    draft: Draft,
+    name: str,
+    store: StoreSpec,
+    user_name: str | None,
+    parent: int,
+    sources: tuple[str, ...],
+    topic: str | None = None,
+) -> TableFlow:
+    """A table made of records as they come: kept under the user's name, or once something needs it."""
+    versioned = store.kind == "versioned"
+    node = Table(
+        name=name,
+        operator=TableSource(store.name),
+        view=StoreView(store.name, versioned),
+        store=store,
+        lazy=True,
+        materialized=user_name is not None,
+        versioned=versioned,
+        topic=topic,
+    )
+    node = draft.add(node, parent)
+    return TableFlow(node.id, name, store.key_serde, store.value_serde, sources, user_name)
 
 
 def windows_store(

@@ -1,4 +1,4 @@
-"""The logical graph: frozen nodes, and what can be asked of them together."""
+"""The logical graph: frozen nodes, what can be asked of them together, and what a rewrite did to them."""
 
 from __future__ import annotations
 
@@ -110,3 +110,16 @@ class LogicalGraph:
                 waiting.extend(self.by_id[id_].parents)
                 waiting.extend(self.by_id[id_].uses if through_uses else ())
         return found
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """One application of one rule: names of the nodes it concerns before and after, and why it is right."""
+
+    rule: str
+    before: tuple[str, ...]
+    after: tuple[str, ...]
+    why: str
+
+    def __str__(self) -> str:
+        return f"{self.rule}: {', '.join(self.before)} → {', '.join(self.after) or 'nothing'}; {self.why}"

@@ -14,8 +14,8 @@ from kstreamnb.graph import nodes
 from kstreamnb.graph.graph import LogicalGraph
 from kstreamnb.processors.change_serde import ChangeSerde
 from kstreamnb.processors.pass_through import PassThrough, RepartitionFilter
-from kstreamnb.topology import Topology
 from kstreamnb.topology.partitions import check_fixed_partitions
+from kstreamnb.topology.topology import Topology
 
 Wrap: TypeAlias = Callable[[str, Operator], Operator]
 """Gets a node's name and operator and gives the operator to use instead."""

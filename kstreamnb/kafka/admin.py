@@ -18,7 +18,7 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from kstreamnb.core.durations import instant_ms
+from kstreamnb.core.time import instant_ms
 from kstreamnb.errors import EngineError
 from kstreamnb.kafka.cut import Offsets
 from kstreamnb.kafka.settings import Servers, connection, kafka_error

@@ -9,10 +9,10 @@ from typing import TypeAlias
 
 from confluent_kafka import Consumer, Message, TopicPartition
 
-from kstreamnb.core.durations import Instant
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.serde import Serde
 from kstreamnb.core.serdes import Serdes
+from kstreamnb.core.time import Instant
 from kstreamnb.core.wire import Encoded
 from kstreamnb.errors import ConfigError, SerdeError
 from kstreamnb.kafka.cut import Offsets, ranges

@@ -15,14 +15,14 @@ from typing import Any
 
 from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException, Producer, TopicPartition
 
-from kstreamnb.core.durations import duration_ms
+from kstreamnb.core.time import duration_ms
 from kstreamnb.errors import ConfigError, EngineError
 from kstreamnb.kafka.admin import Admin
 from kstreamnb.kafka.cut import Offsets
 from kstreamnb.kafka.presence import in_use
 from kstreamnb.kafka.settings import Servers, connection, kafka_error
-from kstreamnb.topology import Topology
-from kstreamnb.topology.internal_topics import owned_topics
+from kstreamnb.topology.partitions import owned_topics
+from kstreamnb.topology.topology import Topology
 
 __all__ = ["ResetPlan", "committed_positions", "offsets_at", "plan_reset", "reset", "reset_positions"]
 
@@ -248,7 +248,7 @@ def _owned(
 
 def _downstream(admin: Admin, topology: Topology | None, there: Mapping[str, int]) -> tuple[str, ...]:
     """A warning for who reads the output: what is there stays, and comes once more."""
-    from kstreamnb.topology import Sink
+    from kstreamnb.topology.nodes import Sink
 
     nodes = () if topology is None else topology.nodes.values()
     topics = sorted({n.topic for n in nodes if isinstance(n, Sink) and isinstance(n.topic, str) and n.topic in there})

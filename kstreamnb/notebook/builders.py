@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection
 from html import escape
 
-from kstreamnb.dsl import StreamsBuilder
-from kstreamnb.dsl.declarations import Declaration, Ledger
-from kstreamnb.dsl.replay import replay
+from kstreamnb.dsl.builder import StreamsBuilder
+from kstreamnb.dsl.declarations import Declaration, Ledger, replay
 from kstreamnb.errors import KStreamError
 from kstreamnb.graph.lower import lower
 from kstreamnb.notebook.handles import declared_in, error_text
-from kstreamnb.topology import Topology
+from kstreamnb.topology.topology import Topology
 from kstreamnb.view import Overlay, graph_view, mimebundle, to_html, to_text
 
 __all__ = ["show_builder"]

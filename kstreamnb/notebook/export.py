@@ -7,7 +7,7 @@ from collections.abc import Hashable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from kstreamnb.dsl import StreamsBuilder
+from kstreamnb.dsl.builder import StreamsBuilder
 from kstreamnb.errors import EngineError
 from kstreamnb.notebook.cells import loaded
 from kstreamnb.notebook.variables import read_names, statements, written_names

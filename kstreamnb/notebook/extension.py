@@ -8,7 +8,7 @@ from typing import Any
 
 from kstreamnb import __version__
 from kstreamnb.core.origin import name_cells
-from kstreamnb.dsl import StreamsBuilder
+from kstreamnb.dsl.builder import StreamsBuilder
 from kstreamnb.dsl.declarations import Handle, identify_with
 from kstreamnb.errors import KStreamError
 from kstreamnb.notebook.builders import show_builder
@@ -17,7 +17,7 @@ from kstreamnb.notebook.handles import HandleDisplay
 from kstreamnb.notebook.rehearsing import NotebookRehearsal
 from kstreamnb.notebook.tracebacks import Tracebacks
 from kstreamnb.spark.rehearsal import rehearse_with
-from kstreamnb.topology import Topology
+from kstreamnb.topology.topology import Topology
 
 __all__ = ["load", "unload"]
 

@@ -7,10 +7,10 @@ from typing import Any
 
 from IPython.display import display
 
-from kstreamnb.dsl import StreamsBuilder
+from kstreamnb.dsl.builder import StreamsBuilder
 from kstreamnb.errors import EngineError, KStreamError
 from kstreamnb.runtime.config import Config
-from kstreamnb.topology import Topology
+from kstreamnb.topology.topology import Topology
 
 __all__ = ["NotebookRehearsal"]
 

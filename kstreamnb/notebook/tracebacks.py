@@ -14,7 +14,7 @@ from typing import Any
 from kstreamnb.core.origin import origin_of
 from kstreamnb.errors import KStreamError
 from kstreamnb.notebook.cells import Cells
-from kstreamnb.topology import Topology
+from kstreamnb.topology.topology import Topology
 from kstreamnb.view import Overlay, graph_view, mimebundle
 
 __all__ = ["Tracebacks", "whole_traceback"]

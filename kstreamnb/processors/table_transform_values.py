@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from kstreamnb.core.operator import BindContext
-from kstreamnb.core.processor import ProcessorContext
+from kstreamnb.core.processor import ProcessorContext, start
 from kstreamnb.core.record import Headers
-from kstreamnb.core.user_processor import start
 from kstreamnb.errors import ProcessingError
 from kstreamnb.processors.derived_table import Compute, DerivedTable
 

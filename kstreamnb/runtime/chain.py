@@ -13,10 +13,8 @@ from typing import Any
 
 from kstreamnb.core.operator import FusedStep, Process
 from kstreamnb.core.record import Windowed
-from kstreamnb.core.serde import Serde
-from kstreamnb.core.serdes_json import JsonSerde
-from kstreamnb.core.serdes_nested import TimeWindowedSerde, WindowedSerde
-from kstreamnb.core.serdes_scalar import StringSerde
+from kstreamnb.core.serde import Serde, StringSerde
+from kstreamnb.core.serdes import JsonSerde, TimeWindowedSerde, WindowedSerde
 from kstreamnb.core.wire import Encoded, decoder, encoder
 from kstreamnb.runtime.failures import Places
 

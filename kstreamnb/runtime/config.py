@@ -10,9 +10,9 @@ from functools import cache
 from importlib.resources import files
 from typing import Any, NamedTuple, Self
 
-from kstreamnb.core.durations import duration_ms
 from kstreamnb.core.serde import Serde
 from kstreamnb.core.serdes import Serdes, serde_named
+from kstreamnb.core.time import duration_ms
 from kstreamnb.errors import ConfigError
 from kstreamnb.runtime.handlers import handler_of, uncaught_handler_of
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from kstreamnb.core.clock import Clock
 from kstreamnb.core.record import Headers, RecordMetadata
 from kstreamnb.core.serde import Serde
+from kstreamnb.core.time import Clock
 from kstreamnb.runtime.cursor import Cursor
 from kstreamnb.runtime.punctuation import PunctuationQueue
 from kstreamnb.runtime.recorder import Recorder

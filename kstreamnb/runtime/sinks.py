@@ -6,10 +6,9 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from kstreamnb.core.operator import Process
-from kstreamnb.core.partitioner import key_partitioner
 from kstreamnb.core.record import Headers
 from kstreamnb.core.serde import Serde
-from kstreamnb.core.wire import Encoded, encoder
+from kstreamnb.core.wire import Encoded, encoder, key_partitioner
 from kstreamnb.errors import EngineError
 from kstreamnb.runtime.chain import Chain, encoding
 from kstreamnb.runtime.recorder import note_produced

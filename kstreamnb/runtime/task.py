@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Literal
 
-from kstreamnb.core.clock import Clock
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.serde import Serde
+from kstreamnb.core.time import Clock
 from kstreamnb.runtime.checkpoint import Checkpointed
 from kstreamnb.runtime.cursor import WireRecord
 from kstreamnb.runtime.events import Produced
@@ -23,7 +23,7 @@ from kstreamnb.runtime.scope import Scope
 from kstreamnb.runtime.sinks import topic_serdes
 from kstreamnb.runtime.stores import make_stores, store_order
 from kstreamnb.runtime.task_plan import TaskPlan
-from kstreamnb.topology.internal_topics import changelog_topic
+from kstreamnb.topology.partitions import changelog_topic
 
 __all__ = ["Changelog", "GlobalTask", "Task"]
 

@@ -9,9 +9,9 @@ from typing import Any
 
 from kstreamnb.core.serde import Serde, complete
 from kstreamnb.runtime.config import Config
-from kstreamnb.topology import Topology
-from kstreamnb.topology.internal_topics import repartition_topic
 from kstreamnb.topology.nodes import Source
+from kstreamnb.topology.partitions import repartition_topic
+from kstreamnb.topology.topology import Topology
 
 
 @dataclass(frozen=True, eq=False)

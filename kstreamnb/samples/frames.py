@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from kstreamnb.core.durations import Instant, instant_ms
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.serde import Serde
+from kstreamnb.core.time import Instant, instant_ms
 from kstreamnb.errors import ConfigError
 from kstreamnb.samples.arrow import records_of_table
 from kstreamnb.samples.columns import Roles, make_records, number_offsets, plain_value, timestamps_ms, without_gc

@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from kstreamnb.core.durations import Duration, Instant, duration_ms, instant_ms
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.serde import Serde
+from kstreamnb.core.time import Duration, Instant, duration_ms, instant_ms
 from kstreamnb.driver.draws import draw
 from kstreamnb.errors import ConfigError
 from kstreamnb.samples.columns import number_offsets, partitioned

@@ -9,9 +9,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
-from kstreamnb.core.durations import Instant
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.serde import Serde
+from kstreamnb.core.time import Instant
 from kstreamnb.core.wire import Encoded
 from kstreamnb.errors import ConfigError, extra
 from kstreamnb.samples import display, json_lines, privacy, reshape

@@ -9,8 +9,8 @@ from math import ceil
 from typing import Any
 
 from kstreamnb.core.display import Displayed
-from kstreamnb.core.durations import format_duration, format_ms
 from kstreamnb.core.record import TopicRecord
+from kstreamnb.core.time import format_duration, format_ms
 from kstreamnb.core.wire import Encoded
 from kstreamnb.samples.text import format_cell
 

@@ -16,9 +16,9 @@ from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from kstreamnb.core.durations import instant_ms
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.serde import Serde
+from kstreamnb.core.time import instant_ms
 from kstreamnb.errors import EngineError
 from kstreamnb.runtime.config import Config
 from kstreamnb.runtime.task_plan import TaskPlan
@@ -40,7 +40,7 @@ from kstreamnb.spark.portable import refuse_what_cannot_run
 from kstreamnb.spark.result import RunResult
 from kstreamnb.spark.session import spark_session, tuned
 from kstreamnb.spark.worker import Bundle
-from kstreamnb.topology import Topology
+from kstreamnb.topology.topology import Topology
 
 __all__ = ["run"]
 

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from kstreamnb.core.clock import Clock
+from kstreamnb.core.time import Clock
 from kstreamnb.core.wire import Encoded
 from kstreamnb.errors import KStreamError
 from kstreamnb.runtime.task import GlobalTask

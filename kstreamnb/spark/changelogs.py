@@ -15,7 +15,7 @@ from kstreamnb.runtime.checkpoint import EMPTY_DELTA
 from kstreamnb.spark.deployment import PlacedTask
 from kstreamnb.spark.stream import Batch
 from kstreamnb.spark.worker import Bundle, empty_task, read
-from kstreamnb.topology.internal_topics import OwnedTopic, owned_topics
+from kstreamnb.topology.partitions import OwnedTopic, owned_topics
 
 __all__ = ["Changelogs"]
 

@@ -17,7 +17,7 @@ from kstreamnb.core.stores import StoreSpec
 from kstreamnb.errors import EngineError
 from kstreamnb.runtime.task_plan import TaskPlan
 from kstreamnb.spark.deployment import Application, Deployment
-from kstreamnb.topology import ProcessorNode
+from kstreamnb.topology.nodes import ProcessorNode
 
 __all__ = ["FILE", "Manifest", "adopt", "manifest_of", "read_manifest", "write_manifest"]
 

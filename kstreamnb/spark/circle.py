@@ -10,7 +10,7 @@ import pickle
 from collections.abc import Iterable
 from typing import Any
 
-from kstreamnb.core.clock import Clock
+from kstreamnb.core.time import Clock
 from kstreamnb.runtime.checkpoint import EMPTY_DELTA
 from kstreamnb.runtime.task import Task
 from kstreamnb.runtime.task_plan import TaskPlan

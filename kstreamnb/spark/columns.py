@@ -11,8 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from kstreamnb.core.serde import Serde
-from kstreamnb.core.serdes_scalar import LongSerde, StringSerde
+from kstreamnb.core.serde import LongSerde, Serde, StringSerde
 
 __all__ = ["column_from_kafka", "column_to_kafka"]
 

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from pyspark.sql import SparkSession
 
-from kstreamnb.core.durations import duration_ms, instant_ms
+from kstreamnb.core.time import duration_ms, instant_ms
 from kstreamnb.errors import EngineError
 from kstreamnb.kafka.cut import Offsets
 from kstreamnb.runtime.config import Config
@@ -27,7 +27,7 @@ from kstreamnb.spark.stream import Sink, StreamSettings
 from kstreamnb.spark.supervisor import supervise
 from kstreamnb.spark.worker import Bundle
 from kstreamnb.spark.writers import output_topics
-from kstreamnb.topology import Topology
+from kstreamnb.topology.topology import Topology
 
 __all__ = ["deploy", "start_query"]
 

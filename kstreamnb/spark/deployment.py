@@ -13,8 +13,9 @@ from typing import Any, NamedTuple
 from kstreamnb.runtime.config import Config
 from kstreamnb.runtime.task_plan import TaskPlan, plan_global_task, plan_tasks
 from kstreamnb.spark.groups import GroupValues
-from kstreamnb.topology import ProcessorNode, Sink, Source, Subtopology, Topology
+from kstreamnb.topology.nodes import ProcessorNode, Sink, Source, Subtopology
 from kstreamnb.topology.partitions import partition_counts, source_topics
+from kstreamnb.topology.topology import Topology
 
 __all__ = ["Application", "Deployment", "Level", "PlacedTask", "Replica", "deployment_of", "place"]
 

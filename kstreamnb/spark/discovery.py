@@ -15,7 +15,7 @@ from kstreamnb.spark.deployment import Application, deployment_of, place
 from kstreamnb.spark.feed import KafkaFeed
 from kstreamnb.spark.query import Query
 from kstreamnb.spark.worker import Bundle
-from kstreamnb.topology import Topology
+from kstreamnb.topology.topology import Topology
 
 __all__ = ["Discovery", "placed_on"]
 

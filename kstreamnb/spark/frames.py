@@ -15,10 +15,9 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from kstreamnb.core.partitioner import key_partitioner
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.serde import Serde
-from kstreamnb.core.wire import Encoded, encoder, to_bytes
+from kstreamnb.core.wire import Encoded, encoder, key_partitioner, to_bytes
 from kstreamnb.errors import ConfigError, EngineError
 
 __all__ = ["FrameInput", "content_order", "frame_of_records", "uniform"]

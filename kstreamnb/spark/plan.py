@@ -12,7 +12,8 @@ from kstreamnb.spark.deployment import Application, Deployment, deployment_of, p
 from kstreamnb.spark.groups import spark_hash
 from kstreamnb.spark.portable import refuse_what_cannot_run
 from kstreamnb.spark.writers import output_topics
-from kstreamnb.topology import ProcessorNode, Sink, Topology
+from kstreamnb.topology.nodes import ProcessorNode, Sink
+from kstreamnb.topology.topology import Topology
 
 __all__ = ["DeploymentPlan", "PlannedLevel", "plan"]
 

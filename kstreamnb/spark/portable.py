@@ -16,7 +16,7 @@ import cloudpickle  # type: ignore[import-untyped]
 
 from kstreamnb.errors import EngineError
 from kstreamnb.spark.deployment import Application
-from kstreamnb.topology import Topology
+from kstreamnb.topology.topology import Topology
 
 __all__ = ["LARGEST_FUNCTION", "refuse_what_cannot_run", "refuse_what_is_too_large"]
 

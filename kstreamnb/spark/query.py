@@ -26,7 +26,7 @@ from kstreamnb.spark.live_stores import LiveStores, LiveView
 from kstreamnb.spark.metrics import BatchFigures, Metric, MetricsBook, lag_between
 from kstreamnb.spark.stream import Sink, StreamSettings, start_stream
 from kstreamnb.spark.worker import Bundle, read
-from kstreamnb.topology import Topology
+from kstreamnb.topology.topology import Topology
 
 __all__ = ["Query", "QueryStatus", "active", "stop_all"]
 

@@ -17,7 +17,7 @@ from kstreamnb.spark.live_stores import LiveStores
 from kstreamnb.spark.session import spark_session
 from kstreamnb.spark.store_view import StoreView
 from kstreamnb.spark.worker import Bundle
-from kstreamnb.topology import Topology
+from kstreamnb.topology.topology import Topology
 
 __all__ = ["read_store"]
 

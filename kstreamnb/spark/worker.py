@@ -18,7 +18,7 @@ from typing import Any
 
 import cloudpickle  # type: ignore[import-untyped]
 
-from kstreamnb.core.clock import Clock
+from kstreamnb.core.time import Clock
 from kstreamnb.errors import EngineError
 from kstreamnb.runtime.sinks import topic_serdes
 from kstreamnb.runtime.task import GlobalTask, Task

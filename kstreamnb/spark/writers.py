@@ -6,7 +6,8 @@ from kstreamnb.core.serde import Serde
 from kstreamnb.runtime.sinks import topic_serdes
 from kstreamnb.runtime.task_plan import TaskPlan
 from kstreamnb.spark.deployment import Application
-from kstreamnb.topology import Sink, Topology
+from kstreamnb.topology.nodes import Sink
+from kstreamnb.topology.topology import Topology
 
 __all__ = ["output_topics", "writer_serdes"]
 

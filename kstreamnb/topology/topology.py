@@ -14,17 +14,23 @@ from typing import Any, Self
 from kstreamnb.core.display import Displayed
 from kstreamnb.core.operator import Operator
 from kstreamnb.core.origin import Origin, user_origin
+from kstreamnb.core.processor import UserProcessor
 from kstreamnb.core.stores import StoreSpec
-from kstreamnb.core.user_processor import UserProcessor
 from kstreamnb.errors import TopologyError
 from kstreamnb.topology import checks
-from kstreamnb.topology.describe import describe_topology
-from kstreamnb.topology.description import TopologyDescription
-from kstreamnb.topology.grouping import Subtopology, group_nodes
-from kstreamnb.topology.internal_topics import OwnedTopic, owned_topics
-from kstreamnb.topology.nodes import InternalTopic, Node, ProcessorNode, Sink, Source, TopicName
-from kstreamnb.topology.partitions import PlannedTask, partition_counts, plan_tasks
-from kstreamnb.topology.suppliers import supplied_stores
+from kstreamnb.topology.checks import supplied_stores
+from kstreamnb.topology.description import TopologyDescription, describe_topology
+from kstreamnb.topology.nodes import (
+    InternalTopic,
+    Node,
+    ProcessorNode,
+    Sink,
+    Source,
+    Subtopology,
+    TopicName,
+    group_nodes,
+)
+from kstreamnb.topology.partitions import OwnedTopic, PlannedTask, owned_topics, partition_counts, plan_tasks
 
 _DOCUMENT = "kstreamnb.view.document"  # how a description looks is above the model: loaded when it is asked for
 

@@ -44,7 +44,7 @@ def diff(before: TopologyDescription, after: TopologyDescription) -> TopologyDif
     """Compare two descriptions node by node and store by store; names of nodes decide who is who.
 
     Example:
-        >>> from kstreamnb.topology import Topology
+        >>> from kstreamnb import Topology
         >>> one = Topology().add_source("in", "a").add_sink("out", "b", "in")
         >>> two = Topology().add_source("in", "a").add_sink("out", "c", "in")
         >>> print(diff(one.description(), two.description()))

@@ -88,7 +88,7 @@ def topology(case: str) -> Any:
     """The case, through the public interface."""
     from kstreamnb.core.serdes import Serdes
     from kstreamnb.core.windows import TimeWindows
-    from kstreamnb.dsl import StreamsBuilder
+    from kstreamnb.dsl.builder import StreamsBuilder
 
     shared = Serdes.serde_from(lambda v: json.dumps(v).encode(), json.loads, name="shared json", immutable=[dict])
     values = Serdes.json() if "isolated" in case else shared

@@ -18,7 +18,7 @@ from typing import Any
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.driver import Replay, replay
 from kstreamnb.driver.preview import preview
-from kstreamnb.dsl import StreamsBuilder
+from kstreamnb.dsl.builder import StreamsBuilder
 from kstreamnb.preview import upstream_topology
 from kstreamnb.samples import Sample
 from tests.bench.driver import CASES, KEYS, START_MS, topology

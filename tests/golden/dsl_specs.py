@@ -9,29 +9,30 @@ from typing import Any
 from kstreamnb.core.record import Windowed
 from kstreamnb.core.serdes import Serdes
 from kstreamnb.core.windows import JoinWindows, SessionWindows, SlidingWindows, TimeWindows, UnlimitedWindows
-from kstreamnb.dsl import (
+from kstreamnb.dsl.builder import StreamsBuilder
+from kstreamnb.dsl.fronts import KStream, KTable
+from kstreamnb.dsl.grouping import (
+    CogroupedKStream,
+    KGroupedTable,
+    SessionWindowedCogroupedKStream,
+    SessionWindowedKStream,
+)
+from kstreamnb.dsl.options import (
     Branched,
     BufferConfig,
     Consumed,
     EmitStrategy,
     Grouped,
     Joined,
-    KGroupedTable,
-    KStream,
-    KTable,
     Materialized,
     Printed,
     Produced,
     Repartitioned,
-    SessionWindowedCogroupedKStream,
-    SessionWindowedKStream,
     StreamJoined,
-    StreamsBuilder,
     Suppressed,
     TableJoined,
 )
-from kstreamnb.dsl.grouping import CogroupedKStream
-from kstreamnb.topology import Topology
+from kstreamnb.topology.topology import Topology
 from tests.golden import fns
 from tests.golden.kinds import PROCESSORS
 from tests.golden.papi_specs import Router, extractor, global_store, store_spec

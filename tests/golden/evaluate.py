@@ -10,7 +10,7 @@ from typing import Any
 from kstreamnb.core.record import Windowed
 from kstreamnb.core.serdes import Serdes
 from kstreamnb.driver import TopologyTestDriver
-from kstreamnb.topology import Topology
+from kstreamnb.topology.topology import Topology
 from tests.golden.dump import dump_queries, dump_stores
 
 __all__ = ["Failed", "answer_of", "build"]

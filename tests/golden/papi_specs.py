@@ -11,9 +11,8 @@ from kstreamnb.core.extractors import (
     UsePartitionTimeOnInvalidTimestamp,
 )
 from kstreamnb.core.serdes import Serdes
-from kstreamnb.core.store_factory import Stores
-from kstreamnb.core.stores import StoreSpec
-from kstreamnb.topology import Topology
+from kstreamnb.core.stores import Stores, StoreSpec
+from kstreamnb.topology.topology import Topology
 from tests.golden import fns
 
 __all__ = ["Router", "build_papi", "extractor", "global_store", "store_spec"]

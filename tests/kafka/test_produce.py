@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from confluent_kafka import Producer
 
-from kstreamnb.core.partitioner import partition_for
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.serdes import Serdes
+from kstreamnb.core.wire import partition_for
 from kstreamnb.errors import EngineError, SerdeError
 from kstreamnb.kafka.produce import RecordProducer, produce
 from kstreamnb.samples import Sample

@@ -8,7 +8,7 @@ from confluent_kafka import Consumer
 from kstreamnb.errors import EngineError
 from kstreamnb.kafka.publisher import Publisher, PublishError
 from kstreamnb.kafka.reset import plan_reset, reset
-from kstreamnb.topology import Topology
+from kstreamnb.topology.topology import Topology
 
 pytestmark = pytest.mark.kafka
 

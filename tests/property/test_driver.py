@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kstreamnb.core.clock import Clock
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.serdes import Serdes
+from kstreamnb.core.time import Clock
 from kstreamnb.core.windows import JoinWindows, TimeWindows
 from kstreamnb.driver import TopologyTestDriver
-from kstreamnb.dsl import StreamsBuilder
+from kstreamnb.dsl.builder import StreamsBuilder
 from kstreamnb.errors import ProcessingError
 from kstreamnb.runtime.config import Config
 from kstreamnb.runtime.task import Task
@@ -167,7 +167,7 @@ def test_keys_of_other_partitions_do_not_matter(records: list[TopicRecord], key:
 
 def partition_of(driver: TopologyTestDriver, key: str) -> int:
     """The partition of a key of the topic "left"."""
-    from kstreamnb.core.partitioner import partition_for
+    from kstreamnb.core.wire import partition_for
 
     return partition_for(key.encode(), driver.engine.count("left"))
 

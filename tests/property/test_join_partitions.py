@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from kstreamnb.core.serdes import Serdes
 from kstreamnb.driver import TopologyTestDriver
-from kstreamnb.dsl import StreamsBuilder
-from kstreamnb.topology import Topology
+from kstreamnb.dsl.builder import StreamsBuilder
+from kstreamnb.topology.topology import Topology
 
 TEXT = {"default.key.serde": Serdes.string(), "default.value.serde": Serdes.string()}
 

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from kstreamnb.core.processor import Processor
 from kstreamnb.core.record import Record
 from kstreamnb.core.serdes import Serdes
-from kstreamnb.core.store_factory import Stores
+from kstreamnb.core.stores import Stores
 from kstreamnb.core.windows import JoinWindows
 from kstreamnb.driver import TopologyTestDriver
-from kstreamnb.dsl import StreamsBuilder
-from kstreamnb.topology import Topology
+from kstreamnb.dsl.builder import StreamsBuilder
+from kstreamnb.topology.topology import Topology
 
 TEXT = {"default.key.serde": Serdes.string(), "default.value.serde": Serdes.string()}
 

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kstreamnb.driver import TopologyTestDriver
-from kstreamnb.dsl import KStream, StreamsBuilder
+from kstreamnb.dsl.builder import StreamsBuilder
+from kstreamnb.dsl.fronts import KStream
 from kstreamnb.graph.rewrites import RULES
 
 KEYS = st.sampled_from(["a", "b", "ab", "ba", "c"])

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from kstreamnb.core.serdes import Serdes
 from kstreamnb.core.windows import JoinWindows
 from kstreamnb.driver import TopologyTestDriver
-from kstreamnb.dsl import StreamsBuilder
+from kstreamnb.dsl.builder import StreamsBuilder
 
 EARLIEST_MS, LATEST_MS, GRACE_MS, END_MS = 20, 60, 50, 1_000
 

@@ -12,9 +12,8 @@ from typing import Any
 
 import pytest
 
-from kstreamnb.core.partitioner import key_partitioner
 from kstreamnb.core.record import TopicRecord
-from kstreamnb.core.wire import encoder
+from kstreamnb.core.wire import encoder, key_partitioner
 from kstreamnb.driver import TopologyTestDriver
 from kstreamnb.runtime.config import Config
 from kstreamnb.runtime.task_plan import TaskPlan

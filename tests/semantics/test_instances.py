@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import kstreamnb as ks
-from kstreamnb.core.durations import format_ms
+from kstreamnb.core.time import format_ms
 from kstreamnb.spark.session import QUERY_SETTINGS
 from tests.semantics.test_windows import seconds
 

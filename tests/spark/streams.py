@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from kstreamnb.core.partitioner import key_partitioner
 from kstreamnb.core.record import TopicRecord
-from kstreamnb.core.wire import encoder
+from kstreamnb.core.wire import encoder, key_partitioner
 from kstreamnb.driver import TopologyTestDriver
 from kstreamnb.runtime.config import Config
 from kstreamnb.runtime.task_plan import TaskPlan
@@ -18,7 +17,7 @@ from kstreamnb.spark.feed import FileFeed
 from kstreamnb.spark.query import Query
 from kstreamnb.spark.sinks import MemorySink
 from kstreamnb.spark.stream import StreamSettings
-from kstreamnb.topology import Topology
+from kstreamnb.topology.topology import Topology
 from tests.spark.steps import Step, packed
 
 Row = tuple[str, Any, Any, int]

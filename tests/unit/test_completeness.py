@@ -15,12 +15,12 @@ from typing import Any
 import pytest
 
 from kstreamnb.core import stores
-from kstreamnb.core.store_factory import Stores
+from kstreamnb.core.stores import Stores
 from kstreamnb.driver.mock_context import MockProcessorContext
 from kstreamnb.driver.store_views import KeyValueView, SessionView, VersionedView, WindowView
 
 JAVA: dict[str, dict[str, str]] = json.loads(Path(__file__).with_name("completeness.json").read_text())
-MODULES = ("kstreamnb.dsl", "kstreamnb.core.record", "kstreamnb.core.store_factory")
+MODULES = ("kstreamnb", "kstreamnb.core.stores")
 STORES = {
     "KeyValueStore": (Stores.in_memory_key_value_store("s"), KeyValueView),
     "WindowStore": (Stores.persistent_window_store("s", retention="1m", window_size="1s"), WindowView),

@@ -11,7 +11,7 @@ import pytest
 
 import kstreamnb as ks
 from kstreamnb import dsl, processors
-from kstreamnb.dsl import Handle
+from kstreamnb.dsl.declarations import Handle
 
 # `export` writes the cells of a notebook: outside one there is nothing to show.
 WITHOUT_EXAMPLE = {"export"}

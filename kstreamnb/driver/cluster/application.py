@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Literal
 
-from kstreamnb.core.clock import Clock
 from kstreamnb.core.serde import Serde
+from kstreamnb.core.time import Clock
 from kstreamnb.driver.cluster.broker import Broker
 from kstreamnb.driver.cluster.disk import Disk
 from kstreamnb.driver.cluster.loop import InjectedCrash, Loop
@@ -20,7 +20,7 @@ from kstreamnb.driver.wording import counted
 from kstreamnb.errors import EngineError, StateError
 from kstreamnb.runtime.config import Config
 from kstreamnb.runtime.handlers import uncaught_answer
-from kstreamnb.topology import Topology
+from kstreamnb.topology.topology import Topology
 
 __all__ = ["Application"]
 

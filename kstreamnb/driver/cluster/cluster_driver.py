@@ -6,12 +6,10 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any, Literal, Self
 
-from kstreamnb.core.clock import Clock
-from kstreamnb.core.durations import duration_ms, instant_ms
-from kstreamnb.core.partitioner import key_partitioner
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.serde import Serde
-from kstreamnb.core.wire import encode, to_bytes
+from kstreamnb.core.time import Clock, duration_ms, instant_ms
+from kstreamnb.core.wire import encode, key_partitioner, to_bytes
 from kstreamnb.driver.cluster.application import Application
 from kstreamnb.driver.cluster.broker import Broker, Isolation
 from kstreamnb.driver.cluster.loop_events import LoopEvent, LoopEvents
@@ -20,7 +18,7 @@ from kstreamnb.driver.input_topic import InputTopic
 from kstreamnb.driver.output_topic import OutputTopic
 from kstreamnb.errors import EngineError
 from kstreamnb.runtime.config import Config
-from kstreamnb.topology import Topology
+from kstreamnb.topology.topology import Topology
 
 __all__ = ["ClusterDriver"]
 

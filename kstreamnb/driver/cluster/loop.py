@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal, TypeAlias
 
-from kstreamnb.core.clock import Clock
+from kstreamnb.core.time import Clock
 from kstreamnb.core.wire import to_bytes
 from kstreamnb.driver import events
 from kstreamnb.driver.cluster.broker import Broker, Isolation
@@ -19,7 +19,7 @@ from kstreamnb.errors import EngineError
 from kstreamnb.runtime.config import Config
 from kstreamnb.runtime.task import GlobalTask, Task
 from kstreamnb.runtime.task_plan import plan_global_task, plan_tasks
-from kstreamnb.topology import Topology
+from kstreamnb.topology.topology import Topology
 
 __all__ = ["Fault", "InjectedCrash", "Loop"]
 

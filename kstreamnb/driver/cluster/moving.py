@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from kstreamnb.core.clock import Clock
-from kstreamnb.core.partitioner import key_partitioner
+from kstreamnb.core.time import Clock
+from kstreamnb.core.wire import key_partitioner
 from kstreamnb.driver.cluster.broker import Broker, Partition
 from kstreamnb.driver.cluster.restore import changelog_of, folded
 from kstreamnb.driver.cluster.stream_task import Say

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from kstreamnb.core.clock import Clock
+from kstreamnb.core.time import Clock
 from kstreamnb.driver.cluster.broker import Broker, LogRecord
 from kstreamnb.driver.cluster.disk import Disk
 from kstreamnb.driver.cluster.stream_task import Say
 from kstreamnb.runtime.scope import Scope
 from kstreamnb.runtime.stores import make_stores
 from kstreamnb.runtime.task import Task
-from kstreamnb.topology.internal_topics import changelog_topic
+from kstreamnb.topology.partitions import changelog_topic
 
 __all__ = ["changelog_of", "folded", "restore_store"]
 

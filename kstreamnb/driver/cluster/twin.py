@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kstreamnb.core.clock import Clock
+from kstreamnb.core.time import Clock
 from kstreamnb.runtime.task import Task
 from kstreamnb.runtime.task_plan import TaskPlan
 

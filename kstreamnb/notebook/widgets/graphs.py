@@ -7,12 +7,13 @@ from typing import Any
 
 from kstreamnb.driver import Replay
 from kstreamnb.driver.wording import counted
-from kstreamnb.dsl import StreamsBuilder
+from kstreamnb.dsl.builder import StreamsBuilder
 from kstreamnb.dsl.declarations import Handle
 from kstreamnb.errors import EngineError
 from kstreamnb.notebook.handles import without_preview
 from kstreamnb.preview import upstream_topology
-from kstreamnb.topology import Topology, TopologyDescription
+from kstreamnb.topology.description import TopologyDescription
+from kstreamnb.topology.topology import Topology
 from kstreamnb.view import Box, GraphView, Item, Overlay, overlay_of_run, to_svg
 from kstreamnb.view.names import clean
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kstreamnb.core.durations import duration_ms, format_duration, format_ms, instant_ms
+from kstreamnb.core.time import duration_ms, format_duration, format_ms, instant_ms
 from kstreamnb.errors import ConfigError
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from kstreamnb.core.clock import Clock
 from kstreamnb.core.extractors import (
     FailOnInvalidTimestamp,
     LogAndSkipOnInvalidTimestamp,
@@ -13,6 +12,7 @@ from kstreamnb.core.extractors import (
     extractor_of,
 )
 from kstreamnb.core.record import TopicRecord
+from kstreamnb.core.time import Clock
 from kstreamnb.errors import ConfigError, ProcessingError
 
 GOOD, BAD = TopicRecord("orders", 0, 3, 7, "a", None), TopicRecord("orders", 0, 4, -1, "a", None)

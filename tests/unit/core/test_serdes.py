@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kstreamnb.core.partitioner import partition_for
 from kstreamnb.core.record import Windowed
 from kstreamnb.core.serdes import Serdes, serde_named
+from kstreamnb.core.wire import partition_for
 from kstreamnb.errors import ConfigError, SerdeError
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "vectors" / "serdes.jsonl"
@@ -200,7 +200,7 @@ def test_an_unknown_name_says_what_there_is():
 
 def test_a_windowed_serde_takes_the_default_key_serde():
     """Without an inner serde it stands for the application's until that is known."""
-    from kstreamnb.core.serdes_nested import TimeWindowedSerde
+    from kstreamnb.core.serdes import TimeWindowedSerde
 
     open_serde = TimeWindowedSerde(None, 10)
     assert "windowed<default> time" == open_serde.name

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from kstreamnb.core.serdes import Serdes
-from kstreamnb.core.store_factory import Stores
+from kstreamnb.core.stores import Stores
 from kstreamnb.errors import ConfigError
 
 REFUSED: dict[str, Callable[[], object]] = {

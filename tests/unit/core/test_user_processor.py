@@ -7,10 +7,16 @@ from typing import Any
 
 import pytest
 
-from kstreamnb.core.processor import FixedKeyProcessor, Processor, ProcessorContext, PunctuationType
+from kstreamnb.core.processor import (
+    FixedKeyProcessor,
+    Processor,
+    ProcessorContext,
+    PunctuationType,
+    UserFixedKeyProcessor,
+    UserProcessor,
+)
 from kstreamnb.core.record import Record, RecordMetadata
 from kstreamnb.core.stores import StoreSpec
-from kstreamnb.core.user_processor import UserFixedKeyProcessor, UserProcessor
 from kstreamnb.errors import ProcessingError, StateError
 from tests.unit.processors.fake_context import FakeContext
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import kstreamnb as ks
-from kstreamnb.core.partitioner import partition_for
+from kstreamnb.core.wire import partition_for
 from kstreamnb.driver.checks import check, check_partitions
 
 

@@ -13,9 +13,9 @@ from kstreamnb.core.serdes import Serdes
 from kstreamnb.core.stores import StoreSpec
 from kstreamnb.core.windows import TimeWindows
 from kstreamnb.driver import TopologyTestDriver
-from kstreamnb.dsl import StreamsBuilder
+from kstreamnb.dsl.builder import StreamsBuilder
 from kstreamnb.errors import ConfigError, EngineError, StateError, TopologyError
-from kstreamnb.topology import Topology
+from kstreamnb.topology.topology import Topology
 
 
 def counting(**options: Any) -> TopologyTestDriver:

@@ -9,7 +9,9 @@ import cloudpickle
 import pytest
 
 from kstreamnb.core.windows import TimeWindows
-from kstreamnb.dsl import Branched, Consumed, KStream, KTable, StreamJoined, StreamsBuilder
+from kstreamnb.dsl.builder import StreamsBuilder
+from kstreamnb.dsl.fronts import KStream, KTable
+from kstreamnb.dsl.options import Branched, Consumed, StreamJoined
 from kstreamnb.errors import ConfigError, TopologyError
 
 

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from kstreamnb import head
-from kstreamnb.dsl import Identity, Ledger, StreamsBuilder, identify_with
+from kstreamnb.dsl.builder import StreamsBuilder
+from kstreamnb.dsl.declarations import Identity, Ledger, identify_with
 from kstreamnb.errors import TopologyError
 from kstreamnb.preview import upstream_topology
 

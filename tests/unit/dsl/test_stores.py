@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from kstreamnb.core.serdes import Serdes
-from kstreamnb.core.store_factory import Stores
-from kstreamnb.core.stores import StoreSpec
+from kstreamnb.core.stores import Stores, StoreSpec
 from kstreamnb.core.windows import JoinWindows, SessionWindows, SlidingWindows, TimeWindows
-from kstreamnb.dsl import EmitStrategy, Materialized, StreamJoined, StreamsBuilder, Suppressed
+from kstreamnb.dsl.builder import StreamsBuilder
+from kstreamnb.dsl.options import EmitStrategy, Materialized, StreamJoined, Suppressed
 from kstreamnb.errors import ConfigError, TopologyError
 
 

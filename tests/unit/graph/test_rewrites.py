@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from kstreamnb.core.windows import JoinWindows
-from kstreamnb.dsl import StreamsBuilder
+from kstreamnb.dsl.builder import StreamsBuilder
 from kstreamnb.errors import ConfigError, TopologyError
-from kstreamnb.graph import rules_of
-from kstreamnb.topology import Topology
+from kstreamnb.graph.rewrites import rules_of
+from kstreamnb.topology.topology import Topology
 
 
 def first(value: str) -> str:

@@ -11,10 +11,10 @@ from kstreamnb.core.record import Record, TopicRecord
 from kstreamnb.core.serdes import Serdes
 from kstreamnb.driver import TopologyTestDriver
 from kstreamnb.driver.cluster import ClusterDriver
-from kstreamnb.dsl import StreamsBuilder
+from kstreamnb.dsl.builder import StreamsBuilder
 from kstreamnb.errors import ConfigError, ProcessingError
 from kstreamnb.runtime.handlers import ErrorContext, ErrorResponse, dead_letter
-from kstreamnb.topology import Topology
+from kstreamnb.topology.topology import Topology
 
 
 def driver(**config: Any) -> TopologyTestDriver:

@@ -8,16 +8,16 @@ from typing import Any
 import cloudpickle
 import pytest
 
-from kstreamnb.core.clock import Clock
 from kstreamnb.core.processor import Processor
 from kstreamnb.core.record import Record
 from kstreamnb.core.serdes import Serdes
 from kstreamnb.core.stores import StoreSpec
+from kstreamnb.core.time import Clock
 from kstreamnb.errors import EngineError, ProcessingError, StateError
 from kstreamnb.runtime.config import Config
 from kstreamnb.runtime.task import Task
 from kstreamnb.runtime.task_plan import TaskPlan, plan_global_task, plan_tasks
-from kstreamnb.topology import Topology
+from kstreamnb.topology.topology import Topology
 
 TEXT = {"key_serde": Serdes.string(), "value_serde": Serdes.string()}
 

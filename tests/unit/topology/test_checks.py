@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 import pytest
 
-from kstreamnb.core.store_factory import Stores
+from kstreamnb.core.stores import Stores
 from kstreamnb.errors import ConfigError, KStreamError, TopologyError
-from kstreamnb.topology import Topology
+from kstreamnb.topology.topology import Topology
 
 
 class Pass:

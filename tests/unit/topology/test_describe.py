@@ -7,9 +7,9 @@ from itertools import product
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kstreamnb.core.store_factory import Stores
-from kstreamnb.topology import Topology
+from kstreamnb.core.stores import Stores
 from kstreamnb.topology.java_order import TreeSet, copied_hash_order, hash_order, java_hash
+from kstreamnb.topology.topology import Topology
 from tests.unit.topology.test_checks import Pass
 
 

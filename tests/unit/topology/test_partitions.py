@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from kstreamnb.core.record import TopicPartition
-from kstreamnb.core.store_factory import Stores
+from kstreamnb.core.stores import Stores
 from kstreamnb.errors import TopologyError
-from kstreamnb.topology import Topology, check_fixed_partitions
+from kstreamnb.topology.partitions import check_fixed_partitions
+from kstreamnb.topology.topology import Topology
 from tests.unit.topology.test_checks import Pass
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from kstreamnb.core.store_factory import Stores
-from kstreamnb.topology import Topology, TopologyDescription
+from kstreamnb.core.stores import Stores
+from kstreamnb.topology.description import TopologyDescription
+from kstreamnb.topology.topology import Topology
 from kstreamnb.view import Overlay
 from kstreamnb.view.parser import parse_description
 

@@ -6,9 +6,9 @@ import json
 
 import pytest
 
-from kstreamnb.core.store_factory import Stores
+from kstreamnb.core.stores import Stores
 from kstreamnb.errors import TopologyError
-from kstreamnb.topology import Topology
+from kstreamnb.topology.topology import Topology
 from kstreamnb.view.diff import diff
 from kstreamnb.view.document import from_json, to_json
 from kstreamnb.view.parser import parse_description

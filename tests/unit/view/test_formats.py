@@ -14,7 +14,7 @@ from xml.etree import ElementTree
 import pytest
 
 from kstreamnb.errors import EngineError
-from kstreamnb.topology import Topology
+from kstreamnb.topology.topology import Topology
 from kstreamnb.view import graph_view, mimebundle, svg, to_dot, to_html, to_mermaid, to_svg, to_text
 from kstreamnb.view.style import CSS
 from tests.unit.view.example import foreign, nasty, overlay, shop

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import kstreamnb as ks
-from kstreamnb.topology import TopologyDescription
+from kstreamnb.topology.description import TopologyDescription
 from kstreamnb.view import GraphView, Overlay, logical_view, to_mermaid, to_svg, to_text
 from tests.unit.view.example import foreign
 

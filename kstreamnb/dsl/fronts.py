@@ -1,20 +1,72 @@
-"""`KTable` and `GlobalKTable`: front classes of tables; they only list their operators."""
+"""`KStream`, `KTable` and `GlobalKTable`: front classes that only list their operators, which live in concept files."""
 
 from __future__ import annotations
 
-from typing import Generic
+from typing import Generic, TypeVar
 
-from kstreamnb.dsl import grouping, processing, table_joining, tables
-from kstreamnb.dsl.declarations import Handle
+from kstreamnb.core.operator import Operator
+from kstreamnb.dsl import grouping, joining, streams, tables
+from kstreamnb.dsl.declarations import Handle, flow_of
 from kstreamnb.dsl.options import K, V
-from kstreamnb.dsl.replay import flow_of
+
+H = TypeVar("H", bound=Handle)
+
+
+class KStream(Handle, Generic[K, V], kind="stream"):
+    """A stream of records: each stands for itself, as an event.
+
+    Example:
+        >>> from kstreamnb import StreamsBuilder
+        >>> builder = StreamsBuilder()
+        >>> builder.stream("orders").filter(lambda key, order: order > 10).to("large")
+        >>> print(builder.build().describe())
+        Topologies:
+           Sub-topology: 0
+            Source: KSTREAM-SOURCE-0000000000 (topics: [orders])
+              --> KSTREAM-FILTER-0000000001
+            Processor: KSTREAM-FILTER-0000000001 (stores: [])
+              --> KSTREAM-SINK-0000000002
+              <-- KSTREAM-SOURCE-0000000000
+            Sink: KSTREAM-SINK-0000000002 (topic: large)
+              <-- KSTREAM-FILTER-0000000001
+    """
+
+    filter = streams.filter
+    filter_not = streams.filter_not
+    map = streams.map
+    map_values = streams.map_values
+    flat_map = streams.flat_map
+    flat_map_values = streams.flat_map_values
+    select_key = streams.select_key
+    peek = streams.peek
+    foreach = streams.foreach
+    print = streams.print
+    merge = streams.merge
+
+    split = streams.split
+    to = streams.to
+    repartition = streams.repartition
+    to_table = streams.to_table
+
+    group_by = grouping.group_by
+    group_by_key = grouping.group_by_key
+
+    join = joining.join
+    left_join = joining.left_join
+    outer_join = joining.outer_join
+
+    process = streams.process
+    process_values = streams.process_values
+
+    def _then(self, verb: str, java: str, operator: Operator, name: str | None) -> H:  # type: ignore[type-var]
+        return self.declare("stream", verb, streams.transform, java=java, operator=operator, name=name)
 
 
 class KTable(Handle, Generic[K, V], kind="table"):
     """A table: the latest value of each key; each record that comes in changes a row.
 
     Example:
-        >>> from kstreamnb.dsl import StreamsBuilder
+        >>> from kstreamnb import StreamsBuilder
         >>> builder = StreamsBuilder()
         >>> builder.table("prices", store="prices").filter(lambda sku, price: price > 9).to_stream().to("dear")
         >>> print(builder.build().describe())
@@ -41,12 +93,12 @@ class KTable(Handle, Generic[K, V], kind="table"):
     to_stream = tables.to_stream
     suppress = tables.suppress
 
-    transform_values = processing.transform_values
+    transform_values = tables.transform_values
     group_by = grouping.group_table_by
 
-    join = table_joining.join
-    left_join = table_joining.left_join
-    outer_join = table_joining.outer_join
+    join = tables.join
+    left_join = tables.left_join
+    outer_join = tables.outer_join
 
     def queryable_store_name(self) -> str | None:
         """The name of the store in which the table can be looked up; None when it has none of the user's.

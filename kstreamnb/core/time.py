@@ -1,8 +1,12 @@
-"""Durations and instants as a user writes them, and the whole milliseconds that all else counts in."""
+"""Durations and instants as a user writes them, the whole milliseconds that all else counts in, and the wall clock.
+
+The spine never reads the machine's clock: the driver and Spark own a `Clock` and move it.
+"""
 
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from typing import TypeAlias
 
@@ -102,3 +106,25 @@ def format_duration(duration: int) -> str:
         if count:
             parts.append(f"{count}{unit}")
     return ("-" if duration < 0 else "") + ("".join(parts) or "0ms")
+
+
+@dataclass
+class Clock:
+    """A wall clock that moves only when it is told to, and never backwards.
+
+    Units: ``now_ms`` is milliseconds since the epoch.
+
+    Example:
+        >>> clock = Clock(1000)
+        >>> clock.advance_to(1500)
+        >>> clock.now_ms
+        1500
+    """
+
+    now_ms: int = 0
+
+    def advance_to(self, now_ms: int) -> None:
+        """Move to ``now_ms``; raises ConfigError when that is in the past."""
+        if now_ms < self.now_ms:
+            raise ConfigError(f"the clock cannot go back from {self.now_ms} ms to {now_ms} ms")
+        self.now_ms = now_ms

@@ -6,8 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from kstreamnb.graph.draft import repartition_node
-from kstreamnb.graph.explain import Explanation
-from kstreamnb.graph.graph import LogicalGraph
+from kstreamnb.graph.graph import Explanation, LogicalGraph
 from kstreamnb.graph.nodes import (
     CHANGES_KEY,
     CHANGES_VALUE,
