@@ -54,6 +54,7 @@ _WHERE: dict[str, str] = {
         "kstreamnb.runtime.config": ("Config",),
         "kstreamnb.driver": ("Replay", "TopologyTestDriver", "replay"),
         "kstreamnb.driver.cluster": ("Application", "ClusterDriver"),
+        "kstreamnb.driver.group": ("ConsumerGroup",),
         "kstreamnb.driver.explore": ("Exploration", "explore"),
         "kstreamnb.driver.checks": ("check", "check_partitions"),
         "kstreamnb.driver.mock_context": ("MockProcessorContext",),
@@ -78,6 +79,7 @@ _WHERE: dict[str, str] = {
         "kstreamnb.spark.session": ("spark_logs", "spark_session"),
         "kstreamnb.kafka.admin": ("Admin",),
         "kstreamnb.kafka.broker": ("LocalBroker", "local_broker"),
+        "kstreamnb.kafka.log_handler": ("KafkaLogHandler",),
         "kstreamnb.kafka.produce": ("RecordProducer", "produce"),
         "kstreamnb.kafka.registry": ("SchemaRegistry",),
         "kstreamnb.kafka.reset": ("plan_reset", "reset"),
@@ -130,6 +132,7 @@ if TYPE_CHECKING:
     from kstreamnb.driver import replay as replay
     from kstreamnb.driver.cluster import Application as Application
     from kstreamnb.driver.cluster import ClusterDriver as ClusterDriver
+    from kstreamnb.driver.group import ConsumerGroup as ConsumerGroup
     from kstreamnb.driver.explore import Exploration as Exploration
     from kstreamnb.driver.explore import explore as explore
     from kstreamnb.driver.mock_context import MockProcessorContext as MockProcessorContext

@@ -12,6 +12,36 @@ from kstreamnb.runtime.config import Config, StreamsSetting, streams_settings
 
 _COMMON_MS = range(100, 501)
 _COMMON = "where readers wait for commits, 100 to 500 ms are common"
+_NO_GROUP = "Spark has no members with sessions: the tasks of a worker that is lost run again elsewhere"
+_OTHERS = {
+    # Settings that texts on Kafka Streams name and Kafka Streams does not have: Kafka's default, answer, words.
+    "session.timeout.ms": ("45000", "not needed", _NO_GROUP),
+    "heartbeat.interval.ms": ("3000", "not needed", f"sent in the background, whatever poll() does; {_NO_GROUP}"),
+    "max.poll.interval.ms": ("300000", "not needed", _NO_GROUP),
+    "acks": ("all", "client", "the publisher's transactions need all; a lost leader loses no acknowledged record"),
+    "enable.idempotence": ("true", "client", "retries neither double nor reorder, with 5 requests in flight or less"),
+    "socket.receive.buffer.bytes": ("0", "client", 'what Java calls "receive.buffer.bytes"; either name is taken'),
+    "rocksdb.compaction.style": (
+        "",
+        "unknown",
+        "no setting of Kafka Streams: a class named by rocksdb.config.setter sets it; here no store needs compaction",
+    ),
+    "incremental.restore": (
+        "",
+        "unknown",
+        "no setting of Kafka: a restart reads the last snapshot in the checkpoint and the changes after it",
+    ),
+    "min.cleanable.dirty.ratio": (
+        "0.5",
+        "not needed",
+        "a topic's setting: a lower ratio compacts sooner, a higher one later; it counts for changelog topics",
+    ),
+    "retention.ms": (
+        "604800000",
+        "not needed",
+        "a topic's setting, without effect where cleanup.policy is compact, as in changelogs",
+    ),
+}
 
 
 class Answer(NamedTuple):
@@ -102,6 +132,10 @@ def _unlisted(name: str, value: Any) -> Answer:
     """A setting that Kafka Streams does not have: the kit's own, a client's, or a mistake."""
     if "." not in name:
         return Answer(name, str(getattr(value, "name", value)), "", "honoured", "a setting under the kit's own name")
+    plain = name.removeprefix("consumer.").removeprefix("producer.").removeprefix("topic.")
+    if plain in _OTHERS:
+        default, answer, words = _OTHERS[plain]
+        return Answer(name, "", default, answer, words)
     near = difflib.get_close_matches(name, streams_settings(), 1, cutoff=0.85)
     if near:
         return Answer(name, "", "", "unknown", f'did you mean "{near[0]}"? It is handed to the Kafka client as it is')

@@ -17,11 +17,21 @@ Servers: TypeAlias = str | Mapping[str, Any]
 
 _SECRET = re.compile(r"password|secret|\.pem|token|oauthbearer\.config|jaas|user\.info|credential", re.IGNORECASE)
 _QUIET = {"log_level": 2}
+_FROM_JAVA = {
+    "receive.buffer.bytes": "socket.receive.buffer.bytes",
+    "send.buffer.bytes": "socket.send.buffer.bytes",
+}
 
 
 def connection(servers: Servers, *, defaults: Mapping[str, object] | None = None, **settings: object) -> dict[str, Any]:
-    """Settings for a client: the user's over ``defaults``, and the given ones (``_`` for ``.``) over all."""
-    given = {"bootstrap.servers": servers} if isinstance(servers, str) else dict(servers)
+    """Settings for a client: the user's over ``defaults``, and the given ones (``_`` for ``.``) over all.
+
+    Example:
+        >>> sorted(connection({"bootstrap.servers": "broker:9092", "receive.buffer.bytes": 65536}))
+        ['bootstrap.servers', 'log_level', 'socket.receive.buffer.bytes']
+    """
+    given: dict[str, Any] = {"bootstrap.servers": servers} if isinstance(servers, str) else dict(servers)
+    given = {_FROM_JAVA.get(name, name): value for name, value in given.items()}
     if not given.get("bootstrap.servers"):
         raise ConfigError(
             'setting "bootstrap.servers" is missing',

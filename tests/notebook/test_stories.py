@@ -179,19 +179,19 @@ BEYOND: dict[str, tuple[str, ...]] = {
     "E06": ("S1-20", "S1-23"),
     "E09": ("S1-05", "S1-18"),
     "E10": ("S1-36",),
-    "E11": (),
-    "E12": (),
+    "E11": ("S2-15", "S2-17", "S2-18", "S2-19", "S2-20", "S2-21", "S2-22", "S2-24", "S2-25", "S2-26", "S2-27"),
+    "E12": ("S2-12", "S2-13"),
     "E13": ("S2-31",),
     "E18": ("S2-58", "S2-59"),
     "E19": ("S0-24", "S2-47", "S2-48"),
     "E20": ("S1-05", "S1-41"),
     "E21": ("S3-19", "S3-22", "S4-15"),
     "E22": ("S3-25", "S3-27"),
-    "E24": (),
-    "E25": (),
+    "E24": ("S4-21", "S4-22"),
+    "E25": ("S4-19", "S4-20"),
     "E26": ("S4-42", "S4-45"),
-    "E27": (),
-    "E28": (),
+    "E27": ("S4-35", "S4-39", "S4-47", "S4-48", "S4-49", "S4-50", "S4-56"),
+    "E28": ("S0-41", "S0-42", "S0-43", "S0-44"),
 }
 
 
@@ -325,11 +325,21 @@ def test_every_worked_example_is_told_or_listed_as_beyond_the_course() -> None:
     assert not TOLD & BEYOND.keys()
 
 
-@pytest.mark.parametrize("row", [row for row, requirements in BEYOND.items() if requirements])
+@pytest.mark.parametrize("row", BEYOND)
 def test_an_example_beyond_the_course_is_pinned_by_a_test(row: str) -> None:
     """Each of its requirements is named by a test that runs."""
     texts = [path.read_text(encoding="utf-8") for path in (ROOT / "tests").rglob("test_*.py") if path != Path(__file__)]
     assert not {requirement for requirement in BEYOND[row] if not any(requirement in text for text in texts)}
+
+
+def test_the_map_of_the_examples_names_the_test_of_each() -> None:
+    """28 rows; the test that it points to names the example, or what the example shows."""
+    table = re.findall(r"^\| (E\d\d) \|[^|]*\|([^|]*)\| (\S+) \|$", (FOLDER / "README.md").read_text(), re.MULTILINE)
+    assert [f"E{number:02}" for number in range(1, 29)] == [row for row, _, _ in table]
+    for row, notebook, test in table:
+        text = (ROOT / test).read_text(encoding="utf-8")
+        assert any(name in text for name in (row, *BEYOND.get(row, ()))), f"{test} does not name {row}"
+        assert not notebook.strip() or (FOLDER / f"{notebook.strip()}.ipynb").exists()
 
 
 @pytest.mark.parametrize("correction", sorted(CORRECTIONS))

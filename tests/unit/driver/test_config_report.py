@@ -59,6 +59,37 @@ def test_a_setting_with_a_slip_is_pointed_out() -> None:
     assert '"num.stream.threads"' in answer.words
 
 
+@pytest.mark.parametrize(
+    ("name", "default", "answer", "word"),
+    [
+        ("consumer.session.timeout.ms", "45000", "not needed", "no members"),  # S2-24, C-06
+        ("heartbeat.interval.ms", "3000", "not needed", "in the background"),
+        ("max.poll.interval.ms", "300000", "not needed", "no members"),
+        ("producer.acks", "all", "client", "no acknowledged record"),  # S3-08, C-09
+        ("enable.idempotence", "true", "client", "neither double nor reorder"),  # S3-27, C-10
+        ("rocksdb.compaction.style", "", "unknown", "rocksdb.config.setter"),  # S4-40, C-19
+        ("state.cleanup.delay.ms", "600000", "not needed", "checkpoint"),  # S4-47, C-22
+        ("incremental.restore", "", "unknown", "no setting of Kafka"),
+        ("receive.buffer.bytes", "32768", "client", "client"),  # S4-49, C-23
+        ("socket.receive.buffer.bytes", "0", "client", "either name"),
+        ("topic.min.cleanable.dirty.ratio", "0.5", "not needed", "a higher one later"),  # S4-50, C-24
+        ("topic.retention.ms", "604800000", "not needed", "without effect"),
+    ],
+)
+def test_what_texts_say_wrong_is_put_right(name: str, default: str, answer: str, word: str) -> None:
+    """S2-24, S3-08, S3-27, S4-40, S4-47, S4-49, S4-50: the real default, the real name, and in which direction."""
+    found = ks.config_report({name: "1"})[name]
+    assert (default, answer) == (found.default, found.answer)
+    assert word in found.words
+
+
+def test_more_than_five_requests_in_flight_are_refused_where_order_is_promised() -> None:
+    """S3-27, C-10: as Kafka Streams does, and in its words."""
+    with pytest.raises(ks.ConfigError, match="could change the order") as raised:
+        ks.Config.of({"max.in.flight.requests.per.connection": 6})
+    assert "Can't exceed 5 when exactly-once processing is enabled" in str(raised.value.__notes__)
+
+
 def test_clients_get_no_setting_that_only_kafka_streams_reads() -> None:
     """The client library refuses names that it does not know."""
     given = {"num.stream.threads": 4, "state.dir": "/data", "reconnect.backoff.ms": 50, "consumer.fetch.min.bytes": 1}

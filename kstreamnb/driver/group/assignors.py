@@ -1,0 +1,68 @@
+"""Who gets which partition: pure functions from loads, capacities and what was before."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+
+from kstreamnb.errors import EngineError
+
+__all__ = ["Assignor", "checked", "sticky"]
+
+Assignor = Callable[[Mapping[str, int], Mapping[str, int], Mapping[str, tuple[str, ...]]], Mapping[str, Iterable[str]]]
+"""From the load of each task, the capacity of each member and what each had before to what each shall have."""
+
+
+def sticky(
+    loads: Mapping[str, int], capacities: Mapping[str, int], before: Mapping[str, tuple[str, ...]]
+) -> dict[str, tuple[str, ...]]:
+    """Share tasks out by capacity, and let everybody keep what they have as far as that goes.
+
+    Whoever has to give tasks away gives those that came last, so a member that comes back finds its own again.
+
+    Example:
+        >>> sticky({"in-0": 1, "in-1": 1, "in-2": 1}, {"a": 1, "b": 1}, {"a": ("in-0", "in-1", "in-2")})
+        {'a': ('in-0', 'in-1'), 'b': ('in-2',)}
+    """
+    shares = _shares(len(loads), capacities, before)
+    kept = {
+        member: [task for task in before.get(member, ()) if task in loads][: shares[member]] for member in capacities
+    }
+    taken = {task for tasks in kept.values() for task in tasks}
+    free = [task for task in loads if task not in taken]
+    for member, tasks in kept.items():
+        more = shares[member] - len(tasks)
+        tasks += free[:more]
+        free = free[more:]
+    return {member: tuple(tasks) for member, tasks in kept.items()}
+
+
+def _shares(count: int, capacities: Mapping[str, int], before: Mapping[str, tuple[str, ...]]) -> dict[str, int]:
+    """How many tasks each member gets; what does not divide goes to whom it is owed most, then to who has most."""
+    total = sum(capacities.values())
+    split = {member: divmod(count * capacity, total) for member, capacity in capacities.items()}
+    shares = {member: whole for member, (whole, _) in split.items()}
+    waiting = sorted(split, key=lambda member: (-split[member][1], -len(before.get(member, ()))))
+    for member in waiting[: count - sum(shares.values())]:
+        shares[member] += 1
+    return shares
+
+
+def checked(
+    assigned: Mapping[str, Iterable[str]], tasks: Iterable[str], members: Iterable[str]
+) -> dict[str, tuple[str, ...]]:
+    """An assignor's answer, if every task is in it once and every member is known; raises EngineError else."""
+    found = {member: tuple(assigned.get(member, ())) for member in members}
+    given = [task for mine in found.values() for task in mine]
+    wanted = list(tasks)
+    wrong = {
+        "assigned twice": [task for task in wanted if given.count(task) > 1],
+        "assigned to nobody": [task for task in wanted if task not in given],
+        "unknown tasks": sorted({task for task in given if task not in wanted}),
+        "unknown members": sorted(set(assigned) - set(found)),
+    }
+    detail = "; ".join(f"{what}: {', '.join(which)}" for what, which in wrong.items() if which)
+    if detail:
+        raise EngineError(
+            "the assignor's answer is no assignment", detail=detail, hint="each task belongs to one member"
+        )
+    return found

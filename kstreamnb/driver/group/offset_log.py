@@ -1,0 +1,66 @@
+"""Topics of which only offsets are known: where each partition begins, ends, and is safely replicated up to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from kstreamnb.errors import EngineError
+
+__all__ = ["OffsetLog"]
+
+
+@dataclass
+class PartitionOffsets:
+    """``start`` is the oldest record still there, ``end`` the next to be written; readers see those below ``high``."""
+
+    start: int = 0
+    high: int = 0
+    end: int = 0
+
+
+class OffsetLog:
+    """Partitions to append to; any number of groups read them, each at its own pace.
+
+    Example:
+        >>> log = OffsetLog({"logs": 2})
+        >>> log.append("logs-0", 6)
+        >>> log.append("logs-0", 3, replicated=False)
+        >>> log["logs-0"]
+        PartitionOffsets(start=0, high=6, end=9)
+    """
+
+    def __init__(self, topics: Mapping[str, int]) -> None:
+        self._topics = dict(topics)
+        self._partitions: dict[str, PartitionOffsets] = {}
+        for topic, partitions in topics.items():
+            self.add_partitions(topic, partitions)
+
+    def __getitem__(self, place: str) -> PartitionOffsets:
+        if place not in self._partitions:
+            raise EngineError(f'there is no partition "{place}"', hint=f"there are {', '.join(self.places)}")
+        return self._partitions[place]
+
+    @property
+    def places(self) -> tuple[str, ...]:
+        """All partitions, such as ``logs-0``."""
+        return tuple(self._partitions)
+
+    def append(self, place: str, records: int = 1, *, replicated: bool = True) -> None:
+        """Write records; those that not all replicas in sync have got yet are not shown to readers."""
+        self[place].end += records
+        if replicated:
+            self.replicate(place)
+
+    def replicate(self, place: str) -> None:
+        """Let the replicas catch up: the high watermark moves to the end."""
+        self[place].high = self[place].end
+
+    def expire(self, place: str, before: int) -> None:
+        """Let retention remove what is older than an offset."""
+        self[place].start = max(self[place].start, min(before, self[place].high))
+
+    def add_partitions(self, topic: str, partitions: int) -> None:
+        """Let a topic have so many partitions in all."""
+        for number in range(partitions):
+            self._partitions.setdefault(f"{topic}-{number}", PartitionOffsets())

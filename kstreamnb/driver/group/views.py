@@ -1,0 +1,109 @@
+"""What a consumer group shows: what happened, and where everybody stands."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, overload
+
+from kstreamnb.driver.tabular import Tabular
+from kstreamnb.driver.wording import counted, duration
+
+__all__ = ["GroupEvent", "GroupEvents", "GroupPositions", "Position"]
+
+
+@dataclass(frozen=True)
+class GroupEvent:
+    """One thing that happened in a group.
+
+    Attributes:
+        at_ms: the clock then.
+        kind: "joined", "left", "crashed", "timed out", "polled too late", "rebalanced", "probed", "revoked",
+            "assigned", "warming up", "warmed up", "polled", "committed", "out of range" or "reset".
+        member: whom it is about; "" for the group.
+        places: the partitions it is about.
+        words: what else there is to say.
+        moved: of a rebalance, how many partitions went from one member to another.
+        paused: how many were not worked on meanwhile.
+    """
+
+    at_ms: int
+    kind: str
+    member: str = ""
+    places: tuple[str, ...] = ()
+    words: str = ""
+    moved: int = 0
+    paused: int = 0
+
+
+class GroupEvents(Sequence[GroupEvent], Tabular):
+    """The timeline of a group; ``events("rebalanced")`` gives the events of a kind."""
+
+    header = ("after", "what", "who", "partitions", "")
+
+    def __init__(self, events: Sequence[GroupEvent]) -> None:
+        self._events = tuple(events)
+
+    def __call__(self, *kinds: str) -> GroupEvents:
+        """Only events of some kinds."""
+        return GroupEvents([event for event in self if event.kind in kinds])
+
+    @overload
+    def __getitem__(self, index: int) -> GroupEvent: ...
+    @overload
+    def __getitem__(self, index: slice) -> GroupEvents: ...
+    def __getitem__(self, index: int | slice) -> GroupEvent | GroupEvents:
+        return GroupEvents(self._events[index]) if isinstance(index, slice) else self._events[index]
+
+    def __len__(self) -> int:
+        return len(self._events)
+
+    def __repr__(self) -> str:
+        return f"<{self.title}>"
+
+    @property
+    def title(self) -> str:
+        """How many there are."""
+        return counted(len(self), "event")
+
+    def table(self) -> Iterator[tuple[str, ...]]:
+        """Each in words."""
+        for event in self._events:
+            yield duration(event.at_ms), event.kind, event.member, ", ".join(event.places), event.words
+
+
+class Position(NamedTuple):
+    """A partition as its group sees it; None where nothing is committed, or nobody reads."""
+
+    place: str
+    owner: str
+    committed: int | None
+    position: int | None
+    high: int
+    end: int
+    metadata: str
+
+    @property
+    def lag(self) -> int | None:
+        """Records that readers may see and the group has not committed."""
+        return None if self.committed is None else self.high - self.committed
+
+
+class GroupPositions(tuple[Position, ...], Tabular):
+    """Where a group stands in each partition."""
+
+    header = ("partition", "owner", "committed", "position", "high watermark", "end", "lag", "metadata")
+
+    @property
+    def title(self) -> str:
+        """How many partitions there are, and the records that wait."""
+        return f"{counted(len(self), 'partition')}, lag {sum(each.lag or 0 for each in self):,}"
+
+    def table(self) -> Iterator[tuple[str, ...]]:
+        """Partition by partition."""
+        for each in self:
+            numbers = (each.committed, each.position, each.high, each.end, each.lag)
+            yield each.place, each.owner, *("" if number is None else str(number) for number in numbers), each.metadata
+
+    def __repr__(self) -> str:
+        return f"<{self.title}>"
