@@ -13,7 +13,6 @@ import shutil
 import signal
 import socket
 import subprocess
-import tempfile
 import time
 from collections.abc import Mapping
 from contextlib import suppress
@@ -26,6 +25,7 @@ from confluent_kafka.admin import AdminClient
 
 from kstreamnb.errors import EngineError
 from kstreamnb.kafka.java import KAFKA_VERSION, java, kafka_jars
+from kstreamnb.kafka.scratch import scratch_folder
 
 __all__ = ["LocalBroker", "local_broker"]
 
@@ -86,7 +86,7 @@ class LocalBroker:
         self.config = dict(config or {})
         self.bootstrap_servers = ""
         self._temporary = data is None
-        self.data = Path(tempfile.mkdtemp(prefix="kstreamnb-broker-") if data is None else data)
+        self.data = scratch_folder("broker") if data is None else Path(data)
         self._process: subprocess.Popen[bytes] | None = None
         self._archive: Path | None = None
 

@@ -136,10 +136,10 @@ class LiveView(StoreView):
     ``batch`` is the batch that the last answer was from, ``lag`` the records that wait in the input topics.
     """
 
-    def __init__(self, name: str, stores: LiveStores, lag: Callable[[], int]) -> None:
+    def __init__(self, name: str, stores: LiveStores, lag: Callable[[], int], *, timestamps: bool = False) -> None:
         self._stores, self._lag_now = stores, lag
         batch, parts = stores.ask(name, list)
-        super().__init__(name, parts, batch=batch)
+        super().__init__(name, parts, batch=batch, timestamps=timestamps)
 
     @property
     def lag(self) -> int:
@@ -148,8 +148,7 @@ class LiveView(StoreView):
 
     def _ask(self, name: str, arguments: tuple[Any, ...], options: dict[str, Any]) -> Any:
         def answer(parts: list[Any]) -> Any:
-            self._parts = [getattr(part, "for_user", part) for part in parts]
-            found = super(LiveView, self)._ask(name, arguments, options)
+            found = getattr(self._over(parts), name)(*arguments, **options)
             return list(found) if hasattr(found, "__next__") else found
 
         self.batch, found = self._stores.ask(self.name, answer)

@@ -73,7 +73,7 @@ class Query:
         ...     sent = produce(servers, sample)
         ...     query = deploy(builder.build(), bootstrap_servers=servers, checkpoint=checkpoint)
         ...     done = query.await_input()
-        ...     print(query.store("counts")["a"].value, query.status().lag, query.status().state)
+        ...     print(query.store("counts")["a"], query.status().lag, query.status().state)
         ...     query.stop()
         2 0 running
     """
@@ -181,12 +181,14 @@ class Query:
 
         return unwatch
 
-    def store(self, name: str) -> LiveView:
+    def store(self, name: str, *, timestamps: bool = False) -> LiveView:
         """A store, read only, as of the last batch whenever it is read; works while the query is down, too.
+
+        ``timestamps``: rows of timestamped stores are `ValueAndTimestamp` instead of plain values.
 
         Raises: StateError that names the stores there are.
         """
-        return LiveView(name, self._action.stores, self._waiting)
+        return LiveView(name, self._action.stores, self._waiting, timestamps=timestamps)
 
     def stop(self) -> None:
         """Stop after what is under way, within 5 s; the checkpoint stays."""

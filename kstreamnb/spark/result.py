@@ -60,15 +60,16 @@ class RunResult(Displayed):
         parcels = [(row["source"], row["seq"], unpack(bytes(row["blob"]))) for row in self._addressed(OUT).collect()]
         return merge_parcels(topic, (each for each in parcels if each[2].topic == topic))
 
-    def store(self, name: str) -> StoreView:
-        """A store as it was at the end, over all its partitions."""
+    def store(self, name: str, *, timestamps: bool = False) -> StoreView:
+        """A store as it was at the end, over all its partitions; ``timestamps`` as `Query.store` has it."""
         placed = stores_at(self._deployment, name)
         source = {len(self._deployment.lanes) + task.number: task for task in placed}
         rows = self._addressed(STORE).where(F.col("source").isin(list(source))).collect()
         parts = {number: empty_task(self._bundle, task) for number, task in source.items()}
         for row in rows:
             parts[row["source"]].apply_delta(bytes(row["blob"]))
-        return StoreView(name, [store for number in sorted(parts) for store in stores_named(parts[number], name)])
+        found = [store for number in sorted(parts) for store in stores_named(parts[number], name)]
+        return StoreView(name, found, timestamps=timestamps)
 
     def close(self) -> None:
         """Let the session forget the outcome."""

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import sys
-import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ from pyspark.sql import SparkSession
 
 import kstreamnb
 from kstreamnb.errors import EngineError
+from kstreamnb.kafka.scratch import scratch_folder
 from kstreamnb.spark.portable import LARGEST_FUNCTION
 from kstreamnb.spark.quiet_files import QUIET_FILES, quiet_files_jar
 
@@ -59,7 +59,8 @@ _logs: list[Path] = []
 def spark_session(app: str = "kstreamnb", *, cores: int = 2, settings: dict[str, Any] | None = None) -> SparkSession:
     """A session for `run` and `deploy`: the active one, or a new local one with ``cores`` task slots.
 
-    A new session writes no line to the terminal or notebook; its log is the file that `spark_logs` names.
+    A new session writes no line to the terminal or notebook; its log is the file that `spark_logs` names, which is
+    there as long as this process.
 
     Args:
         app: the application's name in Spark's own lists.
@@ -85,17 +86,18 @@ def spark_session(app: str = "kstreamnb", *, cores: int = 2, settings: dict[str,
         os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [root, known]))
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     conf = SparkConf().setMaster(f"local[{cores},{_START_SETTINGS['spark.task.maxFailures']}]").setAppName(app)
-    scratch = tempfile.mkdtemp(prefix="kstreamnb-spark-")
+    scratch = scratch_folder("spark")
     files = {
+        "spark.local.dir": str(scratch),
         "spark.sql.warehouse.dir": f"{scratch}/warehouse",
-        **_quiet_files(Path(scratch)),
+        **_quiet_files(scratch),
         "spark.sql.streaming.checkpointFileManagerClass": "org.apache.spark.sql.execution.streaming.checkpointing."
         "FileSystemBasedCheckpointFileManager",
     }
     chosen = {**_START_SETTINGS, **QUERY_SETTINGS, "spark.sql.shuffle.partitions": str(cores), **files}
     for name, value in {**chosen, **(settings or {})}.items():
         conf.set(name, str(value))
-    log = Path(scratch, "spark.log")
+    log = scratch / "spark.log"
     _logs.append(log)
     with log.open("ab") as out:
         gateway = launch_gateway(conf, {"stdout": out, "stderr": out})

@@ -8,33 +8,26 @@ from typing import Any
 
 from kstreamnb.errors import StateError
 from kstreamnb.spark.deployment import Deployment, PlacedTask, Replica
-from kstreamnb.state.store import Rows
+from kstreamnb.state.reading import view_of
 
 __all__ = ["StoreView", "keepers_of", "stores_at", "stores_named"]
 
-_READS = frozenset(
-    {
-        *("get", "range", "reverse_range", "all", "reverse_all", "prefix_scan", "approximate_num_entries"),
-        *("fetch", "fetch_between", "backward_fetch", "fetch_keys", "fetch_all", "backward_fetch_all", "backward_all"),
-        *("find_sessions", "find_sessions_between", "fetch_session", "history"),
-    }
-)
-_FOREVER = (1 << 63) - 1
+_NOT_FOR_READING = frozenset({"partition"})
 
 
 class StoreView:
-    """A store of any kind, read only: its reading methods, over the store of each task.
+    """A store of any kind, read only: it reads as the test driver's stores of its kind do, over all partitions.
 
-    A look-up gives the row of the task that has one; iterators go through the tasks by partition. Rows of timestamped
-    stores are `ValueAndTimestamp`, and ``all`` goes through the sessions of a session store, too. ``batch`` is the
+    Rows of timestamped stores are their values; with ``timestamps`` they are `ValueAndTimestamp`. ``batch`` is the
     last batch that the view has seen, None for a run over static data.
 
     Example: ``view["shoe"]``, ``view.get("shoe")``, ``dict(view.all())``, ``list(view.fetch_all(0, 60_000))``.
     """
 
-    def __init__(self, name: str, parts: Iterable[Any], *, batch: int | None = None) -> None:
-        self.name, self.batch = name, batch
-        self._parts = [getattr(part, "for_user", part) for part in parts]
+    def __init__(self, name: str, parts: Iterable[Any], *, batch: int | None = None, timestamps: bool = False) -> None:
+        self.name, self.batch, self.timestamps = name, batch, timestamps
+        self._parts = list(parts)
+        self._kind = type(self._over(self._parts))
 
     def __getitem__(self, key: Any) -> Any:
         found = self.get(key)
@@ -42,27 +35,29 @@ class StoreView:
             raise KeyError(key)
         return found
 
-    def __iter__(self) -> Iterator[Any]:
-        return (row[0] for row in self.all())
+    def __contains__(self, key: Any) -> bool:
+        return self.get(key) is not None
+
+    def __iter__(self) -> Iterator[tuple[Any, Any]]:
+        found: Iterator[tuple[Any, Any]] = self.all()
+        return found
 
     def __len__(self) -> int:
         return sum(1 for _ in self.all())
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
-        if name == "all" and all(hasattr(part, "find_sessions_between") for part in self._parts):
-            return lambda: self._ask("find_sessions_between", (None, None, 0, _FOREVER), {})
-        if name not in _READS or not all(hasattr(part, name) for part in self._parts):
-            kind = type(self._parts[0]).__name__ if self._parts else "store"
-            raise AttributeError(f'a view of store "{self.name}" ({kind}) has no "{name}"')
+        if name.startswith("_") or name in _NOT_FOR_READING or not callable(getattr(self._kind, name, None)):
+            raise AttributeError(f'a view of store "{self.name}" ({self._kind.__name__}) has no "{name}"')
         return lambda *arguments, **options: self._ask(name, arguments, options)
 
+    def __dir__(self) -> list[str]:
+        return [*super().__dir__(), *(name for name in dir(self._kind) if not name.startswith("_"))]
+
+    def _over(self, parts: list[Any]) -> Any:
+        return view_of(self.name, parts, show_time=self.timestamps)
+
     def _ask(self, name: str, arguments: tuple[Any, ...], options: dict[str, Any]) -> Any:
-        answers = [getattr(part, name)(*arguments, **options) for part in self._parts]
-        if name == "approximate_num_entries":
-            return sum(answers)
-        if not all(isinstance(answer, Rows | Iterator) for answer in answers):  # one row, which may be a tuple
-            return next((answer for answer in answers if answer is not None), None)
-        return (row for answer in answers for row in answer)
+        return getattr(self._over(self._parts), name)(*arguments, **options)
 
     def __repr__(self) -> str:
         since = "" if self.batch is None else f" at batch {self.batch}"

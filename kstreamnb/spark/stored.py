@@ -29,6 +29,7 @@ def read_store(
     *,
     spark: SparkSession | None = None,
     config: Config | Mapping[str, Any] | None = None,
+    timestamps: bool = False,
 ) -> StoreView:
     """A store as the last committed batch of a checkpoint has it, whether its query runs or not.
 
@@ -38,6 +39,7 @@ def read_store(
         checkpoint: the query's folder.
         spark: the session that reads; without one, `spark_session` starts one.
         config: the settings that the query was deployed with.
+        timestamps: give rows of timestamped stores as `ValueAndTimestamp` instead of plain values.
 
     Raises:
         EngineError: the folder is no checkpoint, or another topology's.
@@ -60,4 +62,4 @@ def read_store(
     adopt(old, manifest_of(deployment, old.query))
     stores = LiveStores(spark or spark_session(), Bundle.of(old.query, deployment, kafka=True), folder)
     batch, parts = stores.ask(name, list)
-    return StoreView(name, parts, batch=batch)
+    return StoreView(name, parts, batch=batch, timestamps=timestamps)

@@ -173,7 +173,7 @@ def main(servers: str, checkpoint: str, plan: str = "{}") -> None:
     )
     query.await_termination(400)
     stores = {
-        name: sorted((key, value.value, value.timestamp) for key, value in query.store(name).all())
+        name: sorted((key, value.value, value.timestamp) for key, value in query.store(name, timestamps=True).all())
         for name in ("by-key", "by-letter")
     }
     suppressed = [metric.value for metric in query.metrics() if metric.name == "batches-suppressed-total"]

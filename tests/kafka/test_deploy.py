@@ -164,4 +164,4 @@ def test_a_stopped_query_is_rescaled(bench: Bench) -> None:
     records += bench.fill("rescaled-in", 40, 4, begin=40)
     again = bench.run(counting("rescaled"))
     assert counts(records) == final(bench.read("rescaled-out"))
-    assert counts(records) == {key: row.value for key, row in again.store("counts").all()}
+    assert counts(records) == dict(again.store("counts").all())

@@ -31,7 +31,7 @@ def test_a_batch_that_comes_again_is_published_once_under_exactly_once(bench: Be
     assert [(True, 0)] == [(figures.suppressed, figures.published) for figures in again.recent()]
     assert 100 == len(bench.read("invoices-out"))
     assert counts(records) == final(bench.read("invoices-out"))
-    assert counts(records) == {key: row.value for key, row in again.store("counts").all()}
+    assert counts(records) == dict(again.store("counts").all())
 
 
 def test_a_batch_that_comes_again_is_doubled_but_never_lost_under_at_least_once(bench: Bench) -> None:

@@ -43,7 +43,7 @@ class StreamOutcome:
 
     def store(self, name: str) -> dict[Any, Any]:
         """Rows of a key-value store."""
-        return {key: getattr(value, "value", value) for key, value in self.look(name).all()}
+        return dict(self.look(name).all())
 
 
 @dataclass

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 import kstreamnb as ks
@@ -11,8 +9,8 @@ from kstreamnb.spark.store_view import StoreView
 
 
 @pytest.fixture
-def views() -> dict[str, StoreView]:
-    """Views of a store of each kind after four records."""
+def driver() -> ks.TopologyTestDriver:
+    """Stores of each kind after four records."""
     builder = ks.StreamsBuilder("kinds")
     stream = builder.stream("in", value_serde="long")
     grouped = stream.group_by_key()
@@ -23,6 +21,12 @@ def views() -> dict[str, StoreView]:
     stream.to_table(value_serde="long", materialized=history)
     driver = ks.TopologyTestDriver(builder.build(), partitions=2)
     driver.pipe(ks.TopicRecord("in", -1, at, 5 + at, key, at) for at, key in enumerate("abca"))
+    return driver
+
+
+@pytest.fixture
+def views(driver: ks.TopologyTestDriver) -> dict[str, StoreView]:
+    """Views of them as a query gives them."""
     tasks = driver.engine.tasks.values()
     names = ("counts", "windows", "sessions", "versions")
     return {name: StoreView(name, [task.stores[name] for task in tasks if name in task.stores]) for name in names}
@@ -30,21 +34,32 @@ def views() -> dict[str, StoreView]:
 
 def test_a_look_up_gives_the_row_of_the_partition_that_has_it(views: dict[str, StoreView]) -> None:
     """S0-56: a row that is a tuple is one row; a key that is nowhere is None."""
-    row = ks.ValueAndTimestamp(2, 8)
-    assert row == views["counts"]["a"] == views["windows"].fetch("a", 0)
+    assert 2 == views["counts"]["a"] == views["windows"].fetch("a", 0)
+    assert "a" in views["counts"]
+    assert "z" not in views["counts"]
     assert (2, 3) == (views["sessions"].fetch_session("a", 5, 8), views["versions"].get("a").value)
     assert [None, None] == [views["counts"].get("z"), views["windows"].fetch("z", 0)]
     with pytest.raises(KeyError):
         views["counts"]["z"]
 
 
-def test_rows_of_all_partitions_come_one_after_the_other(views: dict[str, StoreView]) -> None:
-    """S0-56: every kind that has rows can be gone through, sessions too."""
-    found: dict[str, Any] = {name: sorted(views[name].all(), key=str) for name in ("counts", "windows", "sessions")}
-    assert ["a", "b", "c"] == [key for key, _ in found["counts"]]
-    assert ["a", "b", "c"] == [window.key for window, _ in found["windows"]]
-    assert [("a", 2), ("b", 1), ("c", 1)] == [(window.key, count) for window, count in found["sessions"]]
-    assert 3 == len(views["sessions"])
+def test_every_kind_reads_as_it_does_in_the_driver(driver: ks.TopologyTestDriver, views: dict[str, StoreView]) -> None:
+    """S0-56: the same rows in the same order, sessions and versions too."""
+    counts, windows, sessions, versions = (views[name] for name in ("counts", "windows", "sessions", "versions"))
+    assert [("a", 2), ("b", 1), ("c", 1)] == list(counts) == list(driver.get_key_value_store("counts").all())
+    assert list(counts.reverse_range("a", "b")) == list(driver.get_key_value_store("counts").reverse_range("a", "b"))
+    there = driver.get_window_store("windows")
+    assert list(windows.all()) == list(there.all())
+    assert [(0, 2)] == list(windows.fetch("a", 0, 10)) == list(there.fetch("a", 0, 10))
+    assert list(sessions.all()) == list(driver.get_session_store("sessions").all())
+    assert 3 == len(sessions)
+    assert list(versions.history("a")) == list(driver.get_versioned_key_value_store("versions").history("a"))
+
+
+def test_times_are_shown_to_those_who_ask(driver: ks.TopologyTestDriver) -> None:
+    """S0-56: rows of timestamped stores are values, or values with their times."""
+    parts = [task.stores["counts"] for task in driver.engine.tasks.values() if "counts" in task.stores]
+    assert ks.ValueAndTimestamp(2, 8) == StoreView("counts", parts, timestamps=True)["a"]
 
 
 def test_a_view_cannot_be_written(views: dict[str, StoreView]) -> None:
