@@ -9,6 +9,7 @@ from kstreamnb.driver.explanation import Explanation, Explanations, described
 from kstreamnb.driver.run import Run
 from kstreamnb.driver.steps import Drop
 from kstreamnb.driver.wording import duration, interval, said, when
+from kstreamnb.errors import EngineError
 
 __all__ = ["why_dropped"]
 
@@ -23,6 +24,12 @@ def why_dropped(
     key: Any = None,
 ) -> Explanations:
     """Every drop, or those of one input record, node or key."""
+    if node is not None and node not in run.topology.nodes:
+        known = {drop.node for drop in run.drops()}
+        if node not in known:
+            raise EngineError(
+                f'there is no node "{node}"', detail=f"drops were at {', '.join(sorted(known)) or 'none'}"
+            )
     found = []
     for drop in run.drops():
         record = drop.record
@@ -40,7 +47,8 @@ def _explained(run: Run, drop: Drop) -> Explanation:
     record = drop.record
     what = "a record" if record is None else f"{record.topic}-{record.partition}@{record.offset}"
     about = f"{what} (key {said(drop.key)}, value {said(drop.value)}, time {when(drop.timestamp)})"
-    steps = [drop.step]
+    refused = "topic" in drop.details  # by its source: it is part of no step
+    steps = [] if refused else [drop.step]
     if "stream_time_ms" in drop.details and (ahead := _set_by(run, drop)) is not None:
         steps.insert(0, ahead)
     return Explanation(
@@ -82,10 +90,21 @@ def _expired(run: Run, drop: Drop) -> tuple[str, str | None]:
     if "retention_ms" not in numbers:
         return "an answer to an older row of the left table, which has changed meanwhile", None
     time, retention = numbers["stream_time_ms"], numbers["retention_ms"]
+    kept = f"stream time {when(time)} − retention {retention} = {when(time - retention)}"
     return (
-        f'store "{numbers["store"]}" keeps {duration(retention)}: its time {when(time)} − {retention} = '
-        f"{when(time - retention)} is after it",
-        "a longer retention of the store would have kept it",
+        f'it is older than what store "{numbers["store"]}" keeps: {kept} is after {when(drop.timestamp)}',
+        f"a retention of {duration(time - drop.timestamp)} instead of {duration(retention)} would have kept it",
+    )
+
+
+def _unreadable(run: Run, drop: Drop) -> tuple[str, str | None]:
+    source = run.topology.nodes[drop.node]
+    plan = run.tasks[drop.task].plan
+    serdes = f"{plan.key_serde(source.key_serde)} and {plan.value_serde(source.value_serde)}"  # type: ignore[union-attr]
+    because = f": {drop.details['error']}" if "error" in drop.details else ""
+    return (
+        f"it cannot be read by the serdes of key and value, {serdes}{because}",
+        "name the serdes with which the topic was written, or send such records to a dead-letter topic",
     )
 
 
@@ -106,6 +125,6 @@ _REASONS: dict[str, Any] = {
     "null foreign key": _said("its foreign key is null, so no row of the other table can belong to it"),
     "negative timestamp": _said("its timestamp is negative", "choose a timestamp extractor that gives another time"),
     "out of order": _said("it is older than the latest version of its row, which stands"),
-    "deserialization": _said("its bytes cannot be read by the serde of the source", "look at the serde of the topic"),
+    "deserialization": _unreadable,
     "partitioner": _said("the partitioner of the sink chose no partition"),
 }

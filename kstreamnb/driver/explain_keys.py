@@ -9,6 +9,7 @@ from kstreamnb.core.serde import Serde
 from kstreamnb.core.wire import murmur2
 from kstreamnb.driver.explanation import Explanation, Explanations, described
 from kstreamnb.driver.flows import sinks_of
+from kstreamnb.driver.recording import shown
 from kstreamnb.driver.run import Run
 from kstreamnb.driver.wording import counted, listed, said
 from kstreamnb.errors import EngineError
@@ -45,15 +46,30 @@ def _placed(run: Run, key: Any, topic: str, serde: Serde) -> Explanation:
     custom = [
         name for name in sinks_of(run, topic) if getattr(run.topology.nodes[name], "partitioner", None) is not None
     ]
+    seen = _seen(run, key, topic)
     because = [f'serde "{serde}" writes {counted(len(data), "byte")}: {data.hex()}']
     because += [f"task {task} takes it"] if task else []
     because += [f"{described(run, name)} has a partitioner of its own, which may choose another" for name in custom]
+    if seen:
+        odd = "" if seen == [partition] else ": not (only) where Kafka's partitioner puts it"
+        because.append(f"in this run its records were in partition {listed(map(str, seen))}{odd}")
+    belongs = "belongs in" if custom else "goes to"
     return Explanation(
-        f'key {said(key)} of "{topic}" goes to partition {partition}: murmur2 of its bytes is {number}, without its '
+        f'key {said(key)} of "{topic}" {belongs} partition {partition}: murmur2 of its bytes is {number}, without its '
         f"sign {number & _POSITIVE}, and that modulo {count} is {partition}",
         tuple(because),
-        {"murmur2": number, "partitions": count, "partition": partition},
+        {"murmur2": number, "partitions": count, "partition": partition, "seen": seen},
         task=task,
+    )
+
+
+def _seen(run: Run, key: Any, topic: str) -> list[int]:
+    """The partitions in which records of a key were taken."""
+    log = run.history.log
+    return sorted(
+        code.other[1]
+        for code, places in run.history.of_kind("consumed")
+        if code.other[0] == topic and any(shown(log[place][3]) == key for place in places)
     )
 
 

@@ -6,13 +6,14 @@ from collections.abc import Iterator
 from typing import Any
 
 from kstreamnb.core.record import Change
-from kstreamnb.driver.explain_joins import is_table_lookup
+from kstreamnb.driver.explain_joins import is_table_lookup, unmatched
 from kstreamnb.driver.explanation import Explanation, described
 from kstreamnb.driver.flows import Arrival, above, arrivals, row_at, sinks_of
+from kstreamnb.driver.held_back import buffer_of, held_back, is_buffered
 from kstreamnb.driver.predicates import unmet
 from kstreamnb.driver.run import Run
 from kstreamnb.driver.steps import Drop
-from kstreamnb.driver.wording import counted, listed
+from kstreamnb.driver.wording import counted, listed, when
 from kstreamnb.topology.nodes import ProcessorNode, Sink, Source
 
 __all__ = ["why_no_output"]
@@ -27,16 +28,17 @@ def why_no_output(run: Run, topic: str) -> Explanation:
         return _nobody_writes(run, topic)
     way = above(run, sinks)
     stops = [stop for name in way for stop in _stops(run, name, way)]
-    silent = [fact for name in way for fact in _silent(run, name)]
+    silent = list(dict.fromkeys(fact for name in way for fact in _silent(run, name)))
     written = len(run.output(topic))
     said = f'{counted(written, "record")} went to "{topic}"' if written else f'nothing was written to "{topic}"'
     last = stops[-1] if stops else None
-    facts = [*silent, *_lonely(run, way)]
+    lonely = list(_lonely(run, way))
+    facts = [*lonely, *silent]
     if last is not None:
         answer = f"{said}: {last.answer}"
         facts += [stop.answer for stop in stops[:-1]]
     elif silent:
-        answer, facts = f"{said}: {listed(silent)}", facts[len(silent) :]
+        answer, facts = f"{said}: {listed(silent)}", lonely
     else:
         answer = f"{said}: every record on the way there went on"
     return Explanation(
@@ -77,6 +79,15 @@ def _stops(run: Run, name: str, way: list[str]) -> Iterator[Explanation]:
         steps = tuple(dict.fromkeys(run.history.step_of(arrival.place) for arrival in found[:5]))
         answer = f"{counted(len(found), 'record')} stopped at {described(run, name)}: {reason}"
         yield Explanation(answer, numbers={"stopped": len(found)}, steps=steps, **about)
+    waiting = [held for held in held_back(run, len(run.steps)) if held.node == name]
+    if waiting:
+        first = min(waiting, key=lambda held: held.due_ms)
+        answer = (
+            f"{counted(len(waiting), 'record')} {'is' if len(waiting) == 1 else 'are'} held back at "
+            f"{described(run, name)}: the first comes out at stream time {first.rule}, and it is at "
+            f"{when(first.stream_time_ms)} there (see why_open)"
+        )
+        yield Explanation(answer, numbers={"stopped": len(waiting)}, **about)
 
 
 def _refused(run: Run, name: str) -> dict[str, list[Drop]]:
@@ -90,24 +101,35 @@ def _refused(run: Run, name: str) -> dict[str, list[Drop]]:
 
 def _by_reason(run: Run, name: str, node: Any, children: list[str], stopped: list[Arrival]) -> dict[str, list[Arrival]]:
     drops = {drop.step: drop.reason for drop in run.drops() if drop.node == name}
+    holds = buffer_of(getattr(node, "operator", None)) is not None  # what it keeps is counted by itself
     found: dict[str, list[Arrival]] = {}
     for number, arrival in enumerate(stopped):
         dropped = drops.get(run.history.step_of(arrival.place))
         if dropped is not None:
             reason = f"{dropped} (see why_dropped)"
+        elif holds:
+            continue
         elif number < _LOOKED_AT:
             reason = _reason(node, children, arrival)
         else:
             reason = "not looked at"
         found.setdefault(reason, []).append(arrival)
+    if is_buffered(getattr(node, "operator", None)):
+        alone = {answer.steps[0] for answer, _ in unmatched(run, name)}
+        for arrival in stopped:
+            if run.history.step_of(arrival.place) in alone:
+                found.setdefault(_NO_ROW, []).append(arrival)
     return found
+
+
+_NO_ROW = "there was no row for it in the table (see why_no_match)"
 
 
 def _reason(node: Any, children: list[str], arrival: Arrival) -> str:
     operator: Any = getattr(node, "operator", None)
     new = arrival.value.new if isinstance(arrival.value, Change) else arrival.value
     if hasattr(operator, "predicate"):
-        return unmet(operator.predicate, arrival.key, new, negate=operator.negate) or "its predicate refused them"
+        return unmet(operator.predicate, arrival.key, new, negate=operator.negate) or "its predicate did not let it by"
     if hasattr(operator, "predicates"):
         wanted = [
             predicate
@@ -115,25 +137,44 @@ def _reason(node: Any, children: list[str], arrival: Arrival) -> str:
             if child in children
         ]
         facts = [unmet(predicate, arrival.key, new) for predicate in wanted]
-        return listed([fact for fact in facts if fact]) or "they took another branch"
-    if hasattr(operator, "other_store"):
-        return "they found no partner (see why_no_match)"
-    if is_table_lookup(operator):
-        return "they found no row in the table (see why_no_match)"
-    if getattr(operator, "emit_on_close", False) or getattr(operator, "wait_ms", None) is not None:
-        return "results are held back until their time has come (see why_open)"
-    if arrival.key is None:
-        return "their key is null"
-    return "it handed nothing on"
+        return listed([fact for fact in facts if fact]) or "it took another branch"
+    if getattr(operator, "emit_on_close", False):
+        return "its result is held back until the window closes (see why_open)"
+    return _JOINS.get(type(operator).__name__) or (
+        "its key is null" if arrival.key is None else "nothing came of it there"
+    )
+
+
+_JOINS = {
+    "StreamStreamJoin": "no partner was found (see why_no_match)",
+    "StreamTableJoin": _NO_ROW,
+    "TableTableJoin": "there was no row of its key in the other table (see why_no_match)",
+    "SubscriptionJoin": "no row of the other table had this foreign key (see why_no_match)",
+    "ForeignTableJoin": "no row had its key as a foreign key (see why_no_match)",
+}
 
 
 def _silent(run: Run, name: str) -> Iterator[str]:
-    """Sources on the way that got nothing."""
+    """Topics on the way that got no record: those of a source, and those of a table that a join looks into."""
     node = run.topology.nodes[name]
-    if isinstance(node, Source) and not run.history.places_of("consumed", node=name) and not _refused(run, name):
-        for topic in node.topics or (str(node.pattern),):
-            if topic not in run.topology.internal_topics:
-                yield f'topic "{topic}" got no record'
+    operator: Any = getattr(node, "operator", None)
+    sources = [node] if isinstance(node, Source) else _sources_of(run, operator) if is_table_lookup(operator) else []
+    for source in sources:
+        if not run.history.places_of("consumed", node=source.name) and not _refused(run, source.name):
+            for topic in source.topics or (str(source.pattern),):
+                if topic not in run.topology.internal_topics:
+                    yield f'topic "{topic}" got no record'
+
+
+def _sources_of(run: Run, operator: Any) -> list[Source]:
+    """Sources whose records become the rows that a join looks up."""
+    store, topology = operator.view.stores[-1], run.topology
+    keepers = [name for name, each in topology.nodes.items() if getattr(_operator(each), "store", None) == store]
+    return [each for name in above(run, keepers) if isinstance(each := topology.nodes[name], Source)]
+
+
+def _operator(node: Any) -> Any:
+    return getattr(node, "operator", None)
 
 
 def _lonely(run: Run, way: list[str]) -> Iterator[str]:

@@ -4,25 +4,57 @@ from __future__ import annotations
 
 from typing import Any
 
+from kstreamnb.core.record import Windowed
 from kstreamnb.core.windows import SessionWindows, SlidingWindows
 from kstreamnb.driver.explanation import Explanation, Explanations, described
+from kstreamnb.driver.held_back import HeldBack, held_back, is_buffered
 from kstreamnb.driver.run import Run
 from kstreamnb.driver.windows import OpenWindow, open_windows, windowed_nodes
 from kstreamnb.driver.wording import duration, interval, listed, said, when
+from kstreamnb.errors import EngineError
 from kstreamnb.topology.nodes import ProcessorNode
 
 __all__ = ["why_open"]
 
 
 def why_open(run: Run, store: str | None = None, key: Any = None, *, at: int | None = None) -> Explanations:
-    """Every window that is open after ``at`` steps (at the end when not said), or those of a store or key."""
-    step = len(run.steps) if at is None else at
-    found = [
-        _explained(run, window, step)
-        for window in open_windows(run, step)
-        if store in (None, window.store) and (key is None or key in (window.key, window.key.key))
-    ]
-    return Explanations(found, f"no window is open after step {step}")
+    """What waits for its time after ``at`` steps (at the end when not said), or what of it is in a store or of a key.
+
+    That is every open window, and what suppressions, joins with grace and outer joins hold back.
+    """
+    step, stores = len(run.steps) if at is None else at, {name for task in run.tasks.values() for name in task.stores}
+    if store is not None and store not in stores:
+        raise EngineError(f'there is no store "{store}"', detail=f"there are {', '.join(sorted(stores)) or 'none'}")
+    windows, waiting = list(open_windows(run, step)), list(held_back(run, step))
+    known = {(window.task, window.key) for window in windows}
+    found = [_explained(run, window, step) for window in windows if _asked(window, store, key)]
+    found += [_held(run, each) for each in waiting if (each.task, each.key) not in known and _asked(each, store, key)]
+    return Explanations(found, f"no window is open after step {step}, and nothing is held back")
+
+
+def _asked(about: OpenWindow | HeldBack, store: str | None, key: Any) -> bool:
+    """Whether something is in the store and of the key that are asked for."""
+    mine = about.key.key if isinstance(about.key, Windowed) else about.key
+    return store in (None, about.store) and (key is None or key in (about.key, mine))
+
+
+def _held(run: Run, held: HeldBack) -> Explanation:
+    """Why a change or record waits."""
+    operator: Any = run.topology.nodes[held.node].operator  # type: ignore[union-attr]
+    what = "change" if hasattr(operator, "wait_ms") else "record"
+    waits = "is held back" if what == "change" else "waits for its table" if is_buffered(operator) else "has no partner"
+    out = "it comes out" if what == "change" else "it is joined" if is_buffered(operator) else "it goes on alone"
+    now, missing = held.stream_time_ms, held.due_ms - held.stream_time_ms
+    return Explanation(
+        f"a {what} of key {said(held.key)} (value {said(held.value)}) {waits} at {described(run, held.node)} in task "
+        f"{held.task}: {out} at stream time {held.rule}, and it is at {when(now)} there",
+        numbers={"stream_time_ms": now, "due_ms": held.due_ms, "missing_ms": missing},
+        node=held.node,
+        task=held.task,
+        origin=getattr(run.topology.nodes[held.node], "origin", None),
+        remedy=f"a record with time {when(held.due_ms)} or later, {duration(missing)} on, would let it out: any key of "
+        f"{_partitions(run, held.task)} that reaches it",
+    )
 
 
 def _explained(run: Run, window: OpenWindow, step: int) -> Explanation:

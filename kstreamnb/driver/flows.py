@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections.abc import Collection, Iterator
+from bisect import bisect_left, bisect_right
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from kstreamnb.driver.recording import shown
 from kstreamnb.driver.run import Run
+from kstreamnb.state import InCache
 from kstreamnb.topology.nodes import Sink, Source
 
 __all__ = ["Arrival", "above", "arrivals", "row_at", "sinks_of"]
@@ -64,20 +65,53 @@ def arrivals(run: Run, node: str, children: Collection[str] | None = None) -> It
         yield Arrival(place, history.code(place).task, shown(key), shown(value), timestamp, place in went)
 
 
-def row_at(run: Run, task: str, store: str, key: Any, place: int) -> Any:
-    """A key-value store's raw row of a key when the log stood at a place; None when there was none."""
+def row_at(run: Run, task: str, store: str, key: Any, place: int, as_of: int | None = None) -> Any:
+    """A key-value store's raw row of a key when the log stood at a place, in the cache or not; None for no row.
+
+    With ``as_of`` it is the version that was valid at a time, where the store keeps versions.
+    """
     owner = task if store in run.tasks[task].stores else "global"
     found = run.tasks[owner].stores.get(store)
     if found is None or key is None:
         return None
-    raw_key = found.keys.encode(key)
-    keys = ((raw_key, -1),) if found.spec.kind == "versioned" else (raw_key,)
-    row = None
-    for code, places in run.history.of_kind("written", task=owner, node=store):
-        del code
-        for at in places:
-            if at >= place:
-                break
-            if run.history.log[at][1] in keys:
-                row = run.history.log[at][3]
-    return row
+    raw_key, writes = found.keys.encode(key), run.history.writes(owner, store)
+    if found.spec.kind != "versioned":
+        return _last(run, writes.get(raw_key, ()), place)
+    latest = _last(run, writes.get((raw_key, _LATEST), ()), place)
+    if as_of is None or latest is None or latest[1] <= as_of:
+        return latest
+    return _version(
+        (
+            _last(run, places, place)
+            for at, places in writes.items()
+            if at is not None and at[0] == raw_key and at[1] != _LATEST
+        ),
+        as_of,
+    )
+
+
+_LATEST = -1
+
+
+def _last(run: Run, writes: Sequence[int], place: int) -> Any:
+    """The row as it was written last before a place; what has left the cache is in the store."""
+    cached = True
+    for at in reversed(writes[: bisect_left(writes, place)]):
+        _, raw_key, _, row = run.history.log[at]
+        if type(raw_key) is not InCache:
+            return row
+        if cached and row is not None:
+            return row.row
+        cached = False
+    return None
+
+
+def _version(segments: Iterator[Any], as_of: int) -> Any:
+    """The version among older ones that was valid at a time."""
+    for segment in segments:
+        until, versions = segment or (0, ())
+        for valid_from, value in versions:
+            if valid_from <= as_of < until:
+                return None if value is None else (value, valid_from)
+            until = valid_from
+    return None

@@ -15,6 +15,7 @@ from operator import itemgetter
 from typing import Any
 
 from kstreamnb.driver.recording import NOTHING, Code, Entry, Recording
+from kstreamnb.state import InCache
 
 __all__ = ["BEGINNINGS", "History"]
 
@@ -36,6 +37,7 @@ class History:
         self._numbers = {code: number for number, code in enumerate(self.codes)}
         self._places: dict[int, array[int]] = {}
         self._rows: dict[int, _Track] = {}
+        self._writes: dict[tuple[str, str], dict[Any, list[int]]] = {}
 
     def __len__(self) -> int:
         """Number of steps."""
@@ -93,6 +95,16 @@ class History:
         if track is None:
             track = self._rows[number] = _Track(self.log, self.places(number))
         return dict(track.at(self.end(step)))
+
+    def writes(self, task: str, store: str) -> dict[Any, list[int]]:
+        """Where each row of a store was written, into its cache or past it."""
+        found = self._writes.get((task, store))
+        if found is None:
+            found = self._writes[task, store] = {}
+            for place in self.places_of("written", task=task, node=store):
+                raw_key = self.log[place][1]
+                found.setdefault(raw_key.raw_key if type(raw_key) is InCache else raw_key, []).append(place)
+        return found
 
     def cells(self, task: str, step: int) -> dict[tuple[str, str], Any]:
         """Content of a task's cells after so many steps; stream time is not among them."""

@@ -78,7 +78,6 @@ class _Trace:
     def __init__(self, run: Run) -> None:
         self._run, self._history, self._log = run, run.history, run.history.log
         self._arrivals: dict[tuple[str, str], list[int]] = {}
-        self._writes: dict[tuple[str, str], dict[Any, list[int]]] = {}
         self._known: dict[int, _Parts] = {}
 
     def inputs_of(self, written: int) -> set[int]:
@@ -147,7 +146,7 @@ class _Trace:
 
     def _of_row(self, task: str, store: str, key: Any, place: int, parts: _Parts) -> _Parts:
         """The row of a key as written last, and the one before."""
-        writes = self._writes_of(task, store).get(self._raw_key(task, store, key), [])
+        writes = self._history.writes(task, store).get(self._raw_key(task, store, key), [])
         at = bisect_right(writes, place)
         if not at:
             return parts
@@ -159,7 +158,7 @@ class _Trace:
         _, raw_key, old, _new = self._log[place]
         code = self._history.code(place)
         plain = raw_key.raw_key if type(raw_key) is InCache else raw_key
-        writes = self._writes_of(code.task, code.node).get(plain, [])
+        writes = self._history.writes(code.task, code.node).get(plain, [])
         earlier = writes[bisect_right(writes, place - 1) - 1 : bisect_right(writes, place - 1)]
         store = self._run.tasks[code.task].stores[code.node]
         if store.spec.cached and type(raw_key) is not InCache:  # a flush: the row comes from the cache
@@ -208,7 +207,7 @@ class _Trace:
             if last and code.kind == "forwarded" and code.node == node:
                 found.clear()
             elif code.kind == "read":
-                writes = self._writes_of(code.task, code.node).get(self._log[at][1], [])
+                writes = self._history.writes(code.task, code.node).get(self._log[at][1], [])
                 found += writes[bisect_right(writes, at) - 1 : bisect_right(writes, at)]
         return frozenset(found)
 
@@ -226,16 +225,6 @@ class _Trace:
             about: dict[str, Any] = {"node": node} if source else {"other": node}
             found = self._history.places_of("consumed" if source else "forwarded", task=task, **about)
             self._arrivals[task, node] = found
-        return found
-
-    def _writes_of(self, task: str, store: str) -> dict[Any, list[int]]:
-        """Where each row of a store was written, cached or not."""
-        found = self._writes.get((task, store))
-        if found is None:
-            found = self._writes[task, store] = {}
-            for place in self._history.places_of("written", task=task, node=store):
-                raw_key = self._log[place][1]
-                found.setdefault(raw_key.raw_key if type(raw_key) is InCache else raw_key, []).append(place)
         return found
 
     def _raw_key(self, task: str, store: str, key: Any) -> Any:

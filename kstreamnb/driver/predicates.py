@@ -69,8 +69,9 @@ def _condition(function: Any) -> ast.expr | None:
         if isinstance(node, (ast.Lambda, ast.FunctionDef)) and _is_code(node, code):
             if isinstance(node, ast.Lambda):
                 return node.body
-            last = node.body[-1]
-            return last.value if len(node.body) <= 2 and isinstance(last, ast.Return) else None
+            *before, last = node.body
+            plain = all(isinstance(each, ast.Expr) and isinstance(each.value, ast.Constant) for each in before)
+            return last.value if plain and isinstance(last, ast.Return) else None
     return None
 
 
@@ -104,7 +105,8 @@ def _facts(node: ast.expr, names: dict[str, Any], *, wanted: bool) -> Iterator[s
         yield from _facts(node.operand, names, wanted=not wanted)
     elif isinstance(node, ast.Compare) and len(node.ops) == 1:
         left, right = _value(node.left, names), _value(node.comparators[0], names)
-        yield f"{_named(node.left)} was {said(left)}, the condition is {_WORDS[type(node.ops[0])]} {said(right)}"
+        word = _WORDS[type(node.ops[0])]
+        yield f"{_named(node.left)} was {said(left)}, the condition is {f'{word} ' if word else ''}{said(right)}"
     else:
         yield f"{_named(node)} was {said(_value(node, names))}"
 
@@ -128,5 +130,5 @@ def _named(node: ast.expr) -> str:
 
 _WORDS: dict[type, str] = {
     ast.Eq: "==", ast.NotEq: "!=", ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=",
-    ast.Is: "is", ast.IsNot: "is not", ast.In: "in", ast.NotIn: "not in",
+    ast.Is: "", ast.IsNot: "not", ast.In: "in", ast.NotIn: "not in",
 }  # fmt: skip

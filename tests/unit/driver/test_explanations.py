@@ -9,6 +9,7 @@ import pytest
 import kstreamnb as ks
 from kstreamnb.driver import Replay, replay
 from kstreamnb.driver.predicates import unmet
+from kstreamnb.errors import EngineError
 
 
 def sample(*rows: tuple[str, Any, Any, int]) -> list[ks.TopicRecord]:
@@ -51,7 +52,8 @@ def test_drops_can_be_asked_for_by_record_and_node() -> None:
     run = windowed(ks.TimeWindows.of(size="10ms"), 0, 30, 3)
     assert 1 == len(run.why_dropped("in", 0, 2))
     assert "no record in-0@0 was dropped" == str(run.why_dropped("in", 0, 0))
-    assert 0 == len(run.why_dropped(node="nowhere"))
+    with pytest.raises(EngineError, match='there is no node "nowhere"'):
+        run.why_dropped(node="nowhere")
 
 
 @pytest.mark.parametrize(
@@ -80,7 +82,8 @@ def test_suppression_is_named_where_a_window_holds_results_back() -> None:
     counts.suppress(ks.Suppressed.until_window_closes()).to_stream().to("out")
     run = replay(builder.build(), sample(("in", "k", 1, 0)))
     assert "holds its result back until then" in str(run.why_open())
-    assert "held back until their time has come" in run.why_no_output("out").answer
+    assert "1 record is held back at suppress" in run.why_no_output("out").answer
+    assert "end 10 + grace 0ms = 10, and it is at 0 there" in run.why_no_output("out").answer
 
 
 def fraud(*rows: tuple[str, Any, Any, int]) -> Replay:
@@ -107,6 +110,7 @@ def test_no_output_is_explained_by_the_condition_that_was_not_met() -> None:
     assert "3 records stopped at filter" in found.answer
     assert "riskScore was 0, the condition is > 70" in found.answer
     assert "3 of 3 records found no row of table" in found.because[0]
+    assert 'topic "risk-scores" got no record' == found.because[1]
     assert "transaction[" in str(found.origin)
 
 
@@ -188,7 +192,14 @@ def test_predicates_name_the_part_that_decided() -> None:
     either = unmet(lambda key, v: key == "a" or v.get("n") in (1, 2), "k", {"n": 3})
     assert 'key was "k", the condition is == "a" and n was 3, the condition is in [1, 2]' == either
     assert "n was 7, the condition is > 5" == unmet(lambda _, v: v["n"] > 5, "k", {"n": 7}, negate=True)
+    assert "v was null, the condition is not null" == unmet(lambda _, v: v is not None, "k", None)
     assert unmet(len, "k") is None
+
+    def several(_key: str, value: int) -> bool:
+        least = 5
+        return value > least
+
+    assert unmet(several, "k", 1) is None
 
 
 def test_a_record_that_its_source_refuses_is_counted_and_named() -> None:

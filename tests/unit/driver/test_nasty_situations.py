@@ -1,0 +1,200 @@
+"""Explanations where newcomers are lost: joins of every kind, what waits, bytes that cannot be read, silent topics."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import kstreamnb as ks
+from kstreamnb.driver import Replay, replay
+from kstreamnb.errors import EngineError
+
+Row = tuple[str, Any, Any, int]
+
+
+def ran(build: Callable[[ks.StreamsBuilder], Any], *rows: Row, partitions: int = 1, **options: Any) -> Replay:
+    """A replay of (topic, key, value, time) rows through what a function declares."""
+    builder = ks.StreamsBuilder("app")
+    build(builder)
+    records = [ks.TopicRecord(topic, -1, -1, at, key, value) for topic, key, value, at in rows]
+    return replay(builder.build(), records, partitions, **options)
+
+
+def outer(builder: ks.StreamsBuilder) -> None:
+    """An outer join of two streams with grace."""
+    near = ks.JoinWindows.of(difference="10ms", grace="5ms")
+    builder.stream("l").outer_join(builder.stream("r"), lambda a, b: [a, b], near).to("out")
+
+
+def foreign(builder: ks.StreamsBuilder) -> None:
+    """Orders joined with their customers."""
+    orders, customers = builder.table("orders"), builder.table("customers", store="customers")
+    orders.join(customers, lambda a, b: [a, b], foreign_key=lambda order: order["customer"]).to_stream().to("out")
+
+
+def tables(builder: ks.StreamsBuilder) -> None:
+    """Two tables of the same keys."""
+    left, right = builder.table("a", store="as"), builder.table("b", store="bs")
+    left.join(right, lambda a, b: [a, b]).to_stream().to("out")
+
+
+def test_an_outer_join_waits_for_a_partner_until_none_can_come() -> None:
+    """The sum of its time, its reach and grace; a millisecond earlier it waits, then it goes on alone."""
+    rows: tuple[Row, ...] = (("l", "a", 1, 0), ("r", "b", 2, 30))
+    (_, held) = ran(outer, ("l", "a", 1, 20), rows[1]).why_open()
+    assert "goes on alone at stream time 30 + 10ms + grace 5ms + 1ms = 46, and it is at 30 there" in held.answer
+    assert {"stream_time_ms": 30, "due_ms": 46, "missing_ms": 16} == held.numbers
+    early, due = (ran(outer, ("r", "b", 2, 30), ("l", "z", 0, time)) for time in (45, 46))
+    assert [] == early.output("out")
+    assert [[None, 2]] == [record.value for record in due.output("out")]
+    assert 2 == str(early.why_no_output("out")).count("1 record is held back at outer_join")
+
+
+def test_a_row_without_its_foreign_row_is_named_with_both_keys() -> None:
+    """No such customer; a null one; and a customer whom nobody wants."""
+    run = ran(
+        foreign,
+        ("orders", "o1", {"customer": "ann"}, 0),
+        ("orders", "o2", {"customer": None}, 1),
+        ("customers", "bob", {"name": "Bob"}, 2),
+    )
+    missing, unwanted = run.why_no_match()
+    assert 'row of key "o1" with foreign key "ann" at 0 found no row in table customers' in missing.answer
+    assert 'the row of key "bob" at 2 is wanted by nobody' in unwanted.answer
+    assert "its foreign key is null" in run.why_dropped()[0].answer
+    assert "no row of the other table had this foreign key (see why_no_match)" in str(run.why_no_output("out"))
+    assert [missing] == list(run.why_no_match(key="o1"))
+
+
+def test_rows_of_two_tables_are_missed_on_either_side() -> None:
+    """Each row names the table that it looked into and what was there."""
+    run = ran(tables, ("a", "k", 1, 0), ("b", "j", 1, 0))
+    left, right = run.why_no_match()
+    assert 'no row for key "k" ever came; it held nothing' in left.answer
+    assert 'no row for key "j" ever came; it held the key "k"' in right.answer
+    assert "there was no row of its key in the other table" in run.why_no_output("out").answer
+    assert "every record that reached a join found a partner" != str(run.why_no_match())
+
+
+@pytest.mark.parametrize("cache", [False, True])
+def test_a_row_is_found_whether_or_not_it_is_in_the_cache(cache: bool) -> None:
+    """What a table's cache holds counts as a row."""
+
+    def build(builder: ks.StreamsBuilder) -> None:
+        builder.stream("s").join(builder.table("t", store="rows"), lambda a, b: a + b).to("out")
+
+    run = ran(build, ("t", "k", 1, 0), ("s", "k", 2, 1), ("s", "z", 2, 2), cache=cache)
+    assert ["z"] == [record.key for record in (run.steps[found.steps[0] - 1].record for found in run.why_no_match())]  # type: ignore[union-attr]
+
+
+def test_a_versioned_table_is_asked_as_of_a_time() -> None:
+    """The version came later; what waits for its table is held back; another key never came."""
+
+    def build(builder: ks.StreamsBuilder) -> None:
+        store = ks.Stores.persistent_versioned_key_value_store("versions", history="1m")
+        stream = builder.stream("s")
+        stream.join(builder.table("t", store=store), lambda a, b: [a, b], grace="10ms").to("out")
+
+    run = ran(build, ("t", "k", 1, 5), ("s", "k", 5, 2), ("s", "k", 5, 20), ("s", "q", 1, 1))
+    early, never = run.why_no_match()
+    assert "it looks for the version that was valid at 2; that of 5 came 3ms later" in early.answer
+    assert 'no row for key "q" ever came; it held the key "k"' in never.answer
+    (waits,) = run.why_open()
+    assert "it is joined at stream time 20 + grace 10ms = 30, and it is at 20 there" in waits.answer
+    why = run.why_no_output("out")
+    assert "1 record is held back at join" in why.answer
+    assert "2 records stopped at join" in why.because[0]
+
+
+def test_a_suppression_by_time_says_when_it_gives_a_change() -> None:
+    """At the time that is told the change comes out, and not before."""
+
+    def build(builder: ks.StreamsBuilder) -> None:
+        limit = ks.Suppressed.until_time_limit("1m", ks.BufferConfig.unbounded())
+        builder.table("in").suppress(limit).to_stream().to("out")
+
+    (held,) = ran(build, ("in", "k", 1, 7)).why_open()
+    assert 60_007 == held.numbers["due_ms"]
+    assert [] == ran(build, ("in", "k", 1, 7), ("in", "j", 1, 60_006)).output("out")
+    assert ["k"] == [record.key for record in ran(build, ("in", "k", 1, 7), ("in", "j", 1, 60_007)).output("out")]
+
+
+def test_a_record_that_is_too_old_for_a_store_names_the_retention_that_would_keep_it() -> None:
+    """Both numbers are in the answer; with that retention it is kept."""
+
+    class Old(ks.Processor):
+        def init(self, context: Any) -> None:
+            self.store = context.get_state_store("w")
+
+        def process(self, record: ks.Record) -> None:
+            self.store.put(record.key, record.value, record.timestamp)
+
+    def drops(retention: str) -> Any:
+        builder = ks.StreamsBuilder("old")
+        windows = ks.Stores.persistent_window_store("w", retention=retention, window_size="10ms")
+        builder.add_state_store(ks.Stores.window_store_builder(windows, ks.Serdes.string(), ks.Serdes.json()))
+        builder.stream("in").process(Old, "w")
+        records = [ks.TopicRecord("in", 0, -1, at, "k", at) for at in (0, 1_000_000, 5)]
+        return replay(builder.build(), records).why_dropped()
+
+    (found,) = drops("20ms")
+    assert "stream time 1000000 − retention 20 = 999980 is after 5" in found.answer
+    assert "a retention of 16m39s995ms instead of 20ms would have kept it" == found.remedy
+    assert [] == list(drops("999995ms"))
+
+
+def test_bytes_that_cannot_be_read_name_the_serdes() -> None:
+    """With the answer "continue" nothing fails, and the record is among the drops, part of no step."""
+
+    def build(builder: ks.StreamsBuilder) -> None:
+        builder.stream("in", value_serde=ks.Serdes.long()).to("out")
+
+    config = {"deserialization_handler": "continue"}
+    records = ks.Sample.from_text("topic | key | value\nin | k | 3\nin | k | undecoded:616263")
+    builder = ks.StreamsBuilder("app")
+    build(builder)
+    (found,) = replay(builder.build(), records, config=config).why_dropped()
+    assert "in-0@1" in found.answer
+    assert "cannot be read by the serdes of key and value, string and long" in found.answer
+    assert () == found.steps
+
+
+def test_a_topic_of_a_table_that_never_got_a_record_is_named() -> None:
+    """It is on no way to the output, but a join looks into it."""
+
+    def build(builder: ks.StreamsBuilder) -> None:
+        builder.stream("a").join(builder.global_table("t"), lambda _, v: v, lambda v, row: row).to("out")
+
+    assert 'topic "t" got no record' in ran(build, ("a", "k", "id", 0)).why_no_output("out").because
+    nothing = ran(build)
+    assert 'nothing was written to "out": topic "a" got no record and topic "t" got no record' in str(
+        nothing.why_no_output("out")
+    )
+    assert "no record reached a join" == str(nothing.why_no_match())
+
+
+def test_a_partitioner_of_ones_own_shows_where_records_really_were() -> None:
+    """What Kafka's partitioner would choose, and what this run did."""
+
+    def build(builder: ks.StreamsBuilder) -> None:
+        stream = builder.stream("in").repartition(name="x", partitions=3, partitioner=lambda *_: 1)
+        stream.group_by_key().count(store="n").to_stream().to("out")
+
+    run = ran(build, ("in", "k", 1, 0), partitions=3)
+    (found,) = run.why_partition("k", "app-x-repartition")
+    assert (2, [1]) == (found.numbers["partition"], found.numbers["seen"])
+    assert any("in this run its records were in partition 1: not" in fact for fact in found.because)
+
+
+def test_what_is_not_there_is_said_with_what_is() -> None:
+    """Nodes, stores and joins that somebody asks for by a wrong name."""
+    run = ran(tables, ("a", "k", 1, 0))
+    for ask, name in (
+        (run.why_open, "store"),
+        (lambda wrong: run.why_no_match(wrong), "join"),
+        (lambda wrong: run.why_dropped(node=wrong), "node"),
+    ):
+        with pytest.raises(EngineError, match=f'there is no {name} "wrong"'):
+            ask("wrong")
