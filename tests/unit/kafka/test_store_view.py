@@ -64,5 +64,5 @@ def test_times_are_shown_to_those_who_ask(driver: ks.TopologyTestDriver) -> None
 
 def test_a_view_cannot_be_written(views: dict[str, StoreView]) -> None:
     """S2-49: what writes is not there, and the error says what it was asked of."""
-    with pytest.raises(AttributeError, match=r'a view of store "counts" .* has no "put"'):
+    with pytest.raises(AttributeError, match=r'a view of store "counts" has no "put"; it has get, all, '):
         views["counts"].put("a", 1)
