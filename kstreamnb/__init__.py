@@ -66,6 +66,7 @@ _WHERE: dict[str, str] = {
         "kstreamnb.notebook.widgets": ("browse", "edit", "explorer", "panel", "stepper"),
         "kstreamnb.spark.plan": ("DeploymentPlan", "plan"),
         "kstreamnb.samples": ("Sample", "SampleStatistics"),
+        "kstreamnb.serving": ("StoreServer", "serve"),
         "kstreamnb.spark.batch": ("run",),
         "kstreamnb.spark.deploy": ("deploy",),
         "kstreamnb.spark.query": ("Query", "active", "stop_all"),
@@ -132,9 +133,9 @@ if TYPE_CHECKING:
     from kstreamnb.driver import replay as replay
     from kstreamnb.driver.cluster import Application as Application
     from kstreamnb.driver.cluster import ClusterDriver as ClusterDriver
-    from kstreamnb.driver.group import ConsumerGroup as ConsumerGroup
     from kstreamnb.driver.explore import Exploration as Exploration
     from kstreamnb.driver.explore import explore as explore
+    from kstreamnb.driver.group import ConsumerGroup as ConsumerGroup
     from kstreamnb.driver.mock_context import MockProcessorContext as MockProcessorContext
     from kstreamnb.dsl.builder import StreamsBuilder as StreamsBuilder
     from kstreamnb.notebook.export import export as export

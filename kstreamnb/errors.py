@@ -15,7 +15,8 @@ Detail, hint and place are notes, so that Python and IPython print them under th
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import difflib
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Self
 
@@ -31,6 +32,7 @@ __all__ = [
     "SerdeError",
     "StateError",
     "TopologyError",
+    "did_you_mean",
     "extra",
 ]
 
@@ -201,6 +203,17 @@ class MissingPackageError(KStreamError, ImportError):
         kstreamnb.errors.MissingPackageError: the package "a_package_that_is_not_there" is not installed
         Hint: pip install "kstreamnb[notebook]"
     """
+
+
+def did_you_mean(word: object, known: Iterable[str]) -> str | None:
+    """The hint for a word that is not among those known: the nearest of them, None where none is near.
+
+    Example:
+        >>> did_you_mean("cuonts", ["counts", "totals"])
+        'did you mean "counts"?'
+    """
+    near = difflib.get_close_matches(str(word), list(known), 1)
+    return f'did you mean "{near[0]}"?' if near else None
 
 
 @contextmanager

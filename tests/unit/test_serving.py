@@ -1,0 +1,193 @@
+"""Interactive queries over HTTP."""
+
+from __future__ import annotations
+
+import json
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+import kstreamnb as ks
+
+MINUTE_MS = 60_000
+
+
+@pytest.fixture
+def clicks() -> ks.TopologyTestDriver:
+    """Five clicks of two users, 20 s apart, counted in all, by the minute and by session."""
+    builder = ks.StreamsBuilder("site")
+    users = builder.stream("clicks").group_by_key()
+    users.count(store="clicks-per-user")
+    users.windowed_by(ks.TimeWindows.of(size="1m", grace="1h")).count(store="per-minute")
+    users.windowed_by(ks.SessionWindows.of(gap="30s", grace="1h")).count(store="visits")
+    builder.stream("prices", key_serde="long", value_serde="double").to_table(store="prices")
+    driver = ks.TopologyTestDriver(builder.build())
+    for number in range(5):
+        driver.create_input_topic("clicks").pipe_input(f"u{number % 2}", "x", at=number * 20_000)
+    driver.create_input_topic("prices").pipe_input(7, 2.5, at=0)
+    return driver
+
+
+@pytest.fixture
+def server(clicks: ks.TopologyTestDriver) -> Iterator[ks.StoreServer]:
+    with ks.serve(clicks) as server:
+        yield server
+
+
+def ask(server: ks.StoreServer, path: str) -> tuple[int, Any]:
+    """Status and answer."""
+    try:
+        with urllib.request.urlopen(server.url + path, timeout=10) as answer:
+            return answer.status, json.load(answer)
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, json.load(error)
+
+
+def test_a_key_is_answered_with_its_row(server: ks.StoreServer) -> None:
+    """S1-32: a service asks the application itself for an aggregate."""
+    assert ask(server, "/stores/clicks-per-user/u1") == (200, {"key": "u1", "value": 2, "timestamp": 60_000})
+
+
+def test_an_unknown_key_is_not_found(server: ks.StoreServer) -> None:
+    """S1-32: 404 for a key that the store does not have."""
+    status, answer = ask(server, "/stores/clicks-per-user/u9")
+    assert (status, answer["error"]) == (404, 'store "clicks-per-user" has nothing for key "u9"')
+
+
+def test_an_unknown_store_is_told_the_names_there_are_and_the_nearest(server: ks.StoreServer) -> None:
+    """S1-32, S2-49: the text writes "Count" for a store that it made as "Counts"."""
+    status, answer = ask(server, "/stores/clicks-per-usr/u1")
+    assert status == 404
+    assert "there are clicks-per-user, per-minute, prices, visits" in answer["error"]
+    assert 'did you mean "clicks-per-user"?' in answer["error"]
+
+
+def test_rows_come_in_the_order_of_the_store_between_keys_and_by_prefix(server: ks.StoreServer) -> None:
+    """Ranges are those of the store: both ends inclusive, an end that is not said is open."""
+    everything = ask(server, "/stores/clicks-per-user")[1]
+    assert [row["key"] for row in everything] == ["u0", "u1"]
+    assert ask(server, "/stores/clicks-per-user?from=u1")[1] == everything[1:]
+    assert ask(server, "/stores/clicks-per-user?from=u0&to=u0")[1] == everything[:1]
+    assert ask(server, "/stores/clicks-per-user?prefix=u&limit=1")[1] == everything[:1]
+
+
+def test_windows_and_sessions_carry_their_bounds(server: ks.StoreServer) -> None:
+    """Windows of a key between two times, and its sessions."""
+    minutes = ask(server, "/stores/per-minute/u0")[1]["rows"]
+    assert [(row["start"], row["end"], row["value"]) for row in minutes] == [
+        (0, MINUTE_MS, 2),
+        (MINUTE_MS, 2 * MINUTE_MS, 1),
+    ]
+    assert ask(server, f"/stores/per-minute/u0?from={MINUTE_MS}")[1]["rows"] == minutes[1:]
+    assert [row["key"] for row in ask(server, "/stores/per-minute?to=0")[1]] == ["u0", "u1"]
+    visits = ask(server, "/stores/visits/u1")[1]["rows"]
+    assert [(row["start"], row["end"], row["value"]) for row in visits] == [(20_000, 20_000, 1), (60_000, 60_000, 1)]
+
+
+def test_keys_that_are_no_text_are_written_as_json(server: ks.StoreServer) -> None:
+    """A number in the address is the number that the store's serde writes; anything else is a bad question."""
+    assert ask(server, "/stores/prices/7") == (200, {"key": 7, "value": 2.5, "timestamp": 0})
+    status, answer = ask(server, "/stores/prices/seven")
+    assert (status, answer["error"]) == (400, '"seven" is no key of store "prices", whose serde is long')
+
+
+@pytest.mark.parametrize(
+    "path", ["/stores/per-minute?from=abc", "/stores?colour=red", "/stores/clicks-per-user?limit=x"]
+)
+def test_a_question_that_makes_no_sense_is_refused(server: ks.StoreServer, path: str) -> None:
+    """400 with the reason, never an empty answer."""
+    status, answer = ask(server, path)
+    assert status == 400
+    assert answer["error"]
+
+
+def test_nothing_can_be_written(server: ks.StoreServer) -> None:
+    """S2-49: read only; the view that is served has no put either."""
+    request = urllib.request.Request(server.url + "/stores/clicks-per-user/u1", data=b"{}", method="PUT")
+    with pytest.raises(urllib.error.HTTPError, match="501"):
+        urllib.request.urlopen(request, timeout=10)
+
+
+def test_a_running_application_with_a_readable_store_is_healthy(server: ks.StoreServer) -> None:
+    """S4-52: 200 and the value of the key that the check asks for."""
+    status, answer = ask(server, "/health?store=clicks-per-user&key=u1")
+    assert (status, answer["state"], answer["value"]) == (200, "running", 2)
+
+
+def test_a_crashed_application_is_not_healthy_until_it_runs_again() -> None:
+    """S4-52: 503 while the application is down, so that whoever watches it starts it again."""
+    builder = ks.StreamsBuilder("site")
+    builder.stream("clicks").group_by_key().count(store="clicks-per-user")
+    cluster = ks.ClusterDriver(builder.build())
+    with ks.serve(cluster.application) as server:
+        assert ask(server, "/health")[0] == 200
+        cluster.application.crash()
+        status, answer = ask(server, "/health?store=clicks-per-user&key=u1")
+        assert (status, answer["error"]) == (503, "the application is not running: crashed")
+        cluster.application.restart()
+        assert ask(server, "/health?store=clicks-per-user&key=u1")[0] == 200
+
+
+def test_a_store_that_cannot_be_read_is_not_healthy() -> None:
+    """S4-52: 503 with the store's own reason."""
+
+    class Broken:
+        """A store of somebody's own, whose disk is gone."""
+
+        def __init__(self, spec: ks.StoreSpec) -> None:
+            self.spec, self.name = spec, spec.name
+
+        def get(self, key: object) -> object:
+            raise ks.StateError("the disk is gone")
+
+        def all(self) -> Iterator[Any]:
+            return iter(())
+
+        def __getattr__(self, name: str) -> Any:
+            return lambda *_: None
+
+    driver = ks.TopologyTestDriver(_with_store(Broken))
+    with ks.serve(driver) as server:
+        status, answer = ask(server, "/health?store=broken&key=a")
+        assert status == 503
+        assert answer["error"].startswith('store "broken" cannot be read: the disk is gone')
+
+
+def _with_store(kind: Any) -> ks.Topology:
+    builder = ks.StreamsBuilder("broken")
+    spec = ks.StoreSpec("broken", "key_value", key_serde="string", value_serde="string", factory=kind)
+    builder.add_state_store(spec)
+    builder.stream("in").process(_Idle, "broken").to("out")
+    return builder.build()
+
+
+class _Idle(ks.Processor):
+    """Does nothing."""
+
+    def process(self, record: ks.Record) -> None:
+        """Nothing."""
+
+
+def test_values_that_json_has_no_word_for_are_answered_in_words() -> None:
+    """Bytes as hexadecimal digits, identifiers as text, user content as it is."""
+    builder = ks.StreamsBuilder("odd")
+    builder.table("raw", value_serde="bytes", store="raw")
+    builder.table("ids", key_serde="uuid", store="ids")
+    driver = ks.TopologyTestDriver(builder.build())
+    driver.create_input_topic("raw").pipe_input("<b>", b"\x00\xff", at=0)
+    name = UUID(int=5)
+    driver.create_input_topic("ids").pipe_input(name, "five", at=0)
+    with ks.serve(driver) as server:
+        assert ask(server, "/stores/raw/%3Cb%3E")[1] == {"key": "<b>", "value": "00ff", "timestamp": 0}
+        assert ask(server, f"/stores/ids/{name}")[1] == {"key": str(name), "value": "five", "timestamp": 0}
+
+
+def test_what_has_no_stores_is_not_served() -> None:
+    """An error at once, not at the first request."""
+    with pytest.raises(TypeError, match="not str"):
+        ks.serve("site")
