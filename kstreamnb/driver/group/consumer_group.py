@@ -242,7 +242,9 @@ class ConsumerGroup(Tabular):
             self._tell(member, "assigned", got, self._restoring(name, got))
             self._states.fill(name, member.owned)
         paused = len(before) if self._is_eager else len(moved)
-        words = f"{len(moved)} moved, {paused} paused, {len(self._known) - paused} went on"
+        fresh = sum(place not in before for place in self._known)
+        words = f"{fresh} new, " if fresh else ""
+        words += f"{len(moved)} moved, {paused} paused, {len(self._known) - fresh - paused} went on"
         self._events.append(GroupEvent(self.now_ms, why, "", self._sorted(moved), words, len(moved), paused))
         self._warm_up(ahead)
 
