@@ -295,6 +295,9 @@ def deploy(servers: str, application: str, config: Sequence[str], **options: Any
         raise query.last_error
 
 
+_FROM_FILE = "Begin at the offsets in this file: lines of topic,partition,offset."
+
+
 @main.command()
 @click.option("--servers", "--bootstrap-server", required=True, metavar="HOST:PORT", help="Bootstrap servers.")
 @click.option("--application-id", required=True, help="The application to forget.")
@@ -309,6 +312,7 @@ def deploy(servers: str, application: str, config: Sequence[str], **options: Any
 @click.option("--to-datetime", help="Begin at an instant, such as 2026-01-01T09:00Z.")
 @click.option("--by-duration", help="Begin this long before now, such as 1h.")
 @click.option("--shift-by", type=int, help="Begin so many offsets after the committed ones.")
+@click.option("--from-file", type=click.Path(exists=True, dir_okay=False, path_type=Path), help=_FROM_FILE)
 @click.option("--dry-run", is_flag=True, help="Only say what would be done.")
 @click.option("--force", is_flag=True, help="Go on although the application is in use.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
@@ -331,16 +335,36 @@ def reset(servers: str, application_id: str, *, dry_run: bool, yes: bool, **opti
 
 
 def _reset_options(
-    *, application: str | None, to: str | None, to_offset: int | None, to_datetime: str | None, **options: Any
+    *,
+    application: str | None,
+    to: str | None,
+    to_offset: int | None,
+    to_datetime: str | None,
+    from_file: Path | None,
+    **options: Any,
 ) -> dict[str, Any]:
     """The command's flags as arguments of `reset`."""
-    targets = [each for each in (to, to_offset, to_datetime, options["by_duration"], options["shift_by"]) if each]
-    if len(targets) > 1:
+    ways = (to, to_offset, to_datetime, options["by_duration"], options["shift_by"], from_file)
+    if sum(each is not None for each in ways) > 1:
         raise click.UsageError("say in one way only where to begin")
     for name in ("input_topics", "intermediate_topics", "internal_topics"):
         options[name] = tuple(part.strip() for part in (options[name] or "").split(",") if part.strip())
+    if from_file is not None:
+        options["input_topics"] = _offsets_in(from_file, options["input_topics"])
     where = to_offset if to_offset is not None else to_datetime or to or "earliest"
     return {"topology": load_application(application) if application else None, "to": where, **options}
+
+
+def _offsets_in(path: Path, topics: Sequence[str]) -> dict[str, dict[int, int]]:
+    """Offsets from lines ``topic,partition,offset``; of these topics alone where some are said."""
+    found: dict[str, dict[int, int]] = {}
+    for number, line in enumerate(path.read_text().splitlines(), 1):
+        topic, *rest = (part.strip() for part in line.split(","))
+        if line.strip() and (len(rest) != 2 or not all(part.isdecimal() for part in rest)):
+            raise click.BadParameter(f'line {number} is not topic,partition,offset: "{line}"', param_hint="--from-file")
+        if line.strip() and (not topics or topic in topics):
+            found.setdefault(topic, {})[int(rest[0])] = int(rest[1])
+    return found
 
 
 @main.command()

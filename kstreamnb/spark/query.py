@@ -19,6 +19,7 @@ from kstreamnb.kafka.cut import Offsets, count_between
 from kstreamnb.kafka.presence import Presence
 from kstreamnb.spark.action import BatchAction, Watcher
 from kstreamnb.spark.checkpoint_state import last_batch
+from kstreamnb.spark.description import described
 from kstreamnb.spark.failure import spark_failure
 from kstreamnb.spark.feed import Feed
 from kstreamnb.spark.journal import Journal
@@ -54,7 +55,7 @@ class QueryStatus:
 
 
 class Query:
-    r"""A running topology; made by `deploy`.
+    r"""A running topology; made by `deploy`. Printing it shows its state, positions and tasks.
 
     Attributes:
         application: the application's id.
@@ -257,6 +258,11 @@ class Query:
         """Records that wait; of a query that has not had a batch yet, none are known."""
         last = self._action.last
         return count_between(last.positions, self._feed.end()) if last.number >= 0 else 0
+
+    def __str__(self) -> str:
+        """State, positions and tasks now, as text."""
+        status = self.status(lag=False)
+        return described(read(self.bundle), status.state, status.batch, status.positions, self.book.tasks)
 
     def __repr__(self) -> str:
         status = self.status(lag=False)

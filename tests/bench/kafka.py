@@ -89,6 +89,16 @@ def throughput(spark: Any, servers: str, topology: ks.Topology, limit: int, guar
     return count * 1000 / max(1, last.at_ms - first.at_ms), count / sum(each.seconds for each in rest)
 
 
+def costs(spark: Any, servers: str, limit: int) -> dict[str, float]:
+    """Records a second of a keyed count under both guarantees, within batches, and their ratio."""
+    guarantees: tuple[Any, ...] = ("exactly_once", "at_least_once")
+    found = {}
+    for guarantee in guarantees:
+        topology = counting(f"costs-{guarantee.replace('_', '-')}")
+        found[guarantee] = throughput(spark, servers, topology, limit, guarantee)[1]
+    return {**found, "ratio": found["exactly_once"] / found["at_least_once"]}
+
+
 def first_batch(spark: Any, servers: str, name: str) -> float:
     """Seconds from the call of `deploy` to the first commit."""
     with tempfile.TemporaryDirectory(dir=_memory()) as folder:

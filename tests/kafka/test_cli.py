@@ -14,6 +14,7 @@ from kstreamnb.core.record import TopicRecord
 from kstreamnb.kafka.admin import Admin
 from kstreamnb.kafka.produce import produce
 from kstreamnb.kafka.publisher import Publisher
+from kstreamnb.kafka.reset import reset_positions
 from kstreamnb.samples import Sample
 
 pytestmark = pytest.mark.kafka
@@ -49,6 +50,20 @@ def test_a_reset_asks_first(servers, name):
     assert f"{name}-commits" in Admin(servers).topics()
     assert "done" in CliRunner().invoke(main, command, input="y\n").output
     assert f"{name}-commits" not in Admin(servers).topics()
+
+
+def test_a_reset_takes_offsets_from_a_file(servers, topic, name, tmp_path):
+    """S3-18: lines of topic, partition and offset, as Kafka's tool has them; a wrong line is named."""
+    orders = topic(2, "-in")
+    produce(servers, [TopicRecord(orders, n % 2, n // 2, 5 + n, f"k{n}", n) for n in range(8)])
+    plan = tmp_path / "offsets.csv"
+    plan.write_text(f"{orders},0,3\n{orders},1,2\n\n")
+    command = ["reset", "--servers", servers, "--application-id", name, "--from-file", str(plan)]
+    assert f"begin topic {orders} at offsets 0: 3, 1: 2" in CliRunner().invoke(main, [*command, "--yes"]).output
+    assert {orders: {0: 3, 1: 2}} == reset_positions(Admin(servers), name)
+    assert "say in one way only" in CliRunner().invoke(main, [*command, "--to-latest"]).output
+    plan.write_text("orders;0;3")
+    assert 'line 1 is not topic,partition,offset: "orders;0;3"' in CliRunner().invoke(main, command).output
 
 
 def test_a_broker_runs_until_it_is_interrupted():

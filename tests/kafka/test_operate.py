@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import re
+import subprocess
 import threading
 import time
 import urllib.request
@@ -56,6 +58,55 @@ def test_metrics_carry_the_names_of_kafka_streams(bench: Bench) -> None:
     bench.fill("measured-in", 7, 2, begin=60)
     assert 7 == query.status().lag
     assert {"measured-in": {0: 30, 1: 30}} == query.status().positions
+
+
+def test_a_query_prints_what_runs_where(bench: Bench) -> None:
+    """S2-51: tasks with partitions, stores and positions; what it says depends on when it is asked."""
+    bench.admin.create_topic("printed-in", partitions=2)
+    query = bench.deploy(counting("printed"))
+    assert str(query).splitlines()[0] == 'application "printed": running, before its first batch'
+    assert "task 0_1: partition 1 of Spark; reads printed-in-1; keeps counts; has not run yet" in str(query)
+    bench.fill("printed-in", 10, 2)
+    assert query.await_input(60)
+    assert f'application "printed": running, after batch {query.status().batch}' in str(query)
+    assert "topic printed-in: 0 at 5, 1 at 5" in str(query)
+    assert "has not run yet" not in str(query)
+    query.stop()
+    assert 'application "printed": stopped' in str(query)
+
+
+def test_lag_tools_see_the_application_as_a_consumer_group(bench: Bench) -> None:
+    """S1-37: the application's id is a group of Kafka's; its offsets and the topics' ends give the lag."""
+    bench.fill("grouped-in", 30, 2)
+    bench.run(counting("grouped"))
+    bench.fill("grouped-in", 10, 2, begin=30)
+    groups = {each.group_id for each in bench.admin.client.list_consumer_groups().result(30).valid}
+    assert "grouped" in groups
+    ends, committed = bench.admin.offsets(["grouped-in"]), bench.group("grouped")
+    lag = {part: end - committed["grouped-in"][part] for part, end in ends["grouped-in"].items()}
+    assert {0: 5, 1: 5} == lag
+
+
+def test_nothing_runs_but_python_its_jvm_and_their_workers(bench: Bench) -> None:
+    """S1-08, S2-30: no server, no daemon: what a deployment needs are children of this process."""
+    bench.fill("library-in", 10)
+    query = bench.deploy(counting("library"))
+    assert query.await_input(60)
+    listed = subprocess.run(["ps", "-eo", "pid=,ppid=,args="], capture_output=True, text=True, check=True).stdout
+    rows = [line.split(None, 2) for line in listed.splitlines()]
+    children: dict[str, list[tuple[str, str]]] = {}
+    for pid, parent, command in rows:
+        children.setdefault(parent, []).append((pid, command))
+    waiting, found = [str(os.getpid())], []
+    while waiting:
+        for pid, command in children.get(waiting.pop(), ()):
+            if "kafka.Kafka" not in command and not command.startswith("ps "):  # the broker stands for Kafka itself
+                found.append(command)
+                waiting.append(pid)
+    programs = {Path(command.split()[0]).name for command in found}
+    assert "java" in programs
+    assert {name for name in programs if not name.startswith("python")} <= {"java", "jspawnhelper"}
+    assert 1 == sum(command.split()[0].endswith("java") for command in found)
 
 
 def test_prometheus_reads_the_metrics_of_all_active_queries(bench: Bench) -> None:

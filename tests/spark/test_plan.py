@@ -154,3 +154,13 @@ def test_a_topology_without_input_is_refused() -> None:
     builder.global_table("names")
     with pytest.raises(ks.EngineError, match="reads no topic"):
         ks.plan(builder.build())
+
+
+@pytest.mark.parametrize(("executors", "shares"), [(1, [6]), (2, [3, 3]), (3, [2, 2, 2]), (7, [0, 1, 1, 1, 1, 1, 1])])
+def test_tasks_are_divided_evenly_over_executors(executors: int, shares: list[int]) -> None:
+    """S1-09, S0-08: as Kafka Streams divides six partitions over instances; who is left over stands by."""
+    builder = ks.StreamsBuilder("divided")
+    builder.stream("numbers", value_serde="long").group_by_key().count(store="counts")
+    places = ks.plan(builder.build(), 6, spark_partitions=executors).places
+    assert shares == sorted(map(len, places))
+    assert [f"0_{number}" for number in range(6)] == sorted(task for place in places for task in place)

@@ -55,6 +55,15 @@ def test_values_that_make_no_sense_are_refused(settings: dict[str, object]) -> N
         Config.of(settings)
 
 
+@pytest.mark.parametrize("word", ["exactly_once", "exactly_once_beta"])
+def test_guarantees_that_kafka_has_given_up_are_refused(word: str) -> None:
+    """S4-12: the error lists the two that there are."""
+    with pytest.raises(ConfigError, match=f'there is no processing guarantee "{word}"') as error:
+        Config.of({"processing.guarantee": word})
+    assert "there are exactly_once_v2 and at_least_once" == error.value.hint
+    assert Config.of({"processing.guarantee": "at_least_once"}).exactly_once is False
+
+
 @pytest.mark.parametrize("guarantee", ["exactly_once_v2", "at_least_once"])
 def test_more_than_five_requests_in_flight_could_put_records_out_of_order(guarantee: str) -> None:
     """S3-27: under exactly once that is refused with Kafka's text; without it, it is the user's own risk."""

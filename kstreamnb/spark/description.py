@@ -1,0 +1,32 @@
+"""A query in words: its state, its positions, and every task with what it reads and keeps."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from kstreamnb.kafka.cut import Offsets
+from kstreamnb.spark.deployment import Deployment, PlacedTask
+from kstreamnb.spark.groups import spark_hash
+
+__all__ = ["described"]
+
+
+def described(deployment: Deployment, state: str, batch: int, positions: Offsets, ran: Collection[str]) -> str:
+    """The text for `Query`; ``ran`` are names of the tasks that have run since it was made."""
+    after = f"after batch {batch}" if batch >= 0 else "before its first batch"
+    lines = [f'application "{deployment.applications[0].id}": {state}, {after}']
+    for topic, parts in positions.items():
+        lines.append(f"  topic {topic}: " + ", ".join(f"{part} at {offset}" for part, offset in sorted(parts.items())))
+    return "\n".join([*lines, *(_task(deployment, task, task.name in ran) for task in deployment.tasks)])
+
+
+def _task(deployment: Deployment, task: PlacedTask, has_run: bool) -> str:
+    application = deployment.applications[task.application]
+    owners = {group.id: group.stores for group in application.topology.subtopologies()}
+    ids = [(plan.subtopologies[0], plan.partition) for plan in task.plans]
+    reads = sorted({f"{topic}-{partition}" for id_, partition in ids for topic in application.reads[id_]})
+    stores = sorted({store for id_, _ in ids for store in owners[id_]})
+    words = [f"partition {spark_hash(task.group) % deployment.spark_partitions} of Spark", f"reads {', '.join(reads)}"]
+    words += [f"keeps {', '.join(stores)}"] if stores else []
+    words += [] if has_run else ["has not run yet"]
+    return f"  task {task.name.partition('/')[2]}: {'; '.join(words)}"
