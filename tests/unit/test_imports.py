@@ -37,6 +37,23 @@ def test_the_spine_works_where_heavy_packages_are_absent(package: str) -> None:
     assert python(code) == "ok"
 
 
+def test_driver_stores_metrics_and_description_need_nothing_else() -> None:
+    """S0-05: what `pip install kstreamnb` alone brings is enough to test a topology and to look into it."""
+    code = (
+        f"import sys\n"
+        f"for m in {OPTIONAL!r}: sys.modules[m] = None\n"
+        f"import kstreamnb as ks\n"
+        f"builder = ks.StreamsBuilder('shop')\n"
+        f"builder.stream('orders').group_by_key().count(store='counts')\n"
+        f"driver = ks.TopologyTestDriver(builder.build())\n"
+        f"driver.create_input_topic('orders').pipe_input('shoe', 'x', at=0)\n"
+        f"assert str(builder.build().describe()).startswith('Topologies:')\n"
+        f"assert driver.metrics()\n"
+        f"print(driver.get_key_value_store('counts').get('shoe'))"
+    )
+    assert python(code) == "1"
+
+
 def test_importing_the_kit_takes_less_than_a_third_of_a_second() -> None:
     """The import itself, without starting the interpreter, stays under 0.3 s (best of three)."""
     code = "import time; t = time.perf_counter(); import kstreamnb; print(time.perf_counter() - t)"

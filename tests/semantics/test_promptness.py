@@ -1,0 +1,57 @@
+"""How long a record, a question and a look-up take in the driver, in CPU time: a busy machine changes little."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from functools import partial
+
+import kstreamnb as ks
+
+
+def seconds(work: Callable[[], object]) -> float:
+    """CPU seconds of this process."""
+    start = time.process_time()
+    work()
+    return time.process_time() - start
+
+
+def test_one_record_through_five_nodes_with_state_takes_less_than_a_millisecond() -> None:
+    """S1-01: records are processed one by one; p99 of 2,000."""
+    builder = ks.StreamsBuilder("prompt")
+    words = builder.stream("in").filter(lambda key, value: value > 0).map_values(lambda value: value * 2)
+    words.group_by_key().count(store="counts").to_stream().to("out", value_serde="long")
+    topic = ks.TopologyTestDriver(builder.build()).create_input_topic("in")
+    times = sorted(seconds(partial(topic.pipe_input, "k", 1, at=number)) for number in range(2_000))
+    assert times[int(len(times) * 0.99)] < 0.001
+
+
+def test_ten_thousand_gets_for_one_request_take_less_than_100_ms() -> None:
+    """S1-33: state is where the question is asked, so that a request may need much of it."""
+    builder = ks.StreamsBuilder("much")
+    builder.table("prices", store="prices", value_serde="integer")
+    driver = ks.TopologyTestDriver(builder.build())
+    driver.pipe(ks.TopicRecord("prices", -1, -1, 0, f"k{number}", number) for number in range(10_000))
+    store = driver.get_key_value_store("prices")
+    assert store is not None
+    assert min(seconds(lambda: [store.get(f"k{number}") for number in range(10_000)]) for _ in range(3)) < 0.1
+
+
+def test_looking_up_a_row_of_a_global_table_does_not_depend_on_how_many_there_are() -> None:
+    """S4-33: a transaction looks up one row; 100 or 100,000 rows take the same time, give or take half."""
+    times = [_look_up(rows) for rows in (100, 10_000, 100_000)]
+    assert max(times) < 1.5 * min(times)
+
+
+def _look_up(rows: int) -> float:
+    """CPU seconds of 5,000 look-ups, the best of five rounds."""
+    builder = ks.StreamsBuilder("look-up")
+    accounts = builder.global_table("accounts", value_serde="integer")
+    transactions = builder.stream("transactions", value_serde="integer")
+    transactions.join(accounts, lambda key, value: key, lambda amount, limit: amount > limit).to(
+        "out", value_serde="boolean"
+    )
+    driver = ks.TopologyTestDriver(builder.build())
+    driver.pipe(ks.TopicRecord("accounts", -1, -1, 0, f"a{number}", 10) for number in range(rows))
+    asked = [ks.TopicRecord("transactions", -1, -1, number, f"a{number % 100}", number) for number in range(5_000)]
+    return min(seconds(lambda: driver.pipe(asked)) for _ in range(5))
