@@ -13,6 +13,7 @@ from typing import Any
 
 from kstreamnb.dsl.declarations import Declaration, Handle, Identity, Ledger
 from kstreamnb.notebook.functions import file_of, functions_of, same_code
+from kstreamnb.notebook.saving import CellRun, bound_samples
 from kstreamnb.notebook.variables import Variables, statements
 
 __all__ = ["Cells", "loaded"]
@@ -40,6 +41,7 @@ class Cells:
         self.cell: Hashable = None
         self.run = 0
         self.sources: dict[Hashable, str] = {}
+        self._samples: dict[Hashable, dict[str, Any]] = {}
         self._order = 0
         self._count, self._ahead = shell.execution_count, 1  # some IPythons count a cell before it runs, others after
         self._uncounted = len(getattr(shell.compile, "_filename_map", ())) or 1  # cells so far, this one with them
@@ -85,6 +87,7 @@ class Cells:
             self._bound[self.cell] = {**self._bound.get(self.cell, {}), **own} if failed else own
             code = statements(self.shell.transform_cell(self.sources[self.cell]))
             self._variables.leave(self.cell, code, failed=failed)
+            self._samples[self.cell] = bound_samples(self.sources[self.cell], self.shell.user_ns)
             self._tell_of_missing_ids()
         self.cell = None
 
@@ -97,9 +100,11 @@ class Cells:
             for ledger in self._all:
                 ledger.forget(*(each for each in ledger.declarations() if each.identity.group == cell))
 
-    def latest_sources(self) -> tuple[str, ...]:
-        """The text of every cell as it ran last, in the order of their first runs; the one that runs now left out."""
-        return tuple(source for cell, source in self.sources.items() if cell != self.cell)
+    def latest(self) -> tuple[CellRun, ...]:
+        """Every cell as it ran last, in the order of their first runs; the one that runs now left out."""
+        return tuple(
+            CellRun(source, self._samples.get(cell, {})) for cell, source in self.sources.items() if cell != self.cell
+        )
 
     def place(self, file: str) -> str | None:
         """The name of the cell that a code file is, such as ``cell 3``: the number that the front end shows."""

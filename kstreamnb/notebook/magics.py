@@ -199,10 +199,10 @@ def export(magics: KsMagics, said: Any, _cell: str | None) -> None:
 
 @_verb(_file)
 def save_regression(magics: KsMagics, said: Any, _cell: str | None) -> None:
-    """Write the cells that ran, each as it ran last, as a notebook with reference outputs."""
+    """Write the cells that ran, each as it ran last, as a notebook with reference outputs; captured samples stay in."""
     from kstreamnb.notebook.regression import save_cells
 
-    for note in save_cells(said.file, magics.shell.kstreamnb_cells.latest_sources()):
+    for note in save_cells(said.file, magics.shell.kstreamnb_cells.latest()):
         print(note)  # noqa: T201 - what the file does not hold
 
 

@@ -14,13 +14,10 @@ from nbclient.exceptions import CellExecutionError
 
 from kstreamnb.errors import EngineError
 from kstreamnb.notebook.recorder import SANITIZERS, Recorder, quiet_environment
+from kstreamnb.notebook.saving import CellRun, portable
 
 __all__ = ["check", "record", "sanitizers", "save_cells"]
 
-_ELSEWHERE = re.compile(
-    r"\b(deploy|capture|spark_session|local_broker|Admin|await_input|parity)\("
-    r"|%ks (deploy|capture|status|stop|reset|logs)\b"
-)
 _NOTHING = 5  # what pytest ends with when it found no test
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
@@ -38,17 +35,18 @@ def record(path: Path | str) -> tuple[str, ...]:
     return _recorded(nbformat.read(place, as_version=4), place)
 
 
-def save_cells(path: Path | str, sources: Iterable[str]) -> tuple[str, ...]:
+def save_cells(path: Path | str, cells: Iterable[CellRun | str]) -> tuple[str, ...]:
     """Write cells as a notebook, execute it from the top, and keep the outputs as the reference.
 
-    Cells that reach for Spark or Kafka are left out, for the notebook is to run anywhere; a sentence says how many.
+    Cells that reach for Spark or Kafka are left out, with what needs their results, for the notebook is to run
+    anywhere; samples that they captured stay, as text or in a file beside the notebook.
+
+    Returns: sentences on what was left out, what was kept, and what later runs are not compared with.
     """
-    sources = [source for source in sources if "save_regression" not in source]
-    kept = [source for source in sources if not _ELSEWHERE.search(source)]
-    cells = [nbformat.v4.new_code_cell(source, id=f"cell-{number}") for number, source in enumerate(kept, 1)]
-    left = len(sources) - len(kept)
-    told = (f"{left} cell{'s' * (left > 1)} left out: they reach for Spark or Kafka",) if left else ()
-    return told + _recorded(nbformat.v4.new_notebook(cells=cells), Path(path))
+    runs = [CellRun(cell) if isinstance(cell, str) else cell for cell in cells]
+    sources, told = portable(runs, Path(path))
+    made = [nbformat.v4.new_code_cell(source, id=f"cell-{number}") for number, source in enumerate(sources, 1)]
+    return (*told, *_recorded(nbformat.v4.new_notebook(cells=made), Path(path)))
 
 
 def check(*places: Path | str) -> None:

@@ -84,7 +84,7 @@ def test_an_exported_script_makes_an_equal_topology(shell: Shell, tmp_path: Path
 def test_the_saved_notebook_holds_the_cells_as_they_ran_last(shell: Shell, tmp_path: Path) -> None:
     """Edited cells stand in their place with their last text."""
     shell.run("unused = 2", "unused")
-    latest = shell.ip.kstreamnb_cells.latest_sources()
+    latest = [cell.source for cell in shell.ip.kstreamnb_cells.latest()]
     assert "unused = 2" == latest[-1]
     assert "unused = 1 / 3" not in latest
 
@@ -100,6 +100,40 @@ def test_a_saved_regression_runs_anywhere(shell: Shell, tmp_path: Path) -> None:
     assert "deploy" not in path.read_text()
     assert any(cell["outputs"] for cell in json.loads(path.read_text())["cells"])
     check(tmp_path)
+
+
+@pytest.mark.notebook
+def test_what_was_captured_stays_in_the_saved_regression(shell: Shell, tmp_path: Path) -> None:
+    """A small capture is text in its cell, a larger one a file with its hash; what needs the broker is not there."""
+    from kstreamnb.errors import EngineError
+    from kstreamnb.notebook.regression import check
+
+    shell.run(
+        "few, many = builder.sample, ks.Sample.from_records([('text', 0, n, n, 'a', 'to be') for n in range(99)])"
+    )
+    shell.run("import math\norders = few  # as capture() gave it\nbuilder.sample = many", "capture")
+    shell.run("broker = orders.topics  # ks.local_broker() would be one", "broker")
+    shell.run("where = broker[0]", "where")
+    shell.run("ks.replay(builder.build(), orders + builder.sample), math.pi", "replay")
+    path = tmp_path / "saved.ipynb"
+    said = shell.run(f"%ks save_regression {path}").splitlines()
+    assert [
+        "3 cells left out: they reach for Spark or Kafka",
+        'sample "orders": 1 record kept as text',
+        'sample "builder.sample": 99 records kept in "saved.builder-sample.jsonl"',
+    ] == said
+    cells = ["".join(cell["source"]) for cell in json.loads(path.read_text())["cells"]]
+    assert not [cell for cell in cells if "broker" in cell]
+    assert "topic | key | value | time" in (
+        text := next(cell for cell in cells if "from_text" in cell and "orders" in cell)
+    )
+    assert "import math" in text
+    assert "100 records in" in path.read_text()
+    check(tmp_path)
+    file = tmp_path / "saved.builder-sample.jsonl"
+    file.write_text(file.read_text().replace("to be", "not to be", 1))
+    with pytest.raises(EngineError, match="differs"):
+        check(tmp_path)
 
 
 def test_what_users_wrote_is_shown_as_text(shell: Shell) -> None:

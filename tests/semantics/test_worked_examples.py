@@ -409,7 +409,7 @@ def test_sessions_that_merge_fill_the_changelog_with_tombstones() -> None:
     builder = ks.StreamsBuilder("sessions")
     sessions = builder.stream("in").group_by_key().windowed_by(ks.SessionWindows.of(gap="5m"))
     sessions.count(store="sessions").to_stream().to("out")
-    driver = ks.ClusterDriver(builder.build(), {"processing_guarantee": "exactly_once_v2"}, trace=False)
+    driver = ks.ClusterDriver(builder.build(), {"processing_guarantee": "exactly_once_v2"})
     driver.create_input_topic("in").pipe_record_list([("user", n, n) for n in range(1000)])
     driver.run_ready()
     driver.application.commit()

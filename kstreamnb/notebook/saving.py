@@ -1,0 +1,122 @@
+"""Cells that run anywhere: those that reach for Spark or Kafka are left out, and what they captured is kept.
+
+A capture becomes a text table in its cell when it is small, else a file beside the notebook, with its hash in the cell.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from IPython.core.inputtransformer2 import TransformerManager
+
+from kstreamnb.driver.wording import counted
+from kstreamnb.errors import KStreamError
+from kstreamnb.notebook.variables import read_names, statements, written_names
+from kstreamnb.samples import Sample
+
+__all__ = ["CellRun", "bound_samples", "portable"]
+
+_ELSEWHERE = re.compile(
+    r"\b(deploy|capture|spark_session|local_broker|Admin|await_input|parity)\("
+    r"|%ks (deploy|capture|status|stop|reset|logs)\b"
+)
+_ITSELF = "save_regression"
+_INLINE_RECORDS, _INLINE_CHARACTERS = 30, 4_000
+_Definition = ast.Import | ast.ImportFrom | ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+
+
+@dataclass(frozen=True)
+class CellRun:
+    """The text of a cell that ran, and the samples that its variables held when it had run, by variable."""
+
+    source: str
+    samples: Mapping[str, Sample] = field(default_factory=dict)
+
+
+def bound_samples(source: str, namespace: Mapping[str, Any]) -> dict[str, Sample]:
+    """The samples that a cell has just given to variables such as ``orders`` or ``builder.sample``."""
+    found = {target: _value(target, namespace) for node in _statements(source) for target in _targets(node)}
+    return {target: value for target, value in found.items() if isinstance(value, Sample)}
+
+
+def portable(cells: Iterable[CellRun], place: Path) -> tuple[list[str], list[str]]:
+    """Texts of cells that need neither Spark nor Kafka, and sentences on what is missing and what was kept."""
+    sources: list[str] = []
+    notes: list[str] = []
+    lost: set[str] = set()
+    left = 0
+    for cell in cells:
+        if _ITSELF in cell.source:
+            continue
+        code = _statements(cell.source)
+        if not _ELSEWHERE.search(cell.source) and not (code and read_names(code) & lost):
+            sources.append(cell.source)
+            lost -= written_names(code)
+            continue
+        left += 1
+        kept = [*_definitions(code, lost), *_kept_samples(cell, place, notes)]
+        lost |= written_names(code)
+        lost -= {name for text in kept for name in written_names(statements(text))}
+        if kept:
+            sources.append("\n".join(kept))
+    told = [f"{counted(left, 'cell')} left out: they reach for Spark or Kafka"] if left else []
+    return sources, told + notes
+
+
+def _statements(source: str) -> list[ast.stmt]:
+    return statements(TransformerManager().transform_cell(source))
+
+
+def _targets(node: ast.stmt) -> Iterator[str]:
+    """What an assignment gives a value to: names, and attributes of names."""
+    parts = node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
+    for part in parts:
+        is_attribute = isinstance(part, ast.Attribute) and isinstance(part.value, ast.Name)
+        if isinstance(part, ast.Name) or is_attribute:
+            yield ast.unparse(part)
+
+
+def _value(target: str, namespace: Mapping[str, Any]) -> Any:
+    name, _, attribute = target.partition(".")
+    thing = namespace.get(name)
+    return getattr(thing, attribute, None) if attribute else thing
+
+
+def _definitions(code: Iterable[ast.stmt], lost: set[str]) -> Iterator[str]:
+    """Imports, functions and classes of a cell that is left out, unless they are why."""
+    for node in code:
+        text = ast.unparse(node)
+        if isinstance(node, _Definition) and not _ELSEWHERE.search(text) and not read_names([node]) & lost:
+            yield text
+
+
+def _kept_samples(cell: CellRun, place: Path, notes: list[str]) -> Iterator[str]:
+    for target, sample in cell.samples.items():
+        said = f'sample "{target}": {counted(len(sample), "record")}'
+        literal = f'r"""\n{sample.to_text().rstrip()}\n"""' if len(sample) <= _INLINE_RECORDS else ""
+        if 0 < len(literal) <= _INLINE_CHARACTERS and _reads_back(literal, sample):
+            notes.append(f"{said} kept as text")
+            yield f"{target} = ks.Sample.from_text({literal})"
+            continue
+        file = place.with_name(f"{place.stem}.{target.replace('.', '-')}.jsonl")
+        sample.to_json_lines(file)
+        if Sample.from_json_lines(file).content_hash != sample.content_hash:
+            file.unlink()
+            notes.append(f"{said} left out: JSON cannot hold them")
+            continue
+        notes.append(f'{said} kept in "{file.name}"')
+        yield f'{target} = ks.Sample.from_json_lines("{file.name}")'
+        yield f'assert {target}.content_hash == "{sample.content_hash}", "{file.name} is not the file that was saved"'
+
+
+def _reads_back(literal: str, sample: Sample) -> bool:
+    """Whether a text in quotes gives the same records again."""
+    try:
+        return Sample.from_text(ast.literal_eval(literal)).records == sample.records
+    except (SyntaxError, KStreamError):
+        return False
