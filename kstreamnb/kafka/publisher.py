@@ -41,6 +41,9 @@ _TUNING = {
     "queue.buffering.max.kbytes": 1 << 20,
     "retry.backoff.ms": 20,
     "transaction.timeout.ms": 60_000,
+    # With its re-bootstrap librdkafka forgets how to reach the group's coordinator once a broker was away: sending
+    # offsets would wait for ever. Whoever loses all brokers opens the publisher anew, with the first addresses.
+    "metadata.recovery.strategy": "none",
 }
 
 

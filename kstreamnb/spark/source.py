@@ -32,6 +32,7 @@ ROW_SCHEMA = "g int, target int, source int, seq int, blob binary"
 _ARROW = pa.schema(
     [("g", pa.int32()), ("target", pa.int32()), ("source", pa.int32()), ("seq", pa.int32()), ("blob", pa.binary())]
 )
+_FEW = 5000
 Serdes = dict[tuple[int, str], tuple[Serde, Serde]]
 """Key and value serde by application and topic."""
 Row5 = tuple[int, int, int, int, bytes]
@@ -125,7 +126,7 @@ class FeedReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 )
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[Share]:
-        """Shares of a batch: pieces of one task stay together."""
+        """Shares of a batch: pieces of one task stay together; few records are not worth a second Python process."""
         deployment = read(self.settings.bundle)
         found = list(ranges(from_json(start["offsets"]), from_json(end["offsets"])))
         pieces = [piece for piece in found if piece[3] > piece[2]]
@@ -133,7 +134,8 @@ class FeedReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         by_task: dict[int, list[tuple[str, int, int, int]]] = {}
         for piece in pieces:
             by_task.setdefault(deployment.readers.get(_place(piece[0], piece[1]), -1), []).append(piece)
-        count = max(1, min(self.settings.readers, len(by_task)))
+        few = sum(piece[3] - piece[2] for piece in pieces) <= _FEW
+        count = 1 if few else max(1, min(self.settings.readers, len(by_task)))
         shares = [Share([], clock, tick, number == 0) for number in range(count)]
         for number, task in enumerate(sorted(by_task)):
             shares[number % count].pieces += by_task[task]

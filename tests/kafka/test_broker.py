@@ -13,6 +13,7 @@ from kstreamnb.kafka.admin import Admin
 from kstreamnb.kafka.broker import LocalBroker
 from kstreamnb.kafka.publisher import Publication, Publisher
 from kstreamnb.kafka.reader import Reader, fetch, pieces_between
+from kstreamnb.kafka.reset import committed_positions
 
 pytestmark = pytest.mark.kafka
 
@@ -93,3 +94,20 @@ def test_topics_are_created_described_and_deleted(own):
     assert "compact" not in admin.topics()
     with pytest.raises(EngineError, match='describing topic "compact" failed'):
         admin.describe("compact")
+
+
+def test_a_publisher_outlives_a_broker_that_was_killed(own):
+    """S4-13: the broker was away between two batches: the next one goes through with its offsets, in seconds."""
+    admin = Admin(own.bootstrap_servers)
+    for topic in ("read", "written"):
+        admin.create_topic(topic)
+    publisher = Publisher(own.bootstrap_servers, "outlives", "query")
+    publisher.open()
+    publisher.publish(0, "offsets 0", [("written", 0, 5, b"k", b"v", ())], {"read": {0: 1}})
+    own.kill()
+    own.start()
+    began = time.monotonic()
+    publisher.publish(1, "offsets 1", [("written", 0, 6, b"k", b"w", ())], {"read": {0: 2}})
+    publisher.close()
+    assert time.monotonic() - began < 30
+    assert {"read": {0: 2}} == committed_positions(admin, "outlives")[0]
