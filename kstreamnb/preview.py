@@ -19,8 +19,7 @@ from kstreamnb.graph.graph import LogicalGraph
 from kstreamnb.graph.lower import lower
 from kstreamnb.graph.nodes import GlobalTable, Node, Sink, StateStore, Step
 from kstreamnb.graph.rewrites import optimise
-from kstreamnb.processors.branch import Branch
-from kstreamnb.processors.table_to_stream import TableToStream
+from kstreamnb.processors.stateless import Branch, TableToStream
 from kstreamnb.topology.topology import Topology
 
 __all__ = ["Rows", "first_records", "head", "upstream_topology"]

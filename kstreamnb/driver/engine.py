@@ -7,17 +7,16 @@ first. The layout ``single`` follows Kafka's own test driver instead, down to it
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from itertools import count, islice
-from operator import itemgetter, le, lt
+from operator import itemgetter
 from typing import Any, Literal
 
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.serde import Serde
 from kstreamnb.core.time import Clock
 from kstreamnb.core.wire import Encoded
-from kstreamnb.driver.apart import feed_apart
+from kstreamnb.driver.in_turn import feed_in_turn, merge_order, partitions_of
 from kstreamnb.driver.topic_log import TopicLog, convert
 from kstreamnb.driver.waves import Waves, task_order
 from kstreamnb.errors import EngineError
@@ -104,10 +103,8 @@ class Engine:
             plans = plan_single_task(topology, config)
         else:
             plans = plan_tasks(topology, config, known, default_partitions=default_partitions)
-        self.tasks = {
-            plan.task_id: Task(plan, clock, self.global_task, recorder, changelog=changelog, commit_every_record=True)
-            for plan in plans
-        }
+        options: dict[str, Any] = {"changelog": changelog, "commit_every_record": True, "out": []}
+        self.tasks = {plan.task_id: Task(plan, clock, self.global_task, recorder, **options) for plan in plans}
         self.order, self.recorder = list(self.tasks.values()), recorder
         self._default = default_partitions
         self._counts = plans[0].partitions if plans else known
@@ -148,9 +145,6 @@ class Engine:
             for root in roots:
                 self._feed_one(root)
             return
-        if self._stands_alone(dict.fromkeys(map(itemgetter(0), roots))):
-            feed_apart(self, roots)
-            return
         batch: list[Root] = []
         for root in roots:
             route = self.route(root[0])
@@ -162,23 +156,61 @@ class Engine:
             self._feed_one(root)
         self._feed_many(batch)
 
-    def feed_at_once(self, topic: str, records: list[TopicRecord]) -> int:
-        """Process records in bulk where one task reads them and nothing can come between; gives how many were taken."""
+    def feed_at_once(self, records: list[TopicRecord], roots: Callable[[list[TopicRecord]], list[Root]]) -> None:
+        """Process records of users as they are where nothing can come between two of them, else the roots they make."""
+        topics = dict.fromkeys(map(itemgetter(0), records))
+        if not self._stands_alone(topics):
+            self.feed(roots(records))
+        elif sum(map(self.count, topics)) == 1:
+            self._feed_one_partition(next(iter(topics)), records, roots)
+        else:
+            self._feed_partitions(dict.fromkeys(topics), records, roots)
+
+    def _feed_one_partition(
+        self, topic: str, records: list[TopicRecord], roots: Callable[[list[TopicRecord]], list[Root]]
+    ) -> None:
         route = self.route(topic)
-        if route is None or len(route.tasks) != 1 or self.count(topic) != 1 or not self._stands_alone([topic]):
-            return 0
-        task, done = self.order[route.tasks[0]], 0
+        assert route is not None
+        index, task = route.tasks[0], self.order[route.tasks[0]]
         # The first record goes alone: after it the task knows which changelogs are written, and is faster.
         for part in (records[:1], records[1:]):
             if not task.takes_records(topic):
-                return done
+                self.feed(roots(part))
+                continue
             first = self.offsets.get((topic, 0), 0)
             self.offsets[topic, 0] = first + len(part)
             try:
-                done += task.run_records(topic, 0, part, first)
+                task.run(topic, 0, part, first=first)
             finally:
-                self.collect(route.tasks[0])
-        return done
+                self.collect(index)
+
+    def _feed_partitions(
+        self, topics: Iterable[str], records: list[TopicRecord], roots: Callable[[list[TopicRecord]], list[Root]]
+    ) -> None:
+        known = {topic: route for topic in topics if (route := self.route(topic)) is not None}
+        places = partitions_of(records, {topic: (known[topic].serdes[0], self.count(topic)) for topic in known})
+        order = merge_order([record.timestamp for record in records], places)
+        if order is not None:
+            records, places = [records[at] for at in order], [places[at] for at in order]
+        # The first records go alone: after them most tasks know which changelogs are written, and are faster.
+        self.feed(roots(records[:_ENOUGH]))
+        records, places = records[_ENOUGH:], places[_ENOUGH:]
+        readers = {place: self.order[known[place[0]].tasks[place[1]]] for place in dict.fromkeys(places)}
+        if not all(task.takes_records(topic) for (topic, _), task in readers.items()):
+            self.feed(roots(records))
+            return
+        try:
+            feed_in_turn(readers, records, places, self.offsets)
+        finally:
+            rows = self.order[0].drain()
+            written: dict[str, int] = {}
+            for index, task in enumerate(self.order):
+                if task in readers.values():
+                    written |= dict.fromkeys(self._written[index], index)
+                    self.log_changes(task)
+            for topic, index in written.items():
+                mine = rows if len(written) == 1 else [row for row in rows if row[0] == topic]
+                self.outlet(index, topic).log.rows += mine
 
     def advance(self) -> None:
         """Fire the punctuators that are due by the clock, and let what they cause flow on."""
@@ -359,7 +391,7 @@ class Engine:
                 log.rows.append((*record[:3], key, value, record.headers))
 
 
-_FEW = 4
+_FEW, _ENOUGH = 4, 64
 _BYTES: Any = object()  # equal to no serde: converting to it always gives bytes
 
 
@@ -384,12 +416,5 @@ def _written(task: Task) -> list[Any]:
 
 def _merged(roots: list[Root]) -> list[Root]:
     """Roots in the order of a merge of all partitions by (timestamp, topic, partition), each partition in its own."""
-    times = list(map(itemgetter(2), roots))
-    if all(map(lt, times, islice(times, 1, None))):
-        return roots
-    if not all(map(le, times, islice(times, 1, None))):
-        latest: dict[tuple[str, int], int] = {}
-        for number, root in enumerate(roots):
-            latest[root[:2]] = times[number] = max(latest.get(root[:2], root[2]), root[2])
-    keys = list(zip(times, map(itemgetter(0), roots), map(itemgetter(1), roots), count(), strict=False))
-    return [roots[key[3]] for key in sorted(keys)]
+    order = merge_order([root[2] for root in roots], [root[:2] for root in roots])
+    return roots if order is None else [roots[at] for at in order]

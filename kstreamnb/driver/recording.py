@@ -53,19 +53,22 @@ def keep(value: Any) -> Any:
     kind = type(value)
     if kind in ATOMS:
         return value
+    if kind is dict or kind is list:
+        return _copied(value)
     if kind is Change:
         new, old, is_latest = value
         return value if type(new) in ATOMS and type(old) in ATOMS else Change(keep(new), keep(old), is_latest)
     if kind is Windowed:
         return value if type(value[0]) in ATOMS else Windowed(keep(value[0]), value[1], value[2])
+    return _copied(value)
+
+
+def _copied(value: Any) -> Any:
+    """A copy in few bytes; what cannot be copied stays as it is, and will show what became of it."""
     try:
         return Kept(marshal.dumps(value))
     except ValueError:  # not only Python's own plain types
-        return _pickled(value)
-
-
-def _pickled(value: Any) -> Any:
-    """A copy by pickle; what cannot be copied stays as it is, and will show what became of it."""
+        pass
     try:
         return Kept(b"p" + pickle.dumps(value, protocol=5))
     except (pickle.PicklingError, AttributeError, TypeError, ValueError, RecursionError):
@@ -212,6 +215,7 @@ class _CellWatch:
         self._recording, self._task, self._cells = recording, task, cells
         recording.cells[task] = {key: cell[0] for key, cell in cells.items() if key != STREAM_TIME}
         self._watched: dict[tuple[str, str], list[Any]] = {}
+        self._note = recording.log.append
         self._known = 0
         self._watch(recording.cells[task])
 
@@ -220,11 +224,10 @@ class _CellWatch:
         if len(self._cells) != self._known:
             self._watch({})
         for watched in self._watched.values():
-            cell, number, old = watched
-            content = cell[0]
+            content, old = watched[0][0], watched[1]
             if content is not old and (old is NOTHING or content != old):
-                self._recording.log.append((number, old, content))
-                watched[2] = content
+                self._note((watched[2], old, content))
+                watched[1] = content
 
     def _watch(self, contents: Mapping[tuple[str, str], Any]) -> None:
         """Take up cells that are new: each with its number and what it held when it was looked at last."""
@@ -232,7 +235,7 @@ class _CellWatch:
         for key, cell in self._cells.items():
             if key != STREAM_TIME and key not in self._watched:
                 number = self._recording.number("cell", self._task, *key)
-                self._watched[key] = [cell, number, contents.get(key, NOTHING)]
+                self._watched[key] = [cell, contents.get(key, NOTHING), number]
 
 
 STREAM_TIME = ("", "stream_time_ms")

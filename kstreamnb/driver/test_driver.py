@@ -140,17 +140,9 @@ class TopologyTestDriver(Displayed):
         A record with a negative partition goes where its key belongs; offsets are counted anew.
         """
         records = list(records)
-        topics = list(map(itemgetter(0), records))
-        if topics and topics.count(topics[0]) == len(topics):
-            self._pipe_topic(topics[0], records)
-            return
         self._done.append(lambda driver: driver.pipe(records))
-        self._fed |= dict.fromkeys(topics)
-        by_topic: dict[str, list[TopicRecord]] = {topic: [] for topic in dict.fromkeys(topics)}
-        for record in records:
-            by_topic[record.topic].append(record)
-        roots = [root for topic, mine in by_topic.items() for root in self.encoder(topic, None, None)(mine)]
-        self.engine.feed(roots)
+        self._fed |= dict.fromkeys(map(itemgetter(0), records))
+        self.engine.feed_at_once(records, self._roots)
 
     def advance_wall_clock_time(self, by: timedelta | str) -> None:
         """Move the wall clock on and fire the punctuators that are due, each once."""
@@ -253,9 +245,16 @@ class TopologyTestDriver(Displayed):
         self._done.append(lambda driver: driver._pipe_topic(topic, piped, key_serde, value_serde))  # noqa: SLF001 - itself
         self._fed[topic] = None
         if len(records) > 1 and key_serde is None and value_serde is None:
-            records = records[self.engine.feed_at_once(topic, records) :]
-        if records:
+            self.engine.feed_at_once(records, self._roots)
+        elif records:
             self.engine.feed(self.encoder(topic, key_serde, value_serde)(records))
+
+    def _roots(self, records: list[TopicRecord]) -> list[Root]:
+        """Records of any topics as roots, topic by topic."""
+        by_topic: dict[str, list[TopicRecord]] = {}
+        for record in records:
+            by_topic.setdefault(record.topic, []).append(record)
+        return [root for topic, mine in by_topic.items() for root in self.encoder(topic, None, None)(mine)]
 
     def _log(self, topic: str) -> Any:
         """What was written to a topic; raises EngineError for a changelog whose records were not kept."""

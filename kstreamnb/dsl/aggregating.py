@@ -13,14 +13,12 @@ from kstreamnb.dsl.materializing import Keeping, kept, rows_store, windows_store
 from kstreamnb.dsl.options import Kept, spelled_out
 from kstreamnb.graph.draft import Draft
 from kstreamnb.graph.nodes import Table, TableRepartition
-from kstreamnb.processors.aggregators import add_counts, count_down, count_up, zero
-from kstreamnb.processors.pass_through import PassThrough
-from kstreamnb.processors.session_aggregate import SessionAggregate
+from kstreamnb.processors.aggregates import SessionAggregate, StreamAggregate, WindowAggregate
+from kstreamnb.processors.folding import add_counts, count_down, count_up, zero
+from kstreamnb.processors.grouped_tables import TableAggregate
 from kstreamnb.processors.sliding_aggregate import SlidingAggregate
-from kstreamnb.processors.stream_aggregate import StreamAggregate
-from kstreamnb.processors.table_aggregate import TableAggregate
-from kstreamnb.processors.table_view import SessionStoreView, StoreView, WindowStoreView
-from kstreamnb.processors.window_aggregate import WindowAggregate
+from kstreamnb.processors.stateless import PassThrough
+from kstreamnb.processors.tables import SessionStoreView, StoreView, WindowStoreView
 
 if TYPE_CHECKING:  # the front classes list these functions
     from kstreamnb.dsl.declarations import Handle

@@ -20,7 +20,7 @@ from kstreamnb.graph.graph import Explanation, LogicalGraph
 from kstreamnb.graph.lower import lower
 from kstreamnb.graph.nodes import GlobalTable, StateStore, StreamSource
 from kstreamnb.graph.rewrites import optimise, rules_of
-from kstreamnb.processors.table_source import TableSource
+from kstreamnb.processors.tables import TableSource
 from kstreamnb.topology.topology import Topology
 
 

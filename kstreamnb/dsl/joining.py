@@ -15,13 +15,11 @@ from kstreamnb.dsl.options import Joined, K, StoreType, StreamJoined, V, given, 
 from kstreamnb.errors import ConfigError, TopologyError
 from kstreamnb.graph.draft import Draft, check_history, check_resource_name, look_up
 from kstreamnb.graph.nodes import JoinWindow, StateStore, StreamJoin
-from kstreamnb.processors.join_stream_self import StreamSelfJoin
-from kstreamnb.processors.join_stream_stream import StreamStreamJoin
-from kstreamnb.processors.join_stream_table import StreamTableJoin
-from kstreamnb.processors.join_table_table import How
-from kstreamnb.processors.join_window import JoinWindow as KeepWindow
-from kstreamnb.processors.pass_through import PassThrough
-from kstreamnb.processors.table_view import StoreView
+from kstreamnb.processors.stateless import PassThrough
+from kstreamnb.processors.stream_joins import JoinWindow as KeepWindow
+from kstreamnb.processors.stream_joins import StreamSelfJoin, StreamStreamJoin, StreamTableJoin
+from kstreamnb.processors.table_joins import How
+from kstreamnb.processors.tables import StoreView
 
 if TYPE_CHECKING:  # the front class lists these functions
     from kstreamnb.dsl.fronts import KStream

@@ -14,8 +14,7 @@ from kstreamnb.dsl.options import Materialized, given, serdes_of
 from kstreamnb.errors import ConfigError
 from kstreamnb.graph.draft import Draft, check_resource_name
 from kstreamnb.graph.nodes import Table
-from kstreamnb.processors.table_source import TableSource
-from kstreamnb.processors.table_view import StoreView
+from kstreamnb.processors.tables import StoreView, TableSource
 
 
 @dataclass(frozen=True)

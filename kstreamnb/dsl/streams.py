@@ -34,15 +34,19 @@ from kstreamnb.dsl.options import (
 from kstreamnb.errors import TopologyError
 from kstreamnb.graph.draft import Draft, check_resource_name
 from kstreamnb.graph.nodes import CHANGES_KEY, CHANGES_VALUE, Merge, Sink, Step
-from kstreamnb.processors.branch import Branch
-from kstreamnb.processors.filter import Filter
-from kstreamnb.processors.flat_map import FlatMap
-from kstreamnb.processors.flat_map_values import FlatMapValues
-from kstreamnb.processors.map import Map
-from kstreamnb.processors.map_values import MapValues
-from kstreamnb.processors.pass_through import PassThrough
-from kstreamnb.processors.peek import Foreach, Peek, Print
-from kstreamnb.processors.select_key import SelectKey
+from kstreamnb.processors.stateless import (
+    Branch,
+    Filter,
+    FlatMap,
+    FlatMapValues,
+    Foreach,
+    Map,
+    MapValues,
+    PassThrough,
+    Peek,
+    Print,
+    SelectKey,
+)
 from kstreamnb.topology.checks import supplied_stores
 
 if TYPE_CHECKING:  # the front classes list these functions

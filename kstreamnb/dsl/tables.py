@@ -15,23 +15,30 @@ from kstreamnb.dsl.streams import transform
 from kstreamnb.errors import TopologyError
 from kstreamnb.graph.draft import Draft, is_versioned, look_up, send_old, view_of
 from kstreamnb.graph.nodes import Sink, StateStore, StreamSource, Table, TableJoin
-from kstreamnb.processors.derived_table import DerivedTable, DerivedView
-from kstreamnb.processors.foreign_key_join import ForeignTableJoin, SubscriptionJoin
-from kstreamnb.processors.foreign_key_messages import ResponseSerde, SubscriptionSerde
-from kstreamnb.processors.foreign_key_receive import SubscriptionReceive
-from kstreamnb.processors.foreign_key_resolve import SubscriptionResolve
-from kstreamnb.processors.foreign_key_send import SubscriptionSend
-from kstreamnb.processors.foreign_key_serde import ResponsePartitioner, SubscriptionPartitioner
-from kstreamnb.processors.join_table_merge import TableJoinMerge
-from kstreamnb.processors.join_table_table import How, TableTableJoin
-from kstreamnb.processors.join_view import JoinView
-from kstreamnb.processors.select_key import SelectKey
+from kstreamnb.processors.derived_tables import (
+    DerivedTable,
+    DerivedView,
+    TableFilter,
+    TableMapValues,
+    TableTransformValues,
+)
+from kstreamnb.processors.foreign_key import (
+    ForeignTableJoin,
+    SubscriptionJoin,
+    SubscriptionReceive,
+    SubscriptionResolve,
+    SubscriptionSend,
+)
+from kstreamnb.processors.foreign_key_wire import (
+    ResponsePartitioner,
+    ResponseSerde,
+    SubscriptionPartitioner,
+    SubscriptionSerde,
+)
+from kstreamnb.processors.stateless import SelectKey, TableToStream
 from kstreamnb.processors.suppress import Suppress
-from kstreamnb.processors.table_filter import TableFilter
-from kstreamnb.processors.table_map_values import TableMapValues
-from kstreamnb.processors.table_to_stream import TableToStream
-from kstreamnb.processors.table_transform_values import TableTransformValues
-from kstreamnb.processors.table_view import StoreView, SuppressView
+from kstreamnb.processors.table_joins import How, JoinView, TableJoinMerge, TableTableJoin
+from kstreamnb.processors.tables import StoreView, SuppressView
 from kstreamnb.topology.checks import supplied_stores
 
 if TYPE_CHECKING:  # the front classes list these functions

@@ -12,11 +12,7 @@ from typing import Any
 from kstreamnb.core.operator import TableView
 from kstreamnb.core.origin import Origin
 from kstreamnb.core.stores import StoreSpec
-from kstreamnb.processors.flat_map import FlatMap
-from kstreamnb.processors.flat_map_values import FlatMapValues
-from kstreamnb.processors.map import Map
-from kstreamnb.processors.map_values import MapValues
-from kstreamnb.processors.select_key import SelectKey
+from kstreamnb.processors.stateless import FlatMap, FlatMapValues, Map, MapValues, SelectKey
 
 CHANGES_KEY = (FlatMap, Map, SelectKey)
 """Operators after which a record may be in the wrong partition."""

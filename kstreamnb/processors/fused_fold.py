@@ -11,10 +11,8 @@ from typing import Any, NamedTuple, TypeAlias
 
 from kstreamnb.core.operator import BindContext, FusedStep
 from kstreamnb.core.record import Change, Windowed
-from kstreamnb.processors.aggregators import Adder, Initializer, count_up, zero
-from kstreamnb.processors.rows import is_versioned
-
-__all__ = ["Fold", "fold_by_key", "fold_by_window", "is_simple"]
+from kstreamnb.processors.folding import Adder, Initializer, count_up, zero
+from kstreamnb.processors.tables import is_versioned
 
 
 class Fold(NamedTuple):

@@ -14,8 +14,7 @@ from kstreamnb.core.operator import BindContext, Forward, Process
 from kstreamnb.core.record import Change, Headers, Windowed
 from kstreamnb.core.windows import SlidingWindows
 from kstreamnb.errors import ProcessingError
-from kstreamnb.processors.aggregators import Adder, Initializer, folding
-from kstreamnb.processors.emit_on_close import bind_results, dropping_late
+from kstreamnb.processors.folding import Adder, Initializer, bind_results, dropping_late, folding
 
 _Row: TypeAlias = tuple[Any, int]
 _Add: TypeAlias = Callable[[int, "_Row | None", Any, Any, int, Headers, int], None]

@@ -18,8 +18,6 @@ from kstreamnb.core.serdes import JsonSerde, TimeWindowedSerde, WindowedSerde
 from kstreamnb.core.wire import Encoded, decoder, encoder
 from kstreamnb.runtime.failures import Places
 
-__all__ = ["Chain", "decoding", "encoding", "isolating"]
-
 _ASSIGNS = re.compile(r"^\s*([\w, ]+?) =[^=]", re.MULTILINE)
 _COUNT_BYTES = 8
 _REBINDS_KEY = re.compile(r"\bkey\b[^()=\]]*=[^=]|\bfor\b.*\bkey\b")

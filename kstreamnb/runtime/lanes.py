@@ -19,7 +19,7 @@ from kstreamnb.core.extractors import (
 )
 from kstreamnb.core.operator import Process
 from kstreamnb.core.record import TopicRecord
-from kstreamnb.core.wire import decoder, to_bytes
+from kstreamnb.core.wire import Encoded, decoder, to_bytes
 from kstreamnb.errors import ProcessingError
 from kstreamnb.runtime.cursor import Cursor, WireRecord
 from kstreamnb.runtime.handlers import ErrorContext, answer_of
@@ -96,7 +96,7 @@ class Lane:
                 return
             record, self.head = self.head, None
             if self._head_from is not None:
-                self._cursor.topic, self._cursor.raw = self._head_from
+                self._cursor.came_as(*self._head_from)
             if limit is not None:
                 limit -= 1
             assert record is not None
@@ -150,7 +150,8 @@ def reader_of(source: Source, partition: int, scope: Scope, time: list[int]) -> 
                 "deserialization", source.name, plan.task_id, topic, partition, offset, timestamp, headers, *raw
             )
             _refuse(scope, context, error)
-            scope.drop(source.name, "deserialization", None, None, timestamp, place)
+            raw_key, raw_value = (None if data is None else Encoded(data) for data in raw)
+            scope.drop(source.name, "deserialization", raw_key, raw_value, timestamp, {**place, "error": str(error)})
             return None
         event = TopicRecord(topic, partition, offset, timestamp, key, value, headers)
         try:

@@ -15,13 +15,13 @@ from kstreamnb.core.serde import Serde
 from kstreamnb.errors import EngineError
 from kstreamnb.runtime.chain import Chain, decoding, isolating
 
-__all__ = ["TOPIC_RECORDS", "WIRE_RECORDS", "Ending", "Loop", "collector_paused", "loop_chain"]
-
-Loop = Callable[[Any, int], int]
-"""``loop(iterator, stream time) -> stream time``."""
+Loop = Callable[[Any, int], Any]
+"""``loop(iterator, stream time) -> stream time``; for records in turn ``loop(None, stream time)``, a coroutine."""
 
 WIRE_RECORDS = "offset, timestamp, key, value, headers"
 TOPIC_RECORDS = "_, partition, _, timestamp, key, value, headers"
+IN_TURN = "_, _, _, timestamp, key, value, headers"
+"""Records of topics that are sent one by one, in turn with other partitions."""
 
 
 def loop_chain(
@@ -41,7 +41,8 @@ def loop_chain(
     first record, where offsets are to be counted.
     """
     begun = ("" if ending is None else " begun = False\n") + ("" if first is None else " offset = first[0] - 1\n")
-    chain = Chain(source, f"def loop(records, now):\n{begun} for {shape} in records:", leave="continue", indent=2)
+    each = "while True:" if shape == IN_TURN else f"for {shape} in records:"
+    chain = Chain(source, f"def loop(records, now):\n{begun} {each}", leave="continue", indent=2)
     names = {
         "stream_time": stream_time,
         "due": due,
@@ -56,6 +57,9 @@ def loop_chain(
         for line in ending.lines(chain):
             chain.add(source, line)
         chain.add(source, "begun = True")
+    if shape == IN_TURN:
+        chain.add(source, f"{shape} = yield")
+        chain.add(source, "now = stream_time[0]")  # other partitions may have moved it
     if first is not None:
         chain.add(source, "offset += 1")
     if marks is not None:

@@ -10,8 +10,6 @@ from kstreamnb.core.record import Change, Windowed
 if TYPE_CHECKING:  # chains stand above the scope, which holds a recorder
     from kstreamnb.runtime.chain import Chain
 
-__all__ = ["Recorder", "note_consumed", "note_hop", "note_produced"]
-
 
 class Recorder(Protocol):
     """What keeps or passes on what happens.

@@ -7,21 +7,28 @@ one. Whatever fails comes out as an error that says on which node and which reco
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from contextlib import contextmanager
+from typing import Any, NoReturn
 
 from kstreamnb.core.processor import PunctuationType
 from kstreamnb.errors import EngineError, ProcessingError
-from kstreamnb.runtime.cursor import NO_RECORD, WireRecord
+from kstreamnb.runtime.cursor import NO_RECORD, Batch, WireRecord
 from kstreamnb.runtime.failures import HandledFailure, Places, negative_timestamp, processing_error, punctuation_error
 from kstreamnb.runtime.guard import guard_of
 from kstreamnb.runtime.lanes import Lane, is_careful, reader_of
-from kstreamnb.runtime.loops import TOPIC_RECORDS, WIRE_RECORDS, Ending, Loop, NegativeTimestamp, collector_paused
+from kstreamnb.runtime.loops import (
+    IN_TURN,
+    TOPIC_RECORDS,
+    WIRE_RECORDS,
+    Ending,
+    Loop,
+    NegativeTimestamp,
+    collector_paused,
+)
 from kstreamnb.runtime.punctuation import PunctuationQueue, Schedule
 from kstreamnb.runtime.scope import Scope
 from kstreamnb.runtime.wiring import Wiring
 from kstreamnb.state import Store
-
-__all__ = ["Runner"]
 
 _FEW, _CHUNK = 8, 250_000
 
@@ -67,13 +74,16 @@ class Runner:
         """All records of a plain lane, in one loop if possible; ``first`` is the offset of a list of topic records."""
         if (len(records) <= _FEW and first is None) or not self.is_fast():
             return self.steps(lane, iter(records), marks)
-        loop, done, marked = self._loop(lane, marked=marks is not None, bare=first is None), 0, self._seen
+        shape = WIRE_RECORDS if first is None else TOPIC_RECORDS
+        loop, done, marked = self._loop(lane, shape, marked=marks is not None), 0, self._seen
         while done < len(records):
             chunk = records if len(records) <= _CHUNK else records[done : done + _CHUNK]
             try:
-                self._bulk(lane, loop, chunk, iterator := iter(chunk), None if first is None else first + done)
+                start = None if first is None else first + done
+                batch = Batch(chunk, lane.topic, lane.partition, lane.source, start)
+                self._bulk(loop, batch, start)
             except ProcessingError:
-                rest = [*iterator, *records[done + len(chunk) :]]
+                rest = [*batch.iterator, *records[done + len(chunk) :]]
                 self.consumed += len(records) - done - len(rest)
                 if marks is not None:
                     marks += marked[1:]
@@ -88,6 +98,24 @@ class Runner:
             marks += [*marked[1:], len(self.scope.out)]
             marked.clear()
         return done
+
+    @contextmanager
+    def in_turn(self, lane: Lane, batch: Batch, first: int) -> Iterator[Callable[[Any], None]]:
+        """What takes the next topic record of a lane from a batch of several; offsets count from ``first``."""
+        scope, self._first[0] = self.scope, first
+        scope.cursor.within(batch)
+        turns = self._loop(lane, IN_TURN)(None, scope.stream_time[0])
+        next(turns)
+        try:
+            yield turns.send
+        except Exception as error:
+            if turns.gi_frame is not None:  # it goes on: another lane's has failed
+                raise
+            self._fail(error)
+        finally:
+            turns.close()
+            self.consumed += batch.taken(lane.topic, lane.partition)
+            self._leave()
 
     def steps(self, lane: Lane, records: Iterator[WireRecord], marks: list[int] | None) -> int:
         """Records of a lane one by one, with all that may happen between them: looks, events, commits."""
@@ -113,7 +141,7 @@ class Runner:
                 if marks is not None:
                     marks.append(len(scope.out))
         except Exception as error:
-            raise self._failed(error) from _original(error)
+            self._fail(error)
         finally:
             self._leave()
         return self.consumed - before
@@ -133,7 +161,7 @@ class Runner:
             for store in self._flushing:
                 store.flush()
         except Exception as error:
-            raise self._failed(error) from _original(error)
+            self._fail(error)
         finally:
             scope.stamp[0] = None
         self._note("committed")
@@ -155,22 +183,22 @@ class Runner:
         self._lanes[topic, partition] = lane
         return lane
 
-    def _bulk(self, lane: Lane, loop: Loop, chunk: list[Any], iterator: Iterator[Any], first: int | None) -> None:
+    def _bulk(self, loop: Loop, batch: Batch, first: int | None) -> None:
         scope = self.scope
         self._first[0] = first or 0
-        scope.cursor.within(chunk, iterator, lane.topic, lane.partition, lane.source, first)
+        scope.cursor.within(batch)
         try:
             with collector_paused():
-                now = loop(iterator, scope.stream_time[0])
+                now = loop(batch.iterator, scope.stream_time[0])
                 if now >= scope.stream_schedules.due[0]:
                     self._punctuate_stream(now)
         except Exception as error:
-            raise self._failed(error) from _original(error)
+            self._fail(error)
         finally:
             self._leave()
 
-    def _loop(self, lane: Lane, *, marked: bool, bare: bool) -> Loop:
-        shape, place = WIRE_RECORDS if bare else TOPIC_RECORDS, (lane.source, lane.topic, lane.partition)
+    def _loop(self, lane: Lane, shape: str, *, marked: bool = False) -> Loop:
+        place = lane.source, lane.topic, lane.partition
         loop = self._loops.get((place, shape, marked))
         if loop is None:
             marks = (self._seen, self.scope.out) if marked else None
@@ -231,19 +259,17 @@ class Runner:
             self._cells()
             self.scope.recorder.add(kind, self.scope.plan.task_id, node, other, *rest)
 
-    def _failed(self, error: Exception) -> ProcessingError:
-        """The error that the task raises; one that says its node already is taken as it is."""
+    def _fail(self, error: Exception) -> NoReturn:
+        """Raise the error of the task; one that says its node already is taken as it is."""
         if isinstance(error, ProcessingError) and error.node:
-            return error
+            raise error
         if isinstance(error, NegativeTimestamp):
-            return negative_timestamp(self.scope)
-        return processing_error(self.scope, self._places, error)
+            raise negative_timestamp(self.scope) from None
+        raise processing_error(self.scope, self._places, error) from _original(error)
 
 
 def _original(error: Exception) -> BaseException | None:
     """What an error is to be raised from: the user's own, not the wrapper of a handler's decision."""
     if isinstance(error, HandledFailure):
         return error.error
-    if isinstance(error, NegativeTimestamp):
-        return None
-    return error.__cause__ if isinstance(error, ProcessingError) and error.node else error
+    return error

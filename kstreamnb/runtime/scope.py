@@ -23,7 +23,7 @@ class Scope:
     topic it does not name carries bytes only.
     """
 
-    def __init__(self, plan: TaskPlan, clock: Clock, recorder: Recorder | None) -> None:
+    def __init__(self, plan: TaskPlan, clock: Clock, recorder: Recorder | None, out: list[Any] | None = None) -> None:
         self.plan = plan
         self.clock = clock
         self.recorder = recorder
@@ -34,7 +34,7 @@ class Scope:
         self.cursor = Cursor()
         self.stamp: list[tuple[int, Headers] | None] = [None]
         self.resumed: list[RecordMetadata | None] = [None]
-        self.out: list[Any] = []
+        self.out: list[Any] = [] if out is None else out
         self.stores: dict[str, Any] = {}
         self.global_stores: dict[str, Any] = {}
         self.topic_serdes: dict[str, tuple[Serde, Serde]] = {}

@@ -6,14 +6,15 @@ uses this one class.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager
 from typing import Any, Literal
 
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.serde import Serde
 from kstreamnb.core.time import Clock
 from kstreamnb.runtime.checkpoint import Checkpointed
-from kstreamnb.runtime.cursor import WireRecord
+from kstreamnb.runtime.cursor import Batch, WireRecord
 from kstreamnb.runtime.events import Produced
 from kstreamnb.runtime.lanes import Lane
 from kstreamnb.runtime.priority_queue import PriorityQueue
@@ -24,8 +25,6 @@ from kstreamnb.runtime.sinks import topic_serdes
 from kstreamnb.runtime.stores import make_stores, store_order
 from kstreamnb.runtime.task_plan import TaskPlan
 from kstreamnb.topology.partitions import changelog_topic
-
-__all__ = ["Changelog", "GlobalTask", "Task"]
 
 Changelog = Literal["off", "names", "records"]
 
@@ -42,6 +41,7 @@ class Task(Checkpointed):
         changelog: what to note for `drain_changelog`: "off"; "names", the first records of each store, so that it is
             known which topics were written; or all "records".
         commit_every_record: flush caches after each record, as Kafka's test driver does.
+        out: gets what is produced; tasks may share it where each is drained before the next one runs.
     """
 
     def __init__(
@@ -54,9 +54,10 @@ class Task(Checkpointed):
         track: bool = False,
         changelog: Changelog = "off",
         commit_every_record: bool = False,
+        out: list[Any] | None = None,
     ) -> None:
         self.plan = plan
-        self.scope = scope = Scope(plan, clock, recorder)
+        self.scope = scope = Scope(plan, clock, recorder, out)
         self.nodes = plan.nodes()
         self._ready: PriorityQueue[Lane] = PriorityQueue(_timestamp if plan.single else _place)
         self._waiting: set[int] = set()
@@ -127,14 +128,22 @@ class Task(Checkpointed):
                 self._line_up(lane)
         return done
 
-    def run(self, topic: str, partition: int, records: Iterable[WireRecord], marks: list[int] | None = None) -> int:
+    def run(
+        self,
+        topic: str,
+        partition: int,
+        records: Iterable[Any],
+        marks: list[int] | None = None,
+        first: int | None = None,
+    ) -> int:
         """Process records now and in this order, past whatever waits; gives their number.
 
-        ``marks`` gets, after each record, the number of rows produced since the last `drain`.
+        ``marks`` gets, after each record, the number of rows produced since the last `drain`. ``first`` is said where
+        records are as users have them, only if `takes_records`: the offset of the first one.
         """
         lane = self._runner.lane(topic, partition)
         if lane.plain:
-            return self._runner.bulk(lane, records if isinstance(records, list) else list(records), None, marks)
+            return self._runner.bulk(lane, records if isinstance(records, list) else list(records), first, marks)
         done = 0
         for record in records:
             lane.push(topic, (record,))
@@ -143,12 +152,17 @@ class Task(Checkpointed):
                 marks.append(len(self.scope.out))  # a refused record has its mark too
         return done
 
-    def run_records(self, topic: str, partition: int, records: list[TopicRecord], first: int) -> int:
-        """The same for records as users have them, whose offsets count from ``first``; only where `takes_records`."""
-        return self._runner.bulk(self._runner.lane(topic, partition), records, first, None)
+    def in_turn(
+        self, topic: str, partition: int, batch: Batch, first: int
+    ) -> AbstractContextManager[Callable[[TopicRecord], None]]:
+        """What takes the next record of a partition, in turn with other tasks; only where `takes_records`.
+
+        ``batch`` holds the records of all, and offsets of these count from ``first``.
+        """
+        return self._runner.in_turn(self._runner.lane(topic, partition), batch, first)
 
     def takes_records(self, topic: str) -> bool:
-        """Whether `run_records` can be used: nothing has to be looked at, seen or committed between two records."""
+        """Whether records can go in as users have them: nothing has to be looked at, seen or committed in between."""
         recorder = self.scope.recorder
         seen_later = recorder is None or recorder.reorders
         return seen_later and self._runner.lane(topic, 0).plain and self._runner.is_fast()

@@ -19,13 +19,11 @@ from kstreamnb.runtime.context import NodeContext
 from kstreamnb.runtime.failures import HandledFailure, Places, init_error
 from kstreamnb.runtime.guard import Guard
 from kstreamnb.runtime.lanes import Lane
-from kstreamnb.runtime.loops import TOPIC_RECORDS, Ending, Loop, loop_chain
+from kstreamnb.runtime.loops import WIRE_RECORDS, Ending, Loop, loop_chain
 from kstreamnb.runtime.recorder import note_consumed, note_hop
 from kstreamnb.runtime.scope import Scope
 from kstreamnb.runtime.sinks import bind_sink, is_plain_sink, sink_line
 from kstreamnb.topology.nodes import ProcessorNode, Sink, Source
-
-__all__ = ["Wiring"]
 
 
 class Wiring:
@@ -74,7 +72,7 @@ class Wiring:
         scope, source = self._scope, lane.source
         clocks = scope.stream_time, scope.stream_schedules.due
         serdes, recorder = self._serdes(source), scope.recorder
-        counts = first if recorder is not None and shape == TOPIC_RECORDS else None
+        counts = first if recorder is not None and shape != WIRE_RECORDS else None
         chain = loop_chain(source, shape, serdes, *clocks, punctuate, marks, ending, counts)
         if recorder is not None:
             lasting = serdes[0].plain | serdes[1].plain

@@ -17,8 +17,6 @@ from kstreamnb.core.stores import StoreSpec
 from kstreamnb.state.codec import key_codec, stamped, value_codec
 from kstreamnb.state.custom import rows_of
 
-__all__ = ["ChangelogRecord", "JournalEntry", "Recorder", "Rows", "Store", "StoreContext"]
-
 JournalEntry: TypeAlias = tuple[Any, Any, Any]
 """``(raw_key, old, new)``; None stands for no row."""
 

@@ -11,10 +11,9 @@ from hypothesis import strategies as st
 from kstreamnb.core.serdes import Serdes
 from kstreamnb.core.stores import StoreSpec
 from kstreamnb.core.windows import SessionWindows, SlidingWindows, TimeWindows
-from kstreamnb.processors.aggregators import add_counts, count_up, zero
-from kstreamnb.processors.session_aggregate import SessionAggregate
+from kstreamnb.processors.aggregates import SessionAggregate, WindowAggregate
+from kstreamnb.processors.folding import add_counts, count_up, zero
 from kstreamnb.processors.sliding_aggregate import SlidingAggregate
-from kstreamnb.processors.window_aggregate import WindowAggregate
 from tests.unit.processors.fake_context import FakeContext
 
 GRACE_MS = 1000

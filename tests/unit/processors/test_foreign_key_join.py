@@ -14,25 +14,25 @@ from kstreamnb.core.record import Change, Headers
 from kstreamnb.core.serdes import Serdes
 from kstreamnb.core.stores import StoreSpec
 from kstreamnb.errors import EngineError
-from kstreamnb.processors.foreign_key_hash import value_hash
-from kstreamnb.processors.foreign_key_join import ForeignTableJoin, SubscriptionJoin
-from kstreamnb.processors.foreign_key_messages import (
+from kstreamnb.processors.foreign_key import (
+    ForeignTableJoin,
+    SubscriptionJoin,
+    SubscriptionReceive,
+    SubscriptionResolve,
+    SubscriptionSend,
+)
+from kstreamnb.processors.foreign_key_wire import (
     Instruction,
     Response,
+    ResponsePartitioner,
     ResponseSerde,
     Subscription,
-    SubscriptionSerde,
-)
-from kstreamnb.processors.foreign_key_receive import SubscriptionReceive
-from kstreamnb.processors.foreign_key_resolve import SubscriptionResolve
-from kstreamnb.processors.foreign_key_send import SubscriptionSend
-from kstreamnb.processors.foreign_key_serde import (
-    ResponsePartitioner,
     SubscriptionPartitioner,
+    SubscriptionSerde,
     subscription_prefix,
+    value_hash,
 )
-from kstreamnb.processors.table_source import TableSource
-from kstreamnb.processors.table_view import StoreView
+from kstreamnb.processors.tables import StoreView, TableSource
 from tests.unit.processors.fake_context import FakeContext
 
 TEXT = Serdes.string()

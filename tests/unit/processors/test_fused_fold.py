@@ -15,10 +15,9 @@ from kstreamnb.core.record import Change
 from kstreamnb.core.serdes import Serdes
 from kstreamnb.core.stores import StoreSpec
 from kstreamnb.core.windows import TimeWindows
-from kstreamnb.processors.aggregators import count_up, zero
-from kstreamnb.processors.stream_aggregate import StreamAggregate
-from kstreamnb.processors.table_to_stream import TableToStream
-from kstreamnb.processors.window_aggregate import WindowAggregate
+from kstreamnb.processors.aggregates import StreamAggregate, WindowAggregate
+from kstreamnb.processors.folding import count_up, zero
+from kstreamnb.processors.stateless import TableToStream
 from tests.unit.processors.fake_context import FakeContext
 
 WINDOWS = TimeWindows(10, 5)

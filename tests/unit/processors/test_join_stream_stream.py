@@ -9,9 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kstreamnb.core.stores import StoreSpec
-from kstreamnb.processors.join_stream_self import StreamSelfJoin
-from kstreamnb.processors.join_stream_stream import StreamStreamJoin
-from kstreamnb.processors.join_window import JoinWindow
+from kstreamnb.processors.stream_joins import JoinWindow, StreamSelfJoin, StreamStreamJoin
 from tests.unit.processors.fake_context import FakeContext
 
 

@@ -9,9 +9,8 @@ import pytest
 from kstreamnb.core.operator import BindContext, Forward, Process
 from kstreamnb.core.record import Headers, RecordMetadata
 from kstreamnb.core.stores import StoreSpec
-from kstreamnb.processors.join_stream_table import StreamTableJoin
-from kstreamnb.processors.table_source import TableSource
-from kstreamnb.processors.table_view import StoreView
+from kstreamnb.processors.stream_joins import StreamTableJoin
+from kstreamnb.processors.tables import StoreView, TableSource
 from tests.unit.processors.fake_context import FakeContext, Fed
 
 HEADERS = (("trace", b"1"),)

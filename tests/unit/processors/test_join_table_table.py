@@ -10,11 +10,8 @@ from hypothesis import strategies as st
 
 from kstreamnb.core.record import Change
 from kstreamnb.core.stores import StoreSpec
-from kstreamnb.processors.join_table_merge import TableJoinMerge
-from kstreamnb.processors.join_table_table import TableTableJoin
-from kstreamnb.processors.join_view import JoinView
-from kstreamnb.processors.table_source import TableSource
-from kstreamnb.processors.table_view import StoreView
+from kstreamnb.processors.table_joins import JoinView, TableJoinMerge, TableTableJoin
+from kstreamnb.processors.tables import StoreView, TableSource
 from tests.unit.processors.fake_context import FakeContext
 
 

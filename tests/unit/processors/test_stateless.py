@@ -7,16 +7,21 @@ from typing import Any
 import pytest
 
 from kstreamnb.core.record import Change
-from kstreamnb.processors.branch import Branch
-from kstreamnb.processors.filter import Filter
-from kstreamnb.processors.flat_map import FlatMap
-from kstreamnb.processors.flat_map_values import FlatMapValues
-from kstreamnb.processors.map import Map
-from kstreamnb.processors.map_values import MapValues
-from kstreamnb.processors.pass_through import PassThrough, RepartitionFilter
-from kstreamnb.processors.peek import Foreach, Peek, Print
-from kstreamnb.processors.select_key import SelectKey
-from kstreamnb.processors.table_to_stream import TableToStream
+from kstreamnb.processors.stateless import (
+    Branch,
+    Filter,
+    FlatMap,
+    FlatMapValues,
+    Foreach,
+    Map,
+    MapValues,
+    PassThrough,
+    Peek,
+    Print,
+    RepartitionFilter,
+    SelectKey,
+    TableToStream,
+)
 from tests.unit.processors.fake_context import FakeContext
 
 HEADERS = (("shop", b"7"),)

@@ -11,7 +11,7 @@ from kstreamnb.core.serdes import Serdes
 from kstreamnb.core.stores import StoreSpec
 from kstreamnb.errors import ProcessingError
 from kstreamnb.processors.suppress import Suppress
-from kstreamnb.processors.table_view import StoreView, SuppressView
+from kstreamnb.processors.tables import StoreView, SuppressView
 from tests.unit.processors.fake_context import FakeContext, Fed
 
 

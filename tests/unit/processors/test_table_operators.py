@@ -9,11 +9,9 @@ import pytest
 from kstreamnb.core.record import Change
 from kstreamnb.core.stores import StoreSpec
 from kstreamnb.errors import ProcessingError
-from kstreamnb.processors.table_filter import TableFilter
-from kstreamnb.processors.table_group_by import TableGroupBy
-from kstreamnb.processors.table_map_values import TableMapValues
-from kstreamnb.processors.table_source import TableSource
-from kstreamnb.processors.table_transform_values import TableTransformValues
+from kstreamnb.processors.derived_tables import TableFilter, TableMapValues, TableTransformValues
+from kstreamnb.processors.grouped_tables import TableGroupBy
+from kstreamnb.processors.tables import TableSource
 from tests.unit.processors.fake_context import FakeContext
 
 ROWS = StoreSpec("rows", "timestamped_key_value")

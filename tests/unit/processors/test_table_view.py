@@ -8,11 +8,8 @@ import pytest
 
 from kstreamnb.core.record import Windowed
 from kstreamnb.core.stores import StoreSpec
-from kstreamnb.processors.derived_table import DerivedView
-from kstreamnb.processors.table_filter import TableFilter
-from kstreamnb.processors.table_map_values import TableMapValues
-from kstreamnb.processors.table_transform_values import TableTransformValues
-from kstreamnb.processors.table_view import SessionStoreView, StoreView, WindowStoreView
+from kstreamnb.processors.derived_tables import DerivedView, TableFilter, TableMapValues, TableTransformValues
+from kstreamnb.processors.tables import SessionStoreView, StoreView, WindowStoreView
 from tests.unit.processors.fake_context import FakeContext
 
 

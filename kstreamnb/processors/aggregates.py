@@ -1,0 +1,217 @@
+"""Aggregates of a grouped stream: by key over all time, in windows aligned to the epoch, in sessions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from kstreamnb.core.operator import BindContext, Forward, FusedStep, Process
+from kstreamnb.core.record import Change, Headers, Windowed
+from kstreamnb.core.windows import SessionWindows, TimeWindows, UnlimitedWindows
+from kstreamnb.processors.folding import Adder, Initializer, bind_results, dropping_late, folding, merging
+from kstreamnb.processors.fused_fold import Fold, fold_by_key, fold_by_window, is_simple
+from kstreamnb.processors.tables import bind_get, bind_update
+
+
+@dataclass(frozen=True)
+class StreamAggregate:
+    """Adds each record to its key's aggregate by ``aggregator(key, value, aggregate)`` and forwards the change.
+
+    ``initializer()`` begins an aggregate, and is the old value of its first change. Without one ``aggregator`` is a
+    reducer ``(aggregate, value)``, and the first value is the aggregate as it is. None deletes the row.
+
+    Shape: grouped stream[K, V] -> table[K, A]; 1 -> 0..1; key and headers kept; time: the later of record and row;
+    store: key-value.
+    Late: nothing is late; a null key or value is dropped: "null key", "null value".
+    Source: Kafka Streams `KGroupedStream#aggregate`, `#reduce`, `#count`, `CogroupedKStream#aggregate`.
+    """
+
+    store: str
+    initializer: Initializer | None
+    aggregator: Adder
+    send_old: bool = False
+
+    def bind(self, context: BindContext, forward: Forward) -> Process:
+        """Build the closure of one task."""
+        get, drop = bind_get(context.store(self.store)), context.drop
+        update = bind_update(context, self.store, forward, send_old=self.send_old)
+        initializer, aggregator = folding(self.initializer, self.aggregator)
+
+        def process(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+            if key is None or value is None:
+                drop("null key" if key is None else "null value", key, value, timestamp)
+                return
+            row = get(key)
+            old = None if row is None else row[0]
+            if row is None or old is None:
+                old = initializer()
+            elif row[1] > timestamp:
+                timestamp = row[1]
+            update(key, aggregator(key, value, old), old, timestamp, headers)
+
+        return process
+
+    def fuse(self, context: BindContext, *, new_only: bool) -> FusedStep | None:
+        """The same as lines of a fused chain, on a simple store."""
+        store = context.store(self.store)
+        fold = Fold(self.initializer, self.aggregator, new_only)
+        return fold_by_key(context, store, fold) if is_simple(store, send_old=self.send_old) else None
+
+
+@dataclass(frozen=True)
+class WindowAggregate:
+    """Adds each record to the aggregate of its key in every window it is in, earliest first.
+
+    ``aggregator`` is called with ``(key, value, aggregate)``, null values included; one that gives None deletes the
+    row. Without an ``initializer`` it is a reducer ``(aggregate, value)`` and the first value is the aggregate. With
+    ``emit_on_close`` only the final results are forwarded, after the record that closed them.
+
+    Shape: windowed stream[K, V] -> table[Windowed[K], A]; 1 -> 0..n; key windowed; headers kept; time: the later of
+    record and row; store: window.
+    Units: windows are ``[start, start + size)`` in ms of stream time, which is the greatest timestamp seen here.
+    Late: a window that ended at or before stream time - grace takes no more records: "late". A null key is dropped.
+    Source: Kafka Streams `TimeWindowedKStream#aggregate`, `#count`, KIP-328, KIP-825.
+    """
+
+    store: str
+    windows: TimeWindows | UnlimitedWindows
+    initializer: Initializer | None
+    aggregator: Adder
+    emit_on_close: bool = False
+    send_old: bool = False
+
+    def bind(self, context: BindContext, forward: Forward) -> Process:
+        """Build the closure of one task."""
+        store, windows = context.store(self.store), self.windows
+        results = {"emit_on_close": self.emit_on_close, "send_old": self.send_old}
+        emit, forward_now = bind_results(context, store, windows, forward, **results)
+        add = self._bind_add(store, forward_now)
+        windows_for, size, grace = windows.windows_for, windows.size_ms, windows.grace_ms
+        drop, late, seen = context.drop, dropping_late(context, grace), context.cell("stream_time_ms", -1)
+        last_end = 2**63 - 1
+
+        def process(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+            if key is None:
+                drop("null key", key, value, timestamp)
+                return
+            if timestamp > seen[0]:
+                seen[0] = timestamp
+            close_ms = seen[0] - grace
+            for start in windows_for(timestamp):
+                end = min(start + size, last_end)
+                if end > close_ms:
+                    add(key, value, timestamp, headers, start, end)
+                else:
+                    late(key, value, timestamp, start, end, seen[0])
+            emit(close_ms, headers)
+
+        return process
+
+    def fuse(self, context: BindContext, *, new_only: bool) -> FusedStep | None:
+        """The same as lines of a fused chain: for tumbling windows on a simple store that outlasts them."""
+        store, windows = context.store(self.store), self.windows
+        if self.emit_on_close or not is_simple(store, send_old=self.send_old):
+            return None
+        if not isinstance(windows, TimeWindows) or windows.advance_ms != windows.size_ms:
+            return None
+        size, grace = windows.size_ms, windows.grace_ms
+        if (store.spec.retention_ms or 0) < size + grace:
+            return None
+        late, fold = dropping_late(context, grace), Fold(self.initializer, self.aggregator, new_only)
+        return fold_by_window(context, store, fold, size=size, grace=grace, late=late)
+
+    def _bind_add(self, store: Any, forward: Forward | None) -> Callable[[Any, Any, int, Headers, int, int], None]:
+        """How to add a record to one open window, and to forward the change unless someone else does."""
+        fetch, put, send_old = store.fetch, store.put, self.send_old
+        initializer, aggregator = folding(self.initializer, self.aggregator)
+
+        def add(key: Any, value: Any, timestamp: int, headers: Headers, start: int, end: int) -> None:
+            row = fetch(key, start)
+            if row is None:
+                old = initializer()
+            else:
+                old, row_time = row
+                if row_time > timestamp:
+                    timestamp = row_time
+            new = aggregator(key, value, old)
+            put(key, None if new is None else (new, timestamp), start)
+            if forward is not None:
+                forward(Windowed(key, start, end), Change(new, old if send_old else None), timestamp, headers)
+
+        return add
+
+
+@dataclass(frozen=True)
+class SessionAggregate:
+    """Adds each record to the session it belongs to, and makes one session of all that it connects.
+
+    The sessions that are merged are deleted first, oldest first. ``merger(key, left, right)`` joins their aggregates
+    with a new one from ``initializer()``; then ``aggregator(key, value, aggregate)`` adds the record, null values
+    included. Without an ``initializer`` a reducer ``(aggregate, value)`` does both. With ``emit_on_close`` only the
+    final results are forwarded.
+
+    Shape: session-windowed stream[K, V] -> table[Windowed[K], A]; 1 -> 0..n; key windowed; headers none; time: the
+    session's end; store: session.
+    Units: a session ``[start, end]`` holds records at most ``gap`` ms apart, both ends being timestamps of records.
+    Late: a record whose session, merged, ended before stream time - grace - gap is dropped: "late". So is a null key.
+    Source: Kafka Streams `SessionWindowedKStream#aggregate`, `#count`, `#reduce`, KIP-825.
+    """
+
+    store: str
+    windows: SessionWindows
+    initializer: Initializer | None
+    aggregator: Adder
+    merger: Callable[[Any, Any, Any], Any] | None = None
+    emit_on_close: bool = False
+    send_old: bool = False
+
+    def bind(self, context: BindContext, forward: Forward) -> Process:
+        """Build the closure of one task."""
+        store = context.store(self.store)
+        results = {"emit_on_close": self.emit_on_close, "send_old": self.send_old}
+        emit, forward_now = bind_results(context, store, self.windows, forward, **results)
+        gap, grace = self.windows.gap_ms, self.windows.grace_ms
+        drop, late, seen = context.drop, dropping_late(context, grace, gap), context.cell("stream_time_ms", -1)
+        find_sessions, merger = store.find_sessions, merging(self.merger, self.aggregator)
+        initializer, aggregator = folding(self.initializer, self.aggregator)
+        add = self._bind_add(store, aggregator, forward_now)
+
+        def process(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+            if key is None:
+                drop("null key", key, value, timestamp)
+                return
+            if timestamp > seen[0]:
+                seen[0] = timestamp
+            close_ms = seen[0] - gap - grace
+            start = end = timestamp
+            aggregate, merged = initializer(), []
+            for session, other in find_sessions(key, timestamp - gap, timestamp + gap):
+                merged.append((session, other))
+                aggregate = merger(key, aggregate, other)
+                start, end = min(start, session[1]), max(end, session[2])
+            if end < close_ms:
+                late(key, value, timestamp, start, end, seen[0])
+            else:
+                add(value, aggregate, merged if start != end else (), Windowed(key, start, end))
+            emit(close_ms, headers)
+
+        return process
+
+    def _bind_add(
+        self, store: Any, aggregator: Callable[[Any, Any, Any], Any], forward: Forward | None
+    ) -> Callable[[Any, Any, Any, Windowed], None]:
+        """How to replace the merged sessions by one with the record in it."""
+        put, remove, send_old = store.put, store.remove, self.send_old
+
+        def add(value: Any, aggregate: Any, merged: Any, session: Windowed) -> None:
+            for old_session, old in merged:
+                remove(old_session)
+                if forward is not None:
+                    forward(old_session, Change(None, old if send_old else None), old_session[2], ())
+            aggregate = aggregator(session[0], value, aggregate)
+            put(session, aggregate)
+            if forward is not None:
+                forward(session, Change(aggregate), session[2], ())
+
+        return add

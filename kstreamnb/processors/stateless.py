@@ -1,0 +1,258 @@
+"""What is done to one record at a time and keeps nothing: filter, map, look at, split, merge, hand a table on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from kstreamnb.core.operator import BindContext, Forward, FusedStep, Process, Stateless
+from kstreamnb.core.record import Headers
+
+
+@dataclass(frozen=True)
+class Filter(Stateless):
+    """Forwards the records for which ``predicate(key, value)`` holds, or with ``negate`` the others.
+
+    Shape: stream[K, V] -> stream[K, V]; 1 -> 0..1; key, time and headers kept; nulls are shown to the predicate.
+    Source: Kafka Streams `KStream#filter`, `KStream#filterNot`.
+    """
+
+    predicate: Callable[[Any, Any], Any]
+    negate: bool = False
+
+    def fused(self) -> FusedStep:
+        """One line."""
+        return FusedStep(
+            "if {f}(key, value): return" if self.negate else "if not {f}(key, value): return", self.predicate
+        )
+
+
+@dataclass(frozen=True)
+class Map(Stateless):
+    """Forwards the pair ``mapper(key, value)`` in place of the record.
+
+    Shape: stream[K, V] -> stream[K2, V2]; 1 -> 1; key changed; time and headers kept.
+    Source: Kafka Streams `KStream#map`.
+    """
+
+    mapper: Callable[[Any, Any], tuple[Any, Any]]
+
+    def fused(self) -> FusedStep:
+        """One line."""
+        return FusedStep("key, value = {f}(key, value)", self.mapper)
+
+
+@dataclass(frozen=True)
+class MapValues(Stateless):
+    """Forwards ``mapper(value)``, or ``mapper(key, value)`` when ``with_key``, in place of the value.
+
+    Shape: stream[K, V] -> stream[K, V2]; 1 -> 1; key, time and headers kept; a null value is shown to the mapper.
+    Source: Kafka Streams `KStream#mapValues`.
+    """
+
+    mapper: Callable[..., Any]
+    with_key: bool = False
+
+    def fused(self) -> FusedStep:
+        """One line."""
+        return FusedStep("value = {f}(key, value)" if self.with_key else "value = {f}(value)", self.mapper)
+
+
+@dataclass(frozen=True)
+class SelectKey(Stateless):
+    """Forwards the record under the key ``mapper(key, value)``.
+
+    Shape: stream[K, V] -> stream[K2, V]; 1 -> 1; key changed; value, time and headers kept.
+    Source: Kafka Streams `KStream#selectKey`.
+    """
+
+    mapper: Callable[[Any, Any], Any]
+
+    def fused(self) -> FusedStep:
+        """One line."""
+        return FusedStep("key = {f}(key, value)", self.mapper)
+
+
+@dataclass(frozen=True)
+class FlatMap:
+    """Forwards every pair of ``mapper(key, value)``, in its order.
+
+    Shape: stream[K, V] -> stream[K2, V2]; 1 -> 0..n; key changed; time and headers kept.
+    Source: Kafka Streams `KStream#flatMap`.
+    """
+
+    mapper: Callable[[Any, Any], Iterable[tuple[Any, Any]]]
+
+    def bind(self, context: BindContext, forward: Forward) -> Process:
+        """Build the closure of one task."""
+        mapper = self.mapper
+
+        def process(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+            for new_key, new_value in mapper(key, value):
+                forward(new_key, new_value, timestamp, headers)
+
+        return process
+
+
+@dataclass(frozen=True)
+class FlatMapValues:
+    """Forwards a record for every value of ``mapper(value)``, or ``mapper(key, value)`` when ``with_key``.
+
+    Shape: stream[K, V] -> stream[K, V2]; 1 -> 0..n; key, time and headers kept.
+    Source: Kafka Streams `KStream#flatMapValues`.
+    """
+
+    mapper: Callable[..., Iterable[Any]]
+    with_key: bool = False
+
+    def bind(self, context: BindContext, forward: Forward) -> Process:
+        """Build the closure of one task."""
+        mapper, with_key = self.mapper, self.with_key
+
+        def process(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+            for new_value in mapper(key, value) if with_key else mapper(value):
+                forward(key, new_value, timestamp, headers)
+
+        return process
+
+
+@dataclass(frozen=True)
+class Peek(Stateless):
+    """Calls ``action(key, value)`` and then forwards the record unchanged.
+
+    Shape: stream[K, V] -> stream[K, V]; 1 -> 1; everything kept.
+    Source: Kafka Streams `KStream#peek`.
+    """
+
+    action: Callable[[Any, Any], Any]
+
+    def fused(self) -> FusedStep:
+        """One line."""
+        return FusedStep("{f}(key, value)", self.action)
+
+
+@dataclass(frozen=True)
+class Foreach:
+    """Calls ``action(key, value)``; the stream ends here.
+
+    Shape: stream[K, V] -> nothing; 1 -> 0.
+    Source: Kafka Streams `KStream#foreach`.
+    """
+
+    action: Callable[[Any, Any], Any]
+
+    def bind(self, context: BindContext, forward: Forward) -> Process:
+        """Build the closure of one task."""
+        action = self.action
+
+        def process(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+            action(key, value)
+
+        return process
+
+
+@dataclass(frozen=True)
+class Print:
+    """Writes ``[label]: key, value`` for each record; the stream ends here.
+
+    ``mapper(key, value)`` makes another text of a record; ``write`` takes the line without its end.
+
+    Shape: stream[K, V] -> text; 1 -> 0.
+    Source: Kafka Streams `KStream#print`, `Printed`.
+    """
+
+    label: str
+    write: Callable[[str], Any] = print
+    mapper: Callable[[Any, Any], Any] | None = None
+
+    def bind(self, context: BindContext, forward: Forward) -> Process:
+        """Build the closure of one task."""
+        write, text, prefix = self.write, self.mapper or _pair, f"[{self.label}]: "
+
+        def process(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+            write(f"{prefix}{text(key, value)}")
+
+        return process
+
+
+def _pair(key: Any, value: Any) -> str:
+    return f"{key}, {value}"
+
+
+@dataclass(frozen=True)
+class Branch:
+    """Forwards each record to the child of the first predicate that holds, else to the default child.
+
+    ``children`` names one node for each predicate and then the default node, None where there is none:
+    records that match nothing are then gone in silence.
+
+    Shape: stream[K, V] -> n streams[K, V]; 1 -> 0..1; everything kept.
+    Source: Kafka Streams `KStream#split`, `BranchedKStream`.
+    """
+
+    predicates: tuple[Callable[[Any, Any], Any], ...]
+    children: tuple[str | None, ...]
+
+    def bind(self, context: BindContext, forward: Forward) -> Process:
+        """Build the closure of one task."""
+        targets = [None if child is None else context.forward_to(child) for child in self.children]
+        branches = [
+            (predicate, target or _nowhere) for predicate, target in zip(self.predicates, targets, strict=False)
+        ]
+        default = targets[len(self.predicates)] if len(targets) > len(self.predicates) else None
+
+        def process(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+            for predicate, target in branches:
+                if predicate(key, value):
+                    target(key, value, timestamp, headers)
+                    return
+            if default is not None:
+                default(key, value, timestamp, headers)
+
+        return process
+
+
+def _nowhere(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+    """A branch that nobody looks at."""
+
+
+@dataclass(frozen=True)
+class PassThrough(Stateless):
+    """Forwards what it gets: the meeting point of a merge or a cogroup, or a branch of a split.
+
+    Shape: any -> the same; 1 -> 1; everything kept.
+    Source: Kafka Streams `KStream#merge`, `KStream#split`, `CogroupedKStream#aggregate`.
+    """
+
+    def fused(self) -> FusedStep:
+        """One line."""
+        return FusedStep("pass")
+
+
+@dataclass(frozen=True)
+class RepartitionFilter(Stateless):
+    """Keeps records without a key out of a repartition topic, in silence: nobody could group or join them.
+
+    Shape: stream[K, V] -> stream[K, V]; 1 -> 0..1; everything kept.
+    Source: Kafka Streams, the ``-filter`` node before a repartition sink.
+    """
+
+    def fused(self) -> FusedStep:
+        """One line."""
+        return FusedStep("if key is None: return")
+
+
+@dataclass(frozen=True)
+class TableToStream(Stateless):
+    """Forwards the new value of each change; a deleted row is a record with a null value.
+
+    Shape: table[K, V] -> stream[K, V]; 1 -> 1; key, time and headers kept.
+    Source: Kafka Streams `KTable#toStream`.
+    """
+
+    reads_new: ClassVar[bool] = True
+
+    def fused(self) -> FusedStep:
+        """One line."""
+        return FusedStep("value = value[0]")

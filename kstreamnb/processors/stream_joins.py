@@ -1,0 +1,298 @@
+"""Joins of a stream: in windows with another stream or with itself, and with the rows of a table.
+
+Records without a partner wait in one store for both sides (`kstreamnb.state` orders it) until no partner can come any
+more, so that no result is given that a later partner would contradict (KAFKA-10847).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from kstreamnb.core.operator import BindContext, Forward, Process, TableView
+from kstreamnb.core.record import Headers
+
+Combine: TypeAlias = Callable[[Any, Any, Any], Any]
+"""``combine(key, this, other)``: the joined value, whichever side the node stands on."""
+
+
+def combiner(joiner: Callable[..., Any], *, with_key: bool = False, is_left: bool = True) -> Combine:
+    """Make a joiner of ``(left, right)`` or ``(key, left, right)`` one of this and the other side's value."""
+    if with_key:
+        return joiner if is_left else lambda key, this, other: joiner(key, other, this)
+    if is_left:
+        return lambda key, this, other: joiner(this, other)
+    return lambda key, this, other: joiner(other, this)
+
+
+@dataclass(frozen=True)
+class JoinWindow:
+    """Forward each record to the join, then put it into this side's window store.
+
+    Shape: KStream[K, V] -> KStream[K, V]; 1 -> 1; key kept; store: window with duplicates; repartition: no.
+    Late: the store refuses what its retention has passed.
+    Source: Kafka Streams `KStreamJoinWindow`; differences: none.
+    """
+
+    store: str
+
+    def bind(self, context: BindContext, forward: Forward) -> Process:
+        """Build the closure of one task."""
+        put = context.store(self.store).put
+
+        def keep(key: object, value: object, timestamp: int, headers: Headers) -> None:
+            forward(key, value, timestamp, headers)
+            if key is not None:
+                put(key, value, timestamp)
+
+        return keep
+
+
+_NEVER = 2**63 - 1
+
+
+@dataclass(frozen=True)
+class StreamStreamJoin:
+    """Join each record with the other side's records around its time; one node for each side.
+
+    Shape: KStream[K, V1], KStream[K, V2] -> KStream[K, V]; n x m -> matches; key kept; store: two window
+        stores and, for left and outer, one of pending records; repartition: no.
+    Units: ``before_ms, after_ms, grace_ms``: stream time in ms, as declared for the left side. A left record
+        at t meets right records in [t - before_ms, t + after_ms]; either bound may be negative.
+    Late: a record whose partners have all expired joins nothing; a left or outer one whose window already
+        ended is given without a partner at once. A null key or null value is dropped, but a null key of a
+        side that is kept without partner is given at once.
+
+    Args:
+        is_left: whether this node takes the left stream's records.
+        other_store: window store of the other side.
+        outer: whether this side's records are given without a partner too.
+        pending_store: records that wait for a partner; None for inner joins and for windows of the old kind,
+            which give a result without a partner at once.
+        tracker: name of the time that both sides share.
+
+    Source: Kafka Streams `KStreamKStreamJoin`, KAFKA-10847, KIP-962; differences: results without a partner
+        are never held back by the wall clock.
+    """
+
+    is_left: bool
+    other_store: str
+    before_ms: int
+    after_ms: int
+    grace_ms: int
+    joiner: Callable[..., Any]
+    with_key: bool = False
+    outer: bool = False
+    pending_store: str | None = None
+    tracker: str = "join"
+
+    def bind(self, context: BindContext, forward: Forward) -> Process:
+        """Build the closure of one task."""
+        combine = combiner(self.joiner, with_key=self.with_key, is_left=self.is_left)
+        if self.pending_store is None:
+            return self._bind_at_once(context, forward, combine)
+        return self._bind_pending(context, forward, combine)
+
+    def _reach(self) -> tuple[int, int]:
+        """How far this side looks back and ahead."""
+        return (self.before_ms, self.after_ms) if self.is_left else (self.after_ms, self.before_ms)
+
+    def _bind_at_once(self, context: BindContext, forward: Forward, combine: Combine) -> Process:
+        fetch, drop, outer = context.store(self.other_store).fetch_between, context.drop, self.outer
+        back, ahead = self._reach()
+
+        def join(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+            if key is None or value is None:
+                if outer and value is not None:
+                    forward(None, combine(None, value, None), timestamp, headers)
+                else:
+                    drop("null key" if key is None else "null value", key, value, timestamp)
+                return
+            alone = outer
+            for at, other in fetch(key, max(0, timestamp - back), max(0, timestamp + ahead)):
+                alone = False
+                forward(key, combine(key, value, other), at if at > timestamp else timestamp, headers)
+            if alone:
+                forward(key, combine(key, value, None), timestamp, headers)
+
+        return join
+
+    def _bind_pending(self, context: BindContext, forward: Forward, combine: Combine) -> Process:
+        fetch, drop, outer = context.store(self.other_store).fetch_between, context.drop, self.outer
+        pending = context.store(str(self.pending_store))
+        add, discard = pending.add, pending.discard
+        time = context.shared_cell(f"{self.tracker}-time", -1)
+        earliest = context.shared_cell(f"{self.tracker}-earliest", _NEVER)
+        back, ahead = self._reach()
+        give_expired = self._bind_expiry(pending, forward, time, earliest)
+        is_left, other_is_left, wait = self.is_left, not self.is_left, ahead + self.grace_ms
+
+        def join(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+            if timestamp > time[0]:
+                time[0] = timestamp
+            if key is None or value is None:
+                if outer and value is not None:
+                    forward(None, combine(None, value, None), timestamp, headers)
+                else:
+                    drop("null key" if key is None else "null value", key, value, timestamp)
+                return
+            if timestamp == time[0] and earliest[0] + wait < timestamp:
+                give_expired(headers)
+            alone, until = outer, max(0, timestamp + ahead)
+            for at, other in fetch(key, max(0, timestamp - back), until):
+                alone = False
+                discard(at, other_is_left, key)
+                forward(key, combine(key, value, other), at if at > timestamp else timestamp, headers)
+            if not alone:
+                return
+            if until < time[0]:
+                forward(key, combine(key, value, None), timestamp, headers)
+            else:
+                earliest[0] = min(earliest[0], timestamp)
+                add(timestamp, is_left, key, value)
+
+        return join
+
+    def _bind_expiry(
+        self, pending: Any, forward: Forward, time: list[int], earliest: list[int]
+    ) -> Callable[[Headers], None]:
+        """Gives the pending records that no partner can reach any more, by time, right before left."""
+        combine = combiner(self.joiner, with_key=self.with_key)
+        wait_left, wait_right = self.after_ms + self.grace_ms, self.before_ms + self.grace_ms
+
+        def give_expired(headers: Headers) -> None:
+            earliest[0] = _NEVER
+            left_open = right_open = False
+            for timestamp, is_left, key, values in pending.entries():
+                earliest[0] = timestamp
+                if left_open and right_open:
+                    break
+                if timestamp + (wait_left if is_left else wait_right) >= time[0]:
+                    left_open, right_open = left_open or is_left, right_open or not is_left
+                    # Kafka looks at each value of an entry by itself, so a second one ends the search here.
+                    if left_open and right_open and len(values) > 1:
+                        break
+                    continue
+                for value in values:
+                    joined = combine(key, value, None) if is_left else combine(key, None, value)
+                    forward(key, joined, timestamp, headers)
+                pending.discard(timestamp, is_left, key)
+
+        return give_expired
+
+
+@dataclass(frozen=True)
+class StreamSelfJoin:
+    """Join each record with earlier records of the same stream, both ways round, and with itself.
+
+    Shape: KStream[K, V] -> KStream[K, VR]; n -> matches; key kept; store: one window store; repartition: no.
+    Units: ``before_ms, after_ms, grace_ms``: stream time in ms; retention is their sum.
+    Late: the pair of a record with itself is left out once the record is older than the retention.
+
+    Source: Kafka Streams `KStreamKStreamSelfJoin`; differences: none (a left join becomes an inner one, as
+        there).
+    """
+
+    store: str
+    before_ms: int
+    after_ms: int
+    grace_ms: int
+    joiner: Callable[..., Any]
+    with_key: bool = False
+
+    def bind(self, context: BindContext, forward: Forward) -> Process:
+        """Build the closure of one task."""
+        fetch, drop = context.store(self.store).fetch_between, context.drop
+        combine = combiner(self.joiner, with_key=self.with_key)
+        before, after = self.before_ms, self.after_ms
+        retention = before + after + self.grace_ms
+        time = context.cell("time", -1)
+
+        def join(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+            if key is None or value is None:
+                drop("null key" if key is None else "null value", key, value, timestamp)
+                return
+            if timestamp > time[0]:
+                time[0] = timestamp
+            for at, other in fetch(key, max(0, timestamp - before), max(0, timestamp + after)):
+                forward(key, combine(key, value, other), at if at > timestamp else timestamp, headers)
+            with_itself = timestamp > time[0] - retention + 1
+            for at, other in fetch(key, max(0, timestamp - after), max(0, timestamp + before)):
+                if at > timestamp and with_itself:
+                    with_itself = False
+                    forward(key, combine(key, value, value), timestamp, headers)
+                forward(key, combine(key, other, value), at if at > timestamp else timestamp, headers)
+            if with_itself:
+                forward(key, combine(key, value, value), timestamp, headers)
+
+        return join
+
+
+@dataclass(frozen=True)
+class StreamTableJoin:
+    """Join each record of a stream with the table's row of its key, or of a key chosen from the record.
+
+    Shape: KStream[K, V1], KTable[K, V2] or GlobalKTable[K2, V2] -> KStream[K, V]; n -> at most n; key kept; store:
+        the table's, and a buffer with grace; repartition: no.
+    Units: ``grace_ms``: stream time in ms; a record waits that long before it asks a versioned table as of
+        its time.
+    Late: with grace, a record older than stream time - grace asks at once. A null value is dropped; a null
+        key, or chosen key, is dropped by an inner join and joined with nothing by a left one.
+
+    Args:
+        key_selector: ``(key, value)`` to the key of a global table; None for the record's own key.
+
+    Source: Kafka Streams `KStreamKTableJoin`, `KStreamGlobalKTableJoin`, KIP-914, KIP-923, KIP-962; differences:
+        with grace, a left join gives records of null key at once instead of failing.
+    """
+
+    view: TableView
+    joiner: Callable[..., Any]
+    with_key: bool = False
+    left: bool = False
+    grace_ms: int | None = None
+    buffer_store: str | None = None
+    key_selector: Callable[[Any, Any], Any] | None = None
+
+    def bind(self, context: BindContext, forward: Forward) -> Process:
+        """Build the closure of one task."""
+        lookup, drop, left, select = _bind_lookup(self.view, context), context.drop, self.left, self.key_selector
+        combine = combiner(self.joiner, with_key=self.with_key)
+
+        def join(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+            if value is None:
+                drop("null value", key, value, timestamp)
+                return
+            chosen = key if select is None else select(key, value)
+            row = None if chosen is None else lookup(chosen, timestamp)
+            if row is not None and row[0] is not None:
+                forward(key, combine(key, value, row[0]), timestamp, headers)
+            elif left:
+                forward(key, combine(key, value, None), timestamp, headers)
+            elif chosen is None:
+                drop("null key", key, value, timestamp)
+
+        return join if self.buffer_store is None else self._bind_buffer(context, join)
+
+    def _bind_buffer(self, context: BindContext, join: Process) -> Process:
+        buffer = context.store(str(self.buffer_store))
+        put, evict, metadata, resume = buffer.put, buffer.evict, context.metadata, context.resume
+
+        def wait(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+            if key is None or value is None or not put(timestamp, key, value, headers, metadata()):
+                join(key, value, timestamp, headers)
+            for at, kept_key, kept_value, kept_headers, kept_metadata in evict():
+                current = resume(kept_metadata)
+                join(kept_key, kept_value, at, kept_headers)
+                resume(current)
+
+        return wait
+
+
+def _bind_lookup(view: TableView, context: BindContext) -> Callable[[Any, int], tuple[Any, int] | None]:
+    """``lookup(key, timestamp)``: as of the time where the table has a history, else the latest row."""
+    if view.versioned:
+        return view.bind_as_of(context)
+    get = view.bind(context)
+    return lambda key, timestamp: get(key)

@@ -1,0 +1,231 @@
+"""Tables: how their rows are kept and looked up, and topics or streams taken as one.
+
+There is one word for timestamped and versioned stores, and one for cached ones: a store with a cache tells of its
+changes when it is flushed; then the operator itself forwards nothing. A view is asked by joins and by operators that
+need old values. It goes up the tables until it finds a store, and computes on the way back what each table does to a
+row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from kstreamnb.core.operator import BindContext, Forward, Process, TableView
+from kstreamnb.core.record import Change, Headers, Windowed
+
+GetRow: TypeAlias = Callable[[Any], tuple[Any, int] | None]
+"""``get(key)`` gives ``(value, timestamp)``, or None where there is no row."""
+
+UpdateRow: TypeAlias = Callable[[Any, Any, Any, int, Headers], None]
+"""``update(key, new, old, timestamp, headers)`` puts the new value and forwards the change."""
+
+_LATEST, _REFUSED = -1, -(2**63)
+
+
+def is_versioned(store: Any) -> bool:
+    """Whether the store keeps the history of its rows."""
+    return bool(store.spec.kind == "versioned")
+
+
+def bind_get(store: Any) -> GetRow:
+    """How to read the latest row of a timestamped or versioned store."""
+    return store.row if is_versioned(store) else store.get  # type: ignore[no-any-return]
+
+
+def forwards_itself(store: Any, forward: Forward, *, send_old: bool) -> bool:
+    """Let a cached store forward what it flushes, sessions at their ends; True when it has no cache."""
+    at_end = store.spec.kind == "session"
+
+    def flushed(key: Any, new: Any, old: Any, timestamp: int, headers: Headers) -> None:
+        forward(key, Change(new, old if send_old else None), key[2] if at_end else timestamp, headers)
+
+    return not store.set_flush_listener(flushed, send_old=send_old)
+
+
+def bind_update(context: BindContext, name: str, forward: Forward, *, send_old: bool) -> UpdateRow:
+    """How to put a row and forward the change: at once, on flush, or not at all when the store refuses it."""
+    store = context.store(name)
+    put = store.put
+    if is_versioned(store):
+
+        def update(key: Any, new: Any, old: Any, timestamp: int, headers: Headers) -> None:
+            valid_to = put(key, new, timestamp)
+            if valid_to != _REFUSED:
+                forward(key, Change(new, old if send_old else None, valid_to == _LATEST), timestamp, headers)
+
+    elif forwards_itself(store, forward, send_old=send_old):
+
+        def update(key: Any, new: Any, old: Any, timestamp: int, headers: Headers) -> None:
+            put(key, None if new is None else (new, timestamp))
+            forward(key, Change(new, old if send_old else None), timestamp, headers)
+
+    else:
+
+        def update(key: Any, new: Any, old: Any, timestamp: int, headers: Headers) -> None:
+            put(key, None if new is None else (new, timestamp))
+
+    return update
+
+
+GetAsOf: TypeAlias = Callable[[Any, int], tuple[Any, int] | None]
+"""``get(key, as_of_ms)`` gives ``(value, timestamp)``, or None where there was no row."""
+
+NO_ROW = (None, -1)
+"""Stands for the row of a key that has none."""
+
+
+@dataclass(frozen=True)
+class StoreView:
+    """The rows of a timestamped or versioned key-value store.
+
+    Source: Kafka Streams `KTableSourceValueGetterSupplier`, `KTableMaterializedValueGetterSupplier`.
+    """
+
+    store: str
+    versioned: bool = False
+
+    @property
+    def stores(self) -> tuple[str, ...]:
+        """The one store."""
+        return (self.store,)
+
+    def bind(self, context: BindContext) -> GetRow:
+        """The latest row of a key."""
+        return bind_get(context.store(self.store))
+
+    def bind_as_of(self, context: BindContext) -> GetAsOf:
+        """The row of a key that was valid at a time; raises TypeError without versions."""
+        if not self.versioned:
+            raise TypeError(f"{type(self).__name__} has no history to look a row up as of a time")
+        return context.store(self.store).row  # type: ignore[no-any-return]
+
+
+@dataclass(frozen=True)
+class WindowStoreView(StoreView):
+    """The rows of a windowed aggregate, by windowed key.
+
+    Source: Kafka Streams `KStreamWindowAggregateValueGetter`.
+    """
+
+    def bind(self, context: BindContext) -> GetRow:
+        """The row of a windowed key."""
+        fetch = context.store(self.store).fetch
+
+        def get(key: Windowed) -> tuple[Any, int] | None:
+            row: tuple[Any, int] | None = fetch(key[0], key[1])
+            return row
+
+        return get
+
+
+@dataclass(frozen=True)
+class SessionStoreView(StoreView):
+    """The rows of a session aggregate, by windowed key; the time of a row is the session's end.
+
+    Source: Kafka Streams `KTableSessionWindowValueGetter`.
+    """
+
+    def bind(self, context: BindContext) -> GetRow:
+        """The aggregate of a session."""
+        fetch_session = context.store(self.store).fetch_session
+
+        def get(key: Windowed) -> tuple[Any, int] | None:
+            aggregate = fetch_session(*key)
+            return None if aggregate is None else (aggregate, key[2])
+
+        return get
+
+
+@dataclass(frozen=True)
+class SuppressView:
+    """The rows that have come out of a suppression: what its buffer holds back is shown as it was before.
+
+    Source: Kafka Streams `KTableSuppressValueGetter`.
+    """
+
+    parent: TableView
+    store: str
+
+    @property
+    def stores(self) -> tuple[str, ...]:
+        """The buffer and the parent's stores."""
+        return tuple(dict.fromkeys((self.store, *self.parent.stores)))
+
+    @property
+    def versioned(self) -> bool:
+        """As the parent."""
+        return self.parent.versioned
+
+    def bind(self, context: BindContext) -> GetRow:
+        """The value before the buffered change, of unknown time (-1), else the parent's row."""
+        prior, get_parent = context.store(self.store).prior, self.parent.bind(context)
+
+        def get(key: Any) -> tuple[Any, int] | None:
+            is_buffered, value = prior(key)
+            if not is_buffered:
+                return get_parent(key)
+            return None if value is None else (value, -1)
+
+        return get
+
+    def bind_as_of(self, context: BindContext) -> GetAsOf:
+        """The parent's row."""
+        return self.parent.bind_as_of(context)
+
+
+@dataclass(frozen=True)
+class TableSource:
+    """Takes each record as the new value of its key's row; a null value deletes the row.
+
+    Without a store the old value is not known and never forwarded. A record older than its row still replaces
+    it; a versioned store puts it into the row's history instead and may refuse it.
+
+    Shape: stream[K, V] -> table[K, V]; 1 -> 0..1; key, time and headers kept; store: key-value, or none.
+    Late: only a versioned store refuses, by its history retention. A null key is dropped: "null key".
+    Source: Kafka Streams `StreamsBuilder#table`, `StreamsBuilder#globalTable`, `KStream#toTable`.
+    """
+
+    store: str | None = None
+    send_old: bool = False
+
+    def bind(self, context: BindContext, forward: Forward) -> Process:
+        """Build the closure of one task."""
+        drop, put = context.drop, _forward_new(forward)
+        if self.store is not None:
+            put = self._bind_put(context, forward, self.store)
+
+        def process(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+            if key is None:
+                drop("null key", key, value, timestamp)
+            else:
+                put(key, value, timestamp, headers)
+
+        return process
+
+    def _bind_put(self, context: BindContext, forward: Forward, store: str) -> Process:
+        """How to put a row; the old one is looked up only when someone wants it."""
+        update = bind_update(context, store, forward, send_old=self.send_old)
+        if self.send_old:
+            get = bind_get(context.store(store))
+
+            def put(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+                row = get(key)
+                update(key, value, None if row is None else row[0], timestamp, headers)
+
+        else:
+
+            def put(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+                update(key, value, None, timestamp, headers)
+
+        return put
+
+
+def _forward_new(forward: Forward) -> Process:
+    """Without a store a record is a change whose old value nobody knows."""
+
+    def put(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+        forward(key, Change(value), timestamp, headers)
+
+    return put
