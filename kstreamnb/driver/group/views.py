@@ -96,8 +96,9 @@ class GroupPositions(tuple[Position, ...], Tabular):
 
     @property
     def title(self) -> str:
-        """How many partitions there are, and the records that wait."""
-        return f"{counted(len(self), 'partition')}, lag {sum(each.lag or 0 for each in self):,}"
+        """How many partitions there are, and the records that wait behind what is committed."""
+        lags = [each.lag for each in self if each.lag is not None]
+        return f"{counted(len(self), 'partition')}, {f'lag {sum(lags):,}' if lags else 'nothing committed'}"
 
     def table(self) -> Iterator[tuple[str, ...]]:
         """Partition by partition."""
