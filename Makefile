@@ -66,7 +66,7 @@ test-notebook: $(READY) ## Execute and compare the notebooks; as HTML they go to
 test-notebooks: test-notebook
 
 test-binder: $(READY) ## Build an environment from the files of binder/ and run the course in it
-	$(BIN)/python -m tests.notebook.binder
+	$(BIN)/python -m tests.notebook.binder $(BINDER)
 
 # Debian's Chromium, installed where that is allowed; elsewhere the tests are skipped and say what is missing.
 chromium:

@@ -1,6 +1,6 @@
 """Builds what Binder would build, as far as that goes without Docker, and runs the course in it.
 
-    python -m tests.notebook.binder [NOTEBOOK …]
+    python -m tests.notebook.binder [--without-java] [NOTEBOOK …]
 
 A fresh copy of the tracked files, a fresh environment made from the files of ``binder/`` alone, then every notebook
 under nbval. Printed are seconds and the greatest memory of all processes of each notebook; 1 is the exit code when a
@@ -9,7 +9,9 @@ notebook differs or needs more than a small Binder machine has. What ``apt.txt``
 
 from __future__ import annotations
 
+import argparse
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -26,23 +28,31 @@ _OURS = ("PYTHON", "PYSPARK", "VIRTUAL_ENV", "JAVA_TOOL_OPTIONS")
 """Variables of the environment from which this is run that must not lead into the other one."""
 
 
-def main(wanted: list[str]) -> int:
+_STARTS_JAVA = re.compile(r"ks\.(spark_session|local_broker)\(")
+
+
+def main(arguments: list[str]) -> int:
     """Build, run and print; the exit code."""
+    parser = argparse.ArgumentParser(description="Build what Binder would build, and run the course in it.")
+    parser.add_argument("notebooks", nargs="*", help="paths below notebooks/; all when left out")
+    parser.add_argument("--without-java", action="store_true", help="leave out notebooks that start Spark or a broker")
+    said = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory(prefix="binder-") as folder:
         repository = _copy(Path(folder, "repository"))
         environment = _build(repository, Path(folder, "environment"))
-        notebooks = wanted or sorted(
-            str(path.relative_to(repository / "notebooks")) for path in repository.glob("notebooks/**/*.ipynb")
-        )
+        notebooks = said.notebooks or [
+            str(path.relative_to(repository / "notebooks"))
+            for path in sorted(repository.glob("notebooks/**/*.ipynb"))
+            if not (said.without_java and _STARTS_JAVA.search(path.read_text(encoding="utf-8")))
+        ]
         results = [_run(repository, environment, name) for name in notebooks]
     peak = max(megabytes for _, megabytes, _ in results)
     print(
         f"peak memory of the course: {peak:,.0f} MB of {LIMIT_MB:,} MB; {sum(s for s, _, _ in results):,.0f} s in all"
     )
-    wrong = [name for name, (_, _, said) in zip(notebooks, results, strict=True) if said]
-    for name, (_, _, said) in zip(notebooks, results, strict=True):
-        if said:
-            print(f"--- {name}\n{said}")
+    wrong = {name: told for name, (_, _, told) in zip(notebooks, results, strict=True) if told}
+    for name, told in wrong.items():
+        print(f"--- {name}\n{told}")
     return int(bool(wrong) or peak > LIMIT_MB)
 
 
