@@ -16,7 +16,7 @@ Servers: TypeAlias = str | Mapping[str, Any]
 """``host:port,…``, or librdkafka's settings with ``bootstrap.servers`` among them."""
 
 _SECRET = re.compile(r"password|secret|\.pem|token|oauthbearer\.config|jaas|user\.info|credential", re.IGNORECASE)
-_QUIET = {"log_level": 2}
+_USUAL = {"log_level": 2, "reconnect.backoff.max.ms": 1000}  # a broker that was away is found again within a second
 _FROM_JAVA = {
     "receive.buffer.bytes": "socket.receive.buffer.bytes",
     "send.buffer.bytes": "socket.send.buffer.bytes",
@@ -28,7 +28,7 @@ def connection(servers: Servers, *, defaults: Mapping[str, object] | None = None
 
     Example:
         >>> sorted(connection({"bootstrap.servers": "broker:9092", "receive.buffer.bytes": 65536}))
-        ['bootstrap.servers', 'log_level', 'socket.receive.buffer.bytes']
+        ['bootstrap.servers', 'log_level', 'reconnect.backoff.max.ms', 'socket.receive.buffer.bytes']
     """
     given: dict[str, Any] = {"bootstrap.servers": servers} if isinstance(servers, str) else dict(servers)
     given = {_FROM_JAVA.get(name, name): value for name, value in given.items()}
@@ -38,7 +38,7 @@ def connection(servers: Servers, *, defaults: Mapping[str, object] | None = None
             hint='give "host:port", or a dict of librdkafka settings with "bootstrap.servers"',
         )
     fixed = {name.replace("_", "."): value for name, value in settings.items()}
-    return {**_QUIET, **(defaults or {}), **given, **fixed}
+    return {**_USUAL, **(defaults or {}), **given, **fixed}
 
 
 def masked(settings: Mapping[str, Any]) -> dict[str, Any]:
