@@ -47,7 +47,7 @@ _WHERE: dict[str, str] = {
         "kstreamnb.core.serde": ("Serde",),
         "kstreamnb.core.stores": ("StoreSpec", "Stores", "VersionedRecord"),
         "kstreamnb.topology.topology": ("Topology",),
-        "kstreamnb.topology.description": ("TopologyDescription",),
+        "kstreamnb.view.description": ("TopologyDescription",),
         "kstreamnb.view.diff": ("TopologyDiff",),
         "kstreamnb.testing": ("diff",),
         "kstreamnb.view.parser": ("parse_description",),
@@ -143,8 +143,8 @@ if TYPE_CHECKING:
     from kstreamnb.runtime.config import Config as Config
     from kstreamnb.samples import Sample as Sample
     from kstreamnb.testing import diff as diff
-    from kstreamnb.topology.description import TopologyDescription as TopologyDescription
     from kstreamnb.topology.topology import Topology as Topology
+    from kstreamnb.view.description import TopologyDescription as TopologyDescription
     from kstreamnb.view.parser import parse_description as parse_description
 
 

@@ -19,8 +19,8 @@ from kstreamnb.driver.compare import diff as output_diff
 from kstreamnb.errors import ConfigError
 from kstreamnb.samples import Sample
 from kstreamnb.samples.text import format_records
-from kstreamnb.topology.description import TopologyDescription
 from kstreamnb.topology.topology import Topology
+from kstreamnb.view.description import TopologyDescription
 from kstreamnb.view.diff import TopologyDiff
 from kstreamnb.view.diff import diff as described_diff
 from kstreamnb.view.parser import parse_description

@@ -39,7 +39,7 @@ class Serde:
     name: str
     plain: ClassVar[frozenset[type]] = frozenset()
     expects: ClassVar[str] = "any value"
-    width: ClassVar[int | None] = None
+    width: int | None = None
 
     def serialize(self, value: Any) -> bytes | None:
         """Kafka's bytes of a value; None for None; raises SerdeError for a value that it does not write."""
@@ -72,11 +72,10 @@ class Serde:
             hint=hint or "name another serde where the topic or store is declared, or convert the value before",
         )
 
-    def _check_size(self, data: bytes, size: int) -> None:
-        if len(data) != size:
-            word = type(self).__name__.replace("Serde", "Deserializer")
-            java = f"Size of data received by {word} is not {size}"
-            raise self._unreadable(data, f"that takes {size} bytes", java=java)
+    def _check_size(self, data: bytes) -> None:
+        if len(data) != self.width:
+            java = f"Size of data received by {self.name.capitalize()}Deserializer is not {self.width}"
+            raise self._unreadable(data, f"that takes {self.width} bytes", java=java)
 
     def _unreadable(self, data: bytes, why: str, *, java: str | None = None) -> SerdeError:
         return SerdeError(
@@ -181,9 +180,15 @@ class WholeSerde(Serde):
     """Whole numbers of a fixed width, big-endian two's complement."""
 
     name: str
+    width: int
 
     plain: ClassVar[frozenset[type]] = frozenset({int})
-    width: ClassVar[int] = 8
+
+    @property
+    def expects(self) -> str:  # type: ignore[override]
+        """The numbers of the width."""
+        bits = 8 * self.width - 1
+        return f"int from -2**{bits} to 2**{bits} - 1"
 
     def keeps(self, value: Any) -> bool:
         """All numbers of the width."""
@@ -197,46 +202,18 @@ class WholeSerde(Serde):
         return int(value).to_bytes(self.width, "big", signed=True)
 
     def _read(self, data: bytes) -> int:
-        self._check_size(data, self.width)
+        self._check_size(data)
         return int.from_bytes(data, "big", signed=True)
 
 
 @dataclass(frozen=True)
-class LongSerde(WholeSerde):
-    """Whole numbers of 64 bits."""
+class FloatSerde(Serde):
+    """IEEE 754 numbers of single precision, big-endian; what comes back is rounded to it."""
 
-    name: str = "long"
+    name: str = "float"
+    width: int = 4
 
-    expects: ClassVar[str] = "int from -2**63 to 2**63 - 1"
-
-
-@dataclass(frozen=True)
-class IntegerSerde(WholeSerde):
-    """Whole numbers of 32 bits."""
-
-    name: str = "integer"
-
-    width: ClassVar[int] = 4
-    expects: ClassVar[str] = "int from -2**31 to 2**31 - 1"
-
-
-@dataclass(frozen=True)
-class ShortSerde(WholeSerde):
-    """Whole numbers of 16 bits."""
-
-    name: str = "short"
-
-    width: ClassVar[int] = 2
-    expects: ClassVar[str] = "int from -2**15 to 2**15 - 1"
-
-
-@dataclass(frozen=True)
-class _FloatingSerde(Serde):
-    """IEEE 754 numbers, big-endian."""
-
-    name: str
-
-    form: ClassVar[struct.Struct] = struct.Struct(">d")
+    form: ClassVar[str] = ">f"
     expects: ClassVar[str] = "float, or an int that one holds exactly"
 
     def _write(self, value: Any) -> bytes:
@@ -245,38 +222,29 @@ class _FloatingSerde(Serde):
         try:
             if isinstance(value, int) and int(float(value)) != value:
                 raise self._unwritable(value, "the whole number has too many digits")
-            return self.form.pack(value)
+            return struct.pack(self.form, value)
         except OverflowError as error:
             raise self._unwritable(value, "the value is out of range") from error
 
     def _read(self, data: bytes) -> float:
-        self._check_size(data, self.form.size)
-        number: float = self.form.unpack(data)[0]
+        self._check_size(data)
+        number: float = struct.unpack(self.form, data)[0]
         return number
 
 
 @dataclass(frozen=True)
-class DoubleSerde(_FloatingSerde):
+class DoubleSerde(FloatSerde):
     """Numbers of double precision: Python's float."""
 
     name: str = "double"
+    width: int = 8
 
+    form: ClassVar[str] = ">d"
     plain: ClassVar[frozenset[type]] = frozenset({float})
-    width: ClassVar[int] = 8
 
     def keeps(self, value: Any) -> bool:
         """All but the not-a-numbers, which differ from themselves."""
         return not math.isnan(value)
-
-
-@dataclass(frozen=True)
-class FloatSerde(_FloatingSerde):
-    """Numbers of single precision; what comes back is rounded to it."""
-
-    name: str = "float"
-
-    form: ClassVar[struct.Struct] = struct.Struct(">f")
-    width: ClassVar[int] = 4
 
 
 @dataclass(frozen=True)
@@ -304,10 +272,10 @@ class UuidSerde(Serde):
     """A UUID as its text of 36 characters."""
 
     name: str = "uuid"
+    width: int = 36
 
     plain: ClassVar[frozenset[type]] = frozenset({UUID})
     expects: ClassVar[str] = "uuid.UUID"
-    width: ClassVar[int] = 36
 
     def _write(self, value: Any) -> bytes:
         if not isinstance(value, UUID):
@@ -355,5 +323,6 @@ class VoidSerde(Serde):
         raise self._unreadable(data, "there should be none", java=java)
 
 
-_NUMBERS = (LongSerde(), IntegerSerde(), ShortSerde(), FloatSerde(), DoubleSerde())
+LONG = WholeSerde("long", 8)
+_NUMBERS = (LONG, WholeSerde("integer", 4), WholeSerde("short", 2), FloatSerde(), DoubleSerde())
 SCALARS: tuple[Serde, ...] = (StringSerde(), *_NUMBERS, BooleanSerde(), UuidSerde(), BytesSerde(), VoidSerde())

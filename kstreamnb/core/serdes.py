@@ -279,6 +279,16 @@ _NAMED: dict[str, Serde] = {serde.name: serde for serde in (*SCALARS, JsonSerde(
 _ALIASES = {"str": "string", "int": "integer", "bool": "boolean", "byte_array": "bytes", "byte_buffer": "bytes"}
 
 
+def _built_in(name: str, doc: str) -> Callable[[], Serde]:
+    """A factory of `Serdes` that takes nothing."""
+
+    def made() -> Serde:
+        return _NAMED[name]
+
+    made.__name__, made.__qualname__, made.__doc__ = name, f"Serdes.{name}", doc
+    return staticmethod(made)
+
+
 class Serdes:
     """The built-in serdes, and ways to make one's own.
 
@@ -289,63 +299,21 @@ class Serdes:
         'list<string>'
     """
 
-    @staticmethod
-    def string() -> Serde:
-        """Text as UTF-8; the default for keys."""
-        return _NAMED["string"]
+    string = _built_in("string", "Text as UTF-8; the default for keys.")
+    long = _built_in("long", "Whole numbers of 64 bits.")
+    integer = _built_in("integer", "Whole numbers of 32 bits.")
+    short = _built_in("short", "Whole numbers of 16 bits.")
+    float = _built_in("float", "Numbers of single precision; Python's float is `double`.")
+    double = _built_in("double", "Numbers of double precision, as Python's float.")
+    boolean = _built_in("boolean", "True and False.")
+    uuid = _built_in("uuid", "UUIDs, as their text.")
+    bytes = byte_array = byte_buffer = _built_in("bytes", "Bytes as they are.")
+    void = _built_in("void", "Only None.")
 
     @staticmethod
     def json(*, sort_keys: bool = False) -> Serde:
         """JSON as compact UTF-8; the default for values. As a key it needs sorted names."""
         return JsonSerde(sort_keys=sort_keys)
-
-    @staticmethod
-    def long() -> Serde:
-        """Whole numbers of 64 bits."""
-        return _NAMED["long"]
-
-    @staticmethod
-    def integer() -> Serde:
-        """Whole numbers of 32 bits."""
-        return _NAMED["integer"]
-
-    @staticmethod
-    def short() -> Serde:
-        """Whole numbers of 16 bits."""
-        return _NAMED["short"]
-
-    @staticmethod
-    def float() -> Serde:
-        """Numbers of single precision; Python's float is `double`."""
-        return _NAMED["float"]
-
-    @staticmethod
-    def double() -> Serde:
-        """Numbers of double precision, as Python's float."""
-        return _NAMED["double"]
-
-    @staticmethod
-    def boolean() -> Serde:
-        """True and False."""
-        return _NAMED["boolean"]
-
-    @staticmethod
-    def uuid() -> Serde:
-        """UUIDs, as their text."""
-        return _NAMED["uuid"]
-
-    @staticmethod
-    def bytes() -> Serde:
-        """Bytes as they are."""
-        return _NAMED["bytes"]
-
-    byte_array = bytes
-    byte_buffer = bytes
-
-    @staticmethod
-    def void() -> Serde:
-        """Only None."""
-        return _NAMED["void"]
 
     @staticmethod
     def list_serde(inner: Serde) -> Serde:

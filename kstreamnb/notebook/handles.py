@@ -12,9 +12,9 @@ from kstreamnb.errors import KStreamError
 from kstreamnb.notebook.cells import Cells
 from kstreamnb.notebook.functions import functions_of, same_functions
 from kstreamnb.preview import upstream_topology
-from kstreamnb.topology.description import DescribedNode, DescribedSubtopology, TopologyDescription
 from kstreamnb.topology.topology import Topology
 from kstreamnb.view import Overlay, graph_view, mimebundle, overlay_of_changes, to_html, to_text
+from kstreamnb.view.description import DescribedNode, DescribedSubtopology, TopologyDescription
 
 __all__ = ["HandleDisplay", "declared_in", "error_text", "without_preview"]
 

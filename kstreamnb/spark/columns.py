@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from kstreamnb.core.serde import LongSerde, Serde, StringSerde
+from kstreamnb.core.serde import LONG, Serde, StringSerde
 
 __all__ = ["column_from_kafka", "column_to_kafka"]
 
@@ -31,7 +31,7 @@ def column_from_kafka(column: Sequence[bytes | None], serde: Serde | None) -> li
             return [None if item is None else item.decode() for item in column]
         except UnicodeDecodeError:
             return None
-    if kind is LongSerde and not {8} ^ {-1 if item is None else len(item) for item in column}:
+    if serde == LONG and not {8} ^ {-1 if item is None else len(item) for item in column}:
         numbers: list[Any] = np.frombuffer(b"".join(column), ">i8").tolist()  # type: ignore[arg-type]
         return numbers
     return None
@@ -51,7 +51,7 @@ def column_to_kafka(column: Sequence[Any], serde: Serde | None) -> list[bytes | 
             return [item.encode() for item in column]
         except UnicodeEncodeError:
             return None
-    if kind is LongSerde and kinds == {int}:
+    if serde == LONG and kinds == {int}:
         try:
             data = np.array(column, np.int64).astype(">i8").tobytes()
         except OverflowError:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from importlib import import_module
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from kstreamnb.core.display import Displayed
 from kstreamnb.core.operator import Operator
@@ -19,7 +19,6 @@ from kstreamnb.core.stores import StoreSpec
 from kstreamnb.errors import TopologyError
 from kstreamnb.topology import checks
 from kstreamnb.topology.checks import supplied_stores
-from kstreamnb.topology.description import TopologyDescription, describe_topology
 from kstreamnb.topology.nodes import (
     InternalTopic,
     Node,
@@ -32,7 +31,10 @@ from kstreamnb.topology.nodes import (
 )
 from kstreamnb.topology.partitions import OwnedTopic, PlannedTask, owned_topics, partition_counts, plan_tasks
 
-_DOCUMENT = "kstreamnb.view.document"  # how a description looks is above the model: loaded when it is asked for
+if TYPE_CHECKING:
+    from kstreamnb.view.description import TopologyDescription
+
+_VIEW = "kstreamnb.view"  # how a topology looks is above the model: loaded when it is asked for
 
 
 class Topology(Displayed):
@@ -248,11 +250,12 @@ class Topology(Displayed):
 
     def description(self) -> TopologyDescription:
         """What the topology looks like, as a value: text, JSON and pictures are made from it."""
-        return describe_topology(self)
+        described: TopologyDescription = import_module(f"{_VIEW}.description").describe_topology(self)
+        return described
 
     def describe(self) -> str:
         """The text of Kafka's ``TopologyDescription``, byte for byte."""
-        return str(describe_topology(self))
+        return str(self.description())
 
     def explain(self) -> tuple[object, ...]:
         """What optimising changed when a builder made this topology: nodes before and after, and why; each prints."""
@@ -260,11 +263,11 @@ class Topology(Displayed):
 
     def to_json(self, *, origins: bool = False, indent: int | None = 2) -> str:
         """The description as a JSON document (see `kstreamnb.view.document`)."""
-        return str(import_module(_DOCUMENT).to_json(self.description(), origins=origins, indent=indent))
+        return str(import_module(f"{_VIEW}.document").to_json(self.description(), origins=origins, indent=indent))
 
     def fingerprint(self) -> str:
         """16 hexadecimal digits of the structure: equal for topologies that read each other's state."""
-        return str(import_module(_DOCUMENT).fingerprint(self.description()))
+        return str(import_module(f"{_VIEW}.document").fingerprint(self.description()))
 
     def partition_counts(self, topics: Mapping[str, int]) -> dict[str, int]:
         """Partitions of every topic that tasks read, given those of the user's topics.

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, field
 
 from kstreamnb.core.display import Displayed
-from kstreamnb.topology.description import DescribedNode, TopologyDescription
+from kstreamnb.view.description import DescribedNode, TopologyDescription
 
 __all__ = ["TopologyDiff", "diff"]
 

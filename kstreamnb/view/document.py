@@ -20,7 +20,7 @@ import json
 from typing import Any
 
 from kstreamnb.errors import TopologyError
-from kstreamnb.topology.description import (
+from kstreamnb.view.description import (
     DescribedNode,
     DescribedStore,
     DescribedSubtopology,

@@ -15,8 +15,8 @@ from typing import Any
 
 from kstreamnb.core.display import Displayed
 from kstreamnb.errors import EngineError
-from kstreamnb.topology.description import TopologyDescription
 from kstreamnb.topology.topology import Topology
+from kstreamnb.view.description import TopologyDescription
 from kstreamnb.view.graph import GraphView, Overlay, graph_view
 from kstreamnb.view.html import to_html
 from kstreamnb.view.mermaid import to_mermaid

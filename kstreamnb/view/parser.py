@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 
 from kstreamnb.errors import TopologyError
-from kstreamnb.topology.description import DescribedNode, DescribedSubtopology, TopologyDescription
+from kstreamnb.view.description import DescribedNode, DescribedSubtopology, TopologyDescription
 
 __all__ = ["parse_description"]
 

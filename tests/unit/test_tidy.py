@@ -19,7 +19,6 @@ MODULE_LINES, DSL_MODULE_LINES, FUNCTION_LINES, CLASS_METHODS = 450, 600, 60, 12
 # Fronts list what users call: their size is the size of Kafka Streams' own interfaces. The list may only shrink.
 FRONTS: dict[str, str] = {
     "Sample": "samples from six places, to four, and the functions that make one from another",
-    "Serdes": "Kafka's Serdes: one factory for each built-in serde",
     "BindContext": "all that a node may ask of its task: one contract, so that operators know nothing else",
     "NodeContext": "the one implementation of BindContext",
     "TopologyTestDriver": "Kafka's test driver: a getter for each kind of store, and the topics",

@@ -12,9 +12,9 @@ from kstreamnb.dsl.declarations import Handle
 from kstreamnb.errors import EngineError
 from kstreamnb.notebook.handles import without_preview
 from kstreamnb.preview import upstream_topology
-from kstreamnb.topology.description import TopologyDescription
 from kstreamnb.topology.topology import Topology
 from kstreamnb.view import Box, GraphView, Item, Overlay, overlay_of_run, to_svg
+from kstreamnb.view.description import TopologyDescription
 from kstreamnb.view.names import clean
 
 __all__ = ["described", "edge_ids", "flow_order", "picture", "things"]

@@ -11,16 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from kstreamnb.core.display import Displayed
 from kstreamnb.core.stores import StoreSpec
 from kstreamnb.topology.java_order import TreeSet, copied_hash_order, hash_order, utf16
 from kstreamnb.topology.nodes import Node, Sink, Source, Subtopology
-
-if TYPE_CHECKING:  # the topology describes itself through this module
-    from kstreamnb.topology.topology import Topology
-
+from kstreamnb.topology.topology import Topology
 
 NodeKind = Literal["source", "processor", "sink"]
 
