@@ -204,19 +204,6 @@ class FixedKeyRecord(Record[K, V]):
         """Raises ProcessingError: the key is fixed."""
         raise ProcessingError("process_values may not change the key", hint=_USE_PROCESS)
 
-    def with_value(self, value: Any) -> FixedKeyRecord[K, Any]:
-        """The same record with another value."""
-        return self._replace(value=value)
-
-    def with_timestamp(self, timestamp: int) -> FixedKeyRecord[K, V]:
-        """The same record at another event time (ms, not negative)."""
-        Record.with_timestamp(self, timestamp)
-        return self._replace(timestamp=timestamp)
-
-    def with_headers(self, headers: Headers) -> FixedKeyRecord[K, V]:
-        """The same record with other headers."""
-        return self._replace(headers=tuple(headers))
-
 
 _USE_PROCESS = "use process() where the key changes; forward record.with_value(…) where it stays"
 

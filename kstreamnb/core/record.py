@@ -129,16 +129,16 @@ class Record(_RecordFields, Generic[K, V]):
 
     def with_key(self, key: Any) -> Record[Any, V]:
         """The same record under another key."""
-        return Record(key, self.value, self.timestamp, self.headers)
+        return tuple.__new__(type(self), (key, self.value, self.timestamp, self.headers))
 
     def with_value(self, value: Any) -> Record[K, Any]:
         """The same record with another value."""
-        return Record(self.key, value, self.timestamp, self.headers)
+        return tuple.__new__(type(self), (self.key, value, self.timestamp, self.headers))
 
     def with_timestamp(self, timestamp: int) -> Record[K, V]:
         """The same record at another event time (ms, not negative)."""
-        return Record(self.key, self.value, timestamp, self.headers)
+        return type(self)(self.key, self.value, timestamp, self.headers)
 
     def with_headers(self, headers: Headers) -> Record[K, V]:
         """The same record with other headers."""
-        return Record(self.key, self.value, self.timestamp, tuple(headers))
+        return tuple.__new__(type(self), (self.key, self.value, self.timestamp, tuple(headers)))

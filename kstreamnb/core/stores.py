@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol, TypeAlias
 
-from kstreamnb.core.record import ValueAndTimestamp, Windowed
+from kstreamnb.core.record import Windowed
 from kstreamnb.core.serdes import name_serdes
 from kstreamnb.core.time import Duration, duration_ms
 from kstreamnb.errors import ConfigError
@@ -144,9 +144,6 @@ class VersionedKeyValueStore(Protocol):
     def history(
         self, key: Any, from_: int | None = None, to: int | None = None, *, ascending: bool = True
     ) -> Iterator[VersionedRecord]: ...
-
-
-Row: TypeAlias = "Any | ValueAndTimestamp"
 
 
 class Stores:

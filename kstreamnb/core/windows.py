@@ -17,9 +17,13 @@ _END_OF_TIME_MS = 2**63 - 1
 _LEGACY_GRACE_MS = 24 * 60 * 60 * 1000
 
 
+def _check_not_negative(ms: int, what: str, java: str) -> None:
+    if ms < 0:
+        raise ConfigError(f"{what} {ms} ms is negative", java=java)
+
+
 def _check_grace(grace_ms: int) -> None:
-    if grace_ms < 0:
-        raise ConfigError(f"grace {grace_ms} ms is negative", java="Grace period must not be negative.")
+    _check_not_negative(grace_ms, "grace", "Grace period must not be negative.")
 
 
 @dataclass(frozen=True)
@@ -90,9 +94,7 @@ class SlidingWindows:
     grace_ms: int = 0
 
     def __post_init__(self) -> None:
-        if self.difference_ms < 0:
-            java = "Window time difference must not be negative."
-            raise ConfigError(f"time difference {self.difference_ms} ms is negative", java=java)
+        _check_not_negative(self.difference_ms, "time difference", "Window time difference must not be negative.")
         _check_grace(self.grace_ms)
 
     @property
@@ -124,8 +126,7 @@ class SessionWindows:
     grace_ms: int = 0
 
     def __post_init__(self) -> None:
-        if self.gap_ms < 0:
-            raise ConfigError(f"gap {self.gap_ms} ms is negative", java="Gap time cannot be negative.")
+        _check_not_negative(self.gap_ms, "gap", "Gap time cannot be negative.")
         _check_grace(self.grace_ms)
 
     @classmethod
@@ -226,9 +227,7 @@ class UnlimitedWindows:
     start_ms: int = 0
 
     def __post_init__(self) -> None:
-        if self.start_ms < 0:
-            java = "Window start time (startMs) cannot be negative."
-            raise ConfigError(f"window start {self.start_ms} ms is negative", java=java)
+        _check_not_negative(self.start_ms, "window start", "Window start time (startMs) cannot be negative.")
 
     @property
     def size_ms(self) -> int:

@@ -47,14 +47,19 @@ def copied_hash_order(names: Iterable[str]) -> list[str]:
 
 
 class _Entry(Generic[T]):
-    __slots__ = ("item", "left", "parent", "red", "right")
+    """An entry of a tree; ``below`` are the lesser and the greater side."""
+
+    __slots__ = ("below", "item", "parent", "red")
 
     def __init__(self, item: T, parent: _Entry[T] | None) -> None:
-        self.item = item
-        self.parent = parent
-        self.left: _Entry[T] | None = None
-        self.right: _Entry[T] | None = None
-        self.red = True
+        self.item, self.parent, self.red = item, parent, True
+        self.below: list[_Entry[T] | None] = [None, None]
+
+    def __iter__(self) -> Iterator[T]:
+        lesser, greater = self.below
+        yield from lesser or ()
+        yield self.item
+        yield from greater or ()
 
 
 class TreeSet(Generic[T]):
@@ -71,71 +76,57 @@ class TreeSet(Generic[T]):
 
     def add(self, item: T) -> T | None:
         """Insert ``item`` unless an element compares equal on the way down; the element below which it was put."""
-        parent, order, entry = None, 0, self._root
+        parent, side, entry = None, 0, self._root
         while entry is not None:
-            parent, order = entry, self._compare(item, entry.item)
+            order = self._compare(item, entry.item)
             if order == 0:
                 return entry.item
-            entry = entry.left if order < 0 else entry.right
+            parent, side = entry, int(order > 0)
+            entry = entry.below[side]
         new = _Entry(item, parent)
         if parent is None:
             self._root = new
-        elif order < 0:
-            parent.left = new
         else:
-            parent.right = new
+            parent.below[side] = new
         self._repair(new)
         return parent.item if parent else None
 
     def __iter__(self) -> Iterator[T]:
-        path: list[_Entry[T]] = []
-        entry = self._root
-        while path or entry is not None:
-            while entry is not None:
-                path.append(entry)
-                entry = entry.left
-            last = path.pop()
-            yield last.item
-            entry = last.right
+        return iter(self._root or ())
 
     def _repair(self, entry: _Entry[T]) -> None:
         while (parent := entry.parent) is not None and parent.red:
             grand = parent.parent
             assert grand is not None, "a red entry is never the root"
-            left = parent is grand.left
-            uncle = grand.right if left else grand.left
+            side = grand.below.index(parent)
+            uncle = grand.below[1 - side]
             if uncle is not None and uncle.red:
                 parent.red = uncle.red = False
                 grand.red = True
                 entry = grand
                 continue
-            if entry is (parent.right if left else parent.left):
-                self._rotate(parent, to_left=left)
+            if entry is parent.below[1 - side]:
+                self._rotate(parent, side)
                 parent = entry
             parent.red, grand.red = False, True
-            self._rotate(grand, to_left=not left)
+            self._rotate(grand, 1 - side)
             break
         assert self._root is not None
         self._root.red = False
 
-    def _rotate(self, entry: _Entry[T], *, to_left: bool) -> None:
-        child = entry.right if to_left else entry.left
+    def _rotate(self, entry: _Entry[T], side: int) -> None:
+        """Let an entry go down to one side, and what is on its other side come up in its place."""
+        child = entry.below[1 - side]
         assert child is not None, "only an entry with a child on that side is rotated"
-        inner = child.left if to_left else child.right
-        if to_left:
-            entry.right, child.left = inner, entry
-        else:
-            entry.left, child.right = inner, entry
+        inner = entry.below[1 - side] = child.below[side]
         if inner is not None:
             inner.parent = entry
-        child.parent = entry.parent
-        if entry.parent is None:
+        above = child.parent = entry.parent
+        if above is None:
             self._root = child
-        elif entry is entry.parent.left:
-            entry.parent.left = child
         else:
-            entry.parent.right = child
-        entry.parent = child
+            above.below[above.below.index(entry)] = child
+        child.below[side], entry.parent = entry, child
 
 
 _Hashed = tuple[int, tuple[int, ...], str]

@@ -56,7 +56,7 @@ def check_fixed_partitions(topology: Topology) -> None:
     for group in _copartition_groups(topology, ()):
         fixed = {topic: _fixed(topology, topic) for topic in group}
         if None not in fixed.values():
-            _same({topic: count for topic, count in fixed.items() if count is not None})
+            _same({topic: count for topic, count in fixed.items() if count is not None}, *_REPARTITIONED)
 
 
 def partition_counts(topology: Topology, topics: Mapping[str, int]) -> dict[str, int]:
@@ -171,15 +171,10 @@ def _enforced(topology: Topology, group: list[str], known: Mapping[str, int]) ->
     external = {topic: known[topic] for topic in group if topic not in topology.internal_topics}
     fixed = {topic: count for topic in repartition if (count := _fixed(topology, topic)) is not None}
     if external:
-        count = next(iter(external.values()))
-        if any(other != count for other in external.values()):
-            raise refuse(
-                f"topics must have the same number of partitions: {_listed(external)}",
-                f"Topics not co-partitioned: [{_java_map(external)}]",
-                hint="give both topics the same number of partitions, or put repartition() before the join",
-            )
+        hint = "give both topics the same number of partitions, or put repartition() before the join"
+        count = _same(external, "topics", "Topics not co-partitioned", hint)
     else:
-        count = _same(fixed) if fixed else max((known[topic] for topic in repartition), default=1)
+        count = _same(fixed, *_REPARTITIONED) if fixed else max((known[topic] for topic in repartition), default=1)
     for topic, own in fixed.items():
         if own != count:
             raise refuse(
@@ -191,22 +186,18 @@ def _enforced(topology: Topology, group: list[str], known: Mapping[str, int]) ->
     return dict.fromkeys(repartition, count)
 
 
-def _same(counts: Mapping[str, int]) -> int:
+_REPARTITIONED = ("repartition topics", "Following topics do not have the same number of partitions")
+
+
+def _same(counts: Mapping[str, int], what: str, java: str, hint: str | None = None) -> int:
+    """The one count that all topics have; raises TopologyError when they differ."""
     count = next(iter(counts.values()), 1)
     if any(other != count for other in counts.values()):
-        raise refuse(
-            f"repartition topics must have the same number of partitions: {_listed(counts)}",
-            f"Following topics do not have the same number of partitions: [{_java_map(counts)}]",
-        )
+        listed = ", ".join(f'"{topic}" has {each}' for topic, each in sorted(counts.items()))
+        map_ = ", ".join(f"{topic}={each}" for topic, each in sorted(counts.items()))
+        message = f"{what} must have the same number of partitions: {listed}"
+        raise refuse(message, f"{java}: [{{{map_}}}]", hint=hint)
     return count
-
-
-def _listed(counts: Mapping[str, int]) -> str:
-    return ", ".join(f'"{topic}" has {count}' for topic, count in sorted(counts.items()))
-
-
-def _java_map(counts: Mapping[str, int]) -> str:
-    return "{" + ", ".join(f"{topic}={count}" for topic, count in sorted(counts.items())) + "}"
 
 
 _DAY_MS = 86_400_000
