@@ -6,9 +6,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from kstreamnb.graph.nodes import Repartition, Step
+from kstreamnb.processors.join_table_table import How
 
 
 @dataclass(eq=False)
@@ -74,6 +75,19 @@ class CogroupFlow(Windowing):
     """Grouped streams with an aggregator each."""
 
     groups: dict[GroupFlow, Any] = field(default_factory=dict)
+
+
+class Joining(NamedTuple):
+    """What a join does: "inner", "left" or "outer", and the function that makes a value of two."""
+
+    how: How
+    joiner: Any
+    with_key: bool = False
+
+    @property
+    def is_left(self) -> bool:
+        """Whether what finds no partner stays."""
+        return self.how != "inner"
 
 
 @dataclass(eq=False)

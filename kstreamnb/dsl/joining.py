@@ -10,9 +10,9 @@ from kstreamnb.core.stores import StoreSpec
 from kstreamnb.core.time import Duration, duration_ms
 from kstreamnb.core.windows import JoinWindows
 from kstreamnb.dsl.declarations import Handle
-from kstreamnb.dsl.flows import GlobalFlow, StreamFlow, TableFlow
-from kstreamnb.dsl.options import Joined, K, StoreType, StreamJoined, V, given, spelled_out
-from kstreamnb.errors import ConfigError, TopologyError
+from kstreamnb.dsl.flows import GlobalFlow, Joining, StreamFlow, TableFlow
+from kstreamnb.dsl.options import Joined, K, NamedOptions, StoreType, StreamJoined, V, given, spelled_out
+from kstreamnb.errors import TopologyError
 from kstreamnb.graph.draft import Draft, check_history, check_resource_name, look_up
 from kstreamnb.graph.nodes import JoinWindow, StateStore, StreamJoin
 from kstreamnb.processors.stateless import PassThrough
@@ -122,50 +122,32 @@ def outer_join(self: KStream[K, V], other: Handle, *how: Any, **options: Unpack[
     return _declare(self, other, "outer_join", "outer", how, options)
 
 
-_POSITIONS = {
-    "stream": ("joiner", "windows", "joined"),
-    "table": ("joiner", "joined"),
-    "global_table": ("key_selector", "joiner"),
-}
-
-
 def _declare(self: KStream[K, V], other: Handle, verb: str, how: How, positional: Any, options: Any) -> KStream[K, Any]:
     """Declare the join that fits the other side, with arguments by position or by name."""
-    positions = _POSITIONS.get(getattr(other, "kind", ""))
-    if positions is None:
+    if getattr(other, "kind", "") not in _OTHERS:
         raise TopologyError(f"a stream cannot be joined with a {type(other).__name__}")
-    positions = tuple(position for position in positions if position not in options)
+    emit, kind, names = _OTHERS[other.kind]
+    positions = [name for name in names if name not in options]
     if len(positional) > len(positions):
         raise TopologyError(f'"{verb}" takes at most {len(positions)} arguments after the other side')
     said = {**options, **dict(zip(positions, positional, strict=False))}
-    joiner, joined = said.pop("joiner", None), said.pop("joined", None)
-    arguments: dict[str, Any] = {"how": how, "joiner": joiner, "with_key": said.pop("with_key", False)}
-    wanted = {"joiner": joiner}
-    if other.kind == "stream":
-        arguments["windows"] = wanted["windows"] = said.pop("windows", None)
-        arguments["options"] = given(StreamJoined, joined, **said)
-        emit: Callable[..., Any] = _join_streams
-    elif other.kind == "table":
-        arguments["options"] = given(Joined, joined, **said)
-        emit = _join_table
-    else:
-        arguments["key_selector"] = wanted["key_selector"] = said.pop("key_selector", None)
-        arguments["name"] = said.pop("name", None)
-        if said:
-            raise ConfigError(f'a join with a global table has no option "{min(said)}"')
-        emit = _join_global
+    wanted = {name: said.pop(name, None) for name in names if name != "joined"}
     for name, value in wanted.items():
         if value is None:
             raise TopologyError(f'"{verb}" with a {type(other).__name__} needs a {name}')
-    return self.declare("stream", verb, emit, other, **arguments)
+    join = Joining(how, wanted.pop("joiner"), said.pop("with_key", False))
+    given_options = given(kind, said.pop("joined", None), **said)
+    return self.declare("stream", verb, emit, other, join=join, options=given_options, **wanted)
 
 
 # --- in the graph -----------------------------------------------------------------------------------------------------
-def _repartitioned(draft: Draft, stream: StreamFlow, prefix: str, options: Any, value_serde: Any) -> StreamFlow:
-    """The stream behind an internal topic; joins of a stream under its own name share one."""
+def _in_place(draft: Draft, stream: StreamFlow, prefix: str | None, options: Any, value_serde: Any) -> StreamFlow:
+    """The stream with its keys in their partitions: as it is, or behind a topic, which joins under its name share."""
+    if not stream.rekeyed:
+        return stream
     key_serde, value_serde = options.key_serde or stream.key_serde, value_serde or stream.value_serde
-    made = draft.repartition(prefix, key_serde=key_serde, value_serde=value_serde)
-    if stream.repartitioned is None or stream.name != prefix:
+    made = draft.repartition(prefix or stream.name, key_serde=key_serde, value_serde=value_serde)
+    if stream.repartitioned is None or prefix not in (None, stream.name):
         stream.repartitioned = draft.add(made, stream.node)
         if options.name is None:
             draft.unnamed_repartitions.append(made.topic)
@@ -173,107 +155,75 @@ def _repartitioned(draft: Draft, stream: StreamFlow, prefix: str, options: Any, 
     return StreamFlow(node.id, node.name, key_serde, value_serde, (node.name,))
 
 
+_THIS, _OTHER = ("KSTREAM-JOINTHIS-", "-this-join"), ("KSTREAM-JOINOTHER-", "-other-join")
+_OUTER_THIS, _OUTER_OTHER = ("KSTREAM-OUTERTHIS-", "-outer-this-join"), ("KSTREAM-OUTEROTHER-", "-outer-other-join")
+_SIDES = {"inner": (_THIS, _OTHER), "left": (_THIS, _OUTER_OTHER), "outer": (_OUTER_THIS, _OUTER_OTHER)}
+"""How Kafka calls the sides of a join and their stores: by number, and after the user's name."""
+
+
 def _join_streams(
-    draft: Draft,
-    left: StreamFlow,
-    right: StreamFlow,
-    how: How,
-    joiner: Any,
-    with_key: bool,
-    windows: JoinWindows,
-    options: StreamJoined,
+    draft: Draft, left: StreamFlow, right: StreamFlow, join: Joining, windows: JoinWindows, options: StreamJoined
 ) -> StreamFlow:
     name = options.name
-    this, other = left, right
-    if left.rekeyed:
-        this = _repartitioned(draft, left, f"{name}-left" if name else left.name, options, options.value_serde)
-    if right.rekeyed:
-        serde = options.other_value_serde
-        other = _repartitioned(draft, right, f"{name}-right" if name else right.name, options, serde)
-    sources = tuple(dict.fromkeys((*this.sources, *other.sources)))
-    draft.co_partition(sources)
-    names = _names(draft, name, how)
-    stores = _stores(draft, this, other, how, windows, options, names)
+    this = _in_place(draft, left, name and f"{name}-left", options, options.value_serde)
+    other = _in_place(draft, right, name and f"{name}-right", options, options.other_value_serde)
+    sources = draft.co_partition((*this.sources, *other.sources))
+    windowed = [draft.name_or_new(name, "KSTREAM-WINDOWED-", f"-{word}-windowed") for word in ("this", "other")]
+    numbered = [draft.new_name(prefix) for prefix, _ in _SIDES[join.how]]
+    names = [check_resource_name(name + suffix) for _, suffix in _SIDES[join.how]] if name else numbered
+    merge = draft.name_or_new(name, "KSTREAM-MERGE-", "-merge")
+    stores = _stores(draft, (this, other), join.how, windows, options, numbered)
     sides = [
-        draft.add(JoinWindow(name=names[word], operator=KeepWindow(store.name), store=store), flow.node).id
-        for word, store, flow in zip(("this-windowed", "other-windowed"), stores, (this, other), strict=False)
+        draft.add(JoinWindow(name=each, operator=KeepWindow(store.name), store=store), flow.node).id
+        for each, store, flow in zip(windowed, stores, (this, other), strict=False)
     ]
-    spans = (windows.before_ms, windows.after_ms, windows.grace_ms, joiner, with_key)
-    shared = (stores[2].name if stores[2:] else None, names["merge"])
+    spans = (windows.before_ms, windows.after_ms, windows.grace_ms, join.joiner, join.with_key)
+    shared = (stores[2].name if stores[2:] else None, merge)
     node = StreamJoin(
-        name=names["merge"],
+        name=merge,
         operator=PassThrough(),
-        this=(names["this"], StreamStreamJoin(True, stores[1].name, *spans, how != "inner", *shared)),  # noqa: FBT003
-        other=(names["other"], StreamStreamJoin(False, stores[0].name, *spans, how == "outer", *shared)),  # noqa: FBT003
+        this=(names[0], StreamStreamJoin(True, stores[1].name, *spans, join.is_left, *shared)),  # noqa: FBT003
+        other=(names[1], StreamStreamJoin(False, stores[0].name, *spans, join.how == "outer", *shared)),  # noqa: FBT003
         alone=StreamSelfJoin(stores[0].name, *spans),
         uses=tuple(sides),
         own=tuple(stores[2:]),
-        keeps_null_keys=how != "inner",
+        keeps_null_keys=join.is_left,
     )
     node = draft.add(node, this.node, other.node)
     return StreamFlow(node.id, node.name, options.key_serde, None, sources)
 
 
-def _names(draft: Draft, name: str | None, how: How) -> dict[str, str]:
-    """Names of a stream-stream join's nodes; ``base-…`` are what its stores are called after."""
-    this_suffix = "-outer-this-join" if how == "outer" else "-this-join"
-    other_suffix = "-other-join" if how == "inner" else "-outer-other-join"
-    names = {
-        "this-windowed": draft.name_or_new(name, "KSTREAM-WINDOWED-", "-this-windowed"),
-        "other-windowed": draft.name_or_new(name, "KSTREAM-WINDOWED-", "-other-windowed"),
-        "base-this": draft.new_name("KSTREAM-OUTERTHIS-" if how == "outer" else "KSTREAM-JOINTHIS-"),
-        "base-other": draft.new_name("KSTREAM-JOINOTHER-" if how == "inner" else "KSTREAM-OUTEROTHER-"),
-        "suffix-this": this_suffix,
-        "suffix-other": other_suffix,
-    }
-    names["this"] = check_resource_name(name + this_suffix) if name else names["base-this"]
-    names["other"] = check_resource_name(name + other_suffix) if name else names["base-other"]
-    names["merge"] = draft.name_or_new(name, "KSTREAM-MERGE-", "-merge")
-    return names
-
-
 def _stores(
     draft: Draft,
-    this: StreamFlow,
-    other: StreamFlow,
+    flows: tuple[StreamFlow, StreamFlow],
     how: How,
     windows: JoinWindows,
     options: StreamJoined,
-    names: dict[str, str],
+    numbered: list[str],
 ) -> list[StoreSpec]:
     """The stores of both sides, and that of pending records where some wait for partners."""
-    base, given_ = options.store_name, (options.this_store, options.other_store)
-    value_serdes = (options.value_serde or this.value_serde, options.other_value_serde or other.value_serde)
-    common: dict[str, Any] = {
-        "key_serde": options.key_serde or this.key_serde or other.key_serde,
-        "persistent": draft.persistent if options.store_type is None else options.store_type == "persistent",
-        "logged": options.logged,
-        "log_config": tuple(sorted(options.log_config.items())),
-    }
-    window = StoreSpec(
-        "",
-        "window",
-        retention_ms=windows.size_ms + windows.grace_ms,
-        window_size_ms=windows.size_ms,
-        retain_duplicates=True,
-        **{**common, "log_config": (*common["log_config"], ("cleanup.policy", "delete"))},
-    )
+    base, supplied = options.store_name, (options.this_store, options.other_store)
+    serdes = (options.value_serde or flows[0].value_serde, options.other_value_serde or flows[1].value_serde)
+    key_serde = options.key_serde or flows[0].key_serde or flows[1].key_serde
+    common: dict[str, Any] = {"key_serde": key_serde, "persistent": draft.is_persistent(options.store_type)}
+    common |= options.logging
+    window: dict[str, Any] = {"retention_ms": windows.size_ms + windows.grace_ms, "window_size_ms": windows.size_ms}
+    window |= {**common, "log_config": (*common["log_config"], ("cleanup.policy", "delete"))}
+    names = [base + suffix for _, suffix in _SIDES[how]] if base else numbered
     stores = []
-    for word, value_serde, spec in zip(("this", "other"), value_serdes, given_, strict=True):
-        name = (base + names[f"suffix-{word}"] if base else names[f"base-{word}"]) + "-store"
-        store = replace(window, name=name, value_serde=value_serde)
+    for name, value_serde, spec in zip(names, serdes, supplied, strict=True):
+        store = StoreSpec(f"{name}-store", "window", value_serde=value_serde, retain_duplicates=True, **window)
         stores.append(store if spec is None else _supplied(spec, store))
-    if given_[0] and given_[1] and given_[0].name == given_[1].name:
+    if supplied[0] and supplied[1] and supplied[0].name == supplied[1].name:
         java = "Both StoreSuppliers have the same name.  StoreSuppliers must provide unique names"
-        raise TopologyError(f'both stores of a join are called "{given_[0].name}"', java=java)
+        raise TopologyError(f'both stores of a join are called "{supplied[0].name}"', java=java)
     if how != "inner" and not windows.eager:
-        suffix = "-outer-shared-join" if how == "outer" else "-left-shared-join"
-        user_base = given_[0].name if given_[0] else base
-        number = names["base-this"].rpartition("-")[2]
-        name = (user_base + suffix if user_base else f"KSTREAM-OUTERSHARED-{number}") + "-store"
-        extra = {"type": "pending_joins", "left_serde": value_serdes[0], "right_serde": value_serdes[1]}
-        stores.append(StoreSpec(name, "internal", extra=extra, **common))
-    for store, spec in zip(stores, (*given_, given_[0]), strict=False):
+        named = supplied[0].name if supplied[0] else base
+        number = numbered[0].rpartition("-")[2]
+        name = f"{named}-{how}-shared-join" if named else f"KSTREAM-OUTERSHARED-{number}"
+        extra = {"type": "pending_joins", "left_serde": serdes[0], "right_serde": serdes[1]}
+        stores.append(StoreSpec(f"{name}-store", "internal", extra=extra, **common))
+    for store, spec in zip(stores, (*supplied, supplied[0]), strict=False):
         if base is None and spec is None:
             draft.note_unnamed_store(store.name, logged=options.logged)
     return stores
@@ -294,15 +244,10 @@ def _supplied(spec: StoreSpec, wanted: StoreSpec) -> StoreSpec:
     return replace(wanted, name=spec.name, persistent=spec.persistent, factory=spec.factory)
 
 
-def _join_table(
-    draft: Draft, left: StreamFlow, table: TableFlow, how: How, joiner: Any, with_key: bool, options: Joined
-) -> StreamFlow:
-    this = left
-    if left.rekeyed:
-        this = _repartitioned(draft, left, options.name or left.name, options, options.value_serde)
-    sources = tuple(dict.fromkeys((*this.sources, *table.sources)))
-    draft.co_partition(sources)
-    name = draft.name_or_new(options.name, "KSTREAM-JOIN-" if how == "inner" else "KSTREAM-LEFTJOIN-")
+def _join_table(draft: Draft, left: StreamFlow, table: TableFlow, join: Joining, options: Joined) -> StreamFlow:
+    this = _in_place(draft, left, options.name, options, options.value_serde)
+    sources = draft.co_partition((*this.sources, *table.sources))
+    name = draft.name_or_new(options.name, "KSTREAM-LEFTJOIN-" if join.is_left else "KSTREAM-JOIN-")
     view = look_up(draft, table.node)
     key_serde = options.key_serde or this.key_serde
     grace_ms: int | None = None
@@ -316,24 +261,27 @@ def _join_table(
         buffers = (draft.add(StateStore(name=spec.name, store=spec)).name,)
         if options.name is None:
             draft.note_unnamed_store(spec.name)
-    left_join = how != "inner"
-    operator = StreamTableJoin(view, joiner, with_key, left_join, grace_ms, buffers[0] if buffers else None)
-    fields = {"stores": (*buffers, *view.stores), "uses": (table.node,), "keeps_null_keys": left_join}
+    operator = StreamTableJoin(
+        view, join.joiner, join.with_key, join.is_left, grace_ms, buffers[0] if buffers else None
+    )
+    fields = {"stores": (*buffers, *view.stores), "uses": (table.node,), "keeps_null_keys": join.is_left}
     node = draft.step(name, operator, this.node, **fields)
     return StreamFlow(node.id, name, key_serde, None, sources)
 
 
 def _join_global(
-    draft: Draft,
-    left: StreamFlow,
-    table: GlobalFlow,
-    how: How,
-    joiner: Any,
-    with_key: bool,
-    key_selector: Any,
-    name: str | None,
+    draft: Draft, left: StreamFlow, table: GlobalFlow, join: Joining, key_selector: Any, options: NamedOptions
 ) -> StreamFlow:
-    name = draft.name_or_new(name, "KSTREAM-LEFTJOIN-")
-    operator = StreamTableJoin(StoreView(table.store), joiner, with_key, how != "inner", key_selector=key_selector)
+    name = draft.name_or_new(options.name, "KSTREAM-LEFTJOIN-")
+    view = StoreView(table.store)
+    operator = StreamTableJoin(view, join.joiner, join.with_key, join.is_left, key_selector=key_selector)
     node = draft.step(name, operator, left.node, uses=(table.node,))
     return StreamFlow(node.id, name, left.key_serde, None, left.sources, left.rekeyed)
+
+
+_OTHERS: dict[str, tuple[Callable[..., StreamFlow], type, tuple[str, ...]]] = {
+    "stream": (_join_streams, StreamJoined, ("joiner", "windows", "joined")),
+    "table": (_join_table, Joined, ("joiner", "joined")),
+    "global_table": (_join_global, NamedOptions, ("key_selector", "joiner")),
+}
+"""What a stream can be joined with: how, with which options, and with which arguments by position."""

@@ -121,33 +121,25 @@ def windows_store(
 
 
 def _common(draft: Draft, options: Materialized, key_serde: Any = None, value_serde: Any = None) -> dict[str, Any]:
-    persistent = draft.persistent if options.store_type is None else options.store_type == "persistent"
+    serdes = serdes_of(options, key_serde, value_serde)
     return {
-        **serdes_of(options, key_serde, value_serde),
-        "persistent": persistent,
-        "logged": options.logged,
+        **serdes,
+        **options.logging,
+        "persistent": draft.is_persistent(options.store_type),
         "cached": options.cached,
-        "log_config": tuple(sorted(options.log_config.items())),
     }
 
 
 def _least_retention(name: str, windows: Any) -> tuple[int, str, str]:
     """The shortest retention, what it is made of, and the beginning of Java's text."""
-    grace = windows.grace_ms
     if isinstance(windows, SessionWindows):
-        java = (
-            f"The retention period of the session store {name} must be no smaller than the session inactivity gap plus "
-            f"the grace period. Got gap=[{windows.gap_ms}], grace=[{grace}]"
-        )
-        return windows.gap_ms + grace, "gap and grace", java
-    if isinstance(windows, SlidingWindows):
-        java = (
-            f"The retention period of the window store {name} must be no smaller than 2 * time difference plus the "
-            f"grace period. Got time difference=[{windows.difference_ms}], grace=[{grace}]"
-        )
-        return 2 * windows.difference_ms + grace, "twice the time difference and grace", java
-    java = (
-        f"The retention period of the window store {name} must be no smaller than its window size plus the grace "
-        f"period. Got size=[{windows.size_ms}], grace=[{grace}]"
-    )
-    return windows.size_ms + grace, "size and grace", java
+        kind, span_ms, times, words = "session", windows.gap_ms, 1, ("gap", "the session inactivity gap", "gap")
+    elif isinstance(windows, SlidingWindows):
+        words = ("twice the time difference", "2 * time difference", "time difference")
+        kind, span_ms, times = "window", windows.difference_ms, 2
+    else:
+        kind, span_ms, times, words = "window", windows.size_ms, 1, ("size", "its window size", "size")
+    what, least, got = words
+    java = f"The retention period of the {kind} store {name} must be no smaller than {least} plus the grace period."
+    java = f"{java} Got {got}=[{span_ms}], grace=[{windows.grace_ms}]"
+    return times * span_ms + windows.grace_ms, f"{what} and grace", java

@@ -72,28 +72,40 @@ class Options:
                 object.__setattr__(self, each.name, serde_named(value))
 
 
+@dataclass(frozen=True)
 class LoggedOptions(Options):
     """Options of what is kept in a store: whether it is logged, and how its changelog is configured."""
+
+    logged: bool = field(default=True, kw_only=True)
+    log_config: Mapping[str, str] = field(default_factory=dict, kw_only=True)
 
     with_logging_disabled = Copying("logged", to=False)
 
     def with_logging_enabled(self, config: Mapping[str, str] | None = None) -> Self:
         """Give a copy that is logged, to a topic with this configuration."""
-        return replace(self, logged=True, log_config=dict(config or {}))  # type: ignore[type-var]
+        return replace(self, logged=True, log_config=dict(config or {}))
+
+    @property
+    def logging(self) -> dict[str, Any]:
+        """The same as fields of a store."""
+        return {"logged": self.logged, "log_config": tuple(sorted(self.log_config.items()))}
 
 
+@dataclass(frozen=True)
 class NamedOptions(Options):
     """Options of what has a name as an operator."""
+
+    name: str | None = field(default=None, kw_only=True)
 
     @classmethod
     def as_(cls, name: str) -> Self:
         """Options that say a name."""
-        return cls(name=name)  # type: ignore[call-arg]
+        return cls(name=name)
 
     with_name = Copying("name")
 
 
-class _SerdeOptions(Options):
+class _SerdeMethods(Options):
     @classmethod
     def with_(cls, key_serde: Any = None, value_serde: Any = None, **others: Any) -> Self:
         """Options that say serdes, and what else is given by keyword."""
@@ -101,6 +113,14 @@ class _SerdeOptions(Options):
 
     with_key_serde = Copying("key_serde")
     with_value_serde = Copying("value_serde")
+
+
+@dataclass(frozen=True)
+class TopicOptions(NamedOptions, _SerdeMethods):
+    """Options of what is at a topic: both serdes and a name."""
+
+    key_serde: Any = None
+    value_serde: Any = None
 
 
 def given(kind: type[Any], options: Any, **keywords: Any) -> Any:
@@ -138,7 +158,7 @@ def spelled_out(function: F) -> F:
 
 
 @dataclass(frozen=True)
-class Consumed(NamedOptions, _SerdeOptions):
+class Consumed(TopicOptions):
     """How a topic is read: serdes, timestamps, where to start, and the source's name.
 
     ``offset_reset`` is "earliest", "latest", "none" or a text such as "by_duration:1h".
@@ -149,11 +169,8 @@ class Consumed(NamedOptions, _SerdeOptions):
         'long'
     """
 
-    key_serde: Any = None
-    value_serde: Any = None
     timestamp_extractor: Any = None
     offset_reset: str | None = None
-    name: str | None = None
 
     with_timestamp_extractor = Copying("timestamp_extractor")
     with_offset_reset_policy = Copying("offset_reset")
@@ -165,7 +182,7 @@ class Consumed(NamedOptions, _SerdeOptions):
 
 
 @dataclass(frozen=True)
-class Produced(NamedOptions, _SerdeOptions):
+class Produced(TopicOptions):
     """How a topic is written: serdes, who chooses the partition, and the sink's name.
 
     Example:
@@ -173,17 +190,14 @@ class Produced(NamedOptions, _SerdeOptions):
         'totals'
     """
 
-    key_serde: Any = None
-    value_serde: Any = None
     partitioner: Any = None
-    name: str | None = None
 
     with_stream_partitioner = Copying("partitioner")
     stream_partitioner = classmethod(lambda cls, partitioner: cls(partitioner=partitioner))
 
 
 @dataclass(frozen=True)
-class Grouped(NamedOptions, _SerdeOptions):
+class Grouped(TopicOptions):
     """Serdes of a grouping's repartition topic, and its name.
 
     Example:
@@ -191,13 +205,9 @@ class Grouped(NamedOptions, _SerdeOptions):
         'json'
     """
 
-    key_serde: Any = None
-    value_serde: Any = None
-    name: str | None = None
-
 
 @dataclass(frozen=True)
-class Joined(NamedOptions, _SerdeOptions):
+class Joined(TopicOptions):
     """Serdes and name of a stream-table join, and how long records wait for a versioned table (``grace``).
 
     Example:
@@ -205,10 +215,7 @@ class Joined(NamedOptions, _SerdeOptions):
         'with-rate'
     """
 
-    key_serde: Any = None
-    value_serde: Any = None
     other_value_serde: Any = None
-    name: str | None = None
     grace: Duration | None = None
 
     with_other_value_serde = Copying("other_value_serde")
@@ -220,7 +227,7 @@ StoreType = Literal["persistent", "in_memory"]
 
 
 @dataclass(frozen=True)
-class StreamJoined(LoggedOptions, NamedOptions, _SerdeOptions):
+class StreamJoined(LoggedOptions, TopicOptions):
     """Serdes, names and stores of a stream-stream join; ``store_name`` is the base name of its stores.
 
     Example:
@@ -228,16 +235,11 @@ class StreamJoined(LoggedOptions, NamedOptions, _SerdeOptions):
         'recent'
     """
 
-    key_serde: Any = None
-    value_serde: Any = None
     other_value_serde: Any = None
-    name: str | None = None
     store_name: str | None = None
     store_type: StoreType | None = None
     this_store: StoreSpec | None = None
     other_store: StoreSpec | None = None
-    logged: bool = True
-    log_config: Mapping[str, str] = field(default_factory=dict)
 
     with_other_value_serde = Copying("other_value_serde")
     with_store_name = Copying("store_name")
@@ -262,7 +264,6 @@ class TableJoined(NamedOptions):
 
     partitioner: Any = None
     other_partitioner: Any = None
-    name: str | None = None
 
     with_partitioner = Copying("partitioner")
     with_other_partitioner = Copying("other_partitioner")
@@ -274,7 +275,7 @@ class TableJoined(NamedOptions):
 
 
 @dataclass(frozen=True)
-class Repartitioned(NamedOptions, _SerdeOptions):
+class Repartitioned(TopicOptions):
     """Serdes, partitioner, number of partitions and name of an explicit repartition topic.
 
     Example:
@@ -282,11 +283,8 @@ class Repartitioned(NamedOptions, _SerdeOptions):
         8
     """
 
-    key_serde: Any = None
-    value_serde: Any = None
     partitioner: Any = None
     partitions: int | None = None
-    name: str | None = None
 
     with_stream_partitioner = Copying("partitioner")
     with_number_of_partitions = Copying("partitions")
@@ -339,7 +337,6 @@ class Printed(NamedOptions):
     label: str | None = None
     mapper: Callable[[Any, Any], Any] | None = None
     write: Callable[[str], Any] | None = None
-    name: str | None = None
 
     with_label = Copying("label")
     with_key_value_mapper = Copying("mapper")
@@ -388,7 +385,7 @@ class EmitStrategy:
 
 
 @dataclass(frozen=True)
-class Materialized(LoggedOptions, _SerdeOptions):
+class Materialized(LoggedOptions, _SerdeMethods):
     """How the rows of a table are kept: in which store, with which serdes, logged and cached or not, how long.
 
     Units: ``retention`` and ``versioned`` are durations of stream time.
@@ -408,8 +405,6 @@ class Materialized(LoggedOptions, _SerdeOptions):
     value_serde: Any = None
     retention: Duration | None = None
     cached: bool = True
-    logged: bool = True
-    log_config: Mapping[str, str] = field(default_factory=dict)
     store_type: StoreType | None = None
     versioned: Duration | None = None
 
@@ -511,8 +506,6 @@ class BufferConfig(LoggedOptions):
     records_limit: int | None = None
     bytes_limit: int | None = None
     emit_early: bool = False
-    logged: bool = True
-    log_config: Mapping[str, str] = field(default_factory=dict)
 
     with_max_records = Copying("records_limit")
     with_max_bytes = Copying("bytes_limit")
@@ -540,7 +533,7 @@ class BufferConfig(LoggedOptions):
 
 
 @dataclass(frozen=True)
-class Suppressed(Options):
+class Suppressed(NamedOptions):
     """When held-back changes come out.
 
     Units: ``wait_ms`` is stream time after the first change that is held back.
@@ -553,9 +546,6 @@ class Suppressed(Options):
     buffer: BufferConfig = BufferConfig()
     wait_ms: int = 0
     until_close: bool = False
-    name: str | None = None
-
-    with_name = Copying("name")
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -568,9 +558,9 @@ class Suppressed(Options):
     @classmethod
     def until_time_limit(cls, wait: Duration, buffer: BufferConfig | None = None, *, name: str | None = None) -> Self:
         """Hold each key's changes back for a while after the first; the last one comes out."""
-        return cls(buffer or BufferConfig(), duration_ms(wait, "wait"), False, name)  # noqa: FBT003
+        return cls(buffer or BufferConfig(), duration_ms(wait, "wait"), name=name)
 
     @classmethod
     def until_window_closes(cls, buffer: BufferConfig | None = None, *, name: str | None = None) -> Self:
         """Hold each window's changes back until it has closed; its final result comes out."""
-        return cls(buffer or BufferConfig(), 0, True, name)  # noqa: FBT003
+        return cls(buffer or BufferConfig(), until_close=True, name=name)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NotRequired, Unpack
 from kstreamnb.core.operator import TableView
 from kstreamnb.core.serdes import Serdes
 from kstreamnb.core.stores import StoreSpec
-from kstreamnb.dsl.flows import StreamFlow, TableFlow
+from kstreamnb.dsl.flows import Joining, StreamFlow, TableFlow
 from kstreamnb.dsl.materializing import Keeping, kept, lazy_table, rows_store
 from kstreamnb.dsl.options import V2, K, Kept, Suppressed, TableJoined, V, given, serdes_of, spelled_out
 from kstreamnb.dsl.streams import transform
@@ -256,8 +256,9 @@ def _declare(
     if getattr(other, "kind", "") != "table":
         raise TopologyError(f"a table cannot be joined with a {type(other).__name__}")
     said: dict[str, Any] = dict(options)
-    joined, *partitioners = (said.pop(word, None) for word in ("table_joined", "partitioner", "other_partitioner"))
-    with_key, foreign_key = said.pop("with_key", False), said.pop("foreign_key", None)
+    partitioners = {word: said.pop(word, None) for word in ("partitioner", "other_partitioner")}
+    joined, with_key = said.pop("table_joined", None), said.pop("with_key", False)
+    foreign_key = said.pop("foreign_key", None)
     if (joiner := said.pop("joiner", None)) is not None:
         functions = (*functions, joiner)
     if len(functions) == 2:
@@ -265,15 +266,13 @@ def _declare(
     if len(functions) != 1:
         raise TopologyError(f'"{verb}" takes a joiner, or a foreign key and a joiner')
     keeping = kept(said)
-    arguments = {"how": how, "joiner": functions[0], "keeping": keeping}
+    join = Joining(how, functions[0], with_key)
     if foreign_key is None:
-        return self.declare("table", verb, _join_tables, other, **arguments)
+        return self.declare("table", verb, _join_tables, other, join=join, keeping=keeping)
     if how == "outer":
         raise TopologyError("there is no outer join by a foreign key", hint="use left_join")
-    partitioner, other_partitioner = partitioners
-    of_table = {"partitioner": partitioner, "other_partitioner": other_partitioner, "name": keeping.name}
-    tables = given(TableJoined, joined, **of_table)
-    arguments.update(foreign_key=foreign_key, with_key=with_key, options=tables)
+    tables = given(TableJoined, joined, name=keeping.name, **partitioners)
+    arguments = {"join": join, "keeping": keeping, "foreign_key": foreign_key, "options": tables}
     return self.declare("table", verb, _join_foreign, other, **arguments)
 
 
@@ -347,10 +346,9 @@ def _suppress(draft: Draft, source: TableFlow, suppressed: Suppressed) -> TableF
         "internal",
         source.key_serde,
         source.value_serde,
-        logged=buffer.logged,
-        log_config=tuple(sorted(buffer.log_config.items())),
         persistent=False,
         extra={"type": "suppress"},
+        **buffer.logging,
     )
     send_old(draft, source.node)
     close, limits = suppressed.until_close, (buffer.records_limit, buffer.bytes_limit, buffer.emit_early)
@@ -388,12 +386,11 @@ def _transform_values(
     return derive(draft, source, name, TableTransformValues(supplier, keeping.store_name), keeping, **fields)
 
 
-def _join_tables(draft: Draft, left: TableFlow, right: TableFlow, how: How, joiner: Any, keeping: Keeping) -> TableFlow:
-    name, options = keeping.name, keeping.options
+def _join_tables(draft: Draft, left: TableFlow, right: TableFlow, join: Joining, keeping: Keeping) -> TableFlow:
+    name, options, how, joiner = keeping.name, keeping.options, join.how, join.joiner
     store_name = None if keeping.said is None else keeping.new_store(draft, "KTABLE-MERGE-")
     merge = draft.name_or_new(name, "KTABLE-MERGE-")
-    sources = tuple(dict.fromkeys((*left.sources, *right.sources)))
-    draft.co_partition(sources)
+    sources = draft.co_partition((*left.sources, *right.sources))
     if how != "inner":
         send_old(draft, left.node)
     if how == "outer":
@@ -428,22 +425,19 @@ def _join_foreign(
     draft: Draft,
     left: TableFlow,
     right: TableFlow,
-    how: How,
-    joiner: Any,
+    join: Joining,
     keeping: Keeping,
     foreign_key: Any,
-    with_key: bool,
     options: TableJoined,
 ) -> TableFlow:
     send_old(draft, right.node)
     send_old(draft, left.node)
-    name, is_left = options.name, how == "left"
+    name = options.name
     topic = draft.name_or_new(name, f"{_FK}-REGISTRATION-", "-subscription-registration") + "-topic"
+    versioned = is_versioned(draft, left.node)
     send = draft.step(
         draft.name_or_new(name, f"{_FK}-REGISTRATION-", "-subscription-registration-processor"),
-        SubscriptionSend(
-            foreign_key, with_key, is_left, right.key_serde, left.value_serde, is_versioned(draft, left.node)
-        ),
+        SubscriptionSend(foreign_key, join.with_key, join.is_left, right.key_serde, left.value_serde, versioned),
         left.node,
     )
     to_right = {"key_serde": right.key_serde, "value_serde": SubscriptionSerde(left.key_serde)}
@@ -455,12 +449,11 @@ def _join_foreign(
     to_left = {"key_serde": left.key_serde, "value_serde": ResponseSerde(right.value_serde)}
     home = ResponsePartitioner(options.partitioner)
     answered = _through(draft, name, "-subscription-response", topic, answers, home, to_left)
-    sources = tuple(dict.fromkeys((*left.sources, answered.name)))
-    draft.co_partition(sources)
+    sources = draft.co_partition((*left.sources, answered.name))
     view = look_up(draft, left.node)
     resolve = draft.step(
         draft.name_or_new(name, f"{_FK}-RESPONSE-RESOLVER-PROCESSOR-", "-subscription-response-resolver"),
-        SubscriptionResolve(view, joiner, is_left, left.value_serde),
+        SubscriptionResolve(view, join.joiner, join.is_left, left.value_serde),
         answered.id,
         stores=view.stores,
         uses=(left.node,),

@@ -125,9 +125,14 @@ class Draft:
         node, self.index = repartition_node(self.index, prefix, **fields)
         return node
 
-    def co_partition(self, sources: Iterable[str]) -> None:
-        """Require equally many partitions of the topics of these sources."""
+    def co_partition(self, sources: Iterable[str]) -> tuple[str, ...]:
+        """Require equally many partitions of the topics of these sources; gives each once."""
         self.copartitioned.append(tuple(dict.fromkeys(sources)))
+        return self.copartitioned[-1]
+
+    def is_persistent(self, store_type: str | None) -> bool:
+        """Whether a store of that type, or one that says no type, is persistent."""
+        return self.persistent if store_type is None else store_type == "persistent"
 
     def freeze(self) -> LogicalGraph:
         """The graph as it stands."""
