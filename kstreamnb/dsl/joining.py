@@ -11,7 +11,7 @@ from kstreamnb.core.time import Duration, duration_ms
 from kstreamnb.core.windows import JoinWindows
 from kstreamnb.dsl.declarations import Handle
 from kstreamnb.dsl.flows import GlobalFlow, Joining, StreamFlow, TableFlow
-from kstreamnb.dsl.options import Joined, K, NamedOptions, StoreType, StreamJoined, V, given, spelled_out
+from kstreamnb.dsl.options import GlobalJoined, Joined, K, StoreType, StreamJoined, V, given, spelled_out
 from kstreamnb.errors import TopologyError
 from kstreamnb.graph.draft import Draft, check_history, check_resource_name, look_up
 from kstreamnb.graph.nodes import JoinWindow, StateStore, StreamJoin
@@ -270,7 +270,7 @@ def _join_table(draft: Draft, left: StreamFlow, table: TableFlow, join: Joining,
 
 
 def _join_global(
-    draft: Draft, left: StreamFlow, table: GlobalFlow, join: Joining, key_selector: Any, options: NamedOptions
+    draft: Draft, left: StreamFlow, table: GlobalFlow, join: Joining, key_selector: Any, options: GlobalJoined
 ) -> StreamFlow:
     name = draft.name_or_new(options.name, "KSTREAM-LEFTJOIN-")
     view = StoreView(table.store)
@@ -282,6 +282,6 @@ def _join_global(
 _OTHERS: dict[str, tuple[Callable[..., StreamFlow], type, tuple[str, ...]]] = {
     "stream": (_join_streams, StreamJoined, ("joiner", "windows", "joined")),
     "table": (_join_table, Joined, ("joiner", "joined")),
-    "global_table": (_join_global, NamedOptions, ("key_selector", "joiner")),
+    "global_table": (_join_global, GlobalJoined, ("key_selector", "joiner")),
 }
 """What a stream can be joined with: how, with which options, and with which arguments by position."""

@@ -72,18 +72,17 @@ class Options:
                 object.__setattr__(self, each.name, serde_named(value))
 
 
-@dataclass(frozen=True)
 class LoggedOptions(Options):
     """Options of what is kept in a store: whether it is logged, and how its changelog is configured."""
 
-    logged: bool = field(default=True, kw_only=True)
-    log_config: Mapping[str, str] = field(default_factory=dict, kw_only=True)
+    logged: bool
+    log_config: Mapping[str, str]
 
     with_logging_disabled = Copying("logged", to=False)
 
     def with_logging_enabled(self, config: Mapping[str, str] | None = None) -> Self:
         """Give a copy that is logged, to a topic with this configuration."""
-        return replace(self, logged=True, log_config=dict(config or {}))
+        return replace(self, logged=True, log_config=dict(config or {}))  # type: ignore[type-var]
 
     @property
     def logging(self) -> dict[str, Any]:
@@ -91,16 +90,15 @@ class LoggedOptions(Options):
         return {"logged": self.logged, "log_config": tuple(sorted(self.log_config.items()))}
 
 
-@dataclass(frozen=True)
 class NamedOptions(Options):
     """Options of what has a name as an operator."""
 
-    name: str | None = field(default=None, kw_only=True)
+    name: str | None
 
     @classmethod
     def as_(cls, name: str) -> Self:
         """Options that say a name."""
-        return cls(name=name)
+        return cls(name=name)  # type: ignore[call-arg]
 
     with_name = Copying("name")
 
@@ -117,7 +115,7 @@ class _SerdeMethods(Options):
 
 @dataclass(frozen=True)
 class TopicOptions(NamedOptions, _SerdeMethods):
-    """Options of what is at a topic: both serdes and a name."""
+    """Options of what is at a topic: both serdes, and a name."""
 
     key_serde: Any = None
     value_serde: Any = None
@@ -171,6 +169,7 @@ class Consumed(TopicOptions):
 
     timestamp_extractor: Any = None
     offset_reset: str | None = None
+    name: str | None = None
 
     with_timestamp_extractor = Copying("timestamp_extractor")
     with_offset_reset_policy = Copying("offset_reset")
@@ -191,6 +190,7 @@ class Produced(TopicOptions):
     """
 
     partitioner: Any = None
+    name: str | None = None
 
     with_stream_partitioner = Copying("partitioner")
     stream_partitioner = classmethod(lambda cls, partitioner: cls(partitioner=partitioner))
@@ -205,6 +205,8 @@ class Grouped(TopicOptions):
         'json'
     """
 
+    name: str | None = None
+
 
 @dataclass(frozen=True)
 class Joined(TopicOptions):
@@ -216,6 +218,7 @@ class Joined(TopicOptions):
     """
 
     other_value_serde: Any = None
+    name: str | None = None
     grace: Duration | None = None
 
     with_other_value_serde = Copying("other_value_serde")
@@ -236,10 +239,13 @@ class StreamJoined(LoggedOptions, TopicOptions):
     """
 
     other_value_serde: Any = None
+    name: str | None = None
     store_name: str | None = None
     store_type: StoreType | None = None
     this_store: StoreSpec | None = None
     other_store: StoreSpec | None = None
+    logged: bool = True
+    log_config: Mapping[str, str] = field(default_factory=dict)
 
     with_other_value_serde = Copying("other_value_serde")
     with_store_name = Copying("store_name")
@@ -254,6 +260,13 @@ class StreamJoined(LoggedOptions, TopicOptions):
 
 
 @dataclass(frozen=True)
+class GlobalJoined(NamedOptions):
+    """The name of a join with a global table: it takes nothing else."""
+
+    name: str | None = None
+
+
+@dataclass(frozen=True)
 class TableJoined(NamedOptions):
     """Partitioners and name of a foreign-key join: by the left table's keys, and by the other's.
 
@@ -264,6 +277,7 @@ class TableJoined(NamedOptions):
 
     partitioner: Any = None
     other_partitioner: Any = None
+    name: str | None = None
 
     with_partitioner = Copying("partitioner")
     with_other_partitioner = Copying("other_partitioner")
@@ -285,6 +299,7 @@ class Repartitioned(TopicOptions):
 
     partitioner: Any = None
     partitions: int | None = None
+    name: str | None = None
 
     with_stream_partitioner = Copying("partitioner")
     with_number_of_partitions = Copying("partitions")
@@ -337,6 +352,7 @@ class Printed(NamedOptions):
     label: str | None = None
     mapper: Callable[[Any, Any], Any] | None = None
     write: Callable[[str], Any] | None = None
+    name: str | None = None
 
     with_label = Copying("label")
     with_key_value_mapper = Copying("mapper")
@@ -405,6 +421,8 @@ class Materialized(LoggedOptions, _SerdeMethods):
     value_serde: Any = None
     retention: Duration | None = None
     cached: bool = True
+    logged: bool = True
+    log_config: Mapping[str, str] = field(default_factory=dict)
     store_type: StoreType | None = None
     versioned: Duration | None = None
 
@@ -506,6 +524,8 @@ class BufferConfig(LoggedOptions):
     records_limit: int | None = None
     bytes_limit: int | None = None
     emit_early: bool = False
+    logged: bool = True
+    log_config: Mapping[str, str] = field(default_factory=dict)
 
     with_max_records = Copying("records_limit")
     with_max_bytes = Copying("bytes_limit")
@@ -533,7 +553,7 @@ class BufferConfig(LoggedOptions):
 
 
 @dataclass(frozen=True)
-class Suppressed(NamedOptions):
+class Suppressed(Options):
     """When held-back changes come out.
 
     Units: ``wait_ms`` is stream time after the first change that is held back.
@@ -546,6 +566,9 @@ class Suppressed(NamedOptions):
     buffer: BufferConfig = BufferConfig()
     wait_ms: int = 0
     until_close: bool = False
+    name: str | None = None
+
+    with_name = Copying("name")
 
     def __post_init__(self) -> None:
         super().__post_init__()
