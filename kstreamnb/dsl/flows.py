@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeAlias
 
 from kstreamnb.graph.nodes import Repartition, Step
-from kstreamnb.processors.join_table_table import How
+from kstreamnb.processors.table_joins import How
 
 
 @dataclass(eq=False)

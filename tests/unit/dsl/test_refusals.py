@@ -40,9 +40,7 @@ REFUSED: dict[str, Callable[[Shop], object]] = {
     '"join" takes at most 2 arguments after the other side': lambda shop: shop.orders.join(shop.names, pair, None, 1),
     '"join" with a KStream needs a windows': lambda shop: shop.orders.join(shop.paid, pair),
     '"left_join" with a GlobalKTable needs a key_selector': lambda shop: shop.orders.left_join(shop.rates, joiner=pair),
-    'there is no option "grace"': (
-        lambda shop: shop.orders.join(shop.rates, key, pair, grace="1s")
-    ),
+    'there is no option "grace"': (lambda shop: shop.orders.join(shop.rates, key, pair, grace="1s")),
     "a table cannot be joined with a KStream": lambda shop: shop.names.join(shop.orders, pair),
     '"join" takes a joiner, or a foreign key and a joiner': lambda shop: shop.names.join(shop.prices),
     "there is no outer join by a foreign key": lambda shop: shop.names.outer_join(shop.prices, key, pair),
