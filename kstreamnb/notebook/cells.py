@@ -42,6 +42,7 @@ class Cells:
         self.run = 0
         self.sources: dict[Hashable, str] = {}
         self._samples: dict[Hashable, dict[str, Any]] = {}
+        self._failed: set[Hashable] = set()
         self._order = 0
         self._count, self._ahead = shell.execution_count, 1  # some IPythons count a cell before it runs, others after
         self._uncounted = len(getattr(shell.compile, "_filename_map", ())) or 1  # cells so far, this one with them
@@ -83,6 +84,9 @@ class Cells:
             self.settle(ledger)
         if self.cell is not None:
             failed = result is not None and not result.success
+            self._failed.discard(self.cell)
+            if failed:
+                self._failed.add(self.cell)
             own = {path: held for path, held in self._paths() if held.identity.group == self.cell}
             self._bound[self.cell] = {**self._bound.get(self.cell, {}), **own} if failed else own
             code = statements(self.shell.transform_cell(self.sources[self.cell]))
@@ -103,7 +107,9 @@ class Cells:
     def latest(self) -> tuple[CellRun, ...]:
         """Every cell as it ran last, in the order of their first runs; the one that runs now left out."""
         return tuple(
-            CellRun(source, self._samples.get(cell, {})) for cell, source in self.sources.items() if cell != self.cell
+            CellRun(source, self._samples.get(cell, {}), cell in self._failed)
+            for cell, source in self.sources.items()
+            if cell != self.cell
         )
 
     def place(self, file: str) -> str | None:

@@ -17,6 +17,7 @@ from kstreamnb.notebook.tracebacks import whole_traceback
 __all__ = ["KsMagics"]
 
 _VERBS: dict[str, Callable[[Any, Any, str | None], Any]] = {}
+_SUMMARIES: dict[str, str] = {}
 
 
 def _verb(*arguments: Any) -> Callable[[Any], Any]:
@@ -24,6 +25,7 @@ def _verb(*arguments: Any) -> Callable[[Any], Any]:
 
     def made(function: Any) -> Any:
         name = function.__name__
+        _SUMMARIES[name] = str(function.__doc__).partition("\n")[0]
         for each in reversed(arguments):
             function = each(function)
         _VERBS[name] = magic_arguments(f"ks {name}")(function)
@@ -70,12 +72,7 @@ class KsMagics(Magics):
 def _help(verb: str) -> str:
     if verb in _VERBS:
         return str(_VERBS[verb].__doc__).strip()
-    return "\n".join(f"%ks {name:16} {_summary(function)}" for name, function in _VERBS.items())
-
-
-def _summary(function: Any) -> str:
-    lines = [line.strip() for line in str(function.__doc__).splitlines()]
-    return next(line for line in lines if line and not line.startswith(("::", "%%ks")))
+    return "\n".join(f"%ks {name:16} {summary}" for name, summary in _SUMMARIES.items())
 
 
 @_verb(_thing)

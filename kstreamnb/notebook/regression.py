@@ -78,7 +78,7 @@ def _recorded(notebook: nbformat.NotebookNode, place: Path) -> tuple[str, ...]:
         recorder.record()
     except CellExecutionError as error:
         said = _COLOURS.sub("", str(error)).strip()
-        raise EngineError(f'a cell of "{place.name}" fails', detail=said) from error
+        raise EngineError(f'a cell of "{place.name}" fails', detail=said) from None  # it says all that the error does
     text = nbformat.writes(nbformat.validator.normalize(notebook)[1]).rstrip() + "\n"
     place.write_text(text, encoding="utf-8")
     counts = {index: cell.get("execution_count") for index, cell in enumerate(notebook.cells)}

@@ -32,10 +32,11 @@ _Definition = ast.Import | ast.ImportFrom | ast.FunctionDef | ast.AsyncFunctionD
 
 @dataclass(frozen=True)
 class CellRun:
-    """The text of a cell that ran, and the samples that its variables held when it had run, by variable."""
+    """The text of a cell that ran, the samples that its variables held when it had run, and whether it failed."""
 
     source: str
     samples: Mapping[str, Sample] = field(default_factory=dict)
+    failed: bool = False
 
 
 def bound_samples(source: str, namespace: Mapping[str, Any]) -> dict[str, Sample]:
@@ -49,9 +50,12 @@ def portable(cells: Iterable[CellRun], place: Path) -> tuple[list[str], list[str
     sources: list[str] = []
     notes: list[str] = []
     lost: set[str] = set()
-    left = 0
+    left = failed = 0
     for cell in cells:
         if _ITSELF in cell.source:
+            continue
+        if cell.failed:
+            failed += 1
             continue
         code = _statements(cell.source)
         if not _ELSEWHERE.search(cell.source) and not (code and read_names(code) & lost):
@@ -65,6 +69,7 @@ def portable(cells: Iterable[CellRun], place: Path) -> tuple[list[str], list[str
         if kept:
             sources.append("\n".join(kept))
     told = [f"{counted(left, 'cell')} left out: they reach for Spark or Kafka"] if left else []
+    told += [f"{counted(failed, 'cell')} left out after an error"] if failed else []
     return sources, told + notes
 
 

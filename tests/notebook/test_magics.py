@@ -36,6 +36,7 @@ def test_every_verb_has_help(shell: Shell) -> None:
     )
     lines = shell.run("%ks help").splitlines()
     assert verbs.split() == [line.split()[1] for line in lines]
+    assert "%ks graph            Draw a topology, a builder's topology, or what is above a stream or table." == lines[0]
     assert "--partitions" in shell.run("%ks help replay")
 
 
@@ -97,6 +98,8 @@ def test_a_saved_regression_runs_anywhere(shell: Shell, tmp_path: Path) -> None:
     path = tmp_path / "saved.ipynb"
     shell.run("def start():\n    return ks.deploy(builder.build(), checkpoint='there')", "deploy")
     assert "1 cell left out: they reach for Spark or Kafka" in shell.run("%ks save_regression " + str(path))
+    shell.run("1 / 0", "wrong")
+    assert "1 cell left out after an error" in shell.run("%ks save_regression " + str(path))
     assert "deploy" not in path.read_text()
     assert any(cell["outputs"] for cell in json.loads(path.read_text())["cells"])
     check(tmp_path)
