@@ -193,24 +193,26 @@ class Engine:
         if order is not None:
             records, places = [records[at] for at in order], [places[at] for at in order]
         # The first records go alone: after them most tasks know which changelogs are written, and are faster.
-        self.feed(roots(records[:_ENOUGH]))
-        records, places = records[_ENOUGH:], places[_ENOUGH:]
-        readers = {place: self.order[known[place[0]].tasks[place[1]]] for place in dict.fromkeys(places)}
-        if not all(task.takes_records(topic) for (topic, _), task in readers.items()):
-            self.feed(roots(records))
-            return
-        try:
-            feed_in_turn(readers, records, places, self.offsets)
-        finally:
-            rows = self.order[0].drain()
-            written: dict[str, int] = {}
-            for index, task in enumerate(self.order):
-                if task in readers.values():
-                    written |= dict.fromkeys(self._written[index], index)
-                    self.log_changes(task)
-            for topic, index in written.items():
-                mine = rows if len(written) == 1 else [row for row in rows if row[0] == topic]
-                self.outlet(index, topic).log.rows += mine
+        for part in (slice(_ENOUGH), slice(_ENOUGH, None)):
+            readers = {place: self.order[known[place[0]].tasks[place[1]]] for place in dict.fromkeys(places[part])}
+            if not all(task.takes_records(topic) for (topic, _), task in readers.items()):
+                self.feed(roots(records[part]))
+                continue
+            try:
+                feed_in_turn(readers, records[part], places[part], self.offsets)
+            finally:
+                self._collect_from(list(readers.values()))
+
+    def _collect_from(self, tasks: list[Task]) -> None:
+        """Log what tasks produced in turn, which nobody reads."""
+        rows, written = self.order[0].drain(), dict[str, int]()
+        for index, task in enumerate(self.order):
+            if task in tasks:
+                written |= dict.fromkeys(self._written[index], index)
+                self.log_changes(task)
+        for topic, index in written.items():
+            mine = rows if len(written) == 1 else [row for row in rows if row[0] == topic]
+            self.outlet(index, topic).log.rows += mine
 
     def advance(self) -> None:
         """Fire the punctuators that are due by the clock, and let what they cause flow on."""

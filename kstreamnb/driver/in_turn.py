@@ -12,19 +12,17 @@ from contextlib import ExitStack
 from functools import cached_property
 from itertools import count, islice
 from operator import itemgetter, le, lt
-from typing import Any, TypeAlias
+from typing import Any
 
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.serde import Serde
 from kstreamnb.core.wire import encoder, key_partitioner
 from kstreamnb.errors import EngineError
-from kstreamnb.runtime.cursor import Batch, Place
+from kstreamnb.runtime.cursor import Batch, Partition, Place
 from kstreamnb.runtime.loops import collector_paused
 from kstreamnb.runtime.task import Task
 
-__all__ = ["Partition", "feed_in_turn", "merge_order", "partitions_of"]
-
-Partition: TypeAlias = tuple[str, int]
+__all__ = ["feed_in_turn", "merge_order", "partitions_of"]
 
 
 def feed_in_turn(
@@ -34,12 +32,15 @@ def feed_in_turn(
     offsets: dict[Partition, int],
 ) -> None:
     """Process records that are in order, each from the place at its index; ``offsets`` are counted on."""
-    batch = _Mixed(readers, records, places, {place: offsets.get(place, 0) for place in readers})
+    first = {place: offsets.get(place, 0) for place in readers}
+    batch = _Mixed(readers, records, places, first)
+    for place, number in Counter(places).items():
+        offsets[place] = first[place] + number
+    sends: dict[Partition, Callable[[TopicRecord], None]] = {}
     with ExitStack() as stack, collector_paused():
-        sends: dict[Partition, Callable[[TopicRecord], None]] = {}
-        for place, number in Counter(places).items():
-            offsets[place] = batch.first[place] + number
-            sends[place] = stack.enter_context(readers[place].in_turn(*place, batch, batch.first[place]))
+        for task in dict.fromkeys(readers.values()):
+            mine = {place: first[place] for place in readers if readers[place] is task}
+            sends |= stack.enter_context(task.in_turn(batch, mine))
         for record, send in zip(batch.iterator, map(sends.__getitem__, places), strict=True):
             send(record)
 
@@ -55,8 +56,7 @@ class _Mixed(Batch):
         first: Mapping[Partition, int],
     ) -> None:
         super().__init__(records, "", -1, "", None)
-        self.first = first
-        self._readers, self._places = readers, places
+        self._readers, self._places, self._begins = readers, places, first
 
     def taken(self, topic: str, partition: int) -> int:
         """How many records of a partition were taken; to be asked when no more will be."""
@@ -74,7 +74,7 @@ class _Mixed(Batch):
     @cached_property
     def _offsets(self) -> list[int]:
         """The offset of every record; few processors ask."""
-        counters = {place: count(first) for place, first in self.first.items()}
+        counters = {place: count(first) for place, first in self._begins.items()}
         return [next(counters[place]) for place in self._places]
 
 

@@ -15,6 +15,9 @@ from kstreamnb.core.record import RecordMetadata
 WireRecord: TypeAlias = tuple[int, int, Any, Any, Any]
 """``(offset, timestamp, key, value, headers)`` with key and value in wire form."""
 
+Partition: TypeAlias = tuple[str, int]
+"""Topic and partition."""
+
 Place: TypeAlias = tuple[str | None, int, str, int | None]
 """``(topic, partition, source node, offset)``; the offset is None where the record itself has it."""
 

@@ -6,13 +6,13 @@ one. Whatever fails comes out as an error that says on which node and which reco
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, NoReturn
 
 from kstreamnb.core.processor import PunctuationType
 from kstreamnb.errors import EngineError, ProcessingError
-from kstreamnb.runtime.cursor import NO_RECORD, Batch, WireRecord
+from kstreamnb.runtime.cursor import NO_RECORD, Batch, Partition, WireRecord
 from kstreamnb.runtime.failures import HandledFailure, Places, negative_timestamp, processing_error, punctuation_error
 from kstreamnb.runtime.guard import guard_of
 from kstreamnb.runtime.lanes import Lane, is_careful, reader_of
@@ -100,21 +100,23 @@ class Runner:
         return done
 
     @contextmanager
-    def in_turn(self, lane: Lane, batch: Batch, first: int) -> Iterator[Callable[[Any], None]]:
-        """What takes the next topic record of a lane from a batch of several; offsets count from ``first``."""
-        scope, self._first[0] = self.scope, first
+    def in_turn(self, batch: Batch, first: Mapping[Partition, int]) -> Iterator[dict[Partition, Callable[[Any], None]]]:
+        """For each partition what takes its next topic record from a batch; ``first`` are the offsets to count from."""
+        scope, turns = self.scope, dict[Partition, Any]()
         scope.cursor.within(batch)
-        turns = self._loop(lane, IN_TURN)(None, scope.stream_time[0])
-        next(turns)
+        for place, self._first[0] in first.items():
+            turns[place] = self._loop(self.lane(*place), IN_TURN)(None, scope.stream_time[0])
+            next(turns[place])
         try:
-            yield turns.send
+            yield {place: turn.send for place, turn in turns.items()}
         except Exception as error:
-            if turns.gi_frame is not None:  # it goes on: another lane's has failed
+            if batch.place_of(batch.index())[:2] not in turns:  # another task has failed
                 raise
             self._fail(error)
         finally:
-            turns.close()
-            self.consumed += batch.taken(lane.topic, lane.partition)
+            for place, turn in turns.items():
+                turn.close()
+                self.consumed += batch.taken(*place)
             self._leave()
 
     def steps(self, lane: Lane, records: Iterator[WireRecord], marks: list[int] | None) -> int:

@@ -6,7 +6,7 @@ uses this one class.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
 from typing import Any, Literal
 
@@ -14,7 +14,7 @@ from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.serde import Serde
 from kstreamnb.core.time import Clock
 from kstreamnb.runtime.checkpoint import Checkpointed
-from kstreamnb.runtime.cursor import Batch, WireRecord
+from kstreamnb.runtime.cursor import Batch, Partition, WireRecord
 from kstreamnb.runtime.events import Produced
 from kstreamnb.runtime.lanes import Lane
 from kstreamnb.runtime.priority_queue import PriorityQueue
@@ -153,13 +153,13 @@ class Task(Checkpointed):
         return done
 
     def in_turn(
-        self, topic: str, partition: int, batch: Batch, first: int
-    ) -> AbstractContextManager[Callable[[TopicRecord], None]]:
-        """What takes the next record of a partition, in turn with other tasks; only where `takes_records`.
+        self, batch: Batch, first: Mapping[Partition, int]
+    ) -> AbstractContextManager[dict[Partition, Callable[[TopicRecord], None]]]:
+        """For each partition what takes its next record, in turn with other tasks; only where `takes_records`.
 
-        ``batch`` holds the records of all, and offsets of these count from ``first``.
+        ``batch`` holds the records of all tasks; ``first`` are the offsets from which this task's partitions count.
         """
-        return self._runner.in_turn(self._runner.lane(topic, partition), batch, first)
+        return self._runner.in_turn(batch, first)
 
     def takes_records(self, topic: str) -> bool:
         """Whether records can go in as users have them: nothing has to be looked at, seen or committed in between."""
