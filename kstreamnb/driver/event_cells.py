@@ -74,6 +74,15 @@ def _punctuated(run: Run, place: int, code: Code, entry: Entry) -> Cells:
     return "punctuated", code.node, str(code.other).replace("_", " "), "", "", when(entry[1])
 
 
+def _published(run: Run, place: int, code: Code, entry: Entry) -> Cells:
+    offsets = ", ".join(f"{topic}-{partition}@{offset}" for (topic, partition), offset in entry[1].items())
+    return "published", "application", offsets, "", "", ""
+
+
+def _resumed(run: Run, place: int, code: Code, entry: Entry) -> Cells:
+    return "resumed", f"task {code.task}", "", "", "", when(entry[1]) if entry[1] >= 0 else ""
+
+
 _CELLS: dict[str, Callable[[Any, int, Code, Entry], Cells]] = {
     "consumed": _consumed,
     "forwarded": _forwarded,
@@ -85,4 +94,8 @@ _CELLS: dict[str, Callable[[Any, int, Code, Entry], Cells]] = {
     "punctuated": _punctuated,
     "committing": lambda run, place, code, entry: ("begins to commit", f"task {code.task}", "", "", "", ""),
     "committed": lambda run, place, code, entry: ("committed", f"task {code.task}", "", "", "", ""),
+    "published": _published,
+    "crashed": lambda run, place, code, entry: ("crashed", "application", "", "", "", ""),
+    "restarted": lambda run, place, code, entry: ("restarted", "application", "", "", "", ""),
+    "resumed": _resumed,
 }

@@ -5,6 +5,7 @@ A task writes entries into a `Recording`, and these are made of them on demand.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple, TypeAlias
 
 from kstreamnb.core.record import Headers
@@ -15,11 +16,15 @@ __all__ = [
     "Committed",
     "Committing",
     "Consumed",
+    "Crashed",
     "Dropped",
     "Event",
     "Forwarded",
     "Produced",
+    "Published",
     "Punctuated",
+    "Restarted",
+    "Resumed",
     "StoreRead",
     "StoreWritten",
 ]
@@ -112,6 +117,27 @@ class Committed(NamedTuple):
     task: str
 
 
+class Published(NamedTuple):
+    """An application's commit was made: the offset up to which each input partition is done."""
+
+    offsets: Mapping[tuple[str, int], int]
+
+
+class Crashed(NamedTuple):
+    """An application ended without a commit."""
+
+
+class Restarted(NamedTuple):
+    """An application started again, with its stores restored."""
+
+
+class Resumed(NamedTuple):
+    """A task began again at the stream time that it had at its last commit."""
+
+    task: str
+    stream_time_ms: int
+
+
 Event: TypeAlias = (
     Consumed
     | Forwarded
@@ -123,4 +149,8 @@ Event: TypeAlias = (
     | Punctuated
     | Committing
     | Committed
+    | Published
+    | Crashed
+    | Restarted
+    | Resumed
 )

@@ -34,11 +34,14 @@ def why_no_output(run: Run, topic: str) -> Explanation:
     last = stops[-1] if stops else None
     lonely = list(_lonely(run, way))
     facts = [*lonely, *silent]
+    unseen = run.unseen(topic)
+    if unseen:
+        facts.append(f"{counted(unseen, 'record')} more in transactions that were aborted or are not committed yet")
     if last is not None:
         answer = f"{said}: {last.answer}"
         facts += [stop.answer for stop in stops[:-1]]
     elif silent:
-        answer, facts = f"{said}: {listed(silent)}", lonely
+        answer, facts = f"{said}: {listed(silent)}", [fact for fact in facts if fact not in silent]
     else:
         answer = f"{said}: every record on the way there went on"
     return Explanation(

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
-from collections.abc import Collection, Iterator, Sequence
+from bisect import bisect_right
+from collections.abc import Collection, Iterator
 from typing import Any, NamedTuple
 
+from kstreamnb.driver.history import row_before
 from kstreamnb.driver.recording import shown
 from kstreamnb.driver.run import Run
-from kstreamnb.state import InCache
 from kstreamnb.topology.nodes import Sink, Source
 
 __all__ = ["Arrival", "above", "arrivals", "row_at", "sinks_of"]
@@ -76,13 +76,13 @@ def row_at(run: Run, task: str, store: str, key: Any, place: int, as_of: int | N
         return None
     raw_key, writes = found.keys.encode(key), run.history.writes(owner, store)
     if found.spec.kind != "versioned":
-        return _last(run, writes.get(raw_key, ()), place)
-    latest = _last(run, writes.get((raw_key, _LATEST), ()), place)
+        return row_before(run.history.log, writes.get(raw_key, ()), place)
+    latest = row_before(run.history.log, writes.get((raw_key, _LATEST), ()), place)
     if as_of is None or latest is None or latest[1] <= as_of:
         return latest
     return _version(
         (
-            _last(run, places, place)
+            row_before(run.history.log, places, place)
             for at, places in writes.items()
             if at is not None and at[0] == raw_key and at[1] != _LATEST
         ),
@@ -91,19 +91,6 @@ def row_at(run: Run, task: str, store: str, key: Any, place: int, as_of: int | N
 
 
 _LATEST = -1
-
-
-def _last(run: Run, writes: Sequence[int], place: int) -> Any:
-    """The row as it was written last before a place; what has left the cache is in the store."""
-    cached = True
-    for at in reversed(writes[: bisect_left(writes, place)]):
-        _, raw_key, _, row = run.history.log[at]
-        if type(raw_key) is not InCache:
-            return row
-        if cached and row is not None:
-            return row.row
-        cached = False
-    return None
 
 
 def _version(segments: Iterator[Any], as_of: int) -> Any:

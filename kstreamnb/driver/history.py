@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 from functools import cached_property
 from itertools import compress, count
 from operator import itemgetter
@@ -17,19 +17,27 @@ from typing import Any
 from kstreamnb.driver.recording import NOTHING, Code, Entry, Recording
 from kstreamnb.state import InCache
 
-__all__ = ["BEGINNINGS", "History"]
+__all__ = ["BEGINNINGS", "History", "row_before"]
 
-BEGINNINGS = {"consumed": "record", "punctuated": "punctuation", "committing": "commit"}
+BEGINNINGS = {
+    "consumed": "record",
+    "punctuated": "punctuation",
+    "committing": "commit",
+    "crashed": "crash",
+    "restarted": "restart",
+}
 """Kinds of entries that begin a step, and what the step is then called."""
 
 
 class History:
     """A finished recording by steps (numbered from 1) and by states (after so many steps).
 
-    ``starts`` tells where each step begins in the log.
+    ``starts`` tells where each step begins in the log. ``foreign`` names tasks of other applications in the same log:
+    their steps count, and nothing else of theirs is found.
     """
 
-    def __init__(self, recording: Recording) -> None:
+    def __init__(self, recording: Recording, foreign: Collection[str] = ()) -> None:
+        self._foreign = frozenset(foreign)
         self.recording, self.log, self.codes = recording, recording.log, recording.codes
         self._entries = array("H", map(itemgetter(0), self.log))
         begins = [code.kind in BEGINNINGS for code in self.codes]
@@ -69,7 +77,8 @@ class History:
     def of_kind(self, kind: str, **about: Any) -> Iterator[tuple[Code, array[int]]]:
         """Codes of a kind, with these task, node or other, and where their entries are."""
         for number, code in enumerate(self.codes):
-            if code.kind == kind and all(getattr(code, name) == value for name, value in about.items()):
+            mine = code.kind == kind and code.task not in self._foreign
+            if mine and all(getattr(code, name) == value for name, value in about.items()):
                 yield code, self.places(number)
 
     def places_of(self, kind: str, **about: Any) -> list[int]:
@@ -128,18 +137,31 @@ class History:
     def _stream_times(self) -> dict[str, tuple[array[int], array[int]]]:
         """For each task where it took records, and its stream time then."""
         found: dict[str, tuple[array[int], array[int]]] = {}
-        for place, code, entry in self.entries("consumed"):
+        for place in sorted([*self.places_of("consumed"), *self.places_of("resumed")]):
+            code, entry = self.code(place), self.log[place]
             places, times = found.setdefault(code.task, (array("q"), array("q")))
             places.append(place)
-            times.append(max(entry[2], times[-1]) if times else entry[2])
+            if code.kind == "resumed":
+                times.append(entry[1])
+            else:
+                times.append(max(entry[2], times[-1]) if times else entry[2])
         return found
-
-    def tasks(self) -> tuple[str, ...]:
-        """Ids of all tasks that did anything."""
-        return tuple(dict.fromkeys(code.task for code in self.codes))
 
 
 _NO_TIMES: tuple[array[int], array[int]] = array("q"), array("q")
+
+
+def row_before(log: Sequence[Entry], writes: Sequence[int], place: int) -> Any:
+    """The row that some writes had made when the log stood at a place, in the cache or not; None for no row."""
+    cached = True
+    for at in reversed(writes[: bisect_left(writes, place)]):
+        _, raw_key, _, row = log[at]
+        if type(raw_key) is not InCache:
+            return row
+        if cached and row is not None:
+            return row.row
+        cached = False  # it has left the cache: what was in it is in the store
+    return None
 
 
 class _Track:

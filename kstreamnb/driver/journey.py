@@ -51,8 +51,9 @@ class Journey(Sequence[Step], Displayed):
 
     def _written(self, step: Step) -> Iterator[tuple[int, TopicRecord]]:
         for place in self._run.history.span(step.number):
-            if self._run.history.code(place).kind == "produced":
-                yield place, self._run.produced(place)
+            run = self._run.owner(place)
+            if run.history.code(place).kind == "produced":
+                yield place, run.produced(place)
 
     def __str__(self) -> str:
         return "\n".join(line for step in self._steps for line in self._lines(step))
@@ -72,7 +73,8 @@ class Journey(Sequence[Step], Displayed):
             yield f"{indent}  dropped at {drop.node}: {drop.reason}"
 
     def _changes(self, step: Step) -> Iterator[str]:
-        for change in state_diff(self._run, step.number - 1, step.number):
+        run = self._run.owner(self._run.history.starts[step.number - 1])
+        for change in state_diff(run, step.number - 1, step.number):
             yield f"store {change.store}: key {said(change.key)} from {said(change.old)} to {said(change.new)}"
 
 

@@ -7,12 +7,13 @@ that wrote it. What is left are input records.
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from kstreamnb.core.record import Change, TopicRecord, Windowed
+from kstreamnb.driver.history import row_before
 from kstreamnb.driver.reads import use_of_rows
 from kstreamnb.driver.recording import Code, shown
 from kstreamnb.driver.run import Run
@@ -59,7 +60,8 @@ def lineage_of(run: Run, topic: str, partition: int, offset: int) -> Lineage:
     place = run.find_output(topic, partition, offset)
     found = sorted(_Trace(run).inputs_of(place))
     steps = tuple(run.history.step_of(each) for each in found)
-    return Lineage(run.produced(place), tuple(run.consumed(each) for each in found), steps)
+    inputs = tuple(run.owner(each).consumed(each) for each in found)
+    return Lineage(run.owner(place).produced(place), inputs, steps)
 
 
 class _Parts(NamedTuple):
@@ -73,10 +75,15 @@ _NO_PARTS = _Parts()
 
 
 class _Trace:
-    """Follows places of the log back. A place stands for the input taken there, or for the row written there."""
+    """Follows places of the log back. A place stands for the input taken there, or for the row written there.
 
-    def __init__(self, run: Run) -> None:
+    Where several applications wrote the log, each has a trace of its own, and they hand places on to each other.
+    """
+
+    def __init__(self, run: Run, others: dict[Run, _Trace] | None = None) -> None:
         self._run, self._history, self._log = run, run.history, run.history.log
+        self._others = {} if others is None else others
+        self._others[run] = self
         self._arrivals: dict[tuple[str, str], list[int]] = {}
         self._known: dict[int, _Parts] = {}
 
@@ -84,7 +91,7 @@ class _Trace:
         """Places of all inputs behind a record that was written to a topic."""
         found: set[int] = set()
         seen: set[int] = set()
-        ahead = list(self._produced(written).new)
+        ahead = list(self._at(written).produced(written).new)
         while ahead:
             place = ahead.pop()
             if place in seen:
@@ -93,10 +100,15 @@ class _Trace:
             if self._history.code(place).kind == "consumed":
                 found.add(place)
             else:
-                ahead += self._row(place)
+                ahead += self._at(place).row(place)
         return found
 
-    def _produced(self, place: int) -> _Parts:
+    def _at(self, place: int) -> _Trace:
+        """The trace of the application that wrote an entry."""
+        run = self._run.owner(place)
+        return self._others.get(run) or _Trace(run, self._others)
+
+    def produced(self, place: int) -> _Parts:
         """Parts of a record that was written: those of the hop to its sink, just before."""
         while self._history.code(place).kind not in ("forwarded", "consumed"):
             place -= 1
@@ -112,7 +124,7 @@ class _Trace:
 
     def _taken(self, place: int) -> _Parts:
         cause = self._run.causes.get(place)
-        return _Parts(frozenset((place,))) if cause is None else self._produced(cause)
+        return _Parts(frozenset((place,))) if cause is None else self._at(cause).produced(cause)
 
     def _handed(self, place: int, code: Code) -> _Parts:
         """Parts of what a node handed on."""
@@ -131,7 +143,11 @@ class _Trace:
         if use == "none":
             return parts
         since = self._span_start(place) if came is None else came
+        if getattr(node.operator, "pending_store", None) is not None:
+            return self._joined(since, place, node, parts)
         rows = self._looked_up(since, place, code.node, last=use == "match")
+        if hasattr(node.operator, "wait_ms"):  # a suppression: whatever lets a change out is no part of it
+            return _Parts(rows, rows)
         if use == "any":
             return _Parts(parts.new | parts.old | rows)
         return _Parts(parts.new | rows, parts.old | rows)
@@ -153,16 +169,17 @@ class _Trace:
         before = self._log[writes[at - 1]][2] is not None and at > 1
         return _Parts(frozenset(writes[at - 1 : at]), frozenset(writes[at - 2 : at - 1]) if before else frozenset())
 
-    def _row(self, place: int) -> frozenset[int]:
+    def row(self, place: int) -> frozenset[int]:
         """What a row that was written was made of."""
-        _, raw_key, old, _new = self._log[place]
+        _, raw_key, _, new = self._log[place]
         code = self._history.code(place)
         plain = raw_key.raw_key if type(raw_key) is InCache else raw_key
         writes = self._history.writes(code.task, code.node).get(plain, [])
-        earlier = writes[bisect_right(writes, place - 1) - 1 : bisect_right(writes, place - 1)]
         store = self._run.tasks[code.task].stores[code.node]
-        if store.spec.cached and type(raw_key) is not InCache:  # a flush: the row comes from the cache
-            return frozenset(earlier)
+        flushed = store.spec.cached and type(raw_key) is not InCache
+        taken_up = type(raw_key) is InCache and not new.dirty
+        if flushed or taken_up or self._history.code(self._span_start(place)).kind == "restarted":
+            return self._made(new.row if type(raw_key) is InCache else new, writes, place)
         writer, came = self._writer(code, place)
         parts = self._outside_records(place) if came is None else self._parts(came)
         use = "any" if writer is None else use_of_rows(writer.operator, writer.stores)
@@ -174,10 +191,23 @@ class _Trace:
         if use == "any":
             since = self._span_start(place) if came is None else came
             return parts.new | parts.old | self._looked_up(since, place, None, last=False)
-        folded = frozenset(earlier) if old is not None else frozenset()
+        before = row_before(self._log, writes, place)
+        folded = frozenset[int]() if before is None else self._made(before, writes, place)
         if came is not None and use == "fold":
             folded |= self._merged(code, came, place)
         return parts.new | parts.old | folded
+
+    def _made(self, row: Any, writes: list[int], before: int) -> frozenset[int]:
+        """Where a row was written last: it may have been flushed, read into the cache or restored since then."""
+        for at in reversed(writes[: bisect_left(writes, before)]):
+            _, raw_key, _, written = self._log[at]
+            if type(raw_key) is InCache:
+                if written is None:  # it has left the cache
+                    continue
+                written = written.row
+            if written == row:
+                return frozenset((at,))
+        return frozenset()
 
     def _merged(self, code: Code, came: int, place: int) -> frozenset[int]:
         """Rows of the same store that were removed for this one: merged sessions."""
@@ -199,17 +229,37 @@ class _Trace:
                 found |= self._parts(came).new
         return found
 
+    def _joined(self, since: int, place: int, node: ProcessorNode, parts: _Parts) -> _Parts:
+        """A pair of a join of streams, or a record that had waited for a partner and goes on alone."""
+        operator: Any = node.operator
+        reads = list(self._reads(since, place, node.name, last=True))
+        partners = [at for code, _, written in reads for at in written if code.node == operator.other_store]
+        if partners:
+            return _Parts(parts.new.union(partners))
+        _, key, _, timestamp, _ = self._log[place]
+        waited = [
+            at
+            for code, raw_key, written in reads
+            for at in written
+            if code.node == operator.pending_store
+            and (raw_key[0], raw_key[2]) == (timestamp, self._raw_key(code.task, code.node, shown(key)))
+        ]
+        return _Parts(frozenset(waited)) if waited else parts
+
     def _looked_up(self, since: int, place: int, node: str | None, *, last: bool) -> frozenset[int]:
         """Rows that were looked up between two places; with ``last``, those after the node handed something on."""
-        found: list[int] = []
-        for at in range(since, place):
+        return frozenset(at for _, _, written in self._reads(since, place, node, last=last) for at in written)
+
+    def _reads(self, since: int, place: int, node: str | None, *, last: bool) -> Iterator[tuple[Code, Any, list[int]]]:
+        """Looks into stores between two places, with where the rows were written that they found."""
+        for at in reversed(range(since, place)):
             code = self._history.code(at)
             if last and code.kind == "forwarded" and code.node == node:
-                found.clear()
-            elif code.kind == "read":
-                writes = self._history.writes(code.task, code.node).get(self._log[at][1], [])
-                found += writes[bisect_right(writes, at) - 1 : bisect_right(writes, at)]
-        return frozenset(found)
+                return
+            if code.kind == "read":
+                raw_key = self._log[at][1]
+                writes = self._history.writes(code.task, code.node).get(raw_key, [])
+                yield code, raw_key, writes[bisect_right(writes, at) - 1 : bisect_right(writes, at)]
 
     # --- finding one's way ---
     def _arrival(self, task: str, node: str, place: int) -> int | None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Any
 
 from kstreamnb.core.record import TopicRecord
-from kstreamnb.driver.run import Run
+from kstreamnb.driver.run import Run, Waiting
 from kstreamnb.driver.stored_rows import StoredRow, stored_rows
 from kstreamnb.driver.tabular import Tabular
 from kstreamnb.driver.windows import OpenWindow, open_windows
@@ -63,14 +63,6 @@ class StoreTable(Tabular):
             yield row.task, said(row.key), said(row.value), time, row.note
 
 
-class Waiting(NamedTuple):
-    """A record that no task had taken yet; ``where`` is "input" or "between tasks"."""
-
-    where: Literal["input", "between tasks"]
-    task: str
-    record: TopicRecord
-
-
 class Moment(Tabular):
     """The state of a run after ``step`` steps; nothing is computed until it is looked at."""
 
@@ -114,12 +106,7 @@ class Moment(Tabular):
 
     def waiting(self) -> tuple[Waiting, ...]:
         """Records that no task had taken yet: the rest of the input, and what was on its way between tasks."""
-        run, end, found = self._run, self._run.history.end(self.step), []
-        for place, code, _ in run.history.entries("consumed"):
-            if place >= end and run.causes.get(place, -1) < end:
-                where: Any = "between tasks" if place in run.causes else "input"
-                found.append(Waiting(where, code.task, run.consumed(place)))
-        return tuple(found)
+        return tuple(self._run.waiting(self.step))
 
     def output(self, topic: str) -> list[TopicRecord]:
         """What had been written to a topic."""

@@ -44,7 +44,7 @@ def use_of_rows(operator: Any, stores: tuple[str, ...]) -> str:
     records of its time; "match": a result is made of the record and the rows just looked up; "any": of all of them;
     "none": it has no rows.
     """
-    if not stores:
+    if not stores and not hasattr(operator, "view"):  # a node that looks into a global table has no store of its own
         return "none"
     return _USE_OF.get(type(operator).__name__, "any")
 

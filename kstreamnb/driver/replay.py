@@ -74,7 +74,7 @@ class Replay(Walk, Questions, Displayed):
     def __str__(self) -> str:
         taken = [code.other[0] in self.run.fed for code, _ in self.run.history.of_kind("consumed")]
         places = [places for _, places in self.run.history.of_kind("consumed")]
-        records = sum(len(found) for found, fed in zip(places, taken, strict=True) if fed) + self.run.refused()
+        records = sum(len(found) for found, fed in zip(places, taken, strict=True) if fed) + self.run.refused
         out = sum(len(self.output(topic)) for topic in self.topics)
         parts = [f"{counted(records, 'record')} in", f"{out:,} out", f"{len(self.drops):,} dropped"]
         name = f' of "{self.topology.name}"' if self.topology.name else ""

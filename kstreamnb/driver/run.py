@@ -9,7 +9,7 @@ from array import array
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.wire import decode
@@ -21,9 +21,17 @@ from kstreamnb.runtime.config import Config
 from kstreamnb.runtime.task import Task
 from kstreamnb.topology.topology import Topology
 
-__all__ = ["Run"]
+__all__ = ["Place", "Run", "Waiting"]
 
 Place = tuple[str, int]
+
+
+class Waiting(NamedTuple):
+    """A record that no task had taken yet; ``where`` is "input" or "between tasks"."""
+
+    where: Literal["input", "between tasks"]
+    task: str
+    record: TopicRecord
 
 
 class Run:
@@ -51,6 +59,10 @@ class Run:
         self.fed = frozenset(fed)
         self.history = History(recording)
         self.steps = Steps(self)
+
+    def owner(self, place: int) -> Run:
+        """The run that an entry of the log belongs to: another one where several applications write one log."""
+        return self
 
     # --- entries as records ---
     def consumed(self, place: int) -> TopicRecord:
@@ -81,6 +93,7 @@ class Run:
                 record = self._refused(details, *content) or (self.steps[number - 1].record if number else None)
                 yield Drop(number, code.task, code.node, code.other, content[1], content[2], timestamp, details, record)
 
+    @property
     def refused(self) -> int:
         """Number of records that a source refused before any task took them."""
         return sum(
@@ -129,6 +142,10 @@ class Run:
             place for (name, _), found in self.written.items() if name in names for place in found if place < end
         )
         return [self.produced(place) for place in places]
+
+    def unseen(self, topic: str) -> int:
+        """Records written to a topic that no reader sees, because they were never committed."""
+        return 0
 
     def find_output(self, topic: str, partition: int, offset: int) -> int:
         """Where in the log a record was written; raises EngineError when there is none."""
@@ -186,3 +203,10 @@ class Run:
             if at < len(written) and written[at] < place and log[written[at]][2] == log[place][2]:
                 yield place, written[at]
                 at += 1
+
+    def waiting(self, step: int) -> Iterator[Waiting]:
+        """What no task had taken after so many steps: the rest of the input, and what was between tasks."""
+        end = self.history.end(step)
+        for place, code, _ in self.history.entries("consumed"):
+            if place >= end and self.causes.get(place, -1) < end:
+                yield Waiting("between tasks" if place in self.causes else "input", code.task, self.consumed(place))

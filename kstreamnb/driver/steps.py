@@ -45,7 +45,7 @@ class Step(Tabular):
     """
 
     number: int
-    kind: Literal["record", "punctuation", "commit"]
+    kind: Literal["record", "punctuation", "commit", "crash", "restart"]
     task: str
     node: str
     _run: Run = field(repr=False, compare=False)
@@ -60,7 +60,7 @@ class Step(Tabular):
 
     @property
     def record(self) -> TopicRecord | None:
-        """The record that was taken; None for a punctuation or a commit."""
+        """The record that was taken; None where none was."""
         return self._run.consumed(self._run.history.starts[self.number - 1]) if self.kind == "record" else None
 
     @property
@@ -89,8 +89,8 @@ class Step(Tabular):
     @property
     def title(self) -> str:
         """What the step is about, in one line."""
-        if self.kind == "commit":
-            return f"step {self.number}: commit of task {self.task}"
+        if self.kind in ("commit", "crash", "restart"):
+            return f"step {self.number}: {self.kind}{f' of {_whose(self.task)}' if self.task else ''}"
         first = self.events[0]
         if isinstance(first, Punctuated):
             kind = first.kind.replace("_", " ")
@@ -118,6 +118,11 @@ class Step(Tabular):
         return ", ".join(counted(number, noun) for number, noun in parts if number) or "nothing came of it"
 
 
+def _whose(task: str) -> str:
+    """A task in a sentence, or an application: its name stands before a slash."""
+    return f'application "{task[:-1]}"' if task.endswith("/") else f"task {task}"
+
+
 class Steps(Sequence[Step]):
     """All steps of a run, made when they are looked at; index 0 is step 1."""
 
@@ -137,7 +142,7 @@ class Steps(Sequence[Step]):
         number = range(len(self))[index] + 1
         code = self._run.history.code(self._run.history.starts[number - 1])
         kind: Any = BEGINNINGS[code.kind]
-        return Step(number, kind, code.task, code.node, self._run)
+        return Step(number, kind, code.task, code.node, self._run.owner(self._run.history.starts[number - 1]))
 
     def __iter__(self) -> Iterator[Step]:
         return (self[index] for index in range(len(self)))

@@ -9,12 +9,15 @@ from typing import Any, Literal
 from kstreamnb.core.serde import Serde
 from kstreamnb.core.time import Clock
 from kstreamnb.driver.cluster.broker import Broker
+from kstreamnb.driver.cluster.chronicle import Chronicle
+from kstreamnb.driver.cluster.cluster_run import runs_of
 from kstreamnb.driver.cluster.disk import Disk
 from kstreamnb.driver.cluster.loop import InjectedCrash, Loop
 from kstreamnb.driver.cluster.loop_events import LoopEvent, LoopEvents
 from kstreamnb.driver.cluster.moving import move_state
 from kstreamnb.driver.cluster.state_check import StateCheck, check_state
 from kstreamnb.driver.cluster.twin import Twin
+from kstreamnb.driver.replay import Replay
 from kstreamnb.driver.store_views import view_of
 from kstreamnb.driver.wording import counted
 from kstreamnb.errors import EngineError, StateError
@@ -59,14 +62,15 @@ class Application:
         note: Callable[[LoopEvent], None],
         *,
         default_partitions: int,
-        trace: bool,
+        chronicle: Chronicle | None,
         verify: bool,
     ) -> None:
         self.id = config.application_id or topology.name or "app"
         self.topology, self.config = topology, replace(config, application_id=self.id)
         self.status: Status = "closed"
         self._broker, self._clock, self._note = broker, clock, note
-        self._partitions, self._trace, self._verifies = default_partitions, trace, verify
+        self._partitions, self._chronicle, self._verifies = default_partitions, chronicle, verify
+        self._part = None if chronicle is None else chronicle.part(self.id, topology, self.config)
         self._disk, self._events = Disk(), list[LoopEvent]()
         self._twins: dict[str, Twin] = {}
         self._failed: Any = ()
@@ -93,7 +97,21 @@ class Application:
         found += [task.stores[name]] if task is not None and name in task.stores else []
         if not found:
             raise StateError(f'there is no store "{name}"', hint=f"there are {', '.join(self.topology.stores)}")
-        return view_of(name, found) or found[0]
+        view = view_of(name, found)
+        return found[0] if view is None else view  # an empty view is false
+
+    def replay(self) -> Replay:
+        """What this application has done so far, through all its lives, to be walked through and asked about.
+
+        Steps are records, punctuations, commits, crashes and restarts, those of other applications too, so that the
+        replays of all applications count alike; journeys and lineages go from application to application. Outputs
+        are what a reader of committed records has seen by then.
+
+        Raises: EngineError when the driver was made with ``trace=False``.
+        """
+        if self._chronicle is None:
+            raise EngineError("nothing was recorded", hint="make the driver with ClusterDriver(…, trace=True)")
+        return Replay(runs_of(self._chronicle, self._broker)[self.id])
 
     def commit(self) -> None:
         """Commit now, whatever the interval says."""
@@ -127,7 +145,7 @@ class Application:
             self._disk,
             self._say,
             default_partitions=self._partitions,
-            trace=self._trace,
+            part=self._part,
             strict=strict,
         )
         self.status = "running"

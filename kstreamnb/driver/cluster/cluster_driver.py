@@ -12,10 +12,12 @@ from kstreamnb.core.time import Clock, duration_ms, instant_ms
 from kstreamnb.core.wire import encode, key_partitioner, to_bytes
 from kstreamnb.driver.cluster.application import Application
 from kstreamnb.driver.cluster.broker import Broker, Isolation
+from kstreamnb.driver.cluster.chronicle import Chronicle
 from kstreamnb.driver.cluster.loop_events import LoopEvent, LoopEvents
 from kstreamnb.driver.cluster.topic_reader import TopicReader
 from kstreamnb.driver.input_topic import InputTopic
 from kstreamnb.driver.output_topic import OutputTopic
+from kstreamnb.driver.replay import Replay
 from kstreamnb.errors import EngineError
 from kstreamnb.runtime.config import Config
 from kstreamnb.topology.topology import Topology
@@ -36,7 +38,7 @@ class ClusterDriver:
             ``buffered_records_per_partition`` and ``cache_max_bytes``.
         partitions: partitions of topics by name, or one number for all; 1 where nothing is said.
         wall_clock: where the wall clock starts: epoch milliseconds, ISO text or an aware datetime.
-        trace: note every hop and store write among the events.
+        trace: note every hop and store write among the events, and record everything for `replay`.
         verify: after every commit compare each store with its changelog and with the input up to there.
 
     Example:
@@ -64,7 +66,7 @@ class ClusterDriver:
         self.clock = Clock(start)
         self.applications: dict[str, Application] = {}
         self._broker, self._events = Broker(), list[LoopEvent]()
-        self._trace, self._verify = trace, verify
+        self._chronicle, self._verify = Chronicle() if trace else None, verify
         self._partitions = partitions if isinstance(partitions, int) else 1
         for topic, count in (partitions if isinstance(partitions, Mapping) else {}).items():
             self._broker.create(topic, count)
@@ -86,7 +88,7 @@ class ClusterDriver:
         name = chosen.application_id or topology.name or "app"
         if name in self.applications:
             raise EngineError(f'there is an application "{name}" already', hint="give it another application_id")
-        options: dict[str, Any] = {"default_partitions": self._partitions, "trace": self._trace}
+        options: dict[str, Any] = {"default_partitions": self._partitions, "chronicle": self._chronicle}
         made = Application(
             topology, chosen, self._broker, self.clock, self._events.append, verify=self._verify, **options
         )
@@ -128,6 +130,22 @@ class ClusterDriver:
             return key_serde or found[0], value_serde or found[1]
 
         return OutputTopic(topic, lambda _: reader if topic in self._broker.topics else None, serdes)
+
+    def replay(self) -> Replay:
+        """What the first application has done so far; for others ask ``driver.applications[name].replay()``.
+
+        Example:
+            >>> topology = Topology().add_source("in", "orders").add_sink("out", "copies", "in")
+            >>> driver = ClusterDriver(topology, {"processing_guarantee": "exactly_once_v2"})
+            >>> driver.create_input_topic("orders").pipe_input("shoe", 1, at=0)
+            >>> driver.run_ready()
+            1
+            >>> driver.application.commit()
+            >>> run = driver.replay()
+            >>> [step.kind for step in run.steps], [len(run.at(step).output("copies")) for step in range(3)]
+            (['record', 'commit'], [0, 0, 1])
+        """
+        return self.application.replay()
 
     def run_ready(self, limit: int | None = None) -> int:
         """Let all applications poll and process what may be processed now; gives the number of records."""
@@ -185,7 +203,9 @@ class ClusterDriver:
                 for serde, each in ((keys, wire_key), (values, wire_value))
             ]
             chosen = place(wire_key) if partition < 0 else partition
-            self._broker.append(topic, chosen, timestamp, data[0], data[1], headers)
+            offset = self._broker.append(topic, chosen, timestamp, data[0], data[1], headers)
+            if self._chronicle is not None:
+                self._chronicle.arrives(topic, chosen, offset)
 
     def _read_serdes(self, topic: str) -> tuple[Serde, Serde]:
         for application in self.applications.values():

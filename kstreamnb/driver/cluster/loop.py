@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from itertools import repeat
 from typing import Any, Literal, TypeAlias
 
 from kstreamnb.core.time import Clock
 from kstreamnb.core.wire import to_bytes
 from kstreamnb.driver import events
 from kstreamnb.driver.cluster.broker import Broker, Isolation
+from kstreamnb.driver.cluster.chronicle import Part
 from kstreamnb.driver.cluster.disk import Disk
 from kstreamnb.driver.cluster.restore import changelog_of, restore_store
 from kstreamnb.driver.cluster.stream_task import Place, Say, StreamTask, wire
 from kstreamnb.driver.cluster.twin import Twin
 from kstreamnb.driver.engine import with_sources
-from kstreamnb.driver.recording import Recording
 from kstreamnb.errors import EngineError
 from kstreamnb.runtime.config import Config
 from kstreamnb.runtime.task import GlobalTask, Task
@@ -44,7 +45,7 @@ class Loop:
         disk: the local disk.
         say: notes events.
         default_partitions: partitions of topics that do not exist yet.
-        trace: note what happens within tasks too.
+        part: records what happens within tasks too.
         strict: refuse to start when internal topics have other numbers of partitions than they should.
     """
 
@@ -59,7 +60,7 @@ class Loop:
         say: Say,
         *,
         default_partitions: int,
-        trace: bool,
+        part: Part | None,
         strict: bool,
     ) -> None:
         self.id, self.config, self.broker, self.clock = application_id, config, broker, clock
@@ -67,7 +68,7 @@ class Loop:
         self.fault: Fault | None = None
         self.twins: Mapping[str, Twin] = {}
         self._disk, self._say = disk, say
-        self._recording = Recording() if trace else None
+        self._part = part
         self._transaction: int | None = None
         self._committed_ms, self._turn = clock.now_ms, 0
         self._flushed: dict[tuple[str, str], int] = {}
@@ -76,12 +77,17 @@ class Loop:
         for topic, count in {**known, **(plans[0].partitions if plans else {})}.items():
             self._own(topic, count, strict=strict)
         global_plan = plan_global_task(topology, config, known)
-        self.global_task = None if global_plan is None else GlobalTask(global_plan, clock)
+        noted = 0 if part is None else len(part.log)
+        self.global_task = None if global_plan is None else GlobalTask(global_plan, clock, recorder=part)
         self._global_positions: dict[Place, int] = {}
-        self._fill_global()
-        tasks = [Task(plan, clock, self.global_task, self._recording, changelog="records") for plan in plans]
+        if self.global_task is not None:
+            self._begin([self.global_task], noted)
+            self._fill_global()
+        noted = 0 if part is None else len(part.log)
+        tasks = [Task(plan, clock, self.global_task, part, changelog="records") for plan in plans]
         self._own_changelogs(tasks, strict=strict)
         self.tasks = {task.plan.task_id: self._started(task) for task in tasks}
+        self._begin(tasks, noted)
 
     # --- records ---
     def run(self, limit: int | None) -> int:
@@ -153,13 +159,13 @@ class Loop:
 
     def _emit(self, task: StreamTask) -> None:
         """Write what a task produced and changed."""
-        self._trace(task)
+        places = self._trace(task)
         rows, changes = task.task.drain(), task.task.drain_changelog()
         if not rows and not changes:
             return
         if self.config.exactly_once and self._transaction is None:
             self._transaction = self.broker.begin()
-        for topic, partition, timestamp, key, value, headers in rows:
+        for (topic, partition, timestamp, key, value, headers), place in zip(rows, places or repeat(-1), strict=False):
             serdes = task.task.topic_serdes(topic)
             if serdes is not None:
                 key, value = (
@@ -169,16 +175,17 @@ class Loop:
             self.broker.create(topic, task.task.plan.count(topic))
             offset = self.broker.append(topic, partition, timestamp, key, value, headers, self._transaction)
             self._say("produced", task.id, f"{topic}-{partition}", offset=offset)
+            if self._part is not None:
+                self._part.chronicle.placed[place] = offset, self._transaction
         for change in changes:
             self.broker.append(*change[:5], change.headers, self._transaction)
 
-    def _trace(self, task: StreamTask) -> None:
-        """Note what happened within a task."""
-        if self._recording is None:
-            return
-        entries = self._recording.log[:]
-        self._recording.log.clear()
-        for event in map(self._recording.event, entries):
+    def _trace(self, task: StreamTask) -> list[int]:
+        """Say what happened within a task; gives where in the recording it has produced records."""
+        places: list[int] = []
+        if self._part is None:
+            return places
+        for place, event in self._part.news(task.id):
             if isinstance(event, events.Forwarded):
                 self._say("handed on", task.id, f"{event.node} to {event.child}")
             elif isinstance(event, events.StoreWritten) and event.key is not None:
@@ -187,6 +194,9 @@ class Loop:
                 self._say("dropped", task.id, event.node, reason=event.reason)
             elif isinstance(event, events.Punctuated):
                 self._say("punctuated", task.id, event.node, now_ms=event.now_ms)
+            elif isinstance(event, events.Produced):
+                places.append(place)
+        return places
 
     # --- commits and ends ---
     def commit(self) -> None:
@@ -196,20 +206,24 @@ class Loop:
         if not tasks:
             return
         for task in tasks:
+            if self._part is not None and not any(store.spec.cached for store in task.task.stores.values()):
+                self._part.add("committing", task.id, "", None)  # a task with caches says so itself
             task.task.commit()
             self._emit(task)
         self._fail_at("before_commit")
-        offsets: dict[str, int] = {}
+        done: dict[Place, int] = {}
         for task in tasks:
             for (topic, partition), offset in task.offsets().items():
-                self.broker.committed[self.id, topic, partition] = offset
-                offsets[f"{topic}-{partition}"] = offset
+                self.broker.committed[self.id, topic, partition] = done[topic, partition] = offset
             cells = [key for key in task.task.state_keys() if key[0] == "cell"]
             self.broker.notes[self.id, task.id] = task.task.delta_of(cells)
             task.needs_commit = False
             if task.id in self.twins:
                 self.twins[task.id].commit()
+        if self._part is not None:
+            self._part.publish(done)
         self._end_transaction(aborts=False)
+        offsets = {f"{topic}-{partition}": offset for (topic, partition), offset in done.items()}
         self._say("committed", ", ".join(task.id for task in tasks), **offsets)
         self._fail_at("after_commit")
         for task in tasks:
@@ -236,6 +250,8 @@ class Loop:
 
     def die(self) -> None:
         """End at once: what was not committed is lost, and under exactly once the disk cannot be trusted."""
+        if self._part is not None:
+            self._part.add("crashed", "", "", None)
         if self._transaction is not None:
             self._say("aborted", "", transaction=self._transaction)
         self._end_transaction(aborts=True)
@@ -245,6 +261,8 @@ class Loop:
     def _end_transaction(self, *, aborts: bool) -> None:
         if self._transaction is not None:
             self.broker.end(self._transaction, aborts=aborts)
+            if self._part is not None:
+                self._part.end_transaction(self._transaction, aborts=aborts)
             self._transaction = None
 
     def _fail_at(self, moment: Fault) -> None:
@@ -267,6 +285,11 @@ class Loop:
                 self._say("flushed", task.id, store.name, offset=end)
 
     # --- start ---
+    def _begin(self, tasks: Iterable[Task], since: int) -> None:
+        """Note what tasks hold at the beginning of this life, whose making began when the log was so long."""
+        if self._part is not None:
+            self._part.begin_life({task.plan.task_id: task for task in tasks}, since=since)
+
     def _started(self, task: Task) -> StreamTask:
         """A task with its stores restored, its inputs found and its positions set."""
         plan = task.plan
