@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Any, Literal
 
 from kstreamnb.core.record import TopicRecord
@@ -29,7 +30,7 @@ _MEANING = {
     "history": "values in between depend on the order of work, the last one does not",
     "order": "the same values come in another order",
 }
-_ATTEMPTS, _SHOWN, _FEW = 400, 20, 24
+_ATTEMPTS, _SHOWN, _FEW, _FEW_RECORDS = 400, 20, 24, 6
 
 
 @dataclass(frozen=True)
@@ -164,7 +165,7 @@ def explore(
 
     Each order draws when partitions deliver records and which task works next. Values are compared by topic and key,
     and so is what stores hold at the end; timestamps, and the order between keys, are not results. A difference is
-    shrunk to the fewest records that still show one.
+    shrunk to records none of which can be left out, which are as a rule the fewest that show it.
 
     With ``max_task_idle`` in the config tasks wait for partitions that are still to deliver, as they would in Kafka.
 
@@ -304,7 +305,7 @@ def _shrunk(runs: _Runs, records: list[TopicRecord], kind: Kind, seed: int, sche
     left[0] = _ATTEMPTS
     chunk = max(len(records) // 2, 1)
     while left[0] > 0:
-        kept, at = list(found.sample), 0
+        before, kept, at = found, list(found.sample), 0
         while at < len(kept) and left[0] > 0:
             fewer = kept[:at] + kept[at + chunk :]
             smaller = race_of(fewer, _FEW) if fewer else None
@@ -312,7 +313,15 @@ def _shrunk(runs: _Runs, records: list[TopicRecord], kind: Kind, seed: int, sche
                 at += chunk
             else:
                 found, kept = smaller, fewer
-        if chunk == 1 and len(kept) == len(found.sample):
+        if chunk == 1 and found is before:
             break
         chunk = max(chunk // 2, 1)
+    found = _least(found, lambda some: race_of(some, _FEW))
     return race_of(list(found.sample), 4 * _FEW) or found
+
+
+def _least(race: Race, race_of: Callable[[list[TopicRecord]], Race | None]) -> Race:
+    """The race of the fewest among few records: no one can be left out now, but perhaps several at once can."""
+    sizes = range(2, len(race.sample) - 1) if len(race.sample) <= _FEW_RECORDS else ()
+    smaller = (race_of(list(some)) for size in sizes for some in combinations(race.sample, size))
+    return next((found for found in smaller if found is not None), race)

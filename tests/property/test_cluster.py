@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from itertools import combinations
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -86,3 +88,32 @@ def test_an_order_that_is_no_race_gives_what_the_test_driver_gives(records: list
     builder.stream("in").group_by_key().count(store="n").to_stream().to("out")
     made = [ks.TopicRecord("in", -1, -1, at, key, value) for key, value, at in records]
     assert not explore(builder.build(), made, schedules=10, seed=seed, partitions=3)
+
+
+def joined(builder: ks.StreamsBuilder) -> None:
+    """Clicks with what a table holds when they come."""
+    builder.stream("a").left_join(builder.table("b"), lambda left, right: [left, right]).to("out")
+
+
+def third(builder: ks.StreamsBuilder) -> None:
+    """What comes third of a key, from two topics: two records are no race."""
+    both = builder.stream("a").merge(builder.stream("b"))
+    sums = both.group_by_key().aggregate(list, lambda _, value, seen: [*seen, value][:3], store="seen")
+    sums.to_stream().filter(lambda _, seen: len(seen) == 3).map_values(lambda seen: seen[2]).to("out")
+
+
+@pytest.mark.parametrize("declare", [joined, third])
+@settings(max_examples=12, deadline=None)
+@given(st.lists(st.tuples(st.sampled_from("ab"), st.sampled_from("kq"), st.integers(0, 9)), min_size=2, max_size=5))
+def test_a_race_is_shrunk_to_the_fewest_records_that_show_it(declare: Any, rows: list[Any]) -> None:
+    """No smaller part of the sample, of all that there are, shows a difference of this kind."""
+    builder = ks.StreamsBuilder("race")
+    declare(builder)
+    topology = builder.build()
+    sample = [ks.TopicRecord(topic, -1, -1, at, key, n) for n, (topic, key, at) in enumerate(rows)]
+    found = explore(topology, sample, schedules=30)
+    if found.race is not None:
+        for size in range(2, len(found.race.sample)):
+            for fewer in combinations(sample, size):
+                other = explore(topology, fewer, schedules=12)
+                assert found.race.kind not in other.found
