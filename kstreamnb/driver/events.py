@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple, TypeAlias
 
 from kstreamnb.core.record import Headers
-from kstreamnb.runtime.events import Produced
+from kstreamnb.runtime.handlers import Produced
 
 __all__ = [
     "CellChanged",

@@ -18,8 +18,8 @@ from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.serde import Serde
 from kstreamnb.core.wire import encoder, key_partitioner
 from kstreamnb.errors import EngineError
+from kstreamnb.runtime.chain import collector_paused
 from kstreamnb.runtime.cursor import Batch, Partition, Place
-from kstreamnb.runtime.loops import collector_paused
 from kstreamnb.runtime.task import Task
 
 __all__ = ["feed_in_turn", "merge_order", "partitions_of"]

@@ -14,7 +14,7 @@ from kstreamnb.driver.steps import Drop, Steps
 from kstreamnb.driver.walk import Walk
 from kstreamnb.driver.wording import counted
 from kstreamnb.errors import KStreamError
-from kstreamnb.runtime.loops import collector_paused
+from kstreamnb.runtime.chain import collector_paused
 from kstreamnb.runtime.task import Task
 from kstreamnb.topology.topology import Topology
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from kstreamnb.driver.topic_log import convert
 from kstreamnb.errors import EngineError, ProcessingError
-from kstreamnb.runtime.loops import collector_paused
+from kstreamnb.runtime.chain import collector_paused
 
 if TYPE_CHECKING:  # an engine has waves
     from kstreamnb.driver.engine import Engine, Root

@@ -12,12 +12,23 @@ from __future__ import annotations
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
 from kstreamnb.core.record import Headers
 from kstreamnb.core.wire import Encoded
 from kstreamnb.errors import ConfigError
-from kstreamnb.runtime.events import Produced
+
+
+class Produced(NamedTuple):
+    """A record for a topic; key and value are in wire form."""
+
+    topic: str
+    partition: int
+    timestamp: int
+    key: Any
+    value: Any
+    headers: Headers = ()
+
 
 _JAVA_HANDLERS = {
     "LogAndContinueExceptionHandler": "continue",

@@ -12,11 +12,7 @@ from typing import Any, NoReturn
 
 from kstreamnb.core.processor import PunctuationType
 from kstreamnb.errors import EngineError, ProcessingError
-from kstreamnb.runtime.cursor import NO_RECORD, Batch, Partition, WireRecord
-from kstreamnb.runtime.failures import HandledFailure, Places, negative_timestamp, processing_error, punctuation_error
-from kstreamnb.runtime.guard import guard_of
-from kstreamnb.runtime.lanes import Lane, is_careful, reader_of
-from kstreamnb.runtime.loops import (
+from kstreamnb.runtime.chain import (
     IN_TURN,
     TOPIC_RECORDS,
     WIRE_RECORDS,
@@ -25,6 +21,16 @@ from kstreamnb.runtime.loops import (
     NegativeTimestamp,
     collector_paused,
 )
+from kstreamnb.runtime.cursor import NO_RECORD, Batch, Partition, WireRecord
+from kstreamnb.runtime.failures import (
+    HandledFailure,
+    Places,
+    guard_of,
+    negative_timestamp,
+    processing_error,
+    punctuation_error,
+)
+from kstreamnb.runtime.lanes import Lane, is_careful, reader_of
 from kstreamnb.runtime.punctuation import PunctuationQueue, Schedule
 from kstreamnb.runtime.scope import Scope
 from kstreamnb.runtime.wiring import Wiring

@@ -15,14 +15,13 @@ from kstreamnb.core.serde import Serde
 from kstreamnb.core.time import Clock
 from kstreamnb.runtime.checkpoint import Checkpointed
 from kstreamnb.runtime.cursor import Batch, Partition, WireRecord
-from kstreamnb.runtime.events import Produced
+from kstreamnb.runtime.handlers import Produced
 from kstreamnb.runtime.lanes import Lane
-from kstreamnb.runtime.priority_queue import PriorityQueue
+from kstreamnb.runtime.punctuation import PriorityQueue
 from kstreamnb.runtime.recorder import Recorder
 from kstreamnb.runtime.runner import Runner
-from kstreamnb.runtime.scope import Scope
+from kstreamnb.runtime.scope import Scope, make_stores, store_order
 from kstreamnb.runtime.sinks import topic_serdes
-from kstreamnb.runtime.stores import make_stores, store_order
 from kstreamnb.runtime.task_plan import TaskPlan
 from kstreamnb.topology.partitions import changelog_topic
 

@@ -14,12 +14,10 @@ from typing import Any
 from kstreamnb.core.operator import Forward, FusedStep, Process
 from kstreamnb.core.record import Headers
 from kstreamnb.core.serde import Serde
-from kstreamnb.runtime.chain import Chain, decoding
+from kstreamnb.runtime.chain import WIRE_RECORDS, Chain, Ending, Loop, decoding, loop_chain
 from kstreamnb.runtime.context import NodeContext
-from kstreamnb.runtime.failures import HandledFailure, Places, init_error
-from kstreamnb.runtime.guard import Guard
+from kstreamnb.runtime.failures import Guard, HandledFailure, Places, init_error
 from kstreamnb.runtime.lanes import Lane
-from kstreamnb.runtime.loops import WIRE_RECORDS, Ending, Loop, loop_chain
 from kstreamnb.runtime.recorder import note_consumed, note_hop
 from kstreamnb.runtime.scope import Scope
 from kstreamnb.runtime.sinks import bind_sink, is_plain_sink, sink_line

@@ -1,14 +1,76 @@
-"""Key-value stores, plain and timestamped."""
+"""Key-value stores: plain, timestamped, and the one that keeps only the last used keys."""
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right, insort
+from collections.abc import Callable
+from itertools import islice
 from typing import Any
 
 from kstreamnb.core.stores import StoreSpec
+from kstreamnb.errors import StateError
 from kstreamnb.state.codec import stamped
-from kstreamnb.state.key_order import KeyOrder
-from kstreamnb.state.store import Rows, Store, StoreContext
-from kstreamnb.state.views import TimestampedStoreForUser
+from kstreamnb.state.store import Rows, Store, StoreContext, TimestampedStoreForUser
+
+_FEW = 8
+
+
+class KeyOrder:
+    """The sorted keys of a dict that tells about its deletions and keeps its order of insertion.
+
+    New keys are the last of the dict; so a view catches up by looking at its tail. Of any other mapping the keys are
+    sorted anew each time.
+    """
+
+    def __init__(self, raw: Any, to_bytes: Callable[[Any], bytes]) -> None:
+        self._raw, self._to_bytes, self._is_dict = raw, to_bytes, type(raw) is dict
+        self._sorted: list[tuple[bytes, Any]] = []
+        self._removed: set[Any] = set()
+
+    def forget(self, raw_key: Any) -> None:
+        """Must be called when a key leaves the dict."""
+        if self._sorted:
+            self._removed.add(raw_key)
+
+    def entries(self) -> list[tuple[bytes, Any]]:
+        """``(key bytes, raw key)`` of all rows, ascending; not to be changed by the caller."""
+        if not self._is_dict:
+            return sorted(((self._to_bytes(key), key) for key in self._raw), key=_first)
+        if self._removed:
+            self._sorted = [entry for entry in self._sorted if entry[1] not in self._removed]
+            self._removed.clear()
+        known = self._sorted
+        missing = len(self._raw) - len(known)
+        if missing:
+            fresh = [(self._to_bytes(key), key) for key in islice(reversed(self._raw), missing)]
+            if missing <= _FEW and known:
+                for entry in fresh:
+                    insort(known, entry, key=_first)
+            else:
+                known.extend(fresh)
+                known.sort(key=_first)
+        return known
+
+    def between(self, least: bytes | None, most: bytes | None) -> list[Any]:
+        """Raw keys whose bytes lie within both bounds, which are inclusive; None is open."""
+        known = self.entries()
+        low = 0 if least is None else bisect_left(known, least, key=_first)
+        high = len(known) if most is None else bisect_right(known, most, key=_first)
+        return [raw_key for _, raw_key in known[low:high]]
+
+    def starting_with(self, prefix: bytes) -> list[Any]:
+        """Raw keys whose bytes start with a prefix."""
+        known = self.entries()
+        found = []
+        for data, raw_key in islice(known, bisect_left(known, prefix, key=_first), None):
+            if not data.startswith(prefix):
+                break
+            found.append(raw_key)
+        return found
+
+
+def _first(entry: tuple[bytes, Any]) -> bytes:
+    return entry[0]
 
 
 class KeyValueRows(Store):
@@ -149,3 +211,67 @@ class TimestampedKeyValueRows(KeyValueRows):
     def for_user(self) -> Any:
         """The store with `ValueAndTimestamp` rows."""
         return TimestampedStoreForUser(self)
+
+
+class LruRows(KeyValueRows):
+    """The last used keys: a get or a put makes a key the youngest, and the oldest goes when there are too many.
+
+    ``raw`` maps the wire key to ``(turn, wire value)``; the greater the turn, the later the key was used.
+    """
+
+    def __init__(self, spec: StoreSpec, context: StoreContext) -> None:
+        if spec.max_entries is None:
+            raise StateError(f'store "{spec.name}" keeps the last used keys, but not how many')
+        self._turn = 0
+        self._by_use: dict[Any, None] | None = {}
+        super().__init__(spec, context)
+
+    def get(self, key: Any) -> Any:
+        """The row of a key, or None; the key is now the youngest."""
+        raw_key = self.keys.encode(key)
+        row = self.raw.get(raw_key)
+        if row is None:
+            return None
+        self.raw[raw_key] = used = self._used(raw_key, row[1])
+        self._note(raw_key, row, used)
+        return self.values.decode(row[1])
+
+    def write(self, raw_key: Any, row: Any) -> None:
+        """Change one row and note it; None deletes, and so does being the oldest of too many."""
+        order = self._order_of_use()
+        if row is None:
+            order.pop(raw_key, None)
+        else:
+            if raw_key not in self.raw and order and len(order) >= (self.spec.max_entries or 0):
+                self.write(next(iter(order)), None)
+            row = self._used(raw_key, row)
+        super().write(raw_key, row)
+        self._by_use = order
+
+    def _used(self, raw_key: Any, value: Any) -> tuple[int, Any]:
+        order = self._order_of_use()
+        order.pop(raw_key, None)
+        order[raw_key] = None
+        self._turn += 1
+        return self._turn, value
+
+    def _order_of_use(self) -> dict[Any, None]:
+        if self._by_use is None:
+            self._by_use = dict.fromkeys(sorted(self.raw, key=lambda raw_key: self.raw[raw_key][0]))
+            self._turn = max((row[0] for row in self.raw.values()), default=0)
+        return self._by_use
+
+    def apply(self, raw_key: Any, row: Any) -> None:
+        """Change one row silently; None deletes."""
+        super().apply(raw_key, row)
+        self._by_use = None
+
+    def _logged_value(self, row: Any) -> Any:
+        return None if row is None else row[1]
+
+    def _replay(self, key: bytes, value: bytes | None, timestamp: int) -> None:
+        self.write(self._key_from(key), None if value is None else self._row_from(value, timestamp))
+
+    def _peek(self, raw_key: Any) -> Any:
+        row = self.raw.get(raw_key)
+        return None if row is None else row[1]

@@ -6,14 +6,11 @@ from typing import Any
 
 from kstreamnb.core.stores import StoreSpec
 from kstreamnb.errors import StateError
-from kstreamnb.state.cache import CacheBudget, CachedStore
-from kstreamnb.state.cached import CACHED_KINDS
-from kstreamnb.state.join_buffers import JoinBuffer, PendingJoins
-from kstreamnb.state.key_value import KeyValueRows, TimestampedKeyValueRows
-from kstreamnb.state.lru import LruRows
+from kstreamnb.state.buffers import JoinBuffer, PendingJoins, SuppressBuffer
+from kstreamnb.state.cache import CACHED_KINDS, CacheBudget, CachedStore
+from kstreamnb.state.key_value import KeyValueRows, LruRows, TimestampedKeyValueRows
 from kstreamnb.state.session import SessionRows
 from kstreamnb.state.store import Store, StoreContext
-from kstreamnb.state.suppress_buffer import SuppressBuffer
 from kstreamnb.state.versioned import VersionedRows
 from kstreamnb.state.window import TimestampedWindowRows, WindowRows
 

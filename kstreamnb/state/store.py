@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, MutableMapping
 from itertools import islice
 from typing import Any, Protocol, TypeAlias
 
-from kstreamnb.core.record import Headers, RecordMetadata
+from kstreamnb.core.record import Headers, RecordMetadata, ValueAndTimestamp
 from kstreamnb.core.serde import complete
 from kstreamnb.core.stores import StoreSpec
 from kstreamnb.state.codec import key_codec, stamped, value_codec
@@ -256,3 +256,31 @@ class Store:
     def implementation(self) -> Any:
         """The object that the spec's factory made, or None."""
         return getattr(self.raw, "store", None)
+
+
+class TimestampedStoreForUser:
+    """A timestamped store whose rows are `ValueAndTimestamp`, otherwise the store itself."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._store, name)
+        if not callable(found):
+            return found
+
+        def call(*args: Any, **options: Any) -> Any:
+            return _named(found(*args, **options))
+
+        self.__dict__[name] = call
+        return call
+
+
+def _named(result: Any) -> Any:
+    if type(result) is tuple:
+        return ValueAndTimestamp(*result)
+    return result.map(_row) if isinstance(result, Rows) else result
+
+
+def _row(row: tuple[Any, tuple[Any, int]]) -> tuple[Any, ValueAndTimestamp]:
+    return row[0], ValueAndTimestamp(*row[1])

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 from kstreamnb.core.stores import StoreSpec, VersionedRecord
 from kstreamnb.state.store import Rows, Store, StoreContext
-from kstreamnb.state.time_index import KeyIndex, TimeIndex
+from kstreamnb.state.timed import KeyIndex, TimeIndex
 
 LATEST = -1
 """What ``put`` gives for a version that is valid to no known end."""

@@ -9,9 +9,8 @@ from typing import Any
 from kstreamnb.core.record import Windowed
 from kstreamnb.core.stores import StoreSpec
 from kstreamnb.state.codec import stamped
-from kstreamnb.state.store import Rows, StoreContext
+from kstreamnb.state.store import Rows, StoreContext, TimestampedStoreForUser
 from kstreamnb.state.timed import MAX_TIME_MS, TimedRows
-from kstreamnb.state.views import TimestampedStoreForUser
 
 _SEQUENCE_BITS = 31
 _SEQUENCE_MASK = (1 << _SEQUENCE_BITS) - 1

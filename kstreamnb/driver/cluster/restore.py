@@ -9,8 +9,7 @@ from kstreamnb.core.time import Clock
 from kstreamnb.driver.cluster.broker import Broker, LogRecord
 from kstreamnb.driver.cluster.disk import Disk
 from kstreamnb.driver.cluster.stream_task import Say
-from kstreamnb.runtime.scope import Scope
-from kstreamnb.runtime.stores import make_stores
+from kstreamnb.runtime.scope import Scope, make_stores
 from kstreamnb.runtime.task import Task
 from kstreamnb.topology.partitions import changelog_topic
 
