@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from importlib import import_module
 from typing import Any
 
 from kstreamnb.core.record import TopicRecord
@@ -123,7 +122,7 @@ def _topic(source: Source) -> str:
 
 def _repartitions(topology: Topology) -> Iterator[Finding]:
     """S4-44: a repartition costs a hop over the network, and is needed only after the key has changed."""
-    for cut in import_module("kstreamnb.view").view_of(topology).cuts:
+    for cut in topology.description().cuts():
         if cut.short == "repartition asked for":
             sink = next(node for node in topology.nodes.values() if isinstance(node, Sink) and node.topic == cut.topic)
             fixed = topology.internal_topics[cut.topic].partitions if cut.topic in topology.internal_topics else None

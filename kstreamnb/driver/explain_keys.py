@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import Any
 
 from kstreamnb.core.serde import Serde
@@ -75,9 +74,11 @@ def _seen(run: Run, key: Any, topic: str) -> list[int]:
 
 def why_cut(topology: Topology, topic: str | None = None) -> Explanations:
     """Why a topology is in several sub-topologies: one answer for each cut, or for that at a topic."""
-    picture = import_module("kstreamnb.view").view_of(topology)  # the reasons are those that the picture shows
+    cuts = topology.description().cuts()
+    if topic is not None and topic not in (known := [cut.topic for cut in cuts]):
+        raise EngineError(f'no cut is at topic "{topic}"', detail=f"there are {', '.join(known) or 'none'}")
     found = []
-    for cut in picture.cuts:
+    for cut in cuts:
         if topic in (None, cut.topic):
             writers = [node for node in topology.nodes.values() if isinstance(node, Sink) and node.topic == cut.topic]
             found.append(

@@ -11,13 +11,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from kstreamnb.core.display import Displayed
 from kstreamnb.core.stores import StoreSpec
 from kstreamnb.topology.java_order import TreeSet, copied_hash_order, hash_order, utf16
 from kstreamnb.topology.nodes import Node, Sink, Source, Subtopology
 from kstreamnb.topology.topology import Topology
+
+if TYPE_CHECKING:  # reasons are found in descriptions
+    from kstreamnb.view.reasons import Cut
 
 NodeKind = Literal["source", "processor", "sink"]
 
@@ -121,6 +124,12 @@ class TopologyDescription(Displayed):
     def nodes(self) -> dict[str, DescribedNode]:
         """Every node by name, in the order of the text."""
         return {node.name: node for sub in self.subtopologies for node in sub.nodes}
+
+    def cuts(self) -> tuple[Cut, ...]:
+        """Why it is in several sub-topologies: one cut for every topic that joins two of them."""
+        from kstreamnb.view.reasons import cuts_of  # which read descriptions
+
+        return cuts_of(self)
 
 
 def describe_topology(topology: Topology) -> TopologyDescription:
