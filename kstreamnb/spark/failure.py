@@ -13,6 +13,9 @@ from kstreamnb.errors import EngineError, KStreamError
 __all__ = ["pack_failure", "raise_first", "spark_failure"]
 
 _OWN = re.compile(r"kstreamnb(\.\w+)+Error: ")
+_CAUSE = re.compile(r"^\s*Caused by: (.+)$", re.MULTILINE)
+_PACKAGES = re.compile(r"^([\w$]+\.)+(?=[\w$]+(: |$))")
+_DAMAGED = re.compile(r"ChecksumException|CHECKPOINT_FILE_CHECKSUM_VERIFICATION_FAILED")
 _NOISE = re.compile(r"^\s*(at |File \"|\.\.\. \d+ more|Caused by|Traceback|\^)")
 
 
@@ -37,8 +40,8 @@ def raise_first(blobs: list[bytes]) -> NoReturn:
 def spark_failure(what: str, error: BaseException) -> EngineError:
     """An error of Spark in the kit's form.
 
-    Where an error of the kit's own is somewhere in it, that one with its notes; else Spark's first sentence, and the
-    innermost Python error there was.
+    Where an error of the kit's own is somewhere in it, that one with its notes; else the outermost cause that Spark
+    names and the innermost, or its first sentence and the innermost Python error.
     """
     text = str(error)
     lines = [line.strip() for line in text.splitlines() if line.strip() and not _NOISE.match(line)]
@@ -48,9 +51,12 @@ def spark_failure(what: str, error: BaseException) -> EngineError:
         message = lines[own[-1]].partition(": ")[2]
         return EngineError(message, detail=notes.get("Detail"), hint=notes.get("Hint"))
     python = [line for line in lines if re.match(r"[\w.]+(Error|Exception|Interrupt)\b", line)]
-    first = lines[0] if lines else type(error).__name__
-    detail: Any = python[-1] if python and python[-1] != first else None
-    return EngineError(f"{what} failed: {_short(first)}", detail=None if detail is None else _short(detail))
+    causes = [_PACKAGES.sub("", cause) for cause in _CAUSE.findall(text)]
+    first = causes[0] if causes else lines[0] if lines else type(error).__name__
+    detail: Any = causes[-1] if causes else python[-1] if python else None
+    hint = "restore the checkpoint from a copy, or reset the application" if _DAMAGED.search(text) else None
+    found = None if detail is None or detail == first else _short(detail)
+    return EngineError(f"{what} failed: {_short(first)}", detail=found, hint=hint)
 
 
 def _short(text: str) -> str:

@@ -74,8 +74,8 @@ class StoreView:
 
     def _answer(self, parts: list[Any], name: str, arguments: tuple[Any, ...], options: dict[str, Any]) -> Any:
         if (self._kind, name) == ("session", "all"):
-            name, arguments = "find_sessions_between", (None, None, 0, _FOREVER)
-        elif (self._kind, name) == ("window", "fetch") and len(arguments) + len(options) > 2:
+            return iter([row for part in parts for row in part.find_sessions_between(None, None, 0, _FOREVER)])
+        if (self._kind, name) == ("window", "fetch") and len(arguments) + len(options) > 2:
             name = "fetch_between"
         answers = [getattr(part, name)(*arguments, **options) for part in parts]
         if name == "approximate_num_entries":
