@@ -95,8 +95,10 @@ def declared_in(topology: Topology, declarations: Collection[Declaration]) -> di
 
 
 def error_text(error: KStreamError) -> str:
-    """An error with its notes."""
-    return "\n".join([f"{type(error).__name__}: {error}", *getattr(error, "__notes__", ())])
+    """An error with what caused it and its notes."""
+    cause = error.__cause__
+    because = [] if cause is None or isinstance(cause, KStreamError) else [f"Cause: {type(cause).__name__}: {cause}"]
+    return "\n".join([f"{type(error).__name__}: {error}", *because, *getattr(error, "__notes__", ())])
 
 
 def _first_rows(handle: Handle) -> _Rows:

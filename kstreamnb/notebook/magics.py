@@ -192,6 +192,7 @@ def export(magics: KsMagics, said: Any, _cell: str | None) -> None:
     from kstreamnb.notebook.export import export as write
 
     write(said.file, magics.named(said.builder))
+    print(f"{said.file}: python {said.file} describes the topology; with --servers and --checkpoint it runs")  # noqa: T201
 
 
 @_verb(_file)

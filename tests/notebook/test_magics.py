@@ -74,7 +74,7 @@ def test_replay_counts_records_on_the_edges(shell: Shell) -> None:
 def test_an_exported_script_makes_an_equal_topology(shell: Shell, tmp_path: Path) -> None:
     """Cells that the topology needs are in it, others are not; run with python, it says the same fingerprint."""
     path = tmp_path / "app.py"
-    shell.run(f"%ks export builder {path}")
+    assert f"{path}: python {path} describes" in shell.run(f"%ks export builder {path}")
     ended = subprocess.run([sys.executable, str(path)], capture_output=True, text=True, check=False)
     topology = shell.value("builder").build()
     assert "" == ended.stderr
@@ -124,6 +124,7 @@ def test_what_was_captured_stays_in_the_saved_regression(shell: Shell, tmp_path:
         "3 cells left out: they reach for Spark or Kafka",
         'sample "orders": 1 record kept as text',
         'sample "builder.sample": 99 records kept in "saved.builder-sample.jsonl"',
+        "saved.ipynb: 10 cells with what they show, for pytest --nbval to compare with",
     ] == said
     cells = ["".join(cell["source"]) for cell in json.loads(path.read_text())["cells"]]
     assert not [cell for cell in cells if "broker" in cell]

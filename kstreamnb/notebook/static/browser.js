@@ -37,7 +37,7 @@ function browser({ root, send, follow }) {
     next.disabled = facts.page + 1 >= facts.pages;
     const body = facts.rows.map((cells, index) => {
       const row = make("tr", { tabindex: "0", "data-at": index, "aria-selected": String(index === facts.chosen),
-        class: index === facts.chosen ? "ks-other" : null }, cells.map((cell) => make("td", {}, cell)));
+        class: index === facts.chosen ? "ks-other" : null }, cells.map((cell) => make("td", {}, cellText(cell))));
       row.addEventListener("click", () => send("choose", { index }));
       row.addEventListener("keydown", (event) => {
         if (event.key !== "Enter" && event.key !== " ") return;

@@ -35,10 +35,15 @@ function drawing(text) {
 
 const found = (root, id) => root.querySelector(`[data-id="${CSS.escape(id)}"]`);
 
+// Text for a cell: an instant stays on one line.
+const INSTANT = /(\d{4}-\d\d-\d\dT[\d:.]+Z)/;
+const cellText = (cell) => typeof cell !== "string" || !INSTANT.test(cell) ? cell
+  : cell.split(INSTANT).map((part, index) => index % 2 ? make("span", { class: "ks-instant" }, part) : part);
+
 function table(caption, header, rows, { mark = null } = {}) {
   const head = make("tr", {}, header.map((cell) => make("th", { scope: "col" }, cell)));
   const body = rows.map((row, index) =>
-    make("tr", { class: mark ? mark(index) : null }, row.map((cell) => make("td", {}, cell))));
+    make("tr", { class: mark ? mark(index) : null }, row.map((cell) => make("td", {}, cellText(cell)))));
   return make("table", { class: "ks-table" },
     caption ? make("caption", {}, caption) : null, make("thead", {}, head), make("tbody", {}, body));
 }

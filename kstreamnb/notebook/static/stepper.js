@@ -80,6 +80,7 @@ function stepper({ root, send, follow, guarded, model, ends }) {
   });
 
   // --- the record in flight ---
+  let active = null;
   const trail = () => {
     cancelAnimationFrame(frame);
     if (!picture || !facts.counts) return;
@@ -96,11 +97,12 @@ function stepper({ root, send, follow, guarded, model, ends }) {
     }
     for (const drop of facts.drops) found(picture, drop.node)?.classList.add("ks-dropped");
     const first = facts.flight.find((hop) => hop.edge);
-    if (first) nearby(found(picture, first.edge));
+    active = first ? found(picture, first.edge) : null;
+    nearby(active);
     if (!still()) fly(facts.flight.filter((hop) => hop.edge));
   };
   const nearby = (shape) => {
-    if (!shape) return;
+    if (!shape || !canvas.clientHeight) return;
     const box = shape.getBoundingClientRect(), frame = canvas.getBoundingClientRect();
     if (box.top < frame.top || box.bottom > frame.bottom) canvas.scrollTop += box.top - frame.top - frame.height / 3;
     if (box.left < frame.left || box.right > frame.right) canvas.scrollLeft += box.left - frame.left - frame.width / 3;
@@ -127,6 +129,11 @@ function stepper({ root, send, follow, guarded, model, ends }) {
     });
     frame = requestAnimationFrame(move);
   };
+
+  // A widget is painted before it is on the page: what is in flight is brought into view when there is one.
+  const watch = new ResizeObserver(guarded(() => nearby(active)));
+  watch.observe(canvas);
+  ends.push(() => watch.disconnect());
 
   const paintGraph = () => {
     const graph = model.get("graph"), svg = model.get("svg");
