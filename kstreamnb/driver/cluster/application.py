@@ -73,6 +73,7 @@ class Application:
         self._part = None if chronicle is None else chronicle.part(self.id, topology, self.config)
         self._disk, self._events = Disk(), list[LoopEvent]()
         self._twins: dict[str, Twin] = {}
+        self._has_twins = verify
         self._failed: Any = ()
         self.restart()
 
@@ -149,7 +150,7 @@ class Application:
             strict=strict,
         )
         self.status = "running"
-        if self._verifies and not self._twins:
+        if self._has_twins and not self._twins:
             self._twins = {
                 task_id: Twin(task.task.plan, self._clock, self._loop.global_task)
                 for task_id, task in self._loop.tasks.items()
@@ -194,7 +195,7 @@ class Application:
             raise EngineError(f'application "{self.id}" is running', hint="close it first")
         tasks = [task.task for task in self._loop.tasks.values()]
         self._disk.lose()
-        self._twins = {}
+        self._twins, self._has_twins = {}, False
         return move_state(tasks, partitions, self._broker, self._clock, self._say)
 
     def metrics(self) -> dict[str, dict[str, int]]:
@@ -281,7 +282,7 @@ class Application:
             for twin in self._twins.values():
                 twin.forget()
         else:
-            self._twins = {}  # what was processed again is in the stores twice
+            self._twins, self._has_twins = {}, False  # what is processed again is in the stores twice
         self._say("crashed", "", when=at)
 
     def _alive(self) -> Loop:

@@ -15,6 +15,12 @@ EXACTLY = {"processing_guarantee": "exactly_once_v2", "commit_interval": "100ms"
 AT_LEAST = {"processing_guarantee": "at_least_once", "commit_interval": "30s"}
 
 
+@pytest.fixture(autouse=True)
+def _verified(monkeypatch: pytest.MonkeyPatch) -> None:
+    """S0-09: in all these tests stores, changelogs and input are compared after every commit."""
+    monkeypatch.setitem(ks.ClusterDriver.__init__.__kwdefaults__, "verify", True)  # type: ignore[arg-type]
+
+
 def merged() -> ks.Topology:
     """Two topics into one task."""
     builder = ks.StreamsBuilder("merge")
