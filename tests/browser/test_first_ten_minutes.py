@@ -87,6 +87,8 @@ def test_the_first_ten_minutes(notebook: Notebook, lab: Lab) -> None:
     expect(explorer.locator(".ks-code")).to_contain_text('count(store="hourly")')
     expect(explorer.locator(".ks-details")).to_contain_text("cell ")
     stepper = notebook.run(STEPPER).locator(".ks-stepper")
+    stepper.scroll_into_view_if_needed()
+    expect(stepper.locator(".ks-passed").first).to_be_in_viewport()
     notebook.python("stepper.tell('run_back')")
     stepper.get_by_role("button", name="Step", exact=True).click()
     notebook.until("replay.position", "1")

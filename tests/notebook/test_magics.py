@@ -159,6 +159,13 @@ def test_a_handle_says_what_changed_since_its_cell_ran_last(shell: Shell) -> Non
     assert "gone since the last run: KSTREAM-F" in shown
 
 
+def test_a_preview_that_fails_names_the_node_and_the_cause(shell: Shell) -> None:
+    """What the user's function raised is said, not its type alone."""
+    shown = shell.run('words.map_values(lambda word: {}["missing"])')
+    assert "failed with KeyError" in shown
+    assert "Cause: KeyError: 'missing'" in shown
+
+
 def test_a_stale_handle_is_shown_with_the_reason(shell: Shell) -> None:
     """Showing never fails: the error is the picture."""
     shell.run("counted = words.group_by_key().count()", "more")
