@@ -59,6 +59,11 @@ class Step(Tabular):
         return tuple(history.recording.event(history.log[place]) for place in history.span(self.number))
 
     @property
+    def elsewhere(self) -> bool:
+        """Whether another application made the step: its nodes are not those of the run's topology."""
+        return "/" in self.task
+
+    @property
     def record(self) -> TopicRecord | None:
         """The record that was taken; None where none was."""
         return self._run.consumed(self._run.history.starts[self.number - 1]) if self.kind == "record" else None

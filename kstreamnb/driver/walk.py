@@ -27,6 +27,8 @@ class Breakpoint:
 
     def hits(self, step: Step) -> bool:
         """Whether a step is one to stop at."""
+        if self.node is not None and step.elsewhere:
+            return False
         if self.node is not None and not any(self.node in (hop.node, hop.child) for hop in step.forwarded):
             return False
         if self.key is not None and not any(_concerns(hop.key, self.key) for hop in step.forwarded):

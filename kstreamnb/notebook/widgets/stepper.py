@@ -64,7 +64,7 @@ class Stepper(FactsWidget):
             "summary": step.summary() if step else "",
             "hit": step is not None and any(stop.hits(step) for stop in replay.breakpoints),
             "failed": str(replay.error) if replay.error is not None and replay.position == len(replay.steps) else "",
-            "flight": list(self._flight(step)) if step else [],
+            "flight": list(self._flight(step)) if step and not step.elsewhere else [],
             "counts": self._counts(moment),
             "drops": [{"node": identifier("node", drop.node), "reason": drop.reason} for drop in _drops(step)],
             "events": {"header": list(Step.header), "rows": [list(row) for row in step.table()] if step else []},
@@ -222,7 +222,7 @@ def _row(row: StoredRow, change: RowChange | None) -> tuple[list[str], str]:
 
 
 def _drops(step: Step | None) -> tuple[Any, ...]:
-    return () if step is None else step.dropped
+    return () if step is None or step.elsewhere else step.dropped
 
 
 def _windows(moment: Moment) -> dict[str, Any]:

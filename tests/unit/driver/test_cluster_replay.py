@@ -9,6 +9,7 @@ import pytest
 import kstreamnb as ks
 from kstreamnb.driver.draws import Draws
 from kstreamnb.errors import EngineError
+from kstreamnb.notebook.widgets.stepper import Stepper
 
 EXACTLY = {"processing_guarantee": "exactly_once_v2", "commit_interval": "100ms"}
 AT_LEAST = {"processing_guarantee": "at_least_once", "commit_interval": "30s"}
@@ -127,6 +128,27 @@ def test_replays_of_all_applications_count_alike() -> None:
     ]
     for step in range(len(one.steps) + 1):
         assert len(two.at(step).output("named")) <= len(one.at(step).output("out"))
+
+
+def test_nodes_of_other_applications_are_not_taken_for_ones_own() -> None:
+    """Both have a node of this name: a breakpoint and the stepper's picture keep to the replay's own application."""
+    driver, second = pair(EXACTLY)
+    driver.create_input_topic("in").pipe_input("a1", 1, at=1)
+    committed(driver)
+    run, node = second.replay(), "KSTREAM-SOURCE-0000000000"
+    assert node in run.topology.nodes
+    assert node in driver.replay().topology.nodes
+    stepper = Stepper(run)
+    flights = {}
+    for step in run.steps:
+        run.seek(step.number)
+        flights[step.elsewhere] = flights.get(step.elsewhere, False) or bool(stepper.make_facts()["flight"])
+    assert {True: False, False: True} == flights
+    run.seek(0)
+    run.breakpoint(node="KSTREAM-SINK-0000000004")
+    found = run.run_until()
+    assert found is not None
+    assert not found.elsewhere
 
 
 class Looked:
