@@ -18,7 +18,7 @@ from kstreamnb.processors.folding import add_counts, count_down, count_up, zero
 from kstreamnb.processors.grouped_tables import TableAggregate
 from kstreamnb.processors.sliding_aggregate import SlidingAggregate
 from kstreamnb.processors.stateless import PassThrough
-from kstreamnb.processors.tables import SessionStoreView, StoreView, WindowStoreView
+from kstreamnb.processors.tables import StoreView
 
 if TYPE_CHECKING:  # the front classes list these functions
     from kstreamnb.dsl.declarations import Handle
@@ -268,10 +268,10 @@ def _folding(grouped: Any, store: StoreSpec, initializer: Any, aggregator: Any, 
     if isinstance(windows, SessionWindows):
         operator = SessionAggregate(name, windows, initializer, aggregator, merger, emit_on_close)
         grace_ms = windows.grace_ms + windows.gap_ms
-        return {"operator": operator, "view": SessionStoreView(name), "versioned": False, "grace_ms": grace_ms}
+        return {"operator": operator, "view": StoreView(name), "versioned": False, "grace_ms": grace_ms}
     fold = SlidingAggregate if isinstance(windows, SlidingWindows) else WindowAggregate
     operator = fold(name, windows, initializer, aggregator, emit_on_close)
-    return {"operator": operator, "view": WindowStoreView(name), "versioned": False, "grace_ms": windows.grace_ms}
+    return {"operator": operator, "view": StoreView(name), "versioned": False, "grace_ms": windows.grace_ms}
 
 
 def _behind(draft: Draft, shared: GroupFlow | CogroupFlow, group: GroupFlow, store_name: str) -> Any:

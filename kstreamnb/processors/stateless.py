@@ -133,7 +133,7 @@ class Peek(Stateless):
 
 
 @dataclass(frozen=True)
-class Foreach:
+class Foreach(Stateless):
     """Calls ``action(key, value)``; the stream ends here.
 
     Shape: stream[K, V] -> nothing; 1 -> 0.
@@ -142,18 +142,13 @@ class Foreach:
 
     action: Callable[[Any, Any], Any]
 
-    def bind(self, context: BindContext, forward: Forward) -> Process:
-        """Build the closure of one task."""
-        action = self.action
-
-        def process(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
-            action(key, value)
-
-        return process
+    def fused(self) -> FusedStep:
+        """One line, and the end."""
+        return FusedStep("{f}(key, value)\nreturn", self.action)
 
 
 @dataclass(frozen=True)
-class Print:
+class Print(Stateless):
     """Writes ``[label]: key, value`` for each record; the stream ends here.
 
     ``mapper(key, value)`` makes another text of a record; ``write`` takes the line without its end.
@@ -166,14 +161,10 @@ class Print:
     write: Callable[[str], Any] = print
     mapper: Callable[[Any, Any], Any] | None = None
 
-    def bind(self, context: BindContext, forward: Forward) -> Process:
-        """Build the closure of one task."""
+    def fused(self) -> FusedStep:
+        """One line, and the end."""
         write, text, prefix = self.write, self.mapper or _pair, f"[{self.label}]: "
-
-        def process(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
-            write(f"{prefix}{text(key, value)}")
-
-        return process
+        return FusedStep("{f}(key, value)\nreturn", lambda key, value: write(f"{prefix}{text(key, value)}"))
 
 
 def _pair(key: Any, value: Any) -> str:

@@ -90,41 +90,13 @@ class StreamStreamJoin:
     def bind(self, context: BindContext, forward: Forward) -> Process:
         """Build the closure of one task."""
         combine = combiner(self.joiner, with_key=self.with_key, is_left=self.is_left)
-        if self.pending_store is None:
-            return self._bind_at_once(context, forward, combine)
-        return self._bind_pending(context, forward, combine)
-
-    def _reach(self) -> tuple[int, int]:
-        """How far this side looks back and ahead."""
-        return (self.before_ms, self.after_ms) if self.is_left else (self.after_ms, self.before_ms)
-
-    def _bind_at_once(self, context: BindContext, forward: Forward, combine: Combine) -> Process:
         fetch, drop, outer = context.store(self.other_store).fetch_between, context.drop, self.outer
-        back, ahead = self._reach()
-
-        def join(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
-            if key is None or value is None:
-                if outer and value is not None:
-                    forward(None, combine(None, value, None), timestamp, headers)
-                else:
-                    drop("null key" if key is None else "null value", key, value, timestamp)
-                return
-            alone = outer
-            for at, other in fetch(key, max(0, timestamp - back), max(0, timestamp + ahead)):
-                alone = False
-                forward(key, combine(key, value, other), at if at > timestamp else timestamp, headers)
-            if alone:
-                forward(key, combine(key, value, None), timestamp, headers)
-
-        return join
-
-    def _bind_pending(self, context: BindContext, forward: Forward, combine: Combine) -> Process:
-        fetch, drop, outer = context.store(self.other_store).fetch_between, context.drop, self.outer
-        pending = context.store(str(self.pending_store))
-        add, discard = pending.add, pending.discard
-        time = context.shared_cell(f"{self.tracker}-time", -1)
-        earliest = context.shared_cell(f"{self.tracker}-earliest", _NEVER)
-        back, ahead = self._reach()
+        back, ahead = (self.before_ms, self.after_ms) if self.is_left else (self.after_ms, self.before_ms)
+        pending = None if self.pending_store is None else context.store(self.pending_store)
+        time, earliest = [_NEVER], [_NEVER]
+        if pending is not None:
+            time = context.shared_cell(f"{self.tracker}-time", -1)
+            earliest = context.shared_cell(f"{self.tracker}-earliest", _NEVER)
         give_expired = self._bind_expiry(pending, forward, time, earliest)
         is_left, other_is_left, wait = self.is_left, not self.is_left, ahead + self.grace_ms
 
@@ -142,15 +114,16 @@ class StreamStreamJoin:
             alone, until = outer, max(0, timestamp + ahead)
             for at, other in fetch(key, max(0, timestamp - back), until):
                 alone = False
-                discard(at, other_is_left, key)
+                if pending is not None:
+                    pending.discard(at, other_is_left, key)
                 forward(key, combine(key, value, other), at if at > timestamp else timestamp, headers)
             if not alone:
                 return
-            if until < time[0]:
+            if pending is None or until < time[0]:
                 forward(key, combine(key, value, None), timestamp, headers)
             else:
                 earliest[0] = min(earliest[0], timestamp)
-                add(timestamp, is_left, key, value)
+                pending.add(timestamp, is_left, key, value)
 
         return join
 

@@ -30,7 +30,16 @@ def is_versioned(store: Any) -> bool:
 
 
 def bind_get(store: Any) -> GetRow:
-    """How to read the latest row of a timestamped or versioned store."""
+    """How to read the latest row of a store, by windowed key where it has windows; a session's time is its end."""
+    if store.spec.kind == "session":
+
+        def get_session(key: Windowed) -> tuple[Any, int] | None:
+            aggregate = store.fetch_session(*key)
+            return None if aggregate is None else (aggregate, key[2])
+
+        return get_session
+    if store.spec.kind == "timestamped_window":
+        return lambda key: store.fetch(key[0], key[1])
     return store.row if is_versioned(store) else store.get  # type: ignore[no-any-return]
 
 
@@ -55,16 +64,13 @@ def bind_update(context: BindContext, name: str, forward: Forward, *, send_old: 
             if valid_to != _REFUSED:
                 forward(key, Change(new, old if send_old else None, valid_to == _LATEST), timestamp, headers)
 
-    elif forwards_itself(store, forward, send_old=send_old):
-
-        def update(key: Any, new: Any, old: Any, timestamp: int, headers: Headers) -> None:
-            put(key, None if new is None else (new, timestamp))
-            forward(key, Change(new, old if send_old else None), timestamp, headers)
-
     else:
+        tells = forwards_itself(store, forward, send_old=send_old)
 
         def update(key: Any, new: Any, old: Any, timestamp: int, headers: Headers) -> None:
             put(key, None if new is None else (new, timestamp))
+            if tells:
+                forward(key, Change(new, old if send_old else None), timestamp, headers)
 
     return update
 
@@ -78,9 +84,10 @@ NO_ROW = (None, -1)
 
 @dataclass(frozen=True)
 class StoreView:
-    """The rows of a timestamped or versioned key-value store.
+    """The rows of a table's store: key-value, or windows or sessions by windowed key.
 
-    Source: Kafka Streams `KTableSourceValueGetterSupplier`, `KTableMaterializedValueGetterSupplier`.
+    Source: Kafka Streams `KTableSourceValueGetterSupplier`, `KTableMaterializedValueGetterSupplier`,
+    `KStreamWindowAggregateValueGetter`, `KTableSessionWindowValueGetter`.
     """
 
     store: str
@@ -100,42 +107,6 @@ class StoreView:
         if not self.versioned:
             raise TypeError(f"{type(self).__name__} has no history to look a row up as of a time")
         return context.store(self.store).row  # type: ignore[no-any-return]
-
-
-@dataclass(frozen=True)
-class WindowStoreView(StoreView):
-    """The rows of a windowed aggregate, by windowed key.
-
-    Source: Kafka Streams `KStreamWindowAggregateValueGetter`.
-    """
-
-    def bind(self, context: BindContext) -> GetRow:
-        """The row of a windowed key."""
-        fetch = context.store(self.store).fetch
-
-        def get(key: Windowed) -> tuple[Any, int] | None:
-            row: tuple[Any, int] | None = fetch(key[0], key[1])
-            return row
-
-        return get
-
-
-@dataclass(frozen=True)
-class SessionStoreView(StoreView):
-    """The rows of a session aggregate, by windowed key; the time of a row is the session's end.
-
-    Source: Kafka Streams `KTableSessionWindowValueGetter`.
-    """
-
-    def bind(self, context: BindContext) -> GetRow:
-        """The aggregate of a session."""
-        fetch_session = context.store(self.store).fetch_session
-
-        def get(key: Windowed) -> tuple[Any, int] | None:
-            aggregate = fetch_session(*key)
-            return None if aggregate is None else (aggregate, key[2])
-
-        return get
 
 
 @dataclass(frozen=True)
@@ -192,40 +163,25 @@ class TableSource:
 
     def bind(self, context: BindContext, forward: Forward) -> Process:
         """Build the closure of one task."""
-        drop, put = context.drop, _forward_new(forward)
+        drop, update = context.drop, None
+        get: GetRow = _no_row
         if self.store is not None:
-            put = self._bind_put(context, forward, self.store)
+            update = bind_update(context, self.store, forward, send_old=self.send_old)
+            if self.send_old:
+                get = bind_get(context.store(self.store))
 
         def process(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
             if key is None:
                 drop("null key", key, value, timestamp)
+            elif update is None:
+                forward(key, Change(value), timestamp, headers)
             else:
-                put(key, value, timestamp, headers)
-
-        return process
-
-    def _bind_put(self, context: BindContext, forward: Forward, store: str) -> Process:
-        """How to put a row; the old one is looked up only when someone wants it."""
-        update = bind_update(context, store, forward, send_old=self.send_old)
-        if self.send_old:
-            get = bind_get(context.store(store))
-
-            def put(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
                 row = get(key)
                 update(key, value, None if row is None else row[0], timestamp, headers)
 
-        else:
-
-            def put(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
-                update(key, value, None, timestamp, headers)
-
-        return put
+        return process
 
 
-def _forward_new(forward: Forward) -> Process:
-    """Without a store a record is a change whose old value nobody knows."""
-
-    def put(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
-        forward(key, Change(value), timestamp, headers)
-
-    return put
+def _no_row(key: Any) -> tuple[Any, int] | None:
+    """The old row where nobody wants it."""
+    return None

@@ -15,11 +15,11 @@ from typing import Any, NamedTuple
 from kstreamnb.core.record import Headers, RecordMetadata, Windowed
 from kstreamnb.core.stores import StoreSpec
 from kstreamnb.state.codec import context_size
-from kstreamnb.state.key_value import KeyValueRows, LruRows, TimestampedKeyValueRows
+from kstreamnb.state.key_value import KeyValueRows, LruRows
 from kstreamnb.state.session import SessionRows
 from kstreamnb.state.store import Store, StoreContext
 from kstreamnb.state.timed import KeyIndex, TimedRows, TimeIndex
-from kstreamnb.state.window import TimestampedWindowRows, WindowRows
+from kstreamnb.state.window import WindowRows
 
 _DEFAULT_BYTES = 10 * 1024 * 1024
 _LINKS, _FLAG, _TIME = 24, 1, 8
@@ -103,7 +103,7 @@ class CachedStore(Store):
                 self._flush_entries([(eldest, evicted)])
 
     def _entry_size(self, raw_key: Any, row: Any, context_bytes: int) -> int:
-        value = row[0] if self.timestamped and row is not None else row
+        value = self._wire_value(row)
         data = b"" if value is None else self.values.to_bytes(value) or b""
         size = len(data) + (_TIME if self.timestamped and row is not None else 0)
         return self._key_size(raw_key) + _LINKS + _FLAG + size + context_bytes
@@ -140,17 +140,13 @@ class CachedStore(Store):
             if entry.row is None and old is None:
                 return
             self.write(raw_key, entry.row)
-            new_value, old_value = self._value_of(entry.row), self._value_of(old) if self._send_old else None
+            decode, old = self.values.decode, old if self._send_old else None
+            new_value, old_value = decode(self._wire_value(entry.row)), decode(self._wire_value(old))
             timestamp = entry.row[1] if self.timestamped and entry.row is not None else entry.timestamp
             listener(self._user_key(raw_key), new_value, old_value, timestamp, entry.headers)
         finally:
             context.set_record(*before)
             context.resume(place)
-
-    def _value_of(self, row: Any) -> Any:
-        if row is None:
-            return None
-        return self.values.decode(row[0] if self.timestamped else row)
 
     def _stored_row(self, raw_key: Any) -> Any:
         """Read from the store behind the cache."""
@@ -211,8 +207,8 @@ def _turn_of(item: tuple[Any, CacheEntry]) -> int:
 _SEGMENT_BYTES = 8
 
 
-class _KeyValueCache(CachedStore, KeyValueRows):
-    """What the cached kinds share: lookups and ranges that see the cache over the store."""
+class CachedKeyValueRows(CachedStore, KeyValueRows):
+    """Rows by key behind a cache: lookups and ranges see the cache over the store."""
 
     def _shorten(self) -> None:
         """No short cuts past the cache."""
@@ -222,7 +218,7 @@ class _KeyValueCache(CachedStore, KeyValueRows):
         raw_key = self.keys.encode(key)
         entry = self.cached_row(raw_key)
         if entry is not None:
-            return None if entry.row is None else self._show_row(entry.row)
+            return self._shown(entry.row)
         value = super().get(key)
         if value is not None:
             self.cache_clean(raw_key, self._peek(raw_key))
@@ -230,7 +226,7 @@ class _KeyValueCache(CachedStore, KeyValueRows):
 
     def put(self, key: Any, value: Any) -> None:
         """Keep a row; None removes it."""
-        self.cache(self.keys.encode(key), None if value is None else self._encode_row(value))
+        self.cache(self.keys.encode(key), self._kept(value))
 
     def _stored_row(self, raw_key: Any) -> Any:
         return self._peek(raw_key)
@@ -267,15 +263,7 @@ class _KeyValueCache(CachedStore, KeyValueRows):
         return self._peek(raw_key) if entry is None else entry.row
 
 
-class CachedKeyValueRows(_KeyValueCache):
-    """Rows by key behind a cache."""
-
-
-class CachedTimestampedKeyValueRows(_KeyValueCache, TimestampedKeyValueRows):
-    """Rows ``(value, timestamp)`` by key behind a cache."""
-
-
-class CachedLruRows(_KeyValueCache, LruRows):
+class CachedLruRows(CachedKeyValueRows, LruRows):
     """The last used keys behind a cache, which may still show keys that the store has forgotten."""
 
     def _shadow(self) -> Collection[Any]:
@@ -335,16 +323,12 @@ class CachedWindowRows(_TimedCache, WindowRows):
 
         def fetch(key: Any, at: int) -> Any:
             entry = self.cached_row((encode_key(key), at))
-            return fetch_stored(key, at) if entry is None else self._plain(entry.row)
+            return fetch_stored(key, at) if entry is None else self._shown(entry.row)
 
         def put(key: Any, value: Any, window_start: int) -> None:
-            self.cache((encode_key(key), window_start), None if value is None else self._prepare(value))
+            self.cache((encode_key(key), window_start), self._kept(value))
 
         self.fetch, self.put = fetch, put
-
-
-class CachedTimestampedWindowRows(CachedWindowRows, TimestampedWindowRows):
-    """Rows ``(value, timestamp)`` by key and window start behind a cache."""
 
 
 class CachedSessionRows(_TimedCache, SessionRows):
@@ -366,9 +350,9 @@ class CachedSessionRows(_TimedCache, SessionRows):
 
 CACHED_KINDS: dict[str, type[CachedStore]] = {
     "key_value": CachedKeyValueRows,
-    "timestamped_key_value": CachedTimestampedKeyValueRows,
+    "timestamped_key_value": CachedKeyValueRows,
     "lru": CachedLruRows,
     "window": CachedWindowRows,
-    "timestamped_window": CachedTimestampedWindowRows,
+    "timestamped_window": CachedWindowRows,
     "session": CachedSessionRows,
 }

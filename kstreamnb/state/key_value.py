@@ -9,8 +9,7 @@ from typing import Any
 
 from kstreamnb.core.stores import StoreSpec
 from kstreamnb.errors import StateError
-from kstreamnb.state.codec import stamped
-from kstreamnb.state.store import Rows, Store, StoreContext, TimestampedStoreForUser
+from kstreamnb.state.store import Rows, Store, StoreContext
 
 _FEW = 8
 
@@ -74,20 +73,21 @@ def _first(entry: tuple[bytes, Any]) -> bytes:
 
 
 class KeyValueRows(Store):
-    """Rows by key; ``raw`` maps the wire key to the wire value."""
+    """Rows by key, or ``(value, timestamp)`` by key; ``raw`` maps the wire key to the wire value or its row."""
 
     def __init__(self, spec: StoreSpec, context: StoreContext) -> None:
         super().__init__(spec, context)
         self.order = KeyOrder(self.raw, self.keys.to_bytes)
+        if self.timestamped and self.keys.direct:
+            self._shorten()
 
     def get(self, key: Any) -> Any:
         """The row of a key, or None."""
-        row = self.raw.get(self.keys.encode(key))
-        return None if row is None else self._show_row(row)
+        return self._shown(self.raw.get(self.keys.encode(key)))
 
     def put(self, key: Any, value: Any) -> None:
         """Keep a row; None removes it."""
-        self.write(self.keys.encode(key), None if value is None else self._encode_row(value))
+        self.write(self.keys.encode(key), self._kept(value))
 
     def apply(self, raw_key: Any, row: Any) -> None:
         """Change one row silently; None deletes."""
@@ -162,24 +162,7 @@ class KeyValueRows(Store):
         return self.raw.get(raw_key)
 
     def _show(self, raw_key: Any, row: Any) -> tuple[Any, Any]:
-        return self.keys.decode(raw_key), self._show_row(row)
-
-    def _show_row(self, row: Any) -> Any:
-        return self.values.decode(row)
-
-    def _encode_row(self, value: Any) -> Any:
-        return self.values.encode(value)
-
-
-class TimestampedKeyValueRows(KeyValueRows):
-    """Rows ``(value, timestamp)`` by key, as tables and aggregates keep them."""
-
-    timestamped = True
-
-    def __init__(self, spec: StoreSpec, context: StoreContext) -> None:
-        super().__init__(spec, context)
-        if self.keys.direct:
-            self._shorten()
+        return self.keys.decode(raw_key), self._shown(row)
 
     def _shorten(self) -> None:
         """Replace get and put by closures that do no more than they must: operators call them for each record."""
@@ -200,17 +183,6 @@ class TimestampedKeyValueRows(KeyValueRows):
             slow_put(key, value)
 
         self.get, self.put = get, put  # type: ignore[method-assign]
-
-    def _show_row(self, row: Any) -> Any:
-        return row if type(row) is tuple else (self.values.decode(row[0]), row[1])
-
-    def _encode_row(self, value: Any) -> Any:
-        return stamped(self.values.encode(value[0]), value[1])
-
-    @property
-    def for_user(self) -> Any:
-        """The store with `ValueAndTimestamp` rows."""
-        return TimestampedStoreForUser(self)
 
 
 class LruRows(KeyValueRows):

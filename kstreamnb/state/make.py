@@ -8,18 +8,18 @@ from kstreamnb.core.stores import StoreSpec
 from kstreamnb.errors import StateError
 from kstreamnb.state.buffers import JoinBuffer, PendingJoins, SuppressBuffer
 from kstreamnb.state.cache import CACHED_KINDS, CacheBudget, CachedStore
-from kstreamnb.state.key_value import KeyValueRows, LruRows, TimestampedKeyValueRows
+from kstreamnb.state.key_value import KeyValueRows, LruRows
 from kstreamnb.state.session import SessionRows
 from kstreamnb.state.store import Store, StoreContext
 from kstreamnb.state.versioned import VersionedRows
-from kstreamnb.state.window import TimestampedWindowRows, WindowRows
+from kstreamnb.state.window import WindowRows
 
 _KINDS: dict[str, type[Store]] = {
     "key_value": KeyValueRows,
-    "timestamped_key_value": TimestampedKeyValueRows,
+    "timestamped_key_value": KeyValueRows,
     "lru": LruRows,
     "window": WindowRows,
-    "timestamped_window": TimestampedWindowRows,
+    "timestamped_window": WindowRows,
     "session": SessionRows,
     "versioned": VersionedRows,
 }

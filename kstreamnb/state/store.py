@@ -122,14 +122,12 @@ class Store:
 
     ``journal`` is a list that gets ``(raw_key, old, new)`` for every change, or None when nobody wants it.
     ``changes`` is a list that gets ``(raw_key, row, timestamp, headers)`` for every write of a logged store, refused
-    ones included as in Kafka; setting it to None saves the work.
+    ones included as in Kafka; setting it to None saves the work. ``timestamped``: rows are ``(value, timestamp)``.
     """
-
-    timestamped = False
-    """Rows are ``(value, timestamp)``."""
 
     def __init__(self, spec: StoreSpec, context: StoreContext) -> None:
         self.spec, self.name, self.context = spec, spec.name, context
+        self.timestamped = spec.kind.startswith("timestamped")
         self.raw: MutableMapping[Any, Any] = rows_of(spec)
         defaults = context.key_serde(), context.value_serde()
         self._key_serde = complete(spec.key_serde, *defaults) or defaults[0]
@@ -191,6 +189,18 @@ class Store:
             time = self.context.timestamp() if row is None else self._row_time(raw_key, row)
             self._changes.append((raw_key, row, time, ()))
 
+    def _shown(self, row: Any) -> Any:
+        """A row as operators get it; None for none."""
+        if row is None or (type(row) is tuple and self.timestamped):
+            return row
+        return (self.values.decode(row[0]), row[1]) if self.timestamped else self.values.decode(row)
+
+    def _kept(self, value: Any) -> Any:
+        """What is kept of an operator's row; None for none."""
+        if value is None or not self.timestamped:
+            return self.values.encode(value)
+        return stamped(self.values.encode(value[0]), value[1])
+
     def write(self, raw_key: Any, row: Any) -> None:
         """Change one row and note it; None deletes."""
         old = self.raw.get(raw_key)
@@ -218,8 +228,12 @@ class Store:
         value = self._logged_value(row)
         return self._key_bytes(raw_key), None if value is None else self.values.to_bytes(value)
 
-    def _logged_value(self, row: Any) -> Any:
+    def _wire_value(self, row: Any) -> Any:
+        """The value of a row without its timestamp."""
         return row[0] if self.timestamped and row is not None else row
+
+    def _logged_value(self, row: Any) -> Any:
+        return self._wire_value(row)
 
     def _key_bytes(self, raw_key: Any) -> bytes:
         return self.keys.to_bytes(raw_key)
@@ -249,8 +263,8 @@ class Store:
 
     @property
     def for_user(self) -> Any:
-        """The store as a user's processor gets it."""
-        return self
+        """The store as a user's processor gets it: rows with a timestamp are `ValueAndTimestamp`."""
+        return TimestampedStoreForUser(self) if self.timestamped else self
 
     @property
     def implementation(self) -> Any:

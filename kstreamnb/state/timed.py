@@ -26,11 +26,6 @@ class Retention:
     says whether changes may be made without noting them anywhere.
     """
 
-    __slots__ = (
-        "_clamp_ms", "_exact", "accepted_from", "live_from", "next_expiry", "observed_ms", "retention_ms", "segment_ms",
-        "unrecorded", "visible_from",
-    )  # fmt: skip
-
     def __init__(self, spec: StoreSpec, *, clamp_ms: int = 1) -> None:
         self.retention_ms = spec.retention_ms or 0
         self.segment_ms = spec.segment_ms or max(self.retention_ms // 2, _LEAST_SEGMENT_MS)
@@ -214,7 +209,7 @@ class TimedRows(Store):
                 "retention_ms": self.retention.retention_ms,
                 "store": self.name,
             }
-            self.context.refuse(self.name, window.key, self._plain(row), self.context.timestamp(), details)
+            self.context.refuse(self.name, window.key, self._shown(row), self.context.timestamp(), details)
             self._log(raw_key, row)
         else:
             super().write(raw_key, row)
@@ -328,10 +323,7 @@ class TimedRows(Store):
         return self.raw[raw_key]
 
     def _show(self, raw_key: Any, row: Any) -> tuple[Windowed, Any]:
-        return self._window(raw_key), self._plain(row)
-
-    def _plain(self, row: Any) -> Any:
-        return None if row is None else self.values.decode(row)
+        return self._window(raw_key), self._shown(row)
 
     def _window(self, raw_key: Any) -> Windowed:
         """The user's key of a row."""

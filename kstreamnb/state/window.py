@@ -8,8 +8,7 @@ from typing import Any
 
 from kstreamnb.core.record import Windowed
 from kstreamnb.core.stores import StoreSpec
-from kstreamnb.state.codec import stamped
-from kstreamnb.state.store import Rows, StoreContext, TimestampedStoreForUser
+from kstreamnb.state.store import Rows, StoreContext
 from kstreamnb.state.timed import MAX_TIME_MS, TimedRows
 
 _SEQUENCE_BITS = 31
@@ -38,7 +37,7 @@ class WindowRows(TimedRows):
 
     def _bind_fetch(self) -> Callable[[Any, int], Any]:
         retention, encode_key, direct = self.retention, self.keys.encode, self.keys.direct
-        find, show, exact = self.raw.get, self._plain, tuple if self.timestamped else None
+        find, show, exact = self.raw.get, self._shown, tuple if self.timestamped else None
 
         def fetch(key: Any, at: int) -> Any:
             row = find((key if direct else encode_key(key), at))
@@ -53,7 +52,7 @@ class WindowRows(TimedRows):
 
     def _bind_put(self) -> Callable[[Any, Any, int], None]:
         raw, retention, encode_key, direct = self.raw, self.retention, self.keys.encode, self.keys.direct
-        insert, put_row, prepare, stamped_rows = self._insert, self.write, self._prepare, self.timestamped
+        insert, put_row, prepare, stamped_rows = self._insert, self.write, self._kept, self.timestamped
         least, most, text, key_text = -self.values.small, self.values.small, self.values.text, self.keys.text
 
         def put(key: Any, value: Any, window_start: int) -> None:
@@ -77,7 +76,7 @@ class WindowRows(TimedRows):
 
     def _bind_put_duplicate(self) -> Callable[[Any, Any, int], None]:
         raw, retention, encode_key, key_text = self.raw, self.retention, self.keys.encode, self.keys.text
-        insert, put_slowly, prepare, text = self._insert, self._put_duplicate, self._prepare, self.values.text
+        insert, put_slowly, prepare, text = self._insert, self._put_duplicate, self._kept, self.values.text
 
         if not self.spec.persistent and not retention.retention_ms:
             return put_slowly  # a row is too old as soon as it comes
@@ -101,9 +100,6 @@ class WindowRows(TimedRows):
 
         return put
 
-    def _prepare(self, value: Any) -> Any:
-        return self.values.encode(value)
-
     def _put_duplicate(self, key: Any, value: Any, window_start: int) -> None:
         key, persistent = self.keys.encode(key), self.spec.persistent
         observed_ms = max(window_start, self.retention.observed_ms)
@@ -115,14 +111,14 @@ class WindowRows(TimedRows):
             self._advance(observed_ms, sequence)
         raw_key = (key, window_start << _SEQUENCE_BITS | sequence)
         if value is not None or (refused and not persistent):
-            self.write(raw_key, None if value is None else self._prepare(value))
+            self.write(raw_key, self._kept(value))
         else:  # deletes nothing, but Kafka's changelog gets it
             self._log(raw_key, None)
 
     def _fetch_duplicate(self, key: Any, at: int) -> Any:
         """With duplicates, Kafka finds only the youngest row of all, and none in its in-memory store."""
         row = self.raw.get((self.keys.encode(key), at << self._bits | self._sequence))
-        return None if not self.spec.persistent or at < self.retention.visible_from else self._plain(row)
+        return None if not self.spec.persistent or at < self.retention.visible_from else self._shown(row)
 
     def fetch_between(self, key: Any, from_: int, to: int) -> Rows:
         """``(window start, value)`` of one key with starts between two times, both inclusive, ascending."""
@@ -141,7 +137,7 @@ class WindowRows(TimedRows):
     def _starts(self, raw_key: Any, places: list[int]) -> Rows:
         row, bits = self._row, self._bits
         starts = [place >> bits for place in places] if bits else places
-        return Rows(zip(starts, map(self._plain, [row((raw_key, place)) for place in places]), strict=True))
+        return Rows(zip(starts, map(self._shown, [row((raw_key, place)) for place in places]), strict=True))
 
     def fetch_keys(self, from_key: Any, to_key: Any, from_: int, to: int) -> Rows:
         """Rows of a range of keys and starts, all bounds inclusive; a key of None is open."""
@@ -200,20 +196,3 @@ class WindowRows(TimedRows):
         key, place = raw_key
         start = place >> self._bits
         return Windowed(self.keys.decode(key), start, min(start + self.window_size_ms, MAX_TIME_MS))
-
-
-class TimestampedWindowRows(WindowRows):
-    """Rows ``(value, timestamp)`` by key and window start."""
-
-    timestamped = True
-
-    def _prepare(self, value: Any) -> Any:
-        return stamped(self.values.encode(value[0]), value[1])
-
-    def _plain(self, row: Any) -> Any:
-        return row if row is None or type(row) is tuple else (self.values.decode(row[0]), row[1])
-
-    @property
-    def for_user(self) -> Any:
-        """The store with `ValueAndTimestamp` rows."""
-        return TimestampedStoreForUser(self)

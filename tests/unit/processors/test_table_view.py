@@ -9,7 +9,7 @@ import pytest
 from kstreamnb.core.record import Windowed
 from kstreamnb.core.stores import StoreSpec
 from kstreamnb.processors.derived_tables import DerivedView, TableFilter, TableMapValues, TableTransformValues
-from kstreamnb.processors.tables import SessionStoreView, StoreView, WindowStoreView
+from kstreamnb.processors.tables import StoreView
 from tests.unit.processors.fake_context import FakeContext
 
 
@@ -44,10 +44,10 @@ MAPPED = {
         (ROWS, "b", None),
         (HISTORY, "a", ("x", 5)),
         (HISTORY, "b", None),
-        (WindowStoreView("windows"), Windowed("a", 10, 20), ("x", 15)),
-        (WindowStoreView("windows"), Windowed("a", 20, 30), None),
-        (SessionStoreView("sessions"), Windowed("a", 3, 7), ("x", 7)),
-        (SessionStoreView("sessions"), Windowed("a", 3, 8), None),
+        (StoreView("windows"), Windowed("a", 10, 20), ("x", 15)),
+        (StoreView("windows"), Windowed("a", 20, 30), None),
+        (StoreView("sessions"), Windowed("a", 3, 7), ("x", 7)),
+        (StoreView("sessions"), Windowed("a", 3, 8), None),
         (DerivedView(ROWS, TableFilter(lambda k, v: v == "x")), "a", ("x", 5)),
         (DerivedView(ROWS, TableFilter(lambda k, v: v == "x", negate=True)), "a", None),
         (DerivedView(ROWS, TableFilter(lambda k, v: v == "x")), "b", None),
@@ -87,7 +87,7 @@ def test_a_view_of_a_versioned_table_gives_the_row_as_of_a_time(
     assert expected == view.bind_as_of(context)("a", as_of_ms)
 
 
-@pytest.mark.parametrize("view", [ROWS, WindowStoreView("windows"), SessionStoreView("sessions"), MAPPED["value"]])
+@pytest.mark.parametrize("view", [ROWS, StoreView("windows"), StoreView("sessions"), MAPPED["value"]])
 def test_other_tables_have_no_history(context: FakeContext, view: Any) -> None:
     """Asking them as of a time is a mistake of the kit itself."""
     assert not view.versioned
