@@ -70,11 +70,13 @@ def engine(request: pytest.FixtureRequest, tmp_path: Path) -> Engine:
     """The engine that runs a scenario."""
     if request.param == "driver":
         return DriverEngine()
-    from tests.semantics.engines import FramesEngine, StreamEngine, on_levels, on_spark
+    from tests.semantics.engines import ON_LEVELS, ON_SPARK, FramesEngine, StreamEngine, on_levels, on_spark
 
     feeds = tmp_path / "feeds"
     feeds.mkdir()
     if request.param == "levels":
-        return StreamEngine("levels", on_levels, feeds)
+        return StreamEngine("levels", on_levels, feeds, ON_LEVELS)
     spark = request.getfixturevalue("spark")
-    return FramesEngine(spark) if request.param == "frames" else StreamEngine("stream", on_spark(spark), feeds)
+    if request.param == "frames":
+        return FramesEngine(spark)
+    return StreamEngine("stream", on_spark(spark), feeds, ON_SPARK)
