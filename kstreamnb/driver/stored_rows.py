@@ -19,7 +19,7 @@ class StoredRow(NamedTuple):
     """One row of one partition of a store.
 
     ``timestamp`` (ms) is the row's own, None where the store keeps none. ``note`` says what else is to know: that the
-    row is still in the cache, which side of a join it waits on, until when a version was valid.
+    row is still in the cache or has expired, which side of a join it waits on, until when a version was valid.
     """
 
     task: str
@@ -32,12 +32,30 @@ class StoredRow(NamedTuple):
 def stored_rows(task: str, store: Any, rows: Mapping[Any, Any]) -> list[StoredRow]:
     """Rows of a store in its own order: by key bytes, then by time."""
     merged, cached = without_cache(rows)
-    show = _SHOW[_kind(store)]
+    show, visible_from = _SHOW[_kind(store)], _visible_from(store, rows)
     found = []
     for raw_key in sorted(merged, key=raw_order(store)):
+        expired = visible_from is not None and _time(store, raw_key) < visible_from
+        state = "expired, no longer read" if expired else "in the cache" if raw_key in cached else ""
         for key, value, timestamp, note in show(store, raw_key, merged[raw_key]):
-            found.append(StoredRow(task, key, value, timestamp, "in the cache" if raw_key in cached else note))
+            found.append(StoredRow(task, key, value, timestamp, state or note))
     return found
+
+
+def _visible_from(store: Any, rows: Mapping[Any, Any]) -> int | None:
+    """The first time that reads of a window or session store show; older rows lie there until their segment goes."""
+    retention, clock = getattr(store, "retention", None), rows.get(None)
+    if retention is None or clock is None:
+        return None
+    return int(clock[0]) + int(retention.visible_from) - int(retention.observed_ms)
+
+
+def _time(store: Any, raw_key: Any) -> int:
+    """The time of a window (its start) or of a session (its end)."""
+    place = raw_key[1]
+    if isinstance(place, tuple):
+        return int(place[0])
+    return int(place >> _SEQUENCE_BITS if store.spec.retain_duplicates else place)
 
 
 def without_cache(rows: Mapping[Any, Any]) -> tuple[dict[Any, Any], set[Any]]:

@@ -9,7 +9,7 @@ import pytest
 import kstreamnb as ks
 from kstreamnb.driver.draws import Draws
 from kstreamnb.errors import EngineError
-from kstreamnb.notebook.widgets.stepper import Stepper
+from tests.unit.driver.crashes import orders
 
 EXACTLY = {"processing_guarantee": "exactly_once_v2", "commit_interval": "100ms"}
 AT_LEAST = {"processing_guarantee": "at_least_once", "commit_interval": "30s"}
@@ -138,7 +138,7 @@ def test_nodes_of_other_applications_are_not_taken_for_ones_own() -> None:
     run, node = second.replay(), "KSTREAM-SOURCE-0000000000"
     assert node in run.topology.nodes
     assert node in driver.replay().topology.nodes
-    stepper = Stepper(run)
+    stepper = ks.stepper(run)
     flights = {}
     for step in run.steps:
         run.seek(step.number)
@@ -186,8 +186,7 @@ class Looked:
         for name, store in self.stores:
             application = self.driver.applications[name]
             if application.status == "running":
-                view = application.store(store)
-                rows = {key: view[key] for key in dict(view.all())}
+                rows = _rows(application.store(store))
                 self.held.append((name, store, len(application.replay().steps), rows))
 
 
@@ -207,6 +206,38 @@ def test_every_moment_is_what_the_stores_held_then(seed: int, config: dict[str, 
     if config is EXACTLY:  # at least once sums up again what came twice
         for output in runs["sums"].output("out"):
             assert output.value == sum(record.value for record in runs["sums"].lineage(output))
+
+
+@pytest.mark.parametrize("cache", [0, 200])
+@pytest.mark.parametrize("seed", range(3))
+def test_windows_sessions_and_tables_are_shown_as_they_were_held(seed: int, cache: int) -> None:
+    """Every kind of store, through crashes at any time and caches that are too small."""
+    names = ("by-window", "names", "sums", "groups", "sessions")
+    config = {**EXACTLY, "cache_max_bytes": cache}
+    draws, driver = Draws(seed), ks.ClusterDriver(orders(), config, partitions=2)
+    application, held = driver.application, list[tuple[int, str, dict[Any, Any]]]()
+    for at in range(25):
+        topic, value = ("names", f"n{at}") if draws.share() < 0.3 else ("orders", at)
+        time = max(0, at * 2 - draws.below(12))
+        driver.create_input_topic(topic).pipe_input(f"k{draws.below(4)}", value, at=time)
+        driver.run_ready(draws.below(6))
+        if draws.share() < 0.3:
+            application.crash()
+            application.restart()
+        if draws.share() < 0.5:
+            application.commit()
+        steps = len(application.replay().steps)
+        held += [(steps, name, _rows(application.store(name))) for name in names]
+    run = application.replay()
+    for step, name, rows in reversed(held):
+        shown = run.at(step).store(name)
+        assert rows == {row.key: row.value for row in shown if not row.note.startswith("expired")}
+    assert {"record", "commit", "crash", "restart"} == {step.kind for step in run.steps}
+
+
+def _rows(view: Any) -> dict[Any, Any]:
+    """Values by key, without their timestamps."""
+    return {key: getattr(value, "value", value) for key, value in view.all()}
 
 
 def _place(record: ks.TopicRecord) -> tuple[int, int]:
