@@ -32,8 +32,8 @@ from kstreamnb.topology.topology import Topology
 __all__ = ["Query", "QueryStatus", "active", "stop_all"]
 
 _STOP_S = 5.0
-_TOO_SLOW = "Python worker failed to connect back"  # Spark waits 10 s for a process of its own
-_MOST_REVIVALS = 5
+_TOO_SLOW = "Python worker failed to connect back"  # Spark waits 10 s for a process of its own, whatever its settings
+_MOST_REVIVALS = 5  # in a row, without a batch between
 _active: dict[int, Query] = {}  # queries of this process that were started and not stopped, in that order
 
 
@@ -92,7 +92,7 @@ class Query:
         self._streaming: StreamingQuery | None = None
         self._presence: Presence | None = None
         self._stopped = self._starting = False
-        self._reviving, self._revived = threading.RLock(), 0
+        self._reviving, self._revived = threading.RLock(), (-2, 0)  # the last batch then, and how often since
 
     @property
     def book(self) -> MetricsBook:
@@ -247,10 +247,12 @@ class Query:
             if self._streaming.isActive:
                 return True
             found = self._streaming.exception()
-            if found is None or _TOO_SLOW not in str(found) or self._revived >= _MOST_REVIVALS:
+            batch = self._action.last.number
+            attempts = self._revived[1] if self._revived[0] == batch else 0
+            if found is None or _TOO_SLOW not in str(found) or attempts >= _MOST_REVIVALS:
                 return False
-            self._revived += 1
-            self._action.journal.warn("starts again", reason=_TOO_SLOW, attempt=self._revived)
+            self._revived = batch, attempts + 1
+            self._action.journal.warn("starts again", reason=_TOO_SLOW, attempt=attempts + 1)
             self.restart()
             return True
 
