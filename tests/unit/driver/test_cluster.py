@@ -316,6 +316,23 @@ def test_a_crash_before_the_commit_repeats_at_least_once_and_undoes_exactly_once
     assert {"at_least_once": ([1, 2], 2), "exactly_once_v2": ([1], 1)} == seen
 
 
+def test_what_was_flushed_but_not_committed_is_not_trusted_after_a_crash() -> None:
+    """S0-24: under exactly once the disk is forgotten, and only what was committed is restored."""
+    driver = ks.ClusterDriver(counted(), EXACTLY)
+    for at, committed in ((0, True), (1, False)):
+        driver.create_input_topic("in").pipe_input("k", 1, at=at)
+        driver.run_ready()
+        if committed:
+            driver.application.commit()
+        driver.application.flush_stores()
+    driver.application.crash()
+    (restored,) = driver.application.restart()
+    assert (1, 0) == (restored.numbers["records"], restored.numbers["from_offset"])
+    assert 1 == driver.application.store("n")["k"]
+    driver.run_ready()
+    assert 2 == driver.application.store("n")["k"]
+
+
 def test_an_error_ends_an_application_and_a_restart_takes_the_record_again() -> None:
     """A function that fails leaves nothing behind under exactly once; the same record comes again."""
     broken = [True]
