@@ -114,13 +114,21 @@ def counting(levels: int = 1) -> ks.Topology:
     return builder.build()
 
 
-def streamed(spark: Any, feed: Made, sink: Sink, *, levels: int = 1, trigger_ms: int | None = None) -> Any:
-    """A query over made records; when it is over, the query."""
-    topology = counting(levels)
+def squaring() -> ks.Topology:
+    """A map that costs far more than moving its records does."""
+    builder = ks.StreamsBuilder("squaring")
+    numbers = builder.stream("numbers", value_serde="long")
+    numbers.map_values(lambda value: sum(at * at for at in range(value % 7, 500))).to("out", value_serde="long")
+    return builder.build()
+
+
+def streamed(spark: Any, feed: Made, sink: Sink, *, levels: int = 1, slots: int = 0) -> Any:
+    """A query over made records, with ``slots`` one that only maps them; when it is over, the query."""
+    topology = squaring() if slots else counting(levels)
     application = place(topology, Config(), {"numbers": PARTITIONS}, direct=True)
     deployment = deployment_of([application], spark.sparkContext.defaultParallelism)
     with tempfile.TemporaryDirectory(prefix="kstreamnb-bench-", dir=_fast_folder()) as folder:
-        settings = StreamSettings(Path(folder), trigger_ms, max_records=1)
+        settings = StreamSettings(Path(folder), None, max_records=1, readers=slots or 2)
         query = start_query(spark, deployment, feed, sink, settings, Path(folder).name)  # type: ignore[arg-type]
         query.await_termination(3600)
         return query
@@ -219,6 +227,19 @@ def static_frames(spark: Any, options: argparse.Namespace) -> Iterator[Line]:
     yield Line("  memory of all processes at the end", f"{held:,.0f} MB", "≤ 8,192", held <= 8192)
 
 
+def scaling(spark: Any, options: argparse.Namespace) -> Iterator[Line]:
+    """S0-08: a map that is bound by the CPU, on one slot and on all of them; by the clock, for that is the point."""
+    found, records = {}, set()
+    for slots in (1, options.cores):
+        sink = Timed()
+        streamed(spark, Made(20_000, 6, 40), sink, slots=slots)
+        found[slots] = statistics.median(step[0] for step in sink.steps()[1:])
+        records.add(sum(count for *_, count in sink.done))
+    ratio, aim = found[1] / found[options.cores], 1 + 0.5 * (options.cores - 1)
+    told = f"{ratio:.2f}× on {options.cores} slots, {20_000 / found[1]:,.0f} records/s on one"
+    yield Line("a map bound by the CPU", told, f"≥ {aim:g}×", ratio >= aim and len(records) == 1)
+
+
 def first_batch(spark: Any, options: argparse.Namespace) -> Iterator[Line]:
     """From starting a query to its first batch's end, in a session that has run one."""
     for _ in range(2):
@@ -243,6 +264,7 @@ CASES: dict[str, Callable[[Any, argparse.Namespace], Iterator[Line]]] = {
     "count": keyed_count,
     "latency": latency,
     "grow": growing_state,
+    "scale": scaling,
     "frames": static_frames,
 }
 

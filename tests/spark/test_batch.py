@@ -78,7 +78,7 @@ def test_a_dict_is_made_of_the_columns_that_are_nothing_else(spark: Any) -> None
 
 
 def test_output_topics_are_data_frames(spark: Any) -> None:
-    """Columns are typed by the serdes, offsets count in order, stores are there."""
+    """S2-61: columns are typed by the serdes, offsets count in order, and SQL joins them with the rows of a store."""
     topology, rows = two_levels(), disordered(["in"], 200)
     result = ks.run(topology, spark=spark, inputs=as_records(rows), partitions=3)
     assert ["totals", "windows"] == list(result.outputs)
@@ -91,7 +91,13 @@ def test_output_topics_are_data_frames(spark: Any) -> None:
     assert [record for part in result.records("totals").values() for record in part] == rows_of
     driver = ks.TopologyTestDriver(topology, partitions=3)
     driver.pipe(as_records(rows))
-    assert dict(driver.get_key_value_store("totals").all()) == dict(result.store("totals").all())
+    totals = dict(result.store("totals").all())
+    assert dict(driver.get_key_value_store("totals").all()) == totals
+    spark.createDataFrame(list(totals.items()), "name string, total bigint").createOrReplaceTempView("totals")
+    frame.createOrReplaceTempView("updates")
+    last = "select key, max(value) as most from updates group by key"
+    joined_ = spark.sql(f"select name, total, most from totals join ({last}) on name = key").collect()
+    assert {(name, total, total) for name, total in totals.items()} == {tuple(row) for row in joined_}
 
 
 def test_global_tables_are_complete_from_the_start(spark: Any) -> None:
