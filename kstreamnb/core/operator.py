@@ -104,11 +104,11 @@ class BindContext(Protocol):
     def configs(self) -> Mapping[str, Any]:
         """The application's configuration, by Kafka's dotted names."""
 
-    def key_serde(self) -> Any:
-        """The application's default key serde."""
+    def key_serde(self, serde: Any = None) -> Any:
+        """A key serde with the application's defaults in the places that it leaves open; the default for None."""
 
-    def value_serde(self) -> Any:
-        """The application's default value serde."""
+    def value_serde(self, serde: Any = None) -> Any:
+        """The same for values."""
 
 
 class Operator(Protocol):

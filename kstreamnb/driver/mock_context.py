@@ -89,11 +89,11 @@ class _Task:
     def configs(self) -> Mapping[str, Any]:
         return self._configs
 
-    def key_serde(self) -> Any:
-        return self._serdes[0]
+    def key_serde(self, serde: Any = None) -> Any:
+        return serde or self._serdes[0]
 
-    def value_serde(self) -> Any:
-        return self._serdes[1]
+    def value_serde(self, serde: Any = None) -> Any:
+        return serde or self._serdes[1]
 
 
 class _StoreTask(_Task):

@@ -14,8 +14,8 @@ from kstreamnb.dsl.options import Kept, spelled_out
 from kstreamnb.graph.draft import Draft
 from kstreamnb.graph.nodes import Table, TableRepartition
 from kstreamnb.processors.aggregates import SessionAggregate, StreamAggregate, WindowAggregate
+from kstreamnb.processors.derived_tables import TableAggregate
 from kstreamnb.processors.folding import add_counts, count_down, count_up, zero
-from kstreamnb.processors.grouped_tables import TableAggregate
 from kstreamnb.processors.sliding_aggregate import SlidingAggregate
 from kstreamnb.processors.stateless import PassThrough
 from kstreamnb.processors.tables import StoreView

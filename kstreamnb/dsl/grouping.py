@@ -13,7 +13,7 @@ from kstreamnb.dsl.flows import CogroupFlow, GroupFlow, StreamFlow, TableFlow
 from kstreamnb.dsl.options import K2, EmitStrategy, Grouped, Grouping, K, V, given, serdes_of, spelled_out
 from kstreamnb.errors import ConfigError
 from kstreamnb.graph.draft import Draft, is_versioned, send_old
-from kstreamnb.processors.grouped_tables import TableGroupBy
+from kstreamnb.processors.derived_tables import TableGroupBy
 from kstreamnb.processors.stateless import SelectKey
 
 if TYPE_CHECKING:  # the front classes list these functions

@@ -36,9 +36,8 @@ from kstreamnb.processors.foreign_key_wire import (
     SubscriptionSerde,
 )
 from kstreamnb.processors.stateless import SelectKey, TableToStream
-from kstreamnb.processors.suppress import Suppress
 from kstreamnb.processors.table_joins import How, JoinView, TableJoinMerge, TableTableJoin
-from kstreamnb.processors.tables import StoreView, SuppressView
+from kstreamnb.processors.tables import StoreView, Suppress, SuppressView
 from kstreamnb.topology.checks import supplied_stores
 
 if TYPE_CHECKING:  # the front classes list these functions

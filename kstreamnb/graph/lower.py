@@ -12,7 +12,7 @@ from kstreamnb.core.operator import Operator
 from kstreamnb.errors import KStreamError, TopologyError
 from kstreamnb.graph import nodes
 from kstreamnb.graph.graph import LogicalGraph
-from kstreamnb.processors.grouped_tables import ChangeSerde
+from kstreamnb.processors.derived_tables import ChangeSerde
 from kstreamnb.processors.stateless import PassThrough, RepartitionFilter
 from kstreamnb.topology.partitions import check_fixed_partitions
 from kstreamnb.topology.topology import Topology

@@ -17,8 +17,6 @@ from kstreamnb.processors.foreign_key_wire import (
     Instruction,
     Response,
     Subscription,
-    bound_key_serde,
-    bound_value_serde,
     subscription_prefix,
     value_hash,
 )
@@ -57,8 +55,8 @@ class SubscriptionSend:
 
     def bind(self, context: BindContext, forward: Forward) -> Process:
         """Build the closure of one task."""
-        key_bytes = bound_key_serde(self.foreign_key_serde, context).serialize
-        value_bytes = bound_value_serde(self.value_serde, context).serialize
+        key_bytes = context.key_serde(self.foreign_key_serde).serialize
+        value_bytes = context.value_serde(self.value_serde).serialize
         extract: Callable[[Any, Any], Any] = (
             self.foreign_key if self.with_key else lambda key, value: self.foreign_key(value)
         )
@@ -119,8 +117,8 @@ class SubscriptionReceive:
     def bind(self, context: BindContext, forward: Forward) -> Process:
         """Build the closure of one task."""
         store, drop = context.store(self.store), context.drop
-        foreign_bytes = bound_key_serde(self.foreign_key_serde, context).serialize
-        primary_bytes = bound_key_serde(self.primary_key_serde, context).serialize
+        foreign_bytes = context.key_serde(self.foreign_key_serde).serialize
+        primary_bytes = context.key_serde(self.primary_key_serde).serialize
 
         def receive(key: Any, message: Subscription, timestamp: int, headers: Headers) -> None:
             if key is None:
@@ -192,8 +190,8 @@ class ForeignTableJoin:
     def bind(self, context: BindContext, forward: Forward) -> Process:
         """Build the closure of one task."""
         scan, drop, versioned = context.store(self.store).prefix_scan, context.drop, self.versioned
-        foreign_bytes = bound_key_serde(self.foreign_key_serde, context).serialize
-        primary_key = bound_key_serde(self.primary_key_serde, context).deserialize
+        foreign_bytes = context.key_serde(self.foreign_key_serde).serialize
+        primary_key = context.key_serde(self.primary_key_serde).deserialize
 
         def tell(key: Any, change: Any, timestamp: int, headers: Headers) -> None:
             new, _, is_latest = change
@@ -231,7 +229,7 @@ class SubscriptionResolve:
     def bind(self, context: BindContext, forward: Forward) -> Process:
         """Build the closure of one task."""
         get, drop, left, joiner = self.view.bind(context), context.drop, self.left, self.joiner
-        value_bytes = bound_value_serde(self.value_serde, context).serialize
+        value_bytes = context.value_serde(self.value_serde).serialize
 
         def resolve(key: Any, response: Response, timestamp: int, headers: Headers) -> None:
             row = get(key)

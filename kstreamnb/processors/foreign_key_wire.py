@@ -12,7 +12,6 @@ from enum import IntEnum
 from struct import Struct
 from typing import Any, ClassVar, NamedTuple
 
-from kstreamnb.core.operator import BindContext
 from kstreamnb.core.serde import Serde, complete
 from kstreamnb.errors import EngineError
 
@@ -101,18 +100,6 @@ class ResponseSerde(Serde):
 def _of(serde: Serde | None) -> Serde:
     assert serde is not None, "with_defaults() comes before the first record"
     return serde
-
-
-def bound_key_serde(serde: Serde | None, context: BindContext) -> Serde:
-    """A key serde in a task: the application's default where none was given."""
-    default: Serde = context.key_serde()
-    return complete(serde or default, default, context.value_serde())  # type: ignore[no-any-return]
-
-
-def bound_value_serde(serde: Serde | None, context: BindContext) -> Serde:
-    """A value serde in a task: the application's default where none was given."""
-    default: Serde = context.value_serde()
-    return complete(serde or default, context.key_serde(), default)  # type: ignore[no-any-return]
 
 
 def subscription_prefix(foreign_key: bytes) -> bytes:

@@ -16,18 +16,15 @@ from kstreamnb.core.time import duration_ms
 from kstreamnb.errors import ConfigError
 from kstreamnb.runtime.handlers import handler_of, uncaught_handler_of
 
+_SPELT_ALIKE = (
+    "application_id", "bootstrap_servers", "default_key_serde", "default_value_serde", "commit_interval_ms",
+    "max_task_idle_ms", "max_poll_records", "buffered_records_per_partition", "default_timestamp_extractor",
+    "processing_guarantee",
+)  # fmt: skip
 _DOTTED = {
-    "application.id": "application_id",
-    "bootstrap.servers": "bootstrap_servers",
-    "default.key.serde": "default_key_serde",
-    "default.value.serde": "default_value_serde",
+    **{name.replace("_", "."): name for name in _SPELT_ALIKE},
     "statestore.cache.max.bytes": "cache_max_bytes",
     "cache.max.bytes.buffering": "cache_max_bytes",
-    "commit.interval.ms": "commit_interval_ms",
-    "max.task.idle.ms": "max_task_idle_ms",
-    "max.poll.records": "max_poll_records",
-    "buffered.records.per.partition": "buffered_records_per_partition",
-    "default.timestamp.extractor": "default_timestamp_extractor",
     "default.deserialization.exception.handler": "deserialization_handler",
     "deserialization.exception.handler": "deserialization_handler",
     "processing.exception.handler": "processing_handler",
@@ -35,7 +32,6 @@ _DOTTED = {
     "default.production.exception.handler": "production_handler",
     "production.exception.handler": "production_handler",
     "errors.dead.letter.queue.topic.name": "dead_letter_topic",
-    "processing.guarantee": "processing_guarantee",
 }
 _SPANS = {"commit_interval": "commit_interval_ms", "max_task_idle": "max_task_idle_ms"}
 _IN_FLIGHT, _MOST_IN_FLIGHT = "max.in.flight.requests.per.connection", 5

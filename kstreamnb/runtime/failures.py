@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import os
 import sysconfig
-from collections.abc import Callable, Iterator
-from types import CodeType, FrameType, FunctionType, TracebackType
+from collections.abc import Callable
+from traceback import walk_tb
+from types import CodeType, FunctionType, TracebackType
 from typing import Any
 
 from kstreamnb.core.origin import Origin, origin_of
@@ -61,12 +62,11 @@ class Places:
     def find(self, trace: TracebackType | None) -> str | None:
         """The innermost node on a traceback."""
         found = None
-        while trace is not None:
-            held = self._nodes.get(id(trace.tb_frame.f_code))
+        for frame, line in walk_tb(trace):
+            held = self._nodes.get(id(frame.f_code))
             if held is not None:
                 nodes = held[1]
-                found = nodes[0] if len(nodes) == 1 else nodes[min(trace.tb_lineno, len(nodes)) - 1]
-            trace = trace.tb_next
+                found = nodes[0] if len(nodes) == 1 else nodes[min(line, len(nodes)) - 1]
         return found
 
 
@@ -152,17 +152,11 @@ def _none_hint(scope: Scope, node: str, error: BaseException) -> str | None:
 def _user_frame(trace: TracebackType | None) -> tuple[str, int] | None:
     """File and line of the innermost frame in the user's own code."""
     found = None
-    for frame, line in _frames(trace):
+    for frame, line in walk_tb(trace):
         file = frame.f_code.co_filename
         if not file.startswith((_KIT, "<kstreamnb", *_LIBRARIES)):
             found = (file, line)
     return found
-
-
-def _frames(trace: TracebackType | None) -> Iterator[tuple[FrameType, int]]:
-    while trace is not None:
-        yield trace.tb_frame, trace.tb_lineno
-        trace = trace.tb_next
 
 
 Guard = Callable[[str, BaseException, Any, Any], None]

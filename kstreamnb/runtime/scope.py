@@ -28,9 +28,8 @@ class Scope:
     """
 
     def __init__(self, plan: TaskPlan, clock: Clock, recorder: Recorder | None, out: list[Any] | None = None) -> None:
-        self.plan = plan
-        self.clock = clock
-        self.recorder = recorder
+        self.plan, self.clock, self.recorder = plan, clock, recorder
+        self.key_serde, self.value_serde = plan.key_serde, plan.value_serde
         self.cells: dict[tuple[str, str], list[Any]] = {}
         self.restored: dict[tuple[str, str], Any] = {}
         self.initial: dict[tuple[str, str], Any] = {}
@@ -44,9 +43,8 @@ class Scope:
         self.topic_serdes: dict[str, tuple[Serde, Serde]] = {}
         self.keeps_changelog = False
         self.dropped: dict[tuple[str, str], int] = {}
-        heap_order = plan.single
-        self.stream_schedules = PunctuationQueue(heap_order=heap_order)
-        self.wall_schedules = PunctuationQueue(heap_order=heap_order)
+        self.stream_schedules = PunctuationQueue(heap_order=plan.single)
+        self.wall_schedules = PunctuationQueue(heap_order=plan.single)
         self.commit_requested = [False]
         self.processors: dict[str, object] = {}
         self.closers: list[Callable[[], None]] = []
@@ -84,20 +82,13 @@ class Scope:
 
     def metadata(self) -> RecordMetadata:
         """Where the record in hand came from."""
-        resumed = self.resumed[0]
-        if resumed is not None:
-            return resumed
-        return self.cursor.metadata()
+        return self.resumed[0] or self.cursor.metadata()
 
     def resume(self, metadata: RecordMetadata | None) -> RecordMetadata | None:
         """Let ``metadata`` stand in; gives what stood in before, None for nothing."""
         before = self.resumed[0]
         self.resumed[0] = metadata
         return before
-
-    def store(self, name: str) -> Any:
-        """A store of this task, or a global one."""
-        return self.stores.get(name) or self.global_stores[name]
 
     def timestamp(self) -> int:
         """Timestamp of the record in hand."""
@@ -113,14 +104,6 @@ class Scope:
     def set_record(self, timestamp: int, headers: Headers) -> None:
         """Pretend that another record is in hand."""
         self.stamp[0] = (timestamp, headers)
-
-    def key_serde(self) -> Serde:
-        """The application's default key serde."""
-        return self.plan.config.default_key_serde
-
-    def value_serde(self) -> Serde:
-        """The application's default value serde."""
-        return self.plan.config.default_value_serde
 
 
 def store_order(plan: TaskPlan, nodes: Iterable[str]) -> tuple[StoreSpec, ...]:

@@ -68,26 +68,18 @@ def bind_sink(sink: Sink, scope: Scope) -> Process:
         write_key, write_value = encoder(key_serde), encoder(value_serde)
     else:
         write_key, write_value = _bytes_of(key_serde), _bytes_of(value_serde)
-    if isinstance(sink.topic, str):
-        topic = plan.topic(sink.topic)
-
-        def write(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
-            wire_key, wire_value = write_key(key), write_value(value)
-            for partition in choose(topic, key, value):
-                append((topic, partition, timestamp, wire_key, wire_value, headers))
-
-        return write
+    fixed = plan.topic(sink.topic) if isinstance(sink.topic, str) else None
     name_topic, metadata = sink.topic, scope.metadata
 
-    def write_to_named(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
-        topic = name_topic(key, value, metadata())
+    def write(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+        topic = name_topic(key, value, metadata()) if fixed is None else fixed  # type: ignore[operator]
         if not isinstance(topic, str):
             raise EngineError(f'sink "{sink.name}" chose {topic!r} instead of a topic')
         wire_key, wire_value = write_key(key), write_value(value)
         for partition in choose(topic, key, value):
             append((topic, partition, timestamp, wire_key, wire_value, headers))
 
-    return write_to_named
+    return write
 
 
 def _bytes_of(serde: Serde) -> Callable[[Any], Any]:

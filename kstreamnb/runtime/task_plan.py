@@ -62,29 +62,22 @@ class TaskPlan:
 
     def source_of(self, topic: str) -> Source | None:
         """The task's source node that reads a topic (under its name in Kafka)."""
-        mine = self.nodes()
-        pattern: Source | None = None
-        for source in self.topology.sources():
-            if source.name not in mine:
-                continue
-            if source.pattern is None:
-                if any(self.topic(name) == topic for name in source.topics):
-                    return source
-            elif source.reads(topic):
-                pattern = pattern or source
-        return pattern
+        mine = [source for source in self.topology.sources() if source.name in self.nodes()]
+        named = [source for source in mine if source.pattern is None and topic in map(self.topic, source.topics)]
+        fitting = [source for source in mine if source.pattern is not None and source.reads(topic)]
+        return next(iter(named + fitting), None)
 
-    def key_serde(self, serde: Any) -> Serde:
+    def key_serde(self, serde: Any = None) -> Serde:
         """A node's key serde with the application's default filled in."""
-        config = self.config
-        chosen = config.default_key_serde if serde is None else serde
-        return complete(chosen, config.default_key_serde, config.default_value_serde)  # type: ignore[no-any-return]
+        return self._complete(serde, self.config.default_key_serde)
 
-    def value_serde(self, serde: Any) -> Serde:
+    def value_serde(self, serde: Any = None) -> Serde:
         """A node's value serde with the application's default filled in."""
-        config = self.config
-        chosen = config.default_value_serde if serde is None else serde
-        return complete(chosen, config.default_key_serde, config.default_value_serde)  # type: ignore[no-any-return]
+        return self._complete(serde, self.config.default_value_serde)
+
+    def _complete(self, serde: Any, default: Serde) -> Serde:
+        chosen = default if serde is None else serde
+        return complete(chosen, self.config.default_key_serde, self.config.default_value_serde)  # type: ignore[no-any-return]
 
 
 def plan_single_task(topology: Topology, config: Config) -> tuple[TaskPlan, ...]:

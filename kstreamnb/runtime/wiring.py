@@ -7,21 +7,122 @@ nodes (by an error handler that may go on), every node stays a function of its o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
-from kstreamnb.core.operator import Forward, FusedStep, Process
+from kstreamnb.core.operator import Cancellable, Forward, FusedStep, Process, Punctuate
+from kstreamnb.core.processor import PunctuationType
 from kstreamnb.core.record import Headers
 from kstreamnb.core.serde import Serde
+from kstreamnb.errors import ProcessingError, StateError
 from kstreamnb.runtime.chain import WIRE_RECORDS, Chain, Ending, Loop, decoding, loop_chain
-from kstreamnb.runtime.context import NodeContext
 from kstreamnb.runtime.failures import Guard, HandledFailure, Places, init_error
 from kstreamnb.runtime.lanes import Lane
+from kstreamnb.runtime.punctuation import Schedule, first_due
 from kstreamnb.runtime.recorder import note_consumed, note_hop
 from kstreamnb.runtime.scope import Scope
 from kstreamnb.runtime.sinks import bind_sink, is_plain_sink, sink_line
 from kstreamnb.topology.nodes import ProcessorNode, Sink, Source
+
+
+class NodeContext:
+    """One node's view of its task; what is the same for all nodes is the task's own.
+
+    ``children`` are the names of the node's children, ``hop`` gives what hands a record to one of them.
+    """
+
+    def __init__(self, scope: Scope, node: str, children: Sequence[str], hop: Callable[[str], Forward]) -> None:
+        self.node = node
+        self.task_id = scope.plan.task_id
+        self.partition = scope.plan.partition
+        self.application_id = scope.plan.application_id
+        self.metadata, self.resume, self.on_close = scope.metadata, scope.resume, scope.closers.append
+        self.configs, self.key_serde, self.value_serde = scope.plan.config.dotted, scope.key_serde, scope.value_serde
+        self._scope, self._children, self._hop = scope, children, hop
+        self._stores = scope.plan.topology.nodes[node].stores
+        self._scheduled = 0
+
+    def store(self, name: str) -> Any:
+        """A store connected to this node, or a global store; raises StateError otherwise."""
+        scope = self._scope
+        if name in scope.global_stores:
+            return scope.global_stores[name]
+        if name in self._stores:
+            return scope.stores[name]
+        if name in scope.plan.topology.stores:
+            fact, hint = "is not connected to it", "connect it where the node is added, with stores=…"
+        else:
+            fact, hint = "does not exist", f"there are {', '.join(scope.plan.topology.stores) or 'no stores'}"
+        message = f'node "{self.node}" uses store "{name}", which {fact}'
+        raise StateError(message, hint=hint, java=_NOT_CONNECTED.format(node=self.node, store=name))
+
+    def only_reads(self, store: str) -> bool:
+        """Whether a store is a global one, which only its own source fills."""
+        return store in self._scope.global_stores
+
+    def forward_to(self, child: str) -> Forward:
+        """Hands a record to the child of that name only; raises ProcessingError when there is none."""
+        if child not in self._children:
+            java = f"Unknown downstream node: {child} either does not exist or is not connected to this processor."
+            there = ", ".join(f'"{name}"' for name in self._children) or "none"
+            detail = f"its children are {there}"
+            raise ProcessingError(f'node "{self.node}" has no child "{child}"', detail=detail, java=java)
+        return self._hop(child)
+
+    def cell(self, name: str, initial: Any) -> list[Any]:
+        """A snapshotted cell of this node."""
+        return self._scope.cell(self.node, name, initial)
+
+    def shared_cell(self, name: str, initial: Any) -> list[Any]:
+        """A snapshotted cell of the whole task."""
+        return self._scope.cell("", name, initial)
+
+    def drop(self, reason: str, key: Any, value: Any, timestamp: int, details: dict[str, Any] | None = None) -> None:
+        """Count and report one dropped record."""
+        self._scope.drop(self.node, reason, key, value, timestamp, details)
+
+    def stream_time_ms(self) -> int:
+        """Stream time of the task, -1 before the first record."""
+        return int(self._scope.stream_time[0])
+
+    def wall_clock_ms(self) -> int:
+        """The engine's wall clock."""
+        return self._scope.clock.now_ms
+
+    def schedule(self, interval_ms: int, kind: str, punctuate: Punctuate, start_ms: int | None = None) -> Cancellable:
+        """Call ``punctuate`` every ``interval_ms`` of "stream_time" or "wall_clock_time"."""
+        scope, name = self._scope, f"schedule {self._scheduled}"
+        due = first_due(interval_ms, kind, start_ms, scope.clock.now_ms)
+        is_new = (self.node, name) not in scope.cells and (self.node, name) not in scope.restored
+        cell = scope.cell(self.node, name, None)
+        if is_new:
+            cell[0] = due
+        self._scheduled += 1
+        schedule = Schedule(self.node, interval_ms, kind, punctuate, cell)
+        stream = kind == PunctuationType.STREAM_TIME
+        (scope.stream_schedules if stream else scope.wall_schedules).add(schedule)
+        return schedule
+
+    def note_processor(self, processor: object) -> None:
+        """Let the engine know the user's processor behind this node."""
+        self._scope.processors[self.node] = processor
+
+    def commit(self) -> None:
+        """Ask for a commit after this record."""
+        self._scope.commit_requested[0] = True
+
+
+_NOT_CONNECTED = (
+    "Processor {node} has no access to StateStore {store} as the store is not connected to the processor. "
+    "If you add stores manually via '.addStateStore()' make sure to connect the added store to the processor "
+    "by providing the processor name to '.addStateStore()' or connect them via '.connectProcessorAndStateStores()'. "
+    "DSL users need to provide the store name to '.process()', '.processValues()', or '.transformValues()' to connect "
+    "the store to the corresponding operator, or they can provide a StoreBuilder by implementing the stores() method "
+    "on the Supplier itself. If you do not add stores manually, please file a bug report at "
+    "https://issues.apache.org/jira/projects/KAFKA."
+)
 
 
 class Wiring:
@@ -115,7 +216,7 @@ class Wiring:
         else:
             forward = self._continue(Chain(name), name).compile(self._places)
         with self._starting(name):
-            process = node.operator.bind(NodeContext(self._scope, name, _Hops(self, name)), forward)
+            process = node.operator.bind(self._context(name), forward)
         process = self._places.name(process, name)
         return self._stamped(process) if any(map(self._notes_record, node.stores)) else process
 
@@ -175,9 +276,12 @@ class Wiring:
             return operator.fused()  # type: ignore[no-any-return]
         if not hasattr(operator, "fuse") or any(map(self._notes_record, self._nodes[name].stores)):
             return None
-        context, new_only = NodeContext(self._scope, name, _Hops(self, name)), self._child_reading_new(name) is not None
+        new_only = self._child_reading_new(name) is not None
         with self._starting(name):
-            return operator.fuse(context, new_only=new_only)  # type: ignore[no-any-return]
+            return operator.fuse(self._context(name), new_only=new_only)  # type: ignore[no-any-return]
+
+    def _context(self, name: str) -> NodeContext:
+        return NodeContext(self._scope, name, self._children[name], partial(self._hop, name))
 
     def _child_reading_new(self, name: str) -> str | None:
         """A table node's only child, where that is inlined and wants no more than the new value of each change."""
@@ -257,25 +361,6 @@ class Wiring:
                 stamp[0] = before
 
         return stamped
-
-
-class _Hops(Mapping[str, Forward]):
-    """A node's children by name, each as a way to hand it a record."""
-
-    def __init__(self, wiring: Wiring, name: str) -> None:
-        self._wiring, self._name = wiring, name
-        self._names = wiring._children[name]  # noqa: SLF001 - one half of the same thing
-
-    def __getitem__(self, child: str) -> Forward:
-        if child not in self._names:
-            raise KeyError(child)
-        return self._wiring._hop(self._name, child)  # noqa: SLF001
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._names)
-
-    def __len__(self) -> int:
-        return len(self._names)
 
 
 def _children_of(name: str, nodes: Mapping[str, Any]) -> tuple[str, ...]:

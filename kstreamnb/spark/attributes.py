@@ -13,9 +13,9 @@ from typing import Any
 
 import cloudpickle  # type: ignore[import-untyped]
 
-from kstreamnb.runtime.context import NodeContext
 from kstreamnb.runtime.punctuation import Schedule
 from kstreamnb.runtime.scope import Scope
+from kstreamnb.runtime.wiring import NodeContext
 from kstreamnb.spark.circle import Circle
 from kstreamnb.state import Store
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from kstreamnb.kafka.publication import OutputRecord
-from kstreamnb.runtime.checkpoint import EMPTY_DELTA
+from kstreamnb.runtime.task import EMPTY_DELTA
 from kstreamnb.spark.deployment import PlacedTask
 from kstreamnb.spark.stream import Batch
 from kstreamnb.spark.worker import Bundle, empty_task, read

@@ -11,8 +11,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from kstreamnb.core.time import Clock
-from kstreamnb.runtime.checkpoint import EMPTY_DELTA
-from kstreamnb.runtime.task import Task
+from kstreamnb.runtime.task import EMPTY_DELTA, Task
 from kstreamnb.runtime.task_plan import TaskPlan
 from kstreamnb.spark.merge import Place, Taken
 

@@ -17,7 +17,7 @@ from collections.abc import Callable
 from typing import Any
 
 from kstreamnb.errors import EngineError
-from kstreamnb.runtime.checkpoint import EMPTY_DELTA
+from kstreamnb.runtime.task import EMPTY_DELTA
 from kstreamnb.spark.attributes import Attributes, attributes_of, give_attributes
 from kstreamnb.spark.merge import Positions
 from kstreamnb.spark.worker import Compaction, Held

@@ -16,10 +16,9 @@ from kstreamnb.core.record import Headers, RecordMetadata, Windowed
 from kstreamnb.core.stores import StoreSpec
 from kstreamnb.state.codec import context_size
 from kstreamnb.state.key_value import KeyValueRows, LruRows
-from kstreamnb.state.session import SessionRows
 from kstreamnb.state.store import Store, StoreContext
 from kstreamnb.state.timed import KeyIndex, TimedRows, TimeIndex
-from kstreamnb.state.window import WindowRows
+from kstreamnb.state.window import SessionRows, WindowRows
 
 _DEFAULT_BYTES = 10 * 1024 * 1024
 _LINKS, _FLAG, _TIME = 24, 1, 8

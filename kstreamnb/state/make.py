@@ -9,10 +9,9 @@ from kstreamnb.errors import StateError
 from kstreamnb.state.buffers import JoinBuffer, PendingJoins, SuppressBuffer
 from kstreamnb.state.cache import CACHED_KINDS, CacheBudget, CachedStore
 from kstreamnb.state.key_value import KeyValueRows, LruRows
-from kstreamnb.state.session import SessionRows
 from kstreamnb.state.store import Store, StoreContext
 from kstreamnb.state.versioned import VersionedRows
-from kstreamnb.state.window import WindowRows
+from kstreamnb.state.window import SessionRows, WindowRows
 
 _KINDS: dict[str, type[Store]] = {
     "key_value": KeyValueRows,

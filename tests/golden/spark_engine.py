@@ -23,8 +23,8 @@ from kstreamnb.core.wire import decoder, encoder, to_bytes
 from kstreamnb.driver import TopologyTestDriver
 from kstreamnb.errors import KStreamError
 from kstreamnb.kafka.publication import Publication
-from kstreamnb.runtime.checkpoint import EMPTY_DELTA
 from kstreamnb.runtime.config import Config
+from kstreamnb.runtime.task import EMPTY_DELTA
 from kstreamnb.spark.checkpoint_state import read_states
 from kstreamnb.spark.deploy import start_query
 from kstreamnb.spark.deployment import Application, deployment_of, place

@@ -8,6 +8,7 @@ from typing import Any
 
 from kstreamnb.core.operator import Forward, Operator, Punctuate
 from kstreamnb.core.record import Headers, RecordMetadata
+from kstreamnb.core.serde import complete
 from kstreamnb.core.serdes import Serdes
 from kstreamnb.core.stores import StoreSpec
 from kstreamnb.errors import ProcessingError, StateError
@@ -167,11 +168,11 @@ class FakeContext:
     def configs(self) -> dict[str, Any]:
         return {"application.id": self.application_id}
 
-    def key_serde(self) -> Any:
-        return self._key_serde
+    def key_serde(self, serde: Any = None) -> Any:
+        return complete(serde or self._key_serde, self._key_serde, self._value_serde)
 
-    def value_serde(self) -> Any:
-        return self._value_serde
+    def value_serde(self, serde: Any = None) -> Any:
+        return complete(serde or self._value_serde, self._key_serde, self._value_serde)
 
     # What a store asks of its task
 

@@ -12,7 +12,7 @@ from kstreamnb.core.record import Change
 from kstreamnb.core.serdes import Serdes
 from kstreamnb.core.wire import Encoded, decode, encode
 from kstreamnb.errors import SerdeError
-from kstreamnb.processors.grouped_tables import ChangeSerde
+from kstreamnb.processors.derived_tables import ChangeSerde
 
 TEXT = ChangeSerde(Serdes.string())
 

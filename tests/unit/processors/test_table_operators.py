@@ -9,8 +9,7 @@ import pytest
 from kstreamnb.core.record import Change
 from kstreamnb.core.stores import StoreSpec
 from kstreamnb.errors import ProcessingError
-from kstreamnb.processors.derived_tables import TableFilter, TableMapValues, TableTransformValues
-from kstreamnb.processors.grouped_tables import TableGroupBy
+from kstreamnb.processors.derived_tables import TableFilter, TableGroupBy, TableMapValues, TableTransformValues
 from kstreamnb.processors.tables import TableSource
 from tests.unit.processors.fake_context import FakeContext
 
