@@ -157,7 +157,8 @@ def test_bytes_that_cannot_be_read_name_the_serdes() -> None:
     build(builder)
     (found,) = replay(builder.build(), records, config=config).why_dropped()
     assert "in-0@1" in found.answer
-    assert "cannot be read by the serdes of key and value, string and long" in found.answer
+    assert "value the bytes 616263" in found.answer
+    assert 'serdes of key and value, string and long: serde "long" cannot read 3 bytes' in found.answer
     assert () == found.steps
 
 
