@@ -9,7 +9,7 @@ from kstreamnb.core.serdes import Serdes, SessionWindowedSerde, TimeWindowedSerd
 from kstreamnb.core.stores import StoreSpec
 from kstreamnb.core.windows import SessionWindows, SlidingWindows
 from kstreamnb.dsl.flows import CogroupFlow, GroupFlow, TableFlow
-from kstreamnb.dsl.materializing import Keeping, kept, rows_store, windows_store
+from kstreamnb.dsl.materializing import Keeping, kept, kept_in, rows_store, windows_store
 from kstreamnb.dsl.options import Kept, spelled_out
 from kstreamnb.graph.draft import Draft
 from kstreamnb.graph.nodes import Table, TableRepartition
@@ -18,7 +18,6 @@ from kstreamnb.processors.derived_tables import TableAggregate
 from kstreamnb.processors.folding import add_counts, count_down, count_up, zero
 from kstreamnb.processors.sliding_aggregate import SlidingAggregate
 from kstreamnb.processors.stateless import PassThrough
-from kstreamnb.processors.tables import StoreView
 
 if TYPE_CHECKING:  # the front classes list these functions
     from kstreamnb.dsl.declarations import Handle
@@ -241,7 +240,7 @@ def _fold(draft: Draft, grouped: GroupFlow, keeping: Keeping, functions: Any, va
     if grouped.rekeyed:
         repartition = _behind(draft, grouped, grouped, store_name)
         parent, sources = repartition.id, (repartition.name,)
-    node = draft.add(Table(name=name, store=store, **_folding(grouped, store, *functions)), parent)
+    node = draft.add(Table(name=name, **_folding(grouped, store, *functions)), parent)
     return _table(node, store, sources, grouped, keeping)
 
 
@@ -261,17 +260,15 @@ def _folding(grouped: Any, store: StoreSpec, initializer: Any, aggregator: Any, 
     """An aggregation's operator, its rows, and whether they are windows or versioned."""
     name = store.name
     if grouped.windows is None:
-        operator: Any = StreamAggregate(name, initializer, aggregator)
-        versioned = store.kind == "versioned"
-        return {"operator": operator, "view": StoreView(name, versioned), "versioned": versioned}
+        return {"operator": StreamAggregate(name, initializer, aggregator), **kept_in(store)}
     windows, emit_on_close = grouped.windows, grouped.emit_on_close
     if isinstance(windows, SessionWindows):
-        operator = SessionAggregate(name, windows, initializer, aggregator, merger, emit_on_close)
+        operator: Any = SessionAggregate(name, windows, initializer, aggregator, merger, emit_on_close)
         grace_ms = windows.grace_ms + windows.gap_ms
-        return {"operator": operator, "view": StoreView(name), "versioned": False, "grace_ms": grace_ms}
-    fold = SlidingAggregate if isinstance(windows, SlidingWindows) else WindowAggregate
-    operator = fold(name, windows, initializer, aggregator, emit_on_close)
-    return {"operator": operator, "view": StoreView(name), "versioned": False, "grace_ms": windows.grace_ms}
+    else:
+        fold = SlidingAggregate if isinstance(windows, SlidingWindows) else WindowAggregate
+        operator, grace_ms = fold(name, windows, initializer, aggregator, emit_on_close), windows.grace_ms
+    return {"operator": operator, "grace_ms": grace_ms, **kept_in(store)}
 
 
 def _behind(draft: Draft, shared: GroupFlow | CogroupFlow, group: GroupFlow, store_name: str) -> Any:
@@ -317,7 +314,7 @@ def _aggregate_all(draft: Draft, grouped: CogroupFlow, keeping: Keeping, initial
             name=draft.name_or_new(keeping.name, "COGROUPKSTREAM-AGGREGATE-", f"-cogroup-agg-{index}"),
             own=() if folded else (store,),
             stores=(store_name,) if folded else (),
-            **_folding(grouped, store, initializer, aggregator, merger),
+            **{**_folding(grouped, store, initializer, aggregator, merger), "store": None},
         )
         folded.append(draft.add(node, parents[index]))
     ids = tuple(node.id for node in folded)
@@ -343,9 +340,6 @@ def _fold_table(draft: Draft, group: GroupFlow, keeping: Keeping, functions: Any
         group.repartitioned[None] = through = draft.add(through, group.node)
     else:
         draft.attach(through, group.node)
-    operator: Any = TableAggregate(store_name, *functions)
-    versioned = store.kind == "versioned"
-    view = StoreView(store_name, versioned)
-    table = Table(name=name, operator=operator, view=view, store=store, versioned=versioned)
+    table = Table(name=name, operator=TableAggregate(store_name, *functions), **kept_in(store))
     table = draft.add(table, through.id)
     return _table(table, store, (source,), group, keeping)

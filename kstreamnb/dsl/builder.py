@@ -61,10 +61,7 @@ class StreamsBuilder:
 
     @spelled_out
     def stream(
-        self,
-        topic: str | Iterable[str] | Pattern[str],
-        consumed: Consumed | None = None,
-        **options: Unpack[Reading],
+        self, topic: str | Iterable[str] | Pattern[str], consumed: Consumed | None = None, **options: Unpack[Reading]
     ) -> KStream[Any, Any]:
         """Read a topic, several, or all whose whole name matches a compiled pattern, as a stream.
 
@@ -274,7 +271,7 @@ def _table(draft: Draft, topic: str, options: Consumed, keeping: Keeping) -> Tab
     name = draft.name_or_new(options.name, "KTABLE-SOURCE-")
     store = rows_store(draft, keeping, store_name, options.key_serde, options.value_serde)
     node = draft.add(StreamSource(name=source, topics=(topic,), mergeable=False, **_reading(options)))
-    return lazy_table(draft, name, store, keeping.store_name, node.id, (source,), topic)
+    return lazy_table(draft, name, store, keeping, node.id, (source,), topic)
 
 
 def _global_table(draft: Draft, topic: str, options: Consumed, keeping: Keeping) -> GlobalFlow:

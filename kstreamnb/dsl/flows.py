@@ -11,32 +11,35 @@ from typing import Any, NamedTuple, TypeAlias
 from kstreamnb.graph.nodes import Repartition, Step
 from kstreamnb.processors.table_joins import How
 
+Names: TypeAlias = tuple[str, ...]
+
 
 @dataclass(eq=False)
-class StreamFlow:
+class KeyedFlow:
+    """What streams and tables have in common."""
+
+    node: int
+    name: str
+    key_serde: Any
+    value_serde: Any
+    sources: Names
+
+
+@dataclass(eq=False)
+class StreamFlow(KeyedFlow):
     """A stream; ``rekeyed``: its keys may be in the wrong partition.
 
     ``repartitioned`` is the node that a join put behind it, for the next join.
     """
 
-    node: int
-    name: str
-    key_serde: Any
-    value_serde: Any
-    sources: tuple[str, ...]
     rekeyed: bool = False
     repartitioned: Repartition | None = None
 
 
 @dataclass(eq=False)
-class TableFlow:
+class TableFlow(KeyedFlow):
     """A table; ``store_name`` is the name under which it can be queried."""
 
-    node: int
-    name: str
-    key_serde: Any
-    value_serde: Any
-    sources: tuple[str, ...]
     store_name: str | None = None
 
 
@@ -65,7 +68,7 @@ class GroupFlow(Windowing):
     node: int = -1
     key_serde: Any = None
     value_serde: Any = None
-    sources: tuple[str, ...] = ()
+    sources: Names = ()
     rekeyed: bool = False
     topic_name: str | None = None
 
@@ -96,6 +99,3 @@ class SplitFlow:
 
     source: StreamFlow
     split: Step
-
-
-Flow: TypeAlias = StreamFlow | TableFlow | GlobalFlow | GroupFlow | CogroupFlow | SplitFlow

@@ -9,7 +9,7 @@ from typing import Any
 from kstreamnb.core.stores import StoreSpec
 from kstreamnb.core.time import duration_ms
 from kstreamnb.core.windows import SessionWindows, SlidingWindows
-from kstreamnb.dsl.flows import TableFlow
+from kstreamnb.dsl.flows import Names, TableFlow
 from kstreamnb.dsl.options import Materialized, given, serdes_of
 from kstreamnb.errors import ConfigError
 from kstreamnb.graph.draft import Draft, check_resource_name
@@ -66,29 +66,19 @@ def rows_store(draft: Draft, keeping: Keeping, name: str, key_serde: Any = None,
     return replace(options.store, kind="timestamped_key_value", **fields)
 
 
+def kept_in(store: StoreSpec) -> dict[str, Any]:
+    """Fields of a table whose rows are in a store."""
+    versioned = store.kind == "versioned"
+    return {"store": store, "view": StoreView(store.name, versioned), "versioned": versioned}
+
+
 def lazy_table(
-    draft: Draft,
-    name: str,
-    store: StoreSpec,
-    user_name: str | None,
-    parent: int,
-    sources: tuple[str, ...],
-    topic: str | None = None,
+    draft: Draft, name: str, store: StoreSpec, keeping: Keeping, parent: int, sources: Names, topic: str | None = None
 ) -> TableFlow:
     """A table made of records as they come: kept under the user's name, or once something needs it."""
-    versioned = store.kind == "versioned"
-    node = Table(
-        name=name,
-        operator=TableSource(store.name),
-        view=StoreView(store.name, versioned),
-        store=store,
-        lazy=True,
-        materialized=user_name is not None,
-        versioned=versioned,
-        topic=topic,
-    )
-    node = draft.add(node, parent)
-    return TableFlow(node.id, name, store.key_serde, store.value_serde, sources, user_name)
+    fields = {"lazy": True, "materialized": keeping.store_name is not None, "topic": topic, **kept_in(store)}
+    node = draft.add(Table(name=name, operator=TableSource(store.name), **fields), parent)
+    return TableFlow(node.id, name, store.key_serde, store.value_serde, sources, keeping.store_name)
 
 
 def windows_store(

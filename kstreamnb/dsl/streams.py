@@ -524,7 +524,7 @@ def _to_table(draft: Draft, source: StreamFlow, keeping: Keeping) -> TableFlow:
         if keeping.name is None:
             draft.unnamed_repartitions.append(node.topic)
         parent, sources = node.id, (node.name,)
-    return lazy_table(draft, name, store, keeping.store_name, parent, sources)
+    return lazy_table(draft, name, store, keeping, parent, sources)
 
 
 def _split(draft: Draft, source: StreamFlow, name: str | None) -> SplitFlow:

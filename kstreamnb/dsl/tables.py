@@ -340,15 +340,8 @@ def _suppress(draft: Draft, source: TableFlow, suppressed: Suppressed) -> TableF
     buffer = suppressed.buffer
     if suppressed.name is None and buffer.logged:
         draft.unnamed_changelogs.append(f"{store_name}-changelog")
-    store = StoreSpec(
-        store_name,
-        "internal",
-        source.key_serde,
-        source.value_serde,
-        persistent=False,
-        extra={"type": "suppress"},
-        **buffer.logging,
-    )
+    kept_as = {"persistent": False, "extra": {"type": "suppress"}, **buffer.logging}
+    store = StoreSpec(store_name, "internal", source.key_serde, source.value_serde, **kept_as)
     send_old(draft, source.node)
     close, limits = suppressed.until_close, (buffer.records_limit, buffer.bytes_limit, buffer.emit_early)
     operator = Suppress(store_name, wait_ms, close, close, *limits)
@@ -460,7 +453,7 @@ def _join_foreign(
     result = draft.name_or_new(name, "KTABLE-FK-JOIN-OUTPUT-", "-result")
     store_name = keeping.new_store(draft, "KTABLE-FK-JOIN-OUTPUT-")
     store = rows_store(draft, keeping, store_name, left.key_serde)
-    return lazy_table(draft, result, store, keeping.store_name, resolve.id, sources)
+    return lazy_table(draft, result, store, keeping, resolve.id, sources)
 
 
 def _through(
@@ -477,14 +470,9 @@ def _through(
 def _answers(draft: Draft, name: str | None, left: TableFlow, right: TableFlow, subscribed: StreamSource) -> list[int]:
     """What stands where the right table is: subscriptions are kept and answered, now and at every change."""
     store = draft.name_or_new(name, f"{_FK}-STATE-STORE-", "-subscription-store")
-    spec = StoreSpec(
-        store,
-        "timestamped_key_value",
-        Serdes.bytes(),
-        SubscriptionSerde(left.key_serde),
-        persistent=draft.persistent,
-        extra={"type": "subscriptions"},
-    )
+    kept_as: dict[str, Any] = {"persistent": draft.persistent, "extra": {"type": "subscriptions"}}
+    value_serde = SubscriptionSerde(left.key_serde)
+    spec = StoreSpec(store, "timestamped_key_value", Serdes.bytes(), value_serde, **kept_as)
     draft.add(StateStore(name=store, store=spec))
     serdes = (right.key_serde, left.key_serde)
     receive_name = draft.name_or_new(name, f"{_FK}-PROCESSOR-", "-subscription-receive")

@@ -68,29 +68,15 @@ class _Lowering:
 
     @lower.register
     def _source(self, node: nodes.StreamSource) -> None:
-        self.topology.add_source(
-            node.name,
-            *node.topics,
-            pattern=node.pattern,
-            timestamp_extractor=node.timestamp_extractor or (FailOnInvalidTimestamp() if node.parents else None),
-            offset_reset=node.offset_reset,
-            origin=node.origin,
-            **node.serdes,
-        )
+        extractor = node.timestamp_extractor or (FailOnInvalidTimestamp() if node.parents else None)
+        reading: dict[str, Any] = {"pattern": node.pattern, "timestamp_extractor": extractor, "offset_reset": node.offset_reset}
+        self.topology.add_source(node.name, *node.topics, **reading, **node.settings)
 
     @lower.register
     def _global(self, node: nodes.GlobalTable) -> None:
-        self.topology.add_global_store(
-            node.store,
-            node.source_name,
-            node.topic,
-            node.name,
-            self.wrapped(node.name, node.operator),
-            timestamp_extractor=node.timestamp_extractor,
-            dsl=node.word,
-            origin=node.origin,
-            **node.serdes,
-        )
+        where = (node.store, node.source_name, node.topic, node.name, self.wrapped(node.name, node.operator))
+        fields = {"timestamp_extractor": node.timestamp_extractor, "dsl": node.word, **node.settings}
+        self.topology.add_global_store(*where, **fields)
 
     @lower.register
     def _store(self, node: nodes.StateStore) -> None:
@@ -101,29 +87,24 @@ class _Lowering:
         if node.internal:
             self.topology.add_internal_topic(node.topic)
         parents = self.names(node.parents)
-        fields = {"partitioner": node.partitioner, "origin": node.origin, **node.serdes}
-        self.topology.add_sink(node.name, node.topic, *parents, **fields)
+        self.topology.add_sink(node.name, node.topic, *parents, partitioner=node.partitioner, **node.settings)
 
-    def through(self, node: Any, parents: tuple[str, ...], partitioner: Any = None, **serdes: Any) -> None:
+    def through(self, node: Any, parents: tuple[str, ...], partitioner: Any = None, **settings: Any) -> None:
         """To an internal topic and back."""
-        self.topology.add_sink(
-            node.sink_name, node.topic, *parents, partitioner=partitioner, origin=node.origin, **serdes
-        )
-        extractor = FailOnInvalidTimestamp()
-        self.topology.add_source(node.name, node.topic, timestamp_extractor=extractor, origin=node.origin, **serdes)
+        self.topology.add_sink(node.sink_name, node.topic, *parents, partitioner=partitioner, **settings)
+        self.topology.add_source(node.name, node.topic, timestamp_extractor=FailOnInvalidTimestamp(), **settings)
 
     @lower.register
     def _repartition(self, node: nodes.Repartition) -> None:
         self.topology.add_internal_topic(node.topic, node.partitions)
         keep: Any = PassThrough() if node.keep_null_keys else RepartitionFilter()
         self.processor(node, node.filter_name, keep, *self.names(node.parents))
-        self.through(node, (node.filter_name,), node.partitioner, **node.serdes)
+        self.through(node, (node.filter_name,), node.partitioner, **node.settings)
 
     @lower.register
     def _table_repartition(self, node: nodes.TableRepartition) -> None:
         self.topology.add_internal_topic(node.topic)
-        serdes = {"key_serde": node.key_serde, "value_serde": ChangeSerde(node.value_serde)}
-        self.through(node, self.names(node.parents), **serdes)
+        self.through(node, self.names(node.parents), **{**node.settings, "value_serde": ChangeSerde(node.value_serde)})
 
     @lower.register
     def _step(self, node: nodes.Step) -> None:

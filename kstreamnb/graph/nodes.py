@@ -47,9 +47,9 @@ class Carrier(Node):
     value_serde: Any = None
 
     @property
-    def serdes(self) -> dict[str, Any]:
-        """Both serdes by name."""
-        return {"key_serde": self.key_serde, "value_serde": self.value_serde}
+    def settings(self) -> dict[str, Any]:
+        """Both serdes and the user's line, by name."""
+        return {"key_serde": self.key_serde, "value_serde": self.value_serde, "origin": self.origin}
 
 
 @dataclass(frozen=True, kw_only=True)
