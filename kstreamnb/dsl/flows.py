@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, TypeAlias
 
 from kstreamnb.graph.nodes import Repartition, Step
@@ -34,6 +34,10 @@ class StreamFlow(KeyedFlow):
 
     rekeyed: bool = False
     repartitioned: Repartition | None = None
+
+    def then(self, node: Step, **changes: Any) -> StreamFlow:
+        """The stream behind one more node."""
+        return replace(self, node=node.id, name=node.name, repartitioned=None, **changes)
 
 
 @dataclass(eq=False)

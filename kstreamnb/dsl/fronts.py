@@ -62,7 +62,18 @@ class KStream(Handle, Generic[K, V], kind="stream"):
         return self.declare("stream", verb, streams.transform, java=java, operator=operator, name=name)
 
 
-class KTable(Handle, Generic[K, V], kind="table"):
+class _Queryable(Handle):
+    def queryable_store_name(self) -> str | None:
+        """The name of the store in which the table can be looked up; None when it has none of the user's.
+
+        Shape: KTable[K, V] or GlobalKTable[K, V] -> name.
+        Source: Kafka Streams `KTable#queryableStoreName`, `GlobalKTable#queryableStoreName`; differences: none.
+        """
+        name: str | None = flow_of(self).store_name
+        return name
+
+
+class KTable(_Queryable, Generic[K, V], kind="table"):
     """A table: the latest value of each key; each record that comes in changes a row.
 
     Example:
@@ -100,17 +111,8 @@ class KTable(Handle, Generic[K, V], kind="table"):
     left_join = tables.left_join
     outer_join = tables.outer_join
 
-    def queryable_store_name(self) -> str | None:
-        """The name of the store in which the table can be looked up; None when it has none of the user's.
 
-        Shape: KTable[K, V] -> name.
-        Source: Kafka Streams `KTable#queryableStoreName`; differences: none.
-        """
-        name: str | None = flow_of(self).store_name
-        return name
-
-
-class GlobalKTable(Handle, Generic[K, V], kind="global_table"):
+class GlobalKTable(_Queryable, Generic[K, V], kind="global_table"):
     """A table that every task has whole: streams look rows up in it, under any key.
 
     Example:
@@ -119,12 +121,3 @@ class GlobalKTable(Handle, Generic[K, V], kind="global_table"):
         >>> builder.global_table("rates", store="rates").queryable_store_name()
         'rates'
     """
-
-    def queryable_store_name(self) -> str | None:
-        """The name of its store; None when the user gave none.
-
-        Shape: GlobalKTable[K, V] -> name.
-        Source: Kafka Streams `GlobalKTable#queryableStoreName`; differences: none.
-        """
-        name: str | None = flow_of(self).store_name
-        return name

@@ -38,7 +38,7 @@ class Keeping:
         """The store's name: the user's, or a generated one, which is then noted."""
         if self.store_name is not None:
             return self.store_name
-        name = draft.new_store_name(prefix)
+        name = draft.new_name(f"{prefix}STATE-STORE-")
         draft.note_unnamed_store(name, logged=logged and self.options.logged)
         return name
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Unpack
 
 from kstreamnb.core.operator import Operator
@@ -461,16 +460,12 @@ class BranchedKStream(Handle, kind="split"):
 def transform(draft: Draft, source: StreamFlow, java: str, operator: Operator, name: str | None) -> StreamFlow:
     """Put an operator behind a stream; serdes hold only for what it leaves as it was."""
     node = draft.step(draft.name_or_new(name, f"KSTREAM-{java}-"), operator, source.node)
-    changes_key = isinstance(operator, CHANGES_KEY)
-    return replace(
-        source,
-        node=node.id,
-        name=node.name,
-        key_serde=None if changes_key else source.key_serde,
-        value_serde=None if isinstance(operator, CHANGES_VALUE) else source.value_serde,
-        rekeyed=source.rekeyed or changes_key,
-        repartitioned=None,
-    )
+    stream = source.then(node)
+    if isinstance(operator, CHANGES_KEY):
+        stream.key_serde, stream.rekeyed = None, True
+    if isinstance(operator, CHANGES_VALUE):
+        stream.value_serde = None
+    return stream
 
 
 def _print(draft: Draft, source: StreamFlow, options: Printed) -> StreamFlow:
@@ -492,7 +487,7 @@ def _process(
     operator = UserFixedKeyProcessor(supplier) if fixed else UserProcessor(supplier)
     node = draft.step(name, operator, source.node, stores=stores, own=supplied_stores(name, supplier))
     if fixed:
-        return replace(source, node=node.id, name=name, value_serde=None, repartitioned=None)
+        return source.then(node, value_serde=None)
     return StreamFlow(node.id, name, None, None, source.sources, rekeyed=True)
 
 
@@ -544,5 +539,4 @@ def _branch(draft: Draft, flow: SplitFlow, predicate: Any, suffix: str) -> Strea
         predicates, children = (*predicates, predicate), [*children, name]
     draft.change(split, operator=Branch(predicates, (*children, default)))
     draft.new_name(name)
-    node = draft.step(name, PassThrough(), split.id)
-    return replace(flow.source, node=node.id, name=name, repartitioned=None)
+    return flow.source.then(draft.step(name, PassThrough(), split.id))

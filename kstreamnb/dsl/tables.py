@@ -5,18 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NotRequired, Unpack
 
-from kstreamnb.core.operator import TableView
 from kstreamnb.core.serdes import Serdes
 from kstreamnb.core.stores import StoreSpec
 from kstreamnb.dsl.flows import Joining, StreamFlow, TableFlow
-from kstreamnb.dsl.materializing import Keeping, kept, lazy_table, rows_store
+from kstreamnb.dsl.materializing import Keeping, kept, kept_in, lazy_table, rows_store
 from kstreamnb.dsl.options import V2, K, Kept, Suppressed, TableJoined, V, given, serdes_of, spelled_out
 from kstreamnb.dsl.streams import transform
 from kstreamnb.errors import TopologyError
 from kstreamnb.graph.draft import Draft, is_versioned, look_up, send_old, view_of
 from kstreamnb.graph.nodes import Sink, StateStore, StreamSource, Table, TableJoin
 from kstreamnb.processors.derived_tables import (
-    DerivedTable,
     DerivedView,
     TableFilter,
     TableMapValues,
@@ -37,7 +35,7 @@ from kstreamnb.processors.foreign_key_wire import (
 )
 from kstreamnb.processors.stateless import SelectKey, TableToStream
 from kstreamnb.processors.table_joins import How, JoinView, TableJoinMerge, TableTableJoin
-from kstreamnb.processors.tables import StoreView, Suppress, SuppressView
+from kstreamnb.processors.tables import Suppress, SuppressView
 from kstreamnb.topology.checks import supplied_stores
 
 if TYPE_CHECKING:  # the front classes list these functions
@@ -271,7 +269,7 @@ def _declare(
     if how == "outer":
         raise TopologyError("there is no outer join by a foreign key", hint="use left_join")
     tables = given(TableJoined, joined, name=keeping.name, **partitioners)
-    arguments = {"join": join, "keeping": keeping, "foreign_key": foreign_key, "options": tables}
+    arguments = {"join": join, "keeping": keeping, "key_of": foreign_key, "options": tables}
     return self.declare("table", verb, _join_foreign, other, **arguments)
 
 
@@ -280,40 +278,31 @@ def _filter(draft: Draft, source: TableFlow, predicate: Any, negate: bool, keepi
     known = send_old(draft, source.node, force=False)
     name = _name(draft, "FILTER", keeping)
     operator = TableFilter(predicate, negate, keeping.store_name, versioned=is_versioned(draft, source.node))
-    return derive(draft, source, name, operator, keeping, source.value_serde, send_old=known)
+    return _derive(draft, source, name, operator, keeping, source.value_serde, send_old=known)
 
 
 def _map_values(draft: Draft, source: TableFlow, mapper: Any, with_key: bool, keeping: Keeping) -> TableFlow:
     name = _name(draft, "MAPVALUES", keeping)
-    return derive(draft, source, name, TableMapValues(mapper, with_key, keeping.store_name), keeping)
+    return _derive(draft, source, name, TableMapValues(mapper, with_key, keeping.store_name), keeping)
 
 
 def _name(draft: Draft, java: str, keeping: Keeping) -> str:
     if keeping.said is not None and keeping.store_name is None:
-        draft.new_store_name(f"KTABLE-{java}-")  # Kafka uses up a number here
+        draft.new_name(f"KTABLE-{java}-STATE-STORE-")  # Kafka uses up a number here
     return draft.name_or_new(keeping.name, f"KTABLE-{java}-")
 
 
-def derive(
-    draft: Draft,
-    source: TableFlow,
-    name: str,
-    operator: DerivedTable,
-    keeping: Keeping,
-    value_serde: Any = None,
-    **fields: Any,
+def _derive(
+    draft: Draft, source: TableFlow, name: str, operator: Any, keeping: Keeping, value_serde: Any = None, **fields: Any
 ) -> TableFlow:
     """A table computed row by row from another, when it is asked unless it is kept under a name of the user's."""
-    view: TableView = DerivedView(view_of(draft, source.node), operator)
     user_name, serdes = keeping.store_name, serdes_of(keeping.options, source.key_serde, value_serde)
-    if keeping.said is not None:
-        fields["versioned"] = keeping.said.is_versioned
     if user_name is None:
-        fields["computed_from"] = (source.node,)
+        fields |= {"view": DerivedView(view_of(draft, source.node), operator), "computed_from": (source.node,)}
+        fields["versioned"] = None if keeping.said is None else False
     else:
-        fields["store"] = store = rows_store(draft, keeping, user_name, **serdes)
-        view = StoreView(user_name, store.kind == "versioned")
-    node = draft.add(Table(name=name, operator=operator, view=view, **fields), source.node)
+        fields |= kept_in(rows_store(draft, keeping, user_name, **serdes))
+    node = draft.add(Table(name=name, operator=operator, **fields), source.node)
     return TableFlow(node.id, name, sources=source.sources, store_name=user_name, **serdes)
 
 
@@ -336,7 +325,7 @@ def _suppress(draft: Draft, source: TableFlow, suppressed: Suppressed) -> TableF
         )
     name = suppressed.name or draft.new_name("KTABLE-SUPPRESS-")
     wait_ms = _grace(draft, source.node) if suppressed.until_close else suppressed.wait_ms
-    store_name = f"{name}-store" if suppressed.name else draft.new_store_name("KTABLE-SUPPRESS-")
+    store_name = f"{name}-store" if suppressed.name else draft.new_name("KTABLE-SUPPRESS-STATE-STORE-")
     buffer = suppressed.buffer
     if suppressed.name is None and buffer.logged:
         draft.unnamed_changelogs.append(f"{store_name}-changelog")
@@ -375,7 +364,7 @@ def _transform_values(
 ) -> TableFlow:
     name = draft.name_or_new(keeping.name, "KTABLE-TRANSFORMVALUES-")
     fields = {"stores": stores, "own": supplied_stores(name, supplier)}
-    return derive(draft, source, name, TableTransformValues(supplier, keeping.store_name), keeping, **fields)
+    return _derive(draft, source, name, TableTransformValues(supplier, keeping.store_name), keeping, **fields)
 
 
 def _join_tables(draft: Draft, left: TableFlow, right: TableFlow, join: Joining, keeping: Keeping) -> TableFlow:
@@ -391,22 +380,15 @@ def _join_tables(draft: Draft, left: TableFlow, right: TableFlow, join: Joining,
     this_name = draft.name_or_new(name, "KTABLE-JOINTHIS-", "-join-this")
     other_name = draft.name_or_new(name, "KTABLE-JOINOTHER-", "-join-other")
     key_serde = options.key_serde or left.key_serde
-    store = rows_store(draft, keeping, store_name, key_serde) if store_name else None
-    versioned = store is not None and store.kind == "versioned"
+    rows: dict[str, Any] = {"view": JoinView(how, *views, joiner), "versioned": False}
+    if store_name is not None:
+        rows = kept_in(rows_store(draft, keeping, store_name, key_serde))
     sides = []
     for side, is_left, flow, view in ((this_name, True, left, views[1]), (other_name, False, right, views[0])):
         operator = TableTableJoin(is_left, how, view, joiner, versioned=is_versioned(draft, flow.node))
         sides.append((side, flow.node, operator, view.stores))
-    node = TableJoin(
-        name=merge,
-        operator=TableJoinMerge(store_name),
-        view=StoreView(store_name, versioned) if store_name else JoinView(how, *views, joiner),
-        store=store,
-        versioned=versioned,
-        computed_from=(left.node, right.node),
-        sides=tuple(sides),
-    )
-    node = draft.add(node, left.node, right.node)
+    rows |= {"operator": TableJoinMerge(store_name), "computed_from": (left.node, right.node), "sides": tuple(sides)}
+    node = draft.add(TableJoin(name=merge, **rows), left.node, right.node)
     return TableFlow(node.id, merge, key_serde, options.value_serde, sources, store_name)
 
 
@@ -414,24 +396,15 @@ _FK = "KTABLE-FK-JOIN-SUBSCRIPTION"
 
 
 def _join_foreign(
-    draft: Draft,
-    left: TableFlow,
-    right: TableFlow,
-    join: Joining,
-    keeping: Keeping,
-    foreign_key: Any,
-    options: TableJoined,
+    draft: Draft, left: TableFlow, right: TableFlow, join: Joining, keeping: Keeping, key_of: Any, options: TableJoined
 ) -> TableFlow:
     send_old(draft, right.node)
     send_old(draft, left.node)
     name = options.name
     topic = draft.name_or_new(name, f"{_FK}-REGISTRATION-", "-subscription-registration") + "-topic"
-    versioned = is_versioned(draft, left.node)
-    send = draft.step(
-        draft.name_or_new(name, f"{_FK}-REGISTRATION-", "-subscription-registration-processor"),
-        SubscriptionSend(foreign_key, join.with_key, join.is_left, right.key_serde, left.value_serde, versioned),
-        left.node,
-    )
+    send_name = draft.name_or_new(name, f"{_FK}-REGISTRATION-", "-subscription-registration-processor")
+    sent = (key_of, join.with_key, join.is_left, right.key_serde, left.value_serde, is_versioned(draft, left.node))
+    send = draft.step(send_name, SubscriptionSend(*sent), left.node)
     to_right = {"key_serde": right.key_serde, "value_serde": SubscriptionSerde(left.key_serde)}
     chosen = SubscriptionPartitioner(options.other_partitioner) if options.other_partitioner else None
     subscribed = _through(draft, name, "-subscription-registration", topic, [send.id], chosen, to_right)
@@ -443,13 +416,9 @@ def _join_foreign(
     answered = _through(draft, name, "-subscription-response", topic, answers, home, to_left)
     sources = draft.co_partition((*left.sources, answered.name))
     view = look_up(draft, left.node)
-    resolve = draft.step(
-        draft.name_or_new(name, f"{_FK}-RESPONSE-RESOLVER-PROCESSOR-", "-subscription-response-resolver"),
-        SubscriptionResolve(view, join.joiner, join.is_left, left.value_serde),
-        answered.id,
-        stores=view.stores,
-        uses=(left.node,),
-    )
+    resolve_name = draft.name_or_new(name, f"{_FK}-RESPONSE-RESOLVER-PROCESSOR-", "-subscription-response-resolver")
+    operator = SubscriptionResolve(view, join.joiner, join.is_left, left.value_serde)
+    resolve = draft.step(resolve_name, operator, answered.id, stores=view.stores, uses=(left.node,))
     result = draft.name_or_new(name, "KTABLE-FK-JOIN-OUTPUT-", "-result")
     store_name = keeping.new_store(draft, "KTABLE-FK-JOIN-OUTPUT-")
     store = rows_store(draft, keeping, store_name, left.key_serde)

@@ -82,10 +82,6 @@ class Draft:
         self.index += 1
         return f"{prefix}{self.index - 1:010}"
 
-    def new_store_name(self, prefix: str) -> str:
-        """A generated store name."""
-        return self.new_name(f"{prefix}STATE-STORE-")
-
     def note_unnamed_store(self, name: str, *, logged: bool = True) -> None:
         """Note that a store, and its change log, has a generated name."""
         self.unnamed_stores.append(name)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from heapq import heapify, heappop, heappush
+from types import MappingProxyType
 
 from kstreamnb.errors import TopologyError
 from kstreamnb.graph.nodes import Node
@@ -93,11 +94,14 @@ class LogicalGraph:
                 if not missing[id_]:
                     heappush(ready, (self.by_id[id_].priority, id_))
 
-    def with_nodes(self, changed: dict[int, Node], gone: tuple[int, ...] = ()) -> LogicalGraph:
-        """The same graph with nodes changed, added (new ids come last) or gone."""
+    def with_nodes(
+        self, changed: dict[int, Node], gone: Collection[int] = (), renamed: Mapping[str, str] = MappingProxyType({})
+    ) -> LogicalGraph:
+        """The same graph with nodes changed, added (new ids come last) or gone, and sources under other names."""
         kept = [changed.get(node.id, node) for node in self.nodes if node.id not in gone]
-        known = {node.id for node in self.nodes}
-        return replace(self, nodes=(*kept, *(node for id_, node in changed.items() if id_ not in known)))
+        made = [node for id_, node in changed.items() if id_ not in self.by_id]
+        groups = (dict.fromkeys(renamed.get(name, name) for name in group) for group in self.copartitioned)
+        return replace(self, nodes=(*kept, *made), copartitioned=tuple(map(tuple, groups)))
 
     def upstream(self, *ids: int, through_uses: bool = True) -> set[int]:
         """Ids of the nodes that these depend on, themselves included: by their parents, and by what else they use."""

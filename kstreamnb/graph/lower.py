@@ -69,8 +69,8 @@ class _Lowering:
     @lower.register
     def _source(self, node: nodes.StreamSource) -> None:
         extractor = node.timestamp_extractor or (FailOnInvalidTimestamp() if node.parents else None)
-        reading: dict[str, Any] = {"pattern": node.pattern, "timestamp_extractor": extractor, "offset_reset": node.offset_reset}
-        self.topology.add_source(node.name, *node.topics, **reading, **node.settings)
+        reading: dict[str, Any] = {"pattern": node.pattern, "offset_reset": node.offset_reset, **node.settings}
+        self.topology.add_source(node.name, *node.topics, timestamp_extractor=extractor, **reading)
 
     @lower.register
     def _global(self, node: nodes.GlobalTable) -> None:

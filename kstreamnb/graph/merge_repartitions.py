@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 from kstreamnb.graph.draft import repartition_node
 from kstreamnb.graph.graph import Explanation, LogicalGraph
@@ -103,15 +104,11 @@ class _Work:
     def merge(self, changer: int, repartitions: dict[int, list[str]]) -> Repartition:
         """Put one repartition right below ``changer`` in place of these."""
         old = [node for id_ in repartitions if isinstance(node := self.nodes[id_], Repartition)]
-        made, self.index = repartition_node(
-            self.index,
-            old[0].topic,
-            id=max(self.nodes) + 1,
-            priority=self.nodes[changer].priority,
-            origin=old[0].origin,
-            key_serde=next((node.key_serde for node in old if node.key_serde is not None), None),
-            value_serde=next((node.value_serde for node in old if node.value_serde is not None), None),
-        )
+        fields: dict[str, Any] = {"id": max(self.nodes) + 1, "priority": self.nodes[changer].priority}
+        fields["origin"] = old[0].origin
+        for serde in ("key_serde", "value_serde"):
+            fields[serde] = next((found for node in old if (found := getattr(node, serde)) is not None), None)
+        made, self.index = repartition_node(self.index, old[0].topic, **fields)
         self.nodes[made.id], self.parents[made.id] = made, []
         self.copartitioned += tuple((made.name, *names) for names in repartitions.values() if names)
         for node in old:
@@ -135,11 +132,8 @@ class _Work:
     def finish(self) -> LogicalGraph:
         """The graph as it is now wired."""
         changed = {id_: replace(node, parents=tuple(self.parents[id_])) for id_, node in self.nodes.items()}
-        groups = tuple(
-            tuple(dict.fromkeys(self.renamed.get(name, name) for name in group)) for group in self.copartitioned
-        )
-        graph = self.graph.with_nodes(changed, tuple(self.gone))
-        return replace(graph, copartitioned=groups, next_index=self.index)
+        graph = replace(self.graph, copartitioned=self.copartitioned, next_index=self.index)
+        return graph.with_nodes(changed, self.gone, self.renamed)
 
 
 def _by_changer(work: _Work) -> dict[int, list[int]]:
@@ -161,11 +155,8 @@ def _through_merges(work: _Work, by_changer: dict[int, list[int]]) -> dict[int, 
     taken: dict[int, list[int]] = {}
     replaced: set[int] = set()
     for merge in (node for node in work.graph.nodes if isinstance(node, Merge)):
-        changers = [
-            changer
-            for changer, repartitions in by_changer.items()
-            if all(_is_below(work, id_, merge.id) for id_ in repartitions) and _is_below(work, merge.id, changer)
-        ]
+        covered = (each for each, ids in by_changer.items() if all(_is_below(work, id_, merge.id) for id_ in ids))
+        changers = [each for each in covered if _is_below(work, merge.id, each)]
         taken[merge.id] = list(dict.fromkeys(id_ for changer in changers for id_ in by_changer[changer]))
         replaced.update(changers)
     kept = {changer: ids for changer, ids in by_changer.items() if changer not in replaced}

@@ -44,12 +44,11 @@ def merge_sources(graph: LogicalGraph) -> tuple[LogicalGraph, tuple[Explanation,
             parents += [merged[parent].id for parent in node.parents if parent in merged]
             changed[node.id] = replace(node, parents=tuple(dict.fromkeys(parents)))
     names = {graph.by_id[id_].name: first.name for id_, first in merged.items()}
-    groups = tuple(tuple(dict.fromkeys(names.get(name, name) for name in group)) for group in graph.copartitioned)
     explained = tuple(
         Explanation("merge.duplicate.sources", (first.name, graph.by_id[id_].name), (first.name,), "same topics")
         for id_, first in merged.items()
     )
-    return replace(graph.with_nodes(changed, tuple(merged)), copartitioned=groups), explained
+    return graph.with_nodes(changed, merged, names), explained
 
 
 def _refuse_both(topic: str, first: Node, second: Node) -> None:
@@ -111,7 +110,7 @@ def single_store_self_join(graph: LogicalGraph) -> tuple[LogicalGraph, tuple[Exp
             before = (*names, node.this[0], node.other[0], node.name)
             why = "both sides are the same records"
             explained.append(Explanation("single.store.self.join", before, (names[0], node.name), why))
-    return graph.with_nodes(changed, tuple(gone)), tuple(explained)
+    return graph.with_nodes(changed, gone), tuple(explained)
 
 
 def drop_null_keys(graph: LogicalGraph) -> tuple[LogicalGraph, tuple[Explanation, ...]]:
