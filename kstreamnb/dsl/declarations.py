@@ -189,12 +189,8 @@ class Ledger:
 
     def stale(self) -> tuple[tuple[Declaration, Declaration], ...]:
         """Declarations that lost a parent, each with the one it lost; their own children are not listed."""
-        return tuple(
-            (declaration, parent)
-            for declaration in self.declarations()
-            for parent in declaration.parents
-            if not self.holds(parent)
-        )
+        pairs = ((each, parent) for each in self.declarations() for parent in each.parents)
+        return tuple((each, parent) for each, parent in pairs if not self.holds(parent))
 
     @property
     def outdated(self) -> Mapping[Declaration, str]:

@@ -109,9 +109,7 @@ class KGroupedStream(Handle, Generic[K, V], kind="grouped"):
 
         Source: Kafka Streams `KGroupedStream#windowedBy`; differences: none.
         """
-        _check_windows(windows)
-        kind = "session_windowed" if isinstance(windows, SessionWindows) else "time_windowed"
-        return self.declare(kind, "windowed_by", _windowed_by, windows=windows)
+        return self.declare(_kind_of(windows), "windowed_by", _windowed_by, windows=windows)
 
     def cogroup(self, aggregator: Callable[[Any, Any, Any], Any]) -> CogroupedKStream:
         """Begin to fold several streams into one table: this one with ``aggregator(key, value, aggregate)``.
@@ -186,9 +184,7 @@ class CogroupedKStream(Handle, kind="cogrouped"):
 
         Source: Kafka Streams `CogroupedKStream#windowedBy`; differences: none.
         """
-        _check_windows(windows)
-        kind = "session_windowed_cogrouped" if isinstance(windows, SessionWindows) else "time_windowed_cogrouped"
-        return self.declare(kind, "windowed_by", _windowed_by, windows=windows)
+        return self.declare(f"{_kind_of(windows)}_cogrouped", "windowed_by", _windowed_by, windows=windows)
 
 
 class _Windowed(Handle):
@@ -245,12 +241,12 @@ class SessionWindowedCogroupedKStream(Handle, kind="session_windowed_cogrouped")
     aggregate = aggregating.aggregate_cogrouped_sessions
 
 
-def _check_windows(windows: Any) -> None:
+def _kind_of(windows: Any) -> str:
+    """The kind of a stream that is windowed like that; raises ConfigError when these are no windows to group by."""
     if isinstance(windows, JoinWindows) or not hasattr(windows, "grace_ms"):
-        raise ConfigError(
-            f"a {type(windows).__name__} is no window to group by",
-            hint="give TimeWindows, SlidingWindows, SessionWindows or UnlimitedWindows",
-        )
+        hint = "give TimeWindows, SlidingWindows, SessionWindows or UnlimitedWindows"
+        raise ConfigError(f"a {type(windows).__name__} is no window to group by", hint=hint)
+    return "session_windowed" if isinstance(windows, SessionWindows) else "time_windowed"
 
 
 # --- in the graph -----------------------------------------------------------------------------------------------------

@@ -194,12 +194,7 @@ def _join_streams(
 
 
 def _stores(
-    draft: Draft,
-    flows: tuple[StreamFlow, StreamFlow],
-    how: How,
-    windows: JoinWindows,
-    options: StreamJoined,
-    numbered: list[str],
+    draft: Draft, flows: tuple[Any, Any], how: How, windows: JoinWindows, options: StreamJoined, numbered: list[str]
 ) -> list[StoreSpec]:
     """The stores of both sides, and that of pending records where some wait for partners."""
     base, supplied = options.store_name, (options.this_store, options.other_store)

@@ -22,12 +22,9 @@ class Unnamed:
 
     def check(self) -> None:
         """Raise TopologyError when anything is unnamed, naming it."""
-        found = (
-            ("changelog topic(s)", self.changelogs),
-            ("state store(s)", self.stores),
-            ("repartition topic(s)", self.repartitions),
-        )
-        lines = [f"Following {what} has not been named: {', '.join(names)}\n" for what, names in found if names]
+        words, found = ("changelog topic", "state store", "repartition topic"), vars(self).values()
+        pairs = ((word, ", ".join(names)) for word, names in zip(words, found, strict=True) if names)
+        lines = [f"Following {word}(s) has not been named: {names}\n" for word, names in pairs]
         if lines:
             raise TopologyError(
                 "stores or internal topics have generated names, which change when the topology is edited",

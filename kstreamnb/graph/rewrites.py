@@ -117,12 +117,8 @@ def drop_null_keys(graph: LogicalGraph) -> tuple[LogicalGraph, tuple[Explanation
     """Keep null keys only above left and outer joins."""
     joins = [node for node in graph.nodes if isinstance(node, Step) and node.keeps_null_keys]
     needed = graph.upstream(*(parent for node in joins for parent in node.parents), through_uses=False)
-    changed: dict[int, Node] = {
-        node.id: replace(node, keep_null_keys=node.id in needed)
-        for node in graph.nodes
-        if isinstance(node, Repartition)
-    }
-    return graph.with_nodes(changed), ()
+    found = (node for node in graph.nodes if isinstance(node, Repartition))
+    return graph.with_nodes({each.id: replace(each, keep_null_keys=each.id in needed) for each in found}), ()
 
 
 __all__ = ["RULES", "Rewrite", "optimise", "rules_of"]

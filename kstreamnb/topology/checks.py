@@ -10,7 +10,6 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from kstreamnb.core.origin import Origin
 from kstreamnb.core.stores import StoreSpec
 from kstreamnb.errors import ConfigError, TopologyError
 from kstreamnb.topology.nodes import ProcessorNode, Sink, Source
@@ -22,9 +21,9 @@ if TYPE_CHECKING:  # the checks read a topology; the topology calls the checks
 _RESETS = ("earliest", "latest", "none")
 
 
-def refuse(message: str, java: str, *, hint: str | None = None, origin: Origin | None = None) -> TopologyError:
+def refuse(message: str, java: str, *, hint: str | None = None) -> TopologyError:
     """A TopologyError that carries the text of Kafka's TopologyException."""
-    return TopologyError(message, hint=hint, origin=origin, java=f"Invalid topology: {java}")
+    return TopologyError(message, hint=hint, java=f"Invalid topology: {java}")
 
 
 def check_name(topology: Topology, name: str | None) -> None:
@@ -33,11 +32,8 @@ def check_name(topology: Topology, name: str | None) -> None:
         raise TopologyError("a node needs a name", java="name cannot be null")
     if name in topology.nodes:
         first = topology.nodes[name].origin
-        raise TopologyError(
-            f'there is already a node "{name}"',
-            detail=f"it was added at {first}" if first else None,
-            java=f"Invalid topology: Processor {name} is already added.",
-        )
+        java, detail = f"Invalid topology: Processor {name} is already added.", f"it was added at {first}"
+        raise TopologyError(f'there is already a node "{name}"', detail=detail if first else None, java=java)
 
 
 def check_topics(topology: Topology, topics: Sequence[str | None]) -> None:
@@ -105,11 +101,8 @@ def check_parents(topology: Topology, name: str, parents: Sequence[str | None]) 
             text = f"Parent node {parent} is unknown (self-reference)."
             raise refuse(f'node "{name}" cannot be its own parent', text)
         if parent not in topology.nodes:
-            raise refuse(
-                f'parent "{parent}" of node "{name}" does not exist',
-                f"Parent node {parent} is unknown.",
-                hint=_did_you_mean(parent, topology.nodes),
-            )
+            message = f'parent "{parent}" of node "{name}" does not exist'
+            raise refuse(message, f"Parent node {parent} is unknown.", hint=_did_you_mean(parent, topology.nodes))
         if isinstance(topology.nodes[parent], Sink):
             raise refuse(f'sink "{parent}" cannot be the parent of "{name}"', f"Sink {parent} cannot be used a parent.")
         if _is_global(topology, parent):
@@ -129,16 +122,15 @@ def check_new_store(topology: Topology, store: StoreSpec) -> None:
     if store.name is None:
         raise TopologyError("a store needs a name", java="name cannot be null")
     if topology.stores.get(store.name, store) is not store:
-        raise refuse(
-            f'there is already another store "{store.name}"',
-            f"A different StateStore has already been added with the name {store.name}",
-            hint="connect several processors to one store instead of adding it again",
-        )
+        hint = "connect several processors to one store instead of adding it again"
+        raise _store_taken(store.name, "another store", "StateStore", hint)
     if store.name in topology.global_stores:
-        raise refuse(
-            f'there is already a global store "{store.name}"',
-            f"A different GlobalStateStore has already been added with the name {store.name}",
-        )
+        raise _store_taken(store.name, "a global store", "GlobalStateStore")
+
+
+def _store_taken(name: str, what: str, java: str, hint: str | None = None) -> TopologyError:
+    java = f"A different {java} has already been added with the name {name}"
+    return refuse(f'there is already {what} "{name}"', java, hint=hint)
 
 
 def check_global_store(topology: Topology, store: StoreSpec, source: str | None, topic: str, name: str) -> None:
@@ -147,15 +139,10 @@ def check_global_store(topology: Topology, store: StoreSpec, source: str | None,
     check_topic_is_free(topology, topic)
     check_name(topology, name)
     if source == name:
-        raise refuse(
-            f'source and processor of a global store are both named "{name}"',
-            "sourceName and processorName must be different.",
-        )
+        message = f'source and processor of a global store are both named "{name}"'
+        raise refuse(message, "sourceName and processorName must be different.")
     if store.name in topology.stores:
-        raise refuse(
-            f'there is already a store "{store.name}"',
-            f"A different StateStore has already been added with the name {store.name}",
-        )
+        raise _store_taken(store.name, "a store", "StateStore")
     check_new_store(topology, store)
 
 
@@ -170,11 +157,8 @@ def check_stores_exist(topology: Topology, node: str, stores: Iterable[str], new
                 hint="leave it out: every processor can read it",
             )
         if store not in topology.stores and (new is None or store != new.name):
-            raise refuse(
-                f'store "{store}" does not exist',
-                f"StateStore {store} is not added yet.",
-                hint=_did_you_mean(store, topology.stores),
-            )
+            hint = _did_you_mean(store, topology.stores)
+            raise refuse(f'store "{store}" does not exist', f"StateStore {store} is not added yet.", hint=hint)
 
 
 def check_users(topology: Topology, store: StoreSpec, names: Iterable[str]) -> None:
@@ -199,11 +183,8 @@ def check_connecting(topology: Topology, name: str, stores: Sequence[str]) -> No
 def _check_processor(topology: Topology, name: str, java: str) -> None:
     node = topology.nodes.get(name)
     if node is None:
-        raise refuse(
-            f'node "{name}" does not exist',
-            f"Processor {name} is not added yet.",
-            hint=_did_you_mean(name, topology.nodes),
-        )
+        hint = _did_you_mean(name, topology.nodes)
+        raise refuse(f'node "{name}" does not exist', f"Processor {name} is not added yet.", hint=hint)
     if not isinstance(node, ProcessorNode):
         raise refuse(f'{"source" if isinstance(node, Source) else "sink"} "{name}" cannot use a store', java)
 
