@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, overload
 
-from kstreamnb.core.display import Displayed
 from kstreamnb.core.origin import Origin
+from kstreamnb.display import Displayed
 from kstreamnb.driver.run import Run
 from kstreamnb.topology.nodes import ProcessorNode
 

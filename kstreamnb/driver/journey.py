@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, overload
 
-from kstreamnb.core.display import Displayed
 from kstreamnb.core.record import TopicRecord
+from kstreamnb.display import Displayed
 from kstreamnb.driver.run import Run
 from kstreamnb.driver.state_diff import state_diff
 from kstreamnb.driver.steps import Step

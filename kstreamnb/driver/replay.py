@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from kstreamnb.core.display import Displayed
 from kstreamnb.core.record import TopicRecord
+from kstreamnb.display import Displayed
 from kstreamnb.driver.questions import Questions
 from kstreamnb.driver.recording import Recording
 from kstreamnb.driver.run import Run

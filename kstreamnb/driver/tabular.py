@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from kstreamnb.core.display import Displayed
+from kstreamnb.display import Displayed
 from kstreamnb.driver.wording import aligned
 
 __all__ = ["Tabular"]

@@ -9,12 +9,12 @@ from itertools import chain
 from operator import itemgetter
 from typing import Any, Self
 
-from kstreamnb.core.display import Displayed
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.serde import Serde
 from kstreamnb.core.serdes import serde_named
 from kstreamnb.core.time import Clock, duration_ms, instant_ms
 from kstreamnb.core.wire import encoder, key_partitioner
+from kstreamnb.display import Displayed
 from kstreamnb.driver.engine import Engine, Layout, Root
 from kstreamnb.driver.events import Event
 from kstreamnb.driver.explanation import Explanation

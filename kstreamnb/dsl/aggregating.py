@@ -89,8 +89,7 @@ def aggregate(
 
     Source: Kafka Streams `KGroupedStream#aggregate`, `TimeWindowedKStream#aggregate`; differences: none.
     """
-    functions = (initializer, aggregator, None)
-    return self.declare("table", "aggregate", _fold, functions=functions, keeping=kept(options))
+    return self.declare("table", "aggregate", _fold, functions=(initializer, aggregator, None), keeping=kept(options))
 
 
 @spelled_out
@@ -114,8 +113,7 @@ def aggregate_sessions(
 
     Source: Kafka Streams `SessionWindowedKStream#aggregate`; differences: none.
     """
-    functions = (initializer, aggregator, merger)
-    return self.declare("table", "aggregate", _fold, functions=functions, keeping=kept(options))
+    return self.declare("table", "aggregate", _fold, functions=(initializer, aggregator, merger), keeping=kept(options))
 
 
 @spelled_out

@@ -260,8 +260,7 @@ def process(
 
     Source: Kafka Streams `KStream#process`, KIP-820; differences: none.
     """
-    arguments = {"supplier": supplier, "stores": stores, "name": name, "fixed": False}
-    return self.declare("stream", "process", _process, **arguments)
+    return self.declare("stream", "process", _process, supplier=supplier, stores=stores, name=name, fixed=False)
 
 
 def process_values(
@@ -283,8 +282,7 @@ def process_values(
 
     Source: Kafka Streams `KStream#processValues`, KIP-820; differences: none.
     """
-    arguments = {"supplier": supplier, "stores": stores, "name": name, "fixed": True}
-    return self.declare("stream", "process_values", _process, **arguments)
+    return self.declare("stream", "process_values", _process, supplier=supplier, stores=stores, name=name, fixed=True)
 
 
 @spelled_out

@@ -157,8 +157,10 @@ def transform_values(
 
     Source: Kafka Streams `KTable#transformValues`; differences: none.
     """
-    arguments = {"supplier": supplier, "stores": stores, "keeping": kept(options)}
-    return self.declare("table", "transform_values", _transform_values, **arguments)
+    keeping = kept(options)
+    return self.declare(
+        "table", "transform_values", _transform_values, supplier=supplier, stores=stores, keeping=keeping
+    )
 
 
 class TableJoinOptions(Kept):

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from kstreamnb.core.display import Displayed
+from kstreamnb.display import Displayed
 from kstreamnb.runtime.config import Config
 from kstreamnb.spark.deployment import Application, Deployment, deployment_of, place
 from kstreamnb.spark.groups import spark_hash

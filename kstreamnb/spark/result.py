@@ -11,10 +11,10 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from kstreamnb.core.display import Displayed
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.serde import Serde
 from kstreamnb.core.wire import decoder
+from kstreamnb.display import Displayed
 from kstreamnb.spark.arrow_types import arrow_column, spark_type
 from kstreamnb.spark.batch_levels import STORE
 from kstreamnb.spark.deployment import Application, Deployment

@@ -11,11 +11,11 @@ from dataclasses import replace
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Self
 
-from kstreamnb.core.display import Displayed
 from kstreamnb.core.operator import Operator
 from kstreamnb.core.origin import Origin, user_origin
 from kstreamnb.core.processor import UserProcessor
 from kstreamnb.core.stores import StoreSpec
+from kstreamnb.display import Displayed
 from kstreamnb.errors import TopologyError
 from kstreamnb.topology import checks
 from kstreamnb.topology.checks import supplied_stores

@@ -13,8 +13,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
-from kstreamnb.core.display import Displayed
 from kstreamnb.core.stores import StoreSpec
+from kstreamnb.display import Displayed
 from kstreamnb.topology.java_order import TreeSet, copied_hash_order, hash_order, utf16
 from kstreamnb.topology.nodes import Node, Sink, Source, Subtopology
 from kstreamnb.topology.topology import Topology

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
-from kstreamnb.core.display import Displayed
+from kstreamnb.display import Displayed
 from kstreamnb.view.description import DescribedNode, TopologyDescription
 
 __all__ = ["TopologyDiff", "diff"]

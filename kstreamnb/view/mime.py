@@ -13,7 +13,7 @@ from functools import singledispatch
 from html import escape
 from typing import Any
 
-from kstreamnb.core.display import Displayed
+from kstreamnb.display import Displayed
 from kstreamnb.errors import EngineError
 from kstreamnb.topology.topology import Topology
 from kstreamnb.view.description import TopologyDescription
