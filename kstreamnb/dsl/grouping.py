@@ -11,6 +11,7 @@ from kstreamnb.dsl import aggregating
 from kstreamnb.dsl.declarations import Handle
 from kstreamnb.dsl.flows import CogroupFlow, GroupFlow, StreamFlow, TableFlow
 from kstreamnb.dsl.options import K2, EmitStrategy, Grouped, Grouping, K, V, given, serdes_of, spelled_out
+from kstreamnb.dsl.streams import transform
 from kstreamnb.errors import ConfigError
 from kstreamnb.graph.draft import Draft, is_versioned, send_old
 from kstreamnb.processors.derived_tables import TableGroupBy
@@ -109,7 +110,7 @@ class KGroupedStream(Handle, Generic[K, V], kind="grouped"):
 
         Source: Kafka Streams `KGroupedStream#windowedBy`; differences: none.
         """
-        return self.declare(_kind_of(windows), "windowed_by", _windowed_by, windows=windows)
+        return self.declare(_kind_of(windows), "windowed_by", _change, windows=windows)
 
     def cogroup(self, aggregator: Callable[[Any, Any, Any], Any]) -> CogroupedKStream:
         """Begin to fold several streams into one table: this one with ``aggregator(key, value, aggregate)``.
@@ -184,7 +185,7 @@ class CogroupedKStream(Handle, kind="cogrouped"):
 
         Source: Kafka Streams `CogroupedKStream#windowedBy`; differences: none.
         """
-        return self.declare(f"{_kind_of(windows)}_cogrouped", "windowed_by", _windowed_by, windows=windows)
+        return self.declare(f"{_kind_of(windows)}_cogrouped", "windowed_by", _change, windows=windows)
 
 
 class _Windowed(Handle):
@@ -210,7 +211,7 @@ class _Windowed(Handle):
                 hint="emit on update, or use windows of a size",
                 java="ON_WINDOW_CLOSE emit strategy cannot be used for UnlimitedWindows",
             )
-        return self.declare(self.kind, "emit_strategy", _emit, strategy=strategy)
+        return self.declare(self.kind, "emit_strategy", _change, emit_on_close=strategy.on_close)
 
 
 class TimeWindowedKStream(_Windowed, kind="time_windowed"):
@@ -251,27 +252,22 @@ def _kind_of(windows: Any) -> str:
 
 # --- in the graph -----------------------------------------------------------------------------------------------------
 def _group_by_key(draft: Draft, source: StreamFlow, options: Grouped) -> GroupFlow:
-    return _group(options, source, source.node, source.rekeyed, source.key_serde, source.value_serde)
+    serdes = serdes_of(options, source.key_serde, source.value_serde)
+    return GroupFlow(
+        node=source.node, sources=source.sources, rekeyed=source.rekeyed, topic_name=options.name, **serdes
+    )
 
 
 def _group_by(draft: Draft, source: StreamFlow, selector: Any, options: Grouped) -> GroupFlow:
-    name = draft.name_or_new(options.name, "KSTREAM-KEY-SELECT-")
-    node = draft.step(name, SelectKey(selector), source.node)
-    return _group(options, source, node.id, True, None, source.value_serde)  # noqa: FBT003
+    return _group_by_key(draft, transform(draft, source, "KEY-SELECT", SelectKey(selector), options.name), options)
 
 
 def _group_table_by(draft: Draft, source: TableFlow, selector: Any, options: Grouped) -> GroupFlow:
     name = draft.name_or_new(options.name, "KTABLE-SELECT-")
     node = draft.step(name, TableGroupBy(selector, is_versioned(draft, source.node)), source.node)
     send_old(draft, source.node)
-    return _group(options, source, node.id, True, None, None)  # noqa: FBT003
-
-
-def _group(
-    options: Grouped, source: StreamFlow | TableFlow, node: int, rekeyed: bool, key_serde: Any, value_serde: Any
-) -> GroupFlow:
-    serdes = serdes_of(options, key_serde, value_serde)
-    return GroupFlow(node=node, sources=source.sources, rekeyed=rekeyed, topic_name=options.name, **serdes)
+    serdes = serdes_of(options, None, None)
+    return GroupFlow(node=node.id, sources=source.sources, rekeyed=True, topic_name=options.name, **serdes)
 
 
 def _cogroup(draft: Draft, group: GroupFlow, aggregator: Any) -> CogroupFlow:
@@ -282,9 +278,5 @@ def _cogroup_more(draft: Draft, cogroup: CogroupFlow, group: GroupFlow, aggregat
     return replace(cogroup, groups={**cogroup.groups, group: aggregator})
 
 
-def _windowed_by(draft: Draft, group: GroupFlow | CogroupFlow, windows: Any) -> GroupFlow | CogroupFlow:
-    return replace(group, windows=windows)
-
-
-def _emit(draft: Draft, group: GroupFlow | CogroupFlow, strategy: EmitStrategy) -> GroupFlow | CogroupFlow:
-    return replace(group, emit_on_close=strategy.on_close)
+def _change(draft: Draft, group: GroupFlow | CogroupFlow, **changes: Any) -> GroupFlow | CogroupFlow:
+    return replace(group, **changes)

@@ -256,9 +256,8 @@ def _join_table(draft: Draft, left: StreamFlow, table: TableFlow, join: Joining,
         buffers = (draft.add(StateStore(name=spec.name, store=spec)).name,)
         if options.name is None:
             draft.note_unnamed_store(spec.name)
-    operator = StreamTableJoin(
-        view, join.joiner, join.with_key, join.is_left, grace_ms, buffers[0] if buffers else None
-    )
+    buffer = buffers[0] if buffers else None
+    operator = StreamTableJoin(view, join.joiner, join.with_key, join.is_left, grace_ms, buffer)
     fields = {"stores": (*buffers, *view.stores), "uses": (table.node,), "keeps_null_keys": join.is_left}
     node = draft.step(name, operator, this.node, **fields)
     return StreamFlow(node.id, name, key_serde, None, sources)

@@ -111,13 +111,8 @@ def windows_store(
 
 
 def _common(draft: Draft, options: Materialized, key_serde: Any = None, value_serde: Any = None) -> dict[str, Any]:
-    serdes = serdes_of(options, key_serde, value_serde)
-    return {
-        **serdes,
-        **options.logging,
-        "persistent": draft.is_persistent(options.store_type),
-        "cached": options.cached,
-    }
+    fields = {**serdes_of(options, key_serde, value_serde), **options.logging, "cached": options.cached}
+    return {**fields, "persistent": draft.is_persistent(options.store_type)}
 
 
 def _least_retention(name: str, windows: Any) -> tuple[int, str, str]:

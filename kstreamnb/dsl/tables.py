@@ -157,10 +157,8 @@ def transform_values(
 
     Source: Kafka Streams `KTable#transformValues`; differences: none.
     """
-    keeping = kept(options)
-    return self.declare(
-        "table", "transform_values", _transform_values, supplier=supplier, stores=stores, keeping=keeping
-    )
+    arguments = {"supplier": supplier, "stores": stores, "keeping": kept(options)}
+    return self.declare("table", "transform_values", _transform_values, **arguments)
 
 
 class TableJoinOptions(Kept):

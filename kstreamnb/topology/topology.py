@@ -123,9 +123,8 @@ class Topology(Displayed):
         checks.check_stores_exist(self, name, stores)
         self.stores.update({store.name: store for store in own})
         used = dict.fromkeys((*(store.name for store in own), *stores))
-        self.nodes[name] = ProcessorNode(
-            name, tuple(parents), operator, tuple(used), dsl=dsl, origin=origin or user_origin()
-        )
+        origin = origin or user_origin()
+        self.nodes[name] = ProcessorNode(name, tuple(parents), operator, tuple(used), dsl=dsl, origin=origin)
         return self
 
     def add_sink(
@@ -146,9 +145,8 @@ class Topology(Displayed):
             raise TopologyError(f'sink "{name}" needs a topic', java="topic cannot be null")
         checks.check_name(self, name)
         checks.check_parents(self, name, parents)
-        self.nodes[name] = Sink(
-            name, tuple(parents), topic, key_serde, value_serde, partitioner, origin or user_origin()
-        )
+        settings = (key_serde, value_serde, partitioner, origin or user_origin())
+        self.nodes[name] = Sink(name, tuple(parents), topic, *settings)
         return self
 
     def add_state_store(self, store: StoreSpec, *processors: str) -> Self:
@@ -194,13 +192,10 @@ class Topology(Displayed):
         """
         checks.check_global_store(self, store, source, topic, name)
         operator = supplier if hasattr(supplier, "bind") else UserProcessor(supplier)
-        origin = origin or user_origin()
-        serdes = (key_serde, value_serde)
+        marks: dict[str, Any] = {"is_global": True, "origin": origin or user_origin()}
         self.global_stores[store.name] = replace(store, logged=False, cached=False, changelog_topic=topic)
-        self.nodes[source] = Source(source, (topic,), None, *serdes, timestamp_extractor, is_global=True, origin=origin)
-        self.nodes[name] = ProcessorNode(
-            name, (source,), operator, (store.name,), is_global=True, dsl=dsl, origin=origin
-        )
+        self.nodes[source] = Source(source, (topic,), None, key_serde, value_serde, timestamp_extractor, **marks)
+        self.nodes[name] = ProcessorNode(name, (source,), operator, (store.name,), dsl=dsl, **marks)
         return self
 
     def add_read_only_state_store(
