@@ -352,12 +352,13 @@ class Serdes:
         return serde_named(name)
 
 
-def name_serdes(value: Any) -> None:
-    """Put built-in serdes in place of their names in ``key_serde`` and ``value_serde`` of a frozen value."""
-    for field in ("key_serde", "value_serde"):
-        name = getattr(value, field)
-        if isinstance(name, str):
-            object.__setattr__(value, field, serde_named(name))
+class NamesSerdes:
+    """A frozen value whose serdes may be given by the names of built-in ones."""
+
+    def __post_init__(self) -> None:
+        for name, value in list(vars(self).items()):
+            if name.endswith("serde") and isinstance(value, str):
+                object.__setattr__(self, name, serde_named(value))
 
 
 def serde_named(name: str) -> Serde:

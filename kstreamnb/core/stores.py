@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol, TypeAlias
 
 from kstreamnb.core.record import Windowed
-from kstreamnb.core.serdes import name_serdes
+from kstreamnb.core.serdes import NamesSerdes
 from kstreamnb.core.time import Duration, duration_ms
 from kstreamnb.errors import ConfigError
 
@@ -22,7 +22,7 @@ StoreKind: TypeAlias = Literal[
 
 
 @dataclass(frozen=True)
-class StoreSpec:
+class StoreSpec(NamesSerdes):
     """How one store is made; a serde may be given by its name.
 
     Units: ``retention_ms``, ``window_size_ms``, ``history_ms`` and ``segment_ms`` are milliseconds of stream time.
@@ -53,9 +53,6 @@ class StoreSpec:
     log_config: tuple[tuple[str, str], ...] = ()
     factory: Callable[[StoreSpec], Any] | None = field(default=None, compare=False)
     extra: Mapping[str, Any] = field(default_factory=dict, compare=False)
-
-    def __post_init__(self) -> None:
-        name_serdes(self)
 
 
 class KeyValueStore(Protocol):

@@ -182,14 +182,11 @@ class JoinWindows:
         grace: Duration = _NO_GRACE,
     ) -> Self:
         """The same span on both sides, or each side's own; what is not said is the difference, or nothing."""
-        both = _NO_GRACE if difference is None else difference
         if difference is None and before is None and after is None:
             raise ConfigError("a join window has neither a difference nor a before or after")
-        return cls(
-            duration_ms(both if before is None else before, "before"),
-            duration_ms(both if after is None else after, "after"),
-            duration_ms(grace, "grace"),
-        )
+        both = _NO_GRACE if difference is None else difference
+        earlier, later = (both if each is None else each for each in (before, after))
+        return cls(duration_ms(earlier, "before"), duration_ms(later, "after"), duration_ms(grace, "grace"))
 
     @classmethod
     def of_time_difference_with_no_grace(cls, difference: Duration) -> Self:

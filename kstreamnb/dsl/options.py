@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal, Self, TypedDict, TypeVar
 
 from kstreamnb.core.extractors import extractor_of
-from kstreamnb.core.serdes import serde_named
+from kstreamnb.core.serdes import NamesSerdes
 from kstreamnb.core.stores import Stores, StoreSpec
 from kstreamnb.core.time import Duration, duration_ms
 from kstreamnb.errors import ConfigError
@@ -58,18 +58,14 @@ class Copying:
         return lambda value: replace(options, **{self.name: value})
 
 
-class Options:
+class Options(NamesSerdes):
     """What all option objects do: check names, look up serdes by name, give changed copies."""
 
     def __post_init__(self) -> None:
-        for each in fields(self):  # type: ignore[arg-type]
-            value = getattr(self, each.name)
-            if value is None:
-                continue
-            if each.name in ("name", "store_name"):
-                check_resource_name(value)
-            elif each.name.endswith("serde") and isinstance(value, str):
-                object.__setattr__(self, each.name, serde_named(value))
+        super().__post_init__()
+        for name in ("name", "store_name"):
+            if vars(self).get(name) is not None:
+                check_resource_name(vars(self)[name])
 
 
 class LoggedOptions(Options):

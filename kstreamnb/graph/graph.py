@@ -74,10 +74,6 @@ class LogicalGraph:
                 below[parent].append(node.id)
         return {id_: tuple(ids) for id_, ids in below.items()}
 
-    def parents(self, node: Node) -> tuple[Node, ...]:
-        """The parents of a node."""
-        return tuple(self.by_id[id_] for id_ in node.parents)
-
     def ordered(self) -> Iterator[Node]:
         """Nodes as they are lowered: by priority, each after all its parents."""
         missing = {node.id: len(node.parents) for node in self.nodes}

@@ -35,8 +35,6 @@ def merge_sources(graph: LogicalGraph) -> tuple[LogicalGraph, tuple[Explanation,
     for node in graph.nodes:
         if isinstance(node, Table) and node.topic in readers:
             _refuse_both(node.topic, *sorted((node, readers[node.topic]), key=lambda either: either.id))
-    if not merged:
-        return graph, ()
     changed: dict[int, Node] = {}
     for node in graph.nodes:
         if any(parent in merged for parent in node.parents):

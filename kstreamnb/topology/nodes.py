@@ -17,14 +17,14 @@ from typing import Any, TypeAlias
 
 from kstreamnb.core.operator import Operator
 from kstreamnb.core.origin import Origin
-from kstreamnb.core.serdes import name_serdes
+from kstreamnb.core.serdes import NamesSerdes
 
 TopicName: TypeAlias = "str | Callable[[Any, Any, Any], str]"
 """A topic, or a function ``(key, value, metadata) -> topic`` that chooses one for each record."""
 
 
 @dataclass(frozen=True)
-class Source:
+class Source(NamesSerdes):
     """A node that takes records from topics, or from every topic whose whole name matches ``pattern``.
 
     A serde or extractor of None is the application's default. ``is_global``: it feeds a global store.
@@ -42,9 +42,6 @@ class Source:
 
     parents = ()
     stores = ()
-
-    def __post_init__(self) -> None:
-        name_serdes(self)
 
     def reads(self, topic: str) -> bool:
         """Whether records of ``topic`` enter here."""
@@ -67,7 +64,7 @@ class ProcessorNode:
 
 
 @dataclass(frozen=True)
-class Sink:
+class Sink(NamesSerdes):
     """A node that writes records to a topic; a serde or partitioner of None is the default one."""
 
     name: str
@@ -79,9 +76,6 @@ class Sink:
     origin: Origin | None = field(default=None, compare=False, repr=False)
 
     stores = ()
-
-    def __post_init__(self) -> None:
-        name_serdes(self)
 
 
 Node: TypeAlias = "Source | ProcessorNode | Sink"
