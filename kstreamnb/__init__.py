@@ -47,7 +47,7 @@ _WHERE: dict[str, str] = {
         "kstreamnb.core.serde": ("Serde",),
         "kstreamnb.core.stores": ("StoreSpec", "Stores", "VersionedRecord"),
         "kstreamnb.topology.topology": ("Topology",),
-        "kstreamnb.view.description": ("TopologyDescription",),
+        "kstreamnb.description": ("TopologyDescription",),
         "kstreamnb.view.diff": ("TopologyDiff",),
         "kstreamnb.testing": ("diff",),
         "kstreamnb.view.parser": ("parse_description",),
@@ -128,6 +128,7 @@ if TYPE_CHECKING:
     from kstreamnb.core.windows import SlidingWindows as SlidingWindows
     from kstreamnb.core.windows import TimeWindows as TimeWindows
     from kstreamnb.core.windows import UnlimitedWindows as UnlimitedWindows
+    from kstreamnb.description import TopologyDescription as TopologyDescription
     from kstreamnb.driver import Replay as Replay
     from kstreamnb.driver import TopologyTestDriver as TopologyTestDriver
     from kstreamnb.driver import replay as replay
@@ -144,7 +145,6 @@ if TYPE_CHECKING:
     from kstreamnb.samples import Sample as Sample
     from kstreamnb.testing import diff as diff
     from kstreamnb.topology.topology import Topology as Topology
-    from kstreamnb.view.description import TopologyDescription as TopologyDescription
     from kstreamnb.view.parser import parse_description as parse_description
 
 

@@ -13,6 +13,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from kstreamnb.core.record import TopicRecord
+from kstreamnb.description import TopologyDescription
 from kstreamnb.driver import TopologyTestDriver
 from kstreamnb.driver.compare import OutputDiff, Outputs
 from kstreamnb.driver.compare import diff as output_diff
@@ -20,7 +21,6 @@ from kstreamnb.errors import ConfigError
 from kstreamnb.samples import Sample
 from kstreamnb.samples.text import format_records
 from kstreamnb.topology.topology import Topology
-from kstreamnb.view.description import TopologyDescription
 from kstreamnb.view.diff import TopologyDiff
 from kstreamnb.view.diff import diff as described_diff
 from kstreamnb.view.parser import parse_description

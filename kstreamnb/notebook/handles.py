@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from html import escape
 from typing import Any
 
+from kstreamnb.description import DescribedNode, DescribedSubtopology, TopologyDescription
 from kstreamnb.dsl.declarations import Declaration, Handle
 from kstreamnb.errors import KStreamError
 from kstreamnb.notebook.cells import Cells
@@ -14,7 +15,6 @@ from kstreamnb.notebook.functions import functions_of, same_functions
 from kstreamnb.preview import upstream_topology
 from kstreamnb.topology.topology import Topology
 from kstreamnb.view import Overlay, graph_view, mimebundle, overlay_of_changes, to_html, to_text
-from kstreamnb.view.description import DescribedNode, DescribedSubtopology, TopologyDescription
 
 __all__ = ["HandleDisplay", "declared_in", "error_text", "without_preview"]
 

@@ -32,9 +32,9 @@ from kstreamnb.topology.nodes import (
 from kstreamnb.topology.partitions import OwnedTopic, PlannedTask, owned_topics, partition_counts, plan_tasks
 
 if TYPE_CHECKING:
-    from kstreamnb.view.description import TopologyDescription
+    from kstreamnb.description import TopologyDescription
 
-_VIEW = "kstreamnb.view"  # how a topology looks is above the model: loaded when it is asked for
+_DESCRIPTION, _DOCUMENT = "kstreamnb.description", "kstreamnb.view.document"  # above the model: loaded when asked for
 
 
 class Topology(Displayed):
@@ -245,7 +245,7 @@ class Topology(Displayed):
 
     def description(self) -> TopologyDescription:
         """What the topology looks like, as a value: text, JSON and pictures are made from it."""
-        described: TopologyDescription = import_module(f"{_VIEW}.description").describe_topology(self)
+        described: TopologyDescription = import_module(_DESCRIPTION).describe_topology(self)
         return described
 
     def describe(self) -> str:
@@ -258,11 +258,11 @@ class Topology(Displayed):
 
     def to_json(self, *, origins: bool = False, indent: int | None = 2) -> str:
         """The description as a JSON document (see `kstreamnb.view.document`)."""
-        return str(import_module(f"{_VIEW}.document").to_json(self.description(), origins=origins, indent=indent))
+        return str(import_module(_DOCUMENT).to_json(self.description(), origins=origins, indent=indent))
 
     def fingerprint(self) -> str:
         """16 hexadecimal digits of the structure: equal for topologies that read each other's state."""
-        return str(import_module(f"{_VIEW}.document").fingerprint(self.description()))
+        return str(import_module(_DOCUMENT).fingerprint(self.description()))
 
     def partition_counts(self, topics: Mapping[str, int]) -> dict[str, int]:
         """Partitions of every topic that tasks read, given those of the user's topics.

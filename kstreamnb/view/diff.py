@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
+from kstreamnb.description import DescribedNode, TopologyDescription
 from kstreamnb.display import Displayed
-from kstreamnb.view.description import DescribedNode, TopologyDescription
 
 __all__ = ["TopologyDiff", "diff"]
 

@@ -19,14 +19,14 @@ import hashlib
 import json
 from typing import Any
 
-from kstreamnb.errors import TopologyError
-from kstreamnb.view.description import (
+from kstreamnb.description import (
     DescribedNode,
     DescribedStore,
     DescribedSubtopology,
     DescribedTopic,
     TopologyDescription,
 )
+from kstreamnb.errors import TopologyError
 
 __all__ = ["fingerprint", "from_json", "to_json"]
 

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from kstreamnb.view.description import DescribedNode, DescribedSubtopology, TopologyDescription
+from kstreamnb.description import DescribedNode, DescribedSubtopology, TopologyDescription
 from kstreamnb.view.names import identifier, node_label, store_label, topic_label
 from kstreamnb.view.reasons import Cut, cuts_of, internal_topics, separation
 

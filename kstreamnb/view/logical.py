@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 
-from kstreamnb.view.description import DescribedNode, TopologyDescription
+from kstreamnb.description import DescribedNode, TopologyDescription
 from kstreamnb.view.graph import Box, Edge, GraphView, Item, Overlay, graph_view
 from kstreamnb.view.names import identifier, is_generated
 from kstreamnb.view.reasons import internal_topics

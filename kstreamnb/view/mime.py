@@ -13,10 +13,10 @@ from functools import singledispatch
 from html import escape
 from typing import Any
 
+from kstreamnb.description import TopologyDescription
 from kstreamnb.display import Displayed
 from kstreamnb.errors import EngineError
 from kstreamnb.topology.topology import Topology
-from kstreamnb.view.description import TopologyDescription
 from kstreamnb.view.graph import GraphView, Overlay, graph_view
 from kstreamnb.view.html import to_html
 from kstreamnb.view.mermaid import to_mermaid

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from kstreamnb.view.description import DescribedNode
+from kstreamnb.description import DescribedNode
 
 __all__ = ["changes_key", "clean", "identifier", "is_generated", "node_label", "store_label", "topic_label", "word_of"]
 

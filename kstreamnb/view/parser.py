@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import re
 
+from kstreamnb.description import DescribedNode, DescribedSubtopology, TopologyDescription
 from kstreamnb.errors import TopologyError
-from kstreamnb.view.description import DescribedNode, DescribedSubtopology, TopologyDescription
 
 __all__ = ["parse_description"]
 

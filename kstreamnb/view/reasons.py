@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from kstreamnb.view.description import DescribedNode, DescribedSubtopology, TopologyDescription
+from kstreamnb.description import DescribedNode, DescribedSubtopology, TopologyDescription
 from kstreamnb.view.names import changes_key, node_label
 
 __all__ = ["Cut", "cuts_of", "internal_topics", "separation"]

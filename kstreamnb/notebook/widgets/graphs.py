@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from kstreamnb.description import TopologyDescription
 from kstreamnb.driver import Replay
 from kstreamnb.driver.wording import counted
 from kstreamnb.dsl.builder import StreamsBuilder
@@ -14,7 +15,6 @@ from kstreamnb.notebook.handles import without_preview
 from kstreamnb.preview import upstream_topology
 from kstreamnb.topology.topology import Topology
 from kstreamnb.view import Box, GraphView, Item, Overlay, overlay_of_run, to_svg
-from kstreamnb.view.description import TopologyDescription
 from kstreamnb.view.names import clean
 
 __all__ = ["described", "edge_ids", "flow_order", "picture", "things"]

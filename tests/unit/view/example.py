@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from kstreamnb.core.stores import Stores
+from kstreamnb.description import TopologyDescription
 from kstreamnb.topology.topology import Topology
 from kstreamnb.view import Overlay
-from kstreamnb.view.description import TopologyDescription
 from kstreamnb.view.parser import parse_description
 
 NASTY = '<script>alert("1")</script>\' & \\n \\N `x` %d #35; ]]>\x07\n'
