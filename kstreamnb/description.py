@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal
 
 from kstreamnb.core.stores import StoreSpec
@@ -127,9 +128,8 @@ class TopologyDescription(Displayed):
 
     def cuts(self) -> tuple[Cut, ...]:
         """Why it is in several sub-topologies: one cut for every topic that joins two of them."""
-        from kstreamnb.view.reasons import cuts_of  # which read descriptions
-
-        return cuts_of(self)
+        found: tuple[Cut, ...] = import_module("kstreamnb.view.reasons").cuts_of(self)  # which read descriptions
+        return found
 
 
 def describe_topology(topology: Topology) -> TopologyDescription:
