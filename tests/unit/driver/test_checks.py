@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 import kstreamnb as ks
 from kstreamnb.core.wire import partition_for
 from kstreamnb.driver.checks import check, check_partitions
+from kstreamnb.errors import KStreamError
 
 
 def join(**right: Any) -> ks.Topology:
@@ -28,6 +31,8 @@ def test_joined_topics_need_the_same_number_of_partitions() -> None:
     (found,) = check_partitions(join(), {"a": 4, "b": 6, "names": 3})
     assert "error" == found.severity
     assert '"a" has 4, "b" has 6' in found.fact
+    with pytest.raises(KStreamError, match="must have the same number of partitions"):
+        ks.replay(join(), [], {"a": 4, "b": 6, "names": 3})
     assert not check_partitions(join(), {"a": 4, "b": 4, "names": 3})
     assert "no number of partitions for topic" in check_partitions(join(), {"a": 4, "names": 1})[0].fact
 
@@ -42,6 +47,10 @@ def test_keys_in_the_wrong_partition_are_named() -> None:
     assert found[0].fact.startswith("12 of 12 keys are not in the partition of their key: ")
     assert 3 == found[0].fact.count("belongs to")
     assert "repartition()" in found[0].remedy
+    counts = {"a": 4, "b": 4, "names": 1}
+    aligned = [record("b", key, "y", partition=partition_for(key.encode(), 4)) for key in keys]
+    assert 12 == len(ks.replay(join(), right + aligned, counts).output("out")), "on aligned data the join is complete"
+    assert 0 == len(ks.replay(join(), right + wrong, counts).output("out"))
 
 
 def test_other_key_serdes_on_joined_topics_are_an_error() -> None:

@@ -199,3 +199,5 @@ def test_what_is_not_there_is_said_with_what_is() -> None:
     ):
         with pytest.raises(EngineError, match=f'there is no {name} "wrong"'):
             ask("wrong")
+    with pytest.raises(EngineError, match='no cut is at topic "wrong"'):
+        run.why_cut("wrong")
