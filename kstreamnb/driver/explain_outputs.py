@@ -19,6 +19,7 @@ from kstreamnb.topology.nodes import ProcessorNode, Sink, Source
 __all__ = ["why_no_output"]
 
 _LOOKED_AT = 1_000
+_NOT_LOOKED_AT = f"only the first {_LOOKED_AT:,} of its records were looked at"
 
 
 def why_no_output(run: Run, topic: str) -> Explanation:
@@ -104,7 +105,8 @@ def _refused(run: Run, name: str) -> dict[str, list[Drop]]:
 
 def _by_reason(run: Run, name: str, node: Any, children: list[str], stopped: list[Arrival]) -> dict[str, list[Arrival]]:
     drops = {drop.step: drop.reason for drop in run.drops() if drop.node == name}
-    holds = buffer_of(getattr(node, "operator", None)) is not None  # what it keeps is counted by itself
+    operator = getattr(node, "operator", None)
+    holds = buffer_of(operator) is not None  # what it keeps is counted by itself
     found: dict[str, list[Arrival]] = {}
     for number, arrival in enumerate(stopped):
         dropped = drops.get(run.history.step_of(arrival.place))
@@ -112,17 +114,18 @@ def _by_reason(run: Run, name: str, node: Any, children: list[str], stopped: lis
             reason = f"{dropped} (see why_dropped)"
         elif holds:
             continue
-        elif number < _LOOKED_AT:
+        elif number < _LOOKED_AT or type(operator).__name__ in _JOINS:
             reason = _reason(node, children, arrival)
         else:
-            reason = "not looked at"
+            reason = _NOT_LOOKED_AT
         found.setdefault(reason, []).append(arrival)
-    if is_buffered(getattr(node, "operator", None)):
+    if is_buffered(operator):
         alone = {answer.steps[0] for answer, _ in unmatched(run, name)}
         for arrival in stopped:
             if run.history.step_of(arrival.place) in alone:
                 found.setdefault(_NO_ROW, []).append(arrival)
-    return found
+    rest = found.pop(_NOT_LOOKED_AT, None)
+    return found if rest is None else {_NOT_LOOKED_AT: rest, **found}
 
 
 _NO_ROW = "there was no row for it in the table (see why_no_match)"

@@ -122,6 +122,17 @@ def test_with_a_risk_score_the_alert_comes_and_names_its_four_records() -> None:
     assert "1 record went to" in run.why_no_output("fraud-alerts").answer
 
 
+def test_of_many_records_the_first_thousand_give_the_reason() -> None:
+    """Why a predicate did not hold costs time; how many there are is counted in any case."""
+    builder = ks.StreamsBuilder("many")
+    builder.stream("in").filter(lambda _, value: value > 5).to("out")
+    found = replay(builder.build(), sample(*(("in", "k", 1, at) for at in range(1_200)))).why_no_output("out")
+    assert "1,000 records stopped at filter" in found.answer
+    assert "value was 1, the condition is > 5" in found.answer
+    assert "200 records stopped at filter" in found.because[0]
+    assert "only the first 1,000" in found.because[0]
+
+
 def test_a_topic_that_nobody_writes_is_said_so() -> None:
     """The sinks that there are, are named."""
     assert 'no sink writes to it; there are "fraud-alerts"' in fraud().why_no_output("frauds").answer
