@@ -261,7 +261,7 @@ def _folding(grouped: Any, store: StoreSpec, initializer: Any, aggregator: Any, 
         return {"operator": StreamAggregate(name, initializer, aggregator), **kept_in(store)}
     windows, emit_on_close = grouped.windows, grouped.emit_on_close
     if isinstance(windows, SessionWindows):
-        operator: Any = SessionAggregate(name, windows, initializer, aggregator, merger, emit_on_close)
+        operator: Any = SessionAggregate(name, windows, initializer, aggregator, emit_on_close, merger=merger)
         grace_ms = windows.grace_ms + windows.gap_ms
     else:
         fold = SlidingAggregate if isinstance(windows, SlidingWindows) else WindowAggregate

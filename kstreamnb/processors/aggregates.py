@@ -13,11 +13,11 @@ from typing import Any, NamedTuple, TypeAlias
 
 from kstreamnb.core.operator import BindContext, Forward, FusedStep, Process
 from kstreamnb.core.record import Change, Headers, Windowed
-from kstreamnb.core.windows import SessionWindows, TimeWindows, UnlimitedWindows
+from kstreamnb.core.windows import TimeWindows
 from kstreamnb.processors.folding import (
     Adder,
     Initializer,
-    bind_results,
+    WindowedFold,
     count_up,
     dropping_late,
     folding,
@@ -200,7 +200,7 @@ class StreamAggregate:
 
 
 @dataclass(frozen=True)
-class WindowAggregate:
+class WindowAggregate(WindowedFold):
     """Adds each record to the aggregate of its key in every window it is in, earliest first.
 
     ``aggregator`` is called with ``(key, value, aggregate)``, null values included; one that gives None deletes the
@@ -214,18 +214,10 @@ class WindowAggregate:
     Source: Kafka Streams `TimeWindowedKStream#aggregate`, `#count`, KIP-328, KIP-825.
     """
 
-    store: str
-    windows: TimeWindows | UnlimitedWindows
-    initializer: Initializer | None
-    aggregator: Adder
-    emit_on_close: bool = False
-    send_old: bool = False
-
     def bind(self, context: BindContext, forward: Forward) -> Process:
         """Build the closure of one task."""
         store, windows = context.store(self.store), self.windows
-        results = {"emit_on_close": self.emit_on_close, "send_old": self.send_old}
-        emit, forward_now = bind_results(context, store, windows, forward, **results)
+        emit, forward_now = self.results(context, store, forward)
         add = self._bind_add(store, forward_now)
         windows_for, size, grace = windows.windows_for, windows.size_ms, windows.grace_ms
         drop, late, seen = context.drop, dropping_late(context, grace), context.cell("stream_time_ms", -1)
@@ -283,7 +275,7 @@ class WindowAggregate:
 
 
 @dataclass(frozen=True)
-class SessionAggregate:
+class SessionAggregate(WindowedFold):
     """Adds each record to the session it belongs to, and makes one session of all that it connects.
 
     The sessions that are merged are deleted first, oldest first. ``merger(key, left, right)`` joins their aggregates
@@ -298,19 +290,12 @@ class SessionAggregate:
     Source: Kafka Streams `SessionWindowedKStream#aggregate`, `#count`, `#reduce`, KIP-825.
     """
 
-    store: str
-    windows: SessionWindows
-    initializer: Initializer | None
-    aggregator: Adder
     merger: Callable[[Any, Any, Any], Any] | None = None
-    emit_on_close: bool = False
-    send_old: bool = False
 
     def bind(self, context: BindContext, forward: Forward) -> Process:
         """Build the closure of one task."""
         store = context.store(self.store)
-        results = {"emit_on_close": self.emit_on_close, "send_old": self.send_old}
-        emit, forward_now = bind_results(context, store, self.windows, forward, **results)
+        emit, forward_now = self.results(context, store, forward)
         gap, grace = self.windows.gap_ms, self.windows.grace_ms
         drop, late, seen = context.drop, dropping_late(context, grace, gap), context.cell("stream_time_ms", -1)
         find_sessions, merger = store.find_sessions, merging(self.merger, self.aggregator)

@@ -7,7 +7,8 @@ time on. So a result that the store no longer shows, because its retention has p
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from kstreamnb.core.operator import BindContext, Forward
@@ -69,6 +70,9 @@ def merging(merger: Callable[[Any, Any, Any], Any] | None, reducer: Adder) -> Ca
 EmitClosed: TypeAlias = Callable[[int, Headers], None]
 """``emit(close_ms, headers)`` forwards what has closed since it was last called with a later time."""
 
+_FindClosed: TypeAlias = Callable[[int, int], "Iterator[tuple[Windowed, Any, int]] | None"]
+_Span: TypeAlias = Callable[[int, int], "tuple[int, int] | None"]
+
 _NEVER = -1
 
 
@@ -76,15 +80,31 @@ def _no_emission(close_ms: int, headers: Headers) -> None:
     """Every update is forwarded at once, so nothing waits for its window to close."""
 
 
-def bind_results(
-    context: BindContext, store: Any, windows: Any, forward: Forward, *, emit_on_close: bool, send_old: bool
-) -> tuple[EmitClosed, Forward | None]:
-    """How to forward what has closed, and how to forward a change at once; None where the operator need not."""
-    if not emit_on_close or isinstance(windows, UnlimitedWindows):
-        return _no_emission, forward if forwards_itself(store, forward, send_old=send_old) else None
-    if isinstance(windows, SessionWindows):
-        return _bind_emit_closed_sessions(context, store, forward), None
-    return _bind_emit_closed(context, store, windows, forward), None
+@dataclass(frozen=True)
+class WindowedFold:
+    """What aggregates in windows are declared with.
+
+    ``aggregator`` is called with ``(key, value, aggregate)``; without an ``initializer`` it is a reducer ``(aggregate,
+    value)``, and the first value is the aggregate. With ``emit_on_close`` only the final results are forwarded, after
+    the record that closed them.
+    """
+
+    store: str
+    windows: Any
+    initializer: Initializer | None
+    aggregator: Adder
+    emit_on_close: bool = False
+    send_old: bool = False
+
+    def results(self, context: BindContext, store: Any, forward: Forward) -> tuple[EmitClosed, Forward | None]:
+        """How to forward what has closed, and how to forward a change at once; None where the operator need not."""
+        windows = self.windows
+        if not self.emit_on_close or isinstance(windows, UnlimitedWindows):
+            return _no_emission, forward if forwards_itself(store, forward, send_old=self.send_old) else None
+        if isinstance(windows, SessionWindows):
+            return _emitting(context, forward, _closed_sessions(store)), None
+        span = _sliding_span(windows) if isinstance(windows, SlidingWindows) else _time_span(windows)
+        return _emitting(context, forward, _closed_windows(store, span)), None
 
 
 def dropping_late(
@@ -101,28 +121,47 @@ def dropping_late(
     return late
 
 
-def _bind_emit_closed(
-    context: BindContext, store: Any, windows: TimeWindows | SlidingWindows, forward: Forward
-) -> EmitClosed:
-    """How to forward the closed windows of a window store, in the order of start and key bytes."""
-    last, fetch_all = context.cell("last_close_ms", _NEVER), store.fetch_all
-    span = _sliding_span(windows) if isinstance(windows, SlidingWindows) else _time_span(windows)
+def _emitting(context: BindContext, forward: Forward, find_closed: _FindClosed) -> EmitClosed:
+    """How to forward what ``find_closed(last_ms, close_ms)`` finds, in its order; None is nothing to look for."""
+    last = context.cell("last_close_ms", _NEVER)
 
     def emit(close_ms: int, headers: Headers) -> None:
         last_ms = last[0]
         if close_ms <= last_ms != _NEVER:
             return
-        starts = span(last_ms, close_ms)
-        if starts is None:
-            return
-        for key, (value, timestamp) in fetch_all(*starts):
-            forward(key, Change(value), timestamp, headers)
-        last[0] = close_ms
+        found = find_closed(last_ms, close_ms)
+        if found is not None:
+            for key, aggregate, timestamp in found:
+                forward(key, Change(aggregate), timestamp, headers)
+            last[0] = close_ms
 
     return emit
 
 
-def _time_span(windows: TimeWindows) -> Callable[[int, int], tuple[int, int] | None]:
+def _closed_sessions(store: Any) -> _FindClosed:
+    """Closed sessions, at their ends."""
+    find = store.find_sessions_by_end
+
+    def find_closed(last_ms: int, close_ms: int) -> Iterator[tuple[Windowed, Any, int]] | None:
+        if close_ms <= 0:
+            return None
+        return ((session, aggregate, session[2]) for session, aggregate in find(max(0, last_ms), close_ms - 1))
+
+    return find_closed
+
+
+def _closed_windows(store: Any, span: _Span) -> _FindClosed:
+    """Closed windows, in the order of start and key bytes."""
+    fetch_all = store.fetch_all
+
+    def find_closed(last_ms: int, close_ms: int) -> Iterator[tuple[Windowed, Any, int]] | None:
+        starts = span(last_ms, close_ms)
+        return None if starts is None else ((key, value, timestamp) for key, (value, timestamp) in fetch_all(*starts))
+
+    return find_closed
+
+
+def _time_span(windows: TimeWindows) -> _Span:
     """First and last start of the windows that end after the last closing time and by this one."""
     size, starts_of = windows.size_ms, windows.windows_for
 
@@ -138,7 +177,7 @@ def _time_span(windows: TimeWindows) -> Callable[[int, int], tuple[int, int] | N
     return span
 
 
-def _sliding_span(windows: SlidingWindows) -> Callable[[int, int], tuple[int, int] | None]:
+def _sliding_span(windows: SlidingWindows) -> _Span:
     """The same for windows whose end is inclusive: they close a millisecond later."""
     size = windows.difference_ms
 
@@ -149,19 +188,3 @@ def _sliding_span(windows: SlidingWindows) -> Callable[[int, int], tuple[int, in
         return (0 if last_ms == _NEVER else max(0, last_ms - size)), latest
 
     return span
-
-
-def _bind_emit_closed_sessions(context: BindContext, store: Any, forward: Forward) -> EmitClosed:
-    """How to forward the closed sessions of a session store, at their ends."""
-    last, find_closed = context.cell("last_close_ms", _NEVER), store.find_sessions_by_end
-
-    def emit(close_ms: int, headers: Headers) -> None:
-        last_ms = last[0]
-        if close_ms <= last_ms != _NEVER or close_ms <= 0:
-            return
-        session: Windowed
-        for session, aggregate in find_closed(max(0, last_ms), close_ms - 1):
-            forward(session, Change(aggregate), session[2], headers)
-        last[0] = close_ms
-
-    return emit

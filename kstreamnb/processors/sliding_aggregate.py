@@ -12,9 +12,8 @@ from typing import Any, TypeAlias
 
 from kstreamnb.core.operator import BindContext, Forward, Process
 from kstreamnb.core.record import Change, Headers, Windowed
-from kstreamnb.core.windows import SlidingWindows
 from kstreamnb.errors import ProcessingError
-from kstreamnb.processors.folding import Adder, Initializer, bind_results, dropping_late, folding
+from kstreamnb.processors.folding import WindowedFold, dropping_late, folding
 
 _Row: TypeAlias = tuple[Any, int]
 _Add: TypeAlias = Callable[[int, "_Row | None", Any, Any, int, Headers, int], None]
@@ -24,7 +23,7 @@ _Slide: TypeAlias = Callable[[Any, Any, int, Headers, int], None]
 
 
 @dataclass(frozen=True)
-class SlidingAggregate:
+class SlidingAggregate(WindowedFold):
     """Adds each record to the aggregates of all windows it is in, and makes the windows it begins or ends.
 
     A record at ``t`` is in its left window ``[t - difference, t]``, and begins a right window
@@ -39,18 +38,10 @@ class SlidingAggregate:
     Source: Kafka Streams `TimeWindowedKStream#aggregate` by `SlidingWindows`, KIP-450, KIP-825.
     """
 
-    store: str
-    windows: SlidingWindows
-    initializer: Initializer | None
-    aggregator: Adder
-    emit_on_close: bool = False
-    send_old: bool = False
-
     def bind(self, context: BindContext, forward: Forward) -> Process:
         """Build the closure of one task."""
         store, difference, grace = context.store(self.store), self.windows.difference_ms, self.windows.grace_ms
-        results = {"emit_on_close": self.emit_on_close, "send_old": self.send_old}
-        emit, forward_now = bind_results(context, store, self.windows, forward, **results)
+        emit, forward_now = self.results(context, store, forward)
         add, copy = self._bind_changes(context, store, forward_now)
         slide, slide_early = self._bind_slide(store, add, copy), self._bind_slide_early(store, add, copy)
         drop, late, seen = context.drop, dropping_late(context, grace), context.cell("stream_time_ms", -1)

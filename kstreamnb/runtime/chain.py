@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import gc
 import re
-from collections.abc import Callable, Iterator, Sized
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import lru_cache
 from types import CodeType, FunctionType
-from typing import Any, NamedTuple
+from typing import Any
 
 from kstreamnb.core.operator import FusedStep, Process
 from kstreamnb.core.record import Windowed
@@ -150,6 +150,9 @@ def _kept(chain: Chain, serde: Serde, name: str) -> str | None:
     return None
 
 
+Ending = Callable[[Chain], list[str]]
+"""Lines for what is noted at the end of a record: cells that changed, and a commit."""
+
 Loop = Callable[[Any, int], Any]
 """``loop(iterator, stream time) -> stream time``; for records in turn ``loop(None, stream time)``, a coroutine."""
 
@@ -178,50 +181,25 @@ def loop_chain(
     begun = ("" if ending is None else " begun = False\n") + ("" if first is None else " offset = first[0] - 1\n")
     each = "while True:" if shape == IN_TURN else f"for {shape} in records:"
     chain = Chain(source, f"def loop(records, now):\n{begun} {each}", leave="continue", indent=2)
-    names = {
-        "stream_time": stream_time,
-        "due": due,
-        "punctuate": punctuate,
-        "negative": _negative,
-        "misplaced": _misplaced,
-        "first": first,
-    }
-    chain.names.update(names)
-    chain.add(source, "if now >= due[0]: punctuate(now)")
+    names = {"stream_time": stream_time, "due": due, "punctuate": punctuate, "first": first}
+    chain.names.update(names, negative=_negative, misplaced=_misplaced)
+    lines = ["if now >= due[0]: punctuate(now)"]
     if ending is not None:
-        for line in ending.lines(chain):
-            chain.add(source, line)
-        chain.add(source, "begun = True")
+        lines += ["if begun:", *(" " + line for line in ending(chain)), "begun = True"]
     if shape == IN_TURN:
-        chain.add(source, f"{shape} = yield")
-        chain.add(source, "now = stream_time[0]")  # other partitions may have moved it
+        lines += [f"{shape} = yield", "now = stream_time[0]"]  # other partitions may have moved it
     if first is not None:
-        chain.add(source, "offset += 1")
+        lines.append("offset += 1")
     if marks is not None:
-        chain.add(source, f"{chain.name(marks[0].append)}(len({chain.name(marks[1])}))")
+        lines.append(f"{chain.name(marks[0].append)}(len({chain.name(marks[1])}))")
     if shape == TOPIC_RECORDS:
-        chain.add(source, "if partition > 0: misplaced(partition)")
-    chain.add(source, "if timestamp > now: now = stream_time[0] = timestamp")
-    chain.add(source, "elif timestamp < 0: negative()")
-    for name, serde in zip(("key", "value"), serdes, strict=True):
-        made = (decoding if shape == WIRE_RECORDS else isolating)(chain, serde, name)
-        chain.add(source, f"{name} = {made}")
+        lines.append("if partition > 0: misplaced(partition)")
+    lines += ["if timestamp > now: now = stream_time[0] = timestamp", "elif timestamp < 0: negative()"]
+    form = decoding if shape == WIRE_RECORDS else isolating
+    lines += [f"{name} = {form(chain, serde, name)}" for name, serde in zip(("key", "value"), serdes, strict=True)]
+    for line in lines:
+        chain.add(source, line)
     return chain
-
-
-class Ending(NamedTuple):
-    """What a recorder notes at the end of a record: cells that changed, if there are any, and a commit."""
-
-    cells: Sized
-    note_cells: Callable[[], None]
-    note: Callable[[Any], None]
-    committed: Any
-
-    def lines(self, chain: Chain) -> list[str]:
-        """The same as lines, for the record before."""
-        cells, note_cells, note = map(chain.name, (self.cells, self.note_cells, self.note))
-        lines = ["if begun:", f" if len({cells}) > 1: {note_cells}()"]
-        return lines if self.committed is None else [*lines, f" {note}({chain.name(self.committed)})"]
 
 
 class NegativeTimestamp(Exception):

@@ -33,6 +33,11 @@ class HandledFailure(Exception):
         self.node, self.error = node, error
 
 
+def original(error: BaseException) -> BaseException:
+    """What an error is to be raised from: the user's own, not the wrapper of a handler's decision."""
+    return error.error if isinstance(error, HandledFailure) else error
+
+
 class Places:
     """Code objects of a task and the node that each of their lines belongs to."""
 

@@ -16,7 +16,7 @@ from kstreamnb.runtime.chain import (
     IN_TURN,
     TOPIC_RECORDS,
     WIRE_RECORDS,
-    Ending,
+    Chain,
     Loop,
     NegativeTimestamp,
     collector_paused,
@@ -27,6 +27,7 @@ from kstreamnb.runtime.failures import (
     Places,
     guard_of,
     negative_timestamp,
+    original,
     processing_error,
     punctuation_error,
 )
@@ -210,7 +211,8 @@ class Runner:
         loop = self._loops.get((place, shape, marked))
         if loop is None:
             marks = (self._seen, self.scope.out) if marked else None
-            loop = self._wiring.loop(lane, shape, self._punctuate_stream, marks, self._ending(), self._first)
+            ending = None if self.scope.recorder is None else self._ending
+            loop = self._wiring.loop(lane, shape, self._punctuate_stream, marks, ending, self._first)
             self._loops[place, shape, marked] = loop
         return loop
 
@@ -222,13 +224,16 @@ class Runner:
         """Whether a commit after each record changes anything."""
         return self._commits and any(store.spec.cached or store.changes is not None for store in self._flushing)
 
-    def _ending(self) -> Ending | None:
-        """What is noted at the end of a record: what it has changed besides stores, a commit that flushes nothing."""
-        recorder, note_cells = self.scope.recorder, self._cells
-        if recorder is None or note_cells is None:
-            return None
-        committed = (recorder.number("committed", self.scope.plan.task_id),) if self._commits else None
-        return Ending(self.scope.cells, note_cells, recorder.log.append, committed)
+    def _ending(self, chain: Chain) -> list[str]:
+        """Lines for the end of a record: what it has changed besides stores, and a commit that flushes nothing."""
+        recorder = self.scope.recorder
+        if recorder is None:
+            return []
+        lines = [f"if len({chain.name(self.scope.cells)}) > 1: {chain.name(self._cells)}()"]
+        if self._commits:
+            committed = recorder.number("committed", self.scope.plan.task_id)
+            lines.append(f"{chain.name(recorder.log.append)}(({committed},))")
+        return lines
 
     def _leave(self) -> None:
         self.scope.cursor.leave()
@@ -252,7 +257,7 @@ class Runner:
                 if isinstance(error, ProcessingError) and error.node:
                     raise
                 if guard is None or isinstance(error, HandledFailure):
-                    raise punctuation_error(scope, self._places, schedule.node, error) from _original(error)
+                    raise punctuation_error(scope, self._places, schedule.node, error) from original(error)
                 guard(schedule.node, error, None, None)
 
         try:
@@ -273,11 +278,4 @@ class Runner:
             raise error
         if isinstance(error, NegativeTimestamp):
             raise negative_timestamp(self.scope) from None
-        raise processing_error(self.scope, self._places, error) from _original(error)
-
-
-def _original(error: Exception) -> BaseException | None:
-    """What an error is to be raised from: the user's own, not the wrapper of a handler's decision."""
-    if isinstance(error, HandledFailure):
-        return error.error
-    return error
+        raise processing_error(self.scope, self._places, error) from original(error)

@@ -34,15 +34,13 @@ class NodeContext:
     """
 
     def __init__(self, scope: Scope, node: str, children: Sequence[str], hop: Callable[[str], Forward]) -> None:
-        self.node = node
-        self.task_id = scope.plan.task_id
-        self.partition = scope.plan.partition
-        self.application_id = scope.plan.application_id
+        plan = scope.plan
+        self.node, self.task_id, self.partition = node, plan.task_id, plan.partition
+        self.application_id, self.configs = plan.application_id, plan.config.dotted
         self.metadata, self.resume, self.on_close = scope.metadata, scope.resume, scope.closers.append
-        self.configs, self.key_serde, self.value_serde = scope.plan.config.dotted, scope.key_serde, scope.value_serde
+        self.key_serde, self.value_serde = scope.key_serde, scope.value_serde
         self._scope, self._children, self._hop = scope, children, hop
-        self._stores = scope.plan.topology.nodes[node].stores
-        self._scheduled = 0
+        self._stores, self._scheduled = plan.topology.nodes[node].stores, 0
 
     def store(self, name: str) -> Any:
         """A store connected to this node, or a global store; raises StateError otherwise."""
@@ -178,7 +176,7 @@ class Wiring:
             note_consumed(chain, recorder, (scope.plan.task_id, source, lane.topic, lane.partition), lasting)
         chain = self._continue(chain, source)
         if ending is not None:
-            for line in ("if now >= due[0]: punctuate(now)", *ending.lines(chain)):
+            for line in ("if now >= due[0]: punctuate(now)", "if begun:", *(" " + line for line in ending(chain))):
                 chain.end(line)
         chain.end("return now")
         return chain.compile(self._places)  # type: ignore[no-any-return]
@@ -319,16 +317,13 @@ class Wiring:
         """Let the error handler in, where one may go on, and note what a sink wrote."""
         recorder, guard, out = self._scope.recorder, self._guard, self._scope.out
         if recorder is not None and isinstance(self._nodes[name], Sink):
-            write, task, note, numbers = process, self._scope.plan.task_id, recorder.log.append, dict[str, int]()
+            write, task, note = process, self._scope.plan.task_id, recorder.add
 
             def process(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
                 before = len(out)
                 write(key, value, timestamp, headers)
                 for row in out[before:]:
-                    number = numbers.get(row[0])
-                    if number is None:
-                        number = numbers[row[0]] = recorder.number("produced", task, "", row[0])
-                    note((number, *row[1:]))
+                    note("produced", task, "", *row)
 
         if guard is None:
             return process

@@ -77,7 +77,7 @@ def test_sliding_windows_count_the_records_within_them(fed: Records, difference:
 @given(records, st.integers(0, 15))
 def test_sessions_count_records_that_follow_each_other_within_the_gap(fed: Records, gap: int) -> None:
     """A longer silence begins a new session."""
-    operator = SessionAggregate("counts", SessionWindows(gap, GRACE_MS), zero, count_up, add_counts)
+    operator = SessionAggregate("counts", SessionWindows(gap, GRACE_MS), zero, count_up, merger=add_counts)
     expected: Windows = {}
     for key, times in times_by_key(fed).items():
         cuts = [i for i in range(1, len(times)) if times[i] - times[i - 1] > gap]

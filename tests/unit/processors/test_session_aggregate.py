@@ -18,10 +18,10 @@ def bind(gap_ms: int, grace_ms: int = 0, *, reduce: bool = False, **options: Any
     context = FakeContext(StoreSpec("sessions", "session", retention_ms=10**9))
     windows = SessionWindows(gap_ms, grace_ms)
     if reduce:
-        operator = SessionAggregate("sessions", windows, None, lambda text, v: f"{text}{v}", None, **options)
+        operator = SessionAggregate("sessions", windows, None, lambda text, v: f"{text}{v}", **options)
     else:
         merger = lambda key, left, right: f"{left}|{right}"  # noqa: E731
-        operator = SessionAggregate("sessions", windows, str, lambda k, v, text: f"{text}{v}", merger, **options)
+        operator = SessionAggregate("sessions", windows, str, lambda k, v, text: f"{text}{v}", merger=merger, **options)
     return context, context.bind(operator)
 
 
