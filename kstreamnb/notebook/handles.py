@@ -16,7 +16,7 @@ from kstreamnb.preview import upstream_topology
 from kstreamnb.topology.topology import Topology
 from kstreamnb.view import Overlay, graph_view, mimebundle, overlay_of_changes, to_html, to_text
 
-__all__ = ["HandleDisplay", "declared_in", "error_text", "without_preview"]
+__all__ = ["HandleDisplay", "declared_in", "error_text", "error_words", "without_preview"]
 
 _INTO = "preview"
 
@@ -95,10 +95,15 @@ def declared_in(topology: Topology, declarations: Collection[Declaration]) -> di
 
 
 def error_text(error: KStreamError) -> str:
-    """An error with what caused it and its notes."""
+    """An error with its kind, what caused it and its notes."""
+    return f"{type(error).__name__}: {error_words(error)}"
+
+
+def error_words(error: BaseException) -> str:
+    """An error, what caused it and its notes, line by line."""
     cause = error.__cause__
     because = [] if cause is None or isinstance(cause, KStreamError) else [f"Cause: {type(cause).__name__}: {cause}"]
-    return "\n".join([f"{type(error).__name__}: {error}", *because, *getattr(error, "__notes__", ())])
+    return "\n".join([str(error), *because, *getattr(error, "__notes__", ())])
 
 
 def _first_rows(handle: Handle) -> _Rows:

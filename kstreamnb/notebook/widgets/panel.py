@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 from kstreamnb.driver.wording import aligned, counted
 from kstreamnb.errors import EngineError
+from kstreamnb.notebook.handles import error_words
 from kstreamnb.notebook.widgets.base import FactsWidget, esm
 from kstreamnb.notebook.widgets.graphs import picture
 from kstreamnb.spark.metrics import BatchFigures, Metric
@@ -52,7 +53,7 @@ class DeployPanel(FactsWidget):
             "tasks": _tasks(metrics),
             "drops": _drops(metrics),
             "node": failed,
-            "failure": "" if error is None else "\n".join([str(error), *getattr(error, "__notes__", ())]),
+            "failure": "" if error is None else error_words(error),
             "svg": self._failed_graph(failed) if failed else "",
         }
 
