@@ -160,8 +160,19 @@ class ProcessingError(KStreamError):
         KSTREAM-MAPVALUES-0000000001 ('orders', 0, 0, 5) ZeroDivisionError('division by zero')
     """
 
-    node: str = ""
-    coordinates: tuple[str, int, int, int] | None = None
+    def __init__(
+        self,
+        message: str,
+        *,
+        node: str = "",
+        coordinates: tuple[str, int, int, int] | None = None,
+        detail: str | None = None,
+        hint: str | None = None,
+        origin: Origin | None = None,
+        java: str | None = None,
+    ) -> None:
+        super().__init__(message, detail=detail, hint=hint, origin=origin, java=java)
+        self.node, self.coordinates = node, coordinates
 
 
 class StateError(KStreamError, LookupError):

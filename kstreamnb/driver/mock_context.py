@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, cast
 from kstreamnb.core.operator import Forward
 from kstreamnb.core.processor import ProcessorContext
 from kstreamnb.core.record import Headers, Record, RecordMetadata
+from kstreamnb.core.serde import complete
 from kstreamnb.core.serdes import Serdes
 from kstreamnb.core.stores import StoreSpec
 from kstreamnb.errors import StateError
@@ -90,10 +91,10 @@ class _Task:
         return self._configs
 
     def key_serde(self, serde: Any = None) -> Any:
-        return serde or self._serdes[0]
+        return complete(serde or self._serdes[0], *self._serdes)
 
     def value_serde(self, serde: Any = None) -> Any:
-        return serde or self._serdes[1]
+        return complete(serde or self._serdes[1], *self._serdes)
 
 
 class _StoreTask(_Task):

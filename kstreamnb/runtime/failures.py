@@ -78,19 +78,15 @@ class Places:
 def processing_error(scope: Scope, places: Places, error: BaseException) -> ProcessingError:
     """What a task raises when a record made a node fail; the original is to be its cause."""
     node = error.node if isinstance(error, HandledFailure) else places.find(error.__traceback__)
-    if isinstance(error, HandledFailure):
-        error = error.error
-    record, partition, metadata = scope.cursor.record(), scope.cursor.partition, scope.metadata()
-    node = node or scope.cursor.source
+    (_, timestamp, *_), partition, metadata = scope.cursor.record(), scope.cursor.partition, scope.metadata()
+    node, task_id = node or scope.cursor.source, scope.plan.task_id
     java = (
-        f"Exception caught in process. taskId={scope.plan.task_id}, processor={node}, topic={metadata.topic}, "
+        f"Exception caught in process. taskId={task_id}, processor={node}, topic={metadata.topic}, "
         f"partition={partition}, offset={metadata.offset}"
     )
-    where = (
-        f"record {metadata.topic}-{partition}@{metadata.offset}, timestamp {record[1]} ms, task {scope.plan.task_id}"
-    )
-    found = _error(scope, node, error, where, java)
-    found.coordinates = (str(metadata.topic), partition, metadata.offset, record[1])
+    where = f"record {metadata.topic}-{partition}@{metadata.offset}, timestamp {timestamp} ms, task {task_id}"
+    found = _error(scope, node, original(error), where, java)
+    found.coordinates = (str(metadata.topic), partition, metadata.offset, timestamp)
     return found
 
 
@@ -98,25 +94,21 @@ def negative_timestamp(scope: Scope) -> ProcessingError:
     """What a task raises when the record in hand has a negative timestamp and its source allows none."""
     cursor = scope.cursor
     offset, timestamp, *_ = cursor.record()
-    error = ProcessingError(
+    return ProcessingError(
         f'a record of topic "{cursor.topic}" has the negative timestamp {timestamp}',
+        node=cursor.source,
+        coordinates=(str(cursor.topic), cursor.partition, offset, timestamp),
         detail=f"partition {cursor.partition}, offset {offset}",
         hint="choose another timestamp extractor for the topic",
         java="has invalid (negative) timestamp.",
     )
-    error.node = cursor.source
-    error.coordinates = (str(cursor.topic), cursor.partition, offset, timestamp)
-    return error
 
 
 def punctuation_error(scope: Scope, places: Places, node: str, error: BaseException) -> ProcessingError:
     """What a task raises when a punctuator failed."""
-    if isinstance(error, HandledFailure):
-        node, error = error.node, error.error
-    else:
-        node = places.find(error.__traceback__) or node
+    node = error.node if isinstance(error, HandledFailure) else places.find(error.__traceback__) or node
     where = f"punctuator, stream time {scope.stream_time[0]} ms, task {scope.plan.task_id}"
-    return _error(scope, node, error, where, f"Exception caught while punctuating processor '{node}'")
+    return _error(scope, node, original(error), where, f"Exception caught while punctuating processor '{node}'")
 
 
 def init_error(scope: Scope, node: str, error: BaseException) -> ProcessingError:
@@ -132,15 +124,14 @@ def _error(scope: Scope, node: str, error: BaseException, where: str, java: str)
     line = None if place is None else origin_of(*place)
     detail = f"{where}; node declared at {declared}" if line and declared else where
     fact = f": {error.message}" if isinstance(error, KStreamError) else f" with {type(error).__name__}"
-    found = ProcessingError(
+    return ProcessingError(
         f'node "{node}" failed{fact}',
+        node=node,
         detail=detail,
         hint=getattr(error, "hint", None) or _none_hint(scope, node, error),
         origin=line or declared,
         java=java,
     )
-    found.node = node
-    return found
 
 
 def _none_hint(scope: Scope, node: str, error: BaseException) -> str | None:
@@ -196,11 +187,8 @@ def _context(scope: Scope, node: str, stage: str) -> ErrorContext:
     if metadata.topic is None:
         stage = "punctuation" if stage == "processing" else stage
     elif isinstance(source, Source):
-        wire = cursor.raw or record
-        raw = (
-            to_bytes(plan.key_serde(source.key_serde), wire[2]),
-            to_bytes(plan.value_serde(source.value_serde), wire[3]),
-        )
+        (key_serde, value_serde), wire = plan.serdes(source), cursor.raw or record
+        raw = to_bytes(key_serde, wire[2]), to_bytes(value_serde, wire[3])
     _, timestamp, _, _, headers = record
     return ErrorContext(
         stage, node, plan.task_id, metadata.topic, cursor.partition, metadata.offset, timestamp, headers, *raw

@@ -136,7 +136,7 @@ def is_careful(source: Source, scope: Scope) -> bool:
 def reader_of(source: Source, partition: int, scope: Scope, time: list[int]) -> Read:
     """``read(topic, record)``: the record decoded and with its event time, or None when it is dropped."""
     plan = scope.plan
-    key_serde, value_serde = plan.key_serde(source.key_serde), plan.value_serde(source.value_serde)
+    key_serde, value_serde = plan.serdes(source)
     read_key, read_value, extractor = decoder(key_serde), decoder(value_serde), _extractor(source, scope)
 
     def read(topic: str, record: WireRecord) -> WireRecord | None:
@@ -187,17 +187,16 @@ def _refuse(scope: Scope, context: ErrorContext, error: Exception) -> None:
 def _failure(
     source: Any, task_id: str, record: TopicRecord, fact: str, error: Exception, *, java: str | None = None
 ) -> ProcessingError:
-    where = f"record {record.topic}-{record.partition}@{record.offset}, timestamp {record.timestamp} ms, task {task_id}"
-    found = ProcessingError(
+    place = f"{record.topic}-{record.partition}@{record.offset}"
+    return ProcessingError(
         f'source "{source.name}" failed: {fact}',
-        detail=where,
+        node=source.name,
+        coordinates=record[:4],
+        detail=f"record {place}, timestamp {record.timestamp} ms, task {task_id}",
         hint=getattr(error, "hint", None),
         origin=source.origin,
         java=java,
     )
-    found.node = source.name
-    found.coordinates = (record.topic, record.partition, record.offset, record.timestamp)
-    return found
 
 
 CANNOT_READ = (

@@ -16,17 +16,14 @@ from kstreamnb.runtime.scope import Scope
 from kstreamnb.runtime.task_plan import TaskPlan
 from kstreamnb.topology.nodes import Sink
 
-Serdes2 = tuple[Serde, Serde]
 
-
-def topic_serdes(plan: TaskPlan, nodes: Iterable[str]) -> dict[str, Serdes2]:
+def topic_serdes(plan: TaskPlan, nodes: Iterable[str]) -> dict[str, tuple[Serde, Serde]]:
     """Serdes by topic, where all sinks among ``nodes`` that write to it agree; other topics carry bytes only."""
-    found: dict[str, Serdes2 | None] = {}
+    found: dict[str, tuple[Serde, Serde] | None] = {}
     sinks = [node for name in nodes if isinstance(node := plan.topology.nodes[name], Sink)]
     for sink in sinks:
         if isinstance(sink.topic, str):
-            serdes = (plan.key_serde(sink.key_serde), plan.value_serde(sink.value_serde))
-            topic = plan.topic(sink.topic)
+            serdes, topic = plan.serdes(sink), plan.topic(sink.topic)
             found[topic] = serdes if found.get(topic, serdes) == serdes else None
     if any(not isinstance(sink.topic, str) for sink in sinks):
         return {}
@@ -42,9 +39,8 @@ def is_plain_sink(sink: Sink, scope: Scope) -> bool:
 
 def sink_line(chain: Chain, sink: Sink, scope: Scope) -> None:
     """Append what a plain sink does to a fused chain."""
-    plan = scope.plan
-    key = encoding(chain, plan.key_serde(sink.key_serde), "key")
-    value = encoding(chain, plan.value_serde(sink.value_serde), "value")
+    plan, (key_serde, value_serde) = scope.plan, scope.plan.serdes(sink)
+    key, value = encoding(chain, key_serde, "key"), encoding(chain, value_serde, "value")
     append = chain.name(scope.out.append)
     topic, partition = plan.topic(str(sink.topic)), "0"
     if scope.recorder is not None or plan.count(topic) > 1:
@@ -52,7 +48,7 @@ def sink_line(chain: Chain, sink: Sink, scope: Scope) -> None:
         key, value = "key", "value"
     if plan.count(topic) > 1:
         partition = "partition"
-        place = key_partitioner(plan.key_serde(sink.key_serde), plan.count(topic))
+        place = key_partitioner(key_serde, plan.count(topic))
         chain.add(sink.name, f"partition = {chain.name(place)}(key)")
     if scope.recorder is not None:
         note_produced(chain, scope.recorder, plan.task_id, sink.name, topic, partition)
@@ -62,7 +58,7 @@ def sink_line(chain: Chain, sink: Sink, scope: Scope) -> None:
 def bind_sink(sink: Sink, scope: Scope) -> Process:
     """A sink of any kind as a function."""
     plan = scope.plan
-    key_serde, value_serde = plan.key_serde(sink.key_serde), plan.value_serde(sink.value_serde)
+    key_serde, value_serde = plan.serdes(sink)
     append, choose = scope.out.append, _partitions(sink, scope, key_serde)
     if isinstance(sink.topic, str) and plan.topic(sink.topic) in scope.topic_serdes:
         write_key, write_value = encoder(key_serde), encoder(value_serde)

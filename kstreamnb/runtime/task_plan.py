@@ -9,7 +9,7 @@ from typing import Any
 
 from kstreamnb.core.serde import Serde, complete
 from kstreamnb.runtime.config import Config
-from kstreamnb.topology.nodes import Source
+from kstreamnb.topology.nodes import Sink, Source
 from kstreamnb.topology.partitions import repartition_topic
 from kstreamnb.topology.topology import Topology
 
@@ -74,6 +74,10 @@ class TaskPlan:
     def value_serde(self, serde: Any = None) -> Serde:
         """A node's value serde with the application's default filled in."""
         return self._complete(serde, self.config.default_value_serde)
+
+    def serdes(self, node: Source | Sink) -> tuple[Serde, Serde]:
+        """Key and value serde of a source or sink."""
+        return self.key_serde(node.key_serde), self.value_serde(node.value_serde)
 
     def _complete(self, serde: Any, default: Serde) -> Serde:
         chosen = default if serde is None else serde

@@ -182,9 +182,8 @@ class Wiring:
         return chain.compile(self._places)  # type: ignore[no-any-return]
 
     def _serdes(self, source: str) -> tuple[Serde, Serde]:
-        node, plan = self._nodes[source], self._scope.plan
-        assert isinstance(node, Source)
-        return plan.key_serde(node.key_serde), plan.value_serde(node.value_serde)
+        node: Any = self._nodes[source]
+        return self._scope.plan.serdes(node)
 
     def process(self, name: str) -> Process:
         """The bound function of a node."""

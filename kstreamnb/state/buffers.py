@@ -7,7 +7,6 @@ from heapq import heapify, heappop, heappush
 from typing import Any
 
 from kstreamnb.core.record import Headers, RecordMetadata
-from kstreamnb.core.serde import complete
 from kstreamnb.core.stores import StoreSpec
 from kstreamnb.state.codec import LoggedBytes, context_bytes, context_size, optional_bytes, value_codec
 from kstreamnb.state.store import Recorder, Store, StoreContext
@@ -263,10 +262,8 @@ class PendingJoins(_TimedStore):
 
     def __init__(self, spec: StoreSpec, context: StoreContext) -> None:
         super().__init__(spec, context)
-        default_key, default = context.key_serde(), context.value_serde()
-        sides = (spec.extra.get("right_serde"), spec.extra.get("left_serde"))
-        serdes = (complete(serde or spec.value_serde, default_key, default) or default for serde in sides)
-        self._sides = [value_codec(serde) for serde in serdes]
+        serdes = (spec.extra.get(side) or spec.value_serde for side in ("right_serde", "left_serde"))
+        self._sides = [value_codec(context.value_serde(serde)) for serde in serdes]
 
     def add(self, timestamp: int, is_left: bool, key: Any, value: Any) -> None:
         """Keep one more record of a key and time."""

@@ -12,7 +12,6 @@ from itertools import islice
 from typing import Any, Protocol, TypeAlias
 
 from kstreamnb.core.record import Headers, RecordMetadata, ValueAndTimestamp
-from kstreamnb.core.serde import complete
 from kstreamnb.core.stores import StoreSpec
 from kstreamnb.state.codec import key_codec, stamped, value_codec
 from kstreamnb.state.custom import rows_of
@@ -47,11 +46,11 @@ class StoreContext(Protocol):
     def refuse(self, store: str, key: Any, value: Any, timestamp: int, details: dict[str, Any]) -> None:
         """Count and report a put that a store refused, because it was too old."""
 
-    def key_serde(self) -> Any:
-        """The application's default key serde."""
+    def key_serde(self, serde: Any = None) -> Any:
+        """A key serde with the application's defaults in the places that it leaves open; the default for None."""
 
-    def value_serde(self) -> Any:
-        """The application's default value serde."""
+    def value_serde(self, serde: Any = None) -> Any:
+        """The same for values."""
 
 
 class Rows(Iterator[Any]):
@@ -129,9 +128,7 @@ class Store:
         self.spec, self.name, self.context = spec, spec.name, context
         self.timestamped = spec.kind.startswith("timestamped")
         self.raw: MutableMapping[Any, Any] = rows_of(spec)
-        defaults = context.key_serde(), context.value_serde()
-        self._key_serde = complete(spec.key_serde, *defaults) or defaults[0]
-        self._value_serde = complete(spec.value_serde, *defaults) or defaults[1]
+        self._key_serde, self._value_serde = context.key_serde(spec.key_serde), context.value_serde(spec.value_serde)
         self.keys, self.values = key_codec(self._key_serde), value_codec(self._value_serde)
         self._journal: list[JournalEntry] | None = None
         self._changes: list[ChangelogRecord] | None = [] if spec.logged else None

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from kstreamnb.core.record import Headers, RecordMetadata, Windowed
+from kstreamnb.core.serde import complete
 from kstreamnb.core.serdes import Serdes
 from kstreamnb.core.stores import StoreSpec
 from kstreamnb.state import CacheBudget, make_store
@@ -41,11 +42,11 @@ class StoreTask:
     def refuse(self, store: str, key: Any, value: Any, timestamp: int, details: dict[str, Any]) -> None:
         self.dropped.append((store, key, value, timestamp, details))
 
-    def key_serde(self) -> Any:
-        return Serdes.string()
+    def key_serde(self, serde: Any = None) -> Any:
+        return complete(serde or Serdes.string(), Serdes.string(), Serdes.json())
 
-    def value_serde(self) -> Any:
-        return Serdes.json()
+    def value_serde(self, serde: Any = None) -> Any:
+        return complete(serde or Serdes.json(), Serdes.string(), Serdes.json())
 
     def make(self, kind: str, budget: CacheBudget | None = None, **options: Any) -> Any:
         """A store of this task."""
