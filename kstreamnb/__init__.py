@@ -63,7 +63,7 @@ _WHERE: dict[str, str] = {
         "kstreamnb.side_by_side": ("Parity", "parity"),
         "kstreamnb.preview": ("head",),
         "kstreamnb.notebook.export": ("export",),
-        "kstreamnb.notebook.widgets": ("browse", "edit", "explorer", "panel", "stepper"),
+        "kstreamnb.notebook.opening": ("browse", "edit", "explorer", "panel", "stepper"),
         "kstreamnb.spark.plan": ("DeploymentPlan", "plan"),
         "kstreamnb.samples": ("Sample", "SampleStatistics"),
         "kstreamnb.serving": ("StoreServer", "serve"),

@@ -261,3 +261,14 @@ def test_an_edited_sample_keeps_its_offsets_where_they_were_given() -> None:
     captured = ks.edit(ks.Sample.from_records([("in", 0, 40 + at, at, None, at) for at in range(3)]))
     captured.tell("remove", row=0)
     assert [record.offset for record in captured.sample] == [41, 42]
+
+
+def test_a_widgets_module_does_not_hide_the_function_that_opens_it() -> None:
+    """Both are called stepper; whoever imports the module first still opens it by its function."""
+    import importlib
+
+    module = importlib.import_module("kstreamnb.notebook.widgets.stepper")
+    opening = importlib.import_module("kstreamnb.notebook.opening")
+    assert callable(opening.stepper)
+    assert opening.stepper is not module
+    assert opening.stepper is ks.stepper
