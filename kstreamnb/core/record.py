@@ -5,7 +5,7 @@ All are tuples: cheap to make, immutable, compared by value. Time is always whol
 
 from __future__ import annotations
 
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, Self, TypeVar
 
 from kstreamnb.errors import ProcessingError
 
@@ -135,10 +135,10 @@ class Record(_RecordFields, Generic[K, V]):
         """The same record with another value."""
         return tuple.__new__(type(self), (self.key, value, self.timestamp, self.headers))
 
-    def with_timestamp(self, timestamp: int) -> Record[K, V]:
+    def with_timestamp(self, timestamp: int) -> Self:
         """The same record at another event time (ms, not negative)."""
         return type(self)(self.key, self.value, timestamp, self.headers)
 
-    def with_headers(self, headers: Headers) -> Record[K, V]:
+    def with_headers(self, headers: Headers) -> Self:
         """The same record with other headers."""
         return tuple.__new__(type(self), (self.key, self.value, self.timestamp, tuple(headers)))
