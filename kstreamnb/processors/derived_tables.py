@@ -90,21 +90,17 @@ class DerivedView:
 
     def bind(self, context: BindContext) -> GetRow:
         """The row made of the parent's."""
-        get_parent, compute = self.parent.bind(context), self.operator.computing(context)
-
-        def get(key: Any) -> tuple[Any, int] | None:
-            value, timestamp = get_parent(key) or NO_ROW
-            value = compute(key, value)
-            return None if value is None else (value, timestamp)
-
-        return get
+        return self._computing(context, self.parent.bind(context))
 
     def bind_as_of(self, context: BindContext) -> GetAsOf:
         """The row made of what the parent's was at a time."""
-        get_parent, compute = self.parent.bind_as_of(context), self.operator.computing(context)
+        return self._computing(context, self.parent.bind_as_of(context))
 
-        def get(key: Any, as_of_ms: int) -> tuple[Any, int] | None:
-            value, timestamp = get_parent(key, as_of_ms) or NO_ROW
+    def _computing(self, context: BindContext, get_parent: Callable[..., tuple[Any, int] | None]) -> Callable[..., Any]:
+        compute = self.operator.computing(context)
+
+        def get(key: Any, *as_of_ms: int) -> tuple[Any, int] | None:
+            value, timestamp = get_parent(key, *as_of_ms) or NO_ROW
             value = compute(key, value)
             return None if value is None else (value, timestamp)
 

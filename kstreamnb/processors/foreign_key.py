@@ -60,8 +60,7 @@ class SubscriptionSend:
         extract: Callable[[Any, Any], Any] = (
             self.foreign_key if self.with_key else lambda key, value: self.foreign_key(value)
         )
-        drop, partition, versioned = context.drop, context.partition, self.versioned
-        instruct = _left_instructions if self.left else _inner_instructions
+        drop, partition, versioned, left = context.drop, context.partition, self.versioned, self.left
 
         def subscribe(key: Any, change: Any, timestamp: int, headers: Headers) -> None:
             new, old, is_latest = change
@@ -70,10 +69,10 @@ class SubscriptionSend:
                 return
             old_foreign = None if old is None else extract(key, old)
             new_foreign = None if new is None else extract(key, new)
-            if new is not None and new_foreign is None and not self.left:
+            if new is not None and new_foreign is None and not left:
                 drop("null foreign key", key, new, timestamp)
             changed = old_foreign is not None and key_bytes(old_foreign) != key_bytes(new_foreign)
-            instructions = instruct(new, old, new_foreign, old_foreign, changed)
+            instructions = _instructions(new, old, new_foreign, old_foreign, changed, left)
             digest = None if new is None or not instructions else value_hash(value_bytes(new) or b"")
             for to_old, instruction in instructions:
                 message = Subscription(digest, instruction, key, partition)
@@ -85,18 +84,13 @@ class SubscriptionSend:
 _Instructions = tuple[tuple[bool, Instruction], ...]
 
 
-def _left_instructions(new: Any, old: Any, new_foreign: Any, old_foreign: Any, changed: bool) -> _Instructions:
-    """What a left join sends: to the old foreign key (True) or to the new one (False)."""
-    if new is None and old is None:
+def _instructions(new: Any, old: Any, new_foreign: Any, old_foreign: Any, changed: bool, left: bool) -> _Instructions:
+    """What a left or an inner join sends: to the old foreign key (True) or to the new one (False)."""
+    if left and new is None and old is None:
         return ()
-    return ((True, _FORGET), (False, _TELL)) if changed else ((False, _TELL),)
-
-
-def _inner_instructions(new: Any, old: Any, new_foreign: Any, old_foreign: Any, changed: bool) -> _Instructions:
-    """What an inner join sends: to the old foreign key (True) or to the new one (False)."""
-    if new is None or new_foreign is None:
+    if not left and (new is None or new_foreign is None):
         return () if old_foreign is None else ((True, _FORGET_AND_TELL),)
-    return ((True, _FORGET), (False, _TELL)) if changed else ((False, _TELL_IF_FOUND),)
+    return ((True, _FORGET), (False, _TELL)) if changed else ((False, _TELL if left else _TELL_IF_FOUND),)
 
 
 @dataclass(frozen=True)
@@ -127,12 +121,9 @@ class SubscriptionReceive:
                     return
             else:
                 prefix = subscription_prefix(foreign_bytes(key) or b"")
-                keep = (
-                    None
-                    if message.instruction in (_FORGET, _FORGET_AND_TELL)
-                    else ValueAndTimestamp(message, timestamp)
-                )
-                store.put(prefix + (primary_bytes(message.primary_key) or b""), keep)
+                forget = message.instruction in (_FORGET, _FORGET_AND_TELL)
+                row = None if forget else ValueAndTimestamp(message, timestamp)
+                store.put(prefix + (primary_bytes(message.primary_key) or b""), row)
             forward((key, message.primary_key), message, timestamp, headers)
 
         return receive

@@ -7,10 +7,10 @@ answers, so that the left table's task recognises an answer to a value that is g
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
 from struct import Struct
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, Self
 
 from kstreamnb.core.serde import Serde, complete
 from kstreamnb.errors import EngineError
@@ -45,61 +45,56 @@ class Response(NamedTuple):
 
 
 @dataclass(frozen=True)
-class SubscriptionSerde(Serde):
-    """Bytes of a subscription: version 1 and a flag, instruction, hash if any, primary key, partition.
+class _Around(Serde):
+    """A serde around that of keys or values; ``inner`` None stands for the application's default."""
 
-    ``key_serde`` None stands for the application's default.
-    """
+    inner: Serde | None = None
 
-    key_serde: Serde | None = None
+    of_keys: ClassVar[bool]
 
+    def with_defaults(self, key_serde: Serde, value_serde: Serde) -> Self:
+        """Fill in the application's defaults."""
+        inner = self.inner or (key_serde if self.of_keys else value_serde)
+        return replace(self, inner=complete(inner, key_serde, value_serde))
+
+    def _inner(self) -> Serde:
+        assert self.inner is not None, "with_defaults() comes before the first record"
+        return self.inner
+
+
+class SubscriptionSerde(_Around):
+    """Bytes of a subscription: version 1 and a flag, instruction, hash if any, primary key, partition."""
+
+    of_keys = True
     name: ClassVar[str] = "foreign-key subscription"  # type: ignore[misc]
     expects: ClassVar[str] = "subscriptions of a foreign-key join"
 
-    def with_defaults(self, key_serde: Serde, value_serde: Serde) -> SubscriptionSerde:
-        """Fill in the application's defaults."""
-        return SubscriptionSerde(complete(self.key_serde or key_serde, key_serde, value_serde))
-
     def _write(self, value: Subscription) -> bytes:
-        key = _of(self.key_serde).serialize(value.primary_key) or b""
+        key = self._inner().serialize(value.primary_key) or b""
         flag = 1 if value.value_hash is not None else 1 | _NO_HASH
         head = bytes((flag, value.instruction)) + (value.value_hash or b"")
         return head + key + value.primary_partition.to_bytes(4, signed=True)
 
     def _read(self, data: bytes) -> Subscription:
         at = 2 if data[0] & _NO_HASH else 2 + HASH_BYTES
-        key = _of(self.key_serde).deserialize(data[at:-4])
+        key = self._inner().deserialize(data[at:-4])
         return Subscription(data[2:at] or None, Instruction(data[1]), key, int.from_bytes(data[-4:], signed=True))
 
 
-@dataclass(frozen=True)
-class ResponseSerde(Serde):
-    """Bytes of an answer: version 0 and a flag, hash if any, foreign value if any.
+class ResponseSerde(_Around):
+    """Bytes of an answer: version 0 and a flag, hash if any, foreign value if any."""
 
-    ``value_serde`` None stands for the application's default.
-    """
-
-    value_serde: Serde | None = None
-
+    of_keys = False
     name: ClassVar[str] = "foreign-key response"  # type: ignore[misc]
     expects: ClassVar[str] = "responses of a foreign-key join"
 
-    def with_defaults(self, key_serde: Serde, value_serde: Serde) -> ResponseSerde:
-        """Fill in the application's defaults."""
-        return ResponseSerde(complete(self.value_serde or value_serde, key_serde, value_serde))
-
     def _write(self, value: Response) -> bytes:
-        data = _of(self.value_serde).serialize(value.foreign_value) or b""
+        data = self._inner().serialize(value.foreign_value) or b""
         return (bytes(1) + value.value_hash if value.value_hash is not None else bytes((_NO_HASH,))) + data
 
     def _read(self, data: bytes) -> Response:
         at = 1 if data[0] & _NO_HASH else 1 + HASH_BYTES
-        return Response(data[1:at] or None, _of(self.value_serde).deserialize(data[at:] or None))
-
-
-def _of(serde: Serde | None) -> Serde:
-    assert serde is not None, "with_defaults() comes before the first record"
-    return serde
+        return Response(data[1:at] or None, self._inner().deserialize(data[at:] or None))
 
 
 def subscription_prefix(foreign_key: bytes) -> bytes:

@@ -78,14 +78,8 @@ NEVER = 1 << 62
 class Schedule:
     """One punctuator of one node; ``cell[0]`` is the time it is due at, None once it is cancelled."""
 
-    __slots__ = ("cell", "due_ms", "interval_ms", "kind", "node", "order", "punctuate")
-
-    def __init__(self, node: str, interval_ms: int, kind: str, punctuate: Punctuate, cell: list[Any]) -> None:
-        self.node = node
-        self.interval_ms = interval_ms
-        self.kind = kind
-        self.punctuate = punctuate
-        self.cell = cell
+    def __init__(self, node: str, interval_ms: int, punctuate: Punctuate, cell: list[Any]) -> None:
+        self.node, self.interval_ms, self.punctuate, self.cell = node, interval_ms, punctuate, cell
         self.due_ms = NEVER if cell[0] is None else cell[0]
         self.order = 0
 

@@ -98,7 +98,7 @@ class NodeContext:
         if is_new:
             cell[0] = due
         self._scheduled += 1
-        schedule = Schedule(self.node, interval_ms, kind, punctuate, cell)
+        schedule = Schedule(self.node, interval_ms, punctuate, cell)
         stream = kind == PunctuationType.STREAM_TIME
         (scope.stream_schedules if stream else scope.wall_schedules).add(schedule)
         return schedule

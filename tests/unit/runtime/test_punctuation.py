@@ -11,7 +11,7 @@ from kstreamnb.runtime.punctuation import NEVER, PunctuationQueue, Schedule, fir
 def fired(times: list[int], interval: int, due: int) -> list[int]:
     """At which of some times a schedule fires."""
     queue = PunctuationQueue(heap_order=False)
-    queue.add(Schedule("node", interval, "stream_time", lambda now: None, [due]))
+    queue.add(Schedule("node", interval, lambda now: None, [due]))
     return [now for now in times if queue.fire(now, lambda schedule, now: None)]
 
 
@@ -38,7 +38,7 @@ def test_schedules_that_make_no_sense_are_refused(interval: int, kind: str, star
 def test_a_cancelled_schedule_keeps_its_place_and_never_fires() -> None:
     """Cancelling one does not hide the others."""
     queue, seen = PunctuationQueue(heap_order=True), []
-    first, second = (Schedule(name, 10, "stream_time", seen.append, [due]) for name, due in (("a", 5), ("b", 6)))
+    first, second = (Schedule(name, 10, seen.append, [due]) for name, due in (("a", 5), ("b", 6)))
     queue.add(first)
     queue.add(second)
     first.cancel()
