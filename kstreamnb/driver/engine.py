@@ -22,7 +22,7 @@ from kstreamnb.driver.waves import Waves, task_order
 from kstreamnb.errors import EngineError
 from kstreamnb.runtime.config import Config
 from kstreamnb.runtime.lanes import is_careful
-from kstreamnb.runtime.recorder import Recorder
+from kstreamnb.runtime.scope import Recorder
 from kstreamnb.runtime.task import Changelog, GlobalTask, Task
 from kstreamnb.runtime.task_plan import TaskPlan, plan_global_task, plan_single_task, plan_tasks
 from kstreamnb.topology.nodes import Sink, Source

@@ -115,7 +115,7 @@ class Recording:
     """Everything that happened, in order: entries in ``log``, and what their numbers stand for in ``codes``.
 
     ``cells`` is what the cells of each task held before the first step. Lookups of rows are noted in the stores that
-    ``looked_up`` names. Tasks see it as a `runtime.recorder.Recorder`.
+    ``looked_up`` names. Tasks see it as a `runtime.scope.Recorder`.
     """
 
     atoms: frozenset[type] = ATOMS

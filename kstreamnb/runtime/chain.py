@@ -9,19 +9,20 @@ from __future__ import annotations
 
 import gc
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import lru_cache
 from types import CodeType, FunctionType
 from typing import Any
 
 from kstreamnb.core.operator import FusedStep, Process
-from kstreamnb.core.record import Windowed
+from kstreamnb.core.record import Change, Windowed
 from kstreamnb.core.serde import Serde, StringSerde
 from kstreamnb.core.serdes import JsonSerde, TimeWindowedSerde, WindowedSerde
 from kstreamnb.core.wire import Encoded, decoder, encoder
 from kstreamnb.errors import EngineError
 from kstreamnb.runtime.failures import Places
+from kstreamnb.runtime.scope import Recorder
 
 _ASSIGNS = re.compile(r"^\s*([\w, ]+?) =[^=]", re.MULTILINE)
 _COUNT_BYTES = 8
@@ -200,6 +201,48 @@ def loop_chain(
     for line in lines:
         chain.add(source, line)
     return chain
+
+
+def note_hop(chain: Chain, recorder: Recorder, task: str, parent: str, child: str) -> None:
+    """A node hands the record to a child."""
+    number = recorder.number("forwarded", task, parent, child)
+    _keep(chain, recorder, parent, recorder.atoms)
+    _note(chain, recorder, parent, f"{number}, kept_key, kept_value, timestamp, headers")
+
+
+def note_consumed(
+    chain: Chain, recorder: Recorder, code: tuple[str, str, str, int], lasting: Iterable[type] = ()
+) -> None:
+    """The record was taken from a partition; ``code`` is task, source, topic and partition.
+
+    Values of the types ``lasting`` change no more than those that the recorder knows: the serdes say so.
+    """
+    task, source, topic, partition = code
+    number = recorder.number("consumed", task, source, (topic, partition))
+    _keep(chain, recorder, source, recorder.atoms.union(lasting))
+    _note(chain, recorder, source, f"{number}, offset, timestamp, kept_key, kept_value, headers")
+
+
+def note_produced(chain: Chain, recorder: Recorder, task: str, sink: str, topic: str, partition: str) -> None:
+    """A plain sink wrote the record, whose key and value are in wire form."""
+    number = recorder.number("produced", task, "", topic)
+    _note(chain, recorder, sink, f"{number}, {partition}, timestamp, key, value, headers")
+
+
+def _note(chain: Chain, recorder: Recorder, node: str, entry: str) -> None:
+    chain.add(node, f"{chain.name(recorder.log.append)}(({entry}))")
+
+
+def _keep(chain: Chain, recorder: Recorder, node: str, atoms: frozenset[type]) -> None:
+    """Lines that leave key and value, as they are to be kept, in local names; nothing where they are there already."""
+    lasting, keep = chain.name(atoms), chain.name(recorder.keep)
+    for name, kind in (("key", Windowed), ("value", Change)):
+        if name not in chain.kept:
+            made_of = f"type({name}) is {chain.name(kind)} and type({name}[0]) in {lasting}"
+            more = " and value[1] is None" if kind is Change else ""
+            test = f"type({name}) in {lasting} or {made_of}{more}"
+            chain.add(node, f"kept_{name} = {name} if {test} else {keep}({name})")
+            chain.kept.add(name)
 
 
 class NegativeTimestamp(Exception):

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, Protocol
 
 from kstreamnb.core.record import Headers, RecordMetadata
 from kstreamnb.core.serde import Serde
@@ -12,10 +12,40 @@ from kstreamnb.core.stores import StoreSpec
 from kstreamnb.core.time import Clock
 from kstreamnb.runtime.cursor import Cursor
 from kstreamnb.runtime.punctuation import PunctuationQueue
-from kstreamnb.runtime.recorder import Recorder
 from kstreamnb.runtime.task_plan import TaskPlan
 from kstreamnb.state import CacheBudget, make_store
 from kstreamnb.topology.java_order import hash_order
+
+
+class Recorder(Protocol):
+    """What keeps or passes on what happens.
+
+    An entry is a tuple that begins with a number for its kind, task, node and so on. ``keep`` makes a value one that
+    will not change; those of the types in ``atoms`` need no call.
+    """
+
+    log: list[tuple[Any, ...]]
+    keep: Callable[[Any], Any]
+    atoms: frozenset[type]
+
+    def number(self, kind: str, task: str, node: str = "", other: Any = None) -> int:
+        """The number for entries of a kind about a node."""
+
+    def add(self, kind: str, task: str, node: str, other: Any, *rest: Any) -> None:
+        """Append one entry."""
+
+    @property
+    def reorders(self) -> bool:
+        """Whether steps may come task by task, to be put in order when all are there."""
+
+    def taken_since(self, place: int) -> list[int]:
+        """Where in the log records were taken, from a place on."""
+
+    def journal(self, task: str, store: Any, *, keeps: bool) -> list[Any]:
+        """A journal for a store; ``keeps`` when others read it too."""
+
+    def watch(self, task: str, cells: Mapping[tuple[str, str], list[Any]]) -> Callable[[], None]:
+        """A function that notes which cells have changed since it was last called."""
 
 
 class Scope:

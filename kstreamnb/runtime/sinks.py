@@ -10,8 +10,7 @@ from kstreamnb.core.record import Headers
 from kstreamnb.core.serde import Serde
 from kstreamnb.core.wire import Encoded, encoder, key_partitioner
 from kstreamnb.errors import EngineError
-from kstreamnb.runtime.chain import Chain, encoding
-from kstreamnb.runtime.recorder import note_produced
+from kstreamnb.runtime.chain import Chain, encoding, note_produced
 from kstreamnb.runtime.scope import Scope
 from kstreamnb.runtime.task_plan import TaskPlan
 from kstreamnb.topology.nodes import Sink

@@ -23,9 +23,8 @@ from kstreamnb.runtime.cursor import Batch, Partition, WireRecord
 from kstreamnb.runtime.handlers import Produced
 from kstreamnb.runtime.lanes import Lane
 from kstreamnb.runtime.punctuation import PriorityQueue
-from kstreamnb.runtime.recorder import Recorder
 from kstreamnb.runtime.runner import Runner
-from kstreamnb.runtime.scope import Scope, make_stores, store_order
+from kstreamnb.runtime.scope import Recorder, Scope, make_stores, store_order
 from kstreamnb.runtime.sinks import topic_serdes
 from kstreamnb.runtime.task_plan import TaskPlan
 from kstreamnb.topology.partitions import changelog_topic

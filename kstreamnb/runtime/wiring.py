@@ -17,11 +17,10 @@ from kstreamnb.core.processor import PunctuationType
 from kstreamnb.core.record import Headers
 from kstreamnb.core.serde import Serde
 from kstreamnb.errors import ProcessingError, StateError
-from kstreamnb.runtime.chain import WIRE_RECORDS, Chain, Ending, Loop, decoding, loop_chain
+from kstreamnb.runtime.chain import WIRE_RECORDS, Chain, Ending, Loop, decoding, loop_chain, note_consumed, note_hop
 from kstreamnb.runtime.failures import Guard, HandledFailure, Places, init_error
 from kstreamnb.runtime.lanes import Lane
 from kstreamnb.runtime.punctuation import Schedule, first_due
-from kstreamnb.runtime.recorder import note_consumed, note_hop
 from kstreamnb.runtime.scope import Scope
 from kstreamnb.runtime.sinks import bind_sink, is_plain_sink, sink_line
 from kstreamnb.topology.nodes import ProcessorNode, Sink, Source
