@@ -79,9 +79,9 @@ test-browser: $(READY) chromium ## JupyterLab in headless Chromium; pictures go 
 
 test-all: test test-spark test-kafka test-notebook test-browser ## Every suite
 
-coverage: $(READY) ## Branch coverage of the spine, printed by package
-	$(PYTEST) -n auto --dist loadfile --cov=kstreamnb --cov-branch --cov-report=term-missing:skip-covered --cov-report=json:.artefacts/coverage.json
-	$(BIN)/python -m tests.branches .artefacts/coverage.json 0
+coverage: $(READY) ## Branch coverage of the spine, printed by package; fails below 95 %
+	$(PYTEST) -n auto --dist loadfile --cov=kstreamnb --cov-branch --cov-report= --cov-report=json:.artefacts/coverage.json
+	$(BIN)/python -m tests.branches .artefacts/coverage.json 95
 
 bench: $(READY) ## Throughput of the driver and preview and import times
 	$(BIN)/python -m tests.bench.driver
