@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from operator import itemgetter
 from typing import Any, Literal
 
 from kstreamnb.core.record import TopicRecord
@@ -156,15 +155,16 @@ class Engine:
             self._feed_one(root)
         self._feed_many(batch)
 
-    def feed_at_once(self, records: list[TopicRecord], roots: Callable[[list[TopicRecord]], list[Root]]) -> None:
+    def feed_at_once(
+        self, topics: Iterable[str], records: list[TopicRecord], roots: Callable[[list[TopicRecord]], list[Root]]
+    ) -> None:
         """Process records of users as they are where nothing can come between two of them, else the roots they make."""
-        topics = dict.fromkeys(map(itemgetter(0), records))
         if not self._stands_alone(topics):
             self.feed(roots(records))
         elif sum(map(self.count, topics)) == 1:
             self._feed_one_partition(next(iter(topics)), records, roots)
         else:
-            self._feed_partitions(dict.fromkeys(topics), records, roots)
+            self._feed_partitions(topics, records, roots)
 
     def _feed_one_partition(
         self, topic: str, records: list[TopicRecord], roots: Callable[[list[TopicRecord]], list[Root]]

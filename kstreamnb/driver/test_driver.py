@@ -141,8 +141,9 @@ class TopologyTestDriver(Displayed):
         """
         records = list(records)
         self._done.append(lambda driver: driver.pipe(records))
-        self._fed |= dict.fromkeys(map(itemgetter(0), records))
-        self.engine.feed_at_once(records, self._roots)
+        topics = dict.fromkeys(map(itemgetter(0), records))
+        self._fed |= topics
+        self.engine.feed_at_once(topics, records, self._roots)
 
     def advance_wall_clock_time(self, by: timedelta | str) -> None:
         """Move the wall clock on and fire the punctuators that are due, each once."""
@@ -245,7 +246,7 @@ class TopologyTestDriver(Displayed):
         self._done.append(lambda driver: driver._pipe_topic(topic, piped, key_serde, value_serde))  # noqa: SLF001 - itself
         self._fed[topic] = None
         if len(records) > 1 and key_serde is None and value_serde is None:
-            self.engine.feed_at_once(records, self._roots)
+            self.engine.feed_at_once({topic: None}, records, self._roots)
         elif records:
             self.engine.feed(self.encoder(topic, key_serde, value_serde)(records))
 
