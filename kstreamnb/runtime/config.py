@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
@@ -13,7 +12,7 @@ from typing import Any, NamedTuple, Self
 from kstreamnb.core.serde import Serde
 from kstreamnb.core.serdes import Serdes, serde_named
 from kstreamnb.core.time import duration_ms
-from kstreamnb.errors import ConfigError
+from kstreamnb.errors import ConfigError, did_you_mean
 from kstreamnb.runtime.handlers import handler_of, uncaught_handler_of
 
 _SPELT_ALIKE = (
@@ -201,9 +200,8 @@ def _flag(name: str, value: Any) -> bool:
 
 
 def _unknown(name: str, known: set[str]) -> ConfigError:
-    near = difflib.get_close_matches(name, sorted(known), 1)
     return ConfigError(
         f'there is no setting "{name}"',
         detail=f"there are {', '.join(sorted(known))}, and Kafka's dotted names",
-        hint=f'did you mean "{near[0]}"?' if near else None,
+        hint=did_you_mean(name, sorted(known)),
     )
