@@ -60,7 +60,7 @@ def test_pipe_replays_the_records_of_its_cell(shell: Shell) -> None:
     """The replay is the value, and its steps can be walked."""
     shown = shell.run("%%ks pipe builder\ntopic | key | value\ntext | a | hello")
     assert "1 record in, 1 out, 0 dropped" in shown
-    shell.run("replayed = _")
+    shell.run("replayed = list(Out.values())[-1]")  # not `_`, which IPython leaves alone where builtins have one
     shell.run("%ks step replayed -1")
     assert len(shell.value("replayed").steps) - 1 == shell.value("replayed").position
 
