@@ -44,6 +44,7 @@ class Chain:
         self.names: dict[str, Any] = {"Encoded": Encoded}
         self.inner_of: int | None = None
         self.kept: set[str] = set()
+        self.read_key: Serde | None = None  # the serde whose way through a topic the key has behind it
         self.counted = False
 
     def name(self, thing: Any) -> str:
@@ -70,6 +71,7 @@ class Chain:
             self.add(node, line)
             if _REBINDS_KEY.search(line):
                 self.kept.discard("key")
+                self.read_key = None
         changed = {name for names in _ASSIGNS.findall(text) for name in names.split(", ")}
         if "key" in changed:
             self.inner_of = step.windows_ms
@@ -123,6 +125,8 @@ def _unless_kept(chain: Chain, serde: Serde, name: str, slow: Callable[[Any], An
     """The name itself where its value is in wire form already, else a call of ``slow``."""
     if name == "value" and chain.counted and int in serde.plain and serde.width in (None, _COUNT_BYTES):
         return name
+    if name == "key" and type(serde) is StringSerde and serde == chain.read_key:
+        return name  # text that was written once can be written again
     call, kept = f"{chain.name(slow)}({name})", _kept(chain, serde, name)
     return call if kept is None else f"{name} if {kept} else {call}"
 
@@ -200,6 +204,7 @@ def loop_chain(
     lines += [f"{name} = {form(chain, serde, name)}" for name, serde in zip(("key", "value"), serdes, strict=True)]
     for line in lines:
         chain.add(source, line)
+    chain.read_key = serdes[0] if form is isolating else None
     return chain
 
 
