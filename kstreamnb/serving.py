@@ -20,7 +20,7 @@ from uuid import UUID
 
 from kstreamnb.core.record import ValueAndTimestamp, Windowed
 from kstreamnb.core.stores import VersionedRecord
-from kstreamnb.errors import KStreamError, did_you_mean
+from kstreamnb.errors import did_you_mean
 
 __all__ = ["StoreServer", "serve"]
 
@@ -83,7 +83,7 @@ def serve(application: Any, port: int = 0, *, host: str = "127.0.0.1") -> StoreS
     Unknown stores and keys answer 404, questions that make no sense 400, each with the reason.
 
     Args:
-        application: a `TopologyTestDriver`, an application of a `ClusterDriver`, a `Query`, a `Replay`.
+        application: a `TopologyTestDriver`, an application of a `ClusterDriver`, or a `Query`.
         port: where to listen; 0 for any free one.
         host: the interface; only this machine by default.
 
@@ -100,8 +100,8 @@ def serve(application: Any, port: int = 0, *, host: str = "127.0.0.1") -> StoreS
         ...         print(json.load(answer))
         {'key': 'u2', 'value': 3, 'timestamp': 0}
     """
-    if not hasattr(application, "topology"):
-        raise TypeError(f"serve() takes a driver, a replay or a query, not {type(application).__name__}")
+    if not hasattr(application, "topology") or _reader(application) is None:
+        raise TypeError(f"serve() takes a driver, its application or a query, not {type(application).__name__}")
     handler = type("Handler", (_Handler,), {"application": application})
     return StoreServer(ThreadingHTTPServer((host, port), handler))
 
@@ -131,8 +131,8 @@ class _Handler(BaseHTTPRequestHandler):
             status, answer = HTTPStatus.OK, _answer(self.application, path, options)
         except _Refused as refusal:
             status, answer = refusal.status, {"error": str(refusal)}
-        except KStreamError as error:
-            status, answer = HTTPStatus.INTERNAL_SERVER_ERROR, {"error": str(error)}
+        except Exception as error:  # whatever a store of somebody's own raises: who asks is told
+            status, answer = HTTPStatus.INTERNAL_SERVER_ERROR, {"error": f"{type(error).__name__}: {error}"}
         self._send(status, answer)
 
     def _send(self, status: HTTPStatus, answer: Any) -> None:
@@ -177,7 +177,7 @@ def _health(application: Any, specs: Mapping[str, Any], options: dict[str, str])
         if refusal.status is HTTPStatus.NOT_FOUND and name in specs:  # a key may be missing, the store answers
             return {"state": state, "store": name, "value": None}
         raise
-    except KStreamError as error:
+    except Exception as error:  # the store's own reason, of whatever kind
         raise _Refused(HTTPStatus.SERVICE_UNAVAILABLE, f'store "{name}" cannot be read: {error}') from error
 
 
@@ -197,8 +197,13 @@ def _view(application: Any, specs: Mapping[str, Any], name: str) -> Any:
         there = f"there are {', '.join(specs) or 'none'}"
         hint = did_you_mean(name, specs)
         raise _Refused(HTTPStatus.NOT_FOUND, f'there is no store "{name}"; {there}{f"; {hint}" if hint else ""}')
-    read = getattr(application, "get_state_store", None) or application.store
+    read: Any = _reader(application)
     return read(name)
+
+
+def _reader(application: Any) -> Callable[[str], Any] | None:
+    """What gives a view of a store by its name; None where there is no such thing."""
+    return getattr(application, "get_state_store", None) or getattr(application, "store", None)
 
 
 def _key(spec: Any, text: str) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 import math
 import re
@@ -15,7 +14,7 @@ from typing import Any, ClassVar, Self
 from kstreamnb.core.record import Windowed
 from kstreamnb.core.serde import SCALARS, FunctionSerde, Serde
 from kstreamnb.core.time import duration_ms
-from kstreamnb.errors import ConfigError, SerdeError
+from kstreamnb.errors import ConfigError, SerdeError, did_you_mean
 
 
 def _encoder(*, sort_keys: bool) -> Callable[[Any], str]:
@@ -375,10 +374,9 @@ def serde_named(name: str) -> Serde:
         return (TimeWindowedSerde if inner[2] == "time" else SessionWindowedSerde)(serde_named(inner[1]))
     word = _ALIASES.get(word, word)
     if word not in _NAMED:
-        near = difflib.get_close_matches(word, _NAMED, 1)
         raise ConfigError(
             f'no built-in serde is called "{name}"',
             detail=f"there are {', '.join(_NAMED)}, list<…>, windowed<…> time and windowed<…> session",
-            hint=f'did you mean "{near[0]}"?' if near else None,
+            hint=did_you_mean(word, _NAMED),
         )
     return _NAMED[word]

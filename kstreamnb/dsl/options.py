@@ -7,7 +7,6 @@ name ("long"), a duration as text ("5m").
 
 from __future__ import annotations
 
-import difflib
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
@@ -17,7 +16,7 @@ from kstreamnb.core.extractors import extractor_of
 from kstreamnb.core.serdes import NamesSerdes
 from kstreamnb.core.stores import Stores, StoreSpec
 from kstreamnb.core.time import Duration, duration_ms
-from kstreamnb.errors import ConfigError
+from kstreamnb.errors import ConfigError, did_you_mean
 from kstreamnb.graph.draft import check_resource_name
 
 K = TypeVar("K")
@@ -127,8 +126,7 @@ def given(kind: type[Any], options: Any, **keywords: Any) -> Any:
     known = [each.name for each in fields(kind)]
     for name in keywords:
         if name not in known:
-            near = difflib.get_close_matches(name, known, 1)
-            hint = f'did you mean "{near[0]}"?' if near else None
+            hint = did_you_mean(name, known)
             raise ConfigError(f'there is no option "{name}"', detail=f"there are {', '.join(known)}", hint=hint)
     changes = {name: value for name, value in keywords.items() if value is not None}
     base = kind() if options is None else options

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Iterable, Iterator
 from heapq import merge
 from typing import Any
 
 from kstreamnb.core.record import ValueAndTimestamp, Windowed
-from kstreamnb.errors import StateError
+from kstreamnb.errors import StateError, did_you_mean
 from kstreamnb.spark.deployment import Deployment, PlacedTask, Replica
 from kstreamnb.state.store import Rows
 
@@ -125,11 +124,10 @@ def stores_at(deployment: Deployment, name: str) -> list[PlacedTask]:
     ]
     if not placed:
         names = sorted(application.topology.stores)
-        near = difflib.get_close_matches(name, names, 1)
         raise StateError(
             f'there is no store "{name}"',
             detail=f"there are {', '.join(names) or 'none'}",
-            hint=f'did you mean "{near[0]}"?' if near else None,
+            hint=did_you_mean(name, names),
         )
     return placed
 

@@ -5,13 +5,12 @@ All of them look and none of them changes anything, so that a refused addition l
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kstreamnb.core.stores import StoreSpec
-from kstreamnb.errors import ConfigError, TopologyError
+from kstreamnb.errors import ConfigError, TopologyError, did_you_mean
 from kstreamnb.topology.nodes import ProcessorNode, Sink, Source
 
 if TYPE_CHECKING:  # the checks read a topology; the topology calls the checks
@@ -102,7 +101,7 @@ def check_parents(topology: Topology, name: str, parents: Sequence[str | None]) 
             raise refuse(f'node "{name}" cannot be its own parent', text)
         if parent not in topology.nodes:
             message = f'parent "{parent}" of node "{name}" does not exist'
-            raise refuse(message, f"Parent node {parent} is unknown.", hint=_did_you_mean(parent, topology.nodes))
+            raise refuse(message, f"Parent node {parent} is unknown.", hint=_near_or_all(parent, topology.nodes))
         if isinstance(topology.nodes[parent], Sink):
             raise refuse(f'sink "{parent}" cannot be the parent of "{name}"', f"Sink {parent} cannot be used a parent.")
         if _is_global(topology, parent):
@@ -157,7 +156,7 @@ def check_stores_exist(topology: Topology, node: str, stores: Iterable[str], new
                 hint="leave it out: every processor can read it",
             )
         if store not in topology.stores and (new is None or store != new.name):
-            hint = _did_you_mean(store, topology.stores)
+            hint = _near_or_all(store, topology.stores)
             raise refuse(f'store "{store}" does not exist', f"StateStore {store} is not added yet.", hint=hint)
 
 
@@ -183,18 +182,16 @@ def check_connecting(topology: Topology, name: str, stores: Sequence[str]) -> No
 def _check_processor(topology: Topology, name: str, java: str) -> None:
     node = topology.nodes.get(name)
     if node is None:
-        hint = _did_you_mean(name, topology.nodes)
+        hint = _near_or_all(name, topology.nodes)
         raise refuse(f'node "{name}" does not exist', f"Processor {name} is not added yet.", hint=hint)
     if not isinstance(node, ProcessorNode):
         raise refuse(f'{"source" if isinstance(node, Source) else "sink"} "{name}" cannot use a store', java)
 
 
-def _did_you_mean(word: Any, known: Iterable[str]) -> str | None:
+def _near_or_all(word: Any, known: Iterable[str]) -> str | None:
     known = list(known)
-    close = difflib.get_close_matches(str(word), known, n=1)
-    if close:
-        return f'did you mean "{close[0]}"?'
-    return "there is: " + ", ".join(f'"{name}"' for name in known[:12]) if known else None
+    near = did_you_mean(word, known)
+    return near or ("there is: " + ", ".join(f'"{name}"' for name in known[:12]) if known else None)
 
 
 def supplied_stores(node: str, supplier: Any) -> tuple[StoreSpec, ...]:

@@ -143,7 +143,7 @@ def test_a_store_that_cannot_be_read_is_not_healthy() -> None:
             self.spec, self.name = spec, spec.name
 
         def get(self, key: object) -> object:
-            raise ks.StateError("the disk is gone")
+            raise OSError("the disk is gone")
 
         def all(self) -> Iterator[Any]:
             return iter(())
@@ -191,3 +191,6 @@ def test_what_has_no_stores_is_not_served() -> None:
     """An error at once, not at the first request."""
     with pytest.raises(TypeError, match="not str"):
         ks.serve("site")
+    replay = ks.replay(_with_store(None), ks.Sample.from_text("topic | key | value\nin | a | b"))
+    with pytest.raises(TypeError, match="not Replay"):
+        ks.serve(replay)
