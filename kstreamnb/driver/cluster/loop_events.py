@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, overload
+from typing import Any
 
-from kstreamnb.driver.tabular import Tabular
-from kstreamnb.driver.wording import counted, when
+from kstreamnb.driver.timeline import Timeline
+from kstreamnb.driver.wording import when
 
 __all__ = ["LoopEvent", "LoopEvents"]
 
@@ -42,35 +42,10 @@ class LoopEvent:
         return f"{when(self.at_ms)} {self.application} {self.kind} {where}{f': {numbers}' if numbers else ''}"
 
 
-class LoopEvents(Sequence[LoopEvent], Tabular):
+class LoopEvents(Timeline[LoopEvent]):
     """Events in order; ``events("committed")`` gives those of a kind."""
 
     header = ("clock", "application", "what", "task", "where", "numbers")
-
-    def __init__(self, events: list[LoopEvent]) -> None:
-        self._events = events
-
-    def __call__(self, *kinds: str) -> LoopEvents:
-        """Only events of some kinds."""
-        return LoopEvents([event for event in self._events if event.kind in kinds])
-
-    @overload
-    def __getitem__(self, index: int) -> LoopEvent: ...
-    @overload
-    def __getitem__(self, index: slice) -> LoopEvents: ...
-    def __getitem__(self, index: int | slice) -> LoopEvent | LoopEvents:
-        return LoopEvents(self._events[index]) if isinstance(index, slice) else self._events[index]
-
-    def __len__(self) -> int:
-        return len(self._events)
-
-    def __repr__(self) -> str:
-        return f"<{self.title}>"
-
-    @property
-    def title(self) -> str:
-        """How many there are."""
-        return counted(len(self), "event")
 
     def table(self) -> Iterator[tuple[str, ...]]:
         """The last events in words."""

@@ -96,7 +96,7 @@ class ConsumerGroup(Tabular):
     @property
     def events(self) -> GroupEvents:
         """Everything that happened, in order."""
-        return GroupEvents(self._events)
+        return GroupEvents(tuple(self._events))
 
     @property
     def assignment(self) -> dict[str, tuple[str, ...]]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import NamedTuple, overload
+from typing import NamedTuple
 
 from kstreamnb.driver.tabular import Tabular
+from kstreamnb.driver.timeline import Timeline
 from kstreamnb.driver.wording import counted, duration
 
 __all__ = ["GroupEvent", "GroupEvents", "GroupPositions", "Position"]
@@ -36,35 +37,10 @@ class GroupEvent:
     paused: int = 0
 
 
-class GroupEvents(Sequence[GroupEvent], Tabular):
+class GroupEvents(Timeline[GroupEvent]):
     """The timeline of a group; ``events("rebalanced")`` gives the events of a kind."""
 
     header = ("after", "what", "who", "partitions", "")
-
-    def __init__(self, events: Sequence[GroupEvent]) -> None:
-        self._events = tuple(events)
-
-    def __call__(self, *kinds: str) -> GroupEvents:
-        """Only events of some kinds."""
-        return GroupEvents([event for event in self if event.kind in kinds])
-
-    @overload
-    def __getitem__(self, index: int) -> GroupEvent: ...
-    @overload
-    def __getitem__(self, index: slice) -> GroupEvents: ...
-    def __getitem__(self, index: int | slice) -> GroupEvent | GroupEvents:
-        return GroupEvents(self._events[index]) if isinstance(index, slice) else self._events[index]
-
-    def __len__(self) -> int:
-        return len(self._events)
-
-    def __repr__(self) -> str:
-        return f"<{self.title}>"
-
-    @property
-    def title(self) -> str:
-        """How many there are."""
-        return counted(len(self), "event")
 
     def table(self) -> Iterator[tuple[str, ...]]:
         """Each in words."""
