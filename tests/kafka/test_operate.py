@@ -9,8 +9,10 @@ import re
 import subprocess
 import threading
 import time
+import urllib.error
 import urllib.request
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -175,6 +177,32 @@ def test_stores_of_a_running_query_are_read_as_of_its_last_batch(bench: Bench) -
     with pytest.raises(ks.StateError, match='there is no store "count"') as caught:
         query.store("count")
     assert 'did you mean "counts"?' == caught.value.hint
+
+
+def test_a_query_answers_for_every_kind_of_store_over_http_and_says_when_it_is_down(bench: Bench) -> None:
+    """S1-32, S4-52: the rows that the view has; health is 200 while it runs and 503 after it was stopped."""
+    wanted = counts(bench.fill("asked-in", 20, 2))
+    query = bench.deploy(all_stores("asked"))
+    assert query.await_input(120)
+    key = min(wanted)
+    with ks.serve(query) as server:
+
+        def ask(path: str) -> Any:
+            return json.load(urllib.request.urlopen(server.url + path, timeout=10))
+
+        assert {"key": key, "value": wanted[key]} == ask(f"/stores/counts/{key}")
+        assert wanted == {row["key"]: row["value"] for row in ask("/stores/counts")}
+        windows = [(row["start"], row["value"]) for row in ask(f"/stores/windows/{key}")["rows"]]
+        assert windows == list(query.store("windows").fetch(key, 0, 2 * START_MS))
+        assert windows
+        assert wanted[key] == sum(row["value"] for row in ask(f"/stores/sessions/{key}")["rows"])
+        assert query.store("versions").get(key).timestamp == ask(f"/stores/versions/{key}")["timestamp"]
+        assert wanted[key] == ask(f"/health?store=counts&key={key}")["value"]
+        query.stop()
+        with pytest.raises(urllib.error.HTTPError, match="503") as refused:
+            ask("/health")
+        assert "the application is not running: stopped" == json.load(refused.value)["error"]
+        refused.value.close()
 
 
 def test_stores_are_read_from_the_checkpoint_when_the_query_is_down(bench: Bench) -> None:
