@@ -208,10 +208,12 @@ class MissingPackageError(KStreamError, ImportError):
     """What was asked for needs a package that comes with an extra of the kit, and is not installed.
 
     Example:
-        >>> with extra("notebook"):
-        ...     import a_package_that_is_not_there
-        Traceback (most recent call last):
-        kstreamnb.errors.MissingPackageError: the package "a_package_that_is_not_there" is not installed
+        >>> try:
+        ...     with extra("notebook"):
+        ...         import a_package_that_is_not_there
+        ... except MissingPackageError as error:
+        ...     print(error, *error.__notes__, sep=chr(10))
+        the package "a_package_that_is_not_there" is not installed
         Hint: pip install "kstreamnb[notebook]"
     """
 

@@ -29,10 +29,11 @@ class FailOnInvalidTimestamp:
     """The record's own timestamp; a negative one is an error. The default.
 
     Example:
-        >>> FailOnInvalidTimestamp().extract(TopicRecord("orders", 0, 0, -1, "shoe", 1), 5)
-        Traceback (most recent call last):
-        kstreamnb.errors.ProcessingError: a record of topic "orders" has the negative timestamp -1
-        ...
+        >>> try:
+        ...     FailOnInvalidTimestamp().extract(TopicRecord("orders", 0, 0, -1, "shoe", 1), 5)
+        ... except ProcessingError as error:
+        ...     print(error)
+        a record of topic "orders" has the negative timestamp -1
     """
 
     def extract(self, record: TopicRecord, partition_time_ms: int) -> int:

@@ -75,9 +75,12 @@ def panel(query: Any) -> Any:
     """Watch a deployment: state, rates, lag, stores, dead letters and the last error; stop it and start it again.
 
     Example:
-        >>> panel("a query")
-        Traceback (most recent call last):
-        kstreamnb.errors.EngineError: a str cannot be watched
+        >>> from kstreamnb.errors import EngineError
+        >>> try:
+        ...     panel("a query")
+        ... except EngineError as error:
+        ...     print(error, *error.__notes__, sep=chr(10))
+        a str cannot be watched
         Hint: give what ks.deploy gave
     """
     return _made("panel", "DeployPanel", query)

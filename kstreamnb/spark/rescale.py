@@ -34,9 +34,11 @@ def rescale(checkpoint: Path | str, spark_partitions: int, *, spark: SparkSessio
             partition has a copy.
 
     Example:
-        >>> rescale("no-such-folder", 4)
-        Traceback (most recent call last):
-        kstreamnb.errors.EngineError: folder "no-such-folder" is no checkpoint
+        >>> try:
+        ...     rescale("no-such-folder", 4)
+        ... except EngineError as error:
+        ...     print(error)
+        folder "no-such-folder" is no checkpoint
     """
     folder = Path(checkpoint)
     manifest = read_manifest(folder)

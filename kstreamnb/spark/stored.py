@@ -46,9 +46,11 @@ def read_store(
         StateError: there is no such store; the error names those there are.
 
     Example:
-        >>> read_store(Topology(), "counts", "no-such-folder")
-        Traceback (most recent call last):
-        kstreamnb.errors.EngineError: folder "no-such-folder" is no checkpoint
+        >>> try:
+        ...     read_store(Topology(), "counts", "no-such-folder")
+        ... except EngineError as error:
+        ...     print(error)
+        folder "no-such-folder" is no checkpoint
     """
     folder = Path(checkpoint)
     old = read_manifest(folder)

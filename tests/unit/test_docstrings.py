@@ -6,6 +6,7 @@ import importlib
 import inspect
 import pkgutil
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -17,10 +18,16 @@ from kstreamnb.dsl.declarations import Handle
 WITHOUT_EXAMPLE = {"export"}
 
 
+def fronts() -> list[type[Handle]]:
+    """Every class of a handle that users have in hand, wherever in the DSL it stands."""
+    modules = [importlib.import_module(f"kstreamnb.dsl.{module.name}") for module in pkgutil.iter_modules(dsl.__path__)]
+    found = {name: value for module in modules for name, value in vars(module).items() if name in ks.__all__}
+    return [value for value in found.values() if inspect.isclass(value) and issubclass(value, Handle)]
+
+
 def operators() -> Iterator[tuple[str, str]]:
     """Every operator that a user finds on a handle or a builder, with its docstring."""
-    fronts = [front for front in vars(dsl).values() if inspect.isclass(front) and issubclass(front, Handle)]
-    for front in fronts:
+    for front in fronts():
         for name in dir(front):
             method = inspect.getattr_static(front, name)
             if not name.startswith("_") and inspect.isfunction(method) and not hasattr(Handle, name):
@@ -30,6 +37,14 @@ def operators() -> Iterator[tuple[str, str]]:
 
 
 OPERATORS = dict(operators())
+
+
+def test_the_operators_of_every_front_are_looked_at() -> None:
+    """The list is found by looking: it has what Kafka's interfaces have, streams, tables and what groups them."""
+    assert {"KStream", "KTable", "KGroupedStream", "KGroupedTable", "TimeWindowedKStream", "CogroupedKStream"} <= {
+        front.__name__ for front in fronts()
+    }
+    assert {"KStream.join", "KStream.process", "KTable.suppress", "KGroupedTable.aggregate"} <= set(OPERATORS)
 
 
 @pytest.mark.parametrize("operator", sorted(OPERATORS))
@@ -50,6 +65,12 @@ def test_every_processor_says_its_shape_and_its_source() -> None:
             if ours and hasattr(value, "bind") and not name.startswith("_") and not name.endswith("View"):
                 lacking += [f"{name}: {s}" for s in ("Shape:", "Source:") if s not in (value.__doc__ or "")]
     assert lacking == []
+
+
+def test_no_example_shows_a_traceback() -> None:
+    """The doctest of Python 3.11.2 knows nothing of notes: an example catches its error and prints what matters."""
+    root = Path(ks.__file__).parent
+    assert [] == [path.name for path in root.rglob("*.py") if "Traceback (most recent" in path.read_text()]
 
 
 def test_every_public_name_shows_an_example() -> None:
