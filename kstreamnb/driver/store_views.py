@@ -1,43 +1,30 @@
-"""Stores as a test sees them: one store for all partitions of a task."""
+"""Stores as a test sees them, with a display."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from heapq import merge
+from collections.abc import Iterator
 from typing import Any
 
-from kstreamnb.core.record import ValueAndTimestamp, Windowed
+from kstreamnb.core.record import ValueAndTimestamp
 from kstreamnb.driver.tabular import Tabular
 from kstreamnb.driver.wording import counted, said, when
+from kstreamnb.reading import VIEWS
+from kstreamnb.reading import KeyValueView as ReadKeyValueView
+from kstreamnb.reading import SessionView as ReadSessionView
+from kstreamnb.reading import VersionedView as ReadVersionedView
+from kstreamnb.reading import WindowView as ReadWindowView
+from kstreamnb.reading import view_of as read_view_of
 
 __all__ = ["KeyValueView", "SessionView", "VersionedView", "WindowView", "view_of"]
 
-Show = Callable[[Any], Any]
 _SHOWN = 10
 
 
-def plain(row: Any) -> Any:
-    """The value of a timestamped row."""
-    return None if row is None else row[0]
+class _Shown(Tabular):
+    """What every view shows of its rows."""
 
-
-def timestamped(row: Any) -> Any:
-    """A timestamped row as users see it."""
-    return None if row is None else ValueAndTimestamp(*row)
-
-
-def itself(row: Any) -> Any:
-    """A row without a timestamp."""
-    return row
-
-
-class _View(Tabular):
-    """The same store of several tasks, read together; ``stores`` are in the order of their partitions."""
-
+    name: str
     header = ("key", "value", "time")
-
-    def __init__(self, name: str, stores: list[Any], show: Show = itself) -> None:
-        self.name, self.stores, self._show = name, stores, show
 
     @property
     def title(self) -> str:
@@ -60,201 +47,32 @@ class _View(Tabular):
         read = getattr(self, "all", None)
         return [] if read is None else list(read())
 
-    def partition(self, number: int) -> Any:
-        """The store of one partition alone."""
-        return self.stores[number]
 
-    def _find(self, method: str, *args: Any) -> Any:
-        """The first row that one of the stores has."""
-        for store in self.stores:
-            row = getattr(store, method)(*args)
-            if row is not None:
-                return self._show(row)
-        return None
-
-    def _merge(self, method: str, *args: Any, reverse: bool = False) -> Iterator[tuple[Any, Any]]:
-        """Rows of all stores in one order: that of each store, by key bytes and then by time."""
-        show, rows = self._show, [list(getattr(store, method)(*args)) for store in self.stores]
-        if len(rows) == 1:
-            merged: Any = rows[0]
-        else:
-            order = self._rank
-            merged = merge(*rows, key=lambda row: order(row[0]), reverse=reverse)
-        return iter([(key, show(row)) for key, row in merged])
-
-    def _rank(self, key: Any) -> Any:
-        serde = self.stores[0].spec.key_serde
-        if isinstance(key, Windowed):
-            return serde.serialize(key.key), key.start, key.end
-        return (serde.serialize(key),) if not isinstance(key, int) or serde.name != "time" else (key,)
-
-
-class KeyValueView(_View):
+class KeyValueView(_Shown, ReadKeyValueView):
     """Rows by key, over all partitions."""
 
-    def get(self, key: Any) -> Any:
-        """The row of a key, or None."""
-        return self._find("get", key)
 
-    def __getitem__(self, key: Any) -> Any:
-        found = self.get(key)
-        if found is None:
-            raise KeyError(key)
-        return found
-
-    def __contains__(self, key: Any) -> bool:
-        return self.get(key) is not None
-
-    def __len__(self) -> int:
-        return self.approximate_num_entries()
-
-    def __iter__(self) -> Iterator[tuple[Any, Any]]:
-        return self.all()
-
-    def all(self) -> Iterator[tuple[Any, Any]]:
-        """All rows, ascending by key bytes."""
-        return self._merge("all")
-
-    def reverse_all(self) -> Iterator[tuple[Any, Any]]:
-        """All rows, descending by key bytes."""
-        return self._merge("reverse_all", reverse=True)
-
-    def range(self, from_key: Any, to_key: Any) -> Iterator[tuple[Any, Any]]:
-        """Rows between two keys, both inclusive, None being open."""
-        return self._merge("range", from_key, to_key)
-
-    def reverse_range(self, from_key: Any, to_key: Any) -> Iterator[tuple[Any, Any]]:
-        """The same, descending."""
-        return self._merge("reverse_range", from_key, to_key, reverse=True)
-
-    def prefix_scan(self, prefix: Any) -> Iterator[tuple[Any, Any]]:
-        """Rows whose key bytes begin with those of ``prefix``."""
-        return self._merge("prefix_scan", prefix)
-
-    def approximate_num_entries(self) -> int:
-        """The number of rows."""
-        return sum(store.approximate_num_entries() for store in self.stores)
-
-
-class WindowView(_View):
+class WindowView(_Shown, ReadWindowView):
     """Rows by key and window start, over all partitions."""
 
-    def fetch(self, key: Any, from_: int, to: int | None = None) -> Any:
-        """The row of one window start, or, with two times, ``(start, row)`` of all starts between them."""
-        if to is None:
-            return self._find("fetch", key, from_)
-        return self._of_key("fetch_between", key, from_, to)
 
-    def backward_fetch(self, key: Any, from_: int, to: int) -> Iterator[tuple[int, Any]]:
-        """``(start, row)`` of all starts between two times, descending."""
-        return self._of_key("backward_fetch", key, from_, to)
-
-    def fetch_keys(self, from_key: Any, to_key: Any, from_: int, to: int) -> Iterator[tuple[Windowed, Any]]:
-        """Rows between two keys and two times."""
-        return self._merge("fetch_keys", from_key, to_key, from_, to)
-
-    def backward_fetch_keys(self, from_key: Any, to_key: Any, from_: int, to: int) -> Iterator[tuple[Windowed, Any]]:
-        """The same, descending."""
-        return self._merge("backward_fetch_keys", from_key, to_key, from_, to, reverse=True)
-
-    def fetch_all(self, from_: int, to: int) -> Iterator[tuple[Windowed, Any]]:
-        """Rows of all keys between two times."""
-        return self._merge("fetch_all", from_, to)
-
-    def backward_fetch_all(self, from_: int, to: int) -> Iterator[tuple[Windowed, Any]]:
-        """The same, descending."""
-        return self._merge("backward_fetch_all", from_, to, reverse=True)
-
-    def all(self) -> Iterator[tuple[Windowed, Any]]:
-        """All rows."""
-        return self._merge("all")
-
-    def backward_all(self) -> Iterator[tuple[Windowed, Any]]:
-        """All rows, descending."""
-        return self._merge("backward_all", reverse=True)
-
-    def _of_key(self, method: str, key: Any, from_: int, to: int) -> Iterator[tuple[int, Any]]:
-        show = self._show
-        rows = [row for store in self.stores for row in getattr(store, method)(key, from_, to)]
-        return iter([(start, show(row)) for start, row in rows])
-
-
-class SessionView(_View):
+class SessionView(_Shown, ReadSessionView):
     """Aggregates by session, over all partitions."""
 
-    def fetch(self, key: Any, to_key: Any = None) -> Iterator[tuple[Windowed, Any]]:
-        """Sessions of a key, or of the keys between two."""
-        return self._merge("fetch", key, to_key)
 
-    def all(self) -> Iterator[tuple[Windowed, Any]]:
-        """Sessions of all keys."""
-        rows = [row for store in self.stores for row in store.find_sessions_between(None, None, 0, _FOREVER)]
-        return iter(rows)
-
-    def backward_fetch(self, key: Any, to_key: Any = None) -> Iterator[tuple[Windowed, Any]]:
-        """The same, descending."""
-        return self._merge("backward_fetch", key, to_key, reverse=True)
-
-    def fetch_session(self, key: Any, start: int, end: int) -> Any:
-        """The aggregate of one session, or None."""
-        return self._find("fetch_session", key, start, end)
-
-    def find_sessions(self, key: Any, earliest_end: int, latest_start: int) -> Iterator[tuple[Windowed, Any]]:
-        """Sessions of a key that reach into a time."""
-        return self._merge("find_sessions", key, earliest_end, latest_start)
-
-    def backward_find_sessions(self, key: Any, earliest_end: int, latest_start: int) -> Iterator[tuple[Windowed, Any]]:
-        """The same, descending."""
-        return self._merge("backward_find_sessions", key, earliest_end, latest_start, reverse=True)
-
-    def find_sessions_between(
-        self, from_key: Any, to_key: Any, earliest_end: int, latest_start: int
-    ) -> Iterator[tuple[Windowed, Any]]:
-        """Sessions of the keys between two that reach into a time."""
-        return self._merge("find_sessions_between", from_key, to_key, earliest_end, latest_start)
-
-    def backward_find_sessions_between(
-        self, from_key: Any, to_key: Any, earliest_end: int, latest_start: int
-    ) -> Iterator[tuple[Windowed, Any]]:
-        """The same, descending."""
-        times = (earliest_end, latest_start)
-        return self._merge("backward_find_sessions_between", from_key, to_key, *times, reverse=True)
-
-
-_FOREVER = (1 << 63) - 1
-
-
-class VersionedView(_View):
+class VersionedView(_Shown, ReadVersionedView):
     """Rows with their history, over all partitions."""
 
-    def get(self, key: Any, as_of: int | None = None) -> Any:
-        """The latest version of a key, or the one as of a time; None where there is none."""
-        return self._find("get", key, as_of)
 
-    def history(
-        self, key: Any, from_: int | None = None, to: int | None = None, *, ascending: bool = True
-    ) -> Iterator[Any]:
-        """Versions of a key that were valid between two times."""
-        return iter([row for store in self.stores for row in store.history(key, from_, to, ascending=ascending)])
-
-
-_VIEWS: dict[str, Any] = {
-    "key_value": KeyValueView,
-    "timestamped_key_value": KeyValueView,
-    "lru": KeyValueView,
-    "window": WindowView,
-    "timestamped_window": WindowView,
-    "session": SessionView,
-    "versioned": VersionedView,
+_SHOWN_AS: dict[Any, Any] = {
+    ReadKeyValueView: KeyValueView,
+    ReadWindowView: WindowView,
+    ReadSessionView: SessionView,
+    ReadVersionedView: VersionedView,
 }
 
 
 def view_of(name: str, stores: list[Any], *, show_time: bool = False) -> Any:
     """A view of stores of one kind; None where their kind is not for users."""
-    kind = stores[0].spec.kind
-    view = _VIEWS.get(kind)
-    if view is None:
-        return None
-    if not kind.startswith("timestamped"):
-        return view(name, stores)
-    return view(name, stores, timestamped if show_time else plain)
+    chosen = {kind: _SHOWN_AS[view] for kind, view in VIEWS.items()}
+    return read_view_of(name, stores, show_time=show_time, views=chosen)

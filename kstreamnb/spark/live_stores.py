@@ -148,7 +148,7 @@ class LiveView(StoreView):
 
     def _ask(self, name: str, arguments: tuple[Any, ...], options: dict[str, Any]) -> Any:
         def answer(parts: list[Any]) -> Any:
-            found = self._answer(parts, name, arguments, options)
+            found = getattr(self._over(parts), name)(*arguments, **options)
             return list(found) if hasattr(found, "__next__") else found
 
         self.batch, found = self._stores.ask(self.name, answer)

@@ -3,26 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from heapq import merge
 from typing import Any
 
-from kstreamnb.core.record import ValueAndTimestamp, Windowed
 from kstreamnb.errors import StateError, did_you_mean
+from kstreamnb.reading import view_of
 from kstreamnb.spark.deployment import Deployment, PlacedTask, Replica
-from kstreamnb.state.store import Rows
 
 __all__ = ["StoreView", "keepers_of", "stores_at", "stores_named"]
-
-_READS = {
-    "key_value": "get all reverse_all range reverse_range prefix_scan approximate_num_entries",
-    "window": "fetch backward_fetch fetch_keys backward_fetch_keys fetch_all backward_fetch_all all backward_all",
-    "session": "fetch backward_fetch fetch_session all find_sessions backward_find_sessions find_sessions_between "
-    "backward_find_sessions_between",
-    "versioned": "get history",
-}
-_BY_KEY = frozenset({"fetch_between", "backward_fetch", "history"})
-"""Reads whose rows are of one key; they do not begin with it."""
-_FOREVER = (1 << 63) - 1
 
 
 class StoreView:
@@ -37,8 +24,7 @@ class StoreView:
     def __init__(self, name: str, parts: Iterable[Any], *, batch: int | None = None, timestamps: bool = False) -> None:
         self.name, self.batch, self.timestamps = name, batch, timestamps
         self._parts = list(parts)
-        self._timed = self._parts[0].spec.kind.startswith("timestamped")
-        self._kind = self._parts[0].spec.kind.removeprefix("timestamped_").replace("lru", "key_value")
+        self._kind = type(self._over(self._parts))
 
     def __getitem__(self, key: Any) -> Any:
         found = self.get(key)
@@ -66,44 +52,14 @@ class StoreView:
 
     @property
     def _reads(self) -> list[str]:
-        return _READS.get(self._kind, "").split()
+        """What the store's kind of view can be asked, each over all partitions."""
+        return [name for name in vars(self._kind) if not name.startswith("_")]
+
+    def _over(self, parts: list[Any]) -> Any:
+        return view_of(self.name, parts, show_time=self.timestamps)
 
     def _ask(self, name: str, arguments: tuple[Any, ...], options: dict[str, Any]) -> Any:
-        return self._answer(self._parts, name, arguments, options)
-
-    def _answer(self, parts: list[Any], name: str, arguments: tuple[Any, ...], options: dict[str, Any]) -> Any:
-        if (self._kind, name) == ("session", "all"):
-            return iter([row for part in parts for row in part.find_sessions_between(None, None, 0, _FOREVER)])
-        if (self._kind, name) == ("window", "fetch") and len(arguments) + len(options) > 2:
-            name = "fetch_between"
-        answers = [getattr(part, name)(*arguments, **options) for part in parts]
-        if name == "approximate_num_entries":
-            return sum(answers)
-        if not all(isinstance(answer, Rows | Iterator) for answer in answers):  # one row, which may be a tuple
-            return self._shown(next((answer for answer in answers if answer is not None), None))
-        if name == "history":
-            return iter([version for answer in answers for version in answer])
-        rows = [[(key, self._shown(row)) for key, row in answer] for answer in answers]
-        if name in _BY_KEY and self._kind == "window":
-            return iter([row for part in rows for row in part])
-        return self._merged(rows, reverse=name.startswith(("reverse", "backward")))
-
-    def _merged(self, rows: list[list[Any]], *, reverse: bool) -> Iterator[Any]:
-        """Rows of all partitions in the order that each has: by key bytes, then by time."""
-        if len(rows) == 1:
-            return iter(rows[0])
-        return merge(*rows, key=lambda row: self._rank(row[0]), reverse=reverse)
-
-    def _rank(self, key: Any) -> Any:
-        serde = self._parts[0].spec.key_serde
-        if isinstance(key, Windowed):
-            return serde.serialize(key.key), key.start, key.end
-        return (serde.serialize(key),)
-
-    def _shown(self, row: Any) -> Any:
-        if row is None or not self._timed:
-            return row
-        return ValueAndTimestamp(*row) if self.timestamps else row[0]
+        return getattr(self._over(self._parts), name)(*arguments, **options)
 
     def __repr__(self) -> str:
         since = "" if self.batch is None else f" at batch {self.batch}"
