@@ -13,7 +13,7 @@ import pytest
 ROOT = Path(__file__).parents[2] / "kstreamnb"
 SPINE = ("core", "topology", "processors", "graph", "dsl", "state", "runtime")
 SPINE_AIM = 9_000
-SPINE_LINES = 9_374  # what it is: may only shrink until it meets the aim
+SPINE_LINES = 9_370  # what it is: may only shrink until it meets the aim
 MODULE_LINES, DSL_MODULE_LINES, FUNCTION_LINES, CLASS_METHODS = 450, 600, 60, 12
 
 # Fronts list what users call: their size is the size of Kafka Streams' own interfaces. The list may only shrink.
@@ -41,7 +41,8 @@ BANNED_CALLS = {
 BANNED_IMPORTS = {"random", "secrets"}
 
 MODULES = sorted(ROOT.rglob("*.py"))
-SPINE_MODULES = [path for path in MODULES if path.relative_to(ROOT).parts[0] in (*SPINE, "driver")]
+BESIDE = ("driver", "description.py", "reading.py")  # not of the spine, and as much a matter of inputs alone
+SPINE_MODULES = [path for path in MODULES if path.relative_to(ROOT).parts[0] in (*SPINE, *BESIDE)]
 
 
 def name_of(path: Path) -> str:
