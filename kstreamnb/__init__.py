@@ -55,6 +55,7 @@ _WHERE: dict[str, str] = {
         "kstreamnb.driver": ("Replay", "TopologyTestDriver", "replay"),
         "kstreamnb.driver.cluster": ("Application", "ClusterDriver"),
         "kstreamnb.driver.group": ("ConsumerGroup",),
+        "kstreamnb.driver.log": ("Log", "create_topic"),
         "kstreamnb.driver.explore": ("Exploration", "explore"),
         "kstreamnb.driver.checks": ("check", "check_partitions"),
         "kstreamnb.driver.mock_context": ("MockProcessorContext",),
@@ -83,10 +84,11 @@ _WHERE: dict[str, str] = {
         "kstreamnb.kafka.log_handler": ("KafkaLogHandler",),
         "kstreamnb.kafka.produce": ("RecordProducer", "produce"),
         "kstreamnb.kafka.registry": ("SchemaRegistry",),
+        "kstreamnb.kafka.sending": ("RoundRobin",),
         "kstreamnb.kafka.reset": ("plan_reset", "reset"),
         "kstreamnb.errors": (
-            "ConfigError", "EngineError", "KStreamError", "MissingPackageError", "ProcessingError", "SerdeError",
-            "StateError", "TopologyError",
+            "BufferExhaustedError", "ConfigError", "EngineError", "KStreamError", "MissingPackageError",
+            "ProcessingError", "SerdeError", "StateError", "TopologyError",
         ),
     }.items()
     for name in names
@@ -137,6 +139,8 @@ if TYPE_CHECKING:
     from kstreamnb.driver.explore import Exploration as Exploration
     from kstreamnb.driver.explore import explore as explore
     from kstreamnb.driver.group import ConsumerGroup as ConsumerGroup
+    from kstreamnb.driver.log import Log as Log
+    from kstreamnb.driver.log import create_topic as create_topic
     from kstreamnb.driver.mock_context import MockProcessorContext as MockProcessorContext
     from kstreamnb.dsl.builder import StreamsBuilder as StreamsBuilder
     from kstreamnb.notebook.export import export as export

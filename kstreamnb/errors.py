@@ -7,6 +7,7 @@
     ├── ProcessingError             a user's function or an operator failed on a record
     ├── StateError(LookupError)     a store that does not exist, is not connected or was used wrongly
     ├── EngineError(RuntimeError)   the runtime around the tasks (driver, Spark, Kafka) failed or refused
+    │   └── BufferExhaustedError(BufferError)  a producer had no room for a record, and none came in time
     └── MissingPackageError(ImportError)  what was asked for needs an extra of the kit that is not installed
 
 An error has one primary line (lower case, one fact, no full stop, the user's words in double quotes).
@@ -24,6 +25,7 @@ if TYPE_CHECKING:  # the tree stands below every other module
     from kstreamnb.core.origin import Origin
 
 __all__ = [
+    "BufferExhaustedError",
     "ConfigError",
     "EngineError",
     "KStreamError",
@@ -201,6 +203,24 @@ class EngineError(KStreamError, RuntimeError):
         ... except EngineError as error:
         ...     print(error)
         no source of the topology reads topic "bills"
+    """
+
+
+class BufferExhaustedError(EngineError, BufferError):
+    """A producer's buffer was full, and what waits in it could not be sent within ``max_block``.
+
+    Example:
+        >>> from kstreamnb import Log
+        >>> log = Log()
+        >>> log.create_topic("logs")
+        >>> producer = log.producer(buffer_bytes=8, max_block="10ms")
+        >>> log.fail(1)
+        >>> sent = producer.send("logs", None, "first")
+        >>> try:
+        ...     producer.send("logs", None, "second")
+        ... except BufferExhaustedError as error:
+        ...     print(error)
+        the producer's buffer has no room for a record of topic "logs"
     """
 
 

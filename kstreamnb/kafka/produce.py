@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future
+from datetime import timedelta
 from types import TracebackType
 from typing import Any, Self, TypeAlias
 
@@ -12,7 +14,10 @@ from confluent_kafka import KafkaError, Message, Producer
 from kstreamnb.core.record import Headers, TopicRecord
 from kstreamnb.core.serde import Serde
 from kstreamnb.core.serdes import Serdes
-from kstreamnb.core.wire import to_bytes
+from kstreamnb.core.time import duration_ms, format_duration
+from kstreamnb.core.wire import StreamPartitioner
+from kstreamnb.errors import BufferExhaustedError
+from kstreamnb.kafka.sending import checked_partition, record_bytes
 from kstreamnb.kafka.settings import Servers, connection, kafka_error, sendable_time
 
 __all__ = ["Delivered", "RecordProducer", "produce"]
@@ -26,7 +31,17 @@ _TUNING = {"linger.ms": 5, "compression.type": "lz4", "enable.idempotence": True
 class RecordProducer:
     """Sends records; keys choose partitions as those of a Java producer do. Leaving a ``with`` block flushes.
 
-    Units: ``patience_s`` is how many seconds a flush waits.
+    It is librdkafka's producer: ``servers`` takes its settings, and Java's names for batches and buffer:
+    ``batch.size`` (0: each record by itself), ``linger.ms``, ``buffer.memory``, ``delivery.timeout.ms``, ``acks``.
+
+    Args:
+        servers: ``host:port,…``, or settings with ``bootstrap.servers`` among them.
+        key_serde: how keys become bytes; text unless said otherwise.
+        value_serde: how values become bytes; JSON unless said otherwise.
+        partitioner: ``(topic, key, value, partitions)`` to a partition, or None for the key's; `RoundRobin` is one.
+            Without one, records without a key go where librdkafka likes.
+        max_block: how long `send` waits for room in a full buffer before it raises BufferExhaustedError.
+        patience_s: how many seconds a flush waits.
 
     Example:
         >>> from kstreamnb import Admin, local_broker
@@ -44,9 +59,13 @@ class RecordProducer:
         *,
         key_serde: Serde | None = None,
         value_serde: Serde | None = None,
+        partitioner: StreamPartitioner | None = None,
+        max_block: timedelta | str = "1m",
         patience_s: float = 60.0,
     ) -> None:
         self.servers, self.patience_s = servers, patience_s
+        self._partitioner, self._counts = partitioner, dict[str, int]()
+        self._block_ms = duration_ms(max_block, "longest wait for room")
         self.key_serde, self.value_serde = key_serde or Serdes.string(), value_serde or Serdes.json()
         self._producer = Producer(connection(servers, defaults=_TUNING, partitioner="murmur2_random"))
 
@@ -70,6 +89,9 @@ class RecordProducer:
         known, from within a later `send` or `flush`.
         """
         future: Future[TopicRecord] = Future()
+        data = record_bytes(topic, key, value, self.key_serde, self.value_serde)
+        if partition is None and self._partitioner is not None:
+            partition = checked_partition(self._partitioner, topic, key, value, self._count(topic))
 
         def report(error: KafkaError | None, message: Message) -> None:
             if error is not None:
@@ -89,15 +111,34 @@ class RecordProducer:
             arguments["partition"] = partition
         if timestamp is not None:
             arguments["timestamp"] = sendable_time(timestamp)
-        data = to_bytes(self.value_serde, value), to_bytes(self.key_serde, key)
+        self._put(topic, (data[1], data[0]), arguments)
+        self._producer.poll(0)
+        return future
+
+    def _put(self, topic: str, data: tuple[bytes | None, bytes | None], arguments: dict[str, Any]) -> None:
+        end = time.monotonic() + self._block_ms / 1000
         while True:
             try:
                 self._producer.produce(topic, *data, **arguments)
-                break
-            except BufferError:  # full: delivered records make room
-                self._producer.poll(0.05)
-        self._producer.poll(0)
-        return future
+                return
+            except BufferError as error:  # full: delivered records make room
+                left = end - time.monotonic()
+                if left <= 0:
+                    raise BufferExhaustedError(
+                        f'the producer\'s buffer has no room for a record of topic "{topic}"',
+                        detail=f"{len(self._producer):,} records wait, after {format_duration(self._block_ms)}",
+                        hint="what waits is sent, or its futures fail; send more slowly, or give it a larger buffer",
+                    ) from error
+                self._producer.poll(min(left, 0.05))
+
+    def _count(self, topic: str) -> int:
+        """Partitions of a topic, asked for once."""
+        if topic not in self._counts:
+            found = self._producer.list_topics(topic, timeout=self.patience_s).topics[topic]
+            if found.error is not None:
+                raise kafka_error(f'looking for the partitions of topic "{topic}"', found.error, self.servers)
+            self._counts[topic] = len(found.partitions)
+        return self._counts[topic]
 
     def flush(self) -> None:
         """Wait until the outcome of every record is known."""

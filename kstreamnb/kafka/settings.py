@@ -20,6 +20,7 @@ _USUAL = {"log_level": 2, "reconnect.backoff.max.ms": 1000}  # a broker that was
 _FROM_JAVA = {
     "receive.buffer.bytes": "socket.receive.buffer.bytes",
     "send.buffer.bytes": "socket.send.buffer.bytes",
+    "buffer.memory": "queue.buffering.max.kbytes",
 }
 
 
@@ -29,9 +30,11 @@ def connection(servers: Servers, *, defaults: Mapping[str, object] | None = None
     Example:
         >>> sorted(connection({"bootstrap.servers": "broker:9092", "receive.buffer.bytes": 65536}))
         ['bootstrap.servers', 'log_level', 'reconnect.backoff.max.ms', 'socket.receive.buffer.bytes']
+        >>> connection({"bootstrap.servers": "broker:9092", "buffer.memory": 33554432})["queue.buffering.max.kbytes"]
+        32768
     """
     given: dict[str, Any] = {"bootstrap.servers": servers} if isinstance(servers, str) else dict(servers)
-    given = {_FROM_JAVA.get(name, name): value for name, value in given.items()}
+    given = dict(_translated(name, value) for name, value in given.items())
     if not given.get("bootstrap.servers"):
         raise ConfigError(
             'setting "bootstrap.servers" is missing',
@@ -39,6 +42,15 @@ def connection(servers: Servers, *, defaults: Mapping[str, object] | None = None
         )
     fixed = {name.replace("_", "."): value for name, value in settings.items()}
     return {**_USUAL, **(defaults or {}), **given, **fixed}
+
+
+def _translated(name: str, value: Any) -> tuple[str, Any]:
+    """A setting of Java's clients as librdkafka has it."""
+    if name == "buffer.memory":
+        value = max(1, int(value) // 1024)
+    if name == "batch.size" and not int(value):  # in Java no batches at all, here not allowed
+        return "batch.num.messages", 1
+    return _FROM_JAVA.get(name, name), value
 
 
 def masked(settings: Mapping[str, Any]) -> dict[str, Any]:

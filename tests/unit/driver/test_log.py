@@ -1,0 +1,340 @@
+"""The log by itself (worked example E10): appending, partitions and who chooses them, producers, brokers that fail."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import pytest
+
+import kstreamnb as ks
+from kstreamnb.driver.draws import Draws
+from kstreamnb.errors import BufferExhaustedError, ConfigError, EngineError, SerdeError
+
+
+def log_with(topic: str, partitions: int = 1, *, replicas: int = 1, **options: Any) -> ks.Log:
+    """A log with one topic."""
+    log = ks.Log(**options)
+    log.create_topic(topic, partitions=partitions, replicas=replicas)
+    return log
+
+
+# --- the log ------------------------------------------------------------------------------------------------------
+def test_records_are_appended_and_each_reader_has_its_own_position() -> None:
+    """S2-01, E10: five records; A has read two, B all; neither moves the other, and both can go back."""
+    log = log_with("logs")
+    assert [0, 1, 2, 3, 4] == [log.append("logs", None, line).offset for line in "abcde"]
+    one, other = log.reader("logs"), log.reader("logs")
+    assert ["a", "b"] == [record.value for record in one.read(2)]
+    assert list("abcde") == [record.value for record in other.read()]
+    assert ({"logs-0": 2}, {"logs-0": 5}) == (one.positions, other.positions)
+    assert [] == other.read()
+    other.seek("logs-0", 4)
+    assert (["e"], {"logs-0": 2}) == ([record.value for record in other.read()], one.positions)
+
+
+def test_a_record_that_was_appended_cannot_be_changed() -> None:
+    """S2-01: nothing updates or deletes; what a reader gets is its own, whatever the writer does to the value."""
+    words = {name for kind in (ks.Log, type(ks.Log().reader())) for name in dir(kind) if not name.startswith("_")}
+    assert {word for word in words if word.startswith(("update", "delete", "remove", "insert", "set", "put"))} == set()
+    log, value = log_with("logs"), {"pieces": 1}
+    log.append("logs", "k", value)
+    value["pieces"] = 2
+    log.records("logs-0")[0].value["pieces"] = 3
+    assert [{"pieces": 1}] == [record.value for record in log.records("logs-0")]
+
+
+def test_order_holds_within_a_partition_only() -> None:
+    """S2-02, E10: offsets are dense and in order of production in each of three partitions, which differ in length."""
+    log, draws = log_with("logs", 3), Draws(11)
+    for number in range(40):
+        log.append("logs", f"user-{draws.below(9)}", number)
+    found = [log.records(f"logs-{partition}") for partition in range(3)]
+    for records in found:
+        assert list(range(len(records))) == [record.offset for record in records]
+        assert sorted(record.value for record in records) == [record.value for record in records]
+    assert 40 == sum(map(len, found))
+    assert len({len(records) for records in found}) > 1
+    read = [record.value for record in log.reader("logs").read()]
+    assert read != list(range(40)), "a reader of several partitions meets another order than that of production"
+
+
+def test_the_partitions_of_a_group_are_those_of_the_log() -> None:
+    """S2-01: a consumer group reads the very offsets of the log."""
+    log = log_with("logs", 2)
+    group = ks.ConsumerGroup("readers", log.offsets, auto_offset_reset="earliest")
+    group.join("c1")
+    placed = [log.append("logs", None, line) for line in range(3)]
+    assert sorted((f"logs-{record.partition}", record.offset) for record in placed) == list(group.poll("c1"))
+
+
+# --- which partition ----------------------------------------------------------------------------------------------
+def by_user(topic: str, key: Any, value: Any, partitions: int) -> int | None:
+    """All events of a user in one partition, whatever the key."""
+    return sum(map(ord, value["userId"])) % partitions
+
+
+def test_all_events_of_a_user_lie_in_one_partition() -> None:
+    """S2-03, E10: a strategy that looks at the value decides; each user has one partition and keeps the order there."""
+    log, draws = log_with("userLogins", 4), Draws(3)
+    events = [{"userId": f"u{draws.below(8)}", "number": number} for number in range(60)]
+    placed = [log.append("userLogins", None, event, partitioner=by_user) for event in events]
+    partitions: dict[str, set[int]] = {}
+    for record in placed:
+        partitions.setdefault(record.value["userId"], set()).add(record.partition)
+    assert {1} == {len(found) for found in partitions.values()}
+    assert len({number for found in partitions.values() for number in found}) > 1
+
+
+def test_records_without_a_key_go_round() -> None:
+    """S2-03, E10: twelve on four partitions are three each; keys go where Kafka's hash sends them."""
+    log = log_with("logs", 4)
+    assert {0: 3, 1: 3, 2: 3, 3: 3} == Counter(log.append("logs", None, n).partition for n in range(12))
+    assert [0, 2, 1, 3, 0, 0, 1, 1, 1, 1] == [log.append("logs", f"KEY-{n}", n).partition for n in range(10)]
+
+
+def by_level(topic: str, key: Any, value: Any, partitions: int) -> int | None:
+    """Errors to the last partition, all else among the others."""
+    if value["level"] == "ERROR":
+        return partitions - 1
+    return value["line"] % (partitions - 1)
+
+
+def test_a_strategy_decides_from_the_value_and_the_number_of_partitions() -> None:
+    """S2-14, E10: the same function places what a producer sends and what a topology writes: the same spread."""
+    lines = [{"line": n, "level": "ERROR" if n % 4 == 0 else "INFO"} for n in range(20)]
+    log = log_with("logs", 3)
+    sent = [log.append("logs", None, line, partitioner=by_level).partition for line in lines]
+    assert {2: 5, 0: 5, 1: 10} == Counter(sent)
+
+    builder = ks.StreamsBuilder("logs")
+    builder.stream("in").to("logs", partitioner=by_level)
+    driver = ks.TopologyTestDriver(builder.build(), partitions={"in": 1, "logs": 3})
+    driver.create_input_topic("in").pipe_value_list(lines)
+    assert sent == [record.partition for record in driver.create_output_topic("logs").read_records()]
+
+
+@pytest.mark.parametrize("chosen", [-1, 3, [0, 1]])
+def test_a_partition_that_is_not_there_is_an_error(chosen: Any) -> None:
+    """S2-14: in the log and in a producer the error names partition, topic and how many there are."""
+    log = log_with("logs", 3)
+    with pytest.raises(EngineError, match='chose partition .* of topic "logs"') as raised:  # noqa: RUF043
+        log.append("logs", None, 1, partitioner=lambda *_: chosen)
+    assert "it has 3 partitions, from 0 to 2" == raised.value.detail
+    with pytest.raises(EngineError, match='chose partition .* of topic "logs"'):  # noqa: RUF043
+        log.producer(partitioner=lambda *_: chosen).send("logs", None, 1)
+
+
+# --- several producers --------------------------------------------------------------------------------------------
+def test_producers_interleave_and_each_keeps_its_order() -> None:
+    """S2-04, E10: one partition, no lock: order of arrival; a seed makes it again, another one makes another."""
+    pairs = {name: [(None, f"{name}{n}") for n in range(20)] for name in ("a", "b")}
+
+    def arrived(seed: int) -> list[Any]:
+        log = log_with("logs")
+        found = log.interleave("logs", pairs, seed=seed)
+        assert [record for _, record in found] == log.records("logs-0")
+        assert list(range(40)) == [record.offset for _, record in found]
+        return [record.value for _, record in found]
+
+    once = arrived(7)
+    for name in pairs:
+        assert [value for _, value in pairs[name]] == [value for value in once if value[0] == name]
+    assert once == arrived(7)
+    assert once != arrived(8)
+    assert once != sorted(once), "one did not wait for the other"
+
+
+# --- creating topics ----------------------------------------------------------------------------------------------
+def test_a_topic_is_created_once_and_says_what_it_is() -> None:
+    """S2-07, E10: four partitions and two replicas; a second time it exists; three brokers hold no four replicas."""
+    log = ks.Log(brokers=3)
+    made = ks.create_topic("userLogins", on=log, partitions=4, replication_factor=2)
+    assert ("userLogins", 4, 2) == (made.name, made.partitions, made.replicas)
+    assert 'topic "userLogins": 4 partitions, 2 replicas' == str(made).splitlines()[0]
+    assert made == log.describe("userLogins")
+    with pytest.raises(EngineError, match='topic "userLogins" exists already'):
+        ks.create_topic("userLogins", on=log)
+    with pytest.raises(EngineError, match='topic "other" cannot have 4 replicas on 3 brokers'):
+        ks.create_topic("other", on=log, replication_factor=4)
+    with pytest.raises(EngineError, match='topic "other" does not exist'):
+        log.append("other", None, 1)
+    for wrong in ({"partitions": 0}, {"config": {"cleanup.policy": "compact"}}):
+        with pytest.raises(ConfigError, match='topic "third"'):
+            ks.create_topic("third", on=log, **wrong)
+
+
+# --- brokers ------------------------------------------------------------------------------------------------------
+def test_partitions_are_spread_over_brokers() -> None:
+    """S3-01: twelve partitions on three brokers: each leads four, and a record's key chooses its partition."""
+    log = log_with("logs", 12, replicas=2, brokers=3)
+    layout = log.describe("logs").layout
+    assert {1: 4, 2: 4, 3: 4} == Counter(each.leader for each in layout)
+    assert all(len(set(each.brokers)) == 2 for each in layout)
+    assert log.append("logs", "KEY-1", 1).partition == log.append("logs", "KEY-1", 2).partition
+
+
+def test_a_replica_in_sync_leads_when_the_leader_fails() -> None:
+    """S2-05, S3-07: what was committed can be read, writing goes on; readers and writers ask leaders alone."""
+    log = log_with("logs", 3, replicas=2, brokers=3)
+    reader = log.reader("logs")
+    for number in range(9):
+        log.append("logs", None, number)
+    first = reader.read(4)
+    before = {each.place: each.leader for each in log.describe("logs").layout}
+    log.fail(1)
+    after = {each.place: each.leader for each in log.describe("logs").layout}
+    assert (1, 2) == (before["logs-0"], after["logs-0"])
+    assert {place: leader for place, leader in before.items() if leader != 1} == {
+        place: leader for place, leader in after.items() if place != "logs-0"
+    }
+    assert list(range(9)) == sorted(record.value for record in [*first, *reader.read()]), "the reader goes on"
+    assert 3 == log.append("logs", None, 9, partition=0).offset
+    log.recover(1)
+    assert [(2, (1, 2))] == [(each.leader, each.in_sync) for each in log.describe("logs").layout[:1]]
+
+
+def test_without_a_replica_in_sync_a_partition_is_offline() -> None:
+    """S2-05: both brokers of a partition are down: reading and writing say so, until the last one is back."""
+    log = log_with("logs", 3, replicas=2, brokers=3)
+    log.append("logs", None, "kept", partition=0)
+    log.fail(2)
+    log.fail(1)
+    for attempt in (lambda: log.append("logs", None, "x", partition=0), lambda: log.records("logs-0")):
+        with pytest.raises(EngineError, match='partition "logs-0" is offline') as raised:
+            attempt()
+        assert "brokers 2 and 1 are down" in str(raised.value.detail)
+        assert "recover(1)" in str(raised.value.hint)
+    assert "none" in str(log.describe("logs"))
+    log.append("logs", None, "elsewhere", partition=1)  # broker 3 leads it
+    log.recover(2)  # was not in sync any more: it may lack records
+    with pytest.raises(EngineError, match="offline"):
+        log.records("logs-0")
+    log.recover(1)
+    assert ["kept"] == [record.value for record in log.records("logs-0")]
+    assert "2 brokers down" not in log.title
+
+
+def test_what_only_the_leader_had_is_lost_with_it() -> None:
+    """S3-08, S2-06: acknowledged by the leader alone it was never committed; by all replicas in sync, it stays."""
+    log = log_with("logs", replicas=2, brokers=2)
+    log.append("logs", None, "all")
+    log.append("logs", None, "leader", acks="leader")
+    layout = log.describe("logs").layout[0]
+    assert (1, 2) == (layout.high, layout.end)
+    assert ["all"] == [record.value for record in log.reader("logs").read()]
+    log.fail(1)
+    assert ["all"] == [record.value for record in log.records("logs-0")]
+    assert 1 == log.append("logs", None, "next").offset, "its offset is given again"
+    log.recover(1)
+    log.append("logs", None, "late", acks="leader")
+    log.replicate()
+    log.fail(2)
+    assert ["all", "next", "late"] == [record.value for record in log.records("logs-0")]
+
+
+def test_too_few_replicas_in_sync_refuse_a_write_to_all() -> None:
+    """S3-08: with two needed, one is not enough; a write to the leader alone does not ask."""
+    log = log_with("logs", replicas=2, brokers=2, min_insync_replicas=2)
+    log.fail(2)
+    with pytest.raises(EngineError, match='"logs-0" has too few replicas in sync'):
+        log.append("logs", None, 1)
+    assert 0 == log.append("logs", None, 1, acks="leader").offset
+
+
+# --- producers ----------------------------------------------------------------------------------------------------
+def test_a_hundred_records_tell_where_they_lie() -> None:
+    """S2-08, S1-36, E10: each future gives partition and offset; counts are those of Kafka's hash."""
+    log = log_with("my-topic", 4)
+    producer = log.producer()
+    futures = [producer.send("my-topic", f"KEY-{n}", f"VALUE-{n}") for n in range(100)]
+    assert not futures[0].done()
+    producer.flush()
+    placed = [future.result() for future in futures]
+    assert {0: 25, 1: 33, 2: 15, 3: 27} == Counter(record.partition for record in placed)
+    for partition in range(4):
+        mine = [record for record in placed if record.partition == partition]
+        assert list(range(len(mine))) == [record.offset for record in mine]
+    assert "VALUE-99" == placed[99].value
+
+
+def test_a_key_that_its_serde_cannot_write_is_refused_at_once() -> None:
+    """S2-08, C-05, E10: a long serde for "KEY-0": key, serde and topic are named at the first send."""
+    producer = log_with("my-topic", key_serde=ks.Serdes.long()).producer()
+    with pytest.raises(SerdeError) as raised:
+        producer.send("my-topic", "KEY-0", "VALUE-0")
+    said = 'key of a record for topic "my-topic": serde "long" cannot write a value of type "str"'
+    assert said == raised.value.message
+
+
+def test_a_callback_is_told_once_where_it_lies_or_why_not() -> None:
+    """S2-09, E10: one of record and error, never both; without a leader it is the error, after the timeout."""
+    log, told = log_with("logs"), []
+    producer = log.producer(delivery_timeout="2s", linger="0ms")
+    producer.send("logs", None, "first", delivered=lambda *outcome: told.append(outcome))
+    log.fail(1)
+    failed = producer.send("logs", None, "second", delivered=lambda *outcome: told.append(outcome))
+    log.advance_wall_clock_time("1999ms")
+    assert [("first", None)] == [(record.value, error) for record, error in told]
+    log.advance_wall_clock_time("1ms")
+    (_, error) = told[1]
+    assert told[1][0] is None
+    assert "was not delivered within 2s" in str(error)
+    assert error is failed.exception()
+    log.advance_wall_clock_time("1m")
+    assert 2 == len(told)
+
+
+@pytest.mark.parametrize(("batch_bytes", "requests"), [(16_384, 1), (0, 100), (250, 4)])
+def test_batches_save_requests(batch_bytes: int, requests: int) -> None:
+    """S2-10, E10: a hundred small records that linger 5 ms: one request; without batches a hundred."""
+    log = log_with("logs")
+    producer = log.producer(batch_bytes=batch_bytes, linger="5ms")
+    futures = [producer.send("logs", None, f"line-{n:03d}") for n in range(100)]  # ten bytes of JSON each
+    log.advance_wall_clock_time("4ms")
+    assert (batch_bytes == 16_384) == (not futures[0].done())
+    log.advance_wall_clock_time("1ms")
+    assert list(range(100)) == [future.result().offset for future in futures]
+    assert requests == producer.requests
+
+
+def test_partitions_of_one_broker_share_a_request() -> None:
+    """S2-10: what is ready for a broker goes together."""
+    log = log_with("logs", 4, brokers=2)
+    producer = log.producer()
+    for number in range(40):
+        producer.send("logs", None, number)
+    producer.flush()
+    assert 2 == producer.requests
+    assert "2 requests made, 0 records waiting" in repr(producer)
+
+
+def test_a_full_buffer_blocks_for_a_while_and_raises() -> None:
+    """S2-11, E10: after exactly 10 ms of the log's clock; what was sent before is told when it is given up, or sent."""
+    log, told = log_with("logs"), []
+    producer = log.producer(buffer_bytes=35, max_block="10ms", delivery_timeout="1m")
+    log.fail(1)
+    for n in range(3):
+        producer.send("logs", None, f"line-{n:03d}", delivered=lambda *outcome: told.append(outcome))
+    with pytest.raises(BufferExhaustedError, match='no room for a record of topic "logs"') as raised:
+        producer.send("logs", None, "line-003")
+    assert isinstance(raised.value, BufferError)
+    assert 10 == log.clock.now_ms
+    assert [] == told
+    log.advance_wall_clock_time("1m")
+    assert [None, None, None] == [record for record, _ in told]
+    assert 0 == producer.buffered_bytes
+
+
+def test_a_full_buffer_is_no_error_while_the_broker_is_there() -> None:
+    """S2-11: what waits is sent to make room; a broker that comes back in time is in time."""
+    log = log_with("logs")
+    producer = log.producer(buffer_bytes=35, max_block="10ms", linger="1h")
+    futures = [producer.send("logs", None, f"line-{n:03d}") for n in range(10)]
+    producer.flush()
+    assert list(range(10)) == [future.result().offset for future in futures]
+    log.fail(1)
+    late = producer.send("logs", None, "late")
+    log.recover(1)
+    producer.flush()
+    assert 10 == late.result().offset

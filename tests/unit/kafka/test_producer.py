@@ -1,0 +1,85 @@
+"""What a producer does without a broker: settings under Java's names, mistakes at once, a buffer that runs full."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+
+from kstreamnb.core.serdes import Serdes
+from kstreamnb.errors import BufferExhaustedError, EngineError, SerdeError
+from kstreamnb.kafka.produce import RecordProducer
+from kstreamnb.kafka.settings import connection
+
+NOWHERE = "127.0.0.1:1"
+
+
+@pytest.mark.parametrize(
+    ("java", "here"),
+    [
+        ({"batch.size": 16384}, {"batch.size": 16384}),
+        ({"batch.size": 0}, {"batch.num.messages": 1}),
+        ({"linger.ms": 5}, {"linger.ms": 5}),
+        ({"buffer.memory": 33554432}, {"queue.buffering.max.kbytes": 32768}),
+        ({"buffer.memory": "100"}, {"queue.buffering.max.kbytes": 1}),
+        ({"delivery.timeout.ms": 120000}, {"delivery.timeout.ms": 120000}),
+    ],
+)
+def test_javas_settings_of_batches_and_buffer_are_translated(java: dict[str, Any], here: dict[str, Any]) -> None:
+    """S2-10: names and units of librdkafka; a producer takes them all."""
+    servers = {"bootstrap.servers": NOWHERE, **java}
+    assert here == {name: value for name, value in connection(servers).items() if name in here}
+    assert "<RecordProducer" in repr(RecordProducer(servers))
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "said"),
+    [
+        ("KEY-0", 1, 'key of a record for topic "my-topic": serde "long" cannot write a value of type "str"'),
+        (0, "VALUE-0", 'value of a record for topic "my-topic": serde "long" cannot write a value of type "str"'),
+    ],
+)
+def test_what_a_serde_cannot_write_is_refused_at_the_first_send(key: Any, value: Any, said: str) -> None:
+    """S2-08, C-05: key or value, serde and topic are named; nothing is left in the producer."""
+    producer = RecordProducer(NOWHERE, key_serde=Serdes.long(), value_serde=Serdes.long())
+    with pytest.raises(SerdeError) as raised:
+        producer.send("my-topic", key, value)
+    assert said == raised.value.message
+    producer.flush()
+
+
+def test_without_a_broker_the_callback_is_told_within_the_delivery_timeout() -> None:
+    """S2-09: once, with an error and no record; the future raises the same."""
+    told: list[Any] = []
+    servers = {"bootstrap.servers": NOWHERE, "delivery.timeout.ms": 300, "linger.ms": 0}
+    producer = RecordProducer(servers, patience_s=20)
+    began = time.monotonic()
+    future = producer.send("my-topic", "k", 1, delivered=lambda *outcome: told.append(outcome))
+    producer.flush()
+    assert time.monotonic() - began < 10, "far from a minute"
+    ((record, error),) = told
+    assert record is None
+    assert isinstance(error, EngineError)
+    assert error is future.exception()
+
+
+def test_a_full_buffer_blocks_as_long_as_it_may_and_raises() -> None:
+    """S2-11: after 10 ms, give or take 20; what was sent before is not lost in silence: callbacks tell of each."""
+    told: list[Any] = []
+    servers = {"bootstrap.servers": NOWHERE, "buffer.memory": 1024, "delivery.timeout.ms": 1000, "linger.ms": 0}
+    producer = RecordProducer(servers, max_block="10ms", patience_s=20)
+    value, sent, waits = "x" * 400, 0, []
+    while len(waits) < 8:
+        began = time.monotonic()
+        try:
+            producer.send("my-topic", None, value, delivered=lambda *outcome: told.append(outcome))
+            sent += 1
+        except BufferExhaustedError as error:
+            waits.append(time.monotonic() - began)
+            assert "wait, after 10ms" in str(error.detail)  # noqa: PT017
+    assert 0.010 <= min(waits) <= 0.030, "a busy machine may take longer now and then, never always"
+    assert sent >= 1
+    producer.flush()
+    assert sent == len(told)
+    assert all(record is None and isinstance(error, EngineError) for record, error in told)
