@@ -156,6 +156,10 @@ class Stateless:
         return process
 
 
+GetRow: TypeAlias = Callable[..., tuple[Any, int] | None]
+"""``get(key)`` gives ``(value, timestamp)``, or None for no row; ``get(key, as_of_ms)`` where there are versions."""
+
+
 class TableView(Protocol):
     """How to look up the current row of a table in a task, materialised or not.
 
@@ -170,8 +174,5 @@ class TableView(Protocol):
     def versioned(self) -> bool:
         """Whether the view answers ``as of`` a time (its store is versioned)."""
 
-    def bind(self, context: BindContext) -> Callable[[Any], tuple[Any, int] | None]:
-        """``get(key)`` gives ``(value, timestamp)``, or None where there is no row."""
-
-    def bind_as_of(self, context: BindContext) -> Callable[[Any, int], tuple[Any, int] | None]:
-        """``get(key, as_of_ms)``; only when the view is versioned."""
+    def bind(self, context: BindContext) -> GetRow:
+        """How to look up a row by its key."""

@@ -9,13 +9,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self, TypeAlias
 
-from kstreamnb.core.operator import BindContext, Forward, Process, TableView
+from kstreamnb.core.operator import BindContext, Forward, GetRow, Process, TableView
 from kstreamnb.core.processor import ProcessorContext, start
 from kstreamnb.core.record import Change, Headers
 from kstreamnb.core.serde import Serde
 from kstreamnb.errors import ProcessingError, SerdeError
 from kstreamnb.processors.folding import Adder, Initializer, folding
-from kstreamnb.processors.tables import NO_ROW, GetAsOf, GetRow, bind_get, bind_update
+from kstreamnb.processors.tables import NO_ROW, bind_get, bind_update
 
 Compute: TypeAlias = Callable[[Any, Any], Any]
 """``compute(key, value)``: what is made of a row's value; None for no row, on both ways."""
@@ -46,26 +46,21 @@ class DerivedTable:
     def bind(self, context: BindContext, forward: Forward) -> Process:
         """Build the closure of one task."""
         compute, send_old, skips = self.computing(context), self.send_old, self.skips
-        if self.store is None:
-
-            def derive(key: Any, change: Change, timestamp: int, headers: Headers) -> None:
-                new = compute(key, change[0])
-                old = compute(key, change[1]) if send_old else None
-                if not skips or new is not None or old is not None:
-                    forward(key, Change(new, old, change[2]), timestamp, headers)
-
-            return derive
-
-        get = bind_get(context.store(self.store))
+        get = None if self.store is None else bind_get(context.store(self.store))
         update = bind_update(context, self.store, forward, send_old=send_old)
 
-        def derive_row(key: Any, change: Change, timestamp: int, headers: Headers) -> None:
-            new, row = compute(key, change[0]), get(key) if send_old else None
-            old = None if row is None else row[0]
-            if not skips or new is not None or old is not None:
+        def derive(key: Any, change: Change, timestamp: int, headers: Headers) -> None:
+            new, old = compute(key, change[0]), None
+            if send_old:
+                old = compute(key, change[1]) if get is None else (get(key) or NO_ROW)[0]
+            if skips and new is None and old is None:
+                return
+            if get is None:
+                forward(key, Change(new, old, change[2]), timestamp, headers)
+            else:
                 update(key, new, old, timestamp, headers)
 
-        return derive_row
+        return derive
 
 
 @dataclass(frozen=True)
@@ -89,15 +84,8 @@ class DerivedView:
         return self.parent.versioned
 
     def bind(self, context: BindContext) -> GetRow:
-        """The row made of the parent's."""
-        return self._computing(context, self.parent.bind(context))
-
-    def bind_as_of(self, context: BindContext) -> GetAsOf:
-        """The row made of what the parent's was at a time."""
-        return self._computing(context, self.parent.bind_as_of(context))
-
-    def _computing(self, context: BindContext, get_parent: Callable[..., tuple[Any, int] | None]) -> Callable[..., Any]:
-        compute = self.operator.computing(context)
+        """The row made of the parent's, or of what that was at a time."""
+        get_parent, compute = self.parent.bind(context), self.operator.computing(context)
 
         def get(key: Any, *as_of_ms: int) -> tuple[Any, int] | None:
             value, timestamp = get_parent(key, *as_of_ms) or NO_ROW

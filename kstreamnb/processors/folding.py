@@ -7,13 +7,13 @@ time on. So a result that the store no longer shows, because its retention has p
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from kstreamnb.core.operator import BindContext, Forward
-from kstreamnb.core.record import Change, Headers, Windowed
-from kstreamnb.core.windows import SessionWindows, SlidingWindows, TimeWindows, UnlimitedWindows
+from kstreamnb.core.record import Change, Headers
+from kstreamnb.core.windows import SessionWindows, SlidingWindows, UnlimitedWindows
 from kstreamnb.processors.tables import forwards_itself
 
 Initializer: TypeAlias = Callable[[], Any]
@@ -70,9 +70,6 @@ def merging(merger: Callable[[Any, Any, Any], Any] | None, reducer: Adder) -> Ca
 EmitClosed: TypeAlias = Callable[[int, Headers], None]
 """``emit(close_ms, headers)`` forwards what has closed since it was last called with a later time."""
 
-_FindClosed: TypeAlias = Callable[[int, int], "Iterator[tuple[Windowed, Any, int]] | None"]
-_Span: TypeAlias = Callable[[int, int], "tuple[int, int] | None"]
-
 _NEVER = -1
 
 
@@ -98,13 +95,27 @@ class WindowedFold:
 
     def results(self, context: BindContext, store: Any, forward: Forward) -> tuple[EmitClosed, Forward | None]:
         """How to forward what has closed, and how to forward a change at once; None where the operator need not."""
-        windows = self.windows
+        windows, of_sessions = self.windows, isinstance(self.windows, SessionWindows)
         if not self.emit_on_close or isinstance(windows, UnlimitedWindows):
             return _no_emission, forward if forwards_itself(store, forward, send_old=self.send_old) else None
-        if isinstance(windows, SessionWindows):
-            return _emitting(context, forward, _closed_sessions(store)), None
-        span = _sliding_span(windows) if isinstance(windows, SlidingWindows) else _time_span(windows)
-        return _emitting(context, forward, _closed_windows(store, span)), None
+        if of_sessions:  # found by their ends, windows by their starts
+            find, span = store.find_sessions_by_end, 1
+        elif isinstance(windows, SlidingWindows):
+            find, span = store.fetch_all, windows.difference_ms + 1
+        else:
+            find, span = store.fetch_all, windows.size_ms
+        last = context.cell("last_close_ms", _NEVER)
+
+        def emit(close_ms: int, headers: Headers) -> None:
+            last_ms, latest = last[0], close_ms - span
+            if close_ms <= last_ms or latest < 0:
+                return
+            for key, row in find(0 if last_ms == _NEVER else last_ms - span + 1, latest):
+                aggregate, timestamp = (row, key[2]) if of_sessions else row
+                forward(key, Change(aggregate), timestamp, headers)
+            last[0] = close_ms
+
+        return emit, None
 
 
 def dropping_late(
@@ -119,72 +130,3 @@ def dropping_late(
         drop("late", key, value, timestamp, {**found, **known, "stream_time_ms": stream_time_ms})
 
     return late
-
-
-def _emitting(context: BindContext, forward: Forward, find_closed: _FindClosed) -> EmitClosed:
-    """How to forward what ``find_closed(last_ms, close_ms)`` finds, in its order; None is nothing to look for."""
-    last = context.cell("last_close_ms", _NEVER)
-
-    def emit(close_ms: int, headers: Headers) -> None:
-        last_ms = last[0]
-        if close_ms <= last_ms != _NEVER:
-            return
-        found = find_closed(last_ms, close_ms)
-        if found is not None:
-            for key, aggregate, timestamp in found:
-                forward(key, Change(aggregate), timestamp, headers)
-            last[0] = close_ms
-
-    return emit
-
-
-def _closed_sessions(store: Any) -> _FindClosed:
-    """Closed sessions, at their ends."""
-    find = store.find_sessions_by_end
-
-    def find_closed(last_ms: int, close_ms: int) -> Iterator[tuple[Windowed, Any, int]] | None:
-        if close_ms <= 0:
-            return None
-        return ((session, aggregate, session[2]) for session, aggregate in find(max(0, last_ms), close_ms - 1))
-
-    return find_closed
-
-
-def _closed_windows(store: Any, span: _Span) -> _FindClosed:
-    """Closed windows, in the order of start and key bytes."""
-    fetch_all = store.fetch_all
-
-    def find_closed(last_ms: int, close_ms: int) -> Iterator[tuple[Windowed, Any, int]] | None:
-        starts = span(last_ms, close_ms)
-        return None if starts is None else ((key, value, timestamp) for key, (value, timestamp) in fetch_all(*starts))
-
-    return find_closed
-
-
-def _time_span(windows: TimeWindows) -> _Span:
-    """First and last start of the windows that end after the last closing time and by this one."""
-    size, starts_of = windows.size_ms, windows.windows_for
-
-    def span(last_ms: int, close_ms: int) -> tuple[int, int] | None:
-        latest = close_ms - size
-        if latest < 0:
-            return None
-        if last_ms == _NEVER:
-            return 0, latest
-        before = max(0, last_ms - size)
-        return None if starts_of(latest) == starts_of(before) else (before + 1, latest)
-
-    return span
-
-
-def _sliding_span(windows: SlidingWindows) -> _Span:
-    """The same for windows whose end is inclusive: they close a millisecond later."""
-    size = windows.difference_ms
-
-    def span(last_ms: int, close_ms: int) -> tuple[int, int] | None:
-        latest = close_ms - size - 1
-        if latest < 0:
-            return None
-        return (0 if last_ms == _NEVER else max(0, last_ms - size)), latest
-
-    return span

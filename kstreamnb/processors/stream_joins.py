@@ -265,7 +265,5 @@ class StreamTableJoin:
 
 def _bind_lookup(view: TableView, context: BindContext) -> Callable[[Any, int], tuple[Any, int] | None]:
     """``lookup(key, timestamp)``: as of the time where the table has a history, else the latest row."""
-    if view.versioned:
-        return view.bind_as_of(context)
     get = view.bind(context)
-    return lambda key, timestamp: get(key)
+    return get if view.versioned else lambda key, timestamp: get(key)

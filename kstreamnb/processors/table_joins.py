@@ -6,10 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
-from kstreamnb.core.operator import BindContext, Forward, Process, TableView
+from kstreamnb.core.operator import BindContext, Forward, GetRow, Process, TableView
 from kstreamnb.core.record import Change, Headers
 from kstreamnb.processors.stream_joins import combiner
-from kstreamnb.processors.tables import bind_update
+from kstreamnb.processors.tables import NO_ROW, bind_update
 from kstreamnb.topology.java_order import hash_order
 
 How: TypeAlias = Literal["inner", "left", "outer"]
@@ -94,18 +94,10 @@ class TableJoinMerge:
 
     def bind(self, context: BindContext, forward: Forward) -> Process:
         """Build the closure of one task."""
-        if self.store is not None:
-            update = bind_update(context, self.store, forward, send_old=self.send_old)
-
-            def keep(key: Any, change: Any, timestamp: int, headers: Headers) -> None:
-                update(key, change[0], change[1], timestamp, headers)
-
-            return keep
-        if self.send_old:
-            return forward
+        update = bind_update(context, self.store, forward, send_old=self.send_old)
 
         def merge(key: Any, change: Any, timestamp: int, headers: Headers) -> None:
-            forward(key, Change(change[0]), timestamp, headers)
+            update(key, change[0], change[1], timestamp, headers)
 
         return merge
 
@@ -133,26 +125,19 @@ class JoinView:
         """A joined table has no history."""
         return False
 
-    def bind(self, context: BindContext) -> Callable[[Any], tuple[Any, int] | None]:
+    def bind(self, context: BindContext) -> GetRow:
         """``get(key)`` gives the joined value and the later of both times."""
         get_left, get_right, joiner = self.left.bind(context), self.right.bind(context), self.joiner
         needs_left, needs_right = self.how != "outer", self.how == "inner"
 
         def get(key: Any) -> tuple[Any, int] | None:
-            left = get_left(key) or _NO_ROW
+            left = get_left(key) or NO_ROW
             if left[0] is None and needs_left:
                 return None
-            right = get_right(key) or _NO_ROW
+            right = get_right(key) or NO_ROW
             if right[0] is None and (needs_right or left[0] is None):
                 return None
             joined = joiner(left[0], right[0])
             return None if joined is None else (joined, max(left[1], right[1]))
 
         return get
-
-    def bind_as_of(self, context: BindContext) -> Callable[[Any, int], tuple[Any, int] | None]:
-        """A joined table has no history: raises TypeError."""
-        raise TypeError("a joined table cannot be asked as of a time")
-
-
-_NO_ROW = (None, -1)

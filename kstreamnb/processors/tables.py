@@ -12,12 +12,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from kstreamnb.core.operator import BindContext, Forward, Process, TableView
+from kstreamnb.core.operator import BindContext, Forward, GetRow, Process, TableView
 from kstreamnb.core.record import Change, Headers, Windowed
 from kstreamnb.errors import ProcessingError
-
-GetRow: TypeAlias = Callable[[Any], tuple[Any, int] | None]
-"""``get(key)`` gives ``(value, timestamp)``, or None where there is no row."""
 
 UpdateRow: TypeAlias = Callable[[Any, Any, Any, int, Headers], None]
 """``update(key, new, old, timestamp, headers)`` puts the new value and forwards the change."""
@@ -54,8 +51,17 @@ def forwards_itself(store: Any, forward: Forward, *, send_old: bool) -> bool:
     return not store.set_flush_listener(flushed, send_old=send_old)
 
 
-def bind_update(context: BindContext, name: str, forward: Forward, *, send_old: bool) -> UpdateRow:
-    """How to put a row and forward the change: at once, on flush, or not at all when the store refuses it."""
+def bind_update(context: BindContext, name: str | None, forward: Forward, *, send_old: bool) -> UpdateRow:
+    """How to put a row and forward the change: at once, on flush, or not at all when the store refuses it.
+
+    Without a store the change is forwarded and nothing else.
+    """
+    if name is None:
+
+        def update(key: Any, new: Any, old: Any, timestamp: int, headers: Headers) -> None:
+            forward(key, Change(new, old if send_old else None), timestamp, headers)
+
+        return update
     store = context.store(name)
     put = store.put
     if is_versioned(store):
@@ -75,9 +81,6 @@ def bind_update(context: BindContext, name: str, forward: Forward, *, send_old: 
 
     return update
 
-
-GetAsOf: TypeAlias = Callable[[Any, int], tuple[Any, int] | None]
-"""``get(key, as_of_ms)`` gives ``(value, timestamp)``, or None where there was no row."""
 
 NO_ROW = (None, -1)
 """Stands for the row of a key that has none."""
@@ -100,14 +103,8 @@ class StoreView:
         return (self.store,)
 
     def bind(self, context: BindContext) -> GetRow:
-        """The latest row of a key."""
+        """The latest row of a key, or of a versioned store the one that was valid at a time."""
         return bind_get(context.store(self.store))
-
-    def bind_as_of(self, context: BindContext) -> GetAsOf:
-        """The row of a key that was valid at a time; raises TypeError without versions."""
-        if not self.versioned:
-            raise TypeError(f"{type(self).__name__} has no history to look a row up as of a time")
-        return context.store(self.store).row  # type: ignore[no-any-return]
 
 
 @dataclass(frozen=True)
@@ -131,20 +128,16 @@ class SuppressView:
         return self.parent.versioned
 
     def bind(self, context: BindContext) -> GetRow:
-        """The value before the buffered change, of unknown time (-1), else the parent's row."""
+        """The value before the buffered change, of unknown time (-1), else the parent's row; as of a time that."""
         prior, get_parent = context.store(self.store).prior, self.parent.bind(context)
 
-        def get(key: Any) -> tuple[Any, int] | None:
-            is_buffered, value = prior(key)
+        def get(key: Any, *as_of_ms: int) -> tuple[Any, int] | None:
+            is_buffered, value = (False, None) if as_of_ms else prior(key)
             if not is_buffered:
-                return get_parent(key)
+                return get_parent(key, *as_of_ms)
             return None if value is None else (value, -1)
 
         return get
-
-    def bind_as_of(self, context: BindContext) -> GetAsOf:
-        """The parent's row."""
-        return self.parent.bind_as_of(context)
 
 
 @dataclass(frozen=True)
@@ -164,28 +157,17 @@ class TableSource:
 
     def bind(self, context: BindContext, forward: Forward) -> Process:
         """Build the closure of one task."""
-        drop, update = context.drop, None
-        get: GetRow = _no_row
-        if self.store is not None:
-            update = bind_update(context, self.store, forward, send_old=self.send_old)
-            if self.send_old:
-                get = bind_get(context.store(self.store))
+        drop, update = context.drop, bind_update(context, self.store, forward, send_old=self.send_old)
+        get = None if self.store is None or not self.send_old else bind_get(context.store(self.store))
 
         def process(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
             if key is None:
                 drop("null key", key, value, timestamp)
-            elif update is None:
-                forward(key, Change(value), timestamp, headers)
-            else:
-                row = get(key)
-                update(key, value, None if row is None else row[0], timestamp, headers)
+                return
+            row = None if get is None else get(key)
+            update(key, value, None if row is None else row[0], timestamp, headers)
 
         return process
-
-
-def _no_row(key: Any) -> tuple[Any, int] | None:
-    """The old row where nobody wants it."""
-    return None
 
 
 _NO_LIMIT = 2**63 - 1
