@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import json
+from collections import Counter
+from typing import Any
+
 import pytest
 from confluent_kafka import Producer
 
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.serdes import Serdes
 from kstreamnb.core.wire import partition_for
+from kstreamnb.driver.log import create_topic
 from kstreamnb.errors import EngineError, SerdeError
 from kstreamnb.kafka.produce import RecordProducer, produce
+from kstreamnb.kafka.sending import RoundRobin
 from kstreamnb.samples import Sample
+from tests.unit.driver.test_log import by_level, by_user
 
 pytestmark = pytest.mark.kafka
 
@@ -66,3 +73,82 @@ def test_what_cannot_be_sent_is_told(servers, topic):
     assert isinstance(told[0][1], EngineError)
     with pytest.raises(SerdeError, match='serde "string" cannot write'):
         producer.send(orders, 5, 1)
+
+
+def test_a_hundred_records_tell_where_they_lie(servers, topic):
+    """S2-08, S1-36: futures give partition and offset; `result()` waits for it; counts are those of Kafka's hash."""
+    mine = topic(4)
+    with RecordProducer(servers, value_serde=Serdes.string()) as producer:
+        first = producer.send(mine, "KEY-0", "VALUE-0")
+        producer.flush()
+        assert (0, 0) == (first.result().partition, first.result().offset)
+        rest = [producer.send(mine, f"KEY-{n}", f"VALUE-{n}") for n in range(1, 100)]
+    placed = [future.result() for future in [first, *rest]]
+    assert {0: 25, 1: 33, 2: 15, 3: 27} == Counter(record.partition for record in placed)
+    assert 100 == len({(record.partition, record.offset) for record in placed})
+    with (
+        pytest.raises(SerdeError, match=f'key of a record for topic "{mine}": serde "long" cannot write'),
+        RecordProducer(servers, key_serde=Serdes.long()) as wrong,
+    ):
+        wrong.send(mine, "KEY-0", "VALUE-0")
+
+
+def test_a_strategy_of_the_user_chooses_partitions(servers, topic):
+    """S2-03, S2-14: by user whatever the key, round and round without one, from the JSON value; out of range fails."""
+    mine = topic(4)
+    users = [{"userId": f"u{n % 7}", "number": n} for n in range(40)]
+    lines = [{"line": n, "level": "ERROR" if n % 4 == 0 else "INFO"} for n in range(20)]
+
+    def sent(partitioner: Any, values: list[Any]) -> list[Any]:
+        with RecordProducer(servers, partitioner=partitioner) as producer:
+            futures = [producer.send(mine, None, value) for value in values]
+        return [future.result() for future in futures]
+
+    homes = {(record.value["userId"], record.partition) for record in sent(by_user, users)}
+    assert 7 == len(homes)
+    assert {0: 3, 1: 3, 2: 3, 3: 3} == Counter(record.partition for record in sent(RoundRobin(), [0] * 12))
+    levels = sent(by_level, lines)
+    assert {3} == {record.partition for record in levels if record.value["level"] == "ERROR"}
+    assert [by_level(mine, None, line, 4) for line in lines] == [record.partition for record in levels]
+    with pytest.raises(EngineError, match=f'the partitioner chose partition 4 of topic "{mine}"'):
+        sent(lambda *_: 4, [1])
+
+
+@pytest.mark.parametrize(("settings", "least", "most"), [({}, 1, 2), ({"batch.size": 0}, 100, 100)])
+def test_batches_save_requests(servers, topic, settings, least, most):
+    """S2-10: a hundred small records that linger are one or two requests, without batches a hundred.
+
+    They linger 50 ms here, not 5: on a busy machine a hundred calls take longer than that.
+    """
+    mine, counted = topic(1), []
+
+    def note(statistics: str) -> None:
+        brokers = json.loads(statistics)["brokers"].values()
+        counted.append(sum(broker["req"].get("Produce", 0) for broker in brokers))
+
+    watched = {"statistics.interval.ms": 20, "stats_cb": note, "linger.ms": 50}
+    producer = RecordProducer({"bootstrap.servers": servers, **watched, **settings})
+    futures = [producer.send(mine, None, number) for number in range(100)]
+    producer.flush()
+    assert list(range(100)) == [future.result().offset for future in futures]
+    known = len(counted)
+    while len(counted) < known + 2:
+        producer._producer.poll(0.1)
+    assert least <= counted[-1] <= most
+
+
+def test_a_topic_is_created_once_and_says_what_it_is(servers, name):
+    """S2-07: four partitions; a second time it exists; one broker holds no two replicas.
+
+    That a topic has two is shown on `Log`: the local broker is one.
+    """
+    made = create_topic(name, on=servers, partitions=4, config={"cleanup.policy": "compact"})
+    assert (name, 4, 1, {"cleanup.policy": "compact"}) == (
+        made.name, made.partitions, made.replicas, dict(made.config),
+    )  # fmt: skip
+    with pytest.raises(EngineError, match=f'creating topic "{name}" failed') as again:
+        create_topic(name, on=servers)
+    assert "already exists" in str(again.value.detail)
+    with pytest.raises(EngineError, match=f'creating topic "{name}-2" failed') as many:
+        create_topic(f"{name}-2", on=servers, replication_factor=2)
+    assert "replication factor" in str(many.value.detail)
