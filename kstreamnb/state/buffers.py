@@ -9,7 +9,7 @@ from typing import Any
 from kstreamnb.core.record import Headers, RecordMetadata
 from kstreamnb.core.stores import StoreSpec
 from kstreamnb.state.codec import LoggedBytes, context_bytes, context_size, optional_bytes, value_codec
-from kstreamnb.state.store import Recorder, Store, StoreContext
+from kstreamnb.state.store import Store, StoreContext
 from kstreamnb.state.timed import TimeIndex
 
 _SAME_AS_PRIOR = -2
@@ -29,9 +29,6 @@ class SuppressBuffer(Store):
         self._heap: list[tuple[int, bytes, Any]] = []
         self._dirty: dict[Any, None] = {}
         self._size_bytes: int | None = None
-
-    def _recorder(self) -> Recorder | None:
-        return None if self._journal is None else self._note
 
     def put(
         self, time: int, key: Any, new: Any, old: Any, timestamp: int, headers: Headers, metadata: RecordMetadata
@@ -97,8 +94,7 @@ class SuppressBuffer(Store):
 
     def write(self, raw_key: Any, row: Any) -> None:
         """Change one row and note it; None deletes."""
-        if self._record is not None:
-            self._record(raw_key, self.raw.get(raw_key), row)
+        self._note(raw_key, self.raw.get(raw_key), row)
         if self._changes is not None:
             self._dirty[raw_key] = None
         self.apply(raw_key, row)
@@ -160,18 +156,11 @@ class _TimedStore(Store):
 
     def __init__(self, spec: StoreSpec, context: StoreContext) -> None:
         super().__init__(spec, context)
-        self._index = TimeIndex()
+        self._times = TimeIndex()
 
-    def apply(self, raw_key: Any, row: Any) -> None:
-        """Change one row silently; None deletes."""
-        raw = self.raw
-        if row is None:
-            if raw.pop(raw_key, None) is not None and raw_key is not None:
-                self._index.remove(raw_key[0], raw_key)
-            return
-        if raw_key is not None and raw_key not in raw:
-            self._index.add(raw_key[0], raw_key)
-        raw[raw_key] = row
+    def _index(self, raw_key: Any, *, gone: bool) -> None:
+        if raw_key is not None:
+            (self._times.remove if gone else self._times.add)(raw_key[0], raw_key)
 
 
 class JoinBuffer(_TimedStore):
@@ -204,7 +193,7 @@ class JoinBuffer(_TimedStore):
 
     def evict(self) -> list[tuple[int, Any, Any, Headers, RecordMetadata | None]]:
         """Remove what has waited long enough; gives timestamp, key, value, headers and metadata of each."""
-        due = list(self._index.between(0, self._clock()[0] - self.grace_ms))
+        due = list(self._times.between(0, self._clock()[0] - self.grace_ms))
         if len(due) > 1:
             due.sort(key=self._key_bytes)
         found = []
@@ -231,9 +220,6 @@ class JoinBuffer(_TimedStore):
         parts = (None, None, self.values.to_bytes(value))
         data = context_bytes(raw_key[0], headers, metadata) + b"".join(map(optional_bytes, parts)) + bytes(8)
         return self._key_bytes(raw_key), data
-
-    def _row_time(self, raw_key: Any, row: Any) -> int:
-        return self.context.timestamp()
 
     def _replay(self, key: bytes, value: bytes | None, timestamp: int) -> None:
         observed_ms, sequence = self._clock()
@@ -282,8 +268,8 @@ class PendingJoins(_TimedStore):
 
     def entries(self) -> Iterator[tuple[int, bool, Any, list[Any]]]:
         """Timestamp, whether left, key and values of all entries in order; entries may be discarded meanwhile."""
-        for timestamp in self._index.times():
-            at_once = self._index.at(timestamp)
+        for timestamp in self._times.times():
+            at_once = self._times.at(timestamp)
             for raw_key in sorted(at_once, key=self._rank) if len(at_once) > 1 else at_once:
                 values = self.raw.get(raw_key)
                 if values is not None:

@@ -37,12 +37,12 @@ class CacheEntry(NamedTuple):
     """A row in the cache; ``turn`` tells when it was written, -1 for one that was only read."""
 
     row: Any
-    timestamp: int
-    headers: Headers
-    metadata: RecordMetadata | None
-    dirty: bool
-    size_bytes: int
-    turn: int
+    timestamp: int = -1
+    headers: Headers = ()
+    metadata: RecordMetadata | None = None
+    dirty: bool = False
+    size_bytes: int = 0
+    turn: int = -1
 
 
 class InCache(NamedTuple):
@@ -84,16 +84,11 @@ class CachedStore(Store):
         context = self.context
         timestamp, headers, metadata = context.timestamp(), context.headers(), context.metadata()
         self._turn += 1
-        size = self._entry_size(raw_key, row, context_size(headers, metadata))
-        self._keep(raw_key, CacheEntry(row, timestamp, headers, metadata, dirty=True, size_bytes=size, turn=self._turn))
-
-    def cache_clean(self, raw_key: Any, row: Any) -> None:
-        """Remember a row that was read."""
-        size = self._entry_size(raw_key, row, context_size((), None))
-        self._keep(raw_key, CacheEntry(row, -1, (), None, dirty=False, size_bytes=size, turn=-1))
+        self._keep(raw_key, CacheEntry(row, timestamp, headers, metadata, dirty=True, turn=self._turn))
 
     def _keep(self, raw_key: Any, entry: CacheEntry) -> None:
-        self._change(raw_key, entry)
+        size = self._entry_size(raw_key, entry.row, context_size(entry.headers, entry.metadata))
+        self._change(raw_key, entry._replace(size_bytes=size))
         while self.budget.size_bytes > self.budget.max_bytes and self.cached:
             eldest = next(iter(self.cached))
             evicted = self.cached[eldest]
@@ -149,11 +144,11 @@ class CachedStore(Store):
 
     def _stored_row(self, raw_key: Any) -> Any:
         """Read from the store behind the cache."""
-        raise NotImplementedError
+        return super()._row(raw_key)
 
-    def _user_key(self, raw_key: Any) -> Any:
-        """The key as the flush listener gets it."""
-        raise NotImplementedError
+    def _row(self, raw_key: Any) -> Any:
+        entry = self.cached.get(raw_key)
+        return super()._row(raw_key) if entry is None else entry.row
 
     def _index_cached(self, raw_key: Any, *, gone: bool) -> None:
         """An entry came or went."""
@@ -220,46 +215,25 @@ class CachedKeyValueRows(CachedStore, KeyValueRows):
             return self._shown(entry.row)
         value = super().get(key)
         if value is not None:
-            self.cache_clean(raw_key, self._peek(raw_key))
+            self._keep(raw_key, CacheEntry(self._stored_row(raw_key)))
         return value
 
     def put(self, key: Any, value: Any) -> None:
         """Keep a row; None removes it."""
         self.cache(self.keys.encode(key), self._kept(value))
 
-    def _stored_row(self, raw_key: Any) -> Any:
-        return self._peek(raw_key)
-
-    def _user_key(self, raw_key: Any) -> Any:
-        return self.keys.decode(raw_key)
-
-    def _between(self, from_key: Any, to_key: Any) -> list[Any]:
-        stored = super()._between(from_key, to_key)
-        if not self._shadow():
+    def _between(self, least: bytes, end: bytes | None) -> list[Any]:
+        stored, shadow, to_bytes = super()._between(least, end), self._shadow(), self.keys.to_bytes
+        if not shadow:
             return stored
-        least = b"" if from_key is None else self._bytes_of(from_key)
-        most = None if to_key is None else self._bytes_of(to_key)
-        return self._merge(stored, lambda data: data >= least and (most is None or data <= most))
-
-    def _starting_with(self, prefix: bytes) -> list[Any]:
-        stored = super()._starting_with(prefix)
-        return self._merge(stored, lambda data: data.startswith(prefix)) if self._shadow() else stored
+        found = [raw_key for raw_key in stored if raw_key not in shadow]
+        fresh = [(to_bytes(raw_key), raw_key) for raw_key in shadow if self.cached[raw_key].row is not None]
+        found += [raw_key for data, raw_key in fresh if least <= data and (end is None or data < end)]
+        return sorted(found, key=to_bytes)
 
     def _shadow(self) -> Collection[Any]:
         """Keys whose entries may differ from the store."""
         return self._dirty
-
-    def _merge(self, stored: list[Any], wanted: Any) -> list[Any]:
-        to_bytes, shadow = self.keys.to_bytes, self._shadow()
-        merged = {raw_key: None for raw_key in stored if raw_key not in shadow}
-        for raw_key in shadow:
-            if self.cached[raw_key].row is not None and wanted(to_bytes(raw_key)):
-                merged[raw_key] = None
-        return sorted(merged, key=to_bytes)
-
-    def _row(self, raw_key: Any) -> Any:
-        entry = self.cached.get(raw_key)
-        return self._peek(raw_key) if entry is None else entry.row
 
 
 class CachedLruRows(CachedKeyValueRows, LruRows):
@@ -288,9 +262,6 @@ class _TimedCache(CachedStore, TimedRows):
     def _stored_row(self, raw_key: Any) -> Any:
         return self.raw.get(raw_key) if self._time(raw_key[1]) >= self.retention.visible_from else None
 
-    def _user_key(self, raw_key: Any) -> Windowed:
-        return self._window(raw_key)
-
     def _key_size(self, raw_key: Any) -> int:
         return _SEGMENT_BYTES + len(self._key_bytes(raw_key))
 
@@ -307,10 +278,6 @@ class _TimedCache(CachedStore, TimedRows):
         entries = self.cached
         found = [raw_key for raw_key in super()._between(from_, to) if raw_key not in entries]
         return found + [key for key in self._cached_index.between(from_, to) if entries[key].row is not None]
-
-    def _row(self, raw_key: Any) -> Any:
-        entry = self.cached.get(raw_key)
-        return self.raw[raw_key] if entry is None else entry.row
 
 
 class CachedWindowRows(_TimedCache, WindowRows):
@@ -347,11 +314,10 @@ class CachedSessionRows(_TimedCache, SessionRows):
         return super().fetch_session(key, start, end) if entry is None else self.values.decode(entry.row)
 
 
-CACHED_KINDS: dict[str, type[CachedStore]] = {
-    "key_value": CachedKeyValueRows,
-    "timestamped_key_value": CachedKeyValueRows,
-    "lru": CachedLruRows,
-    "window": CachedWindowRows,
-    "timestamped_window": CachedWindowRows,
-    "session": CachedSessionRows,
+BEHIND_CACHE: dict[type[Store], type[CachedStore]] = {
+    KeyValueRows: CachedKeyValueRows,
+    LruRows: CachedLruRows,
+    WindowRows: CachedWindowRows,
+    SessionRows: CachedSessionRows,
 }
+"""A kind of store, and the same behind a cache."""

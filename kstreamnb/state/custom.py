@@ -7,7 +7,7 @@ immutable rows that it need not understand, as Kafka's custom stores get bytes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, MutableMapping
+from collections.abc import Callable, Iterator, MutableMapping
 from typing import Any
 
 from kstreamnb.core.record import Windowed
@@ -16,10 +16,15 @@ from kstreamnb.errors import StateError
 
 
 class StoredElsewhere(MutableMapping[Any, Any]):
-    """Raw rows that lie in a user's store; what has the key None is kept here."""
+    """Raw rows that lie in a user's store; what has the key None is kept here.
 
-    def __init__(self, spec: StoreSpec, store: Any) -> None:
-        self.spec, self.store = spec, store
+    ``read(raw_key)``, ``write(raw_key, row)`` and ``read_all()`` say how the store is asked for them.
+    """
+
+    def __init__(
+        self, store: Any, read: Callable[[Any], Any], write: Callable[[Any, Any], Any], read_all: Callable[[], Any]
+    ) -> None:
+        self.store, self._read, self._write, self._read_all = store, read, write, read_all
         self._reserved: dict[Any, Any] = {}
 
     def __getitem__(self, raw_key: Any) -> Any:
@@ -39,92 +44,75 @@ class StoredElsewhere(MutableMapping[Any, Any]):
 
     def __iter__(self) -> Iterator[Any]:
         yield from (raw_key for raw_key, row in self._reserved.items() if row is not None)
-        yield from [raw_key for raw_key, _ in self._all()]
+        yield from [raw_key for raw_key, _ in self._read_all()]
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
 
-    def _read(self, raw_key: Any) -> Any:
-        raise NotImplementedError
 
-    def _write(self, raw_key: Any, row: Any) -> None:
-        raise NotImplementedError
-
-    def _all(self) -> Iterator[tuple[Any, Any]]:
-        raise NotImplementedError
+def _key_values(store: Any) -> StoredElsewhere:
+    return StoredElsewhere(store, store.get, store.put, store.all)
 
 
-class _KeyValueElsewhere(StoredElsewhere):
-    def _read(self, raw_key: Any) -> Any:
-        return self.store.get(raw_key)
-
-    def _write(self, raw_key: Any, row: Any) -> None:
-        self.store.put(raw_key, row)
-
-    def _all(self) -> Iterator[tuple[Any, Any]]:
-        return iter(self.store.all())
-
-
-class _WindowsElsewhere(StoredElsewhere):
+def _windows(store: Any) -> StoredElsewhere:
     """A raw key is (key, window start)."""
 
-    def _read(self, raw_key: Any) -> Any:
-        return self.store.fetch(*raw_key)
+    def write(raw_key: Any, row: Any) -> None:
+        store.put(raw_key[0], row, raw_key[1])
 
-    def _write(self, raw_key: Any, row: Any) -> None:
-        key, start = raw_key
-        self.store.put(key, row, start)
+    def read_all() -> Iterator[tuple[Any, Any]]:
+        return (((window.key, window.start), row) for window, row in store.all())
 
-    def _all(self) -> Iterator[tuple[Any, Any]]:
-        return (((window.key, window.start), row) for window, row in self.store.all())
+    return StoredElsewhere(store, lambda raw_key: store.fetch(*raw_key), write, read_all)
 
 
-class _DuplicatesElsewhere(StoredElsewhere):
+def _duplicates(store: Any) -> StoredElsewhere:
     """A raw key is (key, window start << 31 | sequence); rows of one start lie together as {sequence: row} pairs."""
 
-    def _read(self, raw_key: Any) -> Any:
-        key, slot = raw_key
-        return dict(self.store.fetch(key, slot >> 31) or ()).get(slot)
+    def rows_at(key: Any, slot: int) -> dict[int, Any]:
+        return dict(store.fetch(key, slot >> 31) or ())
 
-    def _write(self, raw_key: Any, row: Any) -> None:
+    def write(raw_key: Any, row: Any) -> None:
         key, slot = raw_key
-        rows = {**dict(self.store.fetch(key, slot >> 31) or ()), slot: row}
+        rows = {**rows_at(key, slot), slot: row}
         if row is None:
             del rows[slot]
-        self.store.put(key, tuple(rows.items()) or None, slot >> 31)
+        store.put(key, tuple(rows.items()) or None, slot >> 31)
 
-    def _all(self) -> Iterator[tuple[Any, Any]]:
-        for window, rows in self.store.all():
-            for slot, row in rows:
-                yield (window.key, slot), row
+    def read_all() -> Iterator[tuple[Any, Any]]:
+        return (((window.key, slot), row) for window, rows in store.all() for slot, row in rows)
+
+    return StoredElsewhere(store, lambda raw_key: rows_at(*raw_key).get(raw_key[1]), write, read_all)
 
 
-class _SessionsElsewhere(StoredElsewhere):
+def _sessions(store: Any) -> StoredElsewhere:
     """A raw key is (key, (end, start))."""
 
-    def _read(self, raw_key: Any) -> Any:
+    def read(raw_key: Any) -> Any:
         key, (end, start) = raw_key
-        return self.store.fetch_session(key, start, end)
+        return store.fetch_session(key, start, end)
 
-    def _write(self, raw_key: Any, row: Any) -> None:
-        key, (end, start) = raw_key
+    def write(raw_key: Any, row: Any) -> None:
+        session = Windowed(raw_key[0], *raw_key[1][::-1])
         if row is None:
-            self.store.remove(Windowed(key, start, end))
+            store.remove(session)
         else:
-            self.store.put(Windowed(key, start, end), row)
+            store.put(session, row)
 
-    def _all(self) -> Iterator[tuple[Any, Any]]:
-        return (((session.key, (session.end, session.start)), row) for session, row in self.store.fetch(None))
+    def read_all() -> Iterator[tuple[Any, Any]]:
+        return (((session.key, (session.end, session.start)), row) for session, row in store.fetch(None))
+
+    return StoredElsewhere(store, read, write, read_all)
 
 
-_KINDS: dict[str, type[StoredElsewhere]] = {
-    "key_value": _KeyValueElsewhere,
-    "timestamped_key_value": _KeyValueElsewhere,
-    "versioned": _KeyValueElsewhere,
-    "lru": _KeyValueElsewhere,
-    "window": _WindowsElsewhere,
-    "timestamped_window": _WindowsElsewhere,
-    "session": _SessionsElsewhere,
+_KINDS = {
+    "key_value": _key_values,
+    "timestamped_key_value": _key_values,
+    "versioned": _key_values,
+    "lru": _key_values,
+    "window": _windows,
+    "timestamped_window": _windows,
+    "session": _sessions,
 }
 
 
@@ -135,4 +123,4 @@ def rows_of(spec: StoreSpec) -> MutableMapping[Any, Any]:
     kind = _KINDS.get(spec.kind)
     if kind is None:
         raise StateError(f'store "{spec.name}" of kind "{spec.kind}" cannot have a factory')
-    return (_DuplicatesElsewhere if spec.retain_duplicates else kind)(spec, spec.factory(spec))
+    return (_duplicates if spec.retain_duplicates else kind)(spec.factory(spec))

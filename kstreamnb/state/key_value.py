@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right, insort
+from bisect import bisect_left, insort
 from collections.abc import Callable
 from itertools import islice
 from typing import Any
@@ -50,22 +50,11 @@ class KeyOrder:
                 known.sort(key=_first)
         return known
 
-    def between(self, least: bytes | None, most: bytes | None) -> list[Any]:
-        """Raw keys whose bytes lie within both bounds, which are inclusive; None is open."""
+    def between(self, least: bytes, end: bytes | None) -> list[Any]:
+        """Raw keys whose bytes are not less than the one bound and less than the other; None is open."""
         known = self.entries()
-        low = 0 if least is None else bisect_left(known, least, key=_first)
-        high = len(known) if most is None else bisect_right(known, most, key=_first)
-        return [raw_key for _, raw_key in known[low:high]]
-
-    def starting_with(self, prefix: bytes) -> list[Any]:
-        """Raw keys whose bytes start with a prefix."""
-        known = self.entries()
-        found = []
-        for data, raw_key in islice(known, bisect_left(known, prefix, key=_first), None):
-            if not data.startswith(prefix):
-                break
-            found.append(raw_key)
-        return found
+        high = len(known) if end is None else bisect_left(known, end, key=_first)
+        return [raw_key for _, raw_key in known[bisect_left(known, least, key=_first) : high]]
 
 
 def _first(entry: tuple[bytes, Any]) -> bytes:
@@ -89,11 +78,8 @@ class KeyValueRows(Store):
         """Keep a row; None removes it."""
         self.write(self.keys.encode(key), self._kept(value))
 
-    def apply(self, raw_key: Any, row: Any) -> None:
-        """Change one row silently; None deletes."""
-        if row is not None:
-            self.raw[raw_key] = row
-        elif self.raw.pop(raw_key, None) is not None:
+    def _index(self, raw_key: Any, *, gone: bool) -> None:
+        if gone:
             self.order.forget(raw_key)
 
     def put_if_absent(self, key: Any, value: Any) -> Any:
@@ -116,24 +102,25 @@ class KeyValueRows(Store):
 
     def range(self, from_key: Any, to_key: Any) -> Rows:
         """Rows between two keys, both inclusive, None being open, ascending by key bytes."""
-        return self._rows(self._between(from_key, to_key))
+        return self._rows(self._of_keys(from_key, to_key))
 
     def reverse_range(self, from_key: Any, to_key: Any) -> Rows:
         """The same, descending."""
-        return self._rows(self._between(from_key, to_key)[::-1])
+        return self._rows(self._of_keys(from_key, to_key)[::-1])
 
     def all(self) -> Rows:
         """All rows, ascending by key bytes."""
-        return self._rows(self._between(None, None))
+        return self._rows(self._of_keys(None, None))
 
     def reverse_all(self) -> Rows:
         """All rows, descending."""
-        return self._rows(self._between(None, None)[::-1])
+        return self._rows(self._of_keys(None, None)[::-1])
 
     def prefix_scan(self, prefix: Any, serialize: Any = None) -> Rows:
         """Rows whose key bytes start with those of a prefix; ``serialize`` makes them, the key serde by default."""
         data = self._bytes_of(prefix) if serialize is None else serialize(prefix)
-        return self._rows(self._starting_with(data))
+        stem = data.rstrip(b"\xff")  # what comes next has its last byte one greater, and nothing does after 0xff alone
+        return self._rows(self._between(data, stem[:-1] + bytes([stem[-1] + 1]) if stem else None))
 
     def approximate_num_entries(self) -> int:
         """The number of rows; exact."""
@@ -143,26 +130,12 @@ class KeyValueRows(Store):
         """Serialised bytes of a key."""
         return self.keys.to_bytes(self.keys.encode(key))
 
-    def _between(self, from_key: Any, to_key: Any) -> list[Any]:
-        least = None if from_key is None else self._bytes_of(from_key)
-        return self.order.between(least, None if to_key is None else self._bytes_of(to_key))
+    def _of_keys(self, from_key: Any, to_key: Any) -> list[Any]:
+        least = b"" if from_key is None else self._bytes_of(from_key)
+        return self._between(least, None if to_key is None else self._bytes_of(to_key) + b"\0")
 
-    def _starting_with(self, prefix: bytes) -> list[Any]:
-        return self.order.starting_with(prefix)
-
-    def _rows(self, raw_keys: list[Any]) -> Rows:
-        return Rows(map(self._show, raw_keys, [self._row(raw_key) for raw_key in raw_keys]))
-
-    def _row(self, raw_key: Any) -> Any:
-        """The row of a key that was found in a range."""
-        return self._peek(raw_key)
-
-    def _peek(self, raw_key: Any) -> Any:
-        """The row of a key, without counting as a use of it."""
-        return self.raw.get(raw_key)
-
-    def _show(self, raw_key: Any, row: Any) -> tuple[Any, Any]:
-        return self.keys.decode(raw_key), self._shown(row)
+    def _between(self, least: bytes, end: bytes | None) -> list[Any]:
+        return self.order.between(least, end)
 
     def _shorten(self) -> None:
         """Replace get and put by closures that do no more than they must: operators call them for each record."""
@@ -244,6 +217,6 @@ class LruRows(KeyValueRows):
     def _replay(self, key: bytes, value: bytes | None, timestamp: int) -> None:
         self.write(self._key_from(key), None if value is None else self._row_from(value, timestamp))
 
-    def _peek(self, raw_key: Any) -> Any:
+    def _row(self, raw_key: Any) -> Any:
         row = self.raw.get(raw_key)
         return None if row is None else row[1]

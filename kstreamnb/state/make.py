@@ -7,7 +7,7 @@ from typing import Any
 from kstreamnb.core.stores import StoreSpec
 from kstreamnb.errors import StateError
 from kstreamnb.state.buffers import JoinBuffer, PendingJoins, SuppressBuffer
-from kstreamnb.state.cache import CACHED_KINDS, CacheBudget, CachedStore
+from kstreamnb.state.cache import BEHIND_CACHE, CacheBudget
 from kstreamnb.state.key_value import KeyValueRows, LruRows
 from kstreamnb.state.store import Store, StoreContext
 from kstreamnb.state.versioned import VersionedRows
@@ -21,9 +21,6 @@ _KINDS: dict[str, type[Store]] = {
     "timestamped_window": WindowRows,
     "session": SessionRows,
     "versioned": VersionedRows,
-}
-
-_INTERNAL: dict[str, type[Store]] = {
     "suppress": SuppressBuffer,
     "join_buffer": JoinBuffer,
     "pending_joins": PendingJoins,
@@ -32,20 +29,12 @@ _INTERNAL: dict[str, type[Store]] = {
 
 def make_store(spec: StoreSpec, context: StoreContext, budget: CacheBudget | None = None) -> Any:
     """Build the store of a spec for one task; cached stores that share a ``budget`` share its limit."""
-    kind: Any = _kind(spec)
-    shared = (budget,) if issubclass(kind, CachedStore) else ()
-    store = kind(spec, context, *shared)
+    word = spec.extra.get("type", "") if spec.kind == "internal" else spec.kind
+    kind = _KINDS.get(word)
+    if kind is None:
+        raise StateError(f'store "{spec.name}" is of an unknown kind "{word}"', detail=f"there are {', '.join(_KINDS)}")
+    cached = BEHIND_CACHE.get(kind) if spec.cached and not spec.retain_duplicates else None
+    store = kind(spec, context) if cached is None else cached(spec, context, budget)
     if spec.factory is not None:
         store.restore(store.snapshot())
     return store
-
-
-def _kind(spec: StoreSpec) -> type[Store]:
-    if spec.cached and spec.kind in CACHED_KINDS and not spec.retain_duplicates:
-        return CACHED_KINDS[spec.kind]
-    word = spec.extra.get("type", "") if spec.kind == "internal" else spec.kind
-    kind = (_INTERNAL if spec.kind == "internal" else _KINDS).get(word)
-    if kind is None:
-        known = ", ".join([*_KINDS, *_INTERNAL])
-        raise StateError(f'store "{spec.name}" is of an unknown kind "{word}"', detail=f"there are {known}")
-    return kind

@@ -111,9 +111,7 @@ class _Hooked:
 
     def __set__(self, store: Any, wanted: Any) -> None:
         setattr(store, self._name, wanted)
-        recorder = store._recorder()  # noqa: SLF001 - the descriptor is a part of the store
-        store.watched[0] = recorder
-        store._hook(recorder)  # noqa: SLF001
+        store.watched[0] = store._recorder()  # noqa: SLF001 - the descriptor is a part of the store
 
 
 class Store:
@@ -121,7 +119,8 @@ class Store:
 
     ``journal`` is a list that gets ``(raw_key, old, new)`` for every change, or None when nobody wants it.
     ``changes`` is a list that gets ``(raw_key, row, timestamp, headers)`` for every write of a logged store, refused
-    ones included as in Kafka; setting it to None saves the work. ``timestamped``: rows are ``(value, timestamp)``.
+    ones included as in Kafka; setting it to None saves the work. ``watched`` is a cell with the function that is to be
+    told of a change, or None. ``timestamped``: rows are ``(value, timestamp)``.
     """
 
     def __init__(self, spec: StoreSpec, context: StoreContext) -> None:
@@ -132,8 +131,7 @@ class Store:
         self.keys, self.values = key_codec(self._key_serde), value_codec(self._value_serde)
         self._journal: list[JournalEntry] | None = None
         self._changes: list[ChangelogRecord] | None = [] if spec.logged else None
-        self._record = self._recorder()
-        self.watched = [self._record]
+        self.watched = [self._recorder()]
 
     journal = _Hooked("_journal")
     changes = _Hooked("_changes")
@@ -149,10 +147,6 @@ class Store:
             return self.raw, self.watched
         return None
 
-    def _hook(self, record: Recorder | None) -> None:
-        """Take up the function that notes a change, or None."""
-        self._record = record
-
     def _recorder(self) -> Recorder | None:
         journal, changes = self._journal, self._changes
         if changes is None:
@@ -162,18 +156,13 @@ class Store:
                 return journal.record  # type: ignore[no-any-return]
             note = journal.append
             return lambda raw_key, old, row: note((raw_key, old, row))
-        log, now, row_time = changes.append, self.context.timestamp, self._row_time
 
         def record(raw_key: Any, old: Any, row: Any) -> None:
-            if journal is not None:
-                journal.append((raw_key, old, row))
+            self._note(raw_key, old, row)
             if raw_key is not None:
-                log((raw_key, row, now() if row is None else row_time(raw_key, row), ()))
+                self._log(raw_key, row)
 
         return record
-
-    def _row_time(self, raw_key: Any, row: Any) -> int:
-        return int(row[1]) if self.timestamped else self.context.timestamp()
 
     def _note(self, raw_key: Any, old: Any, row: Any) -> None:
         """Note a change that the changelog does not need: expiry, observed time."""
@@ -181,9 +170,9 @@ class Store:
             self._journal.append((raw_key, old, row))
 
     def _log(self, raw_key: Any, row: Any) -> None:
-        """Note for the changelog what the store itself refused."""
+        """Note a write for the changelog, which gets those too that the store itself refused."""
         if self._changes is not None:
-            time = self.context.timestamp() if row is None else self._row_time(raw_key, row)
+            time = row[1] if self.timestamped and row is not None else self.context.timestamp()
             self._changes.append((raw_key, row, time, ()))
 
     def _shown(self, row: Any) -> Any:
@@ -202,12 +191,37 @@ class Store:
         """Change one row and note it; None deletes."""
         old = self.raw.get(raw_key)
         self.apply(raw_key, row)
-        if self._record is not None:
-            self._record(raw_key, old, row)
+        record = self.watched[0]
+        if record is not None:
+            record(raw_key, old, row)
 
     def apply(self, raw_key: Any, row: Any) -> None:
         """Change one row silently, as undo, redo, deltas and restoring do; None deletes."""
-        raise NotImplementedError
+        came_or_went = (raw_key in self.raw) == (row is None)
+        if row is None:
+            self.raw.pop(raw_key, None)
+        else:
+            self.raw[raw_key] = row
+        if came_or_went:
+            self._index(raw_key, gone=row is None)
+
+    def _index(self, raw_key: Any, *, gone: bool) -> None:
+        """A row came or went."""
+
+    def _rows(self, raw_keys: list[Any]) -> Rows:
+        """What was found in a range."""
+        return Rows(map(self._show, raw_keys, [self._row(raw_key) for raw_key in raw_keys]))
+
+    def _row(self, raw_key: Any) -> Any:
+        """The row of a key, without counting as a use of it."""
+        return self.raw.get(raw_key)
+
+    def _show(self, raw_key: Any, row: Any) -> tuple[Any, Any]:
+        return self._user_key(raw_key), self._shown(row)
+
+    def _user_key(self, raw_key: Any) -> Any:
+        """The user's key of a row."""
+        return self.keys.decode(raw_key)
 
     def snapshot(self) -> dict[Any, Any]:
         """A copy of all rows; they are immutable, so the copy never changes."""

@@ -10,9 +10,8 @@ from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from kstreamnb.core.record import Windowed
 from kstreamnb.core.stores import StoreSpec
-from kstreamnb.state.store import Recorder, Rows, Store, StoreContext
+from kstreamnb.state.store import Store, StoreContext
 
 _LEAST_SEGMENT_MS = 60_000
 _NO_TIME = -1
@@ -22,14 +21,13 @@ class Retention:
     """The times that follow from the observed stream time of one store (all in ms).
 
     ``visible_from`` is the first time that reads show, ``accepted_from`` the first that puts may have, ``live_from``
-    the first that is still held, ``next_expiry`` the observed time at which `live_from` moves next. ``unrecorded``
-    says whether changes may be made without noting them anywhere.
+    the first that is still held, ``next_expiry`` the observed time at which `live_from` moves next.
     """
 
     def __init__(self, spec: StoreSpec, *, clamp_ms: int = 1) -> None:
         self.retention_ms = spec.retention_ms or 0
         self.segment_ms = spec.segment_ms or max(self.retention_ms // 2, _LEAST_SEGMENT_MS)
-        self._exact, self._clamp_ms, self.unrecorded = not spec.persistent, clamp_ms, False
+        self._exact, self._clamp_ms = not spec.persistent, clamp_ms
         self.observe(_NO_TIME)
 
     def observe(self, observed_ms: int) -> None:
@@ -46,10 +44,6 @@ class Retention:
         self.visible_from = oldest + self._clamp_ms
         if self._exact:
             self.accepted_from = oldest + 1
-
-    def segment(self, time_ms: int) -> int:
-        """Number of the segment that a time lies in."""
-        return time_ms // self.segment_ms
 
 
 class TimeIndex:
@@ -88,11 +82,6 @@ class TimeIndex:
         times = self._times
         for time_ms in times[bisect_left(times, from_ms) : bisect_right(times, to_ms)]:
             yield from self._at[time_ms]
-
-    def before(self, time_ms: int) -> list[Any]:
-        """Raw keys older than a time."""
-        times = self._times
-        return [raw_key for old in times[: bisect_left(times, time_ms)] for raw_key in self._at[old]]
 
     def times(self) -> Iterator[int]:
         """All times, ascending; rows may be removed meanwhile."""
@@ -152,14 +141,9 @@ class TimedRows(Store):
         self._times, self._places = TimeIndex(), KeyIndex()
         self._insert = self._inserter()
         self._bind()
-        self._hook(self._record)
 
     def _bind(self) -> None:
         """Make the closures that are called for each record."""
-
-    def _hook(self, record: Recorder | None) -> None:
-        super()._hook(record)
-        self.retention.unrecorded = record is None
 
     def _time(self, place: Any) -> int:
         time: int = place[0] if self._bits < 0 else place >> self._bits
@@ -201,7 +185,7 @@ class TimedRows(Store):
         if time > self.retention.observed_ms:
             self._advance(time, self._sequence)
         if time < self.retention.accepted_from:
-            window = self._window(raw_key)
+            window = self._user_key(raw_key)
             details = {
                 "window_start": window.start,
                 "window_end": window.end,
@@ -297,7 +281,7 @@ class TimedRows(Store):
 
     def _segment_rank(self, raw_key: Any) -> tuple[int, bytes]:
         """Segment by segment, then by bytes, as in Kafka's persistent stores."""
-        return self.retention.segment(self._time(raw_key[1])), self._key_bytes(raw_key)
+        return self._time(raw_key[1]) // self.retention.segment_ms, self._key_bytes(raw_key)
 
     def _time_rank(self, raw_key: Any) -> Any:
         """Time first, as in Kafka's in-memory stores."""
@@ -314,20 +298,6 @@ class TimedRows(Store):
         self.apply(None, (max(time, self.retention.observed_ms), sequence))
         for raw_key in self._expired():
             self.apply(raw_key, None)
-
-    def _rows(self, raw_keys: list[Any]) -> Rows:
-        return Rows(map(self._show, raw_keys, [self._row(raw_key) for raw_key in raw_keys]))
-
-    def _row(self, raw_key: Any) -> Any:
-        """The row of a key that was found in a range."""
-        return self.raw[raw_key]
-
-    def _show(self, raw_key: Any, row: Any) -> tuple[Windowed, Any]:
-        return self._window(raw_key), self._shown(row)
-
-    def _window(self, raw_key: Any) -> Windowed:
-        """The user's key of a row."""
-        raise NotImplementedError
 
 
 def _place_of(raw_key: Any) -> Any:

@@ -60,7 +60,7 @@ class VersionedRows(Store):
     def _put(self, key: Any, value: Any, timestamp: int) -> int:
         if timestamp > self._observed_ms:
             self.write(None, timestamp)
-            for raw_key in self._keys_of.before((timestamp - self.history_ms) // self._segment_ms):
+            for raw_key in list(self._keys_of.between(0, (timestamp - self.history_ms) // self._segment_ms - 1)):
                 self.write(raw_key, None)
         latest = self.raw.get((key, _LATEST_ID))
         if latest is not None and timestamp >= latest[1]:
@@ -119,21 +119,20 @@ class VersionedRows(Store):
 
     def apply(self, raw_key: Any, row: Any) -> None:
         """Change one row silently; None deletes."""
-        raw = self.raw
         if raw_key is None:
             self._observed_ms = -1 if row is None else row
-        elif raw_key[1] != _LATEST_ID and (row is None) == (raw_key in raw):
-            key, segment = raw_key
-            if row is None:
-                self._segments_of.remove(key, segment)
-                self._keys_of.remove(segment, raw_key)
-            else:
-                self._segments_of.add(key, segment)
-                self._keys_of.add(segment, raw_key)
-        if row is None:
-            raw.pop(raw_key, None)
+        super().apply(raw_key, row)
+
+    def _index(self, raw_key: Any, *, gone: bool) -> None:
+        if raw_key is None or raw_key[1] == _LATEST_ID:
+            return
+        key, segment = raw_key
+        if gone:
+            self._segments_of.remove(key, segment)
+            self._keys_of.remove(segment, raw_key)
         else:
-            raw[raw_key] = row
+            self._segments_of.add(key, segment)
+            self._keys_of.add(segment, raw_key)
 
     def row(self, key: Any, as_of: int | None = None) -> tuple[Any, int] | None:
         """``(value, timestamp)`` of the latest version, or of the one valid at a time; what operators read."""

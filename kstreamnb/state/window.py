@@ -54,6 +54,7 @@ class WindowRows(TimedRows):
         raw, retention, encode_key, direct = self.raw, self.retention, self.keys.encode, self.keys.direct
         insert, put_row, prepare, stamped_rows = self._insert, self.write, self._kept, self.timestamped
         least, most, text, key_text = -self.values.small, self.values.small, self.values.text, self.keys.text
+        watched = self.watched
 
         def put(key: Any, value: Any, window_start: int) -> None:
             if value is not None:
@@ -61,7 +62,7 @@ class WindowRows(TimedRows):
                 kind = type(part)
                 if not ((kind is int and least < part < most) or (kind is text and part.isascii())):
                     value = prepare(value)
-                if retention.unrecorded and retention.accepted_from <= window_start <= retention.observed_ms:
+                if not watched[0] and retention.accepted_from <= window_start <= retention.observed_ms:
                     raw_key = (key if direct else encode_key(key), window_start)
                     if raw_key in raw:
                         raw[raw_key] = value
@@ -77,6 +78,7 @@ class WindowRows(TimedRows):
     def _bind_put_duplicate(self) -> Callable[[Any, Any, int], None]:
         raw, retention, encode_key, key_text = self.raw, self.retention, self.keys.encode, self.keys.text
         insert, put_slowly, prepare, text = self._insert, self._put_duplicate, self._kept, self.values.text
+        watched = self.watched
 
         if not self.spec.persistent and not retention.retention_ms:
             return put_slowly  # a row is too old as soon as it comes
@@ -84,7 +86,7 @@ class WindowRows(TimedRows):
         def put(key: Any, value: Any, window_start: int) -> None:
             observed_ms = retention.observed_ms
             late = window_start < retention.accepted_from
-            if late or window_start >= retention.next_expiry or value is None or not retention.unrecorded:
+            if late or window_start >= retention.next_expiry or value is None or watched[0]:
                 put_slowly(key, value, window_start)
                 return
             if window_start > observed_ms:
@@ -192,7 +194,7 @@ class WindowRows(TimedRows):
                 return
         super()._replay(key, value, timestamp)
 
-    def _window(self, raw_key: Any) -> Windowed:
+    def _user_key(self, raw_key: Any) -> Windowed:
         key, place = raw_key
         start = place >> self._bits
         return Windowed(self.keys.decode(key), start, min(start + self.window_size_ms, MAX_TIME_MS))
@@ -275,7 +277,7 @@ class SessionRows(TimedRows):
     def _raw_key(self, session: Windowed) -> tuple[Any, tuple[int, int]]:
         return self.keys.encode(session.key), (session.end, session.start)
 
-    def _window(self, raw_key: Any) -> Windowed:
+    def _user_key(self, raw_key: Any) -> Windowed:
         key, (end, start) = raw_key
         return Windowed(self.keys.decode(key), start, end)
 
