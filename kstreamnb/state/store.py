@@ -210,14 +210,12 @@ class Store:
 
     def _rows(self, raw_keys: list[Any]) -> Rows:
         """What was found in a range."""
-        return Rows(map(self._show, raw_keys, [self._row(raw_key) for raw_key in raw_keys]))
+        rows = [self._row(raw_key) for raw_key in raw_keys]
+        return Rows(zip(map(self._user_key, raw_keys), map(self._shown, rows), strict=True))
 
     def _row(self, raw_key: Any) -> Any:
         """The row of a key, without counting as a use of it."""
         return self.raw.get(raw_key)
-
-    def _show(self, raw_key: Any, row: Any) -> tuple[Any, Any]:
-        return self._user_key(raw_key), self._shown(row)
 
     def _user_key(self, raw_key: Any) -> Any:
         """The user's key of a row."""
