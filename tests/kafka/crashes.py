@@ -1,8 +1,10 @@
-"""The crash matrix: who is killed, and when. ``python -m tests.kafka.crashes [--runs 20] [--only PART ...]``.
+"""The crash matrix: who is killed, and when. ``python -m tests.kafka.crashes [--runs 20] [--only VICTIM ...]``.
 
-One application a victim lives through all kills, one after the other, at each of the points in turn. Whenever it can be
-looked at, the committed records of its output topics must be the beginning of what an uninterrupted run of the test
-driver gives; at the end all of it, and the rows of its stores must be the driver's.
+For each victim five applications live in one process, each of them held at its own point of a batch when the blow
+falls, so that one kill is a run of five cells. The same applications live through all kills, one after the other: a
+checkpoint that has survived so many is harder than a new one. After each life the committed records of every output
+topic must be the beginning of what an uninterrupted run of the test driver gives; at the end all of it, and the rows of
+all stores must be the driver's. With ``--keep FOLDER`` everything stays there, and the next call goes on from it.
 """
 
 from __future__ import annotations
@@ -16,10 +18,9 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -28,15 +29,15 @@ from kstreamnb.kafka.admin import Admin
 from kstreamnb.kafka.broker import LocalBroker
 from kstreamnb.kafka.produce import produce
 from kstreamnb.kafka.reader import fetch, pieces_between
-from tests.kafka.deployed import BATCH, COUNTS, LETTERS, POINTS, build
+from tests.kafka.deployed import BATCH, BROKER, POINTS, build, slug
 
-__all__ = ["CELLS", "Cell", "committed", "expected", "main", "run_cells"]
+__all__ = ["TWO", "VICTIMS", "Cell", "main", "run_victim"]
 
-START_MS, PARTITIONS, PATIENCE_S = 1_790_000_000_000, 2, 600
-VICTIMS = ("driver", "jvm", "worker", "broker")
+START_MS, PARTITIONS, PATIENCE_S = 1_790_000_000_000, 2, 1800
 TWO = "two drivers"
-CELLS = [*((victim, point) for victim in VICTIMS for point in POINTS), (TWO, "at once")]
-"""Who is killed, and when."""
+VICTIMS = ("driver", "jvm", "worker", "broker", TWO)
+OUTPUTS = ("counts", "letters")
+_TOO_BUSY = "failed to connect back"  # the machine was too busy for Spark to start at all
 
 Parts = dict[int, list[tuple[bytes | None, bytes | None, int]]]
 
@@ -61,183 +62,274 @@ class Cell:
         return not (self.wrong or self.lost or self.doubled)
 
 
-def rows(begin: int, count: int) -> Iterator[ks.TopicRecord]:
-    """Records of the input topic, their times growing."""
-    chance = random.Random(begin)
+def rows(begin: int, count: int) -> Iterator[tuple[str, int]]:
+    """Keys and values of the input, always the same."""
     for at in range(begin, begin + count):
-        key = f"{chance.choice('abcd')}{chance.randrange(6)}"
-        yield ks.TopicRecord("killed-in", at % PARTITIONS, at // PARTITIONS, START_MS + at, key, at)
+        chance = random.Random(at)
+        yield f"{chance.choice('abcd')}{chance.randrange(6)}", at
 
 
-def committed(servers: str, topic: str) -> Parts:
+def input_records(topic: str, begin: int, count: int) -> list[ks.TopicRecord]:
+    """Records of an input topic, their times growing."""
+    return [
+        ks.TopicRecord(topic, at % PARTITIONS, at // PARTITIONS, START_MS + at, key, at)
+        for key, at in rows(begin, count)
+    ]
+
+
+def committed(admin: Admin, servers: str, topic: str) -> Parts:
     """All committed records of a topic by partition: key, value, timestamp."""
-    admin = Admin(servers)
     pieces = pieces_between(admin.offsets([topic], "earliest"), admin.offsets([topic]))
     found: Parts = {}
     for _, partition, records in fetch(servers, pieces):
         found.setdefault(partition, []).extend((r[2], r[3], r[1]) for r in records)
-    return dict(sorted(found.items()))
+    return found
 
 
-def expected(records: Sequence[ks.TopicRecord]) -> tuple[dict[str, Parts], dict[str, Any]]:
-    """What the driver writes, and what its stores hold."""
-    driver = ks.TopologyTestDriver(build(), partitions={"killed-in": PARTITIONS, COUNTS: PARTITIONS, LETTERS: 2})
-    driver.pipe(records)
-    found: dict[str, Parts] = {}
-    for topic in (COUNTS, LETTERS):
-        parts: Parts = {}
-        for record in driver.create_output_topic(topic).read_records():
-            row = record.key.encode(), record.value.to_bytes(8, "big"), record.timestamp
-            parts.setdefault(record.partition, []).append(row)
-        found[topic] = dict(sorted(parts.items()))
-    stores = {
-        name: sorted(
-            [key, value.value, value.timestamp] for key, value in driver.get_timestamped_key_value_store(name).all()
-        )
-        for name in ("by-key", "by-letter")
-    }
-    return found, stores
+class Undisturbed:
+    """What the test driver writes for the same input, and what its stores hold; it goes on as input comes."""
+
+    def __init__(self) -> None:
+        partitions = dict.fromkeys(("app-in", *(f"app-{output}" for output in OUTPUTS)), PARTITIONS)
+        self.driver = ks.TopologyTestDriver(build("app"), partitions=partitions)
+        self.written: dict[str, Parts] = {output: {p: [] for p in range(PARTITIONS)} for output in OUTPUTS}
+
+    def feed(self, begin: int, count: int) -> None:
+        """More input."""
+        self.driver.pipe(input_records("app-in", begin, count))
+        for output, parts in self.written.items():
+            for record in self.driver.create_output_topic(f"app-{output}").read_records():
+                row = record.key.encode(), record.value.to_bytes(8, "big"), record.timestamp
+                parts[record.partition].append(row)
+
+    def rows_of(self, store: str) -> list[list[Any]]:
+        """The rows of a store."""
+        found = self.driver.get_timestamped_key_value_store(store)
+        assert found is not None
+        return sorted([key, row.value, row.timestamp] for key, row in found.all())
 
 
-def start(servers: str, checkpoint: Path, **plan: Any) -> subprocess.Popen[str]:
-    """A deployment in a process group of its own."""
-    command = [sys.executable, "-m", "tests.kafka.deployed", servers, str(checkpoint), json.dumps(plan)]
-    return subprocess.Popen(command, start_new_session=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+class Life:
+    """One process with the five applications."""
 
+    def __init__(self, servers: str, folder: Path, number: int, plan: Mapping[str, Any]) -> None:
+        self.folder, self.number = folder, number
+        self._out, self._errors = folder / f"{number}.out", folder / f"{number}.errors"
+        command = [sys.executable, "-m", "tests.kafka.deployed", servers, str(folder), json.dumps(plan)]
+        with self._out.open("wb") as out, self._errors.open("wb") as errors:
+            self.process = subprocess.Popen(command, stdout=out, stderr=errors, start_new_session=True)
 
-def end_of(process: subprocess.Popen[str]) -> tuple[int, dict[str, Any], str]:
-    """How a deployment ended, what it printed, and its last words."""
-    out, errors = process.communicate(timeout=PATIENCE_S)
-    answer = [line for line in out.splitlines() if line.startswith("{")]
-    return process.returncode, json.loads(answer[-1]) if answer else {}, errors[-2000:]
+    def said(self) -> list[dict[str, Any]]:
+        """What it has said so far."""
+        lines = self._out.read_text().splitlines(keepends=True)
+        return [json.loads(line) for line in lines if line.startswith("{") and line.endswith("\n")]
+
+    def end(self) -> int:
+        """Wait for the end; gives its code."""
+        code = self.process.wait(PATIENCE_S)
+        for left in self.folder.glob(f"{self.process.pid}.*"):  # what would hold a worker that outlived its driver
+            left.unlink()
+        return code
+
+    def words(self) -> str:
+        """Its last words."""
+        errors = [line["error"] for line in self.said() if "error" in line]
+        return " | ".join([*errors, self._errors.read_text()[-600:]])
 
 
 class Ordeal:
-    """One application with its broker, its input and what it has lived through."""
+    """The five applications of one victim, their broker and input, and what they have lived through."""
 
-    def __init__(self, victim: str, points: Sequence[str], broker: LocalBroker, folder: Path) -> None:
-        self.victim, self.points, self.broker = victim, points, broker
-        self.servers, self.checkpoint = broker.bootstrap_servers, folder / "checkpoint"
-        self.cells = {point: Cell(victim, point) for point in points}
-        self.records: list[ks.TopicRecord] = []
-        Admin(self.servers).create_topic("killed-in", partitions=PARTITIONS)
+    def __init__(self, victim: str, broker: LocalBroker, folder: Path) -> None:
+        self.victim, self.broker, self.folder = victim, broker, folder
+        self.servers, self.admin = broker.bootstrap_servers, Admin(broker.bootstrap_servers)
+        self.applications = {point: slug(f"{victim} {point}") for point in POINTS}
+        self.cells = {point: Cell(victim, point) for point in POINTS}
+        self.lives = self.processes = self.batches = 0
+        self.finished = False
+        self._undisturbed = Undisturbed()
+        folder.mkdir(parents=True, exist_ok=True)
+        self._note = folder / "ordeal.json"
+        if self._note.exists():
+            self._recall()
+            return
+        for name in self.applications.values():
+            self.admin.create_topic(f"{name}-in", partitions=PARTITIONS)
 
     def feed(self, batches: int) -> None:
-        """More input."""
-        more = list(rows(len(self.records), batches * BATCH))
-        produce(self.servers, more, value_serde=ks.Serdes.long(), keep_partitions=True)
-        self.records.extend(more)
+        """More input, the same for every application."""
+        begin, count = self.batches * BATCH, batches * BATCH
+        for name in self.applications.values():
+            records = input_records(f"{name}-in", begin, count)
+            produce(self.servers, records, value_serde=ks.Serdes.long(), keep_partitions=True)
+        self._undisturbed.feed(begin, count)
+        self.batches += batches
+        self._remember()
+
+    def live(self, runs: int) -> None:
+        """Go on until so many kills are over, and to the end of all input."""
+        began = time.monotonic()
+        if self.lives < runs:
+            self.finished = False
+            if self.victim == TWO:
+                self.twins(runs)
+            elif self.victim in ("driver", "jvm"):
+                self.one_by_one(runs)
+            else:
+                self.within(runs)
+        while not self.finished:
+            self._end(self._begin())
+        for cell in self.cells.values():
+            cell.seconds += (time.monotonic() - began) / len(self.cells)
+        self._remember()
 
     def one_by_one(self, runs: int) -> None:
         """Each kill ends the process; the next one goes on, and is the next victim."""
-        for number in range(runs * len(self.points)):
-            self.feed(3)
-            point = self.points[number % len(self.points)]
-            cell, began = self.cells[point], time.monotonic()
-            plan = {"victim": self.victim, "points": [point], "skip": number % 2, "times": 1}
-            code, told, words = self._run(**plan)
-            if code == (-signal.SIGKILL if self.victim == "driver" else 1):
-                cell.kills += 1
-            else:
-                cell.wrong.append(f"run {number} ended with {code} instead of a kill: {words[-400:]}")
-            cell.suppressed += int(told.get("suppressed", 0))
-            self._look(cell)
-            cell.seconds += time.monotonic() - began
+        self.feed(3)
+        while self.lives < runs:
+            self.feed(1)
+            life = self._begin(victim=self.victim, skip=self.lives % 2, times=1)
+            code = self._end(life)
+            killed = code == (-signal.SIGKILL if self.victim == "driver" else 1)
+            if killed and any("blow" in line for line in life.said()):
+                self._survived(life)
+            elif self.finished:
+                return
 
     def within(self, runs: int) -> None:
         """The process survives its workers and its broker; a broker that was killed comes back after a moment."""
-        times = runs * len(self.points)
-        self.feed(2 * times + 2)
-        note, pid, began = self.checkpoint.with_suffix(".broker"), _java_of(self.broker), time.monotonic()
-        note.write_text(str(pid))
-        plan = {"victim": self.victim, "points": list(self.points), "skip": 1, "times": times}
-        process = start(self.servers, self.checkpoint, **plan)
-        with ThreadPoolExecutor(1) as pool:
-            ended = pool.submit(end_of, process)  # reads what it prints
-            while not ended.done():
-                if not _lives(pid):
-                    self.broker.kill()
-                    time.sleep(0.3)
-                    self.broker.start()
-                    pid = _java_of(self.broker)
-                    note.write_text(str(pid))
-                time.sleep(0.02)
-            code, told, words = ended.result()
-        kills = Counter(told.get("kills", ()))
-        for point, cell in self.cells.items():
-            cell.kills, cell.seconds = kills[point], (time.monotonic() - began) / len(self.cells)
-            if code or cell.kills < runs:
-                cell.wrong.append(f"ended with {code} after {cell.kills} kills: {words[-400:]}")
-        self.cells[self.points[-1]].suppressed = int(told.get("suppressed", 0))
+        pid, before = _java_of(self.broker), self.lives
+        self.feed(2 * (runs - before) + 2)
+        (self.folder / BROKER).write_text(str(pid))
+        life = self._begin(victim=self.victim, skip=1, times=runs - before)
+        while life.process.poll() is None:
+            if not _lives(pid):
+                self.broker.kill()
+                time.sleep(0.3)
+                self.broker.start()
+                pid = _java_of(self.broker)
+                (self.folder / BROKER).write_text(str(pid))
+            blows = before + sum("blow" in line for line in life.said())
+            if blows > self.lives:
+                self._survived(life)
+            time.sleep(0.05)
+        code = self._end(life)
+        if code or self.lives < runs:
+            self._wrong(f"the process ended with {code} after {self.lives} kills: {life.words()}")
 
     def twins(self, runs: int) -> None:
-        """A driver stands still somewhere in a batch, a second one takes over, then the first one wakes up."""
-        cell, began = self.cells[self.points[0]], time.monotonic()
-        for number in range(runs):
-            self.feed(3)
-            point = [each for each in POINTS if each != "while processing"][(number + 2) % 4]
-            first = start(self.servers, self.checkpoint, victim="freeze", points=[point], skip=number % 2)
-            while first.poll() is None and not _stopped(first.pid):
-                time.sleep(0.02)
-            code, told, words = end_of(start(self.servers, self.checkpoint))
-            if code:
-                cell.wrong.append(f"the second driver ended with {code}: {words[-400:]}")
-            cell.suppressed += int(told.get("suppressed", 0))
-            if first.poll() is None:
-                first.send_signal(signal.SIGCONT)
-                cell.kills += 1
-            end_of(first)  # fenced, or it finds that everything is done
-            self._look(cell)
-        cell.seconds = time.monotonic() - began
+        """A driver stands still in the midst of five batches, the next one takes over, then the first one wakes up.
 
-    def finish(self) -> None:
-        """Let it come to its end, and compare everything."""
-        code, told, words = self._run()
-        last = self.cells[self.points[-1]]
-        last.suppressed += int(told.get("suppressed", 0))
+        The next one is the next that stands still: it does so when the first one is awake.
+        """
+        self.feed(3)
+        old: Life | None = None
+        while self.lives < runs:
+            self.feed(1)
+            new = self._begin(victim="freeze", skip=self.lives % 2, times=1)
+            while new.process.poll() is None and not _stopped(new.process.pid):
+                time.sleep(0.05)
+            if new.process.poll() is not None:
+                self._wrong(f"life {self.lives + 1} ended with {new.end()} instead of standing still: {new.words()}")
+                return
+            self._wake(old)
+            old = new
+            self._survived(new)
+        last = self._begin()
+        while last.process.poll() is None and not any("rows" in line for line in last.said()):
+            time.sleep(0.05)
+        self._wake(old)
+        self._end(last)
+
+    def _wake(self, life: Life | None) -> None:
+        """Let a driver go on that has a successor; each of its queries must find that out and end."""
+        if life is None:
+            return
+        life.process.send_signal(signal.SIGCONT)
+        code, failed = life.end(), {line["point"] for line in life.said() if "error" in line}
+        if not code or failed != set(POINTS):
+            self._wrong(f"process {life.number} woke up, and only {sorted(failed)} of its queries ended: {code}")
+        self._look()
+
+    def _begin(self, **plan: Any) -> Life:
+        """The next process."""
+        self.processes += 1
+        return Life(self.servers, self.folder, self.processes, {"applications": self.applications, **plan})
+
+    def _end(self, life: Life) -> int:
+        """Wait for the end of a process; one that came to the end of its input is compared as a whole."""
+        code = life.end()
+        for line in life.said():
+            if "suppressed" in line:
+                self.cells[line["suppressed"]].suppressed += 1
+            if "stuck" in line:
+                self._wrong(f"process {life.number} stood still with {line['stuck']}")
+        if not code:
+            self._finish(life)
+        elif code > 0 and not any("blow" in line for line in life.said()) and _TOO_BUSY not in life.words():
+            self._wrong(f"process {life.number} ended with {code}: {life.words()}")
+            self.finished = True
+        elif code < 0 and not any("blow" in line for line in life.said()):
+            print(f"  process {life.number} died of signal {-code}: {life.words()}", file=sys.stderr, flush=True)
+        return code
+
+    def _finish(self, life: Life) -> None:
+        self.finished = True
+        self._look(whole=True)
+        told = {(line["point"], line["store"]): line["rows"] for line in life.said() if "rows" in line}
+        for point, cell in self.cells.items():
+            for store in ("by-key", "by-letter"):
+                if told.get((point, store)) != self._undisturbed.rows_of(store):
+                    cell.wrong.append(f'store "{store}" differs after life {self.lives}')
+
+    def _survived(self, life: Life) -> None:
+        """One kill more in every cell."""
+        self.lives += 1
         for cell in self.cells.values():
-            self._look(cell, whole=True)
-            if code:
-                cell.wrong.append(f"the last run ended with {code}: {words[-400:]}")
-            _, stores = expected(self.records)
-            if told.get("stores") != stores:
-                cell.wrong.append(f"the stores differ: {told.get('stores')} instead of {stores}"[:300])
+            cell.kills += 1
+        self._look()
+        self._remember()
+        print(f"  {self.victim}: life {self.lives}", file=sys.stderr, flush=True)
 
-    def _run(self, **plan: Any) -> tuple[int, dict[str, Any], str]:
-        """One process to its end, again where the machine was too busy for Spark to start at all."""
-        for _ in range(5):
-            code, told, words = end_of(start(self.servers, self.checkpoint, **plan))
-            if "failed to connect back" not in words:
-                break
-        return code, told, words
+    def _look(self, *, whole: bool = False) -> None:
+        """Compare what is committed with the beginning of what it should be, or with all of it."""
+        there = self.admin.topics()
+        for point, cell in self.cells.items():
+            cell.records = 0
+            for output, parts in self._undisturbed.written.items():
+                topic = f"{self.applications[point]}-{output}"
+                found = committed(self.admin, self.servers, topic) if topic in there else {}
+                for partition, all_of_it in parts.items():
+                    here = found.get(partition, [])
+                    wanted = all_of_it if whole else all_of_it[: len(here)]
+                    cell.records += len(here)
+                    if here != wanted:
+                        lost, doubled = Counter(wanted) - Counter(here), Counter(here) - Counter(wanted)
+                        cell.lost, cell.doubled = max(cell.lost, lost.total()), max(cell.doubled, doubled.total())
+                        cell.wrong.append(f"{topic}-{partition} has other records, or another order, in {self.lives}")
 
-    def _look(self, cell: Cell, *, whole: bool = False) -> None:
-        wanted, _ = expected(self.records)
-        cell.records = 0
-        for topic, parts in wanted.items():
-            found = committed(self.servers, topic) if topic in Admin(self.servers).topics() else {}
-            for partition, there in parts.items():
-                here = found.get(partition, [])
-                cell.records += len(here)
-                beginning = there if whole else there[: len(here)]
-                if here != beginning:
-                    lost, doubled = Counter(beginning) - Counter(here), Counter(here) - Counter(beginning)
-                    cell.lost, cell.doubled = cell.lost + lost.total(), cell.doubled + doubled.total()
-                    cell.wrong.append(f"{topic}-{partition} has other records, or another order")
+    def _wrong(self, text: str) -> None:
+        for cell in self.cells.values():
+            cell.wrong.append(text)
+
+    def _remember(self) -> None:
+        """Write down how far it has come."""
+        note = {name: getattr(self, name) for name in ("lives", "processes", "batches", "finished")}
+        self._note.write_text(json.dumps({**note, "cells": [asdict(cell) for cell in self.cells.values()]}))
+
+    def _recall(self) -> None:
+        note = json.loads(self._note.read_text())
+        self.cells = {cell["point"]: Cell(**cell) for cell in note.pop("cells")}
+        for name, value in note.items():
+            setattr(self, name, value)
+        self._undisturbed.feed(0, self.batches * BATCH)
 
 
-def run_cells(victim: str, points: Sequence[str], runs: int) -> list[Cell]:
-    """One application through so many kills at each point."""
-    with LocalBroker() as broker, tempfile.TemporaryDirectory() as folder:
-        ordeal = Ordeal(victim, points, broker, Path(folder))
-        if victim == TWO:
-            ordeal.twins(runs)
-        elif victim in ("driver", "jvm"):
-            ordeal.one_by_one(runs)
-        else:
-            ordeal.within(runs)
-        ordeal.finish()
-        return list(ordeal.cells.values())
+def run_victim(victim: str, runs: int, broker: LocalBroker, folder: Path) -> list[Cell]:
+    """One victim through so many kills at each point."""
+    ordeal = Ordeal(victim, broker, folder / slug(victim))
+    ordeal.live(runs)
+    return list(ordeal.cells.values())
 
 
 def _java_of(broker: LocalBroker) -> int:
@@ -262,28 +354,31 @@ def _stopped(pid: int) -> bool:
     return _state(pid) == "T"
 
 
+def _show(cell: Cell) -> None:
+    figures = f"{cell.kills:5} {cell.suppressed:7} {cell.records:8,} {cell.lost:5} {cell.doubled:7}"
+    end = "equal" if cell.ok else "DIFFERENT"
+    print(f"{cell.victim:12} {cell.point:22} {figures} {cell.seconds:5.0f}  {end}", flush=True)
+    for line in dict.fromkeys(cell.wrong):
+        print(f"    {line}", flush=True)
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the cells and print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runs", type=int, default=1, help="kills in each cell")
-    parser.add_argument("--only", nargs="*", default=(), help="cells whose victim or point contains one of these")
+    parser.add_argument("--only", nargs="*", default=VICTIMS, choices=VICTIMS, help="these victims")
+    parser.add_argument("--keep", type=Path, help="the folder of broker, checkpoints and results, to go on later")
     chosen = parser.parse_args(arguments)
     print(f"{'killed':12} {'when':22} {'kills':>5} {'replays':>7} {'records':>8} {'lost':>5} {'doubled':>7} {'s':>5}")
-    bad = 0
-    for victim in (*VICTIMS, TWO):
-        points = [
-            point
-            for who, point in CELLS
-            if who == victim and (not chosen.only or any(part in f"{who} {point}" for part in chosen.only))
-        ]
-        for cell in run_cells(victim, points, chosen.runs) if points else ():
-            bad += not cell.ok
-            figures = f"{cell.kills:5} {cell.suppressed:7} {cell.records:8,} {cell.lost:5} {cell.doubled:7}"
-            end = "equal" if cell.ok else "DIFFERENT"
-            print(f"{cell.victim:12} {cell.point:22} {figures} {cell.seconds:5.0f}  {end}", flush=True)
-            for line in cell.wrong:
-                print(f"    {line}", flush=True)
-    return min(bad, 1)
+    good = True
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = chosen.keep or Path(temporary)
+        with LocalBroker(data=folder / "broker") as broker:
+            for victim in chosen.only:
+                for cell in run_victim(victim, chosen.runs, broker, folder):
+                    good = good and cell.ok
+                    _show(cell)
+    return 0 if good else 1
 
 
 if __name__ == "__main__":

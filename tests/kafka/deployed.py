@@ -1,15 +1,18 @@
-"""A deployment in a process of its own, to be killed: ``python -m tests.kafka.deployed SERVERS CHECKPOINT [PLAN]``.
+"""Five applications in a process of its own, to be killed: ``python -m tests.kafka.deployed SERVERS FOLDER PLAN``.
 
-The plan is JSON: ``victim`` ("driver", "jvm", "worker", "broker", or "freeze" for a driver that stands still until it
-is woken), ``points`` (of `POINTS`, one kill after the other), ``skip`` (batches that pass before each) and ``times``.
-The broker's pid stands in a file beside the checkpoint. What the process did is printed as one JSON line at its end.
+The plan is JSON: ``applications`` by the point of `POINTS` at which each is to be hit, and unless it is to come to its
+end ``victim`` ("driver", "jvm", "worker", "broker", or "freeze" for a driver that stands still until it is woken),
+``times``, and ``skip`` (batches that pass before a blow). Every application goes on to its own point and is held there;
+when all five have arrived, one blow falls. What happens is said in lines of JSON.
 """
 
 from __future__ import annotations
 
+import faulthandler
 import json
 import os
 import random  # noqa: TID251 - seeded
+import re
 import signal
 import subprocess
 import sys
@@ -20,76 +23,106 @@ from typing import Any
 
 import kstreamnb as ks
 
-__all__ = ["BATCH", "COUNTS", "LETTERS", "POINTS", "build", "main"]
+__all__ = ["BATCH", "BROKER", "POINTS", "build", "main", "slug"]
 
 BATCH = 40
-COUNTS, LETTERS = "killed-counts", "killed-letters"
-POINTS = ("before processing", "while processing", "after state write", "inside the commit", "after Kafka's commit")
+BEFORE, WHILE, STATE, INSIDE, COMMITTED = POINTS = (
+    "before processing",
+    "while processing",
+    "after state write",
+    "inside the commit",
+    "after Kafka's commit",
+)
+BROKER = "broker.pid"
+"""The file of the folder with the broker's process id."""
+
+SETTINGS = {
+    "spark.driver.memory": "512m",
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:-BytecodeVerificationRemote",
+}
+_PATIENCE_S = 900
 
 
-def build(mark: Path | None = None) -> ks.Topology:
+def slug(text: str) -> str:
+    """A text as part of the name of a topic."""
+    return re.sub(r"\W+", "-", text.lower())
+
+
+def build(name: str, mark: Path | None = None) -> ks.Topology:
     """Counts by key, then by the first letter of the key: two levels with state.
 
-    Where a file ``mark`` exists, the first record that is processed kills what its text names.
+    Where a file ``mark`` exists, the next record is held while it does.
     """
-    builder = ks.StreamsBuilder("killed")
-    stream = builder.stream("killed-in", value_serde="long").peek(lambda key, value: _kill_at(mark))
+    builder = ks.StreamsBuilder(name)
+    stream = builder.stream(f"{name}-in", value_serde="long").peek(lambda key, value: _held_by(mark))
     counts = stream.group_by_key().count(store="by-key")
-    counts.to_stream().to(COUNTS, value_serde="long")
+    counts.to_stream().to(f"{name}-counts", value_serde="long")
     letters = counts.to_stream().group_by(lambda key, count: key[0], value_serde="long")
-    letters.count(store="by-letter").to_stream().to(LETTERS, value_serde="long")
+    letters.count(store="by-letter").to_stream().to(f"{name}-letters", value_serde="long")
     return builder.build()
 
 
-def _kill_at(mark: Path | None) -> None:
+def _held_by(mark: Path | None) -> None:
     if mark is not None and mark.exists():
-        pid = int(mark.read_text() or os.getpid())
-        mark.unlink(missing_ok=True)
-        os.kill(pid, signal.SIGKILL)
+        mark.with_suffix(".reached").touch()
+        while mark.exists():
+            time.sleep(0.01)
+
+
+def say(**what: Any) -> None:
+    """One line for who watches."""
+    print(json.dumps(what), flush=True)
 
 
 class Doom:
-    """Kills its victim when a point is reached, as often as the plan says."""
+    """Holds each application at its point and strikes when all are there, as often as the plan says."""
 
-    def __init__(self, plan: dict[str, Any], mark: Path) -> None:
-        self.victim, self.points = plan.get("victim"), plan.get("points", [""])
-        self.times, self.skip = int(plan.get("times", 1 if self.victim else 0)), int(plan.get("skip", 0))
-        self.mark = mark
-        self.chance = random.Random(json.dumps(plan))
-        self.kills = 0
-        self.told: list[str] = []
-        self._left = self.skip
-        self._due = False
+    def __init__(self, plan: dict[str, Any], folder: Path) -> None:
+        self.victim, self.folder = plan.get("victim"), folder
+        self.applications: dict[str, str] = plan["applications"]
+        self.times, self.skip = int(plan.get("times", 0)), int(plan.get("skip", 0))
+        self.mark = folder / f"{os.getpid()}.mark"
+        self.begun: set[str] = set()
+        self._chance = random.Random(json.dumps(plan))
+        self._blows = 0
+        self._left = dict.fromkeys(POINTS, self.skip)
+        self._due: set[str] = set()
+        self._held: set[str] = set()
+        self._turn = threading.Condition()
 
-    def batch_begins(self) -> None:
-        """A batch has its offsets in the log, and nothing is processed yet."""
-        self._due = self.kills < self.times and self._left == 0
-        self._left = max(0, self._left - 1)
-        if self._due and self.point == "while processing":
-            self._note()
-            self.mark.write_text(str(self._pid()))
-        self.reached("before processing")
+    def batch_begins(self, point: str) -> None:
+        """A batch of the application of a point has its offsets in the log, and nothing is processed yet."""
+        with self._turn:
+            self.begun.add(point)
+            if self._blows < self.times and not self._left[point]:
+                self._due.add(point)
+            self._left[point] = max(0, self._left[point] - 1)
+            if point == WHILE and WHILE in self._due:
+                self._wait(lambda: self._held >= set(POINTS) - {WHILE})  # it takes the only slot for tasks
+                self.mark.touch()
+        self.reached(BEFORE, point)
 
-    def reached(self, point: str, *, after_s: float = 0.0) -> None:
-        """Kill here, or a moment later beside what goes on."""
-        if not self._due or point != self.point:
-            return
-        self._note()
-        if after_s:
-            threading.Timer(after_s, self._strike).start()
-        else:
-            self._strike()
+    def reached(self, here: str, point: str) -> None:
+        """Stay here if it is the application's point and its turn, until the blow has fallen."""
+        with self._turn:
+            if here != point or here not in self._due:
+                return
+            self._held.add(here)
+            self._turn.notify_all()
+            if here != INSIDE:
+                self._wait(lambda: here not in self._held)
+                return
+        reached = self.mark.with_suffix(".reached")
+        while not reached.exists():
+            time.sleep(0.005)
+        threading.Timer(self._chance.choice((0.0005, 0.001, 0.002, 0.004)), self._strike).start()
 
-    @property
-    def point(self) -> str:
-        """Where the next kill is due."""
-        return str(self.points[self.kills % len(self.points)])
-
-    def _note(self) -> None:
-        self.told.append(self.point)
-        self._due, self._left, self.kills = False, self.skip, self.kills + 1
+    def _wait(self, until: Any) -> None:
+        if not self._turn.wait_for(until, _PATIENCE_S):
+            say(stuck=sorted(self._held))
 
     def _strike(self) -> None:
+        say(blow=self._blows + 1)
         if self.victim == "driver":
             os.kill(os.getpid(), signal.SIGKILL)
         elif self.victim == "freeze":
@@ -100,14 +133,23 @@ class Doom:
             for pid in _workers(_jvm()):
                 os.kill(pid, signal.SIGKILL)
         elif self.victim == "broker":
-            os.kill(int(self._pid()), signal.SIGKILL)
-        time.sleep(0.05)
+            os.kill(int((self.folder / BROKER).read_text()), signal.SIGKILL)
+        with self._turn:
+            self._blows += 1
+            self._left = dict.fromkeys(POINTS, self.skip)
+            self._due.clear()
+            self._held.clear()
+            self.mark.unlink()
+            self.mark.with_suffix(".reached").unlink()
+            self._turn.notify_all()
 
-    def _pid(self) -> int | str:
-        """Whom to kill; a worker kills itself."""
-        if self.victim == "broker":
-            return int(self.mark.with_suffix(".broker").read_text())
-        return {"driver": os.getpid(), "jvm": _jvm(), "worker": ""}[str(self.victim)]
+    def point_of(self, query: str) -> str:
+        """The point of the application whose Spark query has this id."""
+        for point, name in self.applications.items():
+            metadata = self.folder / name / "metadata"
+            if metadata.exists() and query in metadata.read_text():
+                return point
+        raise LookupError(query)
 
 
 def _children(pid: int) -> list[tuple[int, str]]:
@@ -131,55 +173,70 @@ def _prepare(doom: Doom) -> None:
 
     from kstreamnb.kafka.publisher import Publisher
 
+    points = {name: point for point, name in doom.applications.items()}
     to_arrow, publish = DataFrame.toArrow, Publisher.publish
 
     def collecting(self: Any) -> Any:
-        doom.batch_begins()
+        query = self.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId")
+        if query is None:  # not a batch: somebody looks at a store
+            return to_arrow(self)
+        point = doom.point_of(query)
+        doom.batch_begins(point)
         table = to_arrow(self)
-        doom.reached("after state write")
+        doom.reached(STATE, point)
         return table
 
     def publishing(self: Any, *arguments: Any) -> Any:
         def between(step: str) -> None:
             if step == "offsets":
-                doom.reached("inside the commit", after_s=doom.chance.choice((0.0005, 0.001, 0.002, 0.004)))
+                doom.reached(INSIDE, points[self.application])
             if step == "committed":
-                doom.reached("after Kafka's commit")
+                doom.reached(COMMITTED, points[self.application])
 
-        return publish(self, *arguments, between=between)
+        done = publish(self, *arguments, between=between)
+        if done.suppressed:
+            say(suppressed=points[self.application])
+        return done
 
-    DataFrame.toArrow = collecting  # type: ignore[method-assign]
-    Publisher.publish = publishing  # type: ignore[method-assign]
+    DataFrame.toArrow = collecting
+    Publisher.publish = publishing  # type: ignore[assignment,method-assign]
 
 
-def main(servers: str, checkpoint: str, plan: str = "{}") -> None:
-    """Process everything that is there, unless a kill comes first; print stores and figures."""
-    mark = Path(checkpoint).with_suffix(".mark")
-    doom = Doom(json.loads(plan), mark)
+def main(servers: str, folder: str, plan: str) -> int:
+    """Process everything that is there, unless a blow comes first; say what the stores hold."""
+    faulthandler.enable()
+    spark = ks.spark_session(cores=1, settings=SETTINGS)
+    doom = Doom(json.loads(plan), Path(folder))
     _prepare(doom)
-    settings = {
-        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
-        "spark.driver.memory": "512m",
-    }
-    spark = ks.spark_session(cores=1, settings=settings)
-    query = ks.deploy(
-        build(mark),
-        spark=spark,
-        bootstrap_servers=servers,
-        checkpoint=checkpoint,
-        available_now=True,
-        max_records=BATCH,
-        producer={"transaction.timeout.ms": 60_000},
-    )
-    query.await_termination(400)
-    stores = {
-        name: sorted((key, value.value, value.timestamp) for key, value in query.store(name, timestamps=True).all())
-        for name in ("by-key", "by-letter")
-    }
-    suppressed = [metric.value for metric in query.metrics() if metric.name == "batches-suppressed-total"]
-    print(json.dumps({"kills": doom.told, "suppressed": suppressed[0], "stores": stores}))
+    queries = {}
+    for point, name in doom.applications.items():
+        queries[point] = ks.deploy(
+            build(name, doom.mark if point == WHILE else None),
+            spark=spark,
+            bootstrap_servers=servers,
+            checkpoint=doom.folder / name,
+            available_now=True,
+            max_records=BATCH,
+            producer={"transaction.timeout.ms": 60_000},
+        )
+        while queries[point].is_active() and point not in doom.begun:
+            time.sleep(0.05)  # one after the other: a process that starts has 10 s for it, whatever else starts
+    failed = False
+    for point, query in queries.items():
+        try:
+            query.await_termination(_PATIENCE_S)
+        except ks.KStreamError as error:
+            failed = True
+            say(error=str(error), point=point)
+    if failed:
+        return 1
+    for point, query in queries.items():
+        for name in ("by-key", "by-letter"):
+            rows = sorted((key, row.value, row.timestamp) for key, row in query.store(name, timestamps=True).all())
+            say(point=point, store=name, rows=rows)
     spark.stop()
+    return 0
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    sys.exit(main(*sys.argv[1:]))
