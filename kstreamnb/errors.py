@@ -17,7 +17,7 @@ Detail, hint and place are notes, so that Python and IPython print them under th
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Self
 
@@ -86,6 +86,14 @@ class KStreamError(Exception):
         if self.origin is None and origin is not None:
             self.origin = origin
             self.add_note(f"At: {origin}")
+        return self
+
+    def named_by(self, name: Callable[[str, int], Origin]) -> Self:
+        """The same error with its line named anew from file and line, where another process named it that knew less."""
+        if self.origin is not None and self.origin.file:
+            found = name(self.origin.file, self.origin.line)
+            notes = [f"At: {found}" if note == f"At: {self.origin}" else note for note in self.__notes__]
+            self.origin, self.__notes__ = found, notes
         return self
 
     def __reduce__(self) -> tuple[object, ...]:

@@ -9,7 +9,7 @@ import linecache
 import os
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _cell_namer: list[Callable[[str], str | None]] = []
@@ -17,11 +17,12 @@ _cell_namer: list[Callable[[str], str | None]] = []
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """A line of the user's code: ``place`` is ``cell 3`` or a file name without its folder."""
+    """A line of the user's code: ``place`` is ``cell 3`` or a file name without its folder, ``file`` the whole name."""
 
     place: str
     line: int
     code: str = ""
+    file: str = field(default="", repr=False, compare=False)
 
     def __str__(self) -> str:
         where = f"{self.place}, line {self.line}"
@@ -44,4 +45,4 @@ def user_origin() -> Origin:
 def origin_of(file: str, line: int) -> Origin:
     """The place of a line of a code file, as a traceback names it."""
     cell = _cell_namer[0](file) if _cell_namer else None
-    return Origin(cell or os.path.basename(file), line, linecache.getline(file, line).strip())
+    return Origin(cell or os.path.basename(file), line, linecache.getline(file, line).strip(), file)

@@ -8,6 +8,7 @@ from typing import Any, NoReturn
 
 import cloudpickle  # type: ignore[import-untyped]
 
+from kstreamnb.core.origin import origin_of
 from kstreamnb.errors import EngineError, KStreamError
 
 __all__ = ["pack_failure", "raise_first", "spark_failure"]
@@ -31,10 +32,13 @@ def pack_failure(task: str, error: KStreamError) -> bytes:
 
 
 def raise_first(blobs: list[bytes]) -> NoReturn:
-    """Raise the failure of the first task that has one; the user's exception is its cause, ``task`` says which."""
+    """Raise the failure of the first task that has one; the user's exception is its cause, ``task`` says which.
+
+    Workers know the user's cells by their files only; here they get the names that the notebook has for them.
+    """
     task, error, cause = min((pickle.loads(blob) for blob in blobs), key=lambda failure: str(failure[0]))
     error.task = task
-    raise error from cause
+    raise error.named_by(origin_of) from cause
 
 
 def spark_failure(what: str, error: BaseException) -> EngineError:
