@@ -134,7 +134,7 @@ class Life:
     def words(self) -> str:
         """Its last words."""
         errors = [line["error"] for line in self.said() if "error" in line]
-        return " | ".join([*errors, self._errors.read_text()[-600:]])
+        return " | ".join([*errors, self._errors.read_text().strip()[-200:]])
 
 
 class Ordeal:
@@ -358,8 +358,8 @@ def _show(cell: Cell) -> None:
     figures = f"{cell.kills:5} {cell.suppressed:7} {cell.records:8,} {cell.lost:5} {cell.doubled:7}"
     end = "equal" if cell.ok else "DIFFERENT"
     print(f"{cell.victim:12} {cell.point:22} {figures} {cell.seconds:5.0f}  {end}", flush=True)
-    for line in dict.fromkeys(cell.wrong):
-        print(f"    {line}", flush=True)
+    for line in dict.fromkeys(cell.wrong[:3]):
+        print(f"    {line.strip()}", flush=True)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
