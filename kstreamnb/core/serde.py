@@ -9,8 +9,8 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self
 from uuid import UUID
 
 from kstreamnb.errors import SerdeError
@@ -137,6 +137,25 @@ def complete(serde: Any, key_serde: Serde, value_serde: Serde) -> Any:
     """
     with_defaults = getattr(serde, "with_defaults", None)
     return serde if with_defaults is None else with_defaults(key_serde, value_serde)
+
+
+@dataclass(frozen=True)
+class SerdeAround(Serde):
+    """A serde around that of values, or with ``of_keys`` of keys; ``inner`` None is the application's default."""
+
+    inner: Serde | None = None
+
+    of_keys: ClassVar[bool] = False
+
+    def with_defaults(self, key_serde: Serde, value_serde: Serde) -> Self:
+        """The same with the application's defaults filled in."""
+        inner = self.inner or (key_serde if self.of_keys else value_serde)
+        return replace(self, inner=complete(inner, key_serde, value_serde))
+
+    def _inner(self) -> Serde:
+        if self.inner is None:
+            raise SerdeError(f'serde "{self.name}" has no serde for what is in it')
+        return self.inner
 
 
 @dataclass(frozen=True)

@@ -14,16 +14,7 @@ from typing import Any, NamedTuple, TypeAlias
 from kstreamnb.core.operator import BindContext, Forward, FusedStep, Process
 from kstreamnb.core.record import Change, Headers, Windowed
 from kstreamnb.core.windows import TimeWindows
-from kstreamnb.processors.folding import (
-    Adder,
-    Initializer,
-    WindowedFold,
-    count_up,
-    dropping_late,
-    folding,
-    merging,
-    zero,
-)
+from kstreamnb.processors.folding import Adder, Initializer, WindowedFold, count_up, dropping_late, folding, zero
 from kstreamnb.processors.tables import bind_get, bind_update, is_versioned
 
 
@@ -298,8 +289,8 @@ class SessionAggregate(WindowedFold):
         emit, forward_now = self.results(context, store, forward)
         gap, grace = self.windows.gap_ms, self.windows.grace_ms
         drop, late, seen = context.drop, dropping_late(context, grace, gap), context.cell("stream_time_ms", -1)
-        find_sessions, merger = store.find_sessions, merging(self.merger, self.aggregator)
-        initializer, aggregator = folding(self.initializer, self.aggregator)
+        find_sessions, (initializer, aggregator) = store.find_sessions, folding(self.initializer, self.aggregator)
+        merger = self.merger or (lambda key, left, right: aggregator(key, right, left))  # as a reducer adds a value
         add = self._bind_add(store, aggregator, forward_now)
 
         def process(key: Any, value: Any, timestamp: int, headers: Headers) -> None:

@@ -6,13 +6,13 @@ A regrouped change leaves its old group and enters its new one, in one record wh
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Self, TypeAlias
+from dataclasses import dataclass
+from typing import Any, ClassVar, TypeAlias
 
 from kstreamnb.core.operator import BindContext, Forward, GetRow, Process, TableView
 from kstreamnb.core.processor import ProcessorContext, start
 from kstreamnb.core.record import Change, Headers
-from kstreamnb.core.serde import Serde
+from kstreamnb.core.serde import SerdeAround
 from kstreamnb.errors import ProcessingError, SerdeError
 from kstreamnb.processors.folding import Adder, Initializer, folding
 from kstreamnb.processors.tables import NO_ROW, bind_get, bind_update
@@ -279,7 +279,7 @@ _OLD, _NEW, _BOTH = 0, 1, 2
 
 
 @dataclass(frozen=True)
-class ChangeSerde(Serde):
+class ChangeSerde(SerdeAround):
     r"""Writes the new value, the old value or both, and a last byte that says which.
 
     ``inner`` is the serde of the values, None for the application's default. Whether a change was the latest of
@@ -293,8 +293,6 @@ class ChangeSerde(Serde):
     Source: Kafka Streams `ChangedSerializer`, `ChangedDeserializer`, KIP-904.
     """
 
-    inner: Serde | None = None
-
     plain: ClassVar[frozenset[type]] = frozenset({Change})
     expects: ClassVar[str] = "changes of a table with an old value, a new value or both"
 
@@ -302,10 +300,6 @@ class ChangeSerde(Serde):
     def name(self) -> str:  # type: ignore[override]
         """``change<inner>``."""
         return f"change<{'default' if self.inner is None else self.inner.name}>"
-
-    def with_defaults(self, key_serde: Serde, value_serde: Serde) -> Self:
-        """The same with the application's value serde where none was named."""
-        return self if self.inner is not None else replace(self, inner=value_serde)
 
     def keeps(self, value: Any) -> bool:
         """Whether both values would come back unchanged."""
@@ -318,16 +312,11 @@ class ChangeSerde(Serde):
         )
 
     def _inner_keeps(self, value: Any) -> bool:
-        inner = self._serde()
+        inner = self._inner()
         return type(value) in inner.plain and inner.keeps(value)
 
-    def _serde(self) -> Serde:
-        if self.inner is None:
-            raise SerdeError("the serde of a table's changes has no serde for the values")
-        return self.inner
-
     def _write(self, value: Any) -> bytes:
-        inner = self._serde()
+        inner = self._inner()
         new, old = inner.serialize(value[0]), inner.serialize(value[1])
         if new is not None and old is not None:
             return b"%b%b%b%c" % (_varint(len(new)), new, old, _BOTH)
@@ -339,7 +328,7 @@ class ChangeSerde(Serde):
         raise SerdeError("a change of a grouped table has neither an old nor a new value", java=java)
 
     def _read(self, data: bytes) -> Change:
-        inner = self._serde()
+        inner = self._inner()
         kind, body = data[-1] if data else -1, data[:-1]
         if kind == _NEW:
             return Change(inner.deserialize(body))

@@ -56,17 +56,6 @@ def folding(initializer: Initializer | None, aggregator: Adder) -> tuple[Initial
     return _nothing, reduce
 
 
-def merging(merger: Callable[[Any, Any, Any], Any] | None, reducer: Adder) -> Callable[[Any, Any, Any], Any]:
-    """The merger of two sessions' aggregates; a reducer merges them as it adds values."""
-    if merger is not None:
-        return merger
-
-    def merge(key: Any, left: Any, right: Any) -> Any:
-        return right if left is None else reducer(left, right)
-
-    return merge
-
-
 EmitClosed: TypeAlias = Callable[[int, Headers], None]
 """``emit(close_ms, headers)`` forwards what has closed since it was last called with a later time."""
 

@@ -7,12 +7,12 @@ answers, so that the left table's task recognises an answer to a value that is g
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import IntEnum
 from struct import Struct
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple
 
-from kstreamnb.core.serde import Serde, complete
+from kstreamnb.core.serde import SerdeAround
 from kstreamnb.errors import EngineError
 
 _NO_HASH = 0x80
@@ -44,25 +44,7 @@ class Response(NamedTuple):
     primary_partition: int | None = None
 
 
-@dataclass(frozen=True)
-class _Around(Serde):
-    """A serde around that of keys or values; ``inner`` None stands for the application's default."""
-
-    inner: Serde | None = None
-
-    of_keys: ClassVar[bool]
-
-    def with_defaults(self, key_serde: Serde, value_serde: Serde) -> Self:
-        """Fill in the application's defaults."""
-        inner = self.inner or (key_serde if self.of_keys else value_serde)
-        return replace(self, inner=complete(inner, key_serde, value_serde))
-
-    def _inner(self) -> Serde:
-        assert self.inner is not None, "with_defaults() comes before the first record"
-        return self.inner
-
-
-class SubscriptionSerde(_Around):
+class SubscriptionSerde(SerdeAround):
     """Bytes of a subscription: version 1 and a flag, instruction, hash if any, primary key, partition."""
 
     of_keys = True
@@ -81,10 +63,9 @@ class SubscriptionSerde(_Around):
         return Subscription(data[2:at] or None, Instruction(data[1]), key, int.from_bytes(data[-4:], signed=True))
 
 
-class ResponseSerde(_Around):
+class ResponseSerde(SerdeAround):
     """Bytes of an answer: version 0 and a flag, hash if any, foreign value if any."""
 
-    of_keys = False
     name: ClassVar[str] = "foreign-key response"  # type: ignore[misc]
     expects: ClassVar[str] = "responses of a foreign-key join"
 

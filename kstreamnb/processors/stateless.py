@@ -187,19 +187,15 @@ class Branch:
 
     def bind(self, context: BindContext, forward: Forward) -> Process:
         """Build the closure of one task."""
-        targets = [None if child is None else context.forward_to(child) for child in self.children]
-        branches = [
-            (predicate, target or _nowhere) for predicate, target in zip(self.predicates, targets, strict=False)
-        ]
-        default = targets[len(self.predicates)] if len(targets) > len(self.predicates) else None
+        targets = [_nowhere if child is None else context.forward_to(child) for child in self.children]
+        branches, default = list(zip(self.predicates, targets, strict=False)), targets[-1]
 
         def process(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
             for predicate, target in branches:
                 if predicate(key, value):
                     target(key, value, timestamp, headers)
                     return
-            if default is not None:
-                default(key, value, timestamp, headers)
+            default(key, value, timestamp, headers)
 
         return process
 

@@ -9,6 +9,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any, NamedTuple, Self
 
+from kstreamnb.core.extractors import extractor_of
 from kstreamnb.core.serde import Serde
 from kstreamnb.core.serdes import Serdes, serde_named
 from kstreamnb.core.time import duration_ms
@@ -102,6 +103,8 @@ class Config:
             _check_application_id(self.application_id)
         for name in ("default_key_serde", "default_value_serde"):
             object.__setattr__(self, name, _serde(getattr(self, name)))
+        if self.default_timestamp_extractor is not None:
+            object.__setattr__(self, "default_timestamp_extractor", extractor_of(self.default_timestamp_extractor))
         for name in ("deserialization_handler", "processing_handler", "production_handler"):
             object.__setattr__(self, name, handler_of(getattr(self, name), name))
         object.__setattr__(self, "uncaught_handler", uncaught_handler_of(self.uncaught_handler))

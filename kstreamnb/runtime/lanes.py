@@ -59,13 +59,6 @@ class Lane:
         assert head is not None
         return head[1], self.topic, self.partition, head[0]
 
-    @property
-    def timestamp(self) -> int:
-        """The head's timestamp."""
-        head = self.head
-        assert head is not None
-        return head[1]
-
     def __len__(self) -> int:
         """Number of records that wait, the head among them."""
         return (self.head is not None) + sum(length_hint(records) for _, _, records in self._chunks)

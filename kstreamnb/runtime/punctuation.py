@@ -94,11 +94,8 @@ class Schedule:
 
     def advance(self, now_ms: int) -> None:
         """Set the next due time after firing at ``now_ms``: periods that were missed collapse into one."""
-        due, interval = self.due_ms, self.interval_ms
-        following = due + interval
-        if now_ms >= following:
-            following = due + ((now_ms - due) // interval + 1) * interval
-        self.cell[0] = self.due_ms = following
+        periods = (now_ms - self.due_ms) // self.interval_ms + 1
+        self.cell[0] = self.due_ms = self.due_ms + periods * self.interval_ms
 
 
 class PunctuationQueue:

@@ -108,7 +108,10 @@ class Runner:
 
     @contextmanager
     def in_turn(self, batch: Batch, first: Mapping[Partition, int]) -> Iterator[dict[Partition, Callable[[Any], None]]]:
-        """For each partition what takes its next topic record from a batch; ``first`` are the offsets to count from."""
+        """For each partition what takes its next topic record, in turn with other tasks; only if records can be taken.
+
+        ``batch`` holds the records of all tasks; ``first`` are the offsets from which this task's partitions count.
+        """
         scope, turns = self.scope, dict[Partition, Any]()
         scope.cursor.within(batch)
         for place, self._first[0] in first.items():

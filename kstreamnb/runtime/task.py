@@ -10,16 +10,14 @@ not what is there. Snapshots and deltas have one format: stores' rows and cells,
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Iterable
 from operator import attrgetter, itemgetter
 from typing import Any, Literal, TypeAlias
 
-from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.serde import Serde
 from kstreamnb.core.time import Clock
 from kstreamnb.errors import StateError
-from kstreamnb.runtime.cursor import Batch, Partition, WireRecord
+from kstreamnb.runtime.cursor import WireRecord
 from kstreamnb.runtime.handlers import Produced
 from kstreamnb.runtime.lanes import Lane
 from kstreamnb.runtime.punctuation import PriorityQueue
@@ -164,14 +162,15 @@ class Task(Checkpointed):
     ) -> None:
         self.plan = plan
         self.scope = scope = Scope(plan, clock, recorder, out)
-        self.nodes = plan.nodes()
-        self._ready: PriorityQueue[Lane] = PriorityQueue(attrgetter("timestamp" if plan.single else "place"))
+        self.nodes = plan.nodes
+        order: Any = (lambda lane: lane.place[0]) if plan.single else attrgetter("place")
+        self._ready: PriorityQueue[Lane] = PriorityQueue(order)
         self._waiting: set[int] = set()
         scope.topic_serdes = topic_serdes(plan, self.nodes)
         scope.stores = make_stores(scope, store_order(plan, self.nodes))
         self._note_changes(track=track, changelog=changelog)
         self._runner = Runner(scope, self.nodes, commit_every_record=commit_every_record)
-        self.lane = self._runner.lane
+        self.lane, self.in_turn = self._runner.lane, self._runner.in_turn
         self._global_state: Task | None = None
         self._connect(global_state)
         self._forget_changes()
@@ -257,15 +256,6 @@ class Task(Checkpointed):
             if marks is not None:
                 marks.append(len(self.scope.out))  # a refused record has its mark too
         return done
-
-    def in_turn(
-        self, batch: Batch, first: Mapping[Partition, int]
-    ) -> AbstractContextManager[dict[Partition, Callable[[TopicRecord], None]]]:
-        """For each partition what takes its next record, in turn with other tasks; only where `takes_records`.
-
-        ``batch`` holds the records of all tasks; ``first`` are the offsets from which this task's partitions count.
-        """
-        return self._runner.in_turn(batch, first)
 
     def takes_records(self, topic: str) -> bool:
         """Whether records can go in as users have them: nothing has to be looked at, seen or committed in between."""

@@ -42,12 +42,9 @@ class TaskPlan:
         """The application's id: the config's, else the topology's name, else "app"."""
         return self.config.application_id or self.topology.name or "app"
 
+    @cached_property
     def nodes(self) -> tuple[str, ...]:
         """Names of the task's nodes, parents before children, in the order in which they were added."""
-        return self._nodes
-
-    @cached_property
-    def _nodes(self) -> tuple[str, ...]:
         groups = [group for group in self.topology.subtopologies() if group.id in self.subtopologies]
         mine = {name for group in groups for name in group.nodes}
         return tuple(name for name in self.topology.nodes if name in mine)
@@ -62,7 +59,7 @@ class TaskPlan:
 
     def source_of(self, topic: str) -> Source | None:
         """The task's source node that reads a topic (under its name in Kafka)."""
-        mine = [source for source in self.topology.sources() if source.name in self.nodes()]
+        mine = [source for source in self.topology.sources() if source.name in self.nodes]
         named = [source for source in mine if source.pattern is None and topic in map(self.topic, source.topics)]
         fitting = [source for source in mine if source.pattern is not None and source.reads(topic)]
         return next(iter(named + fitting), None)

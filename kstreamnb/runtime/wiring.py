@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
+from operator import setitem
 from typing import Any
 
 from kstreamnb.core.operator import Cancellable, Forward, FusedStep, Process, Punctuate
@@ -37,7 +38,12 @@ class NodeContext:
         self.node, self.task_id, self.partition = node, plan.task_id, plan.partition
         self.application_id, self.configs = plan.application_id, plan.config.dotted
         self.metadata, self.resume, self.on_close = scope.metadata, scope.resume, scope.closers.append
-        self.key_serde, self.value_serde = scope.key_serde, scope.value_serde
+        self.key_serde, self.value_serde, self.drop = scope.key_serde, scope.value_serde, partial(scope.drop, node)
+        self.cell, self.shared_cell = partial(scope.cell, node), partial(scope.cell, "")
+        self.only_reads, self.note_processor = (
+            scope.global_stores.__contains__,
+            partial(setitem, scope.processors, node),
+        )
         self._scope, self._children, self._hop = scope, children, hop
         self._stores, self._scheduled = plan.topology.nodes[node].stores, 0
 
@@ -55,10 +61,6 @@ class NodeContext:
         message = f'node "{self.node}" uses store "{name}", which {fact}'
         raise StateError(message, hint=hint, java=_NOT_CONNECTED.format(node=self.node, store=name))
 
-    def only_reads(self, store: str) -> bool:
-        """Whether a store is a global one, which only its own source fills."""
-        return store in self._scope.global_stores
-
     def forward_to(self, child: str) -> Forward:
         """Hands a record to the child of that name only; raises ProcessingError when there is none."""
         if child not in self._children:
@@ -67,18 +69,6 @@ class NodeContext:
             detail = f"its children are {there}"
             raise ProcessingError(f'node "{self.node}" has no child "{child}"', detail=detail, java=java)
         return self._hop(child)
-
-    def cell(self, name: str, initial: Any) -> list[Any]:
-        """A snapshotted cell of this node."""
-        return self._scope.cell(self.node, name, initial)
-
-    def shared_cell(self, name: str, initial: Any) -> list[Any]:
-        """A snapshotted cell of the whole task."""
-        return self._scope.cell("", name, initial)
-
-    def drop(self, reason: str, key: Any, value: Any, timestamp: int, details: dict[str, Any] | None = None) -> None:
-        """Count and report one dropped record."""
-        self._scope.drop(self.node, reason, key, value, timestamp, details)
 
     def stream_time_ms(self) -> int:
         """Stream time of the task, -1 before the first record."""
@@ -101,10 +91,6 @@ class NodeContext:
         stream = kind == PunctuationType.STREAM_TIME
         (scope.stream_schedules if stream else scope.wall_schedules).add(schedule)
         return schedule
-
-    def note_processor(self, processor: object) -> None:
-        """Let the engine know the user's processor behind this node."""
-        self._scope.processors[self.node] = processor
 
     def commit(self) -> None:
         """Ask for a commit after this record."""

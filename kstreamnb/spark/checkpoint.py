@@ -175,7 +175,7 @@ def _state(application: Application, deployment: Deployment, number: int) -> dic
             known["tasks"] += 1
             if known["tasks"] > 1:
                 continue
-            nodes = [topology.nodes[name] for name in plan.nodes()]
+            nodes = [topology.nodes[name] for name in plan.nodes]
             names = {store for node in nodes for store in node.stores if store in topology.stores}
             known["stores"] = {name: _shape(topology.stores[name], plan) for name in sorted(names)}
             own = [node for node in nodes if isinstance(node, ProcessorNode) and hasattr(node.operator, "supplier")]

@@ -137,7 +137,7 @@ def outlets_of(bundle: Bundle, placed: PlacedTask) -> Outlets:
     if key not in _outlets:
         application = read(bundle).applications[placed.application]
         own = {f"{application.id}-{name}" for name in application.topology.internal_topics}
-        serdes = {topic: both for plan in placed.plans for topic, both in topic_serdes(plan, plan.nodes()).items()}
+        serdes = {topic: both for plan in placed.plans for topic, both in topic_serdes(plan, plan.nodes).items()}
         odd = {
             topic for topic, both in serdes.items() if topic not in own and writer_serdes(application, topic) != both
         }
