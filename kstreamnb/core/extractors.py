@@ -11,7 +11,7 @@ from typing import Any, Protocol, Self
 
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.time import Clock
-from kstreamnb.errors import ConfigError, ProcessingError
+from kstreamnb.errors import ConfigError, ProcessingError, did_you_mean
 
 
 class TimestampExtractor(Protocol):
@@ -124,7 +124,7 @@ class _FunctionExtractor:
 
 
 def extractor_of(value: Any) -> TimestampExtractor:
-    """An extractor as it is, or a function ``(record, partition_time_ms) -> ms`` as one.
+    """An extractor as it is, a function ``(record, partition_time_ms) -> ms`` as one, or one of Kafka's by its name.
 
     Example:
         >>> by_value = extractor_of(lambda record, partition_time_ms: record.value["at"])
@@ -134,7 +134,23 @@ def extractor_of(value: Any) -> TimestampExtractor:
     if hasattr(value, "extract"):
         extractor: TimestampExtractor = value
         return extractor
+    if isinstance(value, str):
+        return _named(value)
     if not callable(value):
         hint = "give a function of (record, partition_time_ms), or an object with extract"
         raise ConfigError(f'type "{type(value).__name__}" of a timestamp extractor cannot be called', hint=hint)
     return _FunctionExtractor(value)
+
+
+def _named(name: str) -> TimestampExtractor:
+    """One of Kafka's extractors, by the name of its class, with its package or without."""
+    kinds = (
+        FailOnInvalidTimestamp, LogAndSkipOnInvalidTimestamp, UsePartitionTimeOnInvalidTimestamp,
+        WallclockTimestampExtractor,
+    )  # fmt: skip
+    found = {kind.__name__: kind for kind in kinds}
+    word = name.rsplit(".", 1)[-1]
+    if word not in found:
+        hint = did_you_mean(word, found) or f"there are {', '.join(found)}; your own you give as a function"
+        raise ConfigError(f'there is no timestamp extractor "{name}"', hint=hint)
+    return found[word]()

@@ -126,5 +126,6 @@ class Clock:
     def advance_to(self, now_ms: int) -> None:
         """Move to ``now_ms``; raises ConfigError when that is in the past."""
         if now_ms < self.now_ms:
-            raise ConfigError(f"the clock cannot go back from {self.now_ms} ms to {now_ms} ms")
+            fact = f"the clock cannot go back from {self.now_ms} ms to {now_ms} ms"
+            raise ConfigError(fact, java="Sleep ms cannot be negative.")
         self.now_ms = now_ms

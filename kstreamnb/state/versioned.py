@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any, TypeAlias
 
 from kstreamnb.core.stores import StoreSpec, VersionedRecord
+from kstreamnb.errors import ConfigError
 from kstreamnb.state.store import Rows, Store, StoreContext
 from kstreamnb.state.timed import KeyIndex, TimeIndex
 
@@ -158,6 +159,9 @@ class VersionedRows(Store):
 
     def history(self, key: Any, from_: int | None = None, to: int | None = None, *, ascending: bool = True) -> Rows:
         """Versions of a key that are valid at some time between two (ms), as far as they are still kept."""
+        if from_ is not None and to is not None and from_ > to:
+            java = "The `fromTime` timestamp must be smaller than the `toTime` timestamp."
+            raise ConfigError(f"versions from {from_} ms to {to} ms are none: the end is before the start", java=java)
         bounds = -_FOREVER if from_ is None else from_, _FOREVER if to is None else to
         found = list(self._newest_first(self.keys.encode(key), *bounds))
         return Rows(iter(found[::-1] if ascending else found))

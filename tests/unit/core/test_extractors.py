@@ -14,6 +14,7 @@ from kstreamnb.core.extractors import (
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.time import Clock
 from kstreamnb.errors import ConfigError, ProcessingError
+from kstreamnb.runtime.config import Config
 
 GOOD, BAD = TopicRecord("orders", 0, 3, 7, "a", None), TopicRecord("orders", 0, 4, -1, "a", None)
 
@@ -51,3 +52,16 @@ def test_a_function_is_an_extractor():
     assert FailOnInvalidTimestamp() == extractor_of(FailOnInvalidTimestamp())
     with pytest.raises(ConfigError, match='type "int" of a timestamp extractor'):
         extractor_of(5)
+
+
+def test_an_extractor_of_kafka_is_found_by_the_name_of_its_class():
+    """Settings of a Java application name their extractor by its class; what is near is said for another."""
+    package = "org.apache.kafka.streams.processor."
+    assert LogAndSkipOnInvalidTimestamp() == extractor_of(package + "LogAndSkipOnInvalidTimestamp")
+    assert (
+        WallclockTimestampExtractor()
+        == Config.of({"default.timestamp.extractor": "WallclockTimestampExtractor"}).default_timestamp_extractor
+    )
+    with pytest.raises(ConfigError, match='no timestamp extractor "com.shop.OrderTime"') as caught:
+        Config.of({"default.timestamp.extractor": "com.shop.OrderTime"})
+    assert "your own you give as a function" in "".join(caught.value.__notes__)

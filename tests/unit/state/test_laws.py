@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from kstreamnb.core.record import Windowed
 from kstreamnb.core.stores import StoreSpec, VersionedRecord
+from kstreamnb.errors import ConfigError
 from kstreamnb.state import make_store
 from tests.unit.state.stores_for_tests import KINDS, StoreTask, implementations, seen, title
 
@@ -190,3 +191,12 @@ def test_undo_is_the_shorter_life(life: list[Write], cut: int) -> None:
         live(store, life[cut:])
         live(shorter, life[cut:])
         assert look(shorter) == look(store)
+
+
+def test_versions_cannot_be_asked_for_from_a_later_time_to_an_earlier_one() -> None:
+    """A query whose end is before its start is a mistake, not an empty answer; one instant may be asked for."""
+    store = StoreTask().make("versioned", history_ms=100, segment_ms=7)
+    store.put("a", 1, 10)
+    assert [1] == [version.value for version in store.history("a", 10, 10)]
+    with pytest.raises(ConfigError, match="the end is before the start"):
+        store.history("a", 11, 10)
