@@ -22,15 +22,13 @@ from kstreamnb.processors.derived_tables import (
 )
 from kstreamnb.processors.foreign_key import (
     ForeignTableJoin,
+    ResponsePartitioner,
+    ResponseSerde,
     SubscriptionJoin,
+    SubscriptionPartitioner,
     SubscriptionReceive,
     SubscriptionResolve,
     SubscriptionSend,
-)
-from kstreamnb.processors.foreign_key_wire import (
-    ResponsePartitioner,
-    ResponseSerde,
-    SubscriptionPartitioner,
     SubscriptionSerde,
 )
 from kstreamnb.processors.stateless import SelectKey, TableToStream

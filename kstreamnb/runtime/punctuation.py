@@ -8,7 +8,7 @@ snapshots and deltas of a task hold it.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Generic, TypeVar
+from typing import Any, TypeVar
 
 from kstreamnb.core.operator import Punctuate
 from kstreamnb.core.processor import PunctuationType
@@ -17,29 +17,20 @@ from kstreamnb.errors import ConfigError
 T = TypeVar("T")
 
 
-class PriorityQueue(Generic[T]):
-    """Items by the least ``key(item)``; keys may change only while their item is outside."""
-
-    __slots__ = ("_items", "_key")
+class PriorityQueue(list[T]):
+    """Items by the least ``key(item)``, the first one at 0; keys may change only while their item is outside."""
 
     def __init__(self, key: Callable[[T], Any]) -> None:
-        self._items: list[T] = []
+        super().__init__()
         self._key = key
-
-    def __len__(self) -> int:
-        return len(self._items)
 
     def peek(self) -> T | None:
         """The first item, or None."""
-        return self._items[0] if self._items else None
-
-    def clear(self) -> None:
-        """Forget every item."""
-        self._items.clear()
+        return self[0] if self else None
 
     def add(self, item: T) -> None:
         """Put an item in its place."""
-        items, key = self._items, self._key
+        items, key = self, self._key
         at = len(items)
         items.append(item)
         mine = key(item)
@@ -53,7 +44,7 @@ class PriorityQueue(Generic[T]):
 
     def poll(self) -> T:
         """Take the first item out; raises IndexError when there is none."""
-        items, key = self._items, self._key
+        items, key = self, self._key
         first, last = items[0], items.pop()
         size = len(items)
         if size == 0:

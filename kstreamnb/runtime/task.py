@@ -218,7 +218,7 @@ class Task(Checkpointed):
     def run_ready(self, limit: int | None = None) -> int:
         """Process what waits, least (timestamp, topic, partition, offset) first; gives the number of records."""
         done, ready, single = 0, self._ready, self.plan.single
-        while len(ready) and (limit is None or done < limit):
+        while ready and (limit is None or done < limit):
             lane = ready.poll()
             other = ready.peek()
             self._waiting.discard(id(lane))

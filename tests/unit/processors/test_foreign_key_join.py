@@ -16,18 +16,16 @@ from kstreamnb.core.stores import StoreSpec
 from kstreamnb.errors import EngineError
 from kstreamnb.processors.foreign_key import (
     ForeignTableJoin,
-    SubscriptionJoin,
-    SubscriptionReceive,
-    SubscriptionResolve,
-    SubscriptionSend,
-)
-from kstreamnb.processors.foreign_key_wire import (
     Instruction,
     Response,
     ResponsePartitioner,
     ResponseSerde,
     Subscription,
+    SubscriptionJoin,
     SubscriptionPartitioner,
+    SubscriptionReceive,
+    SubscriptionResolve,
+    SubscriptionSend,
     SubscriptionSerde,
     subscription_prefix,
     value_hash,
