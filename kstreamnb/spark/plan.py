@@ -87,6 +87,15 @@ class DeploymentPlan(Displayed):
             found[spark_hash(task.group) % len(found)].append(task.plan.task_id)
         return tuple(map(tuple, found))
 
+    @property
+    def most_at_once(self) -> dict[int, int]:
+        """How many tasks of each sub-topology can run at once at most: it has one for each partition it reads."""
+        found: dict[int, int] = {}
+        for task in self.deployment.tasks:
+            for id_ in {id_ for plan in task.plans for id_ in plan.subtopologies}:
+                found[id_] = found.get(id_, 0) + 1
+        return dict(sorted(found.items()))
+
     def __str__(self) -> str:
         lines = ["inputs: " + _topics(self.inputs)]
         for level in self.levels:
@@ -97,6 +106,8 @@ class DeploymentPlan(Displayed):
             lines += [f"  store {store}" for store in level.stores]
         lines.append("outputs: " + (", ".join(self.outputs) or "none that is known beforehand"))
         lines.append(f"shuffles: {self.shuffles}; tasks at once: {self.parallelism}")
+        each = ", ".join(f"{count} of sub-topology {id_}" for id_, count in self.most_at_once.items())
+        lines.append(f"max parallelism: {each}")
         for circle in self.circles:
             ids = ", ".join(map(str, circle))
             lines.append(f"in one place: sub-topologies {ids} feed each other, so all their tasks run as one")
@@ -140,6 +151,7 @@ def plan(
           store words (timestamped key value)
         outputs: counts
         shuffles: 1; tasks at once: 4
+        max parallelism: 4 of sub-topology 0, 4 of sub-topology 1
     """
     given = partitions if isinstance(partitions, Mapping) else {}
     default = partitions if isinstance(partitions, int) else None

@@ -11,7 +11,7 @@ from kstreamnb.driver.group.assignors import Assignor, checked, sticky
 from kstreamnb.driver.group.members import Listener, Member, settled, standbys_of
 from kstreamnb.driver.group.offset_log import OffsetLog
 from kstreamnb.driver.group.state import TaskStates
-from kstreamnb.driver.group.views import GroupEvent, GroupEvents, GroupPositions, Position
+from kstreamnb.driver.group.views import GroupEvent, GroupEvents, GroupPauses, GroupPositions, Pause, Position
 from kstreamnb.driver.tabular import Tabular
 from kstreamnb.driver.wording import counted
 from kstreamnb.errors import EngineError
@@ -91,6 +91,8 @@ class ConsumerGroup(Tabular):
         self._gone: dict[str, str] = {}
         self._probe_at_ms: int | None = None
         self._events: list[GroupEvent] = []
+        self._stopped: dict[str, int] = {}
+        self._pauses: list[Pause] = []
 
     # --- what can be seen ---
     @property
@@ -119,6 +121,11 @@ class ConsumerGroup(Tabular):
         return GroupPositions(self._position(place, self._owners.get(place, "")) for place in self.log.places)
 
     @property
+    def pauses(self) -> GroupPauses:
+        """For how long each partition that changed hands was not worked on: what a promise of latency has to allow."""
+        return GroupPauses(self._pauses)
+
+    @property
     def title(self) -> str:
         """Who is there."""
         idle = sum(not member.owned for member in self._members.values())
@@ -131,6 +138,11 @@ class ConsumerGroup(Tabular):
         for name, places in self.assignment.items():
             ahead = [place for place, member in self.warmups.items() if member == name]
             yield name, ", ".join(places), ", ".join(standbys.get(name, ())), ", ".join(ahead)
+
+    def more(self) -> Iterator[str]:
+        """What keeps members waiting."""
+        if any(not member.owned for member in self._members.values()):
+            yield f"max parallelism {len(self._known)}: a partition has one owner, so more members only wait"
 
     # --- who is there ---
     def join(self, name: str, *, capacity: int = 1, listener: Listener | None = None) -> None:
@@ -239,6 +251,7 @@ class ConsumerGroup(Tabular):
             kept = [place for place in now[name] if place not in got]
             member.positions = {place: at for place, at in member.positions.items() if place in kept}
             member.owned = now[name]
+            self._note_pauses(name, [place for place in got if before.get(place, name) != name])
             self._tell(member, "assigned", got, self._restoring(name, got))
             self._states.fill(name, member.owned)
         paused = len(before) if self._is_eager else len(moved)
@@ -248,14 +261,21 @@ class ConsumerGroup(Tabular):
         self._events.append(GroupEvent(self.now_ms, why, "", self._sorted(moved), words, len(moved), paused))
         self._warm_up(ahead)
 
+    def _note_pauses(self, name: str, places: Iterable[str]) -> None:
+        for place in places:
+            until = self.now_ms + self._states.restore_ms(name, place)
+            lag = self._states.lag(name, place)
+            since = self._stopped.pop(place, self.now_ms)
+            self._pauses.append(Pause(place, name, since, self.now_ms, lag, until))
+
     def _had(self) -> dict[str, tuple[str, ...]]:
-        """What each member owned; what belongs to nobody any more goes to the first who has a copy of its state."""
+        """What each member owned; what belongs to nobody any more goes to who has read most of its state."""
         had = {name: member.owned for name, member in self._members.items()}
         for place, owner in self._owners.items():
             if owner not in had and self._states.sizes.get(place):
-                ready = [name for name in had if not self._states.lag(name, place)]
-                for name in ready[:1]:
-                    had[name] += (place,)
+                copies = [name for name in had if (name, place) in self._states.restored]
+                if copies:
+                    had[min(copies, key=lambda name: self._states.lag(name, place))] += (place,)
         return had
 
     def _warm_up(self, ahead: Mapping[str, str]) -> None:
@@ -279,6 +299,8 @@ class ConsumerGroup(Tabular):
 
     def _remove(self, member: Member, why: str) -> None:
         del self._members[member.name]
+        since = self.now_ms if member.silent_since_ms is None else member.silent_since_ms
+        self._stopped |= dict.fromkeys(member.owned, since)
         self._gone[member.name] = why
         self._say(why, member.name, member.owned)
         self._rebalance()

@@ -10,7 +10,7 @@ from kstreamnb.driver.tabular import Tabular
 from kstreamnb.driver.timeline import Timeline
 from kstreamnb.driver.wording import counted, duration
 
-__all__ = ["GroupEvent", "GroupEvents", "GroupPositions", "Position"]
+__all__ = ["GroupEvent", "GroupEvents", "GroupPauses", "GroupPositions", "Pause", "Position"]
 
 
 @dataclass(frozen=True)
@@ -81,6 +81,48 @@ class GroupPositions(tuple[Position, ...], Tabular):
         for each in self:
             numbers = (each.committed, each.position, each.high, each.end, each.lag)
             yield each.place, each.owner, *("" if number is None else str(number) for number in numbers), each.metadata
+
+    def __repr__(self) -> str:
+        return f"<{self.title}>"
+
+
+class Pause(NamedTuple):
+    """A partition that nobody worked on for a while: from when on, until it was noticed, and until state was there."""
+
+    place: str
+    member: str
+    from_ms: int
+    noticed_ms: int
+    restored: int
+    until_ms: int
+
+    @property
+    def length_ms(self) -> int:
+        """How long in all."""
+        return self.until_ms - self.from_ms
+
+
+class GroupPauses(tuple[Pause, ...], Tabular):
+    """What changes of hands have cost: each partition, who has it now, and what was waited for."""
+
+    header = ("partition", "taken over by", "not noticed for", "records restored", "restored for", "paused for")
+
+    @property
+    def longest_ms(self) -> int:
+        """The longest pause of a partition; 0 when there was none."""
+        return max((each.length_ms for each in self), default=0)
+
+    @property
+    def title(self) -> str:
+        """How many there were, and the longest."""
+        return f"{counted(len(self), 'pause')}, the longest {duration(self.longest_ms)}"
+
+    def table(self) -> Iterator[tuple[str, ...]]:
+        """Pause by pause."""
+        for each in self:
+            spans = each.noticed_ms - each.from_ms, each.until_ms - each.noticed_ms, each.length_ms
+            noticed, restoring, paused = map(duration, spans)
+            yield each.place, each.member, noticed, f"{each.restored:,}", restoring, paused
 
     def __repr__(self) -> str:
         return f"<{self.title}>"
