@@ -77,11 +77,11 @@ def input_records(topic: str, begin: int, count: int) -> list[ks.TopicRecord]:
     ]
 
 
-def committed(admin: Admin, servers: str, topic: str) -> Parts:
+def committed(admin: Admin, topic: str) -> Parts:
     """All committed records of a topic by partition: key, value, timestamp."""
     pieces = pieces_between(admin.offsets([topic], "earliest"), admin.offsets([topic]))
     found: Parts = {}
-    for _, partition, records in fetch(servers, pieces):
+    for _, partition, records in fetch(admin.servers, pieces):
         found.setdefault(partition, []).extend((r[2], r[3], r[1]) for r in records)
     return found
 
@@ -298,7 +298,7 @@ class Ordeal:
             cell.records = 0
             for output, parts in self._undisturbed.written.items():
                 topic = f"{self.applications[point]}-{output}"
-                found = committed(self.admin, self.servers, topic) if topic in there else {}
+                found = committed(self.admin, topic) if topic in there else {}
                 for partition, all_of_it in parts.items():
                     here = found.get(partition, [])
                     wanted = all_of_it if whole else all_of_it[: len(here)]

@@ -59,7 +59,7 @@ def test_records_pass_with_their_bytes_times_headers_and_partitions(bench: Bench
     builder = ks.StreamsBuilder("bytes")
     builder.stream("bytes-in", value_serde="string").to("bytes-out", value_serde="string")
     bench.run(builder.build())
-    found = committed(bench.servers, "bytes-out")
+    found = committed(bench.admin, "bytes-out")
     assert {(key.encode(), value, time) for key, value, time in sent} == {r for part in found.values() for r in part}
     where = {key.decode(): partition for partition, part in found.items() for key, _, _ in part}
     assert [0, 2, 1, 3, 0, 0, 1, 1, 1, 1] == [where[f"KEY-{at}"] for at in range(10)]
@@ -130,7 +130,7 @@ def test_a_deployment_gives_what_the_driver_gives_for_its_capture(bench: Bench) 
     for record in driver.create_output_topic("history-out").read_records():
         row = record.key.encode(), record.value.to_bytes(8, "big"), record.timestamp
         wanted.setdefault(record.partition, []).append(row)
-    assert dict(sorted(wanted.items())) == committed(bench.servers, "history-out")
+    assert dict(sorted(wanted.items())) == committed(bench.admin, "history-out")
     dropped = sum(driver.metrics()["dropped-records-total"].values())
     assert dropped == sum(figures.dropped for figures in query.recent())
     assert dropped > 0
