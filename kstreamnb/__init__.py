@@ -81,6 +81,7 @@ _WHERE: dict[str, str] = {
         "kstreamnb.spark.session": ("spark_logs", "spark_session"),
         "kstreamnb.kafka.admin": ("Admin",),
         "kstreamnb.kafka.broker": ("LocalBroker", "local_broker"),
+        "kstreamnb.kafka.connect": ("connect_config",),
         "kstreamnb.kafka.log_handler": ("KafkaLogHandler",),
         "kstreamnb.kafka.produce": ("RecordProducer", "produce"),
         "kstreamnb.kafka.registry": ("SchemaRegistry",),

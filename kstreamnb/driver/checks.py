@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.windows import UnlimitedWindows
+from kstreamnb.driver.check_folders import folder_findings
 from kstreamnb.driver.check_sample import check_sample
 from kstreamnb.driver.finding import Finding, Findings
 from kstreamnb.driver.wording import listed
@@ -25,6 +27,7 @@ def check(
     partitions: Mapping[str, int] | int | None = None,
     sample: Iterable[TopicRecord] | None = None,
     config: Config | Mapping[str, Any] | None = None,
+    folders: Mapping[str, str | Path] | None = None,
 ) -> Findings:
     """Look for what would keep a topology from starting, make its results wrong, or cost more than it has to.
 
@@ -35,6 +38,7 @@ def check(
         partitions: partitions of the topics by name, or one number for all; those of the sample where nothing is said.
         sample: records of any topics, with the partitions they came from.
         config: settings by Python's or Kafka's names.
+        folders: where a deployment keeps what, such as ``{"checkpoint": "/data/shop", "broker log": "/logs"}``.
 
     Example:
         >>> from kstreamnb import StreamsBuilder
@@ -55,6 +59,7 @@ def check(
         *_astray(topology),
         *_unbounded(topology),
         *_writers(topology),
+        *folder_findings(folders or {}),
     ]
     if records is not None:
         found += check_sample(

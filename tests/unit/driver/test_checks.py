@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -127,3 +128,15 @@ def test_a_sound_topology_has_no_findings() -> None:
     builder = ks.StreamsBuilder("ok")
     builder.stream("in").to("out")
     assert "nothing was found" == str(check(builder.build(), sample=[record("in", "k", 1)]))
+
+
+def test_state_and_logs_on_one_disk_or_in_tmp_are_pointed_out() -> None:
+    """S4-53: what lies in /tmp does not last; what shares a device slows each other down; apart they pass."""
+    (found,) = check(join(), folders={"checkpoint": "/tmp/kafka-streams/shop"})
+    assert ("warning", "checkpoint") == (found.severity, found.place)
+    assert "systems empty when they start" in found.fact
+    here, elsewhere = Path(ks.__file__).parent, Path("/dev")  # a device of its own on every system that has it
+    (found,) = check(join(), folders={"checkpoint": here / "not" / "there", "broker log": here})
+    assert ("warning", "checkpoint and broker log") == (found.severity, found.place)
+    assert "they share a device" in found.fact
+    assert not check(join(), folders={"checkpoint": here, "broker log": elsewhere})

@@ -1,0 +1,76 @@
+"""Configuration of connectors: valid for Kafka Connect, and such that nothing is written twice or too early."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from kstreamnb.errors import ConfigError
+from kstreamnb.kafka.connect import connect_config
+
+jsonschema = pytest.importorskip("jsonschema")
+
+TEXT = {"type": "string", "minLength": 1}
+# What Kafka Connect takes: a name, and settings that are texts, among them those which the JDBC sink demands.
+SCHEMA = {
+    "type": "object",
+    "required": ["name", "config"],
+    "additionalProperties": False,
+    "properties": {
+        "name": TEXT,
+        "config": {
+            "type": "object",
+            "additionalProperties": TEXT,
+            "required": ["connector.class", "topics", "tasks.max", "connection.url", "pk.fields", "value.converter"],
+            "properties": {
+                "tasks.max": {"pattern": "^[1-9][0-9]*$"},
+                "connection.url": {"pattern": "^jdbc:[a-z0-9]+:"},
+                "insert.mode": {"enum": ["insert", "upsert", "update"]},
+                "pk.mode": {"enum": ["none", "kafka", "record_key", "record_value"]},
+                "delete.enabled": {"enum": ["true", "false"]},
+                "consumer.override.isolation.level": {"enum": ["read_committed", "read_uncommitted"]},
+            },
+        },
+    },
+}
+SHOP: dict[str, Any] = {"url": "jdbc:postgresql://db/shop", "key_column": "sku", "schema_registry": "http://reg:8081"}
+
+
+def test_a_sink_reads_what_is_committed_and_replaces_rows() -> None:
+    """S3-23: valid JSON; read_committed; a record that comes twice replaces its row, a tombstone deletes it."""
+    made = json.loads(json.dumps(connect_config("stock", "jdbc-sink", tasks=4, **SHOP)))
+    jsonschema.validate(made, SCHEMA)
+    config = made["config"]
+    assert ("stock-jdbc-sink", "stock", "4", "sku") == (
+        made["name"], config["topics"], config["tasks.max"], config["pk.fields"],
+    )  # fmt: skip
+    assert "read_committed" == config["consumer.override.isolation.level"]
+    assert ("upsert", "record_key", "true") == (config["insert.mode"], config["pk.mode"], config["delete.enabled"])
+    assert "http://reg:8081" == config["value.converter.schema.registry.url"]
+
+
+def test_settings_of_ones_own_win() -> None:
+    """S3-23: another converter, another class, a name."""
+    own = {"value.converter": "org.apache.kafka.connect.json.JsonConverter", "connector.class": "io.aiven.Jdbc"}
+    shop = {**SHOP, "schema_registry": None}
+    made = connect_config("stock", "jdbc-sink", name="mine", settings=own, **shop)
+    jsonschema.validate(made, SCHEMA)
+    assert "mine" == made["name"]
+    assert own == {name: made["config"][name] for name in own}
+
+
+@pytest.mark.parametrize(
+    ("kind", "options", "said"),
+    [
+        ("jdbc-snk", {}, '"jdbc-snk" is no kind of connector'),
+        ("jdbc-sink", {"tasks": 0}, "a connector cannot have 0 tasks"),
+        ("jdbc-sink", {"schema_registry": None}, 'the connector cannot tell the columns of topic "stock"'),
+    ],
+)
+def test_what_connect_would_refuse_is_refused_here(kind: str, options: dict[str, Any], said: str) -> None:
+    """S3-23: at once, with what to do instead."""
+    with pytest.raises(ConfigError, match=said) as raised:
+        connect_config("stock", kind, **{**SHOP, **options})
+    assert raised.value.hint or "0 tasks" in said
