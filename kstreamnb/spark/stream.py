@@ -17,6 +17,7 @@ from kstreamnb.kafka.cut import Offsets
 from kstreamnb.kafka.publication import Publication
 from kstreamnb.spark.deployment import Application
 from kstreamnb.spark.feed import Feed, from_json
+from kstreamnb.spark.interpreted import interpret
 from kstreamnb.spark.level import LevelProcessor, stateless_level
 from kstreamnb.spark.output import BatchOutput
 from kstreamnb.spark.session import tuned
@@ -96,6 +97,7 @@ def start_stream(
     """Start the query of a deployment."""
     deployment = read(bundle)
     session = tuned(spark)
+    interpret(session)
     session.conf.set("spark.sql.shuffle.partitions", str(deployment.spark_partitions))
     session.conf.set("spark.sql.streaming.stopTimeout", str(_STOP_MS))
     name = f"kstreamnb-{bundle.name}"
