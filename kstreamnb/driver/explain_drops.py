@@ -77,7 +77,7 @@ def _late(run: Run, drop: Drop) -> tuple[str, str | None]:
     windows = getattr(getattr(run.topology.nodes[drop.node], "operator", None), "windows", None)
     closed = isinstance(windows, (SessionWindows, SlidingWindows))
     gap = numbers.get("gap_ms", 0)
-    wait = f"gap {gap} − grace {grace}" if "gap_ms" in numbers else f"grace {grace}"
+    wait = f"gap {duration(gap)} − grace {duration(grace)}" if "gap_ms" in numbers else f"grace {duration(grace)}"
     rule = f"stream time {when(time)} − {wait} = {when(numbers['close_ms'])} {'>' if closed else '≥'} end {when(end)}"
     needed = time - gap - end + (0 if closed else 1)
     kind = "session" if isinstance(windows, SessionWindows) else "window"
@@ -90,7 +90,7 @@ def _expired(run: Run, drop: Drop) -> tuple[str, str | None]:
     if "retention_ms" not in numbers:
         return "an answer to an older row of the left table, which has changed meanwhile", None
     time, retention = numbers["stream_time_ms"], numbers["retention_ms"]
-    kept = f"stream time {when(time)} − retention {retention} = {when(time - retention)}"
+    kept = f"stream time {when(time)} − retention {duration(retention)} = {when(time - retention)}"
     return (
         f'it is older than what store "{numbers["store"]}" keeps: {kept} is after {when(drop.timestamp)}',
         f"a retention of {duration(time - drop.timestamp)} instead of {duration(retention)} would have kept it",

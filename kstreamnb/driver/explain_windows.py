@@ -47,12 +47,12 @@ def _held(run: Run, held: HeldBack) -> Explanation:
     now, missing = held.stream_time_ms, held.due_ms - held.stream_time_ms
     return Explanation(
         f"a {what} of key {said(held.key)} (value {said(held.value)}) {waits} at {described(run, held.node)} in task "
-        f"{held.task}: {out} at stream time {held.rule}, and it is at {when(now)} there",
+        f"{held.task}: {out} at stream time {when(held.due_ms)} ({held.rule}), and it is at {when(now)} there",
         numbers={"stream_time_ms": now, "due_ms": held.due_ms, "missing_ms": missing},
         node=held.node,
         task=held.task,
         origin=getattr(run.topology.nodes[held.node], "origin", None),
-        remedy=f"a record with time {when(held.due_ms)} or later, {duration(missing)} on, would let it out: any key of "
+        remedy=f"a record with time {when(held.due_ms)} or later, that is {duration(missing)} on, would let it out: any key of "
         f"{_partitions(run, held.task)} that reaches it",
     )
 
@@ -69,16 +69,16 @@ def _explained(run: Run, window: OpenWindow, step: int) -> Explanation:
         return Explanation(f"{what}: it has no end", numbers=numbers, **about)
     grace = windows.grace_ms
     gap = getattr(windows, "gap_ms", 0)
-    waits = " + ".join([f"end {when(end)}", *([f"gap {gap}"] if gap else []), f"grace {grace}"])
+    waits = " + ".join([f"end {when(end)}", *([f"gap {duration(gap)}"] if gap else []), f"grace {duration(grace)}"])
     last = window.closes_at_ms - end - gap - grace
-    rule = f"{waits}{f' + {last}' if last else ''} = {when(window.closes_at_ms)}"
+    closing = f"{when(window.closes_at_ms)} ({waits}{f' + {duration(last)}' if last else ''})"
     numbers |= {"closes_at_ms": window.closes_at_ms, "grace_ms": grace}
     missing = window.closes_at_ms - window.stream_time_ms
     return Explanation(
-        f"{what}: it closes at stream time {rule}, and task {window.task} is at {when(window.stream_time_ms)}",
+        f"{what}: it closes at stream time {closing}, and task {window.task} is at {when(window.stream_time_ms)}",
         because=(*_held_back(run, window.node), *_idle(run, window, step)),
         numbers={**numbers, "missing_ms": missing},
-        remedy=f"a record with time {when(window.closes_at_ms)} or later, {duration(missing)} on, would close it: "
+        remedy=f"a record with time {when(window.closes_at_ms)} or later, that is {duration(missing)} on, would close it: "
         f"any key of {_partitions(run, window.task)} that reaches {described(run, window.node)}",
         **about,
     )

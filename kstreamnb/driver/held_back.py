@@ -81,13 +81,13 @@ def _due(operator: Any, raw_key: Any, row: Any) -> tuple[int | None, str]:
         time, what = row[0], "grace" if operator.window_end else "wait"
         due = time + operator.wait_ms
         start = f"end {when(time)}" if operator.window_end else when(time)
-        return due, f"{start} + {what} {duration(operator.wait_ms)} = {when(due)}"
+        return due, f"{start} + {what} {duration(operator.wait_ms)}"
     time = raw_key[0]
     if getattr(operator, "pending_store", None) is None:
         due = time + operator.grace_ms
-        return due, f"{when(time)} + grace {duration(operator.grace_ms)} = {when(due)}"
+        return due, f"{when(time)} + grace {duration(operator.grace_ms)}"
     if bool(raw_key[1]) != operator.is_left:
         return None, ""
     ahead = operator.after_ms if operator.is_left else operator.before_ms
     due = time + ahead + operator.grace_ms + 1
-    return due, f"{when(time)} + {duration(ahead)} + grace {duration(operator.grace_ms)} + 1ms = {when(due)}"
+    return due, f"{when(time)} + window {duration(ahead)} + grace {duration(operator.grace_ms)} + 1ms"

@@ -247,6 +247,8 @@ class Suppress:
                         hint="allow more records, or let the buffer emit early when it is full",
                         java=f"{node} buffer exceeded its max capacity. Currently {numbers}",
                     )
+                if not count():  # a limit below nothing lets nothing wait
+                    return
                 emit_first()
 
         return enforce

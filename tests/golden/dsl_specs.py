@@ -53,12 +53,15 @@ _STORE_KINDS = {
     "lru": ("lru", "s"),
 }
 
+_SUPPLIERS = "dsl.store.suppliers.class"
+
 
 def build_dsl(spec: dict[str, Any]) -> Topology:
     """The topology of a spec with ``nodes``."""
     config = spec.get("config", {})
     explicit = config.get("ensure.explicit.internal.resource.naming") == "true"
-    builder = StreamsBuilder(ensure_explicit_names=explicit)
+    in_memory = config.get("default.dsl.store") == "in_memory" or "InMemory" in config.get(_SUPPLIERS, "")
+    builder = StreamsBuilder(ensure_explicit_names=explicit, store_type="in_memory" if in_memory else "persistent")
     declare(builder, spec["nodes"])
     return builder.build(optimize=spec.get("optimize") or False)
 

@@ -27,9 +27,9 @@ def windowed(windows: Any, *times: int) -> Replay:
 @pytest.mark.parametrize(
     ("windows", "times", "rule", "needed"),
     [
-        (ks.TimeWindows.of(size="10ms", grace="5ms"), (0, 15, 3), "stream time 15 − grace 5 = 10 ≥ end 10", "6ms"),
-        (ks.SlidingWindows.of(difference="10ms"), (10, 40, 11), "stream time 40 − grace 0 = 40 > end 11", "29ms"),
-        (ks.SessionWindows.of(gap="5ms"), (0, 40, 10), "stream time 40 − gap 5 − grace 0 = 35 > end 10", "25ms"),
+        (ks.TimeWindows.of(size="10ms", grace="5ms"), (0, 15, 3), "stream time 15 − grace 5ms = 10 ≥ end 10", "6ms"),
+        (ks.SlidingWindows.of(difference="10ms"), (10, 40, 11), "stream time 40 − grace 0ms = 40 > end 11", "29ms"),
+        (ks.SessionWindows.of(gap="5ms"), (0, 40, 10), "stream time 40 − gap 5ms − grace 0ms = 35 > end 10", "25ms"),
     ],
     ids=["tumbling", "sliding", "session"],
 )
@@ -83,7 +83,7 @@ def test_suppression_is_named_where_a_window_holds_results_back() -> None:
     run = replay(builder.build(), sample(("in", "k", 1, 0)))
     assert "holds its result back until then" in str(run.why_open())
     assert "1 record is held back at suppress" in run.why_no_output("out").answer
-    assert "end 10 + grace 0ms = 10, and it is at 0 there" in run.why_no_output("out").answer
+    assert "comes out at stream time 10 (end 10 + grace 0ms), and it is at 0 there" in run.why_no_output("out").answer
 
 
 def fraud(*rows: tuple[str, Any, Any, int]) -> Replay:

@@ -117,3 +117,10 @@ def test_while_a_change_comes_out_its_row_is_still_seen_as_before() -> None:
     feed("a", Change("2", "1"), 3)
     assert [("1", -1)] == seen
     assert ("2", 3) == get("a")
+
+
+def test_a_limit_below_nothing_lets_nothing_wait() -> None:
+    """Every change comes out at once, as in Kafka Streams; the buffer stays empty."""
+    context, feed = bind(100, max_records=-1)
+    assert [("a", Change("1"), 5)] == feed("a", Change("1"), 5)
+    assert 0 == context.store("buffer").count()
