@@ -31,7 +31,8 @@ _PASSING = {
     KafkaError._TRANSPORT,  # noqa: SLF001 - librdkafka's own codes have such names
     KafkaError._ALL_BROKERS_DOWN,  # noqa: SLF001
     KafkaError._TIMED_OUT,  # noqa: SLF001
-    KafkaError.FENCED_LEADER_EPOCH,
+    KafkaError.FENCED_LEADER_EPOCH,  # of a broker that has just come back: ahead of what it knows, or behind it
+    KafkaError.UNKNOWN_LEADER_EPOCH,
     KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
     KafkaError.COORDINATOR_NOT_AVAILABLE,
     KafkaError.NOT_COORDINATOR,
