@@ -148,6 +148,7 @@ class Ordeal:
         self.lives = self.processes = self.batches = 0
         self.finished = False
         self._undisturbed = Undisturbed()
+        self._begun: list[Life] = []
         folder.mkdir(parents=True, exist_ok=True)
         self._note = folder / "ordeal.json"
         if self._note.exists():
@@ -254,7 +255,9 @@ class Ordeal:
     def _begin(self, **plan: Any) -> Life:
         """The next process."""
         self.processes += 1
-        return Life(self.servers, self.folder, self.processes, {"applications": self.applications, **plan})
+        life = Life(self.servers, self.folder, self.processes, {"applications": self.applications, **plan})
+        self._begun = [each for each in (*self._begun, life) if each.process.poll() is None]
+        return life
 
     def _end(self, life: Life) -> int:
         """Wait for the end of a process; one that came to the end of its input is compared as a whole."""
@@ -324,11 +327,21 @@ class Ordeal:
             setattr(self, name, value)
         self._undisturbed.feed(0, self.batches * BATCH)
 
+    def close(self) -> None:
+        """Leave no process behind."""
+        for life in self._begun:
+            if life.process.poll() is None:
+                life.process.kill()
+                life.end()
+
 
 def run_victim(victim: str, runs: int, broker: LocalBroker, folder: Path) -> list[Cell]:
     """One victim through so many kills at each point."""
     ordeal = Ordeal(victim, broker, folder / slug(victim))
-    ordeal.live(runs)
+    try:
+        ordeal.live(runs)
+    finally:
+        ordeal.close()
     return list(ordeal.cells.values())
 
 
