@@ -88,8 +88,8 @@ def _stops(run: Run, name: str, way: list[str]) -> Iterator[Explanation]:
         first = min(waiting, key=lambda held: held.due_ms)
         answer = (
             f"{counted(len(waiting), 'record')} {'is' if len(waiting) == 1 else 'are'} held back at "
-            f"{described(run, name)}: the first comes out at stream time {when(first.due_ms)} ({first.rule}), and it is at "
-            f"{when(first.stream_time_ms)} there (see why_open)"
+            f"{described(run, name)}: the first comes out at stream time {when(first.due_ms)} ({first.rule}), and it "
+            f"is at {when(first.stream_time_ms)} there (see why_open)"
         )
         yield Explanation(answer, numbers={"stopped": len(waiting)}, **about)
 

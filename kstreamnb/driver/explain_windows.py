@@ -52,8 +52,8 @@ def _held(run: Run, held: HeldBack) -> Explanation:
         node=held.node,
         task=held.task,
         origin=getattr(run.topology.nodes[held.node], "origin", None),
-        remedy=f"a record with time {when(held.due_ms)} or later, that is {duration(missing)} on, would let it out: any key of "
-        f"{_partitions(run, held.task)} that reaches it",
+        remedy=f"a record with time {when(held.due_ms)} or later, that is {duration(missing)} on, would let it out: "
+        f"any key of {_partitions(run, held.task)} that reaches it",
     )
 
 
@@ -78,8 +78,8 @@ def _explained(run: Run, window: OpenWindow, step: int) -> Explanation:
         f"{what}: it closes at stream time {closing}, and task {window.task} is at {when(window.stream_time_ms)}",
         because=(*_held_back(run, window.node), *_idle(run, window, step)),
         numbers={**numbers, "missing_ms": missing},
-        remedy=f"a record with time {when(window.closes_at_ms)} or later, that is {duration(missing)} on, would close it: "
-        f"any key of {_partitions(run, window.task)} that reaches {described(run, window.node)}",
+        remedy=f"a record with time {when(window.closes_at_ms)} or later, that is {duration(missing)} on, would close "
+        f"it: any key of {_partitions(run, window.task)} that reaches {described(run, window.node)}",
         **about,
     )
 
