@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, TypeAlias
 from kstreamnb.core.operator import BindContext, Forward, FusedStep, Process
 from kstreamnb.core.record import Change, Headers, Windowed
 from kstreamnb.core.windows import TimeWindows
-from kstreamnb.processors.folding import Adder, Initializer, WindowedFold, count_up, dropping_late, folding, zero
+from kstreamnb.processors.folding import Adder, FoldRecord, Initializer, Late, WindowedFold, count_up, folding, zero
 from kstreamnb.processors.tables import bind_get, bind_update, is_versioned
 
 
@@ -67,7 +67,7 @@ start, end, at, key = place
 if timestamp > {{seen}}[0]:
  {{seen}}[0] = timestamp
 elif end <= {{seen}}[0] - {grace}:
- {{late}}(inner, value, timestamp, start, end, {{seen}}[0])
+ {{late}}(inner, value, timestamp, start, end, {{seen}}[0] - {grace})
  return"""
     names = {"drop": context.drop, "get": store.fetch, "put": store.put, "places": places.get}
     names |= {"locate": _locating(places, size, keeps=keeps), "seen": context.cell("stream_time_ms", -1), "late": late}
@@ -205,31 +205,30 @@ class WindowAggregate(WindowedFold):
     Source: Kafka Streams `TimeWindowedKStream#aggregate`, `#count`, KIP-328, KIP-825.
     """
 
-    def bind(self, context: BindContext, forward: Forward) -> Process:
-        """Build the closure of one task."""
-        store, windows = context.store(self.store), self.windows
-        emit, forward_now = self.results(context, store, forward)
-        add = self._bind_add(store, forward_now)
-        windows_for, size, grace = windows.windows_for, windows.size_ms, windows.grace_ms
-        drop, late, seen = context.drop, dropping_late(context, grace), context.cell("stream_time_ms", -1)
+    def bind_fold(self, store: Any, forward: Forward | None, late: Late) -> FoldRecord:
+        """How to add a record to each of its windows."""
+        fetch, put, send_old = store.fetch, store.put, self.send_old
+        windows_for, size = self.windows.windows_for, self.windows.size_ms
+        initializer, aggregator = folding(self.initializer, self.aggregator)
         last_end = 2**63 - 1
 
-        def process(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
-            if key is None:
-                drop("null key", key, value, timestamp)
-                return
-            if timestamp > seen[0]:
-                seen[0] = timestamp
-            close_ms = seen[0] - grace
+        def fold(key: Any, value: Any, timestamp: int, headers: Headers, close_ms: int) -> bool:
             for start in windows_for(timestamp):
                 end = min(start + size, last_end)
-                if end > close_ms:
-                    add(key, value, timestamp, headers, start, end)
-                else:
-                    late(key, value, timestamp, start, end, seen[0])
-            emit(close_ms, headers)
+                if end <= close_ms:
+                    late(key, value, timestamp, start, end, close_ms)
+                    continue
+                row = fetch(key, start)
+                old, time = (initializer(), timestamp) if row is None else row
+                new = aggregator(key, value, old)
+                if time < timestamp:
+                    time = timestamp
+                put(key, None if new is None else (new, time), start)
+                if forward is not None:
+                    forward(Windowed(key, start, end), Change(new, old if send_old else None), time, headers)
+            return True
 
-        return process
+        return fold
 
     def fuse(self, context: BindContext, *, new_only: bool) -> FusedStep | None:
         """The same as lines of a fused chain: for tumbling windows on a simple store that outlasts them."""
@@ -241,28 +240,8 @@ class WindowAggregate(WindowedFold):
         size, grace = windows.size_ms, windows.grace_ms
         if (store.spec.retention_ms or 0) < size + grace:
             return None
-        late, fold = dropping_late(context, grace), Fold(self.initializer, self.aggregator, new_only)
+        late, fold = self.dropping_late(context), Fold(self.initializer, self.aggregator, new_only)
         return fold_by_window(context, store, fold, size=size, grace=grace, late=late)
-
-    def _bind_add(self, store: Any, forward: Forward | None) -> Callable[[Any, Any, int, Headers, int, int], None]:
-        """How to add a record to one open window, and to forward the change unless someone else does."""
-        fetch, put, send_old = store.fetch, store.put, self.send_old
-        initializer, aggregator = folding(self.initializer, self.aggregator)
-
-        def add(key: Any, value: Any, timestamp: int, headers: Headers, start: int, end: int) -> None:
-            row = fetch(key, start)
-            if row is None:
-                old = initializer()
-            else:
-                old, row_time = row
-                if row_time > timestamp:
-                    timestamp = row_time
-            new = aggregator(key, value, old)
-            put(key, None if new is None else (new, timestamp), start)
-            if forward is not None:
-                forward(Windowed(key, start, end), Change(new, old if send_old else None), timestamp, headers)
-
-        return add
 
 
 @dataclass(frozen=True)
@@ -283,23 +262,14 @@ class SessionAggregate(WindowedFold):
 
     merger: Callable[[Any, Any, Any], Any] | None = None
 
-    def bind(self, context: BindContext, forward: Forward) -> Process:
-        """Build the closure of one task."""
-        store = context.store(self.store)
-        emit, forward_now = self.results(context, store, forward)
-        gap, grace = self.windows.gap_ms, self.windows.grace_ms
-        drop, late, seen = context.drop, dropping_late(context, grace, gap), context.cell("stream_time_ms", -1)
-        find_sessions, (initializer, aggregator) = store.find_sessions, folding(self.initializer, self.aggregator)
+    def bind_fold(self, store: Any, forward: Forward | None, late: Late) -> FoldRecord:
+        """How to replace the sessions that a record connects by one with the record in it."""
+        find_sessions, put, remove = store.find_sessions, store.put, store.remove
+        initializer, aggregator = folding(self.initializer, self.aggregator)
         merger = self.merger or (lambda key, left, right: aggregator(key, right, left))  # as a reducer adds a value
-        add = self._bind_add(store, aggregator, forward_now)
+        gap, send_old = self.windows.gap_ms, self.send_old
 
-        def process(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
-            if key is None:
-                drop("null key", key, value, timestamp)
-                return
-            if timestamp > seen[0]:
-                seen[0] = timestamp
-            close_ms = seen[0] - gap - grace
+        def fold(key: Any, value: Any, timestamp: int, headers: Headers, close_ms: int) -> bool:
             start = end = timestamp
             aggregate, merged = initializer(), []
             for session, other in find_sessions(key, timestamp - gap, timestamp + gap):
@@ -307,27 +277,16 @@ class SessionAggregate(WindowedFold):
                 aggregate = merger(key, aggregate, other)
                 start, end = min(start, session[1]), max(end, session[2])
             if end < close_ms:
-                late(key, value, timestamp, start, end, seen[0])
-            else:
-                add(value, aggregate, merged if start != end else (), Windowed(key, start, end))
-            emit(close_ms, headers)
-
-        return process
-
-    def _bind_add(
-        self, store: Any, aggregator: Callable[[Any, Any, Any], Any], forward: Forward | None
-    ) -> Callable[[Any, Any, Any, Windowed], None]:
-        """How to replace the merged sessions by one with the record in it."""
-        put, remove, send_old = store.put, store.remove, self.send_old
-
-        def add(value: Any, aggregate: Any, merged: Any, session: Windowed) -> None:
-            for old_session, old in merged:
-                remove(old_session)
+                late(key, value, timestamp, start, end, close_ms)
+                return True
+            for session, old in merged if start != end else ():
+                remove(session)
                 if forward is not None:
-                    forward(old_session, Change(None, old if send_old else None), old_session[2], ())
-            aggregate = aggregator(session[0], value, aggregate)
+                    forward(session, Change(None, old if send_old else None), session[2], ())
+            session, aggregate = Windowed(key, start, end), aggregator(key, value, aggregate)
             put(session, aggregate)
             if forward is not None:
-                forward(session, Change(aggregate), session[2], ())
+                forward(session, Change(aggregate), end, ())
+            return True
 
-        return add
+        return fold

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
-from kstreamnb.core.operator import BindContext, Forward, Process
+from kstreamnb.core.operator import Forward
 from kstreamnb.core.record import Change, Headers, Windowed
 from kstreamnb.errors import ProcessingError
-from kstreamnb.processors.folding import WindowedFold, dropping_late, folding
+from kstreamnb.processors.folding import FoldRecord, Late, WindowedFold, folding
 
 _Row: TypeAlias = tuple[Any, int]
 _Add: TypeAlias = Callable[[int, "_Row | None", Any, Any, int, Headers, int], None]
@@ -38,35 +38,27 @@ class SlidingAggregate(WindowedFold):
     Source: Kafka Streams `TimeWindowedKStream#aggregate` by `SlidingWindows`, KIP-450, KIP-825.
     """
 
-    def bind(self, context: BindContext, forward: Forward) -> Process:
-        """Build the closure of one task."""
-        store, difference, grace = context.store(self.store), self.windows.difference_ms, self.windows.grace_ms
-        emit, forward_now = self.results(context, store, forward)
-        add, copy = self._bind_changes(context, store, forward_now)
+    drops_null_values: ClassVar[bool] = True
+
+    def bind_fold(self, store: Any, forward: Forward | None, late: Late) -> FoldRecord:
+        """How to add a record to the windows around it; an early or late one lets no results follow, as in Kafka."""
+        difference = self.windows.difference_ms
+        add, copy = self._bind_changes(store, forward, late)
         slide, slide_early = self._bind_slide(store, add, copy), self._bind_slide_early(store, add, copy)
-        drop, late, seen = context.drop, dropping_late(context, grace), context.cell("stream_time_ms", -1)
 
-        def process(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
-            if key is None or value is None:
-                drop("null key" if key is None else "null value", key, value, timestamp)
-                return
-            if timestamp > seen[0]:
-                seen[0] = timestamp
-            close_ms = seen[0] - grace
+        def fold(key: Any, value: Any, timestamp: int, headers: Headers, close_ms: int) -> bool:
             if timestamp + difference < close_ms:
-                late(key, value, timestamp, timestamp - difference, timestamp, seen[0])
-            elif timestamp < difference:
-                slide_early(key, value, timestamp, headers, close_ms)
-            else:
-                slide(key, value, timestamp, headers, close_ms)
-                emit(close_ms, headers)
+                late(key, value, timestamp, timestamp - difference, timestamp, close_ms)
+                return False
+            is_early = timestamp < difference
+            (slide_early if is_early else slide)(key, value, timestamp, headers, close_ms)
+            return not is_early
 
-        return process
+        return fold
 
-    def _bind_changes(self, context: BindContext, store: Any, forward: Forward | None) -> tuple[_Add, _Copy]:
+    def _bind_changes(self, store: Any, forward: Forward | None, late: Late) -> tuple[_Add, _Copy]:
         """How to add a record to a window, and how to make a right window of what is already in another one."""
         put, difference, send_old = store.put, self.windows.difference_ms, self.send_old
-        late, seen = dropping_late(context, self.windows.grace_ms), context.cell("stream_time_ms", -1)
         initializer, aggregator = folding(self.initializer, self.aggregator)
 
         def add(
@@ -75,7 +67,7 @@ class SlidingAggregate(WindowedFold):
             end = start + difference
             old, row_time = (initializer(), timestamp) if row is None else row
             if end < close_ms:
-                late(key, value, timestamp, start, end, seen[0])
+                late(key, value, timestamp, start, end, close_ms)
                 return
             if end == start:
                 java = "Window endMs must be greater than window startMs."
