@@ -74,11 +74,14 @@ def _no_emission(close_ms: int, headers: Headers) -> None:
 
 @dataclass(frozen=True)
 class WindowedFold:
-    """What aggregates in windows are declared with.
+    """An aggregate in windows: what it is declared with, and what is done to a record whatever the windows are.
 
     ``aggregator`` is called with ``(key, value, aggregate)``; without an ``initializer`` it is a reducer ``(aggregate,
     value)``, and the first value is the aggregate. With ``emit_on_close`` only the final results are forwarded, after
     the record that closed them.
+
+    Shape: windowed stream[K, V] -> table[Windowed[K], A]; 1 -> 0..n; key windowed; store: window or session.
+    Source: Kafka Streams `TimeWindowedKStream#aggregate`, `SessionWindowedKStream#aggregate`, KIP-825.
     """
 
     store: str
