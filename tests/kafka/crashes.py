@@ -204,19 +204,25 @@ class Ordeal:
         (self.folder / BROKER).write_text(str(pid))
         life = self._begin(victim=self.victim, skip=1, times=runs - before)
         while life.process.poll() is None:
-            if not _lives(pid):
-                self.broker.kill()
-                time.sleep(0.3)
-                self.broker.start()
-                pid = _java_of(self.broker)
-                (self.folder / BROKER).write_text(str(pid))
-            blows = before + sum("blow" in line for line in life.said())
-            if blows > self.lives:
+            if before + sum("blow" in line for line in life.said()) > self.lives:
+                if self.victim == "broker":
+                    pid = self._start_again(pid)
                 self._survived(life)
-            time.sleep(0.05)
+            time.sleep(0.02)
         code = self._end(life)
         if code or self.lives < runs:
             self._wrong(f"the process ended with {code} after {self.lives} kills: {life.words()}")
+
+    def _start_again(self, pid: int) -> int:
+        """A broker that was killed, a moment later."""
+        while _lives(pid):
+            time.sleep(0.01)
+        self.broker.kill()
+        time.sleep(0.3)
+        self.broker.start()
+        pid = _java_of(self.broker)
+        (self.folder / BROKER).write_text(str(pid))
+        return pid
 
     def twins(self, runs: int) -> None:
         """A driver stands still in the midst of five batches, the next one takes over, then the first one wakes up.
@@ -257,6 +263,7 @@ class Ordeal:
         self.processes += 1
         life = Life(self.servers, self.folder, self.processes, {"applications": self.applications, **plan})
         self._begun = [each for each in (*self._begun, life) if each.process.poll() is None]
+        self._remember()
         return life
 
     def _end(self, life: Life) -> int:
@@ -386,7 +393,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     good = True
     with tempfile.TemporaryDirectory() as temporary:
         folder = chosen.keep or Path(temporary)
-        with LocalBroker(data=folder / "broker") as broker:
+        with LocalBroker(data=folder / "kafka") as broker:
             for victim in chosen.only:
                 for cell in run_victim(victim, chosen.runs, broker, folder):
                     good = good and cell.ok
