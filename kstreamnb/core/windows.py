@@ -95,7 +95,7 @@ class SlidingWindows:
 
     def __post_init__(self) -> None:
         _check_not_negative(self.difference_ms, "time difference", "Window time difference must not be negative.")
-        _check_grace(self.grace_ms)
+        _check_not_negative(self.grace_ms, "grace", "Window grace period must not be negative.")
 
     @property
     def size_ms(self) -> int:

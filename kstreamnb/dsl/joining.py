@@ -212,7 +212,7 @@ def _stores(
     if supplied[0] and supplied[1] and supplied[0].name == supplied[1].name:
         java = "Both StoreSuppliers have the same name.  StoreSuppliers must provide unique names"
         raise TopologyError(f'both stores of a join are called "{supplied[0].name}"', java=java)
-    if how != "inner" and not windows.eager:
+    if how != "inner":
         named = supplied[0].name if supplied[0] else base
         number = numbered[0].rpartition("-")[2]
         name = f"{named}-{how}-shared-join" if named else f"KSTREAM-OUTERSHARED-{number}"
@@ -221,7 +221,7 @@ def _stores(
     for store, spec in zip(stores, (*supplied, supplied[0]), strict=False):
         if base is None and spec is None:
             draft.note_unnamed_store(store.name, logged=options.logged)
-    return stores
+    return stores[:2] if windows.eager else stores  # an eager join keeps nothing for later, but Kafka asks for its name
 
 
 def _supplied(spec: StoreSpec, wanted: StoreSpec) -> StoreSpec:

@@ -435,6 +435,10 @@ class Materialized(LoggedOptions, _SerdeMethods):
             spec = Stores.persistent_versioned_key_value_store(self.store, history=self.versioned)
             object.__setattr__(self, "store", spec)
             object.__setattr__(self, "versioned", None)
+        if isinstance(self.store, StoreSpec) and self.store_type is not None:
+            fact = f'store "{self.store.name}" says itself of what type it is: a store type beside it is one too many'
+            java = "Cannot set store type when store supplier is pre-configured."
+            raise ConfigError(fact, hint="leave store_type out", java=java)
         if self.retention is not None and duration_ms(self.retention, "retention") < 0:
             raise ConfigError(f"retention {self.retention} is negative", java="Retention must not be negative.")
 

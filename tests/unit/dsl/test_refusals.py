@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import kstreamnb as ks
+from kstreamnb.errors import ConfigError
 
 WINDOWS = ks.JoinWindows.of(difference="5ms")
 
@@ -135,3 +136,11 @@ def test_the_sample_of_a_builder_is_what_previews_run_on() -> None:
     shop.builder.sample = ks.Sample.from_text("topic | key | value \n orders | shoe | 1")
     assert "shoe" in str(shop.orders.head())
     assert shop.builder.sample is not None
+
+
+def test_a_store_that_is_given_whole_takes_no_store_type_besides() -> None:
+    """A spec, or a versioned store, says itself of what type it is."""
+    with pytest.raises(ConfigError, match='store "prices" says itself of what type it is'):
+        ks.Materialized("prices", versioned="1h", store_type="in_memory")
+    with pytest.raises(ConfigError, match='store "prices" says itself of what type it is'):
+        ks.Materialized(ks.Stores.in_memory_key_value_store("prices")).with_store_type("persistent")
