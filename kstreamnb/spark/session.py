@@ -7,9 +7,12 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pyspark
 from pyspark import SparkConf, SparkContext
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
@@ -101,13 +104,40 @@ def spark_session(app: str = "kstreamnb", *, cores: int = 2, settings: dict[str,
         conf.set(name, str(value))
     log = scratch / "spark.log"
     _logs.append(log)
-    with log.open("ab") as out:
+    with log.open("ab") as out, _home_of_workers(scratch):
         gateway = launch_gateway(conf, {"stdout": out, "stderr": out})
     context = SparkContext(conf=conf, gateway=gateway)
     configurator = context._jvm.org.apache.logging.log4j.core.config.Configurator  # noqa: SLF001
     for name in _NOISY:
         configurator.setLevel(name, "ERROR")
     return SparkSession(context)
+
+
+@contextmanager
+def _home_of_workers(scratch: Path) -> Iterator[None]:
+    """Start the JVM with a Spark home that has no zip file of pyspark in it: workers then find the installed package.
+
+    Spark puts the zip before everything else on the path of its Python processes, and what is imported from a zip file
+    is compiled anew by each of them: most of a second, twice in a row at the start of every query.
+    """
+    installed = Path(pyspark.__file__).parent
+    known = os.environ.get("SPARK_HOME")
+    if os.name != "posix" or (known is not None and Path(known) != installed):
+        yield
+        return
+    home = scratch / "spark-home"
+    home.mkdir()
+    for entry in installed.iterdir():
+        if entry.name != "python" and entry.suffix != ".py":
+            (home / entry.name).symlink_to(entry)
+    os.environ["SPARK_HOME"] = str(home)
+    try:
+        yield
+    finally:
+        if known is None:
+            del os.environ["SPARK_HOME"]
+        else:
+            os.environ["SPARK_HOME"] = known
 
 
 def _quiet_files(scratch: Path) -> dict[str, str]:
