@@ -22,7 +22,7 @@ from kstreamnb.topology.nodes import ProcessorNode
 __all__ = ["FILE", "Manifest", "adopt", "manifest_of", "read_manifest", "write_manifest"]
 
 FILE = "kstreamnb.json"
-_FORMAT = 1
+_FORMAT = 2
 
 
 @dataclass(frozen=True)

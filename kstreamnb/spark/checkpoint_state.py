@@ -11,6 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from kstreamnb.spark.session import tuned
+from kstreamnb.spark.state_log import HEAD
 from kstreamnb.spark.worker import Bundle, read
 
 __all__ = ["last_batch", "read_entries", "read_states"]
@@ -33,9 +34,9 @@ def read_entries(
         return batch, []
     stateful = [each.number for each in read(bundle).levels if each.stateful]
     frame = _log_frame(spark, checkpoint, len(stateful) - 1 - stateful.index(level), batch)
-    frame = frame.where(F.col("g").isin(list(since)))
+    frame = frame.where(F.col("g").isin(list(since)) & (F.col("seq") != HEAD))
     for group, seq in since.items():
-        if seq:
+        if seq > HEAD:
             frame = frame.where((F.col("g") != group) | (F.col("seq") > seq))
     found = []
     for row in sorted(frame.collect(), key=lambda row: (row["g"], row["seq"])):

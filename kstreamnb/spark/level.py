@@ -24,7 +24,7 @@ from kstreamnb.spark.failure import pack_failure
 from kstreamnb.spark.merge import Arrival, place_of
 from kstreamnb.spark.parcel import WALL, Parcel, pack, unpack
 from kstreamnb.spark.source import Row5, row_batch
-from kstreamnb.spark.state_log import HEAD_SCHEMA, KEY_SCHEMA, LOG_SCHEMA, StateLog
+from kstreamnb.spark.state_log import KEY_SCHEMA, LOG_SCHEMA, StateLog
 from kstreamnb.spark.step import commit, run_parcels
 from kstreamnb.spark.worker import (
     Bundle,
@@ -69,14 +69,13 @@ class LevelProcessor(StatefulProcessor):
 
     def init(self, handle: Any) -> None:
         """Declare the state; on the driver this runs once before the query starts."""
-        self._head = handle.getValueState("head", HEAD_SCHEMA)
         self._log = handle.getMapState("log", KEY_SCHEMA, LOG_SCHEMA)
 
     def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: Any) -> Iterator[Row]:
         """Run the task of one group over everything that came for it."""
         given: list[Row5] = [tuple(row) for row in rows]
         with few_collections():
-            for row in run_group(self.bundle, self.level, key[0], given, StateLog(self._head, self._log)):
+            for row in run_group(self.bundle, self.level, key[0], given, StateLog(self._log)):
                 yield _OutRow(*row)
 
     def close(self) -> None:

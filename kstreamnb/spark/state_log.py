@@ -1,7 +1,8 @@
 """The state of a task in Spark's state store: a log of deltas with a head.
 
-`head` says how far the log goes and carries the token of the attempt that wrote its last entry; `log` maps numbers to
-(token, entry). An entry has delta, positions, (clock, attributes of users' processors) and a part of a compaction.
+The log maps numbers, from 1 on, to (token, entry). An entry has delta, positions, (clock, attributes of users'
+processors) and a part of a compaction. Number 0 is the head: it says how far the log goes, with the token of the
+attempt that wrote its last entry. Both are one state variable: Spark sets each up anew for every task of a batch.
 A task in a worker's memory stands at a number and a token: when both are the head's it is current; when its token is
 that of its number's entry it lacks only the entries behind; else it is rebuilt from the whole log.
 
@@ -16,17 +17,20 @@ import pickle
 from collections.abc import Callable
 from typing import Any
 
+from pyspark.sql.types import BinaryType, LongType, StringType, StructField, StructType
+
 from kstreamnb.errors import EngineError
 from kstreamnb.runtime.task import EMPTY_DELTA
 from kstreamnb.spark.attributes import Attributes, attributes_of, give_attributes
 from kstreamnb.spark.merge import Positions
 from kstreamnb.spark.worker import Compaction, Held
 
-__all__ = ["HEAD_SCHEMA", "KEY_SCHEMA", "LOG_SCHEMA", "StateLog"]
+__all__ = ["HEAD", "KEY_SCHEMA", "LOG_SCHEMA", "StateLog"]
 
-HEAD_SCHEMA = "seq bigint, token string, base bigint, bytes bigint"
-KEY_SCHEMA = "seq bigint"
-LOG_SCHEMA = "token string, entry binary"
+KEY_SCHEMA = StructType([StructField("seq", LongType())])
+LOG_SCHEMA = StructType([StructField("token", StringType()), StructField("entry", BinaryType())])
+HEAD = 0
+"""The number of the head; its entry is (number of the last entry, of the first, bytes in all)."""
 
 _MOST_ENTRIES = 200
 _LEAST_BYTES = 1 << 20
@@ -37,8 +41,8 @@ _MOST_PART_BYTES = 1 << 20
 class StateLog:
     """One task's log within the state of its group; ``load`` before the batch, ``save`` after it."""
 
-    def __init__(self, head: Any, log: Any) -> None:
-        self._head, self._log = head, log
+    def __init__(self, log: Any) -> None:
+        self._log = log
         self._last: tuple[int, str, int, int] | None = None
         self._positions: Positions = {}
         self._attributes: Attributes = {}
@@ -51,11 +55,12 @@ class StateLog:
         return held
 
     def _current(self, held: Held | None, create: Callable[[], Held]) -> Held:
-        row = self._head.get()
+        row = self._log.getValue((HEAD,))
         if row is None:
             self._last, self.found = None, "new"
             return create()
-        seq, token, base, size = self._last = (row[0], row[1], row[2], row[3])
+        token, (seq, base, size) = row[0], pickle.loads(bytes(row[1]))
+        self._last = (seq, token, base, size)
         if held is not None and held.seq == seq and held.token == token:
             self.found = "hit"
             return held
@@ -88,7 +93,7 @@ class StateLog:
         for number in range(base, base_after):
             self._log.removeKey((number,))
         self._last = (seq, token, base_after, size + len(entry) - dropped)
-        self._head.update(self._last)
+        self._log.updateValue((HEAD,), (token, pickle.dumps((seq, base_after, self._last[3]), 5)))
         held.seq, held.token, held.state_bytes = seq, token, self._last[3]
         return delta
 
@@ -105,7 +110,7 @@ class StateLog:
     def _rebuild(self, held: Held, seq: int) -> None:
         entries = sorted((key[0], value[1]) for key, value in self._log.iterator())
         for number, entry in entries:
-            if number <= seq:
+            if HEAD < number <= seq:
                 delta, positions, beside, part = pickle.loads(entry)
                 if part is not None:
                     held.task.apply_delta(part)

@@ -19,29 +19,14 @@ from kstreamnb.spark.feed import FileFeed
 from kstreamnb.spark.level import run_group
 from kstreamnb.spark.output import BatchOutput
 from kstreamnb.spark.source import FeedReader, SourceSettings
-from kstreamnb.spark.state_log import StateLog
+from kstreamnb.spark.state_log import HEAD, StateLog
 from kstreamnb.spark.store_view import StoreView, stores_at, stores_named
 from kstreamnb.spark.stream import owners_of
 from kstreamnb.spark.worker import Bundle, empty_task
 
-__all__ = ["Cluster", "DictLog", "DictValue"]
+__all__ = ["Cluster", "DictLog"]
 
 Row5 = tuple[int, int, int, int, bytes]
-
-
-class DictValue:
-    """A value state."""
-
-    def __init__(self) -> None:
-        self.row: Any = None
-
-    def get(self) -> Any:
-        """The row, or None."""
-        return self.row
-
-    def update(self, row: Any) -> None:
-        """Set the row."""
-        self.row = row
 
 
 class DictLog:
@@ -73,7 +58,7 @@ class Cluster:
 
     deployment: Deployment
     bundle: Bundle
-    states: dict[tuple[int, int], tuple[DictValue, DictLog]] = field(default_factory=dict)
+    states: dict[tuple[int, int], DictLog] = field(default_factory=dict)
     found: list[str] = field(default_factory=list)
 
     @classmethod
@@ -106,8 +91,8 @@ class Cluster:
         found: dict[str, list[bytes]] = {}
         for level in self.deployment.levels:
             for group, placed in self.deployment.at_group(level.number).items():
-                _, log = self.states.get((level.number, group), (None, DictLog()))
-                for _, (_, entry) in sorted(log.rows.items()):
+                log = self.states.get((level.number, group), DictLog())
+                for _, (_, entry) in sorted(row for row in log.rows.items() if row[0] != (HEAD,)):
                     delta, _, _, part = pickle.loads(entry)
                     found.setdefault(placed.name, []).extend(each for each in (part, delta) if each is not None)
         return found
@@ -133,8 +118,8 @@ class Cluster:
                 groups.setdefault(row[0], []).append(row)
             rows = []
             for group in sorted(groups):
-                state = self.states.setdefault((level.number, group), (DictValue(), DictLog()))
-                log = StateLog(*state) if level.stateful else None
+                state = self.states.setdefault((level.number, group), DictLog())
+                log = StateLog(state) if level.stateful else None
                 rows += run_group(self.bundle, level.number, group, groups[group], log)
                 self.found += [log.found] if log is not None else []
         names = ("g", "target", "source", "seq", "blob")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import re
 import threading
 from collections import Counter
@@ -18,7 +19,7 @@ from kstreamnb.spark.parcel import WALL
 from kstreamnb.spark.sinks import MemorySink
 from kstreamnb.spark.stream import Batch
 from kstreamnb.spark.worker import empty_task
-from tests.spark.inprocess import Cluster, DictValue
+from tests.spark.inprocess import Cluster, DictLog
 from tests.spark.streams import Output, Row, batched, by_partition, driven, outputs, placed
 from tests.spark.test_streaming import disordered, joined, three_levels, two_levels
 from tests.spark.test_time_and_tables import punctuated, with_global_table
@@ -132,10 +133,11 @@ def test_logs_are_compacted_as_they_grow(tmp_path: Path, small_logs: None, *, lo
         tmp_path, topology, rows, ["totals"], batches=60, between=forget if lost else lambda number: None
     )
     assert driven(topology, rows, 3, ["totals"]) == found
-    written = [(head.row, log) for head, log in cluster.states.values() if head.row is not None]
+    written = [log for log in cluster.states.values() if log.rows]
     assert len(written) > 2
-    for (seq, _, base, _), log in written:
-        assert sorted(key[0] for key in log.rows) == list(range(base, seq + 1))
+    for log in written:
+        seq, base, _ = pickle.loads(log.rows[(state_log.HEAD,)][1])
+        assert sorted(key[0] for key in log.rows) == [state_log.HEAD, *range(base, seq + 1)]
         assert base > 1
         assert seq - base < 30
 
@@ -316,9 +318,9 @@ def test_a_task_at_the_end_has_the_drivers_store(tmp_path: Path, small_logs: Non
     driver.pipe(ks.TopicRecord(topic, -1, at, time, key, value) for at, (topic, key, value, time) in enumerate(rows))
     found: dict[Any, Any] = {}
     for task in cluster.deployment.tasks:
-        head, log = cluster.states.get((task.level, task.group), (DictValue(), None))
-        if head.row is not None:
-            held = state_log.StateLog(head, log).load(None, lambda task=task: worker.new_task(cluster.bundle, task))
+        log = cluster.states.get((task.level, task.group), DictLog())
+        if log.rows:
+            held = state_log.StateLog(log).load(None, lambda task=task: worker.new_task(cluster.bundle, task))
             for name, store in held.task.stores.items():
                 if name == "totals":
                     found |= dict(store.for_user.all())
