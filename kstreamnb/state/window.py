@@ -124,16 +124,20 @@ class WindowRows(TimedRows):
 
     def fetch_between(self, key: Any, from_: int, to: int) -> Rows:
         """``(window start, value)`` of one key with starts between two times, both inclusive, ascending."""
-        return self._of_key(key, from_, to)
+        raw_key = self.keys.encode(key)
+        return self._starts(raw_key, self._of_key(raw_key, from_, to))
 
     def backward_fetch(self, key: Any, from_: int, to: int) -> Rows:
         """The same, descending."""
-        return self._of_key(key, from_, to, step=-1)
+        raw_key = self.keys.encode(key)
+        return self._starts(raw_key, self._of_key(raw_key, from_, to)[::-1])
 
-    def _of_key(self, key: Any, from_: int, to: int, step: int = 1) -> Rows:
-        raw_key, row, bits = self.keys.encode(key), self._row, self._bits
+    def _of_key(self, raw_key: Any, from_: int, to: int) -> list[int]:
         places = self._places_from(raw_key, from_)
-        places = places[: bisect_right(places, (to + 1 << bits) - 1)][::step]
+        return places[: bisect_right(places, (to + 1 << self._bits) - 1)]
+
+    def _starts(self, raw_key: Any, places: list[int]) -> Rows:
+        row, bits = self._row, self._bits
         starts = [place >> bits for place in places] if bits else places
         return Rows(zip(starts, map(self._shown, [row((raw_key, place)) for place in places]), strict=True))
 
