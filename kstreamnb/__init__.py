@@ -78,6 +78,7 @@ _WHERE: dict[str, str] = {
         "kstreamnb.spark.journal": ("log_to",),
         "kstreamnb.spark.alerts": ("Alert", "alert_rules", "alerts", "prometheus_rules"),
         "kstreamnb.spark.prometheus": ("serve_metrics",),
+        "kstreamnb.spark.profiles": ("spark_report",),
         "kstreamnb.spark.session": ("spark_logs", "spark_session"),
         "kstreamnb.kafka.admin": ("Admin",),
         "kstreamnb.kafka.broker": ("LocalBroker", "local_broker"),

@@ -35,6 +35,7 @@ EXAMPLES = {
     "kstreamnb.spark.query.Query": "kafka",
     "kstreamnb.spark.batch.run": "spark",
     "kstreamnb.spark.deploy.deploy": "kafka",
+    "kstreamnb.spark.profiles.spark_report": "spark",
     "kstreamnb.spark.session.spark_logs": "spark",
     "kstreamnb.spark.session.spark_session": "spark",
 }

@@ -21,6 +21,7 @@ import kstreamnb
 from kstreamnb.errors import EngineError
 from kstreamnb.kafka.scratch import scratch_folder
 from kstreamnb.spark.portable import LARGEST_FUNCTION
+from kstreamnb.spark.profiles import Profile, profile_settings
 from kstreamnb.spark.quiet_files import QUIET_FILES, quiet_files_jar
 
 __all__ = ["QUERY_SETTINGS", "find_java", "spark_logs", "spark_session", "tuned"]
@@ -48,9 +49,6 @@ _START_SETTINGS = {
     "spark.python.authenticate.socketTimeout": "120s",  # a busy machine is slow to start processes, no failure
     LARGEST_FUNCTION: "1g",
     "spark.speculation": "false",
-    "spark.driver.memory": "2g",
-    # The first compiler alone: the second one takes more from a session of minutes than it gives back.
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
     "spark.driver.maxResultSize": "0",
     "spark.task.maxFailures": "4",
 }
@@ -61,7 +59,9 @@ _NOISY = (  # these warn once a call about states that are simply not there yet,
 _logs: list[Path] = []
 
 
-def spark_session(app: str = "kstreamnb", *, cores: int = 2, settings: dict[str, Any] | None = None) -> SparkSession:
+def spark_session(
+    app: str = "kstreamnb", *, cores: int = 2, profile: Profile = "local", settings: dict[str, Any] | None = None
+) -> SparkSession:
     """A session for `run` and `deploy`: the active one, or a new local one with ``cores`` task slots.
 
     A new session writes no line to the terminal or notebook; its log is the file that `spark_logs` names, which is
@@ -70,6 +70,8 @@ def spark_session(app: str = "kstreamnb", *, cores: int = 2, settings: dict[str,
     Args:
         app: the application's name in Spark's own lists.
         cores: task slots of the local session; one Python worker runs in each.
+        profile: "local" for sessions of minutes, "production" for those of weeks, with 2 GB pinned and the G1
+            collector, "notebook" for small machines; `spark_report` says what became of it.
         settings: Spark settings that win over the kit's, such as ``{"spark.driver.memory": "4g"}``.
 
     Raises:
@@ -99,7 +101,13 @@ def spark_session(app: str = "kstreamnb", *, cores: int = 2, settings: dict[str,
         "spark.sql.streaming.checkpointFileManagerClass": "org.apache.spark.sql.execution.streaming.checkpointing."
         "FileSystemBasedCheckpointFileManager",
     }
-    chosen = {**_START_SETTINGS, **QUERY_SETTINGS, "spark.sql.shuffle.partitions": str(cores), **files}
+    chosen = {
+        **_START_SETTINGS,
+        **profile_settings(profile),
+        **QUERY_SETTINGS,
+        "spark.sql.shuffle.partitions": str(cores),
+        **files,
+    }
     for name, value in {**chosen, **(settings or {})}.items():
         conf.set(name, str(value))
     log = scratch / "spark.log"

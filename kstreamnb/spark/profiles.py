@@ -1,0 +1,69 @@
+"""Settings of sessions by what they are for, and what a session really runs with."""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+from pyspark.sql import SparkSession
+
+from kstreamnb.errors import ConfigError, EngineError, did_you_mean
+
+__all__ = ["PROFILES", "Profile", "profile_settings", "spark_report"]
+
+Profile: TypeAlias = Literal["local", "production", "notebook"]
+
+# The first compiler alone: the second one takes more from a session of minutes than it gives back.
+_SHORT = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+# The largest heap is what `spark.driver.memory` says; with as much from the start it never grows while records wait.
+_LONG = "-Xms2g -XX:+UseG1GC"
+PROFILES: dict[str, dict[str, str]] = {
+    "local": {"spark.driver.memory": "2g", "spark.driver.extraJavaOptions": _SHORT},
+    "production": {
+        "spark.driver.memory": "2g",
+        "spark.executor.memory": "2g",
+        "spark.driver.extraJavaOptions": _LONG,
+        "spark.executor.extraJavaOptions": _LONG,
+    },
+    "notebook": {"spark.driver.memory": "768m", "spark.driver.extraJavaOptions": _SHORT},
+}
+_SHOWN = (
+    "spark.master",
+    "spark.driver.memory",
+    "spark.executor.memory",
+    "spark.driver.extraJavaOptions",
+    "spark.executor.extraJavaOptions",
+    "spark.local.dir",
+    "spark.sql.shuffle.partitions",
+    "spark.sql.streaming.stateStore.providerClass",
+)
+
+
+def profile_settings(profile: str) -> dict[str, str]:
+    """Spark's settings of a profile.
+
+    Example:
+        >>> profile_settings("production")["spark.driver.extraJavaOptions"]
+        '-Xms2g -XX:+UseG1GC'
+    """
+    if profile not in PROFILES:
+        hint = did_you_mean(profile, PROFILES) or f"there are {', '.join(PROFILES)}"
+        raise ConfigError(f'there is no profile "{profile}" of sessions', hint=hint)
+    return PROFILES[profile]
+
+
+def spark_report(spark: SparkSession | None = None) -> str:
+    """What a session runs with: memory, collector, folders and stores, one setting a line.
+
+    Raises: EngineError when there is no session.
+
+    Example:
+        >>> from kstreamnb import spark_session
+        >>> print(spark_report(spark_session("examples")))  # doctest: +ELLIPSIS
+        spark.master = local[2,4]
+        spark.driver.memory = ...
+    """
+    session = spark or SparkSession.getActiveSession()
+    if session is None:
+        raise EngineError("there is no Spark session to report on", hint="spark_session() starts one")
+    lines = [f"{name} = {session.conf.get(name, 'as Spark has it')}" for name in _SHOWN]
+    return "\n".join(lines)

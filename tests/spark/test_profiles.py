@@ -1,0 +1,47 @@
+"""Sessions by what they are for: how much memory, which collector, and what a session says of itself."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+import kstreamnb as ks
+from kstreamnb.spark.profiles import profile_settings
+
+
+def test_production_pins_the_heap_and_takes_the_g1_collector() -> None:
+    """S4-54: 2 GB from the start to the end, for driver and executors; a notebook's session is smaller."""
+    found = profile_settings("production")
+    assert "2g" == found["spark.driver.memory"] == found["spark.executor.memory"]
+    for options in (found["spark.driver.extraJavaOptions"], found["spark.executor.extraJavaOptions"]):
+        assert {"-Xms2g", "-XX:+UseG1GC"} <= set(options.split())
+    assert "768m" == profile_settings("notebook")["spark.driver.memory"]
+
+
+def test_an_unknown_profile_is_refused_with_those_there_are() -> None:
+    """S4-54: before anything is started."""
+    with pytest.raises(ks.ConfigError, match='no profile "produktion"') as raised:
+        profile_settings("produktion")
+    assert 'did you mean "production"?' == raised.value.hint
+
+
+@pytest.mark.spark
+def test_a_session_says_what_it_runs_with() -> None:
+    """S4-54: in a process of its own, as a session that is there keeps its settings; asked of the JVM itself, too."""
+    program = """
+import kstreamnb as ks
+spark = ks.spark_session("mine", profile="production")
+print(ks.spark_report())
+runtime = spark._jvm.java.lang.management.ManagementFactory.getRuntimeMXBean()
+print("jvm:", *[each for each in runtime.getInputArguments() if each.startswith(("-Xm", "-XX:+UseG1"))])
+spark.stop()
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert 0 == done.returncode, done.stderr
+    lines = done.stdout.splitlines()
+    assert "spark.driver.memory = 2g" in lines
+    assert "spark.driver.extraJavaOptions = -Xms2g -XX:+UseG1GC" in lines
+    (jvm,) = [line for line in lines if line.startswith("jvm:")]
+    assert {"-Xms2g", "-Xmx2g", "-XX:+UseG1GC"} <= set(jvm.split())

@@ -1,0 +1,66 @@
+"""What the pages in docs say is so: names, recipes, permissions, the containers' file."""
+
+from __future__ import annotations
+
+import doctest
+import re
+from pathlib import Path
+
+import pytest
+
+import kstreamnb as ks
+from tests.unit.java_names import PAGE, page
+
+ROOT = Path(__file__).parents[2]
+RECIPES = ROOT / "docs" / "recipes.md"
+
+
+def test_every_name_of_java_stands_in_the_table() -> None:
+    """S1-45: the page is what `completeness.json` says, which is tested against Java's list and our classes."""
+    assert page() == PAGE.read_text(), "python -m tests.unit.java_names > docs/java-names.md"
+    assert "| `groupByKey` | `group_by_key` |" in page()
+
+
+def test_every_recipe_that_can_be_run_is_run() -> None:
+    """S2-07, S2-10, S3-09: a topology under a prefix gives the same; a log with replicas; batches."""
+    flags = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+    failed, tried = doctest.testfile(str(RECIPES), module_relative=False, optionflags=flags)
+    assert tried > 10
+    assert 0 == failed
+
+
+@pytest.mark.parametrize("document", [RECIPES, ROOT / "README.md"], ids=lambda path: path.name)
+def test_names_in_the_documents_exist(document: Path) -> None:
+    """S3-29: whatever a document calls by its public name is there."""
+    named = set(re.findall(r"\bks\.([A-Za-z_]+)", document.read_text()))
+    assert named <= set(ks.__all__) | {"spark"}, named - set(ks.__all__)
+    assert len(named) > 5
+
+
+def test_the_readme_says_what_takes_the_place_of_the_rest_of_kafka() -> None:
+    """S3-29: producers and consumers, Connect, KSQL and messaging: which part covers each, or why none does."""
+    table = re.findall(r"^\| ([^|]+) \| ([^|]+) \|$", (ROOT / "README.md").read_text(), re.MULTILINE)
+    rows = {what.strip(): here.strip() for what, here in table}
+    for what in ("producers and consumers", "Connect", "ksqlDB", "Kafka as a message queue"):
+        assert len(rows[what]) > 20
+    assert "Spark SQL" in rows["ksqlDB"]
+    assert "ks.connect_config" in rows["Connect"]
+
+
+def test_the_containers_keep_their_data_and_can_do_transactions() -> None:
+    """S4-51: the file is valid; one broker without ZooKeeper, with a volume, and with what transactions need on one."""
+    yaml = pytest.importorskip("yaml")
+    compose = yaml.safe_load((ROOT / "docs" / "compose.yaml").read_text())
+    broker = compose["services"]["kafka"]
+    settings = broker["environment"]
+    assert re.fullmatch(r"confluentinc/cp-kafka:\d+\.\d+\.\d+", broker["image"]), "a version, not whatever is latest"
+    (volume,) = [each.partition(":")[0] for each in broker["volumes"]]
+    assert volume in compose["volumes"]
+    assert ["9092:9092"] == broker["ports"]
+    assert "PLAINTEXT://localhost:9092" == settings["KAFKA_ADVERTISED_LISTENERS"]
+    assert {"broker", "controller"} == set(settings["KAFKA_PROCESS_ROLES"].split(","))
+    single = [name for name in settings if name.endswith(("REPLICATION_FACTOR", "MIN_ISR"))]
+    assert [1, 1, 1] == [settings[name] for name in single]
+    assert 22 == len(settings["CLUSTER_ID"])
+    assert not [name for name in settings if "ZOOKEEPER" in name]
+    assert "healthcheck" in broker
