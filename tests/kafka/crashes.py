@@ -16,6 +16,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -199,30 +200,35 @@ class Ordeal:
 
     def within(self, runs: int) -> None:
         """The process survives its workers and its broker; a broker that was killed comes back after a moment."""
-        pid, before = _java_of(self.broker), self.lives
+        before, ended = self.lives, False
         self.feed(2 * (runs - before) + 2)
-        (self.folder / BROKER).write_text(str(pid))
+        self._note_broker()
         life = self._begin(victim=self.victim, skip=1, times=runs - before)
-        while life.process.poll() is None:
-            if before + sum("blow" in line for line in life.said()) > self.lives:
-                if self.victim == "broker":
-                    pid = self._start_again(pid)
+        if self.victim == "broker":
+            threading.Thread(target=self._keep_broker, args=(life,), daemon=True).start()
+        while not ended:
+            ended = life.process.poll() is not None
+            while self.lives < before + sum("blow" in line for line in life.said()):
                 self._survived(life)
-            time.sleep(0.02)
+            time.sleep(0.05)
         code = self._end(life)
         if code or self.lives < runs:
             self._wrong(f"the process ended with {code} after {self.lives} kills: {life.words()}")
 
-    def _start_again(self, pid: int) -> int:
-        """A broker that was killed, a moment later."""
-        while _lives(pid):
-            time.sleep(0.01)
-        self.broker.kill()
-        time.sleep(0.3)
-        self.broker.start()
-        pid = _java_of(self.broker)
-        (self.folder / BROKER).write_text(str(pid))
-        return pid
+    def _keep_broker(self, life: Life) -> None:
+        """Start the broker again whenever it was killed."""
+        while life.process.poll() is None:
+            if not _lives(int((self.folder / BROKER).read_text())):
+                self.broker.kill()
+                time.sleep(0.3)
+                self.broker.start()
+                self._note_broker()
+            time.sleep(0.02)
+
+    def _note_broker(self) -> None:
+        note = self.folder / f"{BROKER}.new"
+        note.write_text(str(_java_of(self.broker)))
+        note.replace(self.folder / BROKER)
 
     def twins(self, runs: int) -> None:
         """A driver stands still in the midst of five batches, the next one takes over, then the first one wakes up.
