@@ -42,6 +42,7 @@ class Manifest:
     groups: dict[str, int] = field(repr=False, default_factory=dict)
     topology: str = field(repr=False, default="")
     format: int = _FORMAT
+    global_topics: list[str] = field(default_factory=list)
 
 
 def manifest_of(deployment: Deployment, query: str | None = None) -> Manifest:
@@ -60,6 +61,7 @@ def manifest_of(deployment: Deployment, query: str | None = None) -> Manifest:
         {topic: first.partitions.get(topic, 1) for topic in (*first.external, *first.global_topics)},
         deployment.group_names(),
         first.topology.describe(),
+        global_topics=list(first.global_topics),
     )
 
 

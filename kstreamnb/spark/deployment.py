@@ -17,7 +17,10 @@ from kstreamnb.topology.nodes import ProcessorNode, Sink, Source, Subtopology
 from kstreamnb.topology.partitions import partition_counts, source_topics
 from kstreamnb.topology.topology import Topology
 
-__all__ = ["Application", "Deployment", "Level", "PlacedTask", "Replica", "deployment_of", "place"]
+__all__ = ["COPY", "Application", "Deployment", "Level", "PlacedTask", "Replica", "deployment_of", "place"]
+
+COPY = "/global at level "
+"""What tells the name of a copy of global tables from that of a task."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,7 +95,7 @@ class Replica:
     @property
     def name(self) -> str:
         """Unique among all replicas and tasks of the query."""
-        return f"{self.application}/global at level {self.level}, {self.partition}"
+        return f"{self.application}{COPY}{self.level}, {self.partition}"
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
@@ -13,7 +16,9 @@ from kstreamnb.errors import EngineError
 from kstreamnb.kafka.presence import in_use
 from kstreamnb.spark.checkpoint import read_manifest, write_manifest
 from kstreamnb.spark.checkpoint_state import last_batch
+from kstreamnb.spark.deployment import COPY
 from kstreamnb.spark.failure import spark_failure
+from kstreamnb.spark.groups import spark_hash
 from kstreamnb.spark.session import spark_session, tuned
 
 __all__ = ["rescale"]
@@ -22,7 +27,8 @@ __all__ = ["rescale"]
 def rescale(checkpoint: Path | str, spark_partitions: int, *, spark: SparkSession | None = None) -> None:
     """Spread the state of a stopped query over another number of Spark partitions; its next start uses them.
 
-    Tasks, topics and results stay as they are: only how many tasks can run at once changes.
+    Tasks, topics and results stay as they are: only how many tasks can run at once changes. Global tables, of which
+    every partition has a copy, are read from their topics again by the next start.
 
     Args:
         checkpoint: the query's folder.
@@ -30,8 +36,7 @@ def rescale(checkpoint: Path | str, spark_partitions: int, *, spark: SparkSessio
         spark: the session that moves the state; without one, `spark_session` starts one.
 
     Raises:
-        EngineError: the query runs, has not finished its last batch, or keeps global tables, of which every
-            partition has a copy.
+        EngineError: the query runs, or has not finished its last batch.
 
     Example:
         >>> try:
@@ -50,10 +55,11 @@ def rescale(checkpoint: Path | str, spark_partitions: int, *, spark: SparkSessio
         raise EngineError(f'application "{manifest.application}" is running', hint="stop it first")
     if manifest.spark_partitions == spark_partitions:
         return
-    if any(tables for _, tables in manifest.levels):
+    if any(tables for _, tables in manifest.levels) and not manifest.global_topics:
         raise EngineError(
-            f'"{manifest.application}" keeps global tables, of which each Spark partition has a copy',
-            hint="start it with a new checkpoint and the number of partitions that it is to have",
+            f'the checkpoint of "{manifest.application}" does not say which topics its global tables are read from',
+            detail="an earlier version wrote it",
+            hint="start it once, so that it does, and rescale it then",
         )
     started = max([int(path.name) for path in (folder / "offsets").glob("*") if path.name.isdigit()], default=-1)
     if started != last_batch(folder):
@@ -67,4 +73,30 @@ def rescale(checkpoint: Path | str, spark_partitions: int, *, spark: SparkSessio
             manager.repartition(str(folder), spark_partitions)
         except (PySparkException, Py4JJavaError) as error:
             raise spark_failure(f'rescaling "{manifest.application}"', error) from error
-    write_manifest(folder, replace(manifest, spark_partitions=spark_partitions))
+        _read_again(folder / "offsets" / str(last_batch(folder)), manifest.global_topics)
+    groups = _with_new_copies(manifest.groups, spark_partitions)
+    write_manifest(folder, replace(manifest, spark_partitions=spark_partitions, groups=groups))
+
+
+def _with_new_copies(groups: Mapping[str, int], spark_partitions: int) -> dict[str, int]:
+    """Group values with those of new, empty copies of the global tables, one a partition, in place of the old copies.
+
+    They are below all that were ever used, so that Spark finds no state for them, and runs them first.
+    """
+    copies = [name for name in groups if COPY in name]
+    found = {name: group for name, group in groups.items() if name not in copies}
+    free = count(min(0, *groups.values()) - 1, -1) if copies else iter(())
+    for kind in sorted({name.rpartition(", ")[0] for name in copies}):
+        for partition in range(spark_partitions):
+            found[f"{kind}, {partition}"] = next(g for g in free if spark_hash(g) % spark_partitions == partition)
+    return found
+
+
+def _read_again(entry: Path, topics: Iterable[str]) -> None:
+    """Let the next batch read some topics from their beginning: positions that are not there are 0."""
+    *before, last = entry.read_text().splitlines()
+    told = json.loads(last)
+    for topic in topics:
+        told["offsets"].pop(topic, None)
+    entry.write_text("\n".join([*before, json.dumps(told)]))
+    entry.with_name(f".{entry.name}.crc").unlink(missing_ok=True)  # it was that of the other content

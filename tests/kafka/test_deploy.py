@@ -8,7 +8,9 @@ import pytest
 
 import kstreamnb as ks
 from kstreamnb.kafka.presence import in_use
+from kstreamnb.kafka.produce import produce
 from kstreamnb.kafka.publisher import PublishError
+from kstreamnb.spark.checkpoint import read_manifest
 from tests.kafka.apps import Bench, counting, counts, final
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
@@ -151,6 +153,16 @@ def test_more_partitions_are_refused_with_the_way_out(bench: Bench) -> None:
     assert "copy the topic" in (caught.value.detail or "")
 
 
+def named(name: str) -> ks.Topology:
+    """A count by key, multiplied with what a global table has for the key."""
+    builder = ks.StreamsBuilder(name)
+    names = builder.global_table(f"{name}-names", value_serde="long", store="names")
+    counted = builder.stream(f"{name}-in", value_serde="long").group_by_key().count(store="counts")
+    joined = counted.to_stream().join(names, lambda key, count: key, lambda count, number: 1000 * count + number)
+    joined.to(f"{name}-out", value_serde="long")
+    return builder.build()
+
+
 def test_a_stopped_query_is_rescaled(bench: Bench) -> None:
     """S0-08: state moves to more Spark partitions; the query goes on and counts right."""
     records = bench.fill("rescaled-in", 40, 4)
@@ -165,3 +177,26 @@ def test_a_stopped_query_is_rescaled(bench: Bench) -> None:
     again = bench.run(counting("rescaled"))
     assert counts(records) == final(bench.read("rescaled-out"))
     assert counts(records) == dict(again.store("counts").all())
+
+
+def test_a_stopped_query_with_a_global_table_is_rescaled(bench: Bench) -> None:
+    """S0-08: every new partition reads the table anew before its first record; counts and joins go on right."""
+    bench.admin.create_topic("named-names")
+    keys = [f"{letter}{number}" for number in range(8) for letter in "abc"]
+    names = [ks.TopicRecord("named-names", 0, at, at, key, at) for at, key in enumerate(keys)]
+    produce(bench.servers, names, value_serde=ks.Serdes.long())
+    records = bench.fill("named-in", 40, 4)
+    query = bench.run(named("named"))
+    old = read_manifest(query.checkpoint)
+    for partitions in (5, 3):
+        ks.rescale(query.checkpoint, partitions, spark=bench.spark)
+        records += bench.fill("named-in", 40, 4, begin=len(records))
+        query = bench.run(named("named"))
+    new = read_manifest(query.checkpoint)
+    assert (2, 3) == (old and old.spark_partitions, new and new.spark_partitions)
+    driver = ks.TopologyTestDriver(named("named"), partitions={"named-in": 4, "named-out": 4})
+    driver.pipe([*names, *records])
+    wanted = [(each.key, each.value, each.timestamp) for each in driver.create_output_topic("named-out").read_records()]
+    assert sorted(wanted) == sorted(bench.read("named-out"))
+    assert 60 < len(wanted) < 120
+    assert counts(records) == dict(query.store("counts").all())
