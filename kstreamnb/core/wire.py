@@ -146,10 +146,13 @@ def key_partitioner(serde: Serde, partitions: int) -> Callable[[Wire], int]:
     # Only types of which equal values have equal bytes: 1, 1.0 and True are equal, and so are 0.0 and -0.0.
     hashable = {str, bytes, Encoded, int} if isinstance(serde, WholeSerde) else {str, bytes, Encoded}
     direct = type(serde).partition_bytes is Serde.partition_bytes
+    if not direct:
+        hashable.discard(Encoded)  # bytes of a whole key must not be taken for those of an inner one
 
     def partition(key: Wire) -> int:
-        kind = type(key[0]) if type(key) is Windowed else type(key)
-        known = memo.get(key) if kind in hashable else None
+        place = key if direct or type(key) is not Windowed else key[0]
+        kind = type(place[0]) if type(place) is Windowed else type(place)
+        known = memo.get(place) if kind in hashable else None
         if known is not None:
             return known
         if type(key) is Encoded and direct:
@@ -160,7 +163,7 @@ def key_partitioner(serde: Serde, partitions: int) -> Callable[[Wire], int]:
         if kind in hashable:
             if len(memo) >= _MEMO:
                 memo.clear()
-            memo[key] = found
+            memo[place] = found
         return found
 
     return partition

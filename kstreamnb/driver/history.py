@@ -6,11 +6,11 @@ moment that was looked at last, or from the beginning where that is nearer.
 
 from __future__ import annotations
 
+import re
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterator, Sequence
 from functools import cached_property
-from itertools import compress, count
 from operator import itemgetter
 from typing import Any
 
@@ -18,6 +18,8 @@ from kstreamnb.driver.recording import NOTHING, Code, Entry, Recording
 from kstreamnb.state import InCache
 
 __all__ = ["BEGINNINGS", "History", "row_before"]
+
+_BYTES = 256
 
 BEGINNINGS = {
     "consumed": "record",
@@ -39,9 +41,9 @@ class History:
     def __init__(self, recording: Recording, foreign: Collection[str] = ()) -> None:
         self._foreign = frozenset(foreign)
         self.recording, self.log, self.codes = recording, recording.log, recording.codes
-        self._entries = array("H", map(itemgetter(0), self.log))
-        begins = [code.kind in BEGINNINGS for code in self.codes]
-        self.starts = array("q", compress(count(), map(begins.__getitem__, self._entries)))
+        numbers, is_short = map(itemgetter(0), self.log), len(self.codes) <= _BYTES
+        self._entries: bytes | array[int] = bytes(numbers) if is_short else array("H", numbers)
+        self.starts = self._find([code.kind in BEGINNINGS for code in self.codes])
         self._numbers = {code: number for number, code in enumerate(self.codes)}
         self._places: dict[int, array[int]] = {}
         self._rows: dict[int, _Track] = {}
@@ -71,8 +73,17 @@ class History:
         """Where the entries of a code are; found when it is first asked."""
         found = self._places.get(number)
         if found is None:
-            found = self._places[number] = array("q", compress(count(), map(number.__eq__, self._entries)))
+            found = self._places[number] = self._find([other == number for other in range(len(self.codes))])
         return found
+
+    def _find(self, wanted: Sequence[bool]) -> array[int]:
+        """Places of entries whose numbers are wanted: a search in bytes costs little where little is found."""
+        entries = self._entries
+        if isinstance(entries, bytes):
+            marks = entries.translate(bytes(wanted).ljust(_BYTES, b"\0"))
+        else:
+            marks = bytes(map(wanted.__getitem__, entries))
+        return array("q", [found.start() for found in re.finditer(b"\1", marks)])
 
     def of_kind(self, kind: str, **about: Any) -> Iterator[tuple[Code, array[int]]]:
         """Codes of a kind, with these task, node or other, and where their entries are."""

@@ -98,16 +98,23 @@ def merge_order(times: Sequence[int], places: Sequence[Partition]) -> list[int] 
 def partitions_of(records: Iterable[TopicRecord], routes: Mapping[str, tuple[Serde, int]]) -> list[Partition]:
     """Where each record goes, by key serde and count of its topic: to its partition, or if that is -1 by its key."""
     finders = {topic: _finder(topic, *route) for topic, route in routes.items()}
-    known: dict[str, dict[str, Partition]] = {topic: {} for topic in routes}
-    found = []
-    for topic, partition, key in map(itemgetter(0, 1, 4), records):
-        place = known[topic].get(key) if type(key) is str and partition < 0 else None
-        if place is None:
-            place = finders[topic](partition, key)
-            if type(key) is str and partition < 0:
-                known[topic][key] = place
-        found.append(place)
-    return found
+    known = {topic: _Known(find) for topic, find in finders.items()}
+    return [
+        known[topic][key] if type(key) is str and partition < 0 else finders[topic](partition, key)
+        for topic, partition, key in map(itemgetter(0, 1, 4), records)
+    ]
+
+
+class _Known(dict[str, Partition]):
+    """Where the keys of a topic go, as far as they have been looked up."""
+
+    def __init__(self, find: Callable[[int, Any], Partition]) -> None:
+        super().__init__()
+        self._find = find
+
+    def __missing__(self, key: str) -> Partition:
+        place = self[key] = self._find(-1, key)
+        return place
 
 
 def _finder(topic: str, serde: Serde, partitions: int) -> Callable[[int, Any], Partition]:

@@ -20,6 +20,7 @@ from kstreamnb.core.wire import Encoded
 from kstreamnb.driver import events
 from kstreamnb.driver.events import Event
 from kstreamnb.driver.reads import watch_reads
+from kstreamnb.runtime.scope import CellWatch
 
 __all__ = ["NOTHING", "Code", "Entry", "Kept", "Recording", "keep", "shown"]
 
@@ -169,8 +170,8 @@ class Recording:
             watch_reads(store, lambda raw_key: append((read, raw_key)))
         return _StoreJournal(self.number("written", task, store.name), self.log, keeps=keeps)
 
-    def watch(self, task: str, cells: Mapping[tuple[str, str], list[Any]]) -> Callable[[], None]:
-        """A function that notes which cells of a task have changed since it was last called."""
+    def watch(self, task: str, cells: Mapping[tuple[str, str], list[Any]]) -> CellWatch:
+        """What notes which cells of a task have changed since it was last called."""
         return _CellWatch(self, task, cells)
 
     def event(self, entry: Entry) -> Event:
@@ -214,7 +215,8 @@ class _CellWatch:
     def __init__(self, recording: Recording, task: str, cells: Mapping[tuple[str, str], list[Any]]) -> None:
         self._recording, self._task, self._cells = recording, task, cells
         recording.cells[task] = {key: cell[0] for key, cell in cells.items() if key != STREAM_TIME}
-        self._watched: dict[tuple[str, str], list[Any]] = {}
+        self.watched: list[list[Any]] = []
+        self._keys = {STREAM_TIME}
         self._note = recording.log.append
         self._known = 0
         self._watch(recording.cells[task])
@@ -223,7 +225,7 @@ class _CellWatch:
         """Note what has changed."""
         if len(self._cells) != self._known:
             self._watch({})
-        for watched in self._watched.values():
+        for watched in self.watched:
             content, old = watched[0][0], watched[1]
             if content is not old and (old is NOTHING or content != old):
                 self._note((watched[2], old, content))
@@ -233,9 +235,10 @@ class _CellWatch:
         """Take up cells that are new: each with its number and what it held when it was looked at last."""
         self._known = len(self._cells)
         for key, cell in self._cells.items():
-            if key != STREAM_TIME and key not in self._watched:
+            if key not in self._keys:
+                self._keys.add(key)
                 number = self._recording.number("cell", self._task, *key)
-                self._watched[key] = [cell, contents.get(key, NOTHING), number]
+                self.watched.append([cell, contents.get(key, NOTHING), number])
 
 
 STREAM_TIME = ("", "stream_time_ms")

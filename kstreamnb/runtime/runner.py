@@ -33,7 +33,7 @@ from kstreamnb.runtime.failures import (
 )
 from kstreamnb.runtime.lanes import Lane, is_careful, reader_of
 from kstreamnb.runtime.punctuation import PunctuationQueue, Schedule
-from kstreamnb.runtime.scope import Scope
+from kstreamnb.runtime.scope import CellWatch, Scope
 from kstreamnb.runtime.wiring import Wiring
 from kstreamnb.state import Store
 
@@ -60,7 +60,7 @@ class Runner:
         self._lanes: dict[tuple[str, int], Lane] = {}
         self._loops: dict[tuple[tuple[str, str, int], str, bool], Loop] = {}
         self._guard, recorder = guard_of(scope), scope.recorder
-        self._cells: Callable[[], None] | None = None
+        self._cells: CellWatch | None = None
         self._wiring = Wiring(scope, self._places, self.nodes, self._guard)
         order = {name: index for index, name in enumerate(self.nodes)}
         for schedules in (scope.stream_schedules, scope.wall_schedules):
@@ -229,13 +229,18 @@ class Runner:
 
     def _ending(self, chain: Chain) -> list[str]:
         """Lines for the end of a record: what it has changed besides stores, and a commit that flushes nothing."""
-        recorder = self.scope.recorder
-        if recorder is None:
+        recorder, watch = self.scope.recorder, self._cells
+        if recorder is None or watch is None:
             return []
-        lines = [f"if len({chain.name(self.scope.cells)}) > 1: {chain.name(self._cells)}()"]
+        note, known = chain.name(recorder.log.append), len(watch.watched) + 1  # stream time is not watched
+        lines = [f"if len({chain.name(self.scope.cells)}) != {known}: {chain.name(watch)}()"]
+        for watched in watch.watched:
+            cell, seen = chain.name(watched[0]), chain.name(watched)
+            lines.append(f"if {cell}[0] is not {seen}[1] and {cell}[0] != {seen}[1]:")
+            lines += [f" {note}(({watched[2]}, {seen}[1], {cell}[0]))", f" {seen}[1] = {cell}[0]"]
         if self._commits:
             committed = recorder.number("committed", self.scope.plan.task_id)
-            lines.append(f"{chain.name(recorder.log.append)}(({committed},))")
+            lines.append(f"{note}(({committed},))")
         return lines
 
     def _leave(self) -> None:

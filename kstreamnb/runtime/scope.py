@@ -17,6 +17,19 @@ from kstreamnb.state import CacheBudget, make_store
 from kstreamnb.topology.java_order import hash_order
 
 
+class CellWatch(Protocol):
+    """Notes which cells have changed since it was last called.
+
+    ``watched`` are lists of a cell, what was last seen in it, and the number of entries about it; who notes a change
+    without asking puts the new content there.
+    """
+
+    watched: list[list[Any]]
+
+    def __call__(self) -> None:
+        """Note what has changed."""
+
+
 class Recorder(Protocol):
     """What keeps or passes on what happens.
 
@@ -44,8 +57,8 @@ class Recorder(Protocol):
     def journal(self, task: str, store: Any, *, keeps: bool) -> list[Any]:
         """A journal for a store; ``keeps`` when others read it too."""
 
-    def watch(self, task: str, cells: Mapping[tuple[str, str], list[Any]]) -> Callable[[], None]:
-        """A function that notes which cells have changed since it was last called."""
+    def watch(self, task: str, cells: Mapping[tuple[str, str], list[Any]]) -> CellWatch:
+        """What notes which cells have changed since it was last called."""
 
 
 class Scope:

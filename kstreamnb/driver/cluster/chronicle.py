@@ -15,6 +15,7 @@ from kstreamnb.driver.events import Event
 from kstreamnb.driver.reads import stores_to_watch
 from kstreamnb.driver.recording import NOTHING, STREAM_TIME, Code, Entry, Recording
 from kstreamnb.runtime.config import Config
+from kstreamnb.runtime.scope import CellWatch
 from kstreamnb.runtime.task import Task
 from kstreamnb.topology.topology import Topology
 
@@ -79,7 +80,7 @@ class Part(Told):
         self.topology, self.config = topology, config
         self.tasks: dict[str, Task] = {}
         self._own: dict[Code, int] = {}
-        self._watching: dict[str, Callable[[], None]] = {}
+        self._watching: dict[str, CellWatch] = {}
         self._taken_up = 0
 
     def number(self, kind: str, task: str, node: str = "", other: Any = None) -> int:
@@ -92,7 +93,7 @@ class Part(Told):
             self.chronicle.owners.append(self.application)
         return found
 
-    def watch(self, task: str, cells: Mapping[tuple[str, str], list[Any]]) -> Callable[[], None]:
+    def watch(self, task: str, cells: Mapping[tuple[str, str], list[Any]]) -> CellWatch:
         """As for any task; what the cells held at first is that of the first life."""
         first = self.cells.get(task)
         self._watching[task] = found = super().watch(task, cells)
