@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 
 
 def test_a_query_goes_on_without_end_and_after_a_stop(bench: Bench) -> None:
-    """S0-01, S0-37, S2-47: output grows with the input; a stopped query goes on where it was, on top of its state."""
+    """S0-01, S0-37, S2-47, S3-11: output grows with the input; a stopped query goes on where it was, with its state."""
     records = bench.fill("goes-on-in", 40, 2)
     query = bench.deploy(counting("goes-on"))
     assert query.await_input(120)
@@ -39,7 +39,7 @@ def test_a_query_goes_on_without_end_and_after_a_stop(bench: Bench) -> None:
 
 
 def test_a_stop_takes_less_than_five_seconds(bench: Bench) -> None:
-    """A query that is idle and one that is working stop in time, and nothing is lost."""
+    """S2-23: a query that is idle and one that is working stop in time, and nothing is lost."""
     bench.fill("stops-in", 2000, 2)
     query = bench.deploy(counting("stops"), max_records=100)
     time.sleep(2.0)

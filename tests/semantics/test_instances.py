@@ -69,7 +69,7 @@ def test_a_new_start_is_all_that_a_failure_needs(crash_at: int) -> None:
 
 
 def test_what_was_on_disk_is_not_needed_because_the_changelog_is_compacted() -> None:
-    """S4-08: after a crash rows come back from the changelog alone; it is a compacted topic, one for each store."""
+    """S3-11, S4-08: after a crash rows come back from the changelog alone: a compacted topic for each store."""
     driver = ks.ClusterDriver(counted(), EXACTLY, partitions=2)
     source = driver.create_input_topic("in")
     for number in range(20):

@@ -358,7 +358,7 @@ def reading(**changes: float) -> list[Metric]:
     ],
 )
 def test_each_alert_fires_and_clears(rule: str, trouble: Mapping[str, float]) -> None:
-    """E27, S0-58, S4-35…S4-39: calm is silent, trouble wakes, and what is over is over."""
+    """E27, S0-58, S3-15, S4-35…S4-39: calm is silent, trouble wakes, and what is over is over."""
     later = {**trouble, "commit_total": 12, "records_lag_max": 0, "failed_stream_threads": 0, "state_bytes": 1000}
     assert () == ks.alerts(reading(), reading(commit_total=11))
     assert rule in [alert.name for alert in ks.alerts(reading(), reading(**trouble))]

@@ -114,7 +114,7 @@ def test_nothing_can_be_written(server: ks.StoreServer) -> None:
 
 
 def test_a_running_application_with_a_readable_store_is_healthy(server: ks.StoreServer) -> None:
-    """S4-52: 200 and the value of the key that the check asks for."""
+    """S4-52, S3-15: 200 and the value of the key that the check asks for."""
     status, answer = ask(server, "/health?store=clicks-per-user&key=u1")
     assert (status, answer["state"], answer["value"]) == (200, "running", 2)
 
