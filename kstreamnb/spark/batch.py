@@ -113,7 +113,7 @@ def run(
         keep_stores,
     )
     rows = _levels(_sorted_rows(application, deployment, frames, arrival), plan, deployment)
-    return _execute(rows, application, deployment, bundle)
+    return _execute(rows, spark, application, deployment, bundle)
 
 
 def _check(application: Application) -> None:
@@ -203,7 +203,9 @@ def _levels(rows: DataFrame, plan: BatchPlan, deployment: Deployment) -> DataFra
     return frame
 
 
-def _execute(rows: DataFrame, application: Application, deployment: Deployment, bundle: Bundle) -> RunResult:
+def _execute(
+    rows: DataFrame, spark: SparkSession, application: Application, deployment: Deployment, bundle: Bundle
+) -> RunResult:
     """Run the plan once, and keep what it gave."""
     kept = rows.select("target", "source", "seq", "m", "lane", "at", "depth", "blob").persist(
         StorageLevel.MEMORY_AND_DISK
@@ -218,7 +220,7 @@ def _execute(rows: DataFrame, application: Application, deployment: Deployment, 
         kept.unpersist()
         raise_first(failures)
     reports = [bytes(row["blob"]) for row in told]
-    return RunResult(kept, application, deployment, bundle, reports)
+    return RunResult(kept, spark, application, deployment, bundle, reports)
 
 
 def _global_parcels(

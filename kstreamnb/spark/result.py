@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from kstreamnb.core.record import TopicRecord
@@ -21,6 +21,7 @@ from kstreamnb.spark.deployment import Application, Deployment
 from kstreamnb.spark.level import OUT
 from kstreamnb.spark.output import merge_parcels
 from kstreamnb.spark.parcel import unpack
+from kstreamnb.spark.session import moved
 from kstreamnb.spark.store_view import StoreView, stores_at, stores_named
 from kstreamnb.spark.worker import Bundle, empty_task
 from kstreamnb.spark.writers import writer_serdes
@@ -32,18 +33,25 @@ class RunResult(Displayed):
     """The outcome of `run`, kept in the session until `close`.
 
     Attributes:
-        outputs: a DataFrame by output topic, with columns partition, offset, timestamp (ms), key, value, headers.
+        outputs: a DataFrame by output topic, with columns partition, offset, timestamp (ms), key, value, headers; they
+            live in the session that was given, where SQL finds their views.
         reports: what each task counted: records consumed and produced, records dropped by node and reason.
     """
 
     def __init__(
-        self, rows: DataFrame, application: Application, deployment: Deployment, bundle: Bundle, reports: list[bytes]
+        self,
+        rows: DataFrame,
+        spark: SparkSession,
+        application: Application,
+        deployment: Deployment,
+        bundle: Bundle,
+        reports: list[bytes],
     ) -> None:
         self._rows, self._application, self._deployment, self._bundle = rows, application, deployment, bundle
         self.reports: list[dict[str, Any]] = sorted(map(pickle.loads, reports), key=lambda report: report["task"])
         hidden = {f"{application.id}-{name}" for name in application.topology.internal_topics}
         topics = sorted({topic for report in self.reports for topic in report["topics"]} - hidden)
-        self.outputs: Mapping[str, DataFrame] = {topic: self._output(topic) for topic in topics}
+        self.outputs: Mapping[str, DataFrame] = {topic: moved(self._output(topic), spark) for topic in topics}
 
     def records(self, topic: str) -> dict[int, list[TopicRecord]]:
         """The records of an output topic by partition, in their order."""

@@ -15,7 +15,7 @@ from typing import Any
 import pyspark
 from pyspark import SparkConf, SparkContext
 from pyspark.java_gateway import launch_gateway
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 import kstreamnb
 from kstreamnb.errors import EngineError
@@ -24,7 +24,7 @@ from kstreamnb.spark.portable import LARGEST_FUNCTION
 from kstreamnb.spark.profiles import Profile, profile_settings
 from kstreamnb.spark.quiet_files import QUIET_FILES, quiet_files_jar
 
-__all__ = ["QUERY_SETTINGS", "find_java", "spark_logs", "spark_session", "tuned"]
+__all__ = ["QUERY_SETTINGS", "find_java", "moved", "spark_logs", "spark_session", "tuned"]
 
 _STATE = "spark.sql.streaming.stateStore"
 
@@ -197,3 +197,9 @@ def tuned(spark: SparkSession) -> SparkSession:
     for name, value in QUERY_SETTINGS.items():
         session.conf.set(name, value)
     return session
+
+
+def moved(frame: DataFrame, spark: SparkSession) -> DataFrame:
+    """The same frame in another session of the same engine: its views are found by the SQL of that session."""
+    dataset = spark._jvm.org.apache.spark.sql.classic.Dataset  # noqa: SLF001 - has no public name
+    return DataFrame(dataset.ofRows(spark._jsparkSession, frame._jdf.logicalPlan()), spark)  # noqa: SLF001

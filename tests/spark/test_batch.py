@@ -93,11 +93,11 @@ def test_output_topics_are_data_frames(spark: Any) -> None:
     driver.pipe(as_records(rows))
     totals = dict(result.store("totals").all())
     assert dict(driver.get_key_value_store("totals").all()) == totals
-    session = frame.sparkSession
-    session.createDataFrame(list(totals.items()), "name string, total bigint").createOrReplaceTempView("totals")
+    assert spark == frame.sparkSession
+    spark.createDataFrame(list(totals.items()), "name string, total bigint").createOrReplaceTempView("totals")
     frame.createOrReplaceTempView("updates")
     last = "select key, max(value) as most from updates group by key"
-    joined_ = session.sql(f"select name, total, most from totals join ({last}) on name = key").collect()
+    joined_ = spark.sql(f"select name, total, most from totals join ({last}) on name = key").collect()
     assert {(name, total, total) for name, total in totals.items()} == {tuple(row) for row in joined_}
 
 
