@@ -6,20 +6,17 @@ moment that was looked at last, or from the beginning where that is nearer.
 
 from __future__ import annotations
 
-import re
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterator, Sequence
 from functools import cached_property
-from operator import itemgetter
 from typing import Any
 
-from kstreamnb.driver.recording import NOTHING, Code, Entry, Recording
+from kstreamnb.driver.recording import NOTHING, Code, Entry, Recording, numbers_of, places_of
 from kstreamnb.state import InCache
 
 __all__ = ["BEGINNINGS", "History", "row_before"]
 
-_BYTES = 256
 
 BEGINNINGS = {
     "consumed": "record",
@@ -41,9 +38,8 @@ class History:
     def __init__(self, recording: Recording, foreign: Collection[str] = ()) -> None:
         self._foreign = frozenset(foreign)
         self.recording, self.log, self.codes = recording, recording.log, recording.codes
-        numbers, is_short = map(itemgetter(0), self.log), len(self.codes) <= _BYTES
-        self._entries: bytes | array[int] = bytes(numbers) if is_short else array("H", numbers)
-        self.starts = self._find([code.kind in BEGINNINGS for code in self.codes])
+        self._entries = numbers_of(self.log, len(self.codes))
+        self.starts = array("q", places_of([code.kind in BEGINNINGS for code in self.codes], self._entries))
         self._numbers = {code: number for number, code in enumerate(self.codes)}
         self._places: dict[int, array[int]] = {}
         self._rows: dict[int, _Track] = {}
@@ -73,17 +69,9 @@ class History:
         """Where the entries of a code are; found when it is first asked."""
         found = self._places.get(number)
         if found is None:
-            found = self._places[number] = self._find([other == number for other in range(len(self.codes))])
+            wanted = [other == number for other in range(len(self.codes))]
+            found = self._places[number] = array("q", places_of(wanted, self._entries))
         return found
-
-    def _find(self, wanted: Sequence[bool]) -> array[int]:
-        """Places of entries whose numbers are wanted: a search in bytes costs little where little is found."""
-        entries = self._entries
-        if isinstance(entries, bytes):
-            marks = entries.translate(bytes(wanted).ljust(_BYTES, b"\0"))
-        else:
-            marks = bytes(map(wanted.__getitem__, entries))
-        return array("q", [found.start() for found in re.finditer(b"\1", marks)])
 
     def of_kind(self, kind: str, **about: Any) -> Iterator[tuple[Code, array[int]]]:
         """Codes of a kind, with these task, node or other, and where their entries are."""

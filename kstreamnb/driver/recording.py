@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import marshal
 import pickle
-from collections.abc import Callable, Collection, Mapping
-from itertools import compress, count, islice
+import re
+from array import array
+from collections.abc import Callable, Collection, Mapping, Sequence
 from operator import itemgetter
 from types import NoneType
 from typing import Any, NamedTuple, TypeAlias
@@ -22,7 +23,7 @@ from kstreamnb.driver.events import Event
 from kstreamnb.driver.reads import watch_reads
 from kstreamnb.runtime.scope import CellWatch
 
-__all__ = ["NOTHING", "Code", "Entry", "Kept", "Recording", "keep", "shown"]
+__all__ = ["NOTHING", "Code", "Entry", "Kept", "Recording", "keep", "numbers_of", "places_of", "shown"]
 
 Entry: TypeAlias = tuple[Any, ...]
 
@@ -112,6 +113,24 @@ class Code(NamedTuple):
     other: Any = None
 
 
+_BYTES = 256
+
+
+def numbers_of(log: list[Entry], codes: int) -> bytes | array[int]:
+    """What the entries of a log begin with, in little memory; ``codes`` is how many numbers there are."""
+    numbers = map(_NUMBER, log)
+    return bytes(numbers) if codes <= _BYTES else array("H", numbers)
+
+
+def places_of(wanted: Sequence[bool], numbers: bytes | array[int]) -> list[int]:
+    """Where the wanted ones among some numbers are: a search in bytes costs little where little is found."""
+    if isinstance(numbers, bytes):
+        marks = numbers.translate(bytes(wanted).ljust(_BYTES, b"\0"))
+    else:
+        marks = bytes(map(wanted.__getitem__, numbers))
+    return [found.start() for found in re.finditer(b"\1", marks)]
+
+
 class Recording:
     """Everything that happened, in order: entries in ``log``, and what their numbers stand for in ``codes``.
 
@@ -146,8 +165,7 @@ class Recording:
     def taken_since(self, place: int) -> list[int]:
         """Where records were taken, from a place on."""
         takes = [code.kind == "consumed" for code in self.codes]
-        numbers = map(_NUMBER, islice(self.log, place, None))
-        return list(compress(count(place), map(takes.__getitem__, numbers)))
+        return [place + found for found in places_of(takes, numbers_of(self.log[place:], len(takes)))]
 
     def number(self, kind: str, task: str, node: str = "", other: Any = None) -> int:
         """The number of a code; a new one where it was not known."""

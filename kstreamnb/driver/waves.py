@@ -8,7 +8,8 @@ possible where no sub-topology feeds one before it, no record chooses its topic 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from operator import itemgetter
+from itertools import islice
+from operator import itemgetter, lt
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from kstreamnb.driver.topic_log import convert
@@ -16,14 +17,15 @@ from kstreamnb.errors import EngineError, ProcessingError
 from kstreamnb.runtime.chain import collector_paused
 
 if TYPE_CHECKING:  # an engine has waves
-    from kstreamnb.driver.engine import Engine, Root
+    from kstreamnb.driver.engine import Engine, Outlet, Root, Route
 
 __all__ = ["Waves", "task_order"]
 
 Arrival: TypeAlias = tuple[int, int, int, int, str, int, int, Any, Any, Any]
-"""``(root, depth, writing task, sequence, topic, partition, timestamp, key, value, headers)``."""
+"""``(root, depth, writing task, sequence, topic, partition, timestamp, key, value, headers)``.
 
-_ORDER = itemgetter(0, 1, 2, 3)
+The first four tell every one from all others, so that arrivals are sorted as they are.
+"""
 
 
 def task_order(
@@ -77,7 +79,7 @@ class Waves:
                     self._run_task(index)
         self._put_in_order(base)
         for topic, rows in self._rows.items():
-            rows.sort(key=_ORDER)
+            rows.sort()
             engine.logs[topic].rows += [row[4] for row in rows if row[0] < self._end]
         if self._error is not None:
             raise self._error
@@ -85,7 +87,7 @@ class Waves:
     def _run_task(self, index: int) -> None:
         """All that arrived at one task."""
         task = self._engine.order[index]
-        arrivals = sorted(self._arrivals[index], key=_ORDER)
+        arrivals = sorted(self._arrivals[index])
         if self._end < 1 << 62:
             arrivals = [arrival for arrival in arrivals if arrival[0] < self._end]
         arrivals = _by_head(arrivals)
@@ -96,8 +98,9 @@ class Waves:
         except ProcessingError as error:
             self._error, self._end = error, arrivals[len(marks)][0]
         recorder = self._engine.recorder
-        for number, place in enumerate(() if recorder is None else recorder.taken_since(before)):
-            self._steps.append(((*arrivals[number][:2], index, number), place))
+        taken = [] if recorder is None else recorder.taken_since(before)
+        for number, (arrival, place) in enumerate(zip(arrivals, taken, strict=False)):
+            self._steps.append(((arrival[0], arrival[1], index, number), place))
         self._spread(index, arrivals, marks, task.drain())
         self._engine.log_changes(task)
 
@@ -107,11 +110,11 @@ class Waves:
         if len(self._order) > 1 and self._steps:
             starts = [place for _, place in self._steps]
             ends = [*starts[1:], len(log)]
-            pieces = sorted(zip(self._steps, ends, strict=True))
-            log[base:] = [
-                *log[base : starts[0]],
-                *(entry for (key, at), end in pieces if key[0] <= self._end for entry in log[at:end]),
-            ]
+            found = log[base : starts[0]]
+            for (key, at), end in sorted(zip(self._steps, ends, strict=True)):
+                if key[0] <= self._end:
+                    found += log[at:end]
+            log[base:] = found
 
     def _stretches(self, arrivals: list[Arrival]) -> list[tuple[str, int, list[Any]]]:
         """Arrivals with their offsets, cut where the partition changes."""
@@ -132,23 +135,24 @@ class Waves:
     def _spread(self, index: int, arrivals: list[Arrival], marks: list[int], rows: list[Any]) -> None:
         """Log what a task wrote and hand it to those who read it, each row with its place in the order."""
         engine, logged, before, sequence = self._engine, self._rows, 0, 0
+        outlets: dict[str, tuple[Outlet, list[Any], Route | None, bool]] = {}
         for arrival, mark in zip(arrivals, marks, strict=False):
             if mark == before:
                 continue
             root, depth = arrival[0], arrival[1]
             for row in rows[before:mark]:
                 topic, partition, timestamp, key, value, headers = row
-                outlet = engine.outlet(index, topic)
-                written_as, route = outlet.written_as, outlet.route
-                entry = (root, depth, index, sequence, outlet.logged(row))
-                if topic in logged:
-                    logged[topic].append(entry)
-                else:
-                    logged[topic] = [entry]
+                if topic not in outlets:
+                    outlet = engine.outlet(index, topic)
+                    route, written_as = outlet.route, outlet.written_as
+                    other = route is not None and written_as is not None and written_as != route.serdes
+                    outlets[topic] = outlet, logged.setdefault(topic, []), route, other
+                outlet, entries, route, other = outlets[topic]
+                entries.append((root, depth, index, sequence, outlet.logged(row)))
                 if route is not None:
-                    if written_as is not None and written_as != route.serdes:
-                        key = convert(key, written_as[0], route.serdes[0])
-                        value = convert(value, written_as[1], route.serdes[1])
+                    if other and outlet.written_as is not None:
+                        key = convert(key, outlet.written_as[0], route.serdes[0])
+                        value = convert(value, outlet.written_as[1], route.serdes[1])
                     place = (root, depth + 1, index, sequence, topic, partition, timestamp, key, value, headers)
                     self._arrivals[route.tasks[partition]].append(place)
                 sequence += 1
@@ -165,6 +169,9 @@ def _reader(engine: Engine, topic: str, partition: int) -> int:
 
 def _by_head(arrivals: list[Arrival]) -> list[Arrival]:
     """Arrivals of one root and depth from several partitions as a task takes them: least head first."""
+    steps = list(map(itemgetter(0, 1), arrivals))
+    if all(map(lt, steps, islice(steps, 1, None))):
+        return arrivals
     found: list[Arrival] = []
     start, size = 0, len(arrivals)
     while start < size:

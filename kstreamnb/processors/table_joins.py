@@ -46,15 +46,10 @@ class TableTableJoin:
         """Whether this side's rows stay in the result without a partner."""
         return self.how == "outer" or (self.how == "left" and self.is_left)
 
-    @property
-    def keeps_other(self) -> bool:
-        """Whether the other side's rows stay in the result without a partner."""
-        return self.how == "outer" or (self.how == "left" and not self.is_left)
-
     def bind(self, context: BindContext, forward: Forward) -> Process:
         """Build the closure of one task."""
         get, drop, versioned, send_old = self.other.bind(context), context.drop, self.versioned, self.send_old
-        keeps_this, keeps_other = self.keeps_this, self.keeps_other
+        keeps_this, keeps_other = self.keeps_this, self.how == "outer" or (self.how == "left" and not self.is_left)
         combine = combiner(self.joiner, is_left=self.is_left)
 
         def join(key: Any, change: Any, timestamp: int, headers: Headers) -> None:

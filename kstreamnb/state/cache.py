@@ -112,7 +112,7 @@ class CachedStore(Store):
         super().flush()
 
     def _flush_entries(self, first: list[tuple[Any, CacheEntry]]) -> None:
-        dirty = sorted(((raw_key, self.cached[raw_key]) for raw_key in self._dirty), key=_turn_of)
+        dirty = sorted(((raw_key, self.cached[raw_key]) for raw_key in self._dirty), key=lambda item: item[1].turn)
         for raw_key, entry in dirty:
             self._change(raw_key, entry._replace(dirty=False))
         for raw_key, entry in first + dirty:
@@ -192,10 +192,6 @@ class CachedStore(Store):
         for raw_key in list(self.cached):
             self._apply_cached(raw_key, None)
         super().restore(rows)
-
-
-def _turn_of(item: tuple[Any, CacheEntry]) -> int:
-    return item[1].turn
 
 
 _SEGMENT_BYTES = 8
