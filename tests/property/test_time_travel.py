@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import kstreamnb as ks
@@ -246,6 +246,7 @@ def test_what_a_table_takes_back_is_part_of_a_lineage_too(records: list[Any]) ->
 
 @pytest.mark.parametrize("shape", [shape for shape in SHAPES if shape not in ("sliding", "regrouped")])
 @given(records=rows)
+@example(records=[("l", "a", 0), ("l", "b", 0), ("l", "a", 10)])  # one record lets out two results
 @settings(max_examples=12, deadline=None)
 def test_a_lineage_is_complete_and_minimal(shape: str, records: list[Any]) -> None:
     """The records of a lineage alone give the result again; without any one of them they do not.

@@ -8,7 +8,7 @@ import pytest
 
 import kstreamnb as ks
 from kstreamnb.driver import Replay, replay
-from kstreamnb.driver.recording import keep, shown
+from kstreamnb.driver.recording import keep, numbers_of, places_of, shown
 from kstreamnb.errors import EngineError, ProcessingError, StateError
 
 
@@ -231,3 +231,12 @@ def test_displays_hold_the_same_facts_in_text_and_html(run: Replay) -> None:
         assert "object at" not in bundle["text/plain"]
     assert "image/svg+xml" in run._repr_mimebundle_()
     assert "1 late" in run._repr_mimebundle_()["text/html"]
+
+
+@pytest.mark.parametrize("codes", [3, 300])
+def test_entries_are_found_by_their_numbers_however_many_there_are(codes: int) -> None:
+    """S0-25: the steps of a run are found where nodes and partitions are many, as where they are few."""
+    log = [(place % codes, "entry") for place in range(2 * codes)]
+    numbers = numbers_of(log, codes)
+    assert [number for number, _ in log] == list(numbers)
+    assert [1, codes - 1, codes + 1, 2 * codes - 1] == places_of([n in (1, codes - 1) for n in range(codes)], numbers)
