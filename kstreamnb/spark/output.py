@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -57,9 +58,8 @@ class BatchOutput:
 
     def records(self, application: int = 0) -> Iterator[Produced6]:
         """The records of an application, by topic; those of each partition in canonical order."""
-        for owner, topic in sorted(self.parcels):
-            if owner == application:
-                yield from merge_parcels(topic, self.parcels[owner, topic])
+        mine = [key for key in sorted(self.parcels) if key[0] == application]
+        return chain.from_iterable(merge_parcels(key[1], self.parcels[key]) for key in mine)
 
     def count(self) -> int:
         """Number of output records."""
@@ -95,4 +95,4 @@ def merge_parcels(topic: str, parcels: Iterable[tuple[int, int, Parcel]]) -> Ite
     order = Order.concat([parcel.order for _, _, parcel in parcels])
     producer = np.concatenate([np.full(len(parcel), number) for number, _, parcel in parcels])
     index = np.lexsort((np.arange(len(rows)), producer, order.depth, order.offset, order.lane, order.m))
-    return (rows[at] for at in index.tolist())
+    return map(rows.__getitem__, index.tolist())
