@@ -12,7 +12,7 @@ import json
 import time
 import zlib
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from itertools import islice
 from typing import Any
@@ -79,7 +79,8 @@ class Marker:
 class Publisher:
     """Publishes the batches of one query of an application, each of them once.
 
-    ``query`` is the identity of the checkpoint; ``config`` are further settings of the producer.
+    ``query`` is the identity of the checkpoint; ``config`` are further settings of the producer. ``again``: by number,
+    what older batches read that may come again, since the query's state was taken back.
     """
 
     def __init__(
@@ -88,6 +89,7 @@ class Publisher:
         self.servers, self.application, self.query = servers, application, query
         self.marker_topic = f"{application}-commits"
         self.marker: Marker | None = None
+        self.again: Mapping[int, str] = {}
         self._config = dict(config or {})
         self._producer: Producer | None = None
         self._group: Consumer | None = None
@@ -134,14 +136,13 @@ class Publisher:
         """
         if self._producer is None:
             raise EngineError("the publisher is not open", hint="call open() first")
-        checksum = f"{_crc(source.encode()):08x}"
-        if self._is_replay(batch, checksum):
+        if self._is_replay(batch, source):
             return self._suppress(batch, records)
         try:
             between("begin")
             self._producer.begin_transaction()
             count, output = self._produce(self._producer, records)
-            marker = Marker(self.query, batch, checksum, output)
+            marker = Marker(self.query, batch, _checksum(source), output)
             self._producer.produce(self.marker_topic, json.dumps(asdict(marker)), b"sink", 0)
             between("produced")
             self._send_positions(self._producer, positions or {})
@@ -153,9 +154,9 @@ class Publisher:
         self.marker = marker
         return Publication(batch, count)
 
-    def _is_replay(self, batch: int, source: str) -> bool:
+    def _is_replay(self, batch: int, entry: str) -> bool:
         """Whether the batch is in Kafka already; raises where checkpoint and marker contradict each other."""
-        last = self.marker
+        last, source = self.marker, _checksum(entry)
         if last is None:
             if batch == 0:
                 return False
@@ -172,6 +173,8 @@ class Publisher:
                 detail=f"Kafka has batch {last.batch} of query {last.query}; this one is query {self.query}",
                 hint="use the checkpoint of that query, reset the application, or give it a new id",
             )
+        if batch < last.batch and self.again.get(batch) == entry:
+            return True
         if batch < last.batch:
             raise PublishError.refusal(
                 "older checkpoint",
@@ -192,7 +195,8 @@ class Publisher:
         output, count = 0, 0
         for chunk in _chunks(records):
             output, count = _add(output, chunk), count + len(chunk)
-        differs = self.marker is not None and self.marker.output != f"{output:08x}"
+        last = self.marker
+        differs = last is not None and last.batch == batch and last.output != f"{output:08x}"
         return Publication(batch, count, suppressed=True, differs=differs)
 
     def _produce(self, producer: Producer, records: Iterable[OutputRecord]) -> tuple[int, str]:
@@ -285,21 +289,17 @@ def _chunks(records: Iterable[OutputRecord]) -> Iterator[list[OutputRecord]]:
 def _add(checksum: int, chunk: list[OutputRecord]) -> int:
     """The checksum of all records up to these; sizes keep neighbouring fields apart."""
     topics, partitions, timestamps, keys, values, headers = zip(*chunk, strict=True)
+    sizes = [[-1 if item is None else len(item) for item in column] for column in (keys, values)]
     checksum = _crc("\0".join(topics).encode(), checksum)
-    sized = [_sizes_and_bytes(column) for column in (keys, values)]
-    for numbers in (partitions, timestamps, *(sizes for sizes, _ in sized)):
+    for numbers in (partitions, timestamps, *sizes):
         checksum = _crc(array("q", numbers).tobytes(), checksum)
-    for _, data in sized:
-        checksum = _crc(data, checksum)
+    for column in (keys, values):
+        checksum = _crc(b"".join([item or b"" for item in column]), checksum)
     return _crc(repr([tuple(each) for each in headers]).encode(), checksum) if any(headers) else checksum
 
 
-def _sizes_and_bytes(column: Sequence[Any]) -> tuple[list[int], bytes]:
-    """The length of each item, -1 for None, and all items behind each other."""
-    try:
-        return list(map(len, column)), b"".join(column)
-    except TypeError:  # there is a None among them
-        return [-1 if item is None else len(item) for item in column], b"".join(filter(None, column))
+def _checksum(entry: str) -> str:
+    return f"{_crc(entry.encode()):08x}"
 
 
 def _repeat(call: Callable[..., Any], *arguments: object) -> None:

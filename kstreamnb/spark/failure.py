@@ -11,7 +11,7 @@ import cloudpickle  # type: ignore[import-untyped]
 from kstreamnb.core.origin import origin_of
 from kstreamnb.errors import EngineError, KStreamError
 
-__all__ = ["pack_failure", "raise_first", "spark_failure"]
+__all__ = ["is_damage", "pack_failure", "raise_first", "spark_failure"]
 
 _OWN = re.compile(r"kstreamnb(\.\w+)+Error: ")
 _CAUSE = re.compile(r"^\s*Caused by: (.+)$", re.MULTILINE)
@@ -58,9 +58,14 @@ def spark_failure(what: str, error: BaseException) -> EngineError:
     causes = [_PACKAGES.sub("", cause) for cause in _CAUSE.findall(text)]
     first = causes[0] if causes else lines[0] if lines else type(error).__name__
     detail: Any = causes[-1] if causes else python[-1] if python else None
-    hint = "restore the checkpoint from a copy, or reset the application" if _DAMAGED.search(text) else None
+    hint = "restore the checkpoint from a copy, or reset the application" if is_damage(error) else None
     found = None if detail is None or detail == first else _short(detail)
     return EngineError(f"{what} failed: {_short(first)}", detail=found, hint=hint)
+
+
+def is_damage(error: BaseException) -> bool:
+    """Whether Spark found files of a checkpoint damaged, or missing."""
+    return _DAMAGED.search(str(error)) is not None
 
 
 def _short(text: str) -> str:

@@ -20,11 +20,13 @@ from kstreamnb.kafka.presence import Presence
 from kstreamnb.spark.action import BatchAction, Watcher
 from kstreamnb.spark.checkpoint_state import last_batch
 from kstreamnb.spark.description import described
-from kstreamnb.spark.failure import spark_failure
+from kstreamnb.spark.failure import is_damage, spark_failure
 from kstreamnb.spark.feed import Feed
 from kstreamnb.spark.journal import Journal
 from kstreamnb.spark.live_stores import LiveStores, LiveView
 from kstreamnb.spark.metrics import BatchFigures, Metric, MetricsBook, lag_between
+from kstreamnb.spark.repair import entries_again, take_back
+from kstreamnb.spark.signals import asked_to_end
 from kstreamnb.spark.stream import Sink, StreamSettings, start_stream
 from kstreamnb.spark.worker import Bundle, read
 from kstreamnb.topology.topology import Topology
@@ -41,8 +43,9 @@ _active: dict[int, Query] = {}  # queries of this process that were started and 
 class QueryStatus:
     """What a query is doing.
 
-    ``state`` is "running", "stopped" or "failed"; ``batch`` the last finished batch, -1 before the first;
-    ``lag`` the records that wait in the input topics; ``durations_ms`` are Spark's, of the last batch.
+    ``state`` is "starting" until it takes up input, at its first start and at every other one, then "running", and
+    "stopped" or "failed" in the end; ``batch`` the last finished batch, -1 before the first; ``lag`` the records that
+    wait in the input topics; ``durations_ms`` are Spark's, of the last batch.
     """
 
     state: str
@@ -128,10 +131,15 @@ class Query:
         return self._action.error
 
     def await_termination(self, timeout_s: float | None = None) -> bool:
-        """Wait for the end; says whether it has come. Raises what ended the query."""
+        """Wait for the end; says whether it has come. Raises what ended the query.
+
+        SIGINT (an interrupt) and SIGTERM stop the query meanwhile, as `stop` does, where the main thread waits.
+        """
         end = None if timeout_s is None else time.monotonic() + timeout_s
-        while self.is_active() and (end is None or time.monotonic() < end):
-            time.sleep(0.02)
+        with asked_to_end() as asked:
+            while self.is_active() and (end is None or time.monotonic() < end):
+                if asked.wait(0.02):
+                    self.stop()
         error = self.exception()
         if error is not None:
             raise error
@@ -155,7 +163,7 @@ class Query:
     def status(self, *, lag: bool = True) -> QueryStatus:
         """What the query is doing now; without ``lag`` the broker is not asked, and the lag is -1."""
         error, last = self.exception(), self._action.last
-        state = "running" if self.is_active() else "failed" if error is not None else "stopped"
+        state = self._going() if self.is_active() else "failed" if error is not None else "stopped"
         progress: Any = self._streaming.lastProgress if self._streaming is not None else None
         durations = dict(progress["durationMs"]) if progress is not None else {}
         waiting = self._waiting() if lag else -1
@@ -222,6 +230,7 @@ class Query:
             if bundle is not None:
                 self.bundle = bundle
                 self._action.stores = LiveStores(self.spark, bundle, self.checkpoint)
+            self._action.sink.again = entries_again(self.checkpoint)
             self._action.sink.open()
             self._action.error, self._stopped = None, False
             self._action.stores.forget()
@@ -247,6 +256,8 @@ class Query:
             if self._streaming.isActive:
                 return True
             found = self._streaming.exception()
+            if found is not None and is_damage(found) and self._take_back():
+                return True
             batch = self._action.last.number
             attempts = self._revived[1] if self._revived[0] == batch else 0
             if found is None or _TOO_SLOW not in str(found) or attempts >= _MOST_REVIVALS:
@@ -255,6 +266,22 @@ class Query:
             self._action.journal.warn("starts again", reason=_TOO_SLOW, attempt=attempts + 1)
             self.restart()
             return True
+
+    def _take_back(self) -> bool:
+        """Rebuild damaged state from what the checkpoint has before it; says whether that was possible."""
+        batches = take_back(self.checkpoint)
+        if batches is None:
+            return False
+        self._action.journal.warn("rebuilds damaged state", batches=f"{batches.start} to {batches.stop - 1}")
+        self.restart()
+        return True
+
+    def _going(self) -> str:
+        """What an active query is doing, in a word."""
+        streaming = self._streaming
+        if self._starting or streaming is None or str(streaming.status["message"]).startswith("Initializing"):
+            return "starting"
+        return "running"
 
     def _waiting(self) -> int:
         """Records that wait; of a query that has not had a batch yet, none are known."""

@@ -41,6 +41,7 @@ class KafkaSink(Sink):
     def open(self) -> None:
         """Fence older deployments and find what was published last."""
         self._closing.clear()
+        self.publisher.again = self.again
         self.publisher.open()
 
     def publish(self, batch: Batch) -> Publication:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -20,6 +20,7 @@ from kstreamnb.spark.feed import Feed, from_json
 from kstreamnb.spark.interpreted import interpret
 from kstreamnb.spark.level import LevelProcessor, stateless_level
 from kstreamnb.spark.output import BatchOutput
+from kstreamnb.spark.repair import entries_again
 from kstreamnb.spark.session import tuned
 from kstreamnb.spark.source import ROW_SCHEMA, SourceSettings, source_class
 from kstreamnb.spark.worker import Bundle, read
@@ -47,10 +48,12 @@ class Batch:
 class Sink:
     """Where a query's output goes; the same batch may come again after a failure.
 
-    ``kafka``: it wants keys and values as Kafka's bytes, and not in wire form.
+    ``kafka``: it wants keys and values as Kafka's bytes, and not in wire form. ``again``: by number, the entries in the
+    log of offsets of batches that run again after a repair.
     """
 
     kafka: bool = False
+    again: Mapping[int, str] = {}
 
     def attach(self, application: Application, spark: SparkSession) -> None:
         """Take note of whose output it is; called once, before anything else."""
@@ -101,7 +104,8 @@ def start_stream(
     session.conf.set("spark.sql.shuffle.partitions", str(deployment.spark_partitions))
     session.conf.set("spark.sql.streaming.stopTimeout", str(_STOP_MS))
     name = f"kstreamnb-{bundle.name}"
-    source = SourceSettings(feed, bundle, settings.max_records, settings.tick_ms, settings.readers)
+    again = entries_again(settings.checkpoint)
+    source = SourceSettings(feed, bundle, settings.max_records, settings.tick_ms, settings.readers, again=again)
     session.dataSource.register(source_class(name, source))
     frame = levels_of(session.readStream.format(name).load(), bundle)
     writer = frame.writeStream.outputMode("append").foreachBatch(_with_each(bundle, action, settings))

@@ -36,6 +36,21 @@ def all_stores(name: str) -> ks.Topology:
     return builder.build()
 
 
+class Gate(ks.FunctionSink):
+    """A sink that takes its time to open, once that is asked of it."""
+
+    def __init__(self, function: Any) -> None:
+        super().__init__(function)
+        self.free, self.reached = threading.Event(), threading.Event()
+        self.free.set()
+
+    def open(self) -> None:
+        """Wait until it is free."""
+        if not self.free.is_set():
+            self.reached.set()
+        self.free.wait(120)
+
+
 def test_metrics_carry_the_names_of_kafka_streams(bench: Bench) -> None:
     """S0-57, S1-39, S1-40: counts, rates, lag, lateness and latency, right also after a run over what is there."""
     bench.fill("measured-in", 60, 2)
@@ -203,6 +218,34 @@ def test_a_query_answers_for_every_kind_of_store_over_http_and_says_when_it_is_d
             ask("/health")
         assert "the application is not running: stopped" == json.load(refused.value)["error"]
         refused.value.close()
+
+
+def test_a_query_that_starts_again_is_not_healthy_until_it_takes_up_input(bench: Bench) -> None:
+    """S4-52: "starting" and 503 while its stores are being restored and its output is being opened, then 200."""
+    wanted = counts(bench.fill("restored-in", 20, 2))
+    gate = Gate(lambda output, batch: None)
+    query = bench.deploy(counting("restored"), sink=gate)
+    assert query.await_input(120)
+    key = min(wanted)
+    with ks.serve(query) as server:
+        question = f"{server.url}/health?store=counts&key={key}"
+        assert wanted[key] == json.load(urllib.request.urlopen(question, timeout=10))["value"]
+        gate.free.clear()
+        restart = threading.Thread(target=query.restart)
+        restart.start()
+        assert gate.reached.wait(60)
+        assert "starting" == query.status(lag=False).state
+        with pytest.raises(urllib.error.HTTPError, match="503") as refused:
+            urllib.request.urlopen(question, timeout=10)
+        assert "the application is not running: starting" == json.load(refused.value)["error"]
+        refused.value.close()
+        gate.free.set()
+        restart.join()
+        assert query.await_input(120)
+        bench.fill("restored-in", 1, 2, begin=20)
+        assert query.await_input(120)
+        assert "running" == query.status().state
+        assert urllib.request.urlopen(question, timeout=10).status == 200
 
 
 def test_stores_are_read_from_the_checkpoint_when_the_query_is_down(bench: Bench) -> None:

@@ -1,0 +1,120 @@
+"""Applications and brokers that are stopped and started again."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import kstreamnb as ks
+from kstreamnb.kafka.broker import LocalBroker
+from tests.kafka.apps import Bench, counting, counts, final
+
+pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+
+SIGNALLED = """
+import sys
+import kstreamnb as ks
+from tests.kafka.apps import counting
+
+query = ks.deploy(counting("signalled"), bootstrap_servers=sys.argv[1], checkpoint=sys.argv[2])
+for _ in range(2):
+    query.await_input(300)
+    print("waits", flush=True)
+    query.await_termination()
+    print(query.status(lag=False).state, query.status(lag=False).batch, flush=True)
+    query.restart()
+query.stop()
+"""
+
+
+def committed(query: Any) -> bool:
+    """Whether the last batch that was begun is committed."""
+    begun, done = (
+        {path.name for path in (query.checkpoint / folder).iterdir() if path.name.isdigit()}
+        for folder in ("offsets", "commits")
+    )
+    return begun == done
+
+
+def test_counts_go_on_after_broker_and_application_were_stopped(spark: Any, tmp_path: Path) -> None:
+    """S4-51: the broker keeps its volume, the application its checkpoint; neither loses nor repeats anything."""
+    with LocalBroker(data=tmp_path / "volume") as broker:
+        bench = Bench(spark, broker.bootstrap_servers, tmp_path)
+        records = bench.fill("both-in", 40, 2)
+        query = bench.deploy(counting("both"))
+        assert query.await_input(120)
+        query.stop()
+        broker.stop()
+        broker.start()
+        bench = Bench(spark, broker.bootstrap_servers, tmp_path)
+        records += bench.fill("both-in", 20, 2, begin=40)
+        again = bench.deploy(counting("both"))
+        assert again.await_input(120)
+        assert 20 == sum(figures.consumed for figures in again.recent())
+        assert counts(records) == dict(again.store("counts").all()) == final(bench.read("both-out"))
+        assert 60 == len(bench.read("both-out"))
+        again.stop()
+
+
+def test_a_restart_restores_state_from_the_checkpoint_and_not_from_the_input(bench: Bench) -> None:
+    """S3-14: no standby is needed: tasks are rebuilt from the checkpoint, once, and only new records are read."""
+    records = bench.fill("standby-in", 60, 2)
+    bench.run(counting("standby"), max_records=10)
+    records += bench.fill("standby-in", 10, 2, begin=60)
+    again = bench.deploy(counting("standby"), config={"num.standby.replicas": 1})
+    assert again.await_input(120)
+    assert 10 == sum(figures.consumed for figures in again.recent())
+    assert "new" not in again.book.state_found
+    assert counts(records) == dict(again.store("counts").all())
+    assert "not needed" == ks.config_report({"num.standby.replicas": 1})["num.standby.replicas"].answer
+
+
+def test_stop_from_another_thread_takes_at_most_five_seconds(bench: Bench) -> None:
+    """S2-23: whoever waits for the query returns without an error, and its last batch is committed."""
+    bench.fill("stopping-in", 400, 2)
+    query = bench.deploy(counting("stopping"), max_records=20)
+    while query.status(lag=False).batch < 2:
+        assert query.is_active(), query.exception()
+        time.sleep(0.02)
+    took: list[float] = []
+
+    def stop() -> None:
+        began = time.monotonic()
+        query.stop()
+        took.append(time.monotonic() - began)
+
+    thread = threading.Thread(target=stop)
+    thread.start()
+    assert query.await_termination(60)
+    thread.join()
+    assert took[0] <= 5.5
+    assert "stopped" == query.status(lag=False).state
+    assert query.exception() is None
+
+
+def test_signals_that_end_a_process_stop_its_query(bench: Bench) -> None:
+    """S2-23: SIGINT and SIGTERM do what stop() does: within 5 s, committed, no traceback, and a restart goes on."""
+    records = bench.fill("signalled-in", 40, 2)
+    command = [sys.executable, "-c", SIGNALLED, bench.servers, str(bench.folder / "checkpoint")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        for number in (signal.SIGINT, signal.SIGTERM):
+            assert "waits\n" == process.stdout.readline()
+            began = time.monotonic()
+            process.send_signal(number)
+            assert process.stdout.readline().startswith("stopped ")
+            assert time.monotonic() - began <= 5.5
+        assert process.wait(60) == 0
+        assert "Traceback" not in process.stderr.read()
+    query = bench.run(counting("signalled"))
+    assert committed(query)
+    assert counts(records) == final(bench.read("signalled-out"))
+    assert 40 == len(bench.read("signalled-out"))
