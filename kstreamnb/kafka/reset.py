@@ -13,7 +13,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka import (
+    Consumer,
+    ConsumerGroupTopicPartitions,
+    KafkaError,
+    KafkaException,
+    Producer,
+    TopicPartition,
+)
 
 from kstreamnb.core.time import duration_ms
 from kstreamnb.errors import ConfigError, EngineError
@@ -191,29 +198,57 @@ def offsets_at(admin: Admin, topic: str, where: Any) -> dict[int, int]:
     return admin.offsets([topic], int(where) if isinstance(where, _Instant) else where)[topic]
 
 
-def committed_positions(admin: Admin, application: str) -> tuple[Offsets, Offsets]:
-    """The group's offsets, and those among them that a reset has set."""
-    asked = [ConsumerGroupTopicPartitions(application)]
-    found = _of_group(admin, application, lambda: admin.client.list_consumer_group_offsets(asked))
-    all_: Offsets = {}
-    set_: Offsets = {}
-    for place in found.topic_partitions if found is not None else ():
-        if place.offset >= 0:
-            all_.setdefault(place.topic, {})[place.partition] = place.offset
-            if place.metadata == _MARK:
-                set_.setdefault(place.topic, {})[place.partition] = place.offset
-    return all_, set_
+def committed_positions(admin: Admin, application: str) -> Offsets:
+    """The group's offsets, asked for by a consumer that joins nothing.
+
+    An admin client could ask, too, but librdkafka then ends the whole process when the group's coordinator has moved
+    or is not there yet, as after a broker's start (librdkafka's issue 5040).
+    """
+    places = [TopicPartition(name, part) for name, count in admin.topics().items() for part in range(count)]
+    if not places:
+        return {}
+    settings = connection(
+        admin.servers, group_id=application, enable_auto_commit=False, isolation_level="read_uncommitted"
+    )
+    consumer = Consumer(settings)
+    try:
+        found = admin.retry(lambda: consumer.committed(places, _CALL_S), f'asking for group "{application}"')
+    finally:
+        consumer.close()
+    return _by_topic(found)
 
 
 def reset_positions(admin: Admin, application: str) -> Offsets:
     """Where a reset has told the next deployment to begin."""
-    return committed_positions(admin, application)[1]
+    if not committed_positions(admin, application):
+        return {}
+    # Marks reach only admin clients. The coordinator has just answered: it is there.
+    asked = [ConsumerGroupTopicPartitions(application)]
+    found = _of_group(admin, application, lambda: admin.client.list_consumer_group_offsets(asked))
+    return {} if found is None else _by_topic(place for place in found.topic_partitions if _is_marked(place))
+
+
+def _is_marked(place: TopicPartition) -> bool:
+    """Whether a reset has set an offset: librdkafka copies the text without its end, so more may follow it."""
+    try:
+        said = place.metadata or ""
+    except UnicodeDecodeError as error:
+        said = error.object[: error.start].decode()
+    return said.startswith(_MARK)
+
+
+def _by_topic(places: Iterable[TopicPartition]) -> Offsets:
+    offsets: Offsets = {}
+    for place in places:
+        if place.offset >= 0:
+            offsets.setdefault(place.topic, {})[place.partition] = place.offset
+    return offsets
 
 
 def _shifted(
     admin: Admin, application: str, asked: Mapping[str, Any], positions: Offsets, shift_by: int
 ) -> dict[str, dict[int, int]]:
-    committed, _ = committed_positions(admin, application)
+    committed = committed_positions(admin, application)
     missing = sorted(asked.keys() - committed.keys())
     if missing:
         raise ConfigError(f'group "{application}" has no offsets of topic "{missing[0]}" that could be shifted')

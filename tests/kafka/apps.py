@@ -69,7 +69,7 @@ class Bench:
         """Offsets that lie under an application's id."""
         from kstreamnb.kafka.reset import committed_positions
 
-        return committed_positions(self.admin, application)[0]
+        return committed_positions(self.admin, application)
 
 
 def final(records: list[tuple[Any, Any, int]]) -> dict[Any, Any]:
