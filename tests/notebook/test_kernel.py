@@ -39,18 +39,27 @@ def _run(client: BlockingKernelClient, source: str, cell: str, **metadata: Any) 
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_an_edited_cell_replaces_what_it_declared(kernel: BlockingKernelClient) -> None:
+@pytest.mark.parametrize(
+    "cell",
+    ["1e9aac6b-cee9-4786-813b-{}", "vscode-notebook-cell:/shop/orders%20of%20today.ipynb#W{}sZmlsZQ%3D%3D"],
+    ids=["JupyterLab and Notebook", "VS Code"],
+)
+def test_an_edited_cell_replaces_what_it_declared(kernel: BlockingKernelClient, cell: str) -> None:
     """Cells of a front end that sends ids may run again; the error names the cell by the number that is shown."""
-    _run(kernel, "%load_ext kstreamnb\nimport kstreamnb as ks", "a")
-    _run(kernel, 'builder = ks.StreamsBuilder("app")\norders = builder.stream("orders")', "b")
-    _run(kernel, "paid = orders.filter(print)", "c")
-    _run(kernel, 'paid.to("out")', "d")
-    _run(kernel, "paid = orders.map_values(print)", "c")
-    described = _run(kernel, "print(builder.build().describe())", "e")
+
+    def run(source: str, number: int) -> str:
+        return _run(kernel, source, cell.format(number))
+
+    run("%load_ext kstreamnb\nimport kstreamnb as ks", 0)
+    run('builder = ks.StreamsBuilder("app")\norders = builder.stream("orders")', 1)
+    run("paid = orders.filter(print)", 2)
+    run('paid.to("out")', 3)
+    run("paid = orders.map_values(print)", 2)
+    described = run("print(builder.build().describe())", 4)
     assert "KSTREAM-MAPVALUES-0000000001" in described
     assert "FILTER" not in described
-    _run(kernel, "paid = None", "c")
-    assert '"to" (cell 4, line 1) was made from "map_values" (cell 5, line 1)' in _run(kernel, "builder.build()", "e")
+    run("paid = None", 2)
+    assert '"to" (cell 4, line 1) was made from "map_values" (cell 5, line 1)' in run("builder.build()", 4)
 
 
 @pytest.mark.filterwarnings("ignore")
