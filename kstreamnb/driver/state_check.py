@@ -6,15 +6,16 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from kstreamnb.driver.cluster.broker import Broker
-from kstreamnb.driver.cluster.restore import folded
-from kstreamnb.driver.cluster.stream_task import StreamTask
-from kstreamnb.driver.cluster.twin import Twin
+from kstreamnb.core.time import Clock
 from kstreamnb.driver.stored_rows import stored_rows
 from kstreamnb.driver.tabular import Tabular
 from kstreamnb.driver.wording import counted, said
+from kstreamnb.errors import StateError
+from kstreamnb.runtime.scope import Scope, make_stores
+from kstreamnb.runtime.task import Task
+from kstreamnb.topology.partitions import changelog_topic
 
-__all__ = ["StateCheck", "StateDifference", "check_state"]
+__all__ = ["ChangelogFolds", "StateCheck", "StateDifference", "differences"]
 
 _SHOWN = 50
 
@@ -62,24 +63,8 @@ class StateCheck(Tabular):
             yield row.task, row.store, said(row.key), said(row.found), said(row.expected), row.against
 
 
-def check_state(tasks: Mapping[str, StreamTask], broker: Broker, twins: Mapping[str, Twin]) -> StateCheck:
-    """Compare every store with the fold of its changelog, and with that of the input where there are twins."""
-    found: list[StateDifference] = []
-    looked = 0
-    for task_id, task in tasks.items():
-        for name, store in task.task.stores.items():
-            expected = folded(task.task, store, broker)
-            if expected is not None:
-                looked += 1
-                found += _differences(task_id, store, expected, "changelog")
-            # With a cache a buffer's old values depend on when entries were evicted, which a restart changes.
-            caches = store.spec.kind == "internal" and task.task.plan.config.cache_max_bytes > 0
-            if task_id in twins and not caches:
-                found += _differences(task_id, store, twins[task_id].task.stores[name], "input")
-    return StateCheck(tuple(found), looked)
-
-
-def _differences(task: str, store: Any, expected: Any, against: str) -> Iterator[StateDifference]:
+def differences(task: str, store: Any, expected: Any, against: str) -> Iterator[StateDifference]:
+    """Rows of a store that are not those of another one, which is made of its changelog, or of the input."""
     mine, theirs = (_rows(task, each) for each in (store, expected))
     for shown in dict.fromkeys([*mine, *theirs]):
         one, other = mine.get(shown), theirs.get(shown)
@@ -95,9 +80,56 @@ def _rows(task: str, store: Any) -> dict[str, tuple[Any, Any, Any]]:
         name = repr(row.key)
         while name in found:
             name += "'"
-        found[name] = row.key, row.value, row.timestamp
+        # When a row of a bounded store was last looked up is no part of any log, in Kafka neither.
+        value = row.value[1] if store.spec.kind == "lru" else row.value
+        found[name] = row.key, value, row.timestamp
     return found
 
 
 def _value(row: tuple[Any, Any, Any] | None) -> Any:
     return None if row is None else row[1]
+
+
+class ChangelogFolds:
+    """What the changelogs of an engine make of its stores, kept up with what is written to them.
+
+    With ``keep`` the records of the changelogs stay where they are; else they are gone once they were folded.
+    """
+
+    def __init__(self, tasks: Mapping[str, Task], logs: Mapping[str, Any], *, keep: bool) -> None:
+        self._logs, self._keep = logs, keep
+        self._stores: list[tuple[str, Any, Any]] = []
+        self._folds: dict[str, dict[int, Any]] = {}
+        self._read: dict[str, int] = {}
+        for task_id, task in tasks.items():
+            logged = [store for store in task.stores.values() if store.spec.logged]
+            folds = make_stores(Scope(task.plan, Clock(), None), [store.spec for store in logged])
+            for store in logged:
+                topic = changelog_topic(task.plan.application_id, store.spec)
+                self._folds.setdefault(topic, {})[task.plan.partition] = folds[store.name]
+                self._stores.append((task_id, store, folds[store.name]))
+
+    def check(self) -> StateCheck:
+        """Compare every store that has a changelog of its own with its fold; all of them have to be committed."""
+        self._catch_up()
+        found = [row for task, store, fold in self._stores for row in differences(task, store, fold, "changelog")]
+        return StateCheck(tuple(found), len(self._stores))
+
+    def ensure(self) -> None:
+        """Raise StateError when a store is not what its changelog makes of it."""
+        found = self.check()
+        if found.rows:
+            raise StateError("stores are not what their changelogs make of them after a commit", detail=str(found))
+
+    def _catch_up(self) -> None:
+        for topic, folds in self._folds.items():
+            log = self._logs.get(topic)
+            if log is None:
+                continue
+            read = self._read.get(topic, 0)
+            for _, partition, time, key, value, _ in log.rows[read:]:
+                folds[partition].restore_changelog([(key or b"", value, time)])
+            self._read[topic] = len(log.rows) if self._keep else 0
+            if not self._keep:
+                log.named = log.named or bool(log.rows)
+                log.rows.clear()

@@ -23,6 +23,7 @@ from kstreamnb.driver.output_topic import OutputTopic
 from kstreamnb.driver.reads import stores_to_watch
 from kstreamnb.driver.recording import Recording
 from kstreamnb.driver.replay import Replay, recorded
+from kstreamnb.driver.state_check import ChangelogFolds, StateCheck, differences
 from kstreamnb.driver.store_views import KeyValueView, SessionView, VersionedView, WindowView, view_of
 from kstreamnb.driver.topic_log import convert
 from kstreamnb.driver.wording import counted, when
@@ -48,6 +49,8 @@ class TopologyTestDriver(Displayed):
         wall_clock: where the wall clock starts: epoch milliseconds, ISO text or an aware datetime.
         cache: use record caches; they are flushed after every record, as in Kafka's test driver.
         changelogs: keep what goes to changelog topics, so that it can be read; costs time and memory.
+        verify: after each call compare every store with what its changelog makes of it, and raise StateError where
+            they differ; costs more of both. `verify_state` compares once, and with the input as well.
         observe: a `Recording` that keeps everything that happens inside the tasks, or a function that gets every event.
 
     Example:
@@ -68,6 +71,7 @@ class TopologyTestDriver(Displayed):
         wall_clock: datetime | str | int = 0,
         cache: bool | None = None,
         changelogs: bool = False,
+        verify: bool = False,
         observe: Recording | Callable[[Event], None] | None = None,
     ) -> None:
         self.topology = topology
@@ -84,8 +88,9 @@ class TopologyTestDriver(Displayed):
             default_partitions=partitions if isinstance(partitions, int) else 1,
             layout=task_layout,
             recorder=Recording.of(observe),
-            changelog="records" if changelogs else "names",
+            changelog="records" if changelogs or verify else "names",
         )
+        self._folds = ChangelogFolds(self.engine.tasks, self.engine.logs, keep=changelogs) if verify else None
         self._options: dict[str, Any] = {
             "partitions": partitions,
             "task_layout": task_layout,
@@ -144,12 +149,14 @@ class TopologyTestDriver(Displayed):
         topics = dict.fromkeys(map(itemgetter(0), records))
         self._fed |= topics
         self.engine.feed_at_once(topics, records, self._roots)
+        self._verify()
 
     def advance_wall_clock_time(self, by: timedelta | str) -> None:
         """Move the wall clock on and fire the punctuators that are due, each once."""
         self._done.append(lambda driver: driver.advance_wall_clock_time(by))
         self.clock.advance_to(self.clock.now_ms + duration_ms(by, "advance of the wall clock"))
         self.engine.advance()
+        self._verify()
 
     def produced_topic_names(self) -> set[str]:
         """Names of all topics written so far: outputs, repartition topics and changelogs."""
@@ -207,6 +214,37 @@ class TopologyTestDriver(Displayed):
         """Flush every cache, as a commit does."""
         self._done.append(TopologyTestDriver.commit)
         self.engine.commit()
+        self._verify()
+
+    def verify_state(self) -> StateCheck:
+        """Compare every store with what its changelog, and what the input so far, makes of it, row by row.
+
+        For that everything is done again in a new driver: the functions of the topology run once more.
+
+        Example:
+            >>> from kstreamnb import StreamsBuilder
+            >>> builder = StreamsBuilder("shop")
+            >>> _ = builder.stream("orders").group_by_key().count(store="counts")
+            >>> driver = TopologyTestDriver(builder.build())
+            >>> driver.create_input_topic("orders").pipe_input("shoe", 1, at=0)
+            >>> print(driver.verify_state())
+            state is consistent: 1 store looked at
+        """
+        again = TopologyTestDriver(self.topology, self.config, verify=True, **self._options)
+        folds, again._folds = again._folds, None
+        for do in self._done:
+            do(again)
+        found = [] if folds is None else list(folds.check())
+        stores = 0
+        for task_id, task in self.engine.tasks.items():
+            for name, store in task.stores.items():
+                stores += 1
+                found += differences(task_id, store, again.engine.tasks[task_id].stores[name], "input")
+        return StateCheck(tuple(found), stores)
+
+    def _verify(self) -> None:
+        if self._folds is not None:
+            self._folds.ensure()
 
     def replay(self, more: Iterable[TopicRecord] = ()) -> Replay:
         """What was done so far, done again in a new driver that records it, and then ``more`` records.
@@ -249,6 +287,7 @@ class TopologyTestDriver(Displayed):
             self.engine.feed_at_once({topic: None}, records, self._roots)
         elif records:
             self.engine.feed(self.encoder(topic, key_serde, value_serde)(records))
+        self._verify()
 
     def _roots(self, records: list[TopicRecord]) -> list[Root]:
         """Records of any topics as roots, topic by topic."""

@@ -80,3 +80,9 @@ def engine(request: pytest.FixtureRequest, tmp_path: Path) -> Engine:
     if request.param == "frames":
         return FramesEngine(spark)
     return StreamEngine("stream", on_spark(spark), feeds, ON_SPARK)
+
+
+@pytest.fixture(autouse=True)
+def stores_are_what_their_changelogs_make_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """S0-09: a store that is not the fold of its changelog fails the scenario in which that happens."""
+    monkeypatch.setitem(TopologyTestDriver.__init__.__kwdefaults__, "verify", True)  # type: ignore[arg-type]

@@ -6,6 +6,6 @@ The test driver answers "what comes out"; this one answers "when can it be seen,
 from kstreamnb.driver.cluster.application import Application
 from kstreamnb.driver.cluster.cluster_driver import ClusterDriver
 from kstreamnb.driver.cluster.loop_events import LoopEvent, LoopEvents
-from kstreamnb.driver.cluster.state_check import StateCheck
+from kstreamnb.driver.state_check import StateCheck
 
 __all__ = ["Application", "ClusterDriver", "LoopEvent", "LoopEvents", "StateCheck"]

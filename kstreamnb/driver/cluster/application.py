@@ -15,9 +15,10 @@ from kstreamnb.driver.cluster.disk import Disk
 from kstreamnb.driver.cluster.loop import InjectedCrash, Loop
 from kstreamnb.driver.cluster.loop_events import LoopEvent, LoopEvents
 from kstreamnb.driver.cluster.moving import move_state
-from kstreamnb.driver.cluster.state_check import StateCheck, check_state
+from kstreamnb.driver.cluster.state_check import check_state
 from kstreamnb.driver.cluster.twin import Twin
 from kstreamnb.driver.replay import Replay
+from kstreamnb.driver.state_check import StateCheck
 from kstreamnb.driver.store_views import view_of
 from kstreamnb.driver.wording import counted
 from kstreamnb.errors import EngineError, StateError

@@ -1,0 +1,63 @@
+"""Whether stores are what changelogs and input make of them, looked at after every commit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import kstreamnb as ks
+from kstreamnb.errors import StateError
+
+
+def kept(**options: Any) -> ks.TopologyTestDriver:
+    """Counts by key, in windows, in sessions, and in a versioned table, each in a store of its own."""
+    builder = ks.StreamsBuilder("kept")
+    grouped = builder.stream("in", value_serde="long").group_by_key()
+    grouped.count(store="counts")
+    grouped.windowed_by(ks.TimeWindows.of(size="10ms", grace="5ms")).count(store="windows")
+    grouped.windowed_by(ks.SessionWindows.of(gap="5ms", grace="5ms")).count(store="sessions")
+    held = grouped.windowed_by(ks.TimeWindows.of(size="20ms", grace="5ms")).count(store="long-windows")
+    held.suppress(ks.Suppressed.until_window_closes()).to_stream().to("closed")
+    return ks.TopologyTestDriver(builder.build(), partitions=2, **options)
+
+
+def feed(driver: ks.TopologyTestDriver) -> None:
+    """Records of three keys, some out of order, some late."""
+    topic = driver.create_input_topic("in")
+    for number, time in enumerate((0, 4, 3, 12, 11, 30, 29, 2, 61, 40)):
+        topic.pipe_input("abc"[number % 3], number, at=time)
+
+
+@pytest.mark.parametrize("cache", [False, True])
+def test_after_every_commit_stores_are_the_folds_of_changelogs_and_input(cache: bool) -> None:
+    """S0-09: the switch says nothing, and the whole comparison finds nothing, for every kind of store."""
+    driver = kept(cache=cache, verify=True)
+    feed(driver)
+    found = driver.verify_state()
+    assert not found
+    assert found.stores == 10
+
+
+def test_a_store_that_was_changed_behind_the_changelog_is_noticed_at_the_next_commit() -> None:
+    """S0-09: the error names task, store and key, with both values; the comparison with the input agrees."""
+    driver = kept(verify=True)
+    feed(driver)
+    task = next(task for task in driver.engine.tasks.values() if task.stores["counts"].raw)
+    raw_key, row = next(iter(task.stores["counts"].raw.items()))
+    task.stores["counts"].apply(raw_key, None)
+    with pytest.raises(StateError, match="not what their changelogs make of them") as caught:
+        driver.create_input_topic("in").pipe_input("z", 1, at=62)
+    assert "counts" in "".join(caught.value.__notes__)
+    assert row is not None
+    assert {"input"} == {each.against for each in driver.verify_state()}
+
+
+def test_changelogs_that_are_only_compared_are_not_kept() -> None:
+    """Names of the topics are known as ever; their records are there only on request."""
+    driver, keeping = kept(verify=True), kept(verify=True, changelogs=True)
+    for each in (driver, keeping):
+        feed(each)
+    assert driver.produced_topic_names() == keeping.produced_topic_names()
+    assert not driver.engine.logs["kept-counts-changelog"].rows
+    assert keeping.engine.logs["kept-counts-changelog"].rows
