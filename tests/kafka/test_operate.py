@@ -221,7 +221,7 @@ def test_a_query_answers_for_every_kind_of_store_over_http_and_says_when_it_is_d
 
 
 def test_a_query_that_starts_again_is_not_healthy_until_it_takes_up_input(bench: Bench) -> None:
-    """S4-52: "starting" and 503 while its stores are being restored and its output is being opened, then 200."""
+    """S3-15, S4-52: "starting" and 503 while its stores are being restored and its output is being opened, then 200."""
     wanted = counts(bench.fill("restored-in", 20, 2))
     gate = Gate(lambda output, batch: None)
     query = bench.deploy(counting("restored"), sink=gate)
