@@ -12,7 +12,7 @@ import json
 import time
 import zlib
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import islice
 from typing import Any
@@ -289,13 +289,21 @@ def _chunks(records: Iterable[OutputRecord]) -> Iterator[list[OutputRecord]]:
 def _add(checksum: int, chunk: list[OutputRecord]) -> int:
     """The checksum of all records up to these; sizes keep neighbouring fields apart."""
     topics, partitions, timestamps, keys, values, headers = zip(*chunk, strict=True)
-    sizes = [[-1 if item is None else len(item) for item in column] for column in (keys, values)]
     checksum = _crc("\0".join(topics).encode(), checksum)
-    for numbers in (partitions, timestamps, *sizes):
+    sized = [_sizes_and_bytes(column) for column in (keys, values)]
+    for numbers in (partitions, timestamps, *(sizes for sizes, _ in sized)):
         checksum = _crc(array("q", numbers).tobytes(), checksum)
-    for column in (keys, values):
-        checksum = _crc(b"".join([item or b"" for item in column]), checksum)
+    for _, data in sized:
+        checksum = _crc(data, checksum)
     return _crc(repr([tuple(each) for each in headers]).encode(), checksum) if any(headers) else checksum
+
+
+def _sizes_and_bytes(column: Sequence[Any]) -> tuple[list[int], bytes]:
+    """The length of each item, -1 for None, and all items behind each other."""
+    try:
+        return list(map(len, column)), b"".join(column)
+    except TypeError:  # there is a None among them
+        return [-1 if item is None else len(item) for item in column], b"".join(filter(None, column))
 
 
 def _checksum(entry: str) -> str:
