@@ -81,6 +81,19 @@ def test_stores_are_shown_before_and_after(notebook: Notebook, widget: Locator) 
     notebook.picture(widget, "stepper")
 
 
+def test_long_rows_stay_inside_the_widget(notebook: Notebook, widget: Locator) -> None:
+    """In a narrow window the panels scroll; none reaches beyond the cell, where it would be cut off."""
+    notebook.python("stepper.tell('seek', step=8)")
+    at(widget, 8)
+    notebook.page.set_viewport_size({"width": 780, "height": 1000})
+    edges = "each => [...each.querySelectorAll('.ks-panels details')].map(part => part.getBoundingClientRect().right)"
+    right = widget.evaluate("each => each.getBoundingClientRect().right")
+    panels = widget.evaluate(edges)
+    notebook.page.set_viewport_size({"width": 1280, "height": 1000})
+    assert panels
+    assert max(panels) <= right
+
+
 def test_back_undoes_a_step(notebook: Notebook, widget: Locator) -> None:
     """Stores and counts are as they were."""
     notebook.python("stepper.tell('seek', step=2)")
