@@ -1,7 +1,7 @@
 """Speed on Spark from memory: ``python -m tests.bench.spark [--only WORD] [--rows N] [--keys N] [--cores N]``.
 
 Prints a table with the aims: a keyed count beside plain Spark SQL on the same keys, latency of small batches through
-one and two levels, cost of a batch as state grows, static frames, the first batch of a query, and planning.
+one and two levels beside Spark alone, cost of a batch as state grows, static frames, the first batch of a query, and planning.
 
 Rates are given twice: by the clock, and by the CPU time of Spark's whole process tree as if nothing else ran on the
 cores; on a busy machine only the second means anything. Both take in Spark's own work, and leave the first, cold
@@ -28,6 +28,7 @@ from kstreamnb.runtime.config import Config
 from kstreamnb.spark.deploy import start_query
 from kstreamnb.spark.deployment import deployment_of, place
 from kstreamnb.spark.stream import Batch, Sink, StreamSettings
+from tests.bench.floor import plain_levels
 from tests.bench.made import PARTITIONS, START_MS, Made
 
 __all__ = ["main"]
@@ -187,6 +188,8 @@ def latency(spark: Any, options: argparse.Namespace) -> Iterator[Line]:
         middle, worst = statistics.median(spent), statistics.quantiles(spent, n=100)[98]
         found = f"p50 {middle:.0f} ms, p99 {worst:.0f} ms ({cpu:.0f} ms of CPU)"
         yield Line(f"latency, {levels} level{'s'[: levels - 1]}", found, f"p50 ≤ {aim} ms", middle <= aim)
+        floor = statistics.median(plain_levels(spark, levels, _fast_folder())[20:])
+        yield Line("  Spark alone, as many levels of a count in Python", f"p50 {floor:.0f} ms ({middle / floor:.2f}×)")
 
 
 def growing_state(spark: Any, options: argparse.Namespace) -> Iterator[Line]:
