@@ -61,6 +61,7 @@ _WHERE: dict[str, str] = {
         "kstreamnb.driver.mock_context": ("MockProcessorContext",),
         "kstreamnb.driver.config_file": ("read_config",),
         "kstreamnb.driver.config_report": ("config_report",),
+        "kstreamnb.measuring": ("Benchmark", "benchmark"),
         "kstreamnb.side_by_side": ("Parity", "parity"),
         "kstreamnb.preview": ("head",),
         "kstreamnb.notebook.export": ("export",),

@@ -22,7 +22,7 @@ def test_every_name_of_java_stands_in_the_table() -> None:
 
 
 def test_every_recipe_that_can_be_run_is_run() -> None:
-    """S2-07, S2-10, S3-09: a topology under a prefix gives the same; a log with replicas; batches."""
+    """S1-12, S2-28, S3-09: what a bare loop loses in a crash and the kit does not; a topology under a prefix."""
     flags = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
     failed, tried = doctest.testfile(str(RECIPES), module_relative=False, optionflags=flags)
     assert tried > 10
