@@ -1,7 +1,8 @@
 """Speed on Spark from memory: ``python -m tests.bench.spark [--only WORD] [--rows N] [--keys N] [--cores N]``.
 
 Prints a table with the aims: a keyed count beside plain Spark SQL on the same keys, latency of small batches through
-one and two levels beside Spark alone, cost of a batch as state grows, static frames, the first batch of a query, and planning.
+one and two levels beside Spark alone, cost of a batch as state grows, static frames, the first batch of a query, and
+planning.
 
 Rates are given twice: by the clock, and by the CPU time of Spark's whole process tree as if nothing else ran on the
 cores; on a busy machine only the second means anything. Both take in Spark's own work, and leave the first, cold
