@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from typing import Any, TypeAlias
 
 from kstreamnb.core.record import Headers, Record, TopicRecord
-from kstreamnb.core.time import duration_ms, instant_ms
+from kstreamnb.core.time import duration_ms, format_duration, instant_ms
 from kstreamnb.errors import ConfigError
 
 __all__ = ["InputTopic"]
@@ -44,6 +44,16 @@ class InputTopic:
             >>> topic.pipe_input("shoe", {"quantity": 1}, at="2026-01-01T09:00Z")  # doctest: +SKIP
         """
         if value is _MISSING and isinstance(key, (Record, TopicRecord)):
+            said = [
+                name
+                for name, given in (("at", at), ("partition", partition), ("headers", headers or None))
+                if given is not None
+            ]
+            if said:
+                hint = "a record has them itself: change the record, or give key and value"
+                raise ConfigError(
+                    f"a record is piped as it is, so {' and '.join(said)} would change nothing", hint=hint
+                )
             self._write([self._record(key)])
             return
         if value is _MISSING:
@@ -62,8 +72,14 @@ class InputTopic:
         start: Instant | None = None,
         advance: timedelta | str | None = None,
     ) -> None:
-        """Pipe ``(key, value)`` pairs, from ``start`` on ``advance`` apart, or by the topic's clock."""
+        """Pipe ``(key, value)`` pairs, from ``start`` on ``advance`` apart, or by the topic's clock.
+
+        Raises: ConfigError for ``advance`` without ``start``: the topic's clock has an advance of its own.
+        """
         if start is None:
+            if advance is not None:
+                hint = "say start= as well, or auto_advance= when the topic is created"
+                raise ConfigError(f'advance "{advance}" between records has no start', hint=hint)
             for key, value in pairs:
                 self.pipe_input(key, value)
             return
@@ -81,7 +97,7 @@ class InputTopic:
         """Move the topic's clock on."""
         step = duration_ms(by, "advance of the topic's clock")
         if step < 0:
-            raise ConfigError(f"the topic's clock cannot go back by {-step} ms", java=_NEGATIVE)
+            raise ConfigError(f"the topic's clock cannot go back by {format_duration(-step)}", java=_NEGATIVE)
         self._now_ms += step
 
     def _tick(self) -> int:

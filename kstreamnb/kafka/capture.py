@@ -42,11 +42,17 @@ class CaptureLimits:
     follow: bool = False
 
     def __post_init__(self) -> None:
-        given = [each for each in (self.records, self.seconds, self.bytes) if each is not None]
+        limits = {"records": self.records, "seconds": self.seconds, "bytes": self.bytes}
+        given = {name: limit for name, limit in limits.items() if limit is not None}
         if self.follow and not given:
-            raise ConfigError("a capture that follows its topics has no limit")
-        if any(each <= 0 for each in given):
-            raise ConfigError("a limit of a capture is not positive")
+            raise ConfigError(
+                "a capture that follows its topics has no limit", hint="give records=, seconds= or bytes="
+            )
+        for name, limit in given.items():
+            if isinstance(limit, bool) or not isinstance(limit, (int, float)):
+                raise ConfigError(f"the limit of {name} of a capture is a number, not a {type(limit).__name__}")
+            if limit <= 0:
+                raise ConfigError(f"a capture cannot end after {limit} {name}", hint=f"{name}=None is no limit")
 
 
 @dataclass(frozen=True)
@@ -99,6 +105,17 @@ class _Reading:
             self.ended = f"limit of {self.limits.seconds:g} seconds reached"
 
 
+def _check_topics(topics: Sequence[str]) -> None:
+    """Raise ConfigError unless each topic is named by a text."""
+    hint = 'name them one by one: capture(servers, "orders", "payments")'
+    if not topics:
+        raise ConfigError("a capture names no topic", hint=hint)
+    for topic in topics:
+        if not isinstance(topic, str) or not topic:
+            said = "an empty one" if topic == "" else f"a {type(topic).__name__}"
+            raise ConfigError(f"a topic of a capture is named by text, not by {said}", hint=hint)
+
+
 def capture(
     servers: Servers,
     topics: Sequence[str],
@@ -116,6 +133,7 @@ def capture(
     a serde cannot read stays as `Encoded` bytes.
     """
     limits = limits or CaptureLimits()
+    _check_topics(topics)
     reader = Reader(servers, topics)
     start, end = _start(reader, from_), reader.end()
     ends: Offsets | None = None

@@ -68,6 +68,8 @@ class Sample:
         Cells are JSON or bare words; an empty one is None. A time is milliseconds, ISO text or a duration since the
         epoch; without one a record takes that of the record before. ``topic`` is that of a table without the column.
         """
+        if key_serde is not None and partitions is None:
+            raise ConfigError("key_serde chooses partitions, and there are none to choose", hint="give partitions= too")
         records, time, numbered = [], 0, False
         for row in parse_rows(text, topic=topic):
             if "topic" not in row:
@@ -162,9 +164,14 @@ class Sample:
         read by then is kept. ``from_`` is "earliest", "latest", which waits for new records, an instant, or offsets by
         topic and partition. Only committed records are read, and no group offsets are written. ``redact`` names
         fields to blank out; ``hash_keys`` is a salt.
+
+        Raises: ConfigError for a limit that is not positive, a topic that is no text, or fields in one text;
+            KafkaException of the client.
         """
         from kstreamnb.kafka.capture import CaptureLimits, capture
 
+        if isinstance(redact, str):
+            raise ConfigError(f'redact="{redact}" is one text', hint=f'name fields in a list: redact=["{redact}"]')
         limits = CaptureLimits(records, seconds, bytes, follow)
         taken = capture(
             servers, topics, limits, from_=from_, key_serde=key_serde, value_serde=value_serde, progress=progress
@@ -296,6 +303,9 @@ def _roles(topic: str | None, columns: dict[str, Any]) -> tuple[Roles | None, di
     if topic is None:
         if columns:
             raise ConfigError("columns are named, but no topic", hint="give topic= too")
+        if options:
+            fact = f'option "{min(options)}" is for files whose columns are named'
+            raise ConfigError(fact, hint="a sample's own file has its partitions: use with_partitions() on the sample")
         return None, options
     if "timestamp" not in columns:
         raise ConfigError(f'the time column of topic "{topic}" is not named', hint="give timestamp=")
