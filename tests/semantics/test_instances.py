@@ -64,7 +64,7 @@ def committed(crash_at: int | None) -> tuple[list[Any], dict[Any, Any]]:
 
 @pytest.mark.parametrize("crash_at", [1, 10, 13, 29])
 def test_a_new_start_is_all_that_a_failure_needs(crash_at: int) -> None:
-    """S2-30, S4-08: without a master who takes over, results and rows are those of a run without the failure."""
+    """S2-30, S4-08, S4-51: without a master who takes over, results and rows are those of a run without the failure."""
     assert committed(None) == committed(crash_at)
 
 
