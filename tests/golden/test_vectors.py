@@ -27,6 +27,7 @@ COUNTS = {
     "fuzzed.jsonl": 4,
     "matrices.jsonl.xz": 35,
     "serdes.jsonl": 284,
+    "unusual.jsonl.xz": 498,
 }
 
 
@@ -85,3 +86,15 @@ def test_the_updates_of_a_table_have_no_windows() -> None:
     """S0-16: the illegal cell of the matrix: a grouped table offers no windows."""
     with pytest.raises(AttributeError, match="windowed_by"):
         ks.StreamsBuilder().table("t").group_by(lambda key, value: (key, value)).windowed_by(None)
+
+
+def test_what_is_rarely_combined_is_among_the_vectors(vectors: Vectors) -> None:
+    """Refusals of every wording, full buffers, versions, several optimisations, queries, in-memory stores."""
+    specs = [each["spec"] for each in vectors["unusual.jsonl.xz"]]
+    answers = [each["answer"] for each in vectors["unusual.jsonl.xz"]]
+    assert sum("error" in answer for answer in answers) > 150
+    assert sum("queries" in spec for spec in specs) > 10
+    assert sum("config" in spec for spec in specs) > 100
+    kinds = [op for spec in specs for op in spec.get("nodes", ())]
+    assert any(op["op"] == "suppress" and "bytes" in op for op in kinds)
+    assert any(op["op"] == "suppress" and op.get("full") == "shutdown" for op in kinds)
