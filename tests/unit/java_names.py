@@ -1,4 +1,4 @@
-"""The table of Java's names and ours: ``python -m tests.unit.java_names > docs/java-names.md`` writes it."""
+"""The table of Java's names and ours: ``python -m tests.unit.java_names > JAVA_NAMES.md`` writes it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 __all__ = ["PAGE", "page"]
 
-PAGE = Path(__file__).parents[2] / "docs" / "java-names.md"
+PAGE = Path(__file__).parents[2] / "JAVA_NAMES.md"
 _HEAD = """# From Java's names to Python's
 
 Every public method of Kafka Streams {version}, and where it is here. Methods are in snake_case, options are keywords,

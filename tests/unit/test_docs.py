@@ -1,4 +1,4 @@
-"""What the pages in docs say is so: names, recipes, permissions, the containers' file."""
+"""What the pages beside README say is so: names, recipes, permissions, the containers' file."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ import kstreamnb as ks
 from tests.unit.java_names import PAGE, page
 
 ROOT = Path(__file__).parents[2]
-RECIPES = ROOT / "docs" / "recipes.md"
+RECIPES = ROOT / "RECIPES.md"
 
 
 def test_every_name_of_java_stands_in_the_table() -> None:
     """S1-45: the page is what `completeness.json` says, which is tested against Java's list and our classes."""
-    assert page() == PAGE.read_text(), "python -m tests.unit.java_names > docs/java-names.md"
+    assert page() == PAGE.read_text(), "python -m tests.unit.java_names > JAVA_NAMES.md"
     assert "| `groupByKey` | `group_by_key` |" in page()
 
 
@@ -50,7 +50,7 @@ def test_the_readme_says_what_takes_the_place_of_the_rest_of_kafka() -> None:
 def test_the_containers_keep_their_data_and_can_do_transactions() -> None:
     """S4-51: the file is valid; one broker without ZooKeeper, with a volume, and with what transactions need on one."""
     yaml = pytest.importorskip("yaml")
-    compose = yaml.safe_load((ROOT / "docs" / "compose.yaml").read_text())
+    compose = yaml.safe_load((ROOT / "compose.yaml").read_text())
     broker = compose["services"]["kafka"]
     settings = broker["environment"]
     assert re.fullmatch(r"confluentinc/cp-kafka:\d+\.\d+\.\d+", broker["image"]), "a version, not whatever is latest"
