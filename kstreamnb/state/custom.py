@@ -1,8 +1,8 @@
 """A user's own store as the place where rows lie.
 
-`StoreSpec.factory` makes an object of the kind's protocol. It is asked only for single rows and for all of them;
-order, ranges, retention, cache, changelog and journal stay those of every other store. What it gets are wire keys and
-immutable rows that it need not understand, as Kafka's custom stores get bytes.
+`StoreSpec.factory` makes it. It is asked only for single rows and for all of them; order, ranges, retention, cache,
+changelog and journal stay those of every other store. What it gets are wire keys and immutable rows that it need not
+understand, as Kafka's custom stores get bytes.
 """
 
 from __future__ import annotations
