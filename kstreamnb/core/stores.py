@@ -27,9 +27,9 @@ class StoreSpec(NamesSerdes):
     Units: ``retention_ms``, ``window_size_ms``, ``history_ms`` and ``segment_ms`` are milliseconds of stream time.
     ``persistent`` chooses between the expiry rules of Kafka's RocksDB stores (whole segments) and of its in-memory
     stores (exact); both are held in memory here. ``extra`` belongs to kinds that need more (``lru``: ``max_entries``).
-    ``factory`` makes a user's own place for the rows; it gets the spec. Rows by key need ``get(key)``, ``put(key, row)``
-    and ``all()``; windows ``fetch(key, start)``, ``put(key, row, start)`` and ``all()``; sessions ``fetch_session(key,
-    start, end)``, ``put(session, row)``, ``remove(session)`` and ``fetch(None)``, which gives all.
+    ``factory`` makes a user's own place for the rows; it gets the spec. Rows by key need ``get(key)``,
+    ``put(key, row)`` and ``all()``; windows ``fetch(key, start)``, ``put(key, row, start)`` and ``all()``; sessions
+    ``fetch_session(key, start, end)``, ``put(session, row)``, ``remove(session)`` and ``fetch(None)``, which gives all.
 
     Example:
         >>> spec = StoreSpec("counts", "key_value", key_serde="string", value_serde="long")

@@ -1,18 +1,20 @@
-"""`KStream`, `KTable` and `GlobalKTable`: front classes that only list their operators, which live in concept files."""
+"""`KStream`, `KTable` and `GlobalKTable`: fronts that bring together the operators of the concept files."""
 
 from __future__ import annotations
 
-from typing import Generic, TypeVar
+from typing import Generic
 
-from kstreamnb.core.operator import Operator
-from kstreamnb.dsl import grouping, joining, streams, tables
 from kstreamnb.dsl.declarations import Handle, flow_of
+from kstreamnb.dsl.grouping import StreamGrouping, TableGrouping
+from kstreamnb.dsl.joining import StreamJoins
 from kstreamnb.dsl.options import K, V
+from kstreamnb.dsl.streams import RecordOperators, StreamOperators
+from kstreamnb.dsl.tables import TableOperators
 
-H = TypeVar("H", bound=Handle)
 
-
-class KStream(Handle, Generic[K, V], kind="stream"):
+class KStream(
+    RecordOperators[K, V], StreamOperators[K, V], StreamGrouping[K, V], StreamJoins[K, V], Generic[K, V], kind="stream"
+):
     """A stream of records: each stands for itself, as an event.
 
     Example:
@@ -31,36 +33,6 @@ class KStream(Handle, Generic[K, V], kind="stream"):
               <-- KSTREAM-FILTER-0000000001
     """
 
-    filter = streams.filter
-    filter_not = streams.filter_not
-    map = streams.map
-    map_values = streams.map_values
-    flat_map = streams.flat_map
-    flat_map_values = streams.flat_map_values
-    select_key = streams.select_key
-    peek = streams.peek
-    foreach = streams.foreach
-    print = streams.print
-    merge = streams.merge
-
-    split = streams.split
-    to = streams.to
-    repartition = streams.repartition
-    to_table = streams.to_table
-
-    group_by = grouping.group_by
-    group_by_key = grouping.group_by_key
-
-    join = joining.join
-    left_join = joining.left_join
-    outer_join = joining.outer_join
-
-    process = streams.process
-    process_values = streams.process_values
-
-    def _then(self, verb: str, java: str, operator: Operator, name: str | None) -> H:  # type: ignore[type-var]
-        return self.declare("stream", verb, streams.transform, java=java, operator=operator, name=name)
-
 
 class _Queryable(Handle):
     def queryable_store_name(self) -> str | None:
@@ -73,7 +45,7 @@ class _Queryable(Handle):
         return name
 
 
-class KTable(_Queryable, Generic[K, V], kind="table"):
+class KTable(TableOperators[K, V], TableGrouping[K, V], _Queryable, Generic[K, V], kind="table"):
     """A table: the latest value of each key; each record that comes in changes a row.
 
     Example:
@@ -97,19 +69,6 @@ class KTable(_Queryable, Generic[K, V], kind="table"):
             Sink: KSTREAM-SINK-0000000004 (topic: dear)
               <-- KTABLE-TOSTREAM-0000000003
     """
-
-    filter = tables.filter
-    filter_not = tables.filter_not
-    map_values = tables.map_values
-    to_stream = tables.to_stream
-    suppress = tables.suppress
-
-    transform_values = tables.transform_values
-    group_by = grouping.group_table_by
-
-    join = tables.join
-    left_join = tables.left_join
-    outer_join = tables.outer_join
 
 
 class GlobalKTable(_Queryable, Generic[K, V], kind="global_table"):

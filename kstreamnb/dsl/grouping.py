@@ -7,7 +7,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Generic, Unpack, overload
 
 from kstreamnb.core.windows import JoinWindows, SessionWindows, SlidingWindows, TimeWindows, UnlimitedWindows
-from kstreamnb.dsl import aggregating
+from kstreamnb.dsl.aggregating import (
+    Aggregating,
+    CogroupAggregating,
+    KGroupedTable,
+    SessionAggregating,
+    SessionWindowedCogroupedKStream,
+)
 from kstreamnb.dsl.declarations import Handle
 from kstreamnb.dsl.flows import CogroupFlow, GroupFlow, StreamFlow, TableFlow
 from kstreamnb.dsl.options import K2, EmitStrategy, Grouped, Grouping, K, V, given, serdes_of, spelled_out
@@ -17,79 +23,78 @@ from kstreamnb.graph.draft import Draft, is_versioned, send_old
 from kstreamnb.processors.derived_tables import TableGroupBy
 from kstreamnb.processors.stateless import SelectKey
 
-if TYPE_CHECKING:  # the front classes list these functions
-    from kstreamnb.dsl.fronts import KStream, KTable
+if TYPE_CHECKING:  # the fronts are made of these classes
+    pass
 
 
-@spelled_out
-def group_by_key(
-    self: KStream[K, V], grouped: Grouped | None = None, **options: Unpack[Grouping]
-) -> KGroupedStream[K, V]:
-    """Group records of the same key, for counting, folding or windowing.
+class StreamGrouping(Handle, Generic[K, V]):
+    """How the records of a stream are grouped."""
 
-    Shape: KStream[K, V] -> KGroupedStream[K, V]; key kept; store: no; repartition: only after a change of keys.
+    @spelled_out
+    def group_by_key(self, grouped: Grouped | None = None, **options: Unpack[Grouping]) -> KGroupedStream[K, V]:
+        """Group records of the same key, for counting, folding or windowing.
 
-    Example:
-        >>> from kstreamnb import StreamsBuilder, head
-        >>> orders = StreamsBuilder().stream("orders")
-        >>> head(orders.group_by_key().count(), {"orders": [("a", 1), ("b", 3)]})
-        [('a', 1, 0), ('b', 1, 1)]
+        Shape: KStream[K, V] -> KGroupedStream[K, V]; key kept; store: no; repartition: only after a change of keys.
 
-    Source: Kafka Streams `KStream#groupByKey`; differences: none.
-    """
-    return self.declare("grouped", "group_by_key", _group_by_key, options=given(Grouped, grouped, **options))
+        Example:
+            >>> from kstreamnb import StreamsBuilder, head
+            >>> orders = StreamsBuilder().stream("orders")
+            >>> head(orders.group_by_key().count(), {"orders": [("a", 1), ("b", 3)]})
+            [('a', 1, 0), ('b', 1, 1)]
 
+        Source: Kafka Streams `KStream#groupByKey`; differences: none.
+        """
+        return self.declare("grouped", "group_by_key", _group_by_key, options=given(Grouped, grouped, **options))
 
-@spelled_out
-def group_by(
-    self: KStream[K, V], selector: Callable[[K, V], K2], grouped: Grouped | None = None, **options: Unpack[Grouping]
-) -> KGroupedStream[K2, V]:
-    """Group records by the key ``selector(key, value)``.
+    @spelled_out
+    def group_by(
+        self, selector: Callable[[K, V], K2], grouped: Grouped | None = None, **options: Unpack[Grouping]
+    ) -> KGroupedStream[K2, V]:
+        """Group records by the key ``selector(key, value)``.
 
-    Shape: KStream[K, V] -> KGroupedStream[K2, V]; key changed; store: no; repartition: yes.
+        Shape: KStream[K, V] -> KGroupedStream[K2, V]; key changed; store: no; repartition: yes.
 
-    Example:
-        >>> from kstreamnb import StreamsBuilder, head
-        >>> orders = StreamsBuilder().stream("orders")
-        >>> head(orders.group_by(lambda key, value: "all").count(), {"orders": [("a", 1), ("b", 3)]})
-        [('all', 1, 0), ('all', 2, 1)]
+        Example:
+            >>> from kstreamnb import StreamsBuilder, head
+            >>> orders = StreamsBuilder().stream("orders")
+            >>> head(orders.group_by(lambda key, value: "all").count(), {"orders": [("a", 1), ("b", 3)]})
+            [('all', 1, 0), ('all', 2, 1)]
 
-    Source: Kafka Streams `KStream#groupBy`; differences: none.
-    """
-    said = given(Grouped, grouped, **options)
-    return self.declare("grouped", "group_by", _group_by, selector=selector, options=said)
-
-
-@spelled_out
-def group_table_by(
-    self: KTable[K, V],
-    selector: Callable[[K, V], tuple[Any, Any]],
-    grouped: Grouped | None = None,
-    **options: Unpack[Grouping],
-) -> KGroupedTable:
-    """Group rows by the first of the pair ``selector(key, value)``; the second is what is folded.
-
-    Shape: KTable[K, V] -> KGroupedTable[K2, V2]; key changed; store: the table's; repartition: yes.
-
-    Example:
-        >>> from kstreamnb import StreamsBuilder, head
-        >>> users = StreamsBuilder().table("users")
-        >>> by_town = users.group_by(lambda user, town: (town, user))
-        >>> head(by_town.count(), {"users": [("ann", "Ulm"), ("bob", "Ulm"), ("ann", "Bonn")]})
-        [('Ulm', 1, 0), ('Ulm', 2, 1), ('Ulm', 1, 2), ('Bonn', 1, 2)]
-
-    Source: Kafka Streams `KTable#groupBy`; differences: a tuple stands for `KeyValue`.
-    """
-    said = given(Grouped, grouped, **options)
-    return self.declare("grouped_table", "group_by", _group_table_by, selector=selector, options=said)
+        Source: Kafka Streams `KStream#groupBy`; differences: none.
+        """
+        said = given(Grouped, grouped, **options)
+        return self.declare("grouped", "group_by", _group_by, selector=selector, options=said)
 
 
-class KGroupedStream(Handle, Generic[K, V], kind="grouped"):
+class TableGrouping(Handle, Generic[K, V]):
+    """How the rows of a table are grouped."""
+
+    @spelled_out
+    def group_by(
+        self,
+        selector: Callable[[K, V], tuple[Any, Any]],
+        grouped: Grouped | None = None,
+        **options: Unpack[Grouping],
+    ) -> KGroupedTable:
+        """Group rows by the first of the pair ``selector(key, value)``; the second is what is folded.
+
+        Shape: KTable[K, V] -> KGroupedTable[K2, V2]; key changed; store: the table's; repartition: yes.
+
+        Example:
+            >>> from kstreamnb import StreamsBuilder, head
+            >>> users = StreamsBuilder().table("users")
+            >>> by_town = users.group_by(lambda user, town: (town, user))
+            >>> head(by_town.count(), {"users": [("ann", "Ulm"), ("bob", "Ulm"), ("ann", "Bonn")]})
+            [('Ulm', 1, 0), ('Ulm', 2, 1), ('Ulm', 1, 2), ('Bonn', 1, 2)]
+
+        Source: Kafka Streams `KTable#groupBy`; differences: a tuple stands for `KeyValue`.
+        """
+        said = given(Grouped, grouped, **options)
+        return self.declare("grouped_table", "group_by", _group_table_by, selector=selector, options=said)
+
+
+class KGroupedStream(Aggregating, Generic[K, V], kind="grouped"):
     """Records by key: count, reduce or aggregate them, window them, or group them with other streams."""
-
-    count = aggregating.count
-    reduce = aggregating.reduce
-    aggregate = aggregating.aggregate
 
     @overload
     def windowed_by(self, windows: SessionWindows) -> SessionWindowedKStream: ...
@@ -131,18 +136,8 @@ class KGroupedStream(Handle, Generic[K, V], kind="grouped"):
         return self.declare("cogrouped", "cogroup", _cogroup, aggregator=aggregator)
 
 
-class KGroupedTable(Handle, kind="grouped_table"):
-    """Rows of a table under new keys: count, reduce or aggregate them; changes are subtracted, then added."""
-
-    count = aggregating.count_table
-    reduce = aggregating.reduce_table
-    aggregate = aggregating.aggregate_table
-
-
-class CogroupedKStream(Handle, kind="cogrouped"):
+class CogroupedKStream(CogroupAggregating, kind="cogrouped"):
     """Several grouped streams that are folded into one table, each with its own aggregator."""
-
-    aggregate = aggregating.aggregate_cogrouped
 
     def cogroup(
         self, grouped: KGroupedStream[Any, Any], aggregator: Callable[[Any, Any, Any], Any]
@@ -214,32 +209,16 @@ class _Windowed(Handle):
         return self.declare(self.kind, "emit_strategy", _change, emit_on_close=strategy.on_close)
 
 
-class TimeWindowedKStream(_Windowed, kind="time_windowed"):
+class TimeWindowedKStream(_Windowed, Aggregating, kind="time_windowed"):
     """Records by key and window of fixed or sliding bounds: count, reduce or aggregate them."""
 
-    count = aggregating.count
-    reduce = aggregating.reduce
-    aggregate = aggregating.aggregate
 
-
-class SessionWindowedKStream(_Windowed, kind="session_windowed"):
+class SessionWindowedKStream(_Windowed, SessionAggregating, kind="session_windowed"):
     """Records by key and session: count, reduce or aggregate them."""
 
-    count = aggregating.count
-    reduce = aggregating.reduce
-    aggregate = aggregating.aggregate_sessions
 
-
-class TimeWindowedCogroupedKStream(Handle, kind="time_windowed_cogrouped"):
+class TimeWindowedCogroupedKStream(CogroupAggregating, kind="time_windowed_cogrouped"):
     """Several grouped streams by key and window."""
-
-    aggregate = aggregating.aggregate_cogrouped
-
-
-class SessionWindowedCogroupedKStream(Handle, kind="session_windowed_cogrouped"):
-    """Several grouped streams by key and session."""
-
-    aggregate = aggregating.aggregate_cogrouped_sessions
 
 
 def _kind_of(windows: Any) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, Generic, TypedDict, Unpack
 
 from kstreamnb.core.stores import StoreSpec
 from kstreamnb.core.time import Duration, duration_ms
@@ -21,7 +21,7 @@ from kstreamnb.processors.stream_joins import StreamSelfJoin, StreamStreamJoin, 
 from kstreamnb.processors.table_joins import How
 from kstreamnb.processors.tables import StoreView
 
-if TYPE_CHECKING:  # the front class lists these functions
+if TYPE_CHECKING:  # the front is made of this class
     from kstreamnb.dsl.fronts import KStream
 
 
@@ -43,86 +43,87 @@ class JoinOptions(TypedDict, total=False):
     grace: Duration | None
 
 
-@spelled_out
-def join(self: KStream[K, V], other: Handle, *how: Any, **options: Unpack[JoinOptions]) -> KStream[K, Any]:
-    """Join each record with the matching ones of another stream, or with the row of a table.
+class StreamJoins(Handle, Generic[K, V]):
+    """What a stream can be joined with: streams, tables and global tables."""
 
-    - ``join(stream, joiner, windows)``: with the other stream's records of the same key within the windows;
-    - ``join(table, joiner)``: with the table's row of the record's key;
-    - ``join(global_table, key_selector, joiner)``: with the row of the key ``key_selector(key, value)``.
+    @spelled_out
+    def join(self, other: Handle, *how: Any, **options: Unpack[JoinOptions]) -> KStream[K, Any]:
+        """Join each record with the matching ones of another stream, or with the row of a table.
 
-    ``joiner(left, right)`` gives the result's value, ``joiner(key, left, right)`` when ``with_key``. Options may
-    follow as an object (`StreamJoined`, `Joined`) or as keywords.
+        - ``join(stream, joiner, windows)``: with the other stream's records of the same key within the windows;
+        - ``join(table, joiner)``: with the table's row of the record's key;
+        - ``join(global_table, key_selector, joiner)``: with the row of the key ``key_selector(key, value)``.
 
-    Shape: KStream[K, V], other -> KStream[K, V2]; n x m -> matches; key kept; store: two windows, or the table's;
-        repartition: after a change of keys, except with a global table.
-    Units: windows and ``grace``: stream time.
-    Late: in a stream-stream join a record may find partners as long as they are kept (windows and grace). A null key
-        or value is dropped.
+        ``joiner(left, right)`` gives the result's value, ``joiner(key, left, right)`` when ``with_key``. Options may
+        follow as an object (`StreamJoined`, `Joined`) or as keywords.
 
-    Example:
-        >>> from kstreamnb import StreamsBuilder, head
-        >>> from kstreamnb import JoinWindows
-        >>> builder = StreamsBuilder()
-        >>> orders, paid = builder.stream("orders"), builder.stream("paid")
-        >>> joined = orders.join(paid, lambda order, sum: (order, sum), JoinWindows.of(difference="5ms"))
-        >>> head(joined, {"orders": [("a", 1, 0), ("b", 2, 1)], "paid": [("a", 9, 3), ("b", 9, 8)]})
-        [('a', [1, 9], 3)]
+        Shape: KStream[K, V], other -> KStream[K, V2]; n x m -> matches; key kept; store: two windows, or the table's;
+            repartition: after a change of keys, except with a global table.
+        Units: windows and ``grace``: stream time.
+        Late: in a stream-stream join a record may find partners as long as they are kept (windows and grace). A null
+            key or value is dropped.
 
-    Source: Kafka Streams `KStream#join`; differences: none.
-    """
-    return _declare(self, other, "join", "inner", how, options)
+        Example:
+            >>> from kstreamnb import StreamsBuilder, head
+            >>> from kstreamnb import JoinWindows
+            >>> builder = StreamsBuilder()
+            >>> orders, paid = builder.stream("orders"), builder.stream("paid")
+            >>> joined = orders.join(paid, lambda order, sum: (order, sum), JoinWindows.of(difference="5ms"))
+            >>> head(joined, {"orders": [("a", 1, 0), ("b", 2, 1)], "paid": [("a", 9, 3), ("b", 9, 8)]})
+            [('a', [1, 9], 3)]
+
+        Source: Kafka Streams `KStream#join`; differences: none.
+        """
+        return _declare(self, other, "join", "inner", how, options)
+
+    @spelled_out
+    def left_join(self, other: Handle, *how: Any, **options: Unpack[JoinOptions]) -> KStream[K, Any]:
+        """Join as `join` does, and give each record of this stream that finds no partner with None instead.
+
+        Shape: KStream[K, V], other -> KStream[K, V2]; n x m -> matches and misses; key kept; store: as `join`, and one
+            of pending records; repartition: as `join`.
+        Units: windows and ``grace``: stream time.
+        Late: a miss of a stream-stream join comes out once its window has closed: when stream time passes its end and
+            the grace. A null value is dropped; a null key has no partner.
+
+        Example:
+            >>> from kstreamnb import StreamsBuilder, head
+            >>> builder = StreamsBuilder()
+            >>> orders, names = builder.stream("orders"), builder.table("names")
+            >>> joined = orders.left_join(names, lambda order, name: f"{order} for {name}")
+            >>> head(joined, {"names": [("a", "Ann")], "orders": [("a", 1), ("b", 2)]})
+            [('a', '1 for Ann', 1), ('b', '2 for None', 2)]
+
+        Source: Kafka Streams `KStream#leftJoin`; differences: none.
+        """
+        return _declare(self, other, "left_join", "left", how, options)
+
+    @spelled_out
+    def outer_join(self, other: Handle, *how: Any, **options: Unpack[JoinOptions]) -> KStream[K, Any]:
+        """Join two streams as `join` does, and give each record of either that finds no partner with None instead.
+
+        Shape: KStream[K, V], KStream[K, V2] -> KStream[K, V3]; n x m -> matches and misses; key kept; store: two
+            windows and one of pending records; repartition: as `join`.
+        Units: windows: stream time.
+        Late: as `left_join`, on both sides.
+
+        Example:
+            >>> from kstreamnb import StreamsBuilder, head
+            >>> from kstreamnb import JoinWindows
+            >>> builder = StreamsBuilder()
+            >>> left, right = builder.stream("left"), builder.stream("right")
+            >>> joined = left.outer_join(right, lambda a, b: f"{a}+{b}", JoinWindows.of(difference="5ms"))
+            >>> head(joined, {"left": [("a", 1, 0)], "right": [("a", 2, 3), ("b", 3, 4), ("c", 4, 20)]})
+            [('a', '1+2', 3), ('b', 'None+3', 4)]
+
+        Source: Kafka Streams `KStream#outerJoin`; differences: none.
+        """
+        if other.kind != "stream":
+            raise TopologyError("only two streams can be outer joined", hint="use left_join with a table")
+        return _declare(self, other, "outer_join", "outer", how, options)
 
 
-@spelled_out
-def left_join(self: KStream[K, V], other: Handle, *how: Any, **options: Unpack[JoinOptions]) -> KStream[K, Any]:
-    """Join as `join` does, and give each record of this stream that finds no partner with None instead.
-
-    Shape: KStream[K, V], other -> KStream[K, V2]; n x m -> matches and misses; key kept; store: as `join`, and one of
-        pending records; repartition: as `join`.
-    Units: windows and ``grace``: stream time.
-    Late: a miss of a stream-stream join comes out once its window has closed: when stream time passes its end and the
-        grace. A null value is dropped; a null key has no partner.
-
-    Example:
-        >>> from kstreamnb import StreamsBuilder, head
-        >>> builder = StreamsBuilder()
-        >>> orders, names = builder.stream("orders"), builder.table("names")
-        >>> joined = orders.left_join(names, lambda order, name: f"{order} for {name}")
-        >>> head(joined, {"names": [("a", "Ann")], "orders": [("a", 1), ("b", 2)]})
-        [('a', '1 for Ann', 1), ('b', '2 for None', 2)]
-
-    Source: Kafka Streams `KStream#leftJoin`; differences: none.
-    """
-    return _declare(self, other, "left_join", "left", how, options)
-
-
-@spelled_out
-def outer_join(self: KStream[K, V], other: Handle, *how: Any, **options: Unpack[JoinOptions]) -> KStream[K, Any]:
-    """Join two streams as `join` does, and give each record of either that finds no partner with None instead.
-
-    Shape: KStream[K, V], KStream[K, V2] -> KStream[K, V3]; n x m -> matches and misses; key kept; store: two windows
-        and one of pending records; repartition: as `join`.
-    Units: windows: stream time.
-    Late: as `left_join`, on both sides.
-
-    Example:
-        >>> from kstreamnb import StreamsBuilder, head
-        >>> from kstreamnb import JoinWindows
-        >>> builder = StreamsBuilder()
-        >>> left, right = builder.stream("left"), builder.stream("right")
-        >>> joined = left.outer_join(right, lambda a, b: f"{a}+{b}", JoinWindows.of(difference="5ms"))
-        >>> head(joined, {"left": [("a", 1, 0)], "right": [("a", 2, 3), ("b", 3, 4), ("c", 4, 20)]})
-        [('a', '1+2', 3), ('b', 'None+3', 4)]
-
-    Source: Kafka Streams `KStream#outerJoin`; differences: none.
-    """
-    if other.kind != "stream":
-        raise TopologyError("only two streams can be outer joined", hint="use left_join with a table")
-    return _declare(self, other, "outer_join", "outer", how, options)
-
-
-def _declare(self: KStream[K, V], other: Handle, verb: str, how: How, positional: Any, options: Any) -> KStream[K, Any]:
+def _declare(self: Handle, other: Handle, verb: str, how: How, positional: Any, options: Any) -> KStream[Any, Any]:
     """Declare the join that fits the other side, with arguments by position or by name."""
     if getattr(other, "kind", "") not in _OTHERS:
         raise TopologyError(f"a stream cannot be joined with a {type(other).__name__}")

@@ -1,13 +1,12 @@
 """Operators of a stream: one record at a time, users' processors, to topics and tables, into branches.
 
-Each is a method of `KStream`, listed in its class body; below stands what they become in a graph.
+All are methods of `KStream`; below stands what they become in a graph.
 """
 
 from __future__ import annotations
 
-import builtins
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any, Generic, Unpack
 
 from kstreamnb.core.operator import Operator
 from kstreamnb.core.processor import UserFixedKeyProcessor, UserProcessor
@@ -48,324 +47,313 @@ from kstreamnb.processors.stateless import (
 )
 from kstreamnb.topology.checks import supplied_stores
 
-if TYPE_CHECKING:  # the front classes list these functions
+if TYPE_CHECKING:  # the fronts are made of these classes
     from kstreamnb.dsl.fronts import KStream, KTable
 
 
-def filter(self: KStream[K, V], predicate: Callable[[K, V], Any], *, name: str | None = None) -> KStream[K, V]:
-    """Keep the records for which ``predicate(key, value)`` holds.
+class RecordOperators(Handle, Generic[K, V]):
+    """What a stream does to one record at a time."""
+
+    def filter(self, predicate: Callable[[K, V], Any], *, name: str | None = None) -> KStream[K, V]:
+        """Keep the records for which ``predicate(key, value)`` holds.
+
+        Shape: KStream[K, V] -> KStream[K, V]; n -> at most n; key kept; store: no; repartition: no.
 
-    Shape: KStream[K, V] -> KStream[K, V]; n -> at most n; key kept; store: no; repartition: no.
+        Example:
+            >>> from kstreamnb import StreamsBuilder, head
+            >>> orders = StreamsBuilder().stream("orders")
+            >>> head(orders.filter(lambda key, value: value > 2), {"orders": [("a", 1), ("b", 3)]})
+            [('b', 3, 1)]
+
+        Source: Kafka Streams `KStream#filter`; differences: none.
+        """
+        return self._then("filter", "FILTER", Filter(predicate), name)
+
+    def filter_not(self, predicate: Callable[[K, V], Any], *, name: str | None = None) -> KStream[K, V]:
+        """Keep the records for which ``predicate(key, value)`` does not hold.
 
-    Example:
-        >>> from kstreamnb import StreamsBuilder, head
-        >>> orders = StreamsBuilder().stream("orders")
-        >>> head(orders.filter(lambda key, value: value > 2), {"orders": [("a", 1), ("b", 3)]})
-        [('b', 3, 1)]
+        Shape: KStream[K, V] -> KStream[K, V]; n -> at most n; key kept; store: no; repartition: no.
 
-    Source: Kafka Streams `KStream#filter`; differences: none.
-    """
-    return self._then("filter", "FILTER", Filter(predicate), name)
+        Example:
+            >>> from kstreamnb import StreamsBuilder, head
+            >>> orders = StreamsBuilder().stream("orders")
+            >>> head(orders.filter_not(lambda key, value: value > 2), {"orders": [("a", 1), ("b", 3)]})
+            [('a', 1, 0)]
+
+        Source: Kafka Streams `KStream#filterNot`; differences: none.
+        """
+        return self._then("filter_not", "FILTER", Filter(predicate, negate=True), name)
+
+    def map(self, mapper: Callable[[K, V], tuple[K2, V2]], *, name: str | None = None) -> KStream[K2, V2]:
+        """Replace each record's key and value by the pair ``mapper(key, value)``.
+
+        Shape: KStream[K, V] -> KStream[K2, V2]; 1 -> 1; key changed; store: no; repartition: before the next grouping
+            or join.
 
+        Example:
+            >>> from kstreamnb import StreamsBuilder, head
+            >>> orders = StreamsBuilder().stream("orders")
+            >>> head(orders.map(lambda key, value: (key.upper(), value * 2)), {"orders": [("a", 1), ("b", 3)]})
+            [('A', 2, 0), ('B', 6, 1)]
 
-def filter_not(self: KStream[K, V], predicate: Callable[[K, V], Any], *, name: str | None = None) -> KStream[K, V]:
-    """Keep the records for which ``predicate(key, value)`` does not hold.
+        Source: Kafka Streams `KStream#map`; differences: a tuple stands for `KeyValue`.
+        """
+        return self._then("map", "MAP", Map(mapper), name)
 
-    Shape: KStream[K, V] -> KStream[K, V]; n -> at most n; key kept; store: no; repartition: no.
+    def map_values(
+        self, mapper: Callable[..., V2], *, with_key: bool = False, name: str | None = None
+    ) -> KStream[K, V2]:
+        """Replace each value by ``mapper(value)``, or ``mapper(key, value)`` when ``with_key``.
 
-    Example:
-        >>> from kstreamnb import StreamsBuilder, head
-        >>> orders = StreamsBuilder().stream("orders")
-        >>> head(orders.filter_not(lambda key, value: value > 2), {"orders": [("a", 1), ("b", 3)]})
-        [('a', 1, 0)]
+        Shape: KStream[K, V] -> KStream[K, V2]; 1 -> 1; key kept; store: no; repartition: no.
 
-    Source: Kafka Streams `KStream#filterNot`; differences: none.
-    """
-    return self._then("filter_not", "FILTER", Filter(predicate, negate=True), name)
+        Example:
+            >>> from kstreamnb import StreamsBuilder, head
+            >>> orders = StreamsBuilder().stream("orders")
+            >>> head(orders.map_values(lambda value: value + 1), {"orders": [("a", 1), ("b", 3)]})
+            [('a', 2, 0), ('b', 4, 1)]
 
+        Source: Kafka Streams `KStream#mapValues`; differences: ``with_key`` stands for `ValueMapperWithKey`.
+        """
+        return self._then("map_values", "MAPVALUES", MapValues(mapper, with_key), name)
 
-def map(self: KStream[K, V], mapper: Callable[[K, V], tuple[K2, V2]], *, name: str | None = None) -> KStream[K2, V2]:
-    """Replace each record's key and value by the pair ``mapper(key, value)``.
+    def flat_map(
+        self, mapper: Callable[[K, V], Iterable[tuple[K2, V2]]], *, name: str | None = None
+    ) -> KStream[K2, V2]:
+        """Replace each record by the pairs ``mapper(key, value)``, in their order.
 
-    Shape: KStream[K, V] -> KStream[K2, V2]; 1 -> 1; key changed; store: no; repartition: before the next grouping
-        or join.
+        Shape: KStream[K, V] -> KStream[K2, V2]; 1 -> any number; key changed; store: no; repartition: before the next
+            grouping or join.
 
-    Example:
-        >>> from kstreamnb import StreamsBuilder, head
-        >>> orders = StreamsBuilder().stream("orders")
-        >>> head(orders.map(lambda key, value: (key.upper(), value * 2)), {"orders": [("a", 1), ("b", 3)]})
-        [('A', 2, 0), ('B', 6, 1)]
+        Example:
+            >>> from kstreamnb import StreamsBuilder, head
+            >>> orders = StreamsBuilder().stream("orders")
+            >>> head(orders.flat_map(lambda key, value: [(key, value), (key * 2, value)]), {"orders": [("a", 1)]})
+            [('a', 1, 0), ('aa', 1, 0)]
 
-    Source: Kafka Streams `KStream#map`; differences: a tuple stands for `KeyValue`.
-    """
-    return self._then("map", "MAP", Map(mapper), name)
+        Source: Kafka Streams `KStream#flatMap`; differences: tuples stand for `KeyValue`.
+        """
+        return self._then("flat_map", "FLATMAP", FlatMap(mapper), name)
 
+    def flat_map_values(
+        self, mapper: Callable[..., Iterable[V2]], *, with_key: bool = False, name: str | None = None
+    ) -> KStream[K, V2]:
+        """Replace each value by the values ``mapper(value)``, or ``mapper(key, value)`` when ``with_key``.
 
-def map_values(
-    self: KStream[K, V], mapper: Callable[..., V2], *, with_key: bool = False, name: str | None = None
-) -> KStream[K, V2]:
-    """Replace each value by ``mapper(value)``, or ``mapper(key, value)`` when ``with_key``.
+        Shape: KStream[K, V] -> KStream[K, V2]; 1 -> any number; key kept; store: no; repartition: no.
 
-    Shape: KStream[K, V] -> KStream[K, V2]; 1 -> 1; key kept; store: no; repartition: no.
+        Example:
+            >>> from kstreamnb import StreamsBuilder, head
+            >>> lines = StreamsBuilder().stream("lines")
+            >>> head(lines.flat_map_values(str.split), {"lines": [("a", "to be")]})
+            [('a', 'to', 0), ('a', 'be', 0)]
 
-    Example:
-        >>> from kstreamnb import StreamsBuilder, head
-        >>> orders = StreamsBuilder().stream("orders")
-        >>> head(orders.map_values(lambda value: value + 1), {"orders": [("a", 1), ("b", 3)]})
-        [('a', 2, 0), ('b', 4, 1)]
+        Source: Kafka Streams `KStream#flatMapValues`; differences: ``with_key`` stands for `ValueMapperWithKey`.
+        """
+        return self._then("flat_map_values", "FLATMAPVALUES", FlatMapValues(mapper, with_key), name)
 
-    Source: Kafka Streams `KStream#mapValues`; differences: ``with_key`` stands for `ValueMapperWithKey`.
-    """
-    return self._then("map_values", "MAPVALUES", MapValues(mapper, with_key), name)
+    def select_key(self, mapper: Callable[[K, V], K2], *, name: str | None = None) -> KStream[K2, V]:
+        """Replace each key by ``mapper(key, value)``.
 
+        Shape: KStream[K, V] -> KStream[K2, V]; 1 -> 1; key changed; store: no; repartition: before the next grouping
+            or join.
 
-def flat_map(
-    self: KStream[K, V], mapper: Callable[[K, V], Iterable[tuple[K2, V2]]], *, name: str | None = None
-) -> KStream[K2, V2]:
-    """Replace each record by the pairs ``mapper(key, value)``, in their order.
+        Example:
+            >>> from kstreamnb import StreamsBuilder, head
+            >>> orders = StreamsBuilder().stream("orders")
+            >>> head(orders.select_key(lambda key, value: str(value)), {"orders": [("a", 1), ("b", 3)]})
+            [('1', 1, 0), ('3', 3, 1)]
 
-    Shape: KStream[K, V] -> KStream[K2, V2]; 1 -> any number; key changed; store: no; repartition: before the next
-        grouping or join.
+        Source: Kafka Streams `KStream#selectKey`; differences: none.
+        """
+        return self._then("select_key", "KEY-SELECT", SelectKey(mapper), name)
 
-    Example:
-        >>> from kstreamnb import StreamsBuilder, head
-        >>> orders = StreamsBuilder().stream("orders")
-        >>> head(orders.flat_map(lambda key, value: [(key, value), (key * 2, value)]), {"orders": [("a", 1)]})
-        [('a', 1, 0), ('aa', 1, 0)]
+    def peek(self, action: Callable[[K, V], object], *, name: str | None = None) -> KStream[K, V]:
+        """Call ``action(key, value)`` for each record and pass it on unchanged.
 
-    Source: Kafka Streams `KStream#flatMap`; differences: tuples stand for `KeyValue`.
-    """
-    return self._then("flat_map", "FLATMAP", FlatMap(mapper), name)
+        Shape: KStream[K, V] -> KStream[K, V]; 1 -> 1; key kept; store: no; repartition: no.
 
+        Example:
+            >>> from kstreamnb import StreamsBuilder, head
+            >>> seen = []
+            >>> orders = StreamsBuilder().stream("orders")
+            >>> head(orders.peek(lambda key, value: seen.append(value)), {"orders": [("a", 1)]}), seen
+            ([('a', 1, 0)], [1])
 
-def flat_map_values(
-    self: KStream[K, V], mapper: Callable[..., Iterable[V2]], *, with_key: bool = False, name: str | None = None
-) -> KStream[K, V2]:
-    """Replace each value by the values ``mapper(value)``, or ``mapper(key, value)`` when ``with_key``.
+        Source: Kafka Streams `KStream#peek`; differences: none.
+        """
+        return self._then("peek", "PEEK", Peek(action), name)
 
-    Shape: KStream[K, V] -> KStream[K, V2]; 1 -> any number; key kept; store: no; repartition: no.
+    def foreach(self, action: Callable[[K, V], object], *, name: str | None = None) -> None:
+        """Call ``action(key, value)`` for each record; the stream ends here.
 
-    Example:
-        >>> from kstreamnb import StreamsBuilder, head
-        >>> lines = StreamsBuilder().stream("lines")
-        >>> head(lines.flat_map_values(str.split), {"lines": [("a", "to be")]})
-        [('a', 'to', 0), ('a', 'be', 0)]
+        Shape: KStream[K, V] -> nothing; store: no; repartition: no.
 
-    Source: Kafka Streams `KStream#flatMapValues`; differences: ``with_key`` stands for `ValueMapperWithKey`.
-    """
-    return self._then("flat_map_values", "FLATMAPVALUES", FlatMapValues(mapper, with_key), name)
+        Example:
+            >>> from kstreamnb import StreamsBuilder
+            >>> StreamsBuilder().stream("orders").foreach(lambda key, value: None, name="audit")
 
+        Source: Kafka Streams `KStream#foreach`; differences: none.
+        """
+        self._then("foreach", "FOREACH", Foreach(action), name)
 
-def select_key(self: KStream[K, V], mapper: Callable[[K, V], K2], *, name: str | None = None) -> KStream[K2, V]:
-    """Replace each key by ``mapper(key, value)``.
+    def print(self, printed: Printed | None = None, *, label: str | None = None, name: str | None = None) -> None:
+        """Write each record as a line ``[label]: key, value``; the stream ends here.
 
-    Shape: KStream[K, V] -> KStream[K2, V]; 1 -> 1; key changed; store: no; repartition: before the next grouping
-        or join.
+        Shape: KStream[K, V] -> text; store: no; repartition: no.
 
-    Example:
-        >>> from kstreamnb import StreamsBuilder, head
-        >>> orders = StreamsBuilder().stream("orders")
-        >>> head(orders.select_key(lambda key, value: str(value)), {"orders": [("a", 1), ("b", 3)]})
-        [('1', 1, 0), ('3', 3, 1)]
+        Example:
+            >>> from kstreamnb import StreamsBuilder
+            >>> StreamsBuilder().stream("orders").print(label="orders")
 
-    Source: Kafka Streams `KStream#selectKey`; differences: none.
-    """
-    return self._then("select_key", "KEY-SELECT", SelectKey(mapper), name)
+        Source: Kafka Streams `KStream#print`, `Printed`; differences: none.
+        """
+        self.declare("stream", "print", _print, options=given(Printed, printed, label=label, name=name))
+
+    def merge(self, other: KStream[K, V], *, name: str | None = None) -> KStream[K, V]:
+        """Bring the records of both streams into one; there is no order between them.
+
+        Shape: KStream[K, V], KStream[K, V] -> KStream[K, V]; 1 -> 1; key kept; store: no; repartition: no.
+
+        Example:
+            >>> from kstreamnb import StreamsBuilder, head
+            >>> builder = StreamsBuilder()
+            >>> both = builder.stream("shop").merge(builder.stream("web"))
+            >>> head(both, {"shop": [("a", 1)], "web": [("b", 2)]})
+            [('a', 1, 0), ('b', 2, 1)]
+
+        Source: Kafka Streams `KStream#merge`; differences: none.
+        """
+        return self.declare("stream", "merge", _merge, other, name=name)
+
+    def _then(self, verb: str, java: str, operator: Operator, name: str | None) -> KStream[Any, Any]:
+        return self.declare("stream", verb, transform, java=java, operator=operator, name=name)
+
+
+class StreamOperators(Handle, Generic[K, V]):
+    """What a stream hands its records to: processors, topics, tables and branches."""
+
+    def process(self, supplier: Callable[[], Any], *stores: str, name: str | None = None) -> KStream[Any, Any]:
+        """Hand each record to a processor of the user's, which may forward any records and use the ``stores`` named.
+
+        ``supplier()`` makes a processor for every task: a class is one.
+
+        Shape: KStream[K, V] -> KStream[K2, V2]; 1 -> any number; key changed; store: the user's; repartition: before
+            the next grouping or join.
 
-
-def peek(self: KStream[K, V], action: Callable[[K, V], object], *, name: str | None = None) -> KStream[K, V]:
-    """Call ``action(key, value)`` for each record and pass it on unchanged.
-
-    Shape: KStream[K, V] -> KStream[K, V]; 1 -> 1; key kept; store: no; repartition: no.
-
-    Example:
-        >>> from kstreamnb import StreamsBuilder, head
-        >>> seen = []
-        >>> orders = StreamsBuilder().stream("orders")
-        >>> head(orders.peek(lambda key, value: seen.append(value)), {"orders": [("a", 1)]}), seen
-        ([('a', 1, 0)], [1])
-
-    Source: Kafka Streams `KStream#peek`; differences: none.
-    """
-    return self._then("peek", "PEEK", Peek(action), name)
-
-
-def foreach(self: KStream[K, V], action: Callable[[K, V], object], *, name: str | None = None) -> None:
-    """Call ``action(key, value)`` for each record; the stream ends here.
-
-    Shape: KStream[K, V] -> nothing; store: no; repartition: no.
-
-    Example:
-        >>> from kstreamnb import StreamsBuilder
-        >>> StreamsBuilder().stream("orders").foreach(lambda key, value: None, name="audit")
-
-    Source: Kafka Streams `KStream#foreach`; differences: none.
-    """
-    self._then("foreach", "FOREACH", Foreach(action), name)
-
-
-def print(
-    self: KStream[K, V], printed: Printed | None = None, *, label: str | None = None, name: str | None = None
-) -> None:
-    """Write each record as a line ``[label]: key, value``; the stream ends here.
-
-    Shape: KStream[K, V] -> text; store: no; repartition: no.
-
-    Example:
-        >>> from kstreamnb import StreamsBuilder
-        >>> StreamsBuilder().stream("orders").print(label="orders")
-
-    Source: Kafka Streams `KStream#print`, `Printed`; differences: none.
-    """
-    self.declare("stream", "print", _print, options=given(Printed, printed, label=label, name=name))
-
-
-def merge(self: KStream[K, V], other: KStream[K, V], *, name: str | None = None) -> KStream[K, V]:
-    """Bring the records of both streams into one; there is no order between them.
-
-    Shape: KStream[K, V], KStream[K, V] -> KStream[K, V]; 1 -> 1; key kept; store: no; repartition: no.
-
-    Example:
-        >>> from kstreamnb import StreamsBuilder, head
-        >>> builder = StreamsBuilder()
-        >>> both = builder.stream("shop").merge(builder.stream("web"))
-        >>> head(both, {"shop": [("a", 1)], "web": [("b", 2)]})
-        [('a', 1, 0), ('b', 2, 1)]
-
-    Source: Kafka Streams `KStream#merge`; differences: none.
-    """
-    return self.declare("stream", "merge", _merge, other, name=name)
-
-
-def process(
-    self: KStream[K, V], supplier: Callable[[], Any], *stores: str, name: str | None = None
-) -> KStream[Any, Any]:
-    """Hand each record to a processor of the user's, which may forward any records and use the ``stores`` named.
-
-    ``supplier()`` makes a processor for every task: a class is one.
-
-    Shape: KStream[K, V] -> KStream[K2, V2]; 1 -> any number; key changed; store: the user's; repartition: before the
-        next grouping or join.
-
-    Example:
-        >>> from kstreamnb import StreamsBuilder, head
-        >>> from kstreamnb import Processor
-        >>> class Twice(Processor):
-        ...     def process(self, record):
-        ...         self.context.forward(record)
-        ...         self.context.forward(record.with_key(record.key * 2))
-        ...
-        >>> head(StreamsBuilder().stream("orders").process(Twice), {"orders": [("a", 1)]})
-        [('a', 1, 0), ('aa', 1, 0)]
-
-    Source: Kafka Streams `KStream#process`, KIP-820; differences: none.
-    """
-    return self.declare("stream", "process", _process, supplier=supplier, stores=stores, name=name, fixed=False)
-
-
-def process_values(
-    self: KStream[K, V], supplier: Callable[[], Any], *stores: str, name: str | None = None
-) -> KStream[K, Any]:
-    """Hand each record to a processor of the user's that keeps every record's key.
-
-    Shape: KStream[K, V] -> KStream[K, V2]; 1 -> any number; key kept; store: the user's; repartition: no.
-
-    Example:
-        >>> from kstreamnb import StreamsBuilder, head
-        >>> from kstreamnb import FixedKeyProcessor
-        >>> class Double(FixedKeyProcessor):
-        ...     def process(self, record):
-        ...         self.context.forward(record.with_value(record.value * 2))
-        ...
-        >>> head(StreamsBuilder().stream("orders").process_values(Double), {"orders": [("a", 1)]})
-        [('a', 2, 0)]
-
-    Source: Kafka Streams `KStream#processValues`, KIP-820; differences: none.
-    """
-    return self.declare("stream", "process_values", _process, supplier=supplier, stores=stores, name=name, fixed=True)
-
-
-@spelled_out
-def to(
-    self: KStream[K, V],
-    topic: str | Callable[[K, V, Any], str],
-    produced: Produced | None = None,
-    **options: Unpack[Writing],
-) -> None:
-    """Write the records to a topic, or each to the topic that ``topic(key, value, metadata)`` names.
-
-    Shape: KStream[K, V] -> topic; 1 -> 1; key kept; store: no; repartition: no.
-
-    Example:
-        >>> from kstreamnb import StreamsBuilder
-        >>> StreamsBuilder().stream("orders").to("copies", value_serde="json")
-
-    Source: Kafka Streams `KStream#to`, `TopicNameExtractor`; differences: none.
-    """
-    self.declare("stream", "to", _to, topic=topic, options=given(Produced, produced, **options))
-
-
-@spelled_out
-def repartition(
-    self: KStream[K, V], repartitioned: Repartitioned | None = None, **options: Unpack[Through]
-) -> KStream[K, V]:
-    """Send the records through an internal topic, so that each key is in its partition.
-
-    Shape: KStream[K, V] -> KStream[K, V]; 1 -> 1, records without key are lost; key kept; store: no; repartition: yes.
-
-    Example:
-        >>> from kstreamnb import StreamsBuilder, head
-        >>> orders = StreamsBuilder().stream("orders")
-        >>> all_orders = orders.select_key(lambda key, value: "all").repartition(name="by-all")
-        >>> head(all_orders, {"orders": [("a", 1), ("b", 3)]})
-        [('all', 1, 0), ('all', 3, 1)]
-
-    Source: Kafka Streams `KStream#repartition`, KIP-221; differences: none.
-    """
-    said = given(Repartitioned, repartitioned, **options)
-    return self.declare("stream", "repartition", _repartition, options=said)
-
-
-@spelled_out
-def to_table(self: KStream[K, V], **options: Unpack[Kept]) -> KTable[K, V]:
-    """Take each record as the new row of its key; a null value deletes the row.
-
-    Shape: KStream[K, V] -> KTable[K, V]; 1 -> 1; key kept; store: when named or needed; repartition: after a change
-        of keys.
-    Late: an older record replaces a newer row, except in a versioned store. A null key is dropped.
-
-    Example:
-        >>> from kstreamnb import StreamsBuilder, head
-        >>> orders = StreamsBuilder().stream("orders")
-        >>> head(orders.to_table(store="latest"), {"orders": [("a", 1), ("a", None)]})
-        [('a', 1, 0), ('a', None, 1)]
-
-    Source: Kafka Streams `KStream#toTable`, KIP-523; differences: none.
-    """
-    return self.declare("table", "to_table", _to_table, keeping=kept(options))
-
-
-def split(self: KStream[K, V], *, name: str | None = None) -> BranchedKStream:
-    """Begin to split the stream: each record goes to the first branch whose predicate holds.
-
-    ``name`` is the prefix of the branches' names.
-
-    Shape: KStream[K, V] -> n KStream[K, V]; 1 -> at most 1; key kept; store: no; repartition: no.
-
-    Example:
-        >>> from kstreamnb import StreamsBuilder, head
-        >>> orders = StreamsBuilder().stream("orders")
-        >>> parts = orders.split(name="by-").branch(lambda key, value: value > 2, name="large")
-        >>> parts = parts.default_branch(name="small")
-        >>> list(parts), head(parts["by-small"], {"orders": [("a", 1), ("b", 3)]})
-        (['by-large', 'by-small'], [('a', 1, 0)])
-
-    Source: Kafka Streams `KStream#split`, KIP-418; differences: the prefix of an unnamed split is not part of the
-        names in the result.
-    """
-    branched: BranchedKStream = self.declare("split", "split", _split, name=name)
-    branched.prefix = name or ""
-    return branched
+        Example:
+            >>> from kstreamnb import StreamsBuilder, head
+            >>> from kstreamnb import Processor
+            >>> class Twice(Processor):
+            ...     def process(self, record):
+            ...         self.context.forward(record)
+            ...         self.context.forward(record.with_key(record.key * 2))
+            ...
+            >>> head(StreamsBuilder().stream("orders").process(Twice), {"orders": [("a", 1)]})
+            [('a', 1, 0), ('aa', 1, 0)]
+
+        Source: Kafka Streams `KStream#process`, KIP-820; differences: none.
+        """
+        return self.declare("stream", "process", _process, supplier=supplier, stores=stores, name=name, fixed=False)
+
+    def process_values(self, supplier: Callable[[], Any], *stores: str, name: str | None = None) -> KStream[K, Any]:
+        """Hand each record to a processor of the user's that keeps every record's key.
+
+        Shape: KStream[K, V] -> KStream[K, V2]; 1 -> any number; key kept; store: the user's; repartition: no.
+
+        Example:
+            >>> from kstreamnb import StreamsBuilder, head
+            >>> from kstreamnb import FixedKeyProcessor
+            >>> class Double(FixedKeyProcessor):
+            ...     def process(self, record):
+            ...         self.context.forward(record.with_value(record.value * 2))
+            ...
+            >>> head(StreamsBuilder().stream("orders").process_values(Double), {"orders": [("a", 1)]})
+            [('a', 2, 0)]
+
+        Source: Kafka Streams `KStream#processValues`, KIP-820; differences: none.
+        """
+        return self.declare(
+            "stream", "process_values", _process, supplier=supplier, stores=stores, name=name, fixed=True
+        )
+
+    @spelled_out
+    def to(
+        self,
+        topic: str | Callable[[K, V, Any], str],
+        produced: Produced | None = None,
+        **options: Unpack[Writing],
+    ) -> None:
+        """Write the records to a topic, or each to the topic that ``topic(key, value, metadata)`` names.
+
+        Shape: KStream[K, V] -> topic; 1 -> 1; key kept; store: no; repartition: no.
+
+        Example:
+            >>> from kstreamnb import StreamsBuilder
+            >>> StreamsBuilder().stream("orders").to("copies", value_serde="json")
+
+        Source: Kafka Streams `KStream#to`, `TopicNameExtractor`; differences: none.
+        """
+        self.declare("stream", "to", _to, topic=topic, options=given(Produced, produced, **options))
+
+    @spelled_out
+    def repartition(self, repartitioned: Repartitioned | None = None, **options: Unpack[Through]) -> KStream[K, V]:
+        """Send the records through an internal topic, so that each key is in its partition.
+
+        Shape: KStream[K, V] -> KStream[K, V]; 1 -> 1, records without key are lost; key kept; store: no;
+            repartition: yes.
+
+        Example:
+            >>> from kstreamnb import StreamsBuilder, head
+            >>> orders = StreamsBuilder().stream("orders")
+            >>> all_orders = orders.select_key(lambda key, value: "all").repartition(name="by-all")
+            >>> head(all_orders, {"orders": [("a", 1), ("b", 3)]})
+            [('all', 1, 0), ('all', 3, 1)]
+
+        Source: Kafka Streams `KStream#repartition`, KIP-221; differences: none.
+        """
+        said = given(Repartitioned, repartitioned, **options)
+        return self.declare("stream", "repartition", _repartition, options=said)
+
+    @spelled_out
+    def to_table(self, **options: Unpack[Kept]) -> KTable[K, V]:
+        """Take each record as the new row of its key; a null value deletes the row.
+
+        Shape: KStream[K, V] -> KTable[K, V]; 1 -> 1; key kept; store: when named or needed; repartition: after a change
+            of keys.
+        Late: an older record replaces a newer row, except in a versioned store. A null key is dropped.
+
+        Example:
+            >>> from kstreamnb import StreamsBuilder, head
+            >>> orders = StreamsBuilder().stream("orders")
+            >>> head(orders.to_table(store="latest"), {"orders": [("a", 1), ("a", None)]})
+            [('a', 1, 0), ('a', None, 1)]
+
+        Source: Kafka Streams `KStream#toTable`, KIP-523; differences: none.
+        """
+        return self.declare("table", "to_table", _to_table, keeping=kept(options))
+
+    def split(self, *, name: str | None = None) -> BranchedKStream:
+        """Begin to split the stream: each record goes to the first branch whose predicate holds.
+
+        ``name`` is the prefix of the branches' names.
+
+        Shape: KStream[K, V] -> n KStream[K, V]; 1 -> at most 1; key kept; store: no; repartition: no.
+
+        Example:
+            >>> from kstreamnb import StreamsBuilder, head
+            >>> orders = StreamsBuilder().stream("orders")
+            >>> parts = orders.split(name="by-").branch(lambda key, value: value > 2, name="large")
+            >>> parts = parts.default_branch(name="small")
+            >>> list(parts), head(parts["by-small"], {"orders": [("a", 1), ("b", 3)]})
+            (['by-large', 'by-small'], [('a', 1, 0)])
+
+        Source: Kafka Streams `KStream#split`, KIP-418; differences: the prefix of an unnamed split is not part of the
+            names in the result.
+        """
+        branched: BranchedKStream = self.declare("split", "split", _split, name=name)
+        branched.prefix = name or ""
+        return branched
 
 
 class BranchedKStream(Handle, kind="split"):
@@ -467,7 +455,7 @@ def transform(draft: Draft, source: StreamFlow, java: str, operator: Operator, n
 
 
 def _print(draft: Draft, source: StreamFlow, options: Printed) -> StreamFlow:
-    operator = Print(options.label or source.name, options.write or builtins.print, options.mapper)
+    operator = Print(options.label or source.name, options.write or print, options.mapper)
     return transform(draft, source, "PRINTER", operator, options.name)
 
 

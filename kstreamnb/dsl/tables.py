@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NotRequired, Unpack
+from typing import TYPE_CHECKING, Any, Generic, NotRequired, Unpack
 
 from kstreamnb.core.serdes import Serdes
 from kstreamnb.core.stores import StoreSpec
+from kstreamnb.dsl.declarations import Handle
 from kstreamnb.dsl.flows import Joining, StreamFlow, TableFlow
 from kstreamnb.dsl.materializing import Keeping, kept, kept_in, lazy_table, rows_store
 from kstreamnb.dsl.options import V2, K, Kept, Suppressed, TableJoined, V, given, serdes_of, spelled_out
@@ -36,127 +37,8 @@ from kstreamnb.processors.table_joins import How, JoinView, TableJoinMerge, Tabl
 from kstreamnb.processors.tables import Suppress, SuppressView
 from kstreamnb.topology.checks import supplied_stores
 
-if TYPE_CHECKING:  # the front classes list these functions
+if TYPE_CHECKING:  # the fronts are made of these classes
     from kstreamnb.dsl.fronts import KStream, KTable
-
-
-@spelled_out
-def filter(self: KTable[K, V], predicate: Callable[[K, V], Any], **options: Unpack[Kept]) -> KTable[K, V]:
-    """Keep the rows for which ``predicate(key, value)`` holds; a row that no longer does is deleted.
-
-    Shape: KTable[K, V] -> KTable[K, V]; 1 -> at most 1; key kept; store: when named; repartition: no.
-
-    Example:
-        >>> from kstreamnb import StreamsBuilder, head
-        >>> prices = StreamsBuilder().table("prices", store="prices")
-        >>> head(prices.filter(lambda sku, price: price > 9), {"prices": [("hat", 12), ("hat", 8), ("cap", 5)]})
-        [('hat', 12, 0), ('hat', None, 1)]
-
-    Source: Kafka Streams `KTable#filter`; differences: none (a miss is a tombstone, too, unless the table knows its
-        old values).
-    """
-    return self.declare("table", "filter", _filter, predicate=predicate, negate=False, keeping=kept(options))
-
-
-@spelled_out
-def filter_not(self: KTable[K, V], predicate: Callable[[K, V], Any], **options: Unpack[Kept]) -> KTable[K, V]:
-    """Keep the rows for which ``predicate(key, value)`` does not hold; a row for which it comes to hold is deleted.
-
-    Shape: KTable[K, V] -> KTable[K, V]; 1 -> at most 1; key kept; store: when named; repartition: no.
-
-    Example:
-        >>> from kstreamnb import StreamsBuilder, head
-        >>> prices = StreamsBuilder().table("prices", store="prices")
-        >>> head(prices.filter_not(lambda sku, price: price > 9), {"prices": [("hat", 12), ("cap", 5)]})
-        [('cap', 5, 1)]
-
-    Source: Kafka Streams `KTable#filterNot`; differences: none.
-    """
-    return self.declare("table", "filter_not", _filter, predicate=predicate, negate=True, keeping=kept(options))
-
-
-@spelled_out
-def map_values(
-    self: KTable[K, V], mapper: Callable[..., V2], *, with_key: bool = False, **options: Unpack[Kept]
-) -> KTable[K, V2]:
-    """Replace each row's value by ``mapper(value)``, or ``mapper(key, value)`` when ``with_key``.
-
-    Shape: KTable[K, V] -> KTable[K, V2]; 1 -> 1; key kept; store: when named; repartition: no.
-
-    Example:
-        >>> from kstreamnb import StreamsBuilder, head
-        >>> prices = StreamsBuilder().table("prices")
-        >>> head(prices.map_values(lambda price: price * 2), {"prices": [("hat", 12), ("hat", None)]})
-        [('hat', 24, 0), ('hat', None, 1)]
-
-    Source: Kafka Streams `KTable#mapValues`; differences: ``with_key`` stands for `ValueMapperWithKey`.
-    """
-    return self.declare("table", "map_values", _map_values, mapper=mapper, with_key=with_key, keeping=kept(options))
-
-
-def to_stream(
-    self: KTable[K, V], mapper: Callable[[K, V], Any] | None = None, *, name: str | None = None
-) -> KStream[Any, V]:
-    """Hand on the changes of the table as records, deletions as null values; ``mapper(key, value)`` gives new keys.
-
-    Shape: KTable[K, V] -> KStream[K, V]; 1 -> 1; key kept, or changed by the mapper; store: no; repartition: before
-        the next grouping or join when keys were changed.
-
-    Example:
-        >>> from kstreamnb import StreamsBuilder, head
-        >>> prices = StreamsBuilder().table("prices")
-        >>> head(prices.to_stream(lambda sku, price: sku.upper()), {"prices": [("hat", 12)]})
-        [('HAT', 12, 0)]
-
-    Source: Kafka Streams `KTable#toStream`; differences: none.
-    """
-    return self.declare("stream", "to_stream", _to_stream, mapper=mapper, name=name)
-
-
-def suppress(self: KTable[K, V], suppressed: Suppressed) -> KTable[K, V]:
-    """Hold changes back: for a time, so that only the last of several comes out, or until their window has closed.
-
-    Shape: KTable[K, V] -> KTable[K, V]; n -> at most n; key kept; store: a buffer; repartition: no.
-    Units: stream time, as far as the records that reach this operator show it.
-    Late: nothing is dropped, except deletions when windows are waited for.
-
-    Example:
-        >>> from kstreamnb import StreamsBuilder, head
-        >>> from kstreamnb import Suppressed
-        >>> prices = StreamsBuilder().table("prices")
-        >>> calm = prices.suppress(Suppressed.until_time_limit("5ms"))
-        >>> head(calm, {"prices": [("hat", 1, 0), ("hat", 2, 3), ("cap", 9, 5)]})
-        [('hat', 2, 3)]
-
-    Source: Kafka Streams `KTable#suppress`, KIP-328; differences: none.
-    """
-    return self.declare("table", "suppress", _suppress, suppressed=suppressed)
-
-
-@spelled_out
-def transform_values(
-    self: KTable[K, V], supplier: Callable[[], Any], *stores: str, **options: Unpack[Kept]
-) -> KTable[K, Any]:
-    """Replace each row's value by what a transformer makes of it; it may use the ``stores`` named.
-
-    ``supplier()`` makes a transformer for every task: an object with ``transform(key, value)``, which is called for
-    deleted rows as well, and, when it likes, ``init(context)`` and ``close()``.
-
-    Shape: KTable[K, V] -> KTable[K, V2]; 1 -> 1; key kept; store: when named; repartition: no.
-
-    Example:
-        >>> from kstreamnb import StreamsBuilder, head
-        >>> class Tagged:
-        ...     def transform(self, key, value):
-        ...         return f"{key}: {value}"
-        ...
-        >>> head(StreamsBuilder().table("prices").transform_values(Tagged), {"prices": [("hat", 12)]})
-        [('hat', 'hat: 12', 0)]
-
-    Source: Kafka Streams `KTable#transformValues`; differences: none.
-    """
-    arguments = {"supplier": supplier, "stores": stores, "keeping": kept(options)}
-    return self.declare("table", "transform_values", _transform_values, **arguments)
 
 
 class TableJoinOptions(Kept):
@@ -170,83 +52,192 @@ class TableJoinOptions(Kept):
     other_partitioner: NotRequired[Any]
 
 
-@spelled_out
-def join(
-    self: KTable[K, V], other: KTable[Any, Any], *functions: Callable[..., Any], **options: Unpack[TableJoinOptions]
-) -> KTable[K, Any]:
-    """Join each row with the other table's row of the same key, or of a foreign key; rows without one are left out.
+class TableOperators(Handle, Generic[K, V]):
+    """What a table does to its rows, and with those of other tables."""
 
-    - ``join(other, joiner)``: by key;
-    - ``join(other, foreign_key, joiner)``, or ``join(other, joiner, foreign_key=…)``: with the row of the key
-      ``foreign_key(value)``, or ``foreign_key(key, value)`` when ``with_key``.
+    @spelled_out
+    def filter(self, predicate: Callable[[K, V], Any], **options: Unpack[Kept]) -> KTable[K, V]:
+        """Keep the rows for which ``predicate(key, value)`` holds; a row that no longer does is deleted.
 
-    ``joiner(left, right)`` gives the result's value.
+        Shape: KTable[K, V] -> KTable[K, V]; 1 -> at most 1; key kept; store: when named; repartition: no.
 
-    Shape: KTable[K, V], KTable[K, V2] -> KTable[K, V3]; a change -> changes; key kept; store: both tables', and the
-        result's when named; repartition: of subscriptions, with a foreign key.
-    Late: a change of a versioned table that is not its key's latest is dropped.
+        Example:
+            >>> from kstreamnb import StreamsBuilder, head
+            >>> prices = StreamsBuilder().table("prices", store="prices")
+            >>> head(prices.filter(lambda sku, price: price > 9), {"prices": [("hat", 12), ("hat", 8), ("cap", 5)]})
+            [('hat', 12, 0), ('hat', None, 1)]
 
-    Example:
-        >>> from kstreamnb import StreamsBuilder, head
-        >>> builder = StreamsBuilder()
-        >>> orders, users = builder.table("orders"), builder.table("users")
-        >>> sold = lambda order, name: f"{order[1]} for {name}"
-        >>> joined = orders.join(users, sold, foreign_key=lambda order: order[0])
-        >>> head(joined, {"users": [("u1", "Ann")], "orders": [("o1", ["u1", "hat"]), ("o2", ["u2", "cap"])]})
-        [('o1', 'hat for Ann', 1)]
+        Source: Kafka Streams `KTable#filter`; differences: none (a miss is a tombstone, too, unless the table knows its
+            old values).
+        """
+        return self.declare("table", "filter", _filter, predicate=predicate, negate=False, keeping=kept(options))
 
-    Source: Kafka Streams `KTable#join`, KIP-213; differences: none.
-    """
-    return _declare(self, other, "join", "inner", functions, options)
+    @spelled_out
+    def filter_not(self, predicate: Callable[[K, V], Any], **options: Unpack[Kept]) -> KTable[K, V]:
+        """Keep the rows for which ``predicate(key, value)`` does not hold; a row for which it comes to hold is deleted.
+
+        Shape: KTable[K, V] -> KTable[K, V]; 1 -> at most 1; key kept; store: when named; repartition: no.
+
+        Example:
+            >>> from kstreamnb import StreamsBuilder, head
+            >>> prices = StreamsBuilder().table("prices", store="prices")
+            >>> head(prices.filter_not(lambda sku, price: price > 9), {"prices": [("hat", 12), ("cap", 5)]})
+            [('cap', 5, 1)]
+
+        Source: Kafka Streams `KTable#filterNot`; differences: none.
+        """
+        return self.declare("table", "filter_not", _filter, predicate=predicate, negate=True, keeping=kept(options))
+
+    @spelled_out
+    def map_values(
+        self, mapper: Callable[..., V2], *, with_key: bool = False, **options: Unpack[Kept]
+    ) -> KTable[K, V2]:
+        """Replace each row's value by ``mapper(value)``, or ``mapper(key, value)`` when ``with_key``.
+
+        Shape: KTable[K, V] -> KTable[K, V2]; 1 -> 1; key kept; store: when named; repartition: no.
+
+        Example:
+            >>> from kstreamnb import StreamsBuilder, head
+            >>> prices = StreamsBuilder().table("prices")
+            >>> head(prices.map_values(lambda price: price * 2), {"prices": [("hat", 12), ("hat", None)]})
+            [('hat', 24, 0), ('hat', None, 1)]
+
+        Source: Kafka Streams `KTable#mapValues`; differences: ``with_key`` stands for `ValueMapperWithKey`.
+        """
+        return self.declare("table", "map_values", _map_values, mapper=mapper, with_key=with_key, keeping=kept(options))
+
+    def to_stream(self, mapper: Callable[[K, V], Any] | None = None, *, name: str | None = None) -> KStream[Any, V]:
+        """Hand on the changes of the table as records, deletions as null values; ``mapper(key, value)`` gives new keys.
+
+        Shape: KTable[K, V] -> KStream[K, V]; 1 -> 1; key kept, or changed by the mapper; store: no; repartition: before
+            the next grouping or join when keys were changed.
+
+        Example:
+            >>> from kstreamnb import StreamsBuilder, head
+            >>> prices = StreamsBuilder().table("prices")
+            >>> head(prices.to_stream(lambda sku, price: sku.upper()), {"prices": [("hat", 12)]})
+            [('HAT', 12, 0)]
+
+        Source: Kafka Streams `KTable#toStream`; differences: none.
+        """
+        return self.declare("stream", "to_stream", _to_stream, mapper=mapper, name=name)
+
+    def suppress(self, suppressed: Suppressed) -> KTable[K, V]:
+        """Hold changes back: for a time, so that only the last of several comes out, or until their window has closed.
+
+        Shape: KTable[K, V] -> KTable[K, V]; n -> at most n; key kept; store: a buffer; repartition: no.
+        Units: stream time, as far as the records that reach this operator show it.
+        Late: nothing is dropped, except deletions when windows are waited for.
+
+        Example:
+            >>> from kstreamnb import StreamsBuilder, head
+            >>> from kstreamnb import Suppressed
+            >>> prices = StreamsBuilder().table("prices")
+            >>> calm = prices.suppress(Suppressed.until_time_limit("5ms"))
+            >>> head(calm, {"prices": [("hat", 1, 0), ("hat", 2, 3), ("cap", 9, 5)]})
+            [('hat', 2, 3)]
+
+        Source: Kafka Streams `KTable#suppress`, KIP-328; differences: none.
+        """
+        return self.declare("table", "suppress", _suppress, suppressed=suppressed)
+
+    @spelled_out
+    def transform_values(self, supplier: Callable[[], Any], *stores: str, **options: Unpack[Kept]) -> KTable[K, Any]:
+        """Replace each row's value by what a transformer makes of it; it may use the ``stores`` named.
+
+        ``supplier()`` makes a transformer for every task: an object with ``transform(key, value)``, which is called for
+        deleted rows as well, and, when it likes, ``init(context)`` and ``close()``.
+
+        Shape: KTable[K, V] -> KTable[K, V2]; 1 -> 1; key kept; store: when named; repartition: no.
+
+        Example:
+            >>> from kstreamnb import StreamsBuilder, head
+            >>> class Tagged:
+            ...     def transform(self, key, value):
+            ...         return f"{key}: {value}"
+            ...
+            >>> head(StreamsBuilder().table("prices").transform_values(Tagged), {"prices": [("hat", 12)]})
+            [('hat', 'hat: 12', 0)]
+
+        Source: Kafka Streams `KTable#transformValues`; differences: none.
+        """
+        arguments = {"supplier": supplier, "stores": stores, "keeping": kept(options)}
+        return self.declare("table", "transform_values", _transform_values, **arguments)
+
+    @spelled_out
+    def join(
+        self, other: KTable[Any, Any], *functions: Callable[..., Any], **options: Unpack[TableJoinOptions]
+    ) -> KTable[K, Any]:
+        """Join each row with the other table's row of the same key, or of a foreign key; rows without one are left out.
+
+        - ``join(other, joiner)``: by key;
+        - ``join(other, foreign_key, joiner)``, or ``join(other, joiner, foreign_key=…)``: with the row of the key
+          ``foreign_key(value)``, or ``foreign_key(key, value)`` when ``with_key``.
+
+        ``joiner(left, right)`` gives the result's value.
+
+        Shape: KTable[K, V], KTable[K, V2] -> KTable[K, V3]; a change -> changes; key kept; store: both tables', and the
+            result's when named; repartition: of subscriptions, with a foreign key.
+        Late: a change of a versioned table that is not its key's latest is dropped.
+
+        Example:
+            >>> from kstreamnb import StreamsBuilder, head
+            >>> builder = StreamsBuilder()
+            >>> orders, users = builder.table("orders"), builder.table("users")
+            >>> sold = lambda order, name: f"{order[1]} for {name}"
+            >>> joined = orders.join(users, sold, foreign_key=lambda order: order[0])
+            >>> head(joined, {"users": [("u1", "Ann")], "orders": [("o1", ["u1", "hat"]), ("o2", ["u2", "cap"])]})
+            [('o1', 'hat for Ann', 1)]
+
+        Source: Kafka Streams `KTable#join`, KIP-213; differences: none.
+        """
+        return _declare(self, other, "join", "inner", functions, options)
+
+    @spelled_out
+    def left_join(
+        self, other: KTable[Any, Any], *functions: Callable[..., Any], **options: Unpack[TableJoinOptions]
+    ) -> KTable[K, Any]:
+        """Join as `join` does, and keep rows of this table that find no partner, with None in its place.
+
+        Shape: KTable[K, V], KTable[K, V2] -> KTable[K, V3]; a change -> changes; key kept; store: as `join`;
+            repartition: as `join`.
+        Late: a change of a versioned table that is not its key's latest is dropped.
+
+        Example:
+            >>> from kstreamnb import StreamsBuilder, head
+            >>> builder = StreamsBuilder()
+            >>> prices, names = builder.table("prices"), builder.table("names")
+            >>> joined = prices.left_join(names, lambda price, name: f"{name}: {price}")
+            >>> head(joined, {"prices": [("hat", 12)], "names": [("hat", "Hat")]})
+            [('hat', 'None: 12', 0), ('hat', 'Hat: 12', 1)]
+
+        Source: Kafka Streams `KTable#leftJoin`, KIP-213; differences: none.
+        """
+        return _declare(self, other, "left_join", "left", functions, options)
+
+    @spelled_out
+    def outer_join(
+        self, other: KTable[Any, Any], *functions: Callable[..., Any], **options: Unpack[TableJoinOptions]
+    ) -> KTable[K, Any]:
+        """Join by key as `join` does, and keep rows of both tables that find no partner, with None in its place.
+
+        Shape: KTable[K, V], KTable[K, V2] -> KTable[K, V3]; a change -> at most one; key kept; store: as `join`;
+            repartition: no.
+        Late: a change of a versioned table that is not its key's latest is dropped.
+
+        Example:
+            >>> from kstreamnb import StreamsBuilder, head
+            >>> builder = StreamsBuilder()
+            >>> joined = builder.table("left").outer_join(builder.table("right"), lambda a, b: f"{a}+{b}")
+            >>> head(joined, {"right": [("a", 2)], "left": [("a", 1)]})
+            [('a', 'None+2', 0), ('a', '1+2', 1)]
+
+        Source: Kafka Streams `KTable#outerJoin`; differences: none.
+        """
+        return _declare(self, other, "outer_join", "outer", functions, options)
 
 
-@spelled_out
-def left_join(
-    self: KTable[K, V], other: KTable[Any, Any], *functions: Callable[..., Any], **options: Unpack[TableJoinOptions]
-) -> KTable[K, Any]:
-    """Join as `join` does, and keep rows of this table that find no partner, with None in its place.
-
-    Shape: KTable[K, V], KTable[K, V2] -> KTable[K, V3]; a change -> changes; key kept; store: as `join`; repartition:
-        as `join`.
-    Late: a change of a versioned table that is not its key's latest is dropped.
-
-    Example:
-        >>> from kstreamnb import StreamsBuilder, head
-        >>> builder = StreamsBuilder()
-        >>> joined = builder.table("prices").left_join(builder.table("names"), lambda price, name: f"{name}: {price}")
-        >>> head(joined, {"prices": [("hat", 12)], "names": [("hat", "Hat")]})
-        [('hat', 'None: 12', 0), ('hat', 'Hat: 12', 1)]
-
-    Source: Kafka Streams `KTable#leftJoin`, KIP-213; differences: none.
-    """
-    return _declare(self, other, "left_join", "left", functions, options)
-
-
-@spelled_out
-def outer_join(
-    self: KTable[K, V], other: KTable[Any, Any], *functions: Callable[..., Any], **options: Unpack[TableJoinOptions]
-) -> KTable[K, Any]:
-    """Join by key as `join` does, and keep rows of both tables that find no partner, with None in its place.
-
-    Shape: KTable[K, V], KTable[K, V2] -> KTable[K, V3]; a change -> at most one; key kept; store: as `join`;
-        repartition: no.
-    Late: a change of a versioned table that is not its key's latest is dropped.
-
-    Example:
-        >>> from kstreamnb import StreamsBuilder, head
-        >>> builder = StreamsBuilder()
-        >>> joined = builder.table("left").outer_join(builder.table("right"), lambda a, b: f"{a}+{b}")
-        >>> head(joined, {"right": [("a", 2)], "left": [("a", 1)]})
-        [('a', 'None+2', 0), ('a', '1+2', 1)]
-
-    Source: Kafka Streams `KTable#outerJoin`; differences: none.
-    """
-    return _declare(self, other, "outer_join", "outer", functions, options)
-
-
-def _declare(
-    self: KTable[K, V], other: KTable[Any, Any], verb: str, how: How, functions: Any, options: Any
-) -> KTable[K, Any]:
+def _declare(self: Handle, other: Handle, verb: str, how: How, functions: Any, options: Any) -> KTable[Any, Any]:
     """Declare a join by key or by foreign key, as the functions say."""
     if getattr(other, "kind", "") != "table":
         raise TopologyError(f"a table cannot be joined with a {type(other).__name__}")

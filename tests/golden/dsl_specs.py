@@ -9,14 +9,10 @@ from typing import Any
 from kstreamnb.core.record import Windowed
 from kstreamnb.core.serdes import Serdes
 from kstreamnb.core.windows import JoinWindows, SessionWindows, SlidingWindows, TimeWindows, UnlimitedWindows
+from kstreamnb.dsl.aggregating import KGroupedTable, SessionWindowedCogroupedKStream
 from kstreamnb.dsl.builder import StreamsBuilder
 from kstreamnb.dsl.fronts import KStream, KTable
-from kstreamnb.dsl.grouping import (
-    CogroupedKStream,
-    KGroupedTable,
-    SessionWindowedCogroupedKStream,
-    SessionWindowedKStream,
-)
+from kstreamnb.dsl.grouping import CogroupedKStream, SessionWindowedKStream
 from kstreamnb.dsl.options import (
     Branched,
     BufferConfig,

@@ -73,13 +73,20 @@ def test_no_example_shows_a_traceback() -> None:
     assert [] == [path.name for path in root.rglob("*.py") if "Traceback (most recent" in path.read_text()]
 
 
+def made_of(value: object) -> list[type]:
+    """A class whose methods are looked at; a front brings together the classes of its operators."""
+    if not inspect.isclass(value) or not issubclass(value, Handle):
+        return [value] if inspect.isclass(value) else []
+    return [kind for kind in value.__mro__ if issubclass(kind, Handle) and kind is not Handle]
+
+
 def test_every_public_name_shows_an_example() -> None:
     """In its own docstring, or in that of one of its methods."""
     lacking = set()
     for name in ks.__all__:
         value = getattr(ks, name)
         if inspect.isclass(value) or inspect.isfunction(value):
-            members = vars(value).items() if inspect.isclass(value) else ()
+            members = [pair for kind in made_of(value) for pair in vars(kind).items()]
             docs = [inspect.getdoc(value), *(inspect.getdoc(m) for key, m in members if not key.startswith("_"))]
             if not any(">>> " in (doc or "") for doc in docs):
                 lacking.add(name)
