@@ -7,6 +7,7 @@ ways. `kstreamnb.core.wire` decides when bytes are made at all.
 from __future__ import annotations
 
 import math
+import re
 import struct
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -20,10 +21,10 @@ class Serde:
     """Turns values into Kafka's bytes and back; subclasses are frozen dataclasses, compared by value.
 
     ``name`` is the serde's word in errors, descriptions and documents. ``plain`` holds the exact types whose
-    instances are immutable and survive a round trip unchanged, as far as `keeps` agrees. ``expects`` says in
-    words what it writes. ``width`` is the number of bytes where every value has the same.
-    A serde around others that may hold None for the application's default has
-    ``with_defaults(key_serde, value_serde)``.
+    instances are immutable and survive a round trip unchanged, as far as `keeps` agrees. ``writes`` are the types
+    that it writes, ``expects`` says the same in words and ``advice`` what to do about others. ``width`` is the number
+    of bytes where every value has the same. What ``_write`` and ``_read`` raise becomes a SerdeError. A serde around
+    others that may hold None for the application's default has ``with_defaults(key_serde, value_serde)``.
 
     Example:
         >>> class Upper(Serde):
@@ -38,16 +39,34 @@ class Serde:
 
     name: str
     plain: ClassVar[frozenset[type]] = frozenset()
+    writes: ClassVar[tuple[type, ...]] = (object,)
     expects: ClassVar[str] = "any value"
+    advice: ClassVar[str] = "name another serde where the topic or store is declared, or convert the value before"
     width: int | None = None
 
     def serialize(self, value: Any) -> bytes | None:
         """Kafka's bytes of a value; None for None; raises SerdeError for a value that it does not write."""
-        return None if value is None else self._write(value)
+        if value is None:
+            return None
+        if not isinstance(value, self.writes):
+            raise self._unwritable(value)
+        try:
+            return self._write(value)
+        except SerdeError:
+            raise
+        except Exception as error:
+            raise self._unwritable(value, f"{type(error).__name__}: {error}") from error
 
     def deserialize(self, data: bytes | None) -> Any:
         """A new value from bytes; None for None; raises SerdeError for bytes that it does not read."""
-        return None if data is None else self._read(data)
+        if data is None:
+            return None
+        try:
+            return self._read(data)
+        except SerdeError:
+            raise
+        except Exception as error:
+            raise self._unreadable(data, f"{type(error).__name__}: {error}") from error
 
     def keeps(self, value: Any) -> bool:
         """Whether a value of a plain type would come back from its bytes unchanged."""
@@ -64,13 +83,9 @@ class Serde:
         raise NotImplementedError(f"{type(self).__name__} reads nothing")
 
     def _unwritable(self, value: Any, why: str | None = None, *, hint: str | None = None) -> SerdeError:
-        kind = type(value).__name__
+        message = f'serde "{self.name}" cannot write a value of type "{type(value).__name__}"'
         detail = f"it writes {self.expects}"
-        return SerdeError(
-            f'serde "{self.name}" cannot write a value of type "{kind}"',
-            detail=f"{detail}; {why}" if why else detail,
-            hint=hint or "name another serde where the topic or store is declared, or convert the value before",
-        )
+        return SerdeError(message, detail=f"{detail}; {why}" if why else detail, hint=hint or self.advice)
 
     def _check_size(self, data: bytes) -> None:
         if len(data) != self.width:
@@ -115,19 +130,13 @@ class FunctionSerde(Serde):
         return self.immutable
 
     def _write(self, value: Any) -> bytes:
-        try:
-            data = self.writer(value)
-        except Exception as error:
-            raise self._unwritable(value, f"its function raised {type(error).__name__}: {error}") from error
+        data = self.writer(value)
         if not isinstance(data, bytes):
             raise self._unwritable(value, f'its function gave a "{type(data).__name__}" instead of bytes')
         return data
 
     def _read(self, data: bytes) -> Any:
-        try:
-            return self.reader(bytes(data))
-        except Exception as error:
-            raise self._unreadable(data, f"its function raised {type(error).__name__}: {error}") from error
+        return self.reader(bytes(data))
 
 
 def complete(serde: Any, key_serde: Serde, value_serde: Serde) -> Any:
@@ -137,6 +146,9 @@ def complete(serde: Any, key_serde: Serde, value_serde: Serde) -> Any:
     """
     with_defaults = getattr(serde, "with_defaults", None)
     return serde if with_defaults is None else with_defaults(key_serde, value_serde)
+
+
+_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 @dataclass(frozen=True)
@@ -165,33 +177,18 @@ class StringSerde(Serde):
     name: str = "string"
 
     plain: ClassVar[frozenset[type]] = frozenset({str})
+    writes: ClassVar[tuple[type, ...]] = (str,)
     expects: ClassVar[str] = "str"
 
     def keeps(self, value: Any) -> bool:
         """All text but lone surrogates, which UTF-8 has no bytes for."""
-        return bool(value.isascii()) or _encodable(value)
+        return value.isascii() or not _LONE_SURROGATE.search(value)
 
-    def _write(self, value: Any) -> bytes:
-        if not isinstance(value, str):
-            raise self._unwritable(value)
-        try:
-            return value.encode()
-        except UnicodeEncodeError as error:
-            raise self._unwritable(value, str(error)) from error
+    def _write(self, value: str) -> bytes:
+        return value.encode()
 
     def _read(self, data: bytes) -> str:
-        try:
-            return data.decode()
-        except UnicodeDecodeError as error:
-            raise self._unreadable(data, str(error)) from error
-
-
-def _encodable(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
+        return data.decode()
 
 
 @dataclass(frozen=True)
@@ -202,6 +199,7 @@ class WholeSerde(Serde):
     width: int
 
     plain: ClassVar[frozenset[type]] = frozenset({int})
+    writes: ClassVar[tuple[type, ...]] = (int,)
 
     @property
     def expects(self) -> str:  # type: ignore[override]
@@ -213,8 +211,8 @@ class WholeSerde(Serde):
         """All numbers of the width."""
         return bool(-(1 << 8 * self.width - 1) <= value < 1 << 8 * self.width - 1)
 
-    def _write(self, value: Any) -> bytes:
-        if not isinstance(value, int) or type(value) is bool:
+    def _write(self, value: int) -> bytes:
+        if type(value) is bool:
             raise self._unwritable(value)
         if not self.keeps(value):
             raise self._unwritable(value, "the value is out of range")
@@ -233,17 +231,15 @@ class FloatSerde(Serde):
     width: int = 4
 
     form: ClassVar[str] = ">f"
+    writes: ClassVar[tuple[type, ...]] = (float, int)
     expects: ClassVar[str] = "float, or an int that one holds exactly"
 
     def _write(self, value: Any) -> bytes:
-        if not isinstance(value, (float, int)) or isinstance(value, bool):
+        if type(value) is bool:
             raise self._unwritable(value)
-        try:
-            if isinstance(value, int) and int(float(value)) != value:
-                raise self._unwritable(value, "the whole number has too many digits")
-            return struct.pack(self.form, value)
-        except OverflowError as error:
-            raise self._unwritable(value, "the value is out of range") from error
+        if isinstance(value, int) and int(float(value)) != value:
+            raise self._unwritable(value, "the whole number has too many digits")
+        return struct.pack(self.form, value)
 
     def _read(self, data: bytes) -> float:
         self._check_size(data)
@@ -273,11 +269,10 @@ class BooleanSerde(Serde):
     name: str = "boolean"
 
     plain: ClassVar[frozenset[type]] = frozenset({bool})
+    writes: ClassVar[tuple[type, ...]] = (bool,)
     expects: ClassVar[str] = "bool"
 
-    def _write(self, value: Any) -> bytes:
-        if not isinstance(value, bool):
-            raise self._unwritable(value)
+    def _write(self, value: bool) -> bytes:
         return b"\x01" if value else b"\x00"
 
     def _read(self, data: bytes) -> bool:
@@ -294,18 +289,14 @@ class UuidSerde(Serde):
     width: int = 36
 
     plain: ClassVar[frozenset[type]] = frozenset({UUID})
+    writes: ClassVar[tuple[type, ...]] = (UUID,)
     expects: ClassVar[str] = "uuid.UUID"
 
-    def _write(self, value: Any) -> bytes:
-        if not isinstance(value, UUID):
-            raise self._unwritable(value)
+    def _write(self, value: UUID) -> bytes:
         return str(value).encode()
 
     def _read(self, data: bytes) -> UUID:
-        try:
-            return UUID(data.decode())
-        except ValueError as error:
-            raise self._unreadable(data, str(error)) from error
+        return UUID(data.decode())
 
 
 @dataclass(frozen=True)
@@ -315,11 +306,10 @@ class BytesSerde(Serde):
     name: str = "bytes"
 
     plain: ClassVar[frozenset[type]] = frozenset({bytes})
+    writes: ClassVar[tuple[type, ...]] = (bytes, bytearray, memoryview)
     expects: ClassVar[str] = "bytes, bytearray or memoryview"
 
-    def _write(self, value: Any) -> bytes:
-        if not isinstance(value, (bytes, bytearray, memoryview)):
-            raise self._unwritable(value)
+    def _write(self, value: bytes | bytearray | memoryview) -> bytes:
         return bytes(value)
 
     def _read(self, data: bytes) -> bytes:
@@ -332,10 +322,8 @@ class VoidSerde(Serde):
 
     name: str = "void"
 
+    writes: ClassVar[tuple[type, ...]] = ()
     expects: ClassVar[str] = "None only"
-
-    def _write(self, value: Any) -> bytes:
-        raise self._unwritable(value)
 
     def _read(self, data: bytes) -> Any:
         java = "Data should be null for a VoidDeserializer."
