@@ -13,9 +13,9 @@ from kstreamnb.dsl.flows import CogroupFlow, GroupFlow, TableFlow
 from kstreamnb.dsl.materializing import Keeping, kept, kept_in, rows_store, windows_store
 from kstreamnb.dsl.options import Kept, spelled_out
 from kstreamnb.graph.draft import Draft
-from kstreamnb.graph.nodes import Table, TableRepartition
+from kstreamnb.graph.nodes import Repartition, Table
 from kstreamnb.processors.aggregates import SessionAggregate, StreamAggregate, WindowAggregate
-from kstreamnb.processors.derived_tables import TableAggregate
+from kstreamnb.processors.derived_tables import ChangeSerde, TableAggregate
 from kstreamnb.processors.folding import add_counts, count_down, count_up, zero
 from kstreamnb.processors.sliding_aggregate import SlidingAggregate
 from kstreamnb.processors.stateless import PassThrough
@@ -349,8 +349,8 @@ def _fold_table(draft: Draft, group: GroupFlow, keeping: Keeping, functions: Any
     through = group.repartitioned.get(None)
     if through is None or group.topic_name is None:
         _note_unnamed(draft, topic, group, store_name)
-        serdes = {"key_serde": group.key_serde, "value_serde": group.value_serde}
-        through = TableRepartition(name=source, topic=topic, sink_name=sink, word="repartition", **serdes)
+        serdes = {"key_serde": group.key_serde, "value_serde": ChangeSerde(group.value_serde)}
+        through = Repartition(name=source, topic=topic, sink_name=sink, word="repartition", **serdes)
         group.repartitioned[None] = through = draft.add(through, group.node)
     else:
         draft.attach(through, group.node)

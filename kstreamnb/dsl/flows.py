@@ -56,7 +56,7 @@ class GlobalFlow:
     store_name: str | None
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, kw_only=True)
 class Windowing:
     """Whether what is grouped is windowed, too, and what repartitions were put behind it so far."""
 
@@ -66,13 +66,9 @@ class Windowing:
 
 
 @dataclass(eq=False)
-class GroupFlow(Windowing):
+class GroupFlow(KeyedFlow, Windowing):
     """A grouped stream or table."""
 
-    node: int = -1
-    key_serde: Any = None
-    value_serde: Any = None
-    sources: Names = ()
     rekeyed: bool = False
     topic_name: str | None = None
 
@@ -95,11 +91,3 @@ class Joining(NamedTuple):
     def is_left(self) -> bool:
         """Whether what finds no partner stays."""
         return self.how != "inner"
-
-
-@dataclass(eq=False)
-class SplitFlow:
-    """A stream that is being split."""
-
-    source: StreamFlow
-    split: Step

@@ -232,9 +232,7 @@ def _kind_of(windows: Any) -> str:
 # --- in the graph -----------------------------------------------------------------------------------------------------
 def _group_by_key(draft: Draft, source: StreamFlow, options: Grouped) -> GroupFlow:
     serdes = serdes_of(options, source.key_serde, source.value_serde)
-    return GroupFlow(
-        node=source.node, sources=source.sources, rekeyed=source.rekeyed, topic_name=options.name, **serdes
-    )
+    return GroupFlow(source.node, source.name, *serdes.values(), source.sources, source.rekeyed, options.name)
 
 
 def _group_by(draft: Draft, source: StreamFlow, selector: Any, options: Grouped) -> GroupFlow:
@@ -246,7 +244,7 @@ def _group_table_by(draft: Draft, source: TableFlow, selector: Any, options: Gro
     node = draft.step(name, TableGroupBy(selector, is_versioned(draft, source.node)), source.node)
     send_old(draft, source.node)
     serdes = serdes_of(options, None, None)
-    return GroupFlow(node=node.id, sources=source.sources, rekeyed=True, topic_name=options.name, **serdes)
+    return GroupFlow(node.id, name, *serdes.values(), source.sources, rekeyed=True, topic_name=options.name)
 
 
 def _cogroup(draft: Draft, group: GroupFlow, aggregator: Any) -> CogroupFlow:

@@ -67,17 +67,18 @@ class Options(NamesSerdes):
                 check_resource_name(vars(self)[name])
 
 
+@dataclass(frozen=True, kw_only=True)
 class LoggedOptions(Options):
     """Options of what is kept in a store: whether it is logged, and how its changelog is configured."""
 
-    logged: bool
-    log_config: Mapping[str, str]
+    logged: bool = True
+    log_config: Mapping[str, str] = field(default_factory=dict)
 
     with_logging_disabled = Copying("logged", to=False)
 
     def with_logging_enabled(self, config: Mapping[str, str] | None = None) -> Self:
         """Give a copy that is logged, to a topic with this configuration."""
-        return replace(self, logged=True, log_config=dict(config or {}))  # type: ignore[type-var]
+        return replace(self, logged=True, log_config=dict(config or {}))
 
     @property
     def logging(self) -> dict[str, Any]:
@@ -85,15 +86,16 @@ class LoggedOptions(Options):
         return {"logged": self.logged, "log_config": tuple(sorted(self.log_config.items()))}
 
 
+@dataclass(frozen=True, kw_only=True)
 class NamedOptions(Options):
     """Options of what has a name as an operator."""
 
-    name: str | None
+    name: str | None = None
 
     @classmethod
     def as_(cls, name: str) -> Self:
         """Options that say a name."""
-        return cls(name=name)  # type: ignore[call-arg]
+        return cls(name=name)
 
     with_name = Copying("name")
 
@@ -163,7 +165,6 @@ class Consumed(TopicOptions):
 
     timestamp_extractor: Any = None
     offset_reset: str | None = None
-    name: str | None = None
 
     with_timestamp_extractor = Copying("timestamp_extractor")
     with_offset_reset_policy = Copying("offset_reset")
@@ -184,13 +185,11 @@ class Produced(TopicOptions):
     """
 
     partitioner: Any = None
-    name: str | None = None
 
     with_stream_partitioner = Copying("partitioner")
     stream_partitioner = classmethod(lambda cls, partitioner: cls(partitioner=partitioner))
 
 
-@dataclass(frozen=True)
 class Grouped(TopicOptions):
     """Serdes of a grouping's repartition topic, and its name.
 
@@ -198,8 +197,6 @@ class Grouped(TopicOptions):
         >>> Grouped(name="by-colour", value_serde="json").value_serde.name
         'json'
     """
-
-    name: str | None = None
 
 
 @dataclass(frozen=True)
@@ -212,7 +209,6 @@ class Joined(TopicOptions):
     """
 
     other_value_serde: Any = None
-    name: str | None = None
     grace: Duration | None = None
 
     with_other_value_serde = Copying("other_value_serde")
@@ -233,13 +229,10 @@ class StreamJoined(LoggedOptions, TopicOptions):
     """
 
     other_value_serde: Any = None
-    name: str | None = None
     store_name: str | None = None
     store_type: StoreType | None = None
     this_store: StoreSpec | None = None
     other_store: StoreSpec | None = None
-    logged: bool = True
-    log_config: Mapping[str, str] = field(default_factory=dict)
 
     with_other_value_serde = Copying("other_value_serde")
     with_store_name = Copying("store_name")
@@ -253,11 +246,8 @@ class StreamJoined(LoggedOptions, TopicOptions):
         return cls(store_name=name)
 
 
-@dataclass(frozen=True)
 class GlobalJoined(NamedOptions):
     """The name of a join with a global table: it takes nothing else."""
-
-    name: str | None = None
 
 
 @dataclass(frozen=True)
@@ -271,7 +261,6 @@ class TableJoined(NamedOptions):
 
     partitioner: Any = None
     other_partitioner: Any = None
-    name: str | None = None
 
     with_partitioner = Copying("partitioner")
     with_other_partitioner = Copying("other_partitioner")
@@ -293,7 +282,6 @@ class Repartitioned(TopicOptions):
 
     partitioner: Any = None
     partitions: int | None = None
-    name: str | None = None
 
     with_stream_partitioner = Copying("partitioner")
     with_number_of_partitions = Copying("partitions")
@@ -346,7 +334,6 @@ class Printed(NamedOptions):
     label: str | None = None
     mapper: Callable[[Any, Any], Any] | None = None
     write: Callable[[str], Any] | None = None
-    name: str | None = None
 
     with_label = Copying("label")
     with_key_value_mapper = Copying("mapper")
@@ -415,8 +402,6 @@ class Materialized(LoggedOptions, _SerdeMethods):
     value_serde: Any = None
     retention: Duration | None = None
     cached: bool = True
-    logged: bool = True
-    log_config: Mapping[str, str] = field(default_factory=dict)
     store_type: StoreType | None = None
     versioned: Duration | None = None
 
@@ -522,8 +507,6 @@ class BufferConfig(LoggedOptions):
     records_limit: int | None = None
     bytes_limit: int | None = None
     emit_early: bool = False
-    logged: bool = True
-    log_config: Mapping[str, str] = field(default_factory=dict)
 
     with_max_records = Copying("records_limit")
     with_max_bytes = Copying("bytes_limit")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Generic, Unpack
 from kstreamnb.core.operator import Operator
 from kstreamnb.core.processor import UserFixedKeyProcessor, UserProcessor
 from kstreamnb.dsl.declarations import Handle
-from kstreamnb.dsl.flows import SplitFlow, StreamFlow, TableFlow
+from kstreamnb.dsl.flows import StreamFlow, TableFlow
 from kstreamnb.dsl.materializing import Keeping, kept, lazy_table, rows_store
 from kstreamnb.dsl.options import (
     K2,
@@ -508,12 +508,12 @@ def _to_table(draft: Draft, source: StreamFlow, keeping: Keeping) -> TableFlow:
     return lazy_table(draft, name, store, keeping, parent, sources)
 
 
-def _split(draft: Draft, source: StreamFlow, name: str | None) -> SplitFlow:
-    return SplitFlow(source, draft.step(draft.name_or_new(name, "KSTREAM-BRANCH-"), Branch((), (None,)), source.node))
+def _split(draft: Draft, source: StreamFlow, name: str | None) -> StreamFlow:
+    return source.then(draft.step(draft.name_or_new(name, "KSTREAM-BRANCH-"), Branch((), (None,)), source.node))
 
 
-def _branch(draft: Draft, flow: SplitFlow, predicate: Any, suffix: str) -> StreamFlow:
-    split = draft.nodes[flow.split.id]
+def _branch(draft: Draft, above: StreamFlow, predicate: Any, suffix: str) -> StreamFlow:
+    split = draft.nodes[above.node]
     assert isinstance(split, Step)
     name = split.name + suffix
     predicates, (*children, default) = split.operator.predicates, split.operator.children
@@ -525,4 +525,4 @@ def _branch(draft: Draft, flow: SplitFlow, predicate: Any, suffix: str) -> Strea
         predicates, children = (*predicates, predicate), [*children, name]
     draft.change(split, operator=Branch(predicates, (*children, default)))
     draft.new_name(name)
-    return flow.source.then(draft.step(name, PassThrough(), split.id))
+    return above.then(draft.step(name, PassThrough(), split.id))

@@ -14,7 +14,7 @@ from kstreamnb.dsl.options import V2, K, Kept, Suppressed, TableJoined, V, given
 from kstreamnb.dsl.streams import transform
 from kstreamnb.errors import TopologyError
 from kstreamnb.graph.draft import Draft, is_versioned, look_up, send_old, view_of
-from kstreamnb.graph.nodes import Sink, StateStore, StreamSource, Table, TableJoin
+from kstreamnb.graph.nodes import Repartition, StateStore, Table, TableJoin
 from kstreamnb.processors.derived_tables import (
     DerivedView,
     TableFilter,
@@ -416,16 +416,15 @@ def _join_foreign(
 
 def _through(
     draft: Draft, name: str | None, suffix: str, topic: str, parents: list[int], partitioner: Any, serdes: Any
-) -> StreamSource:
-    """A sink to an internal topic and the source behind it."""
+) -> Repartition:
+    """An internal topic, from its sink to the source behind it."""
     sink = draft.name_or_new(name, "KTABLE-SINK-", f"{suffix}-sink")
-    node = Sink(name=sink, topic=topic, internal=True, partitioner=partitioner, **serdes)
-    node = draft.add(node, *parents)
     source = draft.name_or_new(name, "KTABLE-SOURCE-", f"{suffix}-source")
-    return draft.add(StreamSource(name=source, topics=(topic,), **serdes), node.id)
+    node = Repartition(name=source, topic=topic, sink_name=sink, partitioner=partitioner, **serdes)
+    return draft.add(node, *parents)
 
 
-def _answers(draft: Draft, name: str | None, left: TableFlow, right: TableFlow, subscribed: StreamSource) -> list[int]:
+def _answers(draft: Draft, name: str | None, left: TableFlow, right: TableFlow, subscribed: Repartition) -> list[int]:
     """What stands where the right table is: subscriptions are kept and answered, now and at every change."""
     store = draft.name_or_new(name, f"{_FK}-STATE-STORE-", "-subscription-store")
     kept_as: dict[str, Any] = {"persistent": draft.persistent, "extra": {"type": "subscriptions"}}

@@ -53,8 +53,8 @@ def repartition_node(index: int, prefix: str, **fields: Any) -> tuple[Repartitio
     if _GENERATED.fullmatch(prefix):
         words = ("SINK", "FILTER", "SOURCE")
         sink, keys, source = (f"KSTREAM-{word}-{index + i:010}" for i, word in enumerate(words))
-    node = Repartition(name=source, topic=topic, sink_name=sink, filter_name=keys, word="repartition", **fields)
-    return node, index + 3
+    fields = {"word": "repartition", "mergeable": True, **fields}
+    return Repartition(name=source, topic=topic, sink_name=sink, filter_name=keys, **fields), index + 3
 
 
 @dataclass

@@ -12,7 +12,6 @@ from kstreamnb.core.operator import Operator
 from kstreamnb.errors import KStreamError, TopologyError
 from kstreamnb.graph import nodes
 from kstreamnb.graph.graph import LogicalGraph
-from kstreamnb.processors.derived_tables import ChangeSerde
 from kstreamnb.processors.stateless import PassThrough, RepartitionFilter
 from kstreamnb.topology.partitions import check_fixed_partitions
 from kstreamnb.topology.topology import Topology
@@ -68,9 +67,8 @@ class _Lowering:
 
     @lower.register
     def _source(self, node: nodes.StreamSource) -> None:
-        extractor = node.timestamp_extractor or (FailOnInvalidTimestamp() if node.parents else None)
-        reading: dict[str, Any] = {"pattern": node.pattern, "offset_reset": node.offset_reset, **node.settings}
-        self.topology.add_source(node.name, *node.topics, timestamp_extractor=extractor, **reading)
+        reading = {"timestamp_extractor": node.timestamp_extractor, "offset_reset": node.offset_reset}
+        self.topology.add_source(node.name, *node.topics, pattern=node.pattern, **reading, **node.settings)
 
     @lower.register
     def _global(self, node: nodes.GlobalTable) -> None:
@@ -84,27 +82,20 @@ class _Lowering:
 
     @lower.register
     def _sink(self, node: nodes.Sink) -> None:
-        if node.internal:
-            self.topology.add_internal_topic(node.topic)
         parents = self.names(node.parents)
         self.topology.add_sink(node.name, node.topic, *parents, partitioner=node.partitioner, **node.settings)
-
-    def through(self, node: Any, parents: tuple[str, ...], partitioner: Any = None, **settings: Any) -> None:
-        """To an internal topic and back."""
-        self.topology.add_sink(node.sink_name, node.topic, *parents, partitioner=partitioner, **settings)
-        self.topology.add_source(node.name, node.topic, timestamp_extractor=FailOnInvalidTimestamp(), **settings)
 
     @lower.register
     def _repartition(self, node: nodes.Repartition) -> None:
         self.topology.add_internal_topic(node.topic, node.partitions)
-        keep: Any = PassThrough() if node.keep_null_keys else RepartitionFilter()
-        self.processor(node, node.filter_name, keep, *self.names(node.parents))
-        self.through(node, (node.filter_name,), node.partitioner, **node.settings)
-
-    @lower.register
-    def _table_repartition(self, node: nodes.TableRepartition) -> None:
-        self.topology.add_internal_topic(node.topic)
-        self.through(node, self.names(node.parents), **{**node.settings, "value_serde": ChangeSerde(node.value_serde)})
+        parents = self.names(node.parents)
+        if node.filter_name is not None:
+            keep: Any = PassThrough() if node.keep_null_keys else RepartitionFilter()
+            self.processor(node, node.filter_name, keep, *parents)
+            parents = (node.filter_name,)
+        settings = node.settings
+        self.topology.add_sink(node.sink_name, node.topic, *parents, partitioner=node.partitioner, **settings)
+        self.topology.add_source(node.name, node.topic, timestamp_extractor=FailOnInvalidTimestamp(), **settings)
 
     @lower.register
     def _step(self, node: nodes.Step) -> None:

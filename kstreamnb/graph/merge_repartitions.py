@@ -16,7 +16,6 @@ from kstreamnb.graph.nodes import (
     Repartition,
     Step,
     StreamSource,
-    TableRepartition,
 )
 
 
@@ -93,7 +92,7 @@ class _Work:
         found, above = [], [start]
         for id_ in above:
             node, unmoved = self.nodes[id_], changer in self.parents[id_] and id_ not in moving
-            if isinstance(node, StreamSource | Repartition | TableRepartition) and id_ not in repartitions:
+            if isinstance(node, StreamSource | Repartition) and id_ not in repartitions:
                 found.append(node.name)
             elif unmoved or self.does(id_, CHANGES_KEY):
                 return None

@@ -83,35 +83,27 @@ class StateStore(Node):
 
 @dataclass(frozen=True, kw_only=True)
 class Sink(Carrier):
-    """Writes to a topic, or to the one that ``topic(key, value, metadata)`` names; ``internal`` topics are ours."""
+    """Writes to a topic, or to the one that ``topic(key, value, metadata)`` names."""
 
     topic: Any
     partitioner: Any = None
-    internal: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
 class Repartition(Carrier):
     """Writes to an internal topic and reads it again; its name is that of the source behind the topic.
 
-    ``mergeable``: the optimiser may replace it. ``keep_null_keys``: a join downstream has a use for them.
+    ``filter_name`` is the processor before a stream's topic. ``mergeable``: the optimiser may replace it.
+    ``keep_null_keys``: a join downstream has a use for them.
     """
 
     topic: str
     sink_name: str
-    filter_name: str
+    filter_name: str | None = None
     partitioner: Any = None
     partitions: int | None = None
-    mergeable: bool = True
+    mergeable: bool = False
     keep_null_keys: bool = True
-
-
-@dataclass(frozen=True, kw_only=True)
-class TableRepartition(Carrier):
-    """Writes the changes of a re-grouped table to an internal topic and reads them again."""
-
-    topic: str
-    sink_name: str
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -24,7 +24,7 @@ def merge_sources(graph: LogicalGraph) -> tuple[LogicalGraph, tuple[Explanation,
     patterns: dict[str, StreamSource] = {}
     merged: dict[int, StreamSource] = {}
     for node in graph.nodes:
-        if not isinstance(node, StreamSource) or node.parents or not node.mergeable:
+        if not isinstance(node, StreamSource) or not node.mergeable:
             continue
         for reads, known in ((node.topics, readers), ((node.pattern,) if node.pattern else (), patterns)):
             for topic in reads:

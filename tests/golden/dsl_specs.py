@@ -100,13 +100,13 @@ def materialized(op: Op, kind: str) -> Materialized | None:
 def consumed(op: Op) -> Consumed:
     """How a source reads."""
     return Consumed(
-        SERDES["s"], SERDES[op.get("vt", "s")], extractor(op.get("extractor")), op.get("reset"), op.get("name")
+        SERDES["s"], SERDES[op.get("vt", "s")], extractor(op.get("extractor")), op.get("reset"), name=op.get("name")
     )
 
 
 def grouped(op: Op) -> Grouped:
     """Serdes and name of a grouping."""
-    return Grouped(SERDES["s"], SERDES[op.get("vt", "s")], op.get("name"))
+    return Grouped(SERDES["s"], SERDES[op.get("vt", "s")], name=op.get("name"))
 
 
 class Specs:
