@@ -232,7 +232,8 @@ def _kind_of(windows: Any) -> str:
 # --- in the graph -----------------------------------------------------------------------------------------------------
 def _group_by_key(draft: Draft, source: StreamFlow, options: Grouped) -> GroupFlow:
     serdes = serdes_of(options, source.key_serde, source.value_serde)
-    return GroupFlow(source.node, source.name, *serdes.values(), source.sources, source.rekeyed, options.name)
+    grouped: dict[str, Any] = {"rekeyed": source.rekeyed, "topic_name": options.name, **serdes}
+    return GroupFlow(source.node, source.name, sources=source.sources, **grouped)
 
 
 def _group_by(draft: Draft, source: StreamFlow, selector: Any, options: Grouped) -> GroupFlow:
@@ -244,7 +245,7 @@ def _group_table_by(draft: Draft, source: TableFlow, selector: Any, options: Gro
     node = draft.step(name, TableGroupBy(selector, is_versioned(draft, source.node)), source.node)
     send_old(draft, source.node)
     serdes = serdes_of(options, None, None)
-    return GroupFlow(node.id, name, *serdes.values(), source.sources, rekeyed=True, topic_name=options.name)
+    return GroupFlow(node.id, name, sources=source.sources, rekeyed=True, topic_name=options.name, **serdes)
 
 
 def _cogroup(draft: Draft, group: GroupFlow, aggregator: Any) -> CogroupFlow:
