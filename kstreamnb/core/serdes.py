@@ -7,12 +7,12 @@ import math
 import re
 import struct
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 from kstreamnb.core.record import Windowed
-from kstreamnb.core.serde import SCALARS, FunctionSerde, Serde
+from kstreamnb.core.serde import SCALARS, FunctionSerde, Serde, SerdeAround
 from kstreamnb.core.time import duration_ms
 from kstreamnb.errors import ConfigError, SerdeError, did_you_mean
 
@@ -166,14 +166,12 @@ class ListSerde(Serde):
 
 
 @dataclass(frozen=True)
-class WindowedSerde(Serde):
-    """Keys within windows; the partition follows the inner key alone.
+class WindowedSerde(SerdeAround):
+    """Keys within windows; the partition follows the inner key alone."""
 
-    ``inner`` None stands for the application's default key serde until `with_defaults` fills it in.
-    """
+    inner: Any = None
 
-    inner: Any
-
+    of_keys: ClassVar[bool] = True
     plain: ClassVar[frozenset[type]] = frozenset({Windowed})
     writes: ClassVar[tuple[type, ...]] = (Windowed,)
     advice: ClassVar[str] = "take the key out of its window first, or give a windowed key"
@@ -188,10 +186,6 @@ class WindowedSerde(Serde):
     def expects(self) -> str:  # type: ignore[override]
         """A windowed key, and what its key may be."""
         return f"Windowed with a key of {self.inner.expects}"
-
-    def with_defaults(self, key_serde: Serde, value_serde: Serde) -> Self:
-        """The same serde around the default key serde, where it has no inner one of its own."""
-        return replace(self, inner=key_serde) if self.inner is None else self
 
     def keeps(self, value: Any) -> bool:
         """A key that the inner serde keeps."""

@@ -302,8 +302,8 @@ def _behind(draft: Draft, shared: GroupFlow | CogroupFlow, group: GroupFlow, sto
 
 def _note_unnamed(draft: Draft, topic: str, group: GroupFlow, store_name: str) -> None:
     """A topic that is called after a store has a generated name when the store has."""
-    if group.topic_name is None and store_name in draft.unnamed_stores:
-        draft.unnamed_repartitions.append(topic)
+    if group.topic_name is None and ("state store", store_name) in draft.unnamed:
+        draft.note_unnamed("repartition topic", topic)
 
 
 def _table(node: Table, store: StoreSpec, sources: tuple[str, ...], grouped: Any, keeping: Keeping) -> TableFlow:

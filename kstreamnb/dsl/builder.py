@@ -235,7 +235,7 @@ class StreamsBuilder:
         rules = rules_of(optimize)
         graph = self.graph()
         if self.ensure_explicit_names:
-            graph.unnamed.check()
+            graph.check_names()
         optimised, explained = optimise(graph, rules)
         topology = lower(optimised, name=self.name, wrap=self.processor_wrapper)
         topology.explained = explained

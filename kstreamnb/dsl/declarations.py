@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
-from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 from kstreamnb.core.origin import Origin, user_origin
 from kstreamnb.errors import KStreamError, TopologyError
@@ -25,32 +25,35 @@ class Identity(NamedTuple):
     key: Hashable
 
 
-class Identities(Protocol):
-    """What a notebook layer supplies."""
+class Identities:
+    """What a notebook layer supplies; outside notebooks every call declares something new."""
 
     def ledger(self, name: str | None) -> Ledger | None:
         """The ledger that a re-run cell continues when it makes a builder again; None for a new one."""
+        return None
 
     def opened(self, ledger: Ledger) -> None:
         """Called with every new ledger."""
 
     def identity(self, ledger: Ledger, word: str) -> Identity | None:
         """The identity of the declaration that is about to be made; None for one that is like no other."""
+        return None
 
     def settle(self, ledger: Ledger) -> None:
         """Called before declarations are looked at: the time to say which of them succeed others."""
 
     def outdated(self, ledger: Ledger) -> Mapping[Declaration, str]:
         """Declarations that were made with something that was edited since, each with a sentence about it."""
+        return {}
 
 
 H = TypeVar("H", bound="Handle")
-_identities: list[Identities] = []
+_identities = [Identities()]
 
 
 def identify_with(identities: Identities | None) -> None:
     """Let ``identities`` say which calls declare the same thing; ``None``: each declares a new one."""
-    _identities[:] = [] if identities is None else [identities]
+    _identities[0] = identities or Identities()
 
 
 @dataclass(eq=False)
@@ -97,8 +100,6 @@ class Ledger:
     @classmethod
     def open(cls, name: str | None) -> Ledger:
         """A new ledger, or the one that the builder's cell made before."""
-        if not _identities:
-            return cls(name)
         ledger = _identities[0].ledger(name)
         if ledger is None:
             ledger = cls(name)
@@ -128,9 +129,7 @@ class Ledger:
         self, word: str, emit: Callable[..., Any], parents: tuple[Declaration, ...], arguments: dict[str, Any]
     ) -> Declaration:
         """Add a declaration, or change the one of the same identity in place."""
-        identity = _identities[0].identity(self, word) if _identities else None
-        if identity is None:
-            identity = Identity(None, None, self._runs.get(None, (None, 0))[1])
+        identity = _identities[0].identity(self, word) or Identity(None, None, self._runs.get(None, (None, 0))[1])
         self.begin(identity.group, identity.run)
         run, count = self._runs[identity.group]
         self._runs[identity.group] = (run, count + 1)
@@ -161,8 +160,7 @@ class Ledger:
 
     def settle(self) -> None:
         """Let the notebook layer say which declarations succeed others."""
-        if _identities:
-            _identities[0].settle(self)
+        _identities[0].settle(self)
 
     def declarations(self) -> tuple[Declaration, ...]:
         """What counts, parents before children and otherwise in order."""
@@ -195,7 +193,7 @@ class Ledger:
     @property
     def outdated(self) -> Mapping[Declaration, str]:
         """What counts but was made with something that was edited since, each with a sentence about it."""
-        return _identities[0].outdated(self) if _identities else {}
+        return _identities[0].outdated(self)
 
     def check(self) -> None:
         """Raise TopologyError when declarations are stale, naming each with its place."""

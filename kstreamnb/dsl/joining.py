@@ -151,7 +151,7 @@ def _in_place(draft: Draft, stream: StreamFlow, prefix: str | None, options: Any
     if stream.repartitioned is None or prefix not in (None, stream.name):
         stream.repartitioned = draft.add(made, stream.node)
         if options.name is None:
-            draft.unnamed_repartitions.append(made.topic)
+            draft.note_unnamed("repartition topic", made.topic)
     node = stream.repartitioned
     return StreamFlow(node.id, node.name, key_serde, value_serde, (node.name,))
 

@@ -32,19 +32,7 @@ from kstreamnb.dsl.options import (
 from kstreamnb.errors import TopologyError
 from kstreamnb.graph.draft import Draft, check_resource_name
 from kstreamnb.graph.nodes import CHANGES_KEY, CHANGES_VALUE, Merge, Sink, Step
-from kstreamnb.processors.stateless import (
-    Branch,
-    Filter,
-    FlatMap,
-    FlatMapValues,
-    Foreach,
-    Map,
-    MapValues,
-    PassThrough,
-    Peek,
-    Print,
-    SelectKey,
-)
+from kstreamnb.processors import stateless
 from kstreamnb.topology.checks import supplied_stores
 
 if TYPE_CHECKING:  # the fronts are made of these classes
@@ -67,7 +55,7 @@ class RecordOperators(Handle, Generic[K, V]):
 
         Source: Kafka Streams `KStream#filter`; differences: none.
         """
-        return self._then("filter", "FILTER", Filter(predicate), name)
+        return self._then("filter", "FILTER", stateless.Filter(predicate), name)
 
     def filter_not(self, predicate: Callable[[K, V], Any], *, name: str | None = None) -> KStream[K, V]:
         """Keep the records for which ``predicate(key, value)`` does not hold.
@@ -82,7 +70,7 @@ class RecordOperators(Handle, Generic[K, V]):
 
         Source: Kafka Streams `KStream#filterNot`; differences: none.
         """
-        return self._then("filter_not", "FILTER", Filter(predicate, negate=True), name)
+        return self._then("filter_not", "FILTER", stateless.Filter(predicate, negate=True), name)
 
     def map(self, mapper: Callable[[K, V], tuple[K2, V2]], *, name: str | None = None) -> KStream[K2, V2]:
         """Replace each record's key and value by the pair ``mapper(key, value)``.
@@ -98,7 +86,7 @@ class RecordOperators(Handle, Generic[K, V]):
 
         Source: Kafka Streams `KStream#map`; differences: a tuple stands for `KeyValue`.
         """
-        return self._then("map", "MAP", Map(mapper), name)
+        return self._then("map", "MAP", stateless.Map(mapper), name)
 
     def map_values(
         self, mapper: Callable[..., V2], *, with_key: bool = False, name: str | None = None
@@ -115,7 +103,7 @@ class RecordOperators(Handle, Generic[K, V]):
 
         Source: Kafka Streams `KStream#mapValues`; differences: ``with_key`` stands for `ValueMapperWithKey`.
         """
-        return self._then("map_values", "MAPVALUES", MapValues(mapper, with_key), name)
+        return self._then("map_values", "MAPVALUES", stateless.MapValues(mapper, with_key), name)
 
     def flat_map(
         self, mapper: Callable[[K, V], Iterable[tuple[K2, V2]]], *, name: str | None = None
@@ -133,7 +121,7 @@ class RecordOperators(Handle, Generic[K, V]):
 
         Source: Kafka Streams `KStream#flatMap`; differences: tuples stand for `KeyValue`.
         """
-        return self._then("flat_map", "FLATMAP", FlatMap(mapper), name)
+        return self._then("flat_map", "FLATMAP", stateless.FlatMap(mapper), name)
 
     def flat_map_values(
         self, mapper: Callable[..., Iterable[V2]], *, with_key: bool = False, name: str | None = None
@@ -150,7 +138,7 @@ class RecordOperators(Handle, Generic[K, V]):
 
         Source: Kafka Streams `KStream#flatMapValues`; differences: ``with_key`` stands for `ValueMapperWithKey`.
         """
-        return self._then("flat_map_values", "FLATMAPVALUES", FlatMapValues(mapper, with_key), name)
+        return self._then("flat_map_values", "FLATMAPVALUES", stateless.FlatMapValues(mapper, with_key), name)
 
     def select_key(self, mapper: Callable[[K, V], K2], *, name: str | None = None) -> KStream[K2, V]:
         """Replace each key by ``mapper(key, value)``.
@@ -166,7 +154,7 @@ class RecordOperators(Handle, Generic[K, V]):
 
         Source: Kafka Streams `KStream#selectKey`; differences: none.
         """
-        return self._then("select_key", "KEY-SELECT", SelectKey(mapper), name)
+        return self._then("select_key", "KEY-SELECT", stateless.SelectKey(mapper), name)
 
     def peek(self, action: Callable[[K, V], object], *, name: str | None = None) -> KStream[K, V]:
         """Call ``action(key, value)`` for each record and pass it on unchanged.
@@ -182,7 +170,7 @@ class RecordOperators(Handle, Generic[K, V]):
 
         Source: Kafka Streams `KStream#peek`; differences: none.
         """
-        return self._then("peek", "PEEK", Peek(action), name)
+        return self._then("peek", "PEEK", stateless.Peek(action), name)
 
     def foreach(self, action: Callable[[K, V], object], *, name: str | None = None) -> None:
         """Call ``action(key, value)`` for each record; the stream ends here.
@@ -195,7 +183,7 @@ class RecordOperators(Handle, Generic[K, V]):
 
         Source: Kafka Streams `KStream#foreach`; differences: none.
         """
-        self._then("foreach", "FOREACH", Foreach(action), name)
+        self._then("foreach", "FOREACH", stateless.Foreach(action), name)
 
     def print(self, printed: Printed | None = None, *, label: str | None = None, name: str | None = None) -> None:
         """Write each record as a line ``[label]: key, value``; the stream ends here.
@@ -455,12 +443,12 @@ def transform(draft: Draft, source: StreamFlow, java: str, operator: Operator, n
 
 
 def _print(draft: Draft, source: StreamFlow, options: Printed) -> StreamFlow:
-    operator = Print(options.label or source.name, options.write or print, options.mapper)
+    operator = stateless.Print(options.label or source.name, options.write or print, options.mapper)
     return transform(draft, source, "PRINTER", operator, options.name)
 
 
 def _merge(draft: Draft, left: StreamFlow, right: StreamFlow, name: str | None) -> StreamFlow:
-    node = Merge(name=draft.name_or_new(name, "KSTREAM-MERGE-"), operator=PassThrough())
+    node = Merge(name=draft.name_or_new(name, "KSTREAM-MERGE-"), operator=stateless.PassThrough())
     node = draft.add(node, left.node, right.node)
     sources = tuple(dict.fromkeys((*left.sources, *right.sources)))
     return StreamFlow(node.id, node.name, None, None, sources, left.rekeyed or right.rekeyed)
@@ -487,7 +475,7 @@ def _repartition(draft: Draft, source: StreamFlow, options: Repartitioned) -> St
     name = options.name
     if name is None:
         name = draft.new_name("KSTREAM-REPARTITION-")
-        draft.unnamed_repartitions.append(f"{name}-repartition")
+        draft.note_unnamed("repartition topic", f"{name}-repartition")
     serdes = serdes_of(options, source.key_serde, source.value_serde)
     fields = {"partitioner": options.partitioner, "partitions": options.partitions, "mergeable": False, **serdes}
     node = draft.add(draft.repartition(name, **fields), source.node)
@@ -503,13 +491,14 @@ def _to_table(draft: Draft, source: StreamFlow, keeping: Keeping) -> TableFlow:
         node = draft.repartition(name, key_serde=store.key_serde, value_serde=store.value_serde)
         node = draft.add(node, parent)
         if keeping.name is None:
-            draft.unnamed_repartitions.append(node.topic)
+            draft.note_unnamed("repartition topic", node.topic)
         parent, sources = node.id, (node.name,)
     return lazy_table(draft, name, store, keeping, parent, sources)
 
 
 def _split(draft: Draft, source: StreamFlow, name: str | None) -> StreamFlow:
-    return source.then(draft.step(draft.name_or_new(name, "KSTREAM-BRANCH-"), Branch((), (None,)), source.node))
+    name = draft.name_or_new(name, "KSTREAM-BRANCH-")
+    return source.then(draft.step(name, stateless.Branch((), (None,)), source.node))
 
 
 def _branch(draft: Draft, above: StreamFlow, predicate: Any, suffix: str) -> StreamFlow:
@@ -523,6 +512,6 @@ def _branch(draft: Draft, above: StreamFlow, predicate: Any, suffix: str) -> Str
         default = name
     else:
         predicates, children = (*predicates, predicate), [*children, name]
-    draft.change(split, operator=Branch(predicates, (*children, default)))
+    draft.change(split, operator=stateless.Branch(predicates, (*children, default)))
     draft.new_name(name)
-    return above.then(draft.step(name, PassThrough(), split.id))
+    return above.then(draft.step(name, stateless.PassThrough(), split.id))

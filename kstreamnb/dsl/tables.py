@@ -15,23 +15,8 @@ from kstreamnb.dsl.streams import transform
 from kstreamnb.errors import TopologyError
 from kstreamnb.graph.draft import Draft, is_versioned, look_up, send_old, view_of
 from kstreamnb.graph.nodes import Repartition, StateStore, Table, TableJoin
-from kstreamnb.processors.derived_tables import (
-    DerivedView,
-    TableFilter,
-    TableMapValues,
-    TableTransformValues,
-)
-from kstreamnb.processors.foreign_key import (
-    ForeignTableJoin,
-    ResponsePartitioner,
-    ResponseSerde,
-    SubscriptionJoin,
-    SubscriptionPartitioner,
-    SubscriptionReceive,
-    SubscriptionResolve,
-    SubscriptionSend,
-    SubscriptionSerde,
-)
+from kstreamnb.processors import foreign_key as fk
+from kstreamnb.processors.derived_tables import DerivedView, TableFilter, TableMapValues, TableTransformValues
 from kstreamnb.processors.stateless import SelectKey, TableToStream
 from kstreamnb.processors.table_joins import How, JoinView, TableJoinMerge, TableTableJoin
 from kstreamnb.processors.tables import Suppress, SuppressView
@@ -317,7 +302,7 @@ def _suppress(draft: Draft, source: TableFlow, suppressed: Suppressed) -> TableF
     store_name = f"{name}-store" if suppressed.name else draft.new_name("KTABLE-SUPPRESS-STATE-STORE-")
     buffer = suppressed.buffer
     if suppressed.name is None and buffer.logged:
-        draft.unnamed_changelogs.append(f"{store_name}-changelog")
+        draft.note_unnamed("changelog topic", f"{store_name}-changelog")
     kept_as = {"persistent": False, "extra": {"type": "suppress"}, **buffer.logging}
     store = StoreSpec(store_name, "internal", source.key_serde, source.value_serde, **kept_as)
     send_old(draft, source.node)
@@ -393,20 +378,20 @@ def _join_foreign(
     topic = draft.name_or_new(name, f"{_FK}-REGISTRATION-", "-subscription-registration") + "-topic"
     send_name = draft.name_or_new(name, f"{_FK}-REGISTRATION-", "-subscription-registration-processor")
     sent = (key_of, join.with_key, join.is_left, right.key_serde, left.value_serde, is_versioned(draft, left.node))
-    send = draft.step(send_name, SubscriptionSend(*sent), left.node)
-    to_right = {"key_serde": right.key_serde, "value_serde": SubscriptionSerde(left.key_serde)}
-    chosen = SubscriptionPartitioner(options.other_partitioner) if options.other_partitioner else None
+    send = draft.step(send_name, fk.SubscriptionSend(*sent), left.node)
+    to_right = {"key_serde": right.key_serde, "value_serde": fk.SubscriptionSerde(left.key_serde)}
+    chosen = fk.SubscriptionPartitioner(options.other_partitioner) if options.other_partitioner else None
     subscribed = _through(draft, name, "-subscription-registration", topic, [send.id], chosen, to_right)
     draft.co_partition((*right.sources, subscribed.name))
     answers = _answers(draft, name, left, right, subscribed)
     topic = draft.name_or_new(name, f"{_FK}-RESPONSE-", "-subscription-response") + "-topic"
-    to_left = {"key_serde": left.key_serde, "value_serde": ResponseSerde(right.value_serde)}
-    home = ResponsePartitioner(options.partitioner)
+    to_left = {"key_serde": left.key_serde, "value_serde": fk.ResponseSerde(right.value_serde)}
+    home = fk.ResponsePartitioner(options.partitioner)
     answered = _through(draft, name, "-subscription-response", topic, answers, home, to_left)
     sources = draft.co_partition((*left.sources, answered.name))
     view = look_up(draft, left.node)
     resolve_name = draft.name_or_new(name, f"{_FK}-RESPONSE-RESOLVER-PROCESSOR-", "-subscription-response-resolver")
-    operator = SubscriptionResolve(view, join.joiner, join.is_left, left.value_serde)
+    operator = fk.SubscriptionResolve(view, join.joiner, join.is_left, left.value_serde)
     resolve = draft.step(resolve_name, operator, answered.id, stores=view.stores, uses=(left.node,))
     result = draft.name_or_new(name, "KTABLE-FK-JOIN-OUTPUT-", "-result")
     store_name = keeping.new_store(draft, "KTABLE-FK-JOIN-OUTPUT-")
@@ -428,16 +413,16 @@ def _answers(draft: Draft, name: str | None, left: TableFlow, right: TableFlow, 
     """What stands where the right table is: subscriptions are kept and answered, now and at every change."""
     store = draft.name_or_new(name, f"{_FK}-STATE-STORE-", "-subscription-store")
     kept_as: dict[str, Any] = {"persistent": draft.persistent, "extra": {"type": "subscriptions"}}
-    value_serde = SubscriptionSerde(left.key_serde)
+    value_serde = fk.SubscriptionSerde(left.key_serde)
     spec = StoreSpec(store, "timestamped_key_value", Serdes.bytes(), value_serde, **kept_as)
     draft.add(StateStore(name=store, store=spec))
     serdes = (right.key_serde, left.key_serde)
     receive_name = draft.name_or_new(name, f"{_FK}-PROCESSOR-", "-subscription-receive")
-    receive = draft.step(receive_name, SubscriptionReceive(store, *serdes), subscribed.id, stores=(store,))
+    receive = draft.step(receive_name, fk.SubscriptionReceive(store, *serdes), subscribed.id, stores=(store,))
     view = look_up(draft, right.node)
     join_name = draft.name_or_new(name, f"{_FK}-PROCESSOR-", "-subscription-join-foreign")
     uses = {"stores": view.stores, "uses": (right.node,)}
-    joined = draft.step(join_name, SubscriptionJoin(view), receive.id, **uses)
+    joined = draft.step(join_name, fk.SubscriptionJoin(view), receive.id, **uses)
     side_name = draft.name_or_new(name, f"{_FK}-PROCESSOR-", "-foreign-join-subscription")
-    tell = ForeignTableJoin(store, *serdes, is_versioned(draft, right.node))
+    tell = fk.ForeignTableJoin(store, *serdes, is_versioned(draft, right.node))
     return [joined.id, draft.step(side_name, tell, right.node, stores=(store,)).id]

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from kstreamnb.core.operator import TableView
 from kstreamnb.core.origin import Origin
 from kstreamnb.errors import TopologyError
-from kstreamnb.graph.graph import LogicalGraph, Unnamed
+from kstreamnb.graph.graph import LogicalGraph
 from kstreamnb.graph.nodes import Node, Repartition, Step, Table, TableJoin
 
 N = TypeVar("N", bound=Node)
@@ -71,9 +71,7 @@ class Draft:
     index: int = 0
     nodes: list[Node] = field(default_factory=list)
     copartitioned: list[tuple[str, ...]] = field(default_factory=list)
-    unnamed_stores: list[str] = field(default_factory=list)
-    unnamed_changelogs: list[str] = field(default_factory=list)
-    unnamed_repartitions: list[str] = field(default_factory=list)
+    unnamed: dict[tuple[str, str], None] = field(default_factory=dict)
     _priority: int = 0
 
     # --- names ------------------------------------------------------------------------------------------------------
@@ -82,11 +80,15 @@ class Draft:
         self.index += 1
         return f"{prefix}{self.index - 1:010}"
 
+    def note_unnamed(self, what: str, name: str) -> None:
+        """Note that a "state store", "changelog topic" or "repartition topic" has a generated name."""
+        self.unnamed[what, name] = None
+
     def note_unnamed_store(self, name: str, *, logged: bool = True) -> None:
         """Note that a store, and its change log, has a generated name."""
-        self.unnamed_stores.append(name)
+        self.note_unnamed("state store", name)
         if logged:
-            self.unnamed_changelogs.append(f"{name}-changelog")
+            self.note_unnamed("changelog topic", f"{name}-changelog")
 
     def name_or_new(self, name: str | None, prefix: str, suffix: str = "") -> str:
         """The user's name with a suffix, or a generated one: a number is used up in both cases."""
@@ -132,9 +134,7 @@ class Draft:
 
     def freeze(self) -> LogicalGraph:
         """The graph as it stands."""
-        found = (self.unnamed_changelogs, self.unnamed_stores, self.unnamed_repartitions)
-        unnamed = Unnamed(*(tuple(dict.fromkeys(names)) for names in found))
-        return LogicalGraph(tuple(self.nodes), tuple(self.copartitioned), self.index, unnamed)
+        return LogicalGraph(tuple(self.nodes), tuple(self.copartitioned), self.index, tuple(self.unnamed))
 
 
 def view_of(draft: Draft, id_: int) -> TableView:

@@ -13,28 +13,6 @@ from kstreamnb.graph.nodes import Node
 
 
 @dataclass(frozen=True)
-class Unnamed:
-    """Stores and repartition topics that got generated names, in the order in which they were declared."""
-
-    changelogs: tuple[str, ...] = ()
-    stores: tuple[str, ...] = ()
-    repartitions: tuple[str, ...] = ()
-
-    def check(self) -> None:
-        """Raise TopologyError when anything is unnamed, naming it."""
-        words, found = ("changelog topic", "state store", "repartition topic"), vars(self).values()
-        pairs = ((word, ", ".join(names)) for word, names in zip(words, found, strict=True) if names)
-        lines = [f"Following {word}(s) has not been named: {names}\n" for word, names in pairs]
-        if lines:
-            raise TopologyError(
-                "stores or internal topics have generated names, which change when the topology is edited",
-                detail="".join(lines).rstrip().replace("\n", "; "),
-                hint='name them: store="…" where rows are kept, name="…" where streams are grouped or joined',
-                java=f"Invalid topology: {''.join(lines)}",
-            )
-
-
-@dataclass(frozen=True)
 class LogicalGraph:
     """What the user declared, as frozen nodes that name their parents by id.
 
@@ -42,7 +20,7 @@ class LogicalGraph:
         nodes: in the order in which they were declared.
         copartitioned: groups of source nodes that must have equally many partitions.
         next_index: the number that the next generated name gets.
-        unnamed: what got a generated name though state hangs on it.
+        unnamed: what got a generated name though state hangs on it: a word for what it is, and the name.
 
     Its text has a line for each node: number, name, the DSL's word for it, and the numbers of its parents.
     """
@@ -50,7 +28,7 @@ class LogicalGraph:
     nodes: tuple[Node, ...]
     copartitioned: tuple[tuple[str, ...], ...] = ()
     next_index: int = 0
-    unnamed: Unnamed = Unnamed()
+    unnamed: tuple[tuple[str, str], ...] = ()
 
     def __repr__(self) -> str:
         lines = [
@@ -73,6 +51,20 @@ class LogicalGraph:
             for parent in node.parents:
                 below[parent].append(node.id)
         return {id_: tuple(ids) for id_, ids in below.items()}
+
+    def check_names(self) -> None:
+        """Raise TopologyError when anything is unnamed, naming it."""
+        lines = []
+        for what in ("changelog topic", "state store", "repartition topic"):
+            names = [name for word, name in self.unnamed if word == what]
+            lines += [f"Following {what}(s) has not been named: {', '.join(names)}\n"] if names else []
+        if lines:
+            raise TopologyError(
+                "stores or internal topics have generated names, which change when the topology is edited",
+                detail="".join(lines).rstrip().replace("\n", "; "),
+                hint='name them: store="…" where rows are kept, name="…" where streams are grouped or joined',
+                java=f"Invalid topology: {''.join(lines)}",
+            )
 
     def ordered(self) -> Iterator[Node]:
         """Nodes as they are lowered: by priority, each after all its parents."""

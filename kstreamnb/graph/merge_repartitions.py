@@ -6,17 +6,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from kstreamnb.graph import nodes
 from kstreamnb.graph.draft import repartition_node
 from kstreamnb.graph.graph import Explanation, LogicalGraph
-from kstreamnb.graph.nodes import (
-    CHANGES_KEY,
-    CHANGES_VALUE,
-    Merge,
-    Node,
-    Repartition,
-    Step,
-    StreamSource,
-)
 
 
 def merge_repartitions(graph: LogicalGraph) -> tuple[LogicalGraph, tuple[Explanation, ...]]:
@@ -51,7 +43,7 @@ class _Work:
 
     def __init__(self, graph: LogicalGraph) -> None:
         self.graph = graph
-        self.nodes: dict[int, Node] = dict(graph.by_id)
+        self.nodes: dict[int, nodes.Node] = dict(graph.by_id)
         self.parents: dict[int, list[int]] = {node.id: list(node.parents) for node in graph.nodes}
         self.index = graph.next_index
         self.gone: list[int] = []
@@ -65,7 +57,7 @@ class _Work:
     def does(self, id_: int, operators: tuple[type, ...]) -> bool:
         """Whether a node runs one of these operators."""
         node = self.nodes[id_]
-        return isinstance(node, Step) and isinstance(node.operator, operators)
+        return isinstance(node, nodes.Step) and isinstance(node.operator, operators)
 
     def find_above(self, start: int, wanted: Callable[[int], bool]) -> int | None:
         """The node itself, or one above it; of several ways up the first one that leads to such a node counts."""
@@ -92,17 +84,17 @@ class _Work:
         found, above = [], [start]
         for id_ in above:
             node, unmoved = self.nodes[id_], changer in self.parents[id_] and id_ not in moving
-            if isinstance(node, StreamSource | Repartition) and id_ not in repartitions:
+            if isinstance(node, nodes.StreamSource | nodes.Repartition) and id_ not in repartitions:
                 found.append(node.name)
-            elif unmoved or self.does(id_, CHANGES_KEY):
+            elif unmoved or self.does(id_, nodes.CHANGES_KEY):
                 return None
             else:
                 above.extend(parent for parent in self.parents[id_] if parent != changer and parent not in above)
         return found
 
-    def merge(self, changer: int, repartitions: dict[int, list[str]]) -> Repartition:
+    def merge(self, changer: int, repartitions: dict[int, list[str]]) -> nodes.Repartition:
         """Put one repartition right below ``changer`` in place of these."""
-        old = [node for id_ in repartitions if isinstance(node := self.nodes[id_], Repartition)]
+        old = [node for id_ in repartitions if isinstance(node := self.nodes[id_], nodes.Repartition)]
         fields: dict[str, Any] = {"id": max(self.nodes) + 1, "priority": self.nodes[changer].priority}
         fields["origin"] = old[0].origin
         for serde in ("key_serde", "value_serde"):
@@ -115,7 +107,7 @@ class _Work:
         self.add(changer, made.id)
         return made
 
-    def _replace(self, old: Repartition, made: Repartition, changer: int) -> None:
+    def _replace(self, old: nodes.Repartition, made: nodes.Repartition, changer: int) -> None:
         child = self.find_above(old.id, lambda id_: changer in self.parents[id_])
         if child is not None:  # else an earlier repartition behind the same node has moved it (Kafka fails here)
             self.add(made.id, child)
@@ -139,11 +131,11 @@ def _by_changer(work: _Work) -> dict[int, list[int]]:
     """Operators that change keys, each with the repartitions below it that may move up to it."""
     found: dict[int, list[int]] = {}
     for node in work.graph.nodes:
-        if work.does(node.id, CHANGES_KEY):
+        if work.does(node.id, nodes.CHANGES_KEY):
             found[node.id] = []
-        elif isinstance(node, Repartition) and node.mergeable:
-            nearest = work.find_above(node.id, lambda id_: work.does(id_, (*CHANGES_KEY, *CHANGES_VALUE)))
-            changer = work.find_above(node.id, lambda id_: work.does(id_, CHANGES_KEY))
+        elif isinstance(node, nodes.Repartition) and node.mergeable:
+            nearest = work.find_above(node.id, lambda id_: work.does(id_, (*nodes.CHANGES_KEY, *nodes.CHANGES_VALUE)))
+            changer = work.find_above(node.id, lambda id_: work.does(id_, nodes.CHANGES_KEY))
             if changer is not None and nearest == changer:
                 found[changer].append(node.id)
     return found
@@ -153,7 +145,7 @@ def _through_merges(work: _Work, by_changer: dict[int, list[int]]) -> dict[int, 
     """The same, with merges of streams in place of the operators above them where that covers everything."""
     taken: dict[int, list[int]] = {}
     replaced: set[int] = set()
-    for merge in (node for node in work.graph.nodes if isinstance(node, Merge)):
+    for merge in (node for node in work.graph.nodes if isinstance(node, nodes.Merge)):
         covered = (each for each, ids in by_changer.items() if all(_is_below(work, id_, merge.id) for id_ in ids))
         changers = [each for each in covered if _is_below(work, merge.id, each)]
         taken[merge.id] = list(dict.fromkeys(id_ for changer in changers for id_ in by_changer[changer]))

@@ -7,7 +7,7 @@ from what was added.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Self
 
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 _DESCRIPTION, _DOCUMENT = "kstreamnb.description", "kstreamnb.view.document"  # above the model: loaded when asked for
 
 
+@dataclass(eq=True, repr=False)
 class Topology(Displayed):
     """A graph of sources, processors, stores and sinks, built node by node.
 
@@ -59,14 +60,13 @@ class Topology(Displayed):
               <-- in
     """
 
-    def __init__(self, name: str | None = None) -> None:
-        self.name = name
-        self.nodes: dict[str, Node] = {}
-        self.stores: dict[str, StoreSpec] = {}
-        self.global_stores: dict[str, StoreSpec] = {}
-        self.internal_topics: dict[str, InternalTopic] = {}
-        self.copartitioned: list[tuple[str, ...]] = []
-        self.explained: tuple[object, ...] = ()
+    name: str | None = field(default=None, compare=False)
+    nodes: dict[str, Node] = field(default_factory=dict, init=False)
+    stores: dict[str, StoreSpec] = field(default_factory=dict, init=False)
+    global_stores: dict[str, StoreSpec] = field(default_factory=dict, init=False)
+    internal_topics: dict[str, InternalTopic] = field(default_factory=dict, init=False)
+    copartitioned: list[tuple[str, ...]] = field(default_factory=list, init=False)
+    explained: tuple[object, ...] = field(default=(), init=False, compare=False)
 
     def add_source(
         self,
@@ -282,18 +282,10 @@ class Topology(Displayed):
         """Repartition topics and changelogs that an application with this id needs."""
         return owned_topics(self, application_id, topics)
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Topology) and self._parts() == other._parts()
-
-    __hash__ = None  # type: ignore[assignment]  # a topology grows
-
     def __repr__(self) -> str:
         name = f'"{self.name}" ' if self.name else ""
         subs = len(self.subtopologies())
         return f"<Topology {name}of {len(self.nodes)} nodes in {subs} sub-topologies>"
-
-    def _parts(self) -> tuple[object, ...]:
-        return self.nodes, self.stores, self.global_stores, self.internal_topics, self.copartitioned
 
     def _connect(self, name: str, stores: Iterable[str]) -> None:
         node = self.nodes[name]

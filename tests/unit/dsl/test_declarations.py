@@ -9,12 +9,12 @@ import pytest
 
 from kstreamnb import head
 from kstreamnb.dsl.builder import StreamsBuilder
-from kstreamnb.dsl.declarations import Identity, Ledger, identify_with
+from kstreamnb.dsl.declarations import Identities, Identity, Ledger, identify_with
 from kstreamnb.errors import TopologyError
 from kstreamnb.preview import upstream_topology
 
 
-class Cells:
+class Cells(Identities):
     """Stands for a notebook: a cell's run, and within it the n-th call of each word, make an identity."""
 
     def __init__(self) -> None:
