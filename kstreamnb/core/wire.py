@@ -30,12 +30,7 @@ class Encoded(bytes):
 
 def encode(serde: Serde, value: Any) -> Wire:
     """The wire form of a value: itself where that is safe, else its bytes."""
-    if value is None or type(value) is Encoded:  # bytes that came from elsewhere stay unread
-        return value
-    if type(value) in serde.plain and serde.keeps(value):
-        return value
-    data = serde.serialize(value)
-    return None if data is None else Encoded(data)
+    return encoder(serde)(value)
 
 
 def decode(serde: Serde, wire: Wire) -> Any:
@@ -50,29 +45,28 @@ def to_bytes(serde: Serde, wire: Wire) -> bytes | None:
 
 def encoder(serde: Serde) -> Callable[[Any], Wire]:
     """`encode` of one serde as a function, for use once a record."""
+    plain, keeps, write = serde.plain, serde.keeps, serde.serialize
+
+    def encode_value(value: Any) -> Wire:
+        kind = type(value)
+        if value is None or kind is Encoded or (kind in plain and keeps(value)):  # bytes from elsewhere stay unread
+            return value
+        data = write(value)
+        return None if data is None else Encoded(data)
+
     if isinstance(serde, StringSerde):
 
         def encode_text(value: Any) -> Wire:
-            return value if type(value) is str and value.isascii() else encode(serde, value)
+            return value if type(value) is str and value.isascii() else encode_value(value)
 
         return encode_text
     if isinstance(serde, WholeSerde):
         least, most = -(1 << 8 * serde.width - 1), (1 << 8 * serde.width - 1) - 1
 
         def encode_whole(value: Any) -> Wire:
-            return value if type(value) is int and least <= value <= most else encode(serde, value)
+            return value if type(value) is int and least <= value <= most else encode_value(value)
 
         return encode_whole
-
-    plain, keeps, write = serde.plain, serde.keeps, serde.serialize
-
-    def encode_value(value: Any) -> Wire:
-        kind = type(value)
-        if value is None or kind is Encoded or (kind in plain and keeps(value)):
-            return value
-        data = write(value)
-        return None if data is None else Encoded(data)
-
     return encode_value
 
 
