@@ -12,8 +12,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2] / "kstreamnb"
 SPINE = ("core", "topology", "processors", "graph", "dsl", "state", "runtime")
-SPINE_AIM = 9_000
-SPINE_LINES = 9_370  # what it is: may only shrink until it meets the aim
+SPINE_LINES = 9_000
 MODULE_LINES, DSL_MODULE_LINES, FUNCTION_LINES, CLASS_METHODS = 450, 600, 60, 12
 
 # Fronts list what users call: their size is the size of Kafka Streams' own interfaces. The list may only shrink.
@@ -62,7 +61,7 @@ def code_lines(path: Path) -> int:
         body = getattr(node, "body", None)
         if isinstance(body, list) and body and isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
             first = body[0]
-            if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant):
+            if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant) and first.value.value is not ...:
                 held.difference_update(range(first.lineno, (first.end_lineno or first.lineno) + 1))
     return len(held)
 
@@ -136,8 +135,8 @@ def test_no_module_is_unfinished() -> None:
 
 
 def test_the_spine_can_be_read_in_an_afternoon(record_property: pytest.RecordProperty) -> None:
-    """S1-43: the core is to stay under 9,000 lines of code; until it does, it may only shrink."""
+    """S1-43: the core stays under 9,000 lines of code."""
     lines = {package: sum(map(code_lines, (ROOT / package).rglob("*.py"))) for package in SPINE}
-    print(f"lines of code in the spine: {sum(lines.values())}, aim {SPINE_AIM}: {lines}")
+    print(f"lines of code in the spine: {sum(lines.values())} of less than {SPINE_LINES}: {lines}")
     record_property("spine_lines", sum(lines.values()))
     assert sum(lines.values()) < SPINE_LINES
