@@ -204,10 +204,6 @@ class FixedKeyRecord(Record[K, V]):
         """Raises ProcessingError: the key is fixed."""
         raise ProcessingError("process_values may not change the key", hint=_USE_PROCESS)
 
-    def with_value(self, value: Any) -> FixedKeyRecord[K, Any]:
-        """The same record with another value."""
-        return tuple.__new__(type(self), (self.key, value, self.timestamp, self.headers))
-
 
 _USE_PROCESS = "use process() where the key changes; forward record.with_value(…) where it stays"
 

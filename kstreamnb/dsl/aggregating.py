@@ -239,7 +239,7 @@ class KGroupedTable(Handle, kind="grouped_table"):
 
 # --- in the graph -----------------------------------------------------------------------------------------------------
 def _count(draft: Draft, grouped: GroupFlow, keeping: Keeping) -> TableFlow:
-    unnamed = keeping.said is not None and keeping.store_name is None
+    unnamed = keeping.said and keeping.store_name is None
     if unnamed and not isinstance(grouped.windows, SlidingWindows):
         draft.new_name("KSTREAM-AGGREGATE-STATE-STORE-")  # Kafka uses up a number here
     return _fold(draft, grouped, keeping, (zero, count_up, add_counts), Serdes.long())

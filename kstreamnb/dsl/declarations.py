@@ -83,6 +83,23 @@ class Declaration:
         return f'"{self.word}" ({self.origin.place}, line {self.origin.line})'
 
 
+def _parents_first(
+    declarations: Iterable[Declaration], counts: Callable[[Declaration], bool]
+) -> tuple[Declaration, ...]:
+    """Declarations and all that they were made from, as far as it counts, each once and after its parents."""
+    done: dict[Declaration, None] = {}
+
+    def visit(declaration: Declaration) -> None:
+        if declaration not in done and counts(declaration):
+            for parent in declaration.parents:
+                visit(parent)
+            done[declaration] = None
+
+    for declaration in declarations:
+        visit(declaration)
+    return tuple(done)
+
+
 @dataclass(eq=False)
 class Ledger:
     """The declarations of one builder, in the order in which their cells, and within a cell they, first appeared.
@@ -94,7 +111,6 @@ class Ledger:
     persistent: bool = True
     sample: Any = None
     _held: dict[tuple[Hashable, Hashable], Declaration] = field(default_factory=dict)
-    _ranks: dict[Hashable, int] = field(default_factory=dict)
     _runs: dict[Hashable, tuple[Hashable, int]] = field(default_factory=dict)
 
     @classmethod
@@ -108,14 +124,13 @@ class Ledger:
 
     def begin(self, group: Hashable, run: Hashable) -> None:
         """Say that a group (a cell) runs anew: until they are declared again, its declarations are gone."""
-        if self._runs.get(group, (None, 0))[0] != run or group not in self._runs:
-            self._ranks.setdefault(group, len(self._ranks))
+        if group not in self._runs or self._runs[group][0] != run:
             self._runs[group] = (run, 0)
             self._held = {key: held for key, held in self._held.items() if key[0] != group}
 
     def groups(self) -> tuple[Hashable, ...]:
         """The groups (cells) that declared something, in order of their first run."""
-        return tuple(self._ranks)
+        return tuple(self._runs)
 
     def succeed(self, successors: Mapping[Declaration, Declaration]) -> None:
         """Let what was made from a declaration that is gone, and handles of it, follow to its successor."""
@@ -134,7 +149,7 @@ class Ledger:
         run, count = self._runs[identity.group]
         self._runs[identity.group] = (run, count + 1)
         made = Declaration(identity, word, emit, parents, arguments, user_origin())
-        made.place = (self._ranks[identity.group], count)
+        made.place = (self.groups().index(identity.group), count)
         held = self._held.setdefault((identity.group, identity.key), made)
         if held is not made:
             held.__dict__.update(made.__dict__)
@@ -164,17 +179,7 @@ class Ledger:
 
     def declarations(self) -> tuple[Declaration, ...]:
         """What counts, parents before children and otherwise in order."""
-        done: dict[int, Declaration] = {}
-
-        def visit(declaration: Declaration) -> None:
-            if id(declaration) not in done and self.holds(declaration):
-                for parent in declaration.parents:
-                    visit(parent)
-                done[id(declaration)] = declaration
-
-        for declaration in sorted(self._held.values(), key=lambda held: held.place):
-            visit(declaration)
-        return tuple(done.values())
+        return _parents_first(sorted(self._held.values(), key=lambda held: held.place), self.holds)
 
     def sound(self) -> tuple[Declaration, ...]:
         """What counts and is not stale, nor made from something stale."""
@@ -276,16 +281,7 @@ class Handle:
 
     def upstream(self) -> Iterator[Declaration]:
         """The declarations that this one depends on, itself last."""
-        seen: dict[int, Declaration] = {}
-
-        def visit(declaration: Declaration) -> None:
-            for parent in declaration.parents:
-                if id(parent) not in seen:
-                    visit(parent)
-            seen[id(declaration)] = declaration
-
-        visit(self.declaration)
-        return iter(seen.values())
+        return iter(_parents_first([self.declaration], lambda each: True))
 
     def __repr__(self) -> str:
         return f"{type(self).__name__} from {self.declaration.word} ({self.declaration.origin})"

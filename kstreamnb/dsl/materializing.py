@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from kstreamnb.core.stores import StoreSpec
@@ -19,15 +19,11 @@ from kstreamnb.processors.tables import StoreView, TableSource
 
 @dataclass(frozen=True)
 class Keeping:
-    """What the user says about a table: its operator's ``name``, and how its rows are kept, if anything."""
+    """What the user says about a table: its operator's ``name``, and how its rows are kept, if that was ``said``."""
 
     name: str | None = None
-    said: Materialized | None = None
-
-    @property
-    def options(self) -> Materialized:
-        """How rows are kept, whether said or not."""
-        return self.said or Materialized()
+    options: Materialized = field(default_factory=Materialized)
+    said: bool = False
 
     @property
     def store_name(self) -> str | None:
@@ -51,7 +47,7 @@ def kept(keywords: Mapping[str, Any]) -> Keeping:
         check_resource_name(name)
     if materialized is None and all(value is None for value in options.values()):
         return Keeping(name)
-    return Keeping(name, given(Materialized, materialized, **options))
+    return Keeping(name, given(Materialized, materialized, **options), said=True)
 
 
 def rows_store(draft: Draft, keeping: Keeping, name: str, key_serde: Any = None, value_serde: Any = None) -> StoreSpec:

@@ -261,7 +261,7 @@ def _map_values(draft: Draft, source: TableFlow, mapper: Any, with_key: bool, ke
 
 
 def _name(draft: Draft, java: str, keeping: Keeping) -> str:
-    if keeping.said is not None and keeping.store_name is None:
+    if keeping.said and keeping.store_name is None:
         draft.new_name(f"KTABLE-{java}-STATE-STORE-")  # Kafka uses up a number here
     return draft.name_or_new(keeping.name, f"KTABLE-{java}-")
 
@@ -273,7 +273,7 @@ def _derive(
     user_name, serdes = keeping.store_name, serdes_of(keeping.options, source.key_serde, value_serde)
     if user_name is None:
         fields |= {"view": DerivedView(view_of(draft, source.node), operator), "computed_from": (source.node,)}
-        fields["versioned"] = None if keeping.said is None else False
+        fields["versioned"] = False if keeping.said else None
     else:
         fields |= kept_in(rows_store(draft, keeping, user_name, **serdes))
     node = draft.add(Table(name=name, operator=operator, **fields), source.node)
@@ -343,7 +343,7 @@ def _transform_values(
 
 def _join_tables(draft: Draft, left: TableFlow, right: TableFlow, join: Joining, keeping: Keeping) -> TableFlow:
     name, options, how, joiner = keeping.name, keeping.options, join.how, join.joiner
-    store_name = None if keeping.said is None else keeping.new_store(draft, "KTABLE-MERGE-")
+    store_name = keeping.new_store(draft, "KTABLE-MERGE-") if keeping.said else None
     merge = draft.name_or_new(name, "KTABLE-MERGE-")
     sources = draft.co_partition((*left.sources, *right.sources))
     if how != "inner":
