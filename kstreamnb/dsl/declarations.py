@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
-from typing import Any, ClassVar, NamedTuple, TypeVar
+from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar
 
 from kstreamnb.core.origin import Origin, user_origin
 from kstreamnb.errors import KStreamError, TopologyError
@@ -25,8 +25,8 @@ class Identity(NamedTuple):
     key: Hashable
 
 
-class Identities:
-    """What a notebook layer supplies; outside notebooks every call declares something new."""
+class Identities(Protocol):
+    """What a notebook layer supplies."""
 
     def ledger(self, name: str | None) -> Ledger | None:
         """The ledger that a re-run cell continues when it makes a builder again; None for a new one."""
@@ -47,13 +47,17 @@ class Identities:
         return {}
 
 
+class _OutsideNotebooks(Identities):
+    """Every call declares something new."""
+
+
 H = TypeVar("H", bound="Handle")
-_identities = [Identities()]
+_identities: list[Identities] = [_OutsideNotebooks()]
 
 
 def identify_with(identities: Identities | None) -> None:
     """Let ``identities`` say which calls declare the same thing; ``None``: each declares a new one."""
-    _identities[0] = identities or Identities()
+    _identities[0] = identities or _OutsideNotebooks()
 
 
 @dataclass(eq=False)

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Hashable, Iterator, Mapping
 from typing import Any
 
-from kstreamnb.dsl.declarations import Declaration, Handle, Identities, Identity, Ledger
+from kstreamnb.dsl.declarations import Declaration, Handle, Identity, Ledger
 from kstreamnb.notebook.functions import file_of, functions_of, same_code
 from kstreamnb.notebook.saving import CellRun, bound_samples
 from kstreamnb.notebook.variables import Variables, statements
@@ -28,7 +28,7 @@ _NO_IDS = (
 )
 
 
-class Cells(Identities):
+class Cells:
     """What the kit knows of the cells of one shell; an `Identities` of the DSL, fed by IPython's events.
 
     Args:
