@@ -105,7 +105,7 @@ class _Reading:
             self.ended = f"limit of {self.limits.seconds:g} seconds reached"
 
 
-def _check_topics(topics: Sequence[str]) -> None:
+def _check_topics(topics: Sequence[object]) -> None:
     """Raise ConfigError unless each topic is named by a text."""
     hint = 'name them one by one: capture(servers, "orders", "payments")'
     if not topics:
