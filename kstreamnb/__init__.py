@@ -22,9 +22,10 @@ _WHERE: dict[str, str] = {
         "kstreamnb.dsl.builder": ("StreamsBuilder",),
         "kstreamnb.dsl.fronts": ("GlobalKTable", "KStream", "KTable"),
         "kstreamnb.dsl.streams": ("BranchedKStream",),
+        "kstreamnb.dsl.aggregating": ("KGroupedTable", "SessionWindowedCogroupedKStream"),
         "kstreamnb.dsl.grouping": (
-            "CogroupedKStream", "KGroupedStream", "KGroupedTable", "SessionWindowedCogroupedKStream",
-            "SessionWindowedKStream", "TimeWindowedCogroupedKStream", "TimeWindowedKStream",
+            "CogroupedKStream", "KGroupedStream", "SessionWindowedKStream", "TimeWindowedCogroupedKStream",
+            "TimeWindowedKStream",
         ),
         "kstreamnb.dsl.options": (
             "Branched", "BufferConfig", "Consumed", "EmitStrategy", "Grouped", "Joined", "Materialized", "Named",

@@ -34,6 +34,7 @@ class Identities(Protocol):
 
     def opened(self, ledger: Ledger) -> None:
         """Called with every new ledger."""
+        return
 
     def identity(self, ledger: Ledger, word: str) -> Identity | None:
         """The identity of the declaration that is about to be made; None for one that is like no other."""
@@ -41,6 +42,7 @@ class Identities(Protocol):
 
     def settle(self, ledger: Ledger) -> None:
         """Called before declarations are looked at: the time to say which of them succeed others."""
+        return
 
     def outdated(self, ledger: Ledger) -> Mapping[Declaration, str]:
         """Declarations that were made with something that was edited since, each with a sentence about it."""
