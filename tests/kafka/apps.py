@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random  # noqa: TID251 - seeded
+import time
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +63,7 @@ class Bench:
 
     def read(self, topic: str, value: Any = None) -> list[tuple[Any, Any, int]]:
         """Committed records of a topic: key, value, timestamp."""
+        settle(self.admin, topic)
         sample = ks.Sample.capture(self.servers, topic, value_serde=value or ks.Serdes.long(), records=None, seconds=60)
         return [(record.key, record.value, record.timestamp) for record in sample]
 
@@ -70,6 +72,13 @@ class Bench:
         from kstreamnb.kafka.reset import committed_positions
 
         return committed_positions(self.admin, application)
+
+
+def settle(admin: Admin, topic: str, patience_s: float = 5.0) -> None:
+    """Wait for the markers of committed transactions: a commit returns once it is certain, readers see it later."""
+    end = time.monotonic() + patience_s
+    while admin.offsets([topic]) != admin.offsets([topic], committed=False) and time.monotonic() < end:
+        time.sleep(0.02)
 
 
 def final(records: list[tuple[Any, Any, int]]) -> dict[Any, Any]:

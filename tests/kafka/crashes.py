@@ -30,6 +30,7 @@ from kstreamnb.kafka.admin import Admin
 from kstreamnb.kafka.broker import LocalBroker
 from kstreamnb.kafka.produce import produce
 from kstreamnb.kafka.reader import fetch, pieces_between
+from tests.kafka.apps import settle
 from tests.kafka.deployed import BATCH, BROKER, POINTS, build, slug
 
 __all__ = ["TWO", "VICTIMS", "Cell", "main", "run_victim"]
@@ -314,6 +315,8 @@ class Ordeal:
             cell.records = 0
             for output, parts in self._undisturbed.written.items():
                 topic = f"{self.applications[point]}-{output}"
+                if whole:
+                    settle(self.admin, topic, patience_s=30.0)
                 found = committed(self.admin, topic) if topic in there else {}
                 for partition, all_of_it in parts.items():
                     here = found.get(partition, [])
