@@ -55,6 +55,11 @@ class Cells:
         self._bound: dict[Hashable, dict[str, Declaration]] = {}
         self._variables = Variables(shell.user_ns)
 
+    def joined(self, source: str, number: int) -> None:
+        """The cell that is running while these cells begin to be known."""
+        self.sources["load"] = source
+        self._name("load", source, number)
+
     # --- what IPython tells ---
     def started(self, info: Any) -> None:
         """A cell is about to run: what it declared before is gone, and its variables are as before its first run."""
@@ -67,9 +72,7 @@ class Cells:
         self.sources[self.cell] = info.raw_cell
         self._count = self.shell.execution_count
         number = self._count - self._ahead if info.store_history else self._uncounted + self.run
-        file = self.shell.compile.get_code_name(info.raw_cell, self.shell.transform_cell(info.raw_cell), number)
-        self._places[file] = f"cell {number}"
-        self._texts[file] = (self.cell, info.raw_cell)
+        self._name(self.cell, info.raw_cell, number)
         self._variables.enter(self.cell)
         self._forget_deleted()
         for ledger in self._all:
@@ -194,6 +197,12 @@ class Cells:
             if earlier and any(each.identity.group == self.cell for each in held):
                 self._has_told = True
                 print(_NO_IDS.format(place=earlier[0]), file=sys.stderr)  # noqa: T201 - said once, where it matters
+
+    def _name(self, cell: Hashable, source: str, number: int) -> None:
+        """Remember which code file a cell is, and by which number the front end shows it."""
+        file = self.shell.compile.get_code_name(source, self.shell.transform_cell(source), number)
+        self._places[file] = f"cell {number}"
+        self._texts[file] = (cell, source)
 
     # --- variables ---
     def _is_new(self, declaration: Declaration) -> bool:

@@ -29,7 +29,7 @@ def load(shell: Any) -> None:
     if getattr(shell, "kstreamnb_cells", None) is not None:
         return
     cells = shell.kstreamnb_cells = Cells(shell)
-    cells.sources["load"] = _running(shell)
+    cells.joined(*_running(shell))
     for event, method in _EVENTS:
         shell.events.register(event, getattr(cells, method))
     loaded[:] = [cells]
@@ -65,10 +65,10 @@ def unload(shell: Any) -> None:
     shell.kstreamnb_cells = None
 
 
-def _running(shell: Any) -> str:
-    """The text of the cell that loads the extension: its other lines are part of the notebook too."""
-    entered = shell.user_ns.get("In") or [""]
-    return str(entered[-1])
+def _running(shell: Any) -> tuple[str, int]:
+    """The text and number of the cell that loads the extension: its other lines are part of the notebook too."""
+    entered = shell.history_manager.input_hist_raw
+    return str(entered[-1]), len(entered) - 1
 
 
 def _line() -> str:

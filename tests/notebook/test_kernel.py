@@ -74,3 +74,11 @@ def test_what_a_deleted_cell_declared_is_taken_back(kernel: BlockingKernelClient
     assert "copies" not in described
     _run(kernel, 'paid.to("out")', "f")
     assert '"to" (cell 6, line 1) was made from' in _run(kernel, "builder.build()", "e", deletedCells=["d"])
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_the_cell_that_loads_the_extension_has_its_number_too(kernel: BlockingKernelClient) -> None:
+    """Errors name it as they name the others, not by the kernel's file."""
+    source = "%load_ext kstreamnb\nimport kstreamnb as ks\nbuilder = ks.StreamsBuilder()\norders = builder.stream('a')"
+    _run(kernel, f"{source}\npaid = orders.filter(print)\npaid.to('out')", "a")
+    assert "(cell 1, line 4)" in _run(kernel, "builder.table('a')\nbuilder.build()", "b")

@@ -15,6 +15,8 @@ from kstreamnb.notebook.regression import check, record, save_cells
 
 _FOLDER = Path(__file__).parents[2] / "notebooks"
 _ALL = sorted(_FOLDER.rglob("*.ipynb"))
+_PAGE = 104
+"""Characters of code that fit into a line of the rendered page."""
 _WITH_JAVA = [path for path in _ALL if re.search(r"ks\.(spark_session|local_broker)\(", path.read_text())]
 _NOTEBOOKS = [path for path in _ALL if path not in _WITH_JAVA]
 
@@ -125,3 +127,11 @@ def test_a_saved_notebook_shows_its_pictures_without_a_kernel(path: Path) -> Non
     assert pictures or path.parent.name == "regression"
     assert all('role="img"' in picture and "<title" in picture for picture in pictures)
     assert not re.search(r'(src|href)="https?:', "".join(pictures))
+
+
+@pytest.mark.parametrize("path", _ALL, ids=lambda path: path.stem)
+def test_no_line_of_code_is_cut_off_on_the_page(path: Path) -> None:
+    """Code does not wrap: what is longer can be read only by scrolling to the side, and not at all on paper."""
+    cells = nbformat.read(path, as_version=4).cells
+    lines = [line for cell in cells if cell.cell_type == "code" for line in cell.source.splitlines()]
+    assert not [line for line in lines if len(line) > _PAGE]
