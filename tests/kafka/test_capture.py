@@ -87,7 +87,7 @@ def test_bytes_and_seconds_are_limits_too(servers, topic):
     assert "limit of 0.4 seconds reached" == ended
     with pytest.raises(ConfigError, match="has no limit"):
         CaptureLimits(None, None, follow=True)
-    with pytest.raises(ConfigError, match="not positive"):
+    with pytest.raises(ConfigError, match="cannot end after 0 records"):
         CaptureLimits(records=0)
 
 

@@ -61,3 +61,18 @@ def test_changelogs_that_are_only_compared_are_not_kept() -> None:
     assert driver.produced_topic_names() == keeping.produced_topic_names()
     assert not driver.engine.logs["kept-counts-changelog"].rows
     assert keeping.engine.logs["kept-counts-changelog"].rows
+
+
+@pytest.mark.parametrize("store_type", ["persistent", "in_memory"])
+def test_a_null_in_a_joined_stream_takes_no_row_from_what_the_changelog_makes_again(store_type: Any) -> None:
+    """A null is logged and deletes nothing: a join restored from its changelogs still has the row beside it."""
+    builder = ks.StreamsBuilder("joined")
+    left, right = builder.stream("left"), builder.stream("right")
+    windows = ks.JoinWindows.of(difference="10ms", grace="0ms")
+    options = ks.StreamJoined(store_type=store_type)
+    left.join(right, lambda one, other: [one, other], windows, options).to("out")
+    driver = ks.TopologyTestDriver(builder.build(), verify=True)
+    topic = driver.create_input_topic("left")
+    topic.pipe_input("k", "kept", at=5)
+    topic.pipe_input("k", None, at=5)
+    assert not driver.verify_state()
