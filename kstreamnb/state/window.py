@@ -187,10 +187,11 @@ class WindowRows(TimedRows):
 
     def _replay(self, key: bytes, value: bytes | None, timestamp: int) -> None:
         if self._bits:
+            _, place = self._key_from(key)
+            if value is not None or not self.spec.persistent:
+                self._observe_silently(place >> self._bits, place & _SEQUENCE_MASK)
             if value is None:
                 return  # was put and logged, and deleted nothing
-            _, place = self._key_from(key)
-            self._observe_silently(place >> self._bits, place & _SEQUENCE_MASK)
         super()._replay(key, value, timestamp)
 
     def _user_key(self, raw_key: Any) -> Windowed:
