@@ -113,6 +113,17 @@ def test_the_keyboard_moves_as_in_a_sheet(notebook: Notebook, widget: Locator) -
     expect(cell(widget, "key", 3)).to_have_value("hat")
 
 
+def test_an_answer_that_comes_while_someone_types_commits_nothing(notebook: Notebook, widget: Locator) -> None:
+    """Rows are drawn anew when Python answers; what is half typed is neither sent nor kept from Escape."""
+    cell(widget, "key", 3).focus()
+    notebook.page.keyboard.type("zzz")
+    notebook.python("editor.tell('put', row=0, column='key', text='clog')")
+    expect(cell(widget, "key", 1)).to_have_value("clog")
+    notebook.page.keyboard.press("Escape")
+    expect(cell(widget, "key", 3)).to_have_value("hat")
+    assert notebook.python("[r.key for r in editor.sample]") == "['clog', 'sock', 'hat']"
+
+
 def test_the_sample_is_there_as_text(notebook: Notebook, widget: Locator) -> None:
     """What is edited can be copied as the table that Sample.from_text reads."""
     widget.get_by_text("As text").click()

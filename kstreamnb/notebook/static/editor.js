@@ -6,7 +6,7 @@ function editor({ root, send, follow }) {
   const body = make("tbody", {}), head = make("tr", {});
   const text = make("textarea", { readonly: true, rows: 8, "aria-label": "the sample as text", class: "ks-text" });
   const shown = make("span", { class: "ks-soft" });
-  let facts = null, row = 0, column = 2, pending = false;
+  let facts = null, row = 0, column = 2, pending = false, drawing = false;
 
   const act = (name, given = {}) => () => send(name, { row, ...given });
   const tools = {
@@ -37,7 +37,13 @@ function editor({ root, send, follow }) {
       "aria-label": `${name} of record ${at + 1}`, "aria-invalid": why ? "true" : null, title: why ?? null, spellcheck: "false",
       size: Math.max(name === "value" ? 24 : 6, Math.min(60, line.cells[index].length + 1)) });
     made.addEventListener("focus", () => { row = at; column = index; mark(); });
-    made.addEventListener("change", () => { pending = true; send("put", { row: at, column: name, text: made.value }); });
+    let sent = line.cells[index];
+    made.addEventListener("change", () => {
+      if (drawing || made.value === sent) return;  // a browser also calls it a change when rows are replaced while someone types
+      pending = true;
+      sent = made.value;
+      send("put", { row: at, column: name, text: sent });
+    });
     made.addEventListener("keydown", (event) => {
       const by = { ArrowDown: 1, ArrowUp: -1, Enter: 1 }[event.key];
       event.stopPropagation();
@@ -67,17 +73,22 @@ function editor({ root, send, follow }) {
     tools.undo.disabled = !facts.undo;
     text.value = facts.text;
     head.replaceChildren(make("th", { scope: "col" }, "#"), ...facts.columns.map((name) => make("th", { scope: "col" }, name)));
+    drawing = true;
     body.replaceChildren(...facts.rows.map((line, index) => {
       const at = facts.first + index;
       return make("tr", {}, make("th", { scope: "row" }, String(at + 1)),
         facts.columns.map((name, place) => make("td", {}, input(line, at, name, place))));
     }));
+    drawing = false;
     if (!pending && moved) row = facts.focus;
     row = Math.max(facts.first, Math.min(row, facts.first + facts.rows.length - 1));
     if (focused || (moved && !pending)) {
       const again = cell(row, here());
       again?.focus();
-      if (again && typed?.dirty && pending) again.value = typed.value;
+      if (again && typed?.dirty && pending) {
+        again.value = typed.value;
+        again.addEventListener("blur", () => again.dispatchEvent(new Event("change")), { once: true });
+      }
     }
     pending = false;
     mark();
