@@ -161,14 +161,13 @@ class SessionView(View):
         """Sessions of a key, or of the keys between two."""
         return self._merge("fetch", key, to_key)
 
-    def all(self) -> Iterator[tuple[Windowed, Any]]:
-        """Sessions of all keys."""
-        rows = [row for store in self.stores for row in store.find_sessions_between(None, None, 0, _FOREVER)]
-        return iter(rows)
-
     def backward_fetch(self, key: Any, to_key: Any = None) -> Iterator[tuple[Windowed, Any]]:
         """The same, descending."""
         return self._merge("backward_fetch", key, to_key, reverse=True)
+
+    def all(self) -> Iterator[tuple[Windowed, Any]]:
+        """Sessions of all keys."""
+        return self.find_sessions_between(None, None, 0, _FOREVER)
 
     def fetch_session(self, key: Any, start: int, end: int) -> Any:
         """The aggregate of one session, or None."""
