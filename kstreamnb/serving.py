@@ -78,8 +78,7 @@ def serve(application: Any, port: int = 0, *, host: str = "127.0.0.1") -> StoreS
     - ``/stores/NAME/KEY``: the row of a key; its windows between ``?from=`` and ``?to=``; its sessions; its value
       ``?as_of=`` a time in ms. A key that is no text is written as JSON.
     - ``/health``: 200 while the application runs, 503 while it starts, when it was stopped, has failed or a store
-      cannot be read;
-      ``?store=NAME&key=KEY`` reads that row, too.
+      cannot be read; ``?store=NAME&key=KEY`` reads that row, too.
 
     Unknown stores and keys answer 404, questions that make no sense 400, each with the reason.
 
