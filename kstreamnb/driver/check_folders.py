@@ -14,7 +14,7 @@ __all__ = ["folder_findings"]
 
 
 def folder_findings(folders: Mapping[str, str | Path]) -> Iterator[Finding]:
-    """What is to be said of folders by what lies in them, such as "checkpoint" and "broker log"; those to be made count, too."""
+    """S4-53: folders by what lies in them, such as "checkpoint" and "broker log"; those to be made count, too."""
     places = {name: Path(path).expanduser().resolve() for name, path in folders.items()}
     passing = {Path(folder).resolve() for folder in ("/tmp", "/var/tmp", tempfile.gettempdir())}
     for name, path in places.items():
