@@ -19,14 +19,25 @@ from tests.kafka.apps import Bench, counting, counts, final
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 
 SIGNALLED = """
+import signal
 import sys
+import threading
+import time
 import kstreamnb as ks
 from tests.kafka.apps import counting
+
+
+def say_when_it_waits(before):
+    # A signal that comes before `await_termination` listens does what it does in any program.
+    while signal.getsignal(signal.SIGTERM) is before:
+        time.sleep(0.01)
+    print("waits", flush=True)
+
 
 query = ks.deploy(counting("signalled"), bootstrap_servers=sys.argv[1], checkpoint=sys.argv[2])
 for _ in range(2):
     query.await_input(300)
-    print("waits", flush=True)
+    threading.Thread(target=say_when_it_waits, args=[signal.getsignal(signal.SIGTERM)], daemon=True).start()
     query.await_termination()
     print(query.status(lag=False).state, query.status(lag=False).batch, flush=True)
     query.restart()
