@@ -7,9 +7,7 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import expect, sync_playwright
 
-from tests.browser.lab import FLAGS, Lab, chromium, served
-
-_PATIENCE_MS = 20_000  # a busy machine is slow; what is wrong stays wrong
+from tests.browser.lab import FLAGS, PATIENCE_MS, Lab, chromium, served
 
 
 @pytest.fixture(scope="session")
@@ -18,7 +16,7 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
     program = chromium()
     if program is None:
         pytest.skip("there is no Chromium: apt-get install chromium, or name one in the variable CHROMIUM")
-    expect.set_options(timeout=_PATIENCE_MS)
+    expect.set_options(timeout=PATIENCE_MS)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=program, args=list(FLAGS))
         with served(tmp_path_factory.mktemp("lab"), browser) as found:

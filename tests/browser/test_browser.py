@@ -31,7 +31,7 @@ def notebook(lab: Lab) -> Iterator[Notebook]:
     with lab.notebook("browser", CELLS) as found:
         found.run(0)
         found.run(1)
-        expect(found.page.locator(".ks-browser tbody tr").first).to_be_visible(timeout=30_000)
+        expect(found.page.locator(".ks-browser tbody tr").first).to_be_visible()
         yield found
         found.assert_quiet()
 
@@ -39,9 +39,10 @@ def notebook(lab: Lab) -> Iterator[Notebook]:
 @pytest.fixture
 def widget(notebook: Notebook) -> Locator:
     """All rows, the first page."""
-    notebook.python("[browser.tell('search', text=''), browser.tell('turn', page=0)]")
     found = notebook.page.locator(".ks-browser")
     found.get_by_role("searchbox").fill("")
+    notebook.until("browser.facts['text']", "''")  # a search is sent when nothing was typed for a while
+    notebook.python("browser.tell('turn', page=0)")
     expect(found).to_contain_text("1 to 25 of 61")
     expect(found.get_by_role("alert")).to_be_hidden()
     return found
@@ -115,6 +116,7 @@ def test_an_error_is_visible_in_the_widget(notebook: Notebook, widget: Locator) 
 def test_nothing_keeps_people_out(notebook: Notebook, widget: Locator, dark: bool) -> None:
     """Axe finds nothing serious: names, roles, contrast."""
     widget.locator("tbody tr").first.click()
+    expect(widget.locator("tbody tr").first).to_have_attribute("aria-selected", "true")
     notebook.theme(dark)
     assert notebook.barriers(".ks-browser") == []
     notebook.theme(False)

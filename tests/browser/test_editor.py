@@ -31,7 +31,7 @@ def notebook(lab: Lab) -> Iterator[Notebook]:
     with lab.notebook("editor", CELLS) as found:
         found.run(0)
         found.run(1)
-        expect(found.page.locator(".ks-editor tbody tr").first).to_be_visible(timeout=30_000)
+        expect(found.page.locator(".ks-editor tbody tr").first).to_be_visible()
         yield found
         found.assert_quiet()
 
@@ -114,14 +114,34 @@ def test_the_keyboard_moves_as_in_a_sheet(notebook: Notebook, widget: Locator) -
 
 
 def test_an_answer_that_comes_while_someone_types_commits_nothing(notebook: Notebook, widget: Locator) -> None:
-    """Rows are drawn anew when Python answers; what is half typed is neither sent nor kept from Escape."""
+    """Rows are drawn anew when Python answers; what is half typed stays, is not sent, and Escape takes it back."""
     cell(widget, "key", 3).focus()
     notebook.page.keyboard.type("zzz")
+    typed = cell(widget, "key", 3).input_value()
     notebook.python("editor.tell('put', row=0, column='key', text='clog')")
     expect(cell(widget, "key", 1)).to_have_value("clog")
+    expect(cell(widget, "key", 3)).to_have_value(typed)
+    expect(cell(widget, "key", 3)).to_be_focused()
     notebook.page.keyboard.press("Escape")
     expect(cell(widget, "key", 3)).to_have_value("hat")
     assert notebook.python("[r.key for r in editor.sample]") == "['clog', 'sock', 'hat']"
+
+
+def test_who_types_faster_than_python_answers_loses_nothing(notebook: Notebook, widget: Locator) -> None:
+    """Cell after cell with Tab, which selects what is there: it is replaced whether or not the answer came before."""
+    cell(widget, "key", 1).select_text()
+    notebook.start("import time; time.sleep(1)")
+    for text in ("boot", '"red"', "1s"):
+        notebook.page.keyboard.type(text)
+        notebook.page.keyboard.press("Tab")
+    notebook.until("editor.sample[0][4:6], editor.sample[0].timestamp", "(('boot', 'red'), 1000)")
+    expect(cell(widget, "partition", 1)).to_be_focused()
+    notebook.page.keyboard.type("2")
+    notebook.python("editor.tell('put', row=2, column='key', text='clog')")
+    expect(cell(widget, "key", 3)).to_have_value("clog")
+    notebook.page.keyboard.type("1")
+    notebook.page.keyboard.press("Enter")
+    notebook.until("editor.sample[0].partition", "21")
 
 
 def test_the_sample_is_there_as_text(notebook: Notebook, widget: Locator) -> None:

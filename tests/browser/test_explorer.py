@@ -39,7 +39,7 @@ def notebook(lab: Lab) -> Iterator[Notebook]:
     with lab.notebook("explorer", CELLS) as found:
         found.run(0)
         found.run(1)
-        expect(found.page.locator(".ks-explorer .ks-thing").first).to_be_visible(timeout=30_000)
+        expect(found.page.locator(".ks-explorer .ks-thing").first).to_be_visible()
         yield found
         found.assert_quiet()
 

@@ -47,6 +47,14 @@ hourly
     "%ks save_regression saved.ipynb\n%ks export builder app.py",
 ]
 
+_IS_IN_FRAME = """stepper => {
+    stepper.scrollIntoView({block: "center"});
+    const edge = stepper.querySelector(".ks-passed").getBoundingClientRect();
+    const frame = stepper.querySelector(".ks-scroll").getBoundingClientRect();
+    return edge.height > 0 && edge.top < frame.bottom && edge.bottom > frame.top;
+}"""
+"""Whether the record in flight is where the picture of the graph shows it."""
+
 
 @pytest.fixture(scope="module")
 def notebook(lab: Lab) -> Iterator[Notebook]:
@@ -87,8 +95,8 @@ def test_the_first_ten_minutes(notebook: Notebook, lab: Lab) -> None:
     expect(explorer.locator(".ks-code")).to_contain_text('count(store="hourly")')
     expect(explorer.locator(".ks-details")).to_contain_text("cell ")
     stepper = notebook.run(STEPPER).locator(".ks-stepper")
-    stepper.scroll_into_view_if_needed()
-    expect(stepper.locator(".ks-passed").first).to_be_in_viewport()
+    expect(stepper.locator(".ks-passed").first).to_be_visible()
+    notebook.page.wait_for_function(_IS_IN_FRAME, arg=stepper.element_handle())
     notebook.python("stepper.tell('run_back')")
     stepper.get_by_role("button", name="Step", exact=True).click()
     notebook.until("replay.position", "1")
@@ -96,7 +104,7 @@ def test_the_first_ten_minutes(notebook: Notebook, lab: Lab) -> None:
     expect(stepper.locator(".ks-explained")).to_contain_text("had closed")
 
     notebook.run(SAVE)
-    notebook.until("__import__('os').path.exists('saved.ipynb') and __import__('os').path.exists('app.py')", "True", 60)
+    notebook.until("__import__('os').path.exists('saved.ipynb') and __import__('os').path.exists('app.py')", "True")
     notebook.save()
 
 
@@ -113,7 +121,7 @@ def test_the_node_that_failed_is_red_in_the_next_graph(notebook: Notebook) -> No
 def test_the_exported_script_makes_an_equal_topology(notebook: Notebook, lab: Lab) -> None:
     """The script prints the fingerprint that the notebook's topology has."""
     ran = subprocess.run(
-        [sys.executable, "app.py"], cwd=lab.folder, capture_output=True, text=True, check=False, timeout=120
+        [sys.executable, "app.py"], cwd=lab.folder, capture_output=True, text=True, check=False, timeout=600
     )
     assert ran.returncode == 0, ran.stderr
     assert f"fingerprint: {notebook.python('topology.fingerprint()')[1:-1]}" in ran.stdout
@@ -125,7 +133,7 @@ def test_the_regression_notebook_passes(lab: Lab) -> None:
     folder.mkdir()
     shutil.copy(lab.folder / "saved.ipynb", folder)
     command = [sys.executable, "-m", "kstreamnb.cli", "notebook", "check", str(folder)]
-    checked = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+    checked = subprocess.run(command, capture_output=True, text=True, check=False, timeout=900)
     assert checked.returncode == 0, checked.stdout + checked.stderr
 
 
@@ -144,7 +152,7 @@ def test_the_story_is_kept_as_html(lab: Lab, tmp_path: Path) -> None:
     """Through nbconvert every picture is there, with no kernel."""
     command = [sys.executable, "-m", "jupyter", "nbconvert", "--to", "html", "--output-dir", str(tmp_path)]
     done = subprocess.run(
-        [*command, str(lab.folder / "first.ipynb")], capture_output=True, text=True, check=False, timeout=120
+        [*command, str(lab.folder / "first.ipynb")], capture_output=True, text=True, check=False, timeout=600
     )
     assert done.returncode == 0, done.stderr
     page = (tmp_path / "first.html").read_text()

@@ -32,13 +32,21 @@ stepper
 """,
 ]
 
+_COUNT_FLIGHTS = """widget => {
+    window.flights = 0;
+    const isFlight = node => node.classList?.contains("ks-flight");
+    const added = changes => changes.flatMap(each => [...each.addedNodes]);
+    const count = changes => { window.flights += added(changes).filter(isFlight).length; };
+    new MutationObserver(count).observe(widget, {subtree: true, childList: true});
+}"""
+
 
 @pytest.fixture(scope="module")
 def notebook(lab: Lab) -> Iterator[Notebook]:
     with lab.notebook("stepper", CELLS) as found:
         found.run(0)
         found.run(1)
-        expect(found.page.locator(".ks-stepper .ks-thing").first).to_be_visible(timeout=30_000)
+        expect(found.page.locator(".ks-stepper .ks-thing").first).to_be_visible()
         yield found
         found.assert_quiet()
 
@@ -86,9 +94,10 @@ def test_long_rows_stay_inside_the_widget(notebook: Notebook, widget: Locator) -
     notebook.python("stepper.tell('seek', step=8)")
     at(widget, 8)
     notebook.page.set_viewport_size({"width": 780, "height": 1000})
-    edges = "each => [...each.querySelectorAll('.ks-panels details')].map(part => part.getBoundingClientRect().right)"
-    right = widget.evaluate("each => each.getBoundingClientRect().right")
-    panels = widget.evaluate(edges)
+    notebook.page.wait_for_function("() => document.querySelector('.ks-stepper').getBoundingClientRect().right < 780")
+    right, *panels = widget.evaluate(
+        "each => [each, ...each.querySelectorAll('.ks-panels details')].map(part => part.getBoundingClientRect().right)"
+    )
     notebook.page.set_viewport_size({"width": 1280, "height": 1000})
     assert panels
     assert max(panels) <= right
@@ -113,6 +122,18 @@ def test_the_slider_moves_through_time_by_keyboard(notebook: Notebook, widget: L
     notebook.page.keyboard.press("End")
     at(widget, 10)
     notebook.until("replay.position", "10")
+
+
+def test_the_slider_stays_where_it_was_put_while_python_is_slow(notebook: Notebook, widget: Locator) -> None:
+    """Answers to places it has left do not pull it back: as many presses, so many steps."""
+    slider = widget.get_by_role("slider", name="step")
+    slider.focus()
+    notebook.start("import time; time.sleep(1)")
+    for _ in range(6):
+        notebook.page.keyboard.press("ArrowRight", delay=60)  # longer than the slider waits before it asks
+    at(widget, 6)
+    expect(slider).to_have_value("6")
+    notebook.until("replay.position", "6")
 
 
 def test_a_late_record_is_explained_where_it_was_dropped(notebook: Notebook, widget: Locator) -> None:
@@ -170,13 +191,18 @@ def test_play_goes_on_by_itself_until_a_breakpoint(notebook: Notebook, widget: L
 
 def test_the_record_flies_unless_less_motion_is_asked_for(notebook: Notebook, widget: Locator) -> None:
     """The dot moves along the edges; with prefers-reduced-motion the trail alone tells."""
+    widget.evaluate(_COUNT_FLIGHTS)
     notebook.page.emulate_media(reduced_motion="no-preference")
     press(widget, "Step")
-    expect(widget.locator(".ks-flight")).to_have_count(1)
+    notebook.page.wait_for_function("() => window.flights > 0")  # it may have landed before anybody looks
+    at(widget, 1)
+    expect(widget.locator(".ks-flight")).to_have_count(0)
     notebook.page.emulate_media(reduced_motion="reduce")
+    flights = notebook.page.evaluate("() => window.flights")
     press(widget, "Step")
     at(widget, 2)
     expect(widget.locator(".ks-flight")).to_have_count(0)
+    assert notebook.page.evaluate("() => window.flights") == flights
 
 
 def test_an_error_is_visible_in_the_widget(notebook: Notebook, widget: Locator) -> None:

@@ -6,7 +6,7 @@ function editor({ root, send, follow }) {
   const body = make("tbody", {}), head = make("tr", {});
   const text = make("textarea", { readonly: true, rows: 8, "aria-label": "the sample as text", class: "ks-text" });
   const shown = make("span", { class: "ks-soft" });
-  let facts = null, row = 0, column = 2, pending = false, drawing = false;
+  let facts = null, row = 0, column = 2, drawing = false;
 
   const act = (name, given = {}) => () => send(name, { row, ...given });
   const tools = {
@@ -40,7 +40,6 @@ function editor({ root, send, follow }) {
     let sent = line.cells[index];
     made.addEventListener("change", () => {
       if (drawing || made.value === sent) return;  // a browser also calls it a change when rows are replaced while someone types
-      pending = true;
       sent = made.value;
       send("put", { row: at, column: name, text: sent });
     });
@@ -57,9 +56,11 @@ function editor({ root, send, follow }) {
   };
 
   follow("facts", (given) => {
-    const focused = body.contains(document.activeElement);
-    const typed = focused ? { value: document.activeElement.value, dirty: facts && document.activeElement.value !== facts.rows[row - facts.first]?.cells[column] } : null;
-    const moved = facts && (given.rows.length !== facts.rows.length || given.focus !== facts.focus || given.first !== facts.first);
+    // Python may answer while someone types on: what is typed stays, with its cursor, unless records have moved.
+    const typing = body.contains(document.activeElement) ? document.activeElement : null;
+    const moved = facts !== null && given.moves !== facts.moves;
+    const stays = typing && !moved && given.first === facts.first;
+    const typed = stays && typing.value !== facts.rows[row - facts.first]?.cells[column];
     facts = given;
     number.textContent = facts.edited ? `${facts.number}, edited` : facts.number;
     wrong.textContent = [facts.wrong, ...facts.rows.flatMap((line, at) => Object.entries(line.wrong).map(([name, why]) =>
@@ -80,17 +81,17 @@ function editor({ root, send, follow }) {
         facts.columns.map((name, place) => make("td", {}, input(line, at, name, place))));
     }));
     drawing = false;
-    if (!pending && moved) row = facts.focus;
+    if (moved) row = facts.focus;
     row = Math.max(facts.first, Math.min(row, facts.first + facts.rows.length - 1));
-    if (focused || (moved && !pending)) {
+    if (typing || moved) {
       const again = cell(row, here());
       again?.focus();
-      if (again && typed?.dirty && pending) {
-        again.value = typed.value;
+      if (again && typed) {
+        again.value = typing.value;
         again.addEventListener("blur", () => again.dispatchEvent(new Event("change")), { once: true });
       }
+      if (again && stays) again.setSelectionRange(typing.selectionStart, typing.selectionEnd);
     }
-    pending = false;
     mark();
   });
 }

@@ -39,7 +39,7 @@ function stepper({ root, send, follow, guarded, model, ends }) {
           make("strong", {}, "Breakpoints"), node, key, button("Stop at key", addStop)), stops),
       make("div", { class: "ks-panels" }, Object.values(folds).map((each) => each.whole))));
 
-  let facts = { total: 0, position: 0 }, picture = null, playing = null, frame = null, selected = null;
+  let facts = { total: 0, position: 0 }, picture = null, playing = null, frame = null, selected = null, asked = null, wanted = null;
 
   function section(name, open) {
     const head = make("summary", {}, name), body = make("div", { class: "ks-body" });
@@ -53,12 +53,14 @@ function stepper({ root, send, follow, guarded, model, ends }) {
   // --- playing: the next step is asked for when this one has been seen ---
   const play = () => {
     playing = true;
+    wanted = null;
     buttons.play.textContent = "Pause";
     buttons.play.setAttribute("aria-pressed", "true");
     send(facts.position === facts.total ? "seek" : "step", facts.position === facts.total ? { step: 0 } : {});
   };
   const pause = () => {
     clearTimeout(playing);
+    wanted = null;
     playing = null;
     buttons.play.textContent = "Play";
     buttons.play.setAttribute("aria-pressed", "false");
@@ -70,13 +72,15 @@ function stepper({ root, send, follow, guarded, model, ends }) {
   };
   ends.push(pause, () => cancelAnimationFrame(frame));
 
-  // The slider may move faster than Python answers: only the place where it rests is asked for.
-  let asked = null;
+  // The slider may move faster than Python answers: only the place where it rests is asked for, and it stays there.
   slider.addEventListener("input", () => {
     pause();
-    const step = Number(slider.value);
+    const step = wanted = Number(slider.value);
     clearTimeout(asked);
-    asked = setTimeout(() => { asked = null; send("seek", { step }); }, 40);
+    asked = setTimeout(() => {
+      if (step === facts.position) wanted = null;
+      send("seek", { step });
+    }, 40);
   });
 
   // --- the record in flight ---
@@ -174,7 +178,7 @@ function stepper({ root, send, follow, guarded, model, ends }) {
   const paint = (given) => {
     facts = given;
     slider.max = facts.total;
-    if (asked === null) slider.value = facts.position;
+    if (wanted === null || wanted === facts.position) { slider.value = facts.position; wanted = null; }
     slider.setAttribute("aria-valuetext", `step ${facts.position} of ${facts.total}`);
     place.textContent = `step ${facts.position} of ${facts.total}`;
     title.textContent = facts.summary ? `${facts.title} — ${facts.summary}` : facts.title;

@@ -51,7 +51,7 @@ class SampleEditor(FactsWidget):
         self._counted = number_offsets(sample.records) == sample.records
         self._rows: tuple[_Row, ...] = _as_rows(sample.records)
         self._before: list[tuple[_Row, ...]] = []
-        self._page = self._focus = 0
+        self._page = self._focus = self._moves = 0
         super().__init__("sample editor")
 
     def make_facts(self) -> dict[str, Any]:
@@ -69,6 +69,7 @@ class SampleEditor(FactsWidget):
             "rows": [{"cells": list(row.cells), "wrong": dict(row.wrong)} for row in shown],
             "first": first,
             "focus": self._focus,
+            "moves": self._moves,
             "page": self._page,
             "pages": pages,
             "edited": self.sample != self._given,
@@ -85,7 +86,8 @@ class SampleEditor(FactsWidget):
         """Type a text into a cell."""
         if column not in _COLUMNS:
             raise EngineError(f'there is no column "{column}"', detail=f"there are {', '.join(_COLUMNS)}")
-        self._change((*self._rows[:row], _typed(self._rows[row], column, text), *self._rows[row + 1 :]), row)
+        if text != self._rows[row].cells[_COLUMNS.index(column)]:
+            self._change((*self._rows[:row], _typed(self._rows[row], column, text), *self._rows[row + 1 :]))
 
     def add(self, row: int) -> None:
         """A new record below a row, at the same place and time, without key and value."""
@@ -101,14 +103,16 @@ class SampleEditor(FactsWidget):
 
     def remove(self, row: int) -> None:
         """Take a record out."""
-        self._change((*self._rows[:row], *self._rows[row + 1 :]), max(0, min(row, len(self._rows) - 2)))
+        self._change((*self._rows[:row], *self._rows[row + 1 :]))
+        self._go(max(0, min(row, len(self._rows) - 1)))
 
     def move(self, row: int, by: int) -> None:
         """Let a record arrive earlier or later."""
         to = max(0, min(len(self._rows) - 1, row + by))
         rows = [*self._rows[:row], *self._rows[row + 1 :]]
         rows.insert(to, self._rows[row])
-        self._change(tuple(rows), to)
+        self._change(tuple(rows))
+        self._go(to)
 
     def undo(self) -> None:
         """Take the last change back."""
@@ -132,13 +136,17 @@ class SampleEditor(FactsWidget):
 
     def _insert(self, row: int, record: TopicRecord) -> None:
         at = min(row + 1, len(self._rows))
-        self._change((*self._rows[:at], *_as_rows([record]), *self._rows[at:]), at)
+        self._change((*self._rows[:at], *_as_rows([record]), *self._rows[at:]))
+        self._go(at)
 
-    def _change(self, rows: tuple[_Row, ...], focus: int) -> None:
+    def _change(self, rows: tuple[_Row, ...]) -> None:
         self._before.append(self._rows)
-        self._rows, self._focus = rows, focus
-        self._page = focus // _PAGE
+        self._rows = rows
         self._settle()
+
+    def _go(self, row: int) -> None:
+        """Lead whoever works on the page to a record: others have moved."""
+        self._focus, self._page, self._moves = row, row // _PAGE, self._moves + 1
 
     def _settle(self) -> None:
         """Make the new sample, unless a cell is wrong."""
