@@ -92,7 +92,7 @@ _WHERE: dict[str, str] = {
         "kstreamnb.kafka.reset": ("plan_reset", "reset"),
         "kstreamnb.errors": (
             "BufferExhaustedError", "ConfigError", "EngineError", "KStreamError", "MissingPackageError",
-            "ProcessingError", "SerdeError", "StateError", "TopologyError",
+            "ProcessingError", "SerdeError", "StateError", "TopologyError", "UnknownNameError",
         ),
     }.items()
     for name in names
@@ -158,11 +158,11 @@ if TYPE_CHECKING:
 
 def __getattr__(name: str) -> Any:
     """Load a public name from the module that has it."""
+    from kstreamnb.errors import UnknownNameError, extra
+
     module = _WHERE.get(name)
     if module is None:
-        raise AttributeError(f"module 'kstreamnb' has no attribute {name!r}")
-    from kstreamnb.errors import extra
-
+        raise UnknownNameError("kstreamnb", name, _WHERE)
     with extra(module.split(".")[1]):
         value = getattr(importlib.import_module(module), name)
     globals()[name] = value

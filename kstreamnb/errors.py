@@ -8,7 +8,8 @@
     ├── StateError(LookupError)     a store that does not exist, is not connected or was used wrongly
     ├── EngineError(RuntimeError)   the runtime around the tasks (driver, Spark, Kafka) failed or refused
     │   └── BufferExhaustedError(BufferError)  a producer had no room for a record, and none came in time
-    └── MissingPackageError(ImportError)  what was asked for needs an extra of the kit that is not installed
+    ├── MissingPackageError(ImportError)  what was asked for needs an extra of the kit that is not installed
+    └── UnknownNameError(AttributeError)  a method or a name that does not exist, often mistyped
 
 An error has one primary line (lower case, one fact, no full stop, the user's words in double quotes).
 Detail, hint and place are notes, so that Python and IPython print them under the message.
@@ -33,7 +34,9 @@ __all__ = [
     "ProcessingError",
     "SerdeError",
     "StateError",
+    "Suggesting",
     "TopologyError",
+    "UnknownNameError",
     "did_you_mean",
     "extra",
 ]
@@ -244,6 +247,41 @@ class MissingPackageError(KStreamError, ImportError):
         the package "a_package_that_is_not_there" is not installed
         Hint: pip install "kstreamnb[notebook]"
     """
+
+
+class UnknownNameError(KStreamError, AttributeError):
+    """A method or an attribute that a thing of the kit, or the kit itself, does not have.
+
+    Example:
+        >>> from kstreamnb import StreamsBuilder
+        >>> orders = StreamsBuilder().stream("orders")
+        >>> try:
+        ...     orders.filtr(bool)
+        ... except UnknownNameError as error:
+        ...     print(error, *error.__notes__, sep=chr(10))
+        a KStream has no "filtr"
+        Hint: did you mean "filter"?
+    """
+
+    def __init__(self, whose: str, name: str, known: Iterable[str]) -> None:
+        public = [each for each in known if not each.startswith("_")]
+        super().__init__(f'{whose} has no "{name}"', hint=did_you_mean(name, public))
+        self.name = name  # says to Python that no further suggestion is needed
+
+
+class Suggesting:
+    """What answers a name that it does not have with the one that was probably meant.
+
+    Names with an underscore are asked for by Python and by notebooks, and get Python's own answer.
+    """
+
+    if not TYPE_CHECKING:  # or a type checker would take every name for one that exists
+
+        def __getattr__(self, name):
+            if name.startswith("_") or hasattr(type(self), name):
+                return object.__getattribute__(self, name)
+            kind = type(self).__name__
+            raise UnknownNameError(f"{'an' if kind[0] in 'AEIOU' else 'a'} {kind}", name, dir(self))
 
 
 def did_you_mean(word: object, known: Iterable[str]) -> str | None:

@@ -14,7 +14,7 @@ from kstreamnb.dsl.flows import GlobalFlow, StreamFlow, TableFlow
 from kstreamnb.dsl.fronts import GlobalKTable, KStream, KTable
 from kstreamnb.dsl.materializing import Keeping, kept, lazy_table, rows_store
 from kstreamnb.dsl.options import Consumed, Reading, StoreType, TableReading, given, serdes_of, spelled_out
-from kstreamnb.errors import ConfigError, TopologyError
+from kstreamnb.errors import ConfigError, Suggesting, TopologyError
 from kstreamnb.graph.draft import Draft
 from kstreamnb.graph.graph import Explanation, LogicalGraph
 from kstreamnb.graph.lower import lower
@@ -24,7 +24,7 @@ from kstreamnb.processors.tables import TableSource
 from kstreamnb.topology.topology import Topology
 
 
-class StreamsBuilder:
+class StreamsBuilder(Suggesting):
     """Where streams and tables are declared; `build` makes a `Topology` of what was declared from them.
 
     Args:

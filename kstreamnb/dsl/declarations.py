@@ -13,7 +13,7 @@ from importlib import import_module
 from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar
 
 from kstreamnb.core.origin import Origin, user_origin
-from kstreamnb.errors import KStreamError, TopologyError
+from kstreamnb.errors import KStreamError, Suggesting, TopologyError
 from kstreamnb.graph.draft import Draft, check_resource_name
 
 
@@ -222,7 +222,7 @@ class Ledger:
             )
 
 
-class Handle:
+class Handle(Suggesting):
     """What a user holds: a reference to a declaration, from which further ones are made.
 
     ``kind`` is a class's word; `declare` gives a handle of the class with the wanted word.

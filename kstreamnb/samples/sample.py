@@ -13,7 +13,7 @@ from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.serde import Serde
 from kstreamnb.core.time import Instant
 from kstreamnb.core.wire import Encoded
-from kstreamnb.errors import ConfigError, extra
+from kstreamnb.errors import ConfigError, Suggesting, extra
 from kstreamnb.samples import display, json_lines, privacy, reshape
 from kstreamnb.samples.columns import UNASSIGNED, Roles, number_offsets, partitioned
 from kstreamnb.samples.statistics import SampleStatistics, statistics_of
@@ -32,7 +32,7 @@ _HASHED = 4096
 
 
 @dataclass(frozen=True, repr=False)
-class Sample:
+class Sample(Suggesting):
     """Bounded, ordered, immutable records with topic, partition, offset, timestamp, key, value and headers.
 
     Within a partition records lie in the order in which they arrived, which need not be that of their timestamps.

@@ -16,7 +16,7 @@ from kstreamnb.core.origin import Origin, user_origin
 from kstreamnb.core.processor import UserProcessor
 from kstreamnb.core.stores import StoreSpec
 from kstreamnb.display import Displayed
-from kstreamnb.errors import TopologyError
+from kstreamnb.errors import Suggesting, TopologyError
 from kstreamnb.topology import checks
 from kstreamnb.topology.checks import supplied_stores
 from kstreamnb.topology.nodes import (
@@ -38,7 +38,7 @@ _DESCRIPTION, _DOCUMENT = "kstreamnb.description", "kstreamnb.view.document"  # 
 
 
 @dataclass(eq=True, repr=False)
-class Topology(Displayed):
+class Topology(Suggesting, Displayed):
     """A graph of sources, processors, stores and sinks, built node by node.
 
     Attributes:

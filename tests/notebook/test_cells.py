@@ -112,6 +112,17 @@ def test_an_error_shows_the_users_frames_only(shell: Shell) -> None:
     assert "kstreamnb/dsl/" in shell.run("%ks traceback")
 
 
+def test_a_mistyped_method_is_told_the_right_one_and_where_it_stands(shell: Shell) -> None:
+    """The form of all errors of the kit: one fact, the hint, the user's line and nobody else's."""
+    shown = shell.run("late = orders.filtr(len)")
+    assert 'UnknownNameError: a KStream has no "filtr"' in shown
+    assert 'Hint: did you mean "filter"?' in shown
+    assert "cell 6, line 1\n    late = orders.filtr(len)" in shown
+    assert "/kstreamnb/" not in shown
+    assert 'Hint: did you mean "StreamsBuilder"?' in shell.run("ks.StreamBuilder()")
+    assert 'Hint: did you mean "stream"?' in shell.run('builder.streem("orders")')
+
+
 _TESTS = """
 def wanted(key, value):
     return value > 1
