@@ -20,7 +20,7 @@ def to_html(self: Sample) -> str:
     head = "".join(f'<th scope="col">{escape(name)}</th>' for name in names)
     body = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
     caption = "<br>".join(escape(line) for line in (title, *notes, closing) if line)
-    style = "caption-side:top;text-align:left"
+    style = "caption-side:top;text-align:left;white-space:nowrap"
     return (
         f'<table class="kstreamnb-sample"><caption style="{style}">{caption}</caption>'
         f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"

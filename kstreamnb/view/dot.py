@@ -10,6 +10,7 @@ import graphviz
 
 from kstreamnb.view.graph import Box, GraphView, Item
 from kstreamnb.view.names import clean
+from kstreamnb.view.titles import roomy
 
 __all__ = ["large_lines", "small_lines", "to_dot"]
 
@@ -31,7 +32,7 @@ def to_dot(view: GraphView, *, direction: str = "TB") -> str:
     """The picture as DOT text; ``direction`` is TB (top to bottom) or LR (left to right)."""
     graph = graphviz.Digraph("topology")
     apart = "0.35" if _widest(view) <= _FAN else "0.7"
-    graph.attr(rankdir=direction, bgcolor="transparent", fontname=_FONT, fontsize="11", nodesep="0.3", ranksep=apart)
+    graph.attr(rankdir=direction, bgcolor="transparent", fontname=_FONT, fontsize="11", nodesep="0.45", ranksep=apart)
     graph.attr("node", fontname=_FONT, fontsize="12", margin="0.14,0.07", height="0.3")
     graph.attr("edge", fontname=_FONT, fontsize="10", arrowsize="0.7")
     for box in view.boxes:
@@ -64,7 +65,7 @@ def _add_box(graph: graphviz.Digraph, box: Box) -> None:
     with graph.subgraph(name=f"cluster_{box.id}") as inside:
         kind = "ks-box ks-global" if box.is_global else "ks-box"
         inside.attr(
-            label=_label([box.title]), labeljust="l", id=box.id, style="rounded", margin="10", **{"class": kind}
+            label=_label(roomy(box.title)), labeljust="l", id=box.id, style="rounded", margin="10", **{"class": kind}
         )
         for item in box.items:
             _add_item(inside, item)

@@ -18,6 +18,7 @@ from kstreamnb.view.dot import large_lines, to_dot
 from kstreamnb.view.graph import GraphView
 from kstreamnb.view.names import clean
 from kstreamnb.view.style import CSS, legend
+from kstreamnb.view.titles import place
 
 __all__ = ["to_svg", "warm_up"]
 
@@ -80,7 +81,7 @@ def _dress(drawing: ElementTree.Element, view: GraphView) -> None:
         tips[f"edge-{number}-{edge.tail}-{edge.head}"] = link
     titles = ElementTree.Element(f"{{{_SVG}}}g", {"class": "ks-title"})  # above the edges, which would cross them
     boxes = {box.id for box in view.boxes if not box.folded}
-    large = {item.id: len(large_lines(item)) for item in view.items()} | {box.id: 1 for box in view.boxes}
+    large = {item.id: len(large_lines(item)) for item in view.items()} | {box.id: 2 for box in view.boxes}
     for child in list(drawing):
         if child.tag in (f"{{{_SVG}}}title", f"{{{_SVG}}}polygon"):
             drawing.remove(child)
@@ -92,8 +93,10 @@ def _dress(drawing: ElementTree.Element, view: GraphView) -> None:
         for text in texts[large.get(group.get("id") or "", 99) :]:
             text.set("font-size", "10")
         if group.get("id") in boxes and texts:
-            group.remove(texts[0])
-            titles.append(texts[0])
+            place(drawing, group, texts)
+            for text in texts:
+                group.remove(text)
+                titles.append(text)
     drawing.append(titles)
 
 

@@ -1,0 +1,89 @@
+"""Where the title of a box stands in a drawing: in its top line, at the first place that no edge crosses.
+
+Graphviz keeps a line for the title at the top of a box, but draws edges across it. `roomy` makes that line long
+enough for a title beside an edge in the middle; `place` moves the title to where it can be read.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
+from xml.etree import ElementTree
+
+__all__ = ["place", "roomy"]
+
+_SVG = "{http://www.w3.org/2000/svg}"
+_LETTER, _SPACE = 5.4, 3.05  # widths at the size of a title, the letter's with some to spare for other fonts
+_INSIDE, _CLEAR = 8.0, 5.0
+_ABOVE, _BELOW = 10.0, 4.0
+_STEPS = 16
+
+Point = tuple[float, float]
+Span = tuple[float, float]
+
+
+def roomy(title: str) -> list[str]:
+    """The lines of a title, with so many spaces behind that its box has room for it on one side of the middle."""
+    lines = title.replace(" (", "\n(").split("\n")
+    longest = max(map(len, lines))
+    room = round((_LETTER * longest + _INSIDE + 2 * _CLEAR) / _SPACE)
+    return [line + " " * room if len(line) == longest else line for line in lines]
+
+
+def place(drawing: ElementTree.Element, box: ElementTree.Element, title: Sequence[ElementTree.Element]) -> None:
+    """Take the spaces out of a title again, and move it clear of edges; where all is taken it begins at the left."""
+    for line in title:
+        line.text = (line.text or "").rstrip()
+    corners = [x for path in box.findall(f"{_SVG}path") for x, _ in _points(path.get("d") or "")]
+    left, right = min(corners, default=0.0) + _INSIDE, max(corners, default=0.0) - _INSIDE
+    width = _LETTER * max(len(line.text or "") for line in title)
+    heights = [float(line.get("y") or 0) for line in title]
+    found = _free(left, right, width, _taken(drawing, min(heights) - _ABOVE, max(heights) + _BELOW))
+    for line in title:
+        line.set("text-anchor", "start")
+        line.set("x", f"{left if found is None else found:.2f}")
+
+
+def _free(left: float, right: float, width: float, taken: Iterable[Span]) -> float | None:
+    """The smallest x at which ``width`` has room between two bounds and clear of what is taken."""
+    x = left
+    for start, end in sorted(taken):
+        if x + width <= min(start - _CLEAR, right):
+            return x
+        x = max(x, end + _CLEAR)
+    return x if x + width <= right else None
+
+
+def _taken(drawing: ElementTree.Element, top: float, bottom: float) -> Iterator[Span]:
+    """From where to where each edge, its arrow and its label go between two heights."""
+    for edge in drawing.iter(f"{_SVG}g"):
+        if not (edge.get("id") or "").startswith("edge-"):
+            continue
+        lines = [_line(_points(path.get("d") or "")) for path in edge.iter(f"{_SVG}path")]
+        lines += [_points(arrow.get("points") or "") for arrow in edge.iter(f"{_SVG}polygon")]
+        for (x, y), (next_x, next_y) in (pair for line in lines for pair in pairwise(line)):
+            if min(y, next_y) <= bottom and max(y, next_y) >= top:
+                yield min(x, next_x), max(x, next_x)
+        for label in edge.iter(f"{_SVG}text"):
+            x, y, half = float(label.get("x") or 0), float(label.get("y") or 0), _LETTER * len(label.text or "") / 2
+            if top <= y <= bottom + _ABOVE:
+                yield x - half, x + half
+
+
+def _points(text: str) -> list[Point]:
+    """The points of a path or polygon."""
+    return [(float(x), float(y)) for x, y in re.findall(r"(-?[\d.]+),(-?[\d.]+)", text)]
+
+
+def _line(points: list[Point]) -> list[Point]:
+    """Points on the Bézier curves that an edge is made of."""
+    line = points[:1]
+    for at in range(0, len(points) - 3, 3):
+        start, first, second, end = points[at : at + 4]
+        for step in range(1, _STEPS + 1):
+            t = step / _STEPS
+            weights = ((1 - t) ** 3, 3 * t * (1 - t) ** 2, 3 * t * t * (1 - t), t**3)
+            near = tuple(zip(weights, (start, first, second, end), strict=True))
+            line.append((sum(w * x for w, (x, _) in near), sum(w * y for w, (_, y) in near)))
+    return line
