@@ -9,6 +9,7 @@ from typing import Any
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.wire import encoder, key_partitioner
 from kstreamnb.driver.explain_drops import why_dropped
+from kstreamnb.driver.explanation import Explanation
 from kstreamnb.driver.finding import Finding
 from kstreamnb.driver.replay import Replay
 from kstreamnb.driver.replaying import replay
@@ -126,6 +127,12 @@ def _above(topology: Topology, name: str) -> list[str]:
     return found
 
 
+def _behind(drop: Explanation) -> int:
+    """How far a record was behind the time at which it would have been in time."""
+    numbers = drop.numbers
+    return int(numbers.get("stream_time_ms", 0)) - int(numbers.get("window_end", numbers["timestamp_ms"]))
+
+
 def _losses(topology: Topology, found: Replay, records: list[TopicRecord]) -> Iterator[Finding]:
     """Records that are dropped by the rules: late ones, and those without a key where one is needed."""
     for name, node in topology.nodes.items():
@@ -133,9 +140,11 @@ def _losses(topology: Topology, found: Replay, records: list[TopicRecord]) -> It
             continue
         late = [drop for drop in found.drops if drop.node == name and drop.reason in ("late", "expired")]
         if late:
-            worst = max(why_dropped(found.run, node=name), key=lambda each: int(each.numbers.get("stream_time_ms", 0)))
+            answers = [each for each in why_dropped(found.run, node=name) if each.numbers["reason"] == late[0].reason]
+            worst = max(answers, key=_behind)
             fact = f"{counted(len(late), 'record')} of the sample came too late"
-            yield Finding("warning", f'"{name}"', fact, worst.remedy or "", node.origin)
+            remedy = (worst.remedy or "").replace("kept it", "kept it" if len(late) == 1 else "kept them all")
+            yield Finding("warning", f'"{name}"', fact, remedy, node.origin)
         nulls = [drop for drop in found.drops if drop.node == name and drop.reason in ("null key", "null value")]
         if nulls:
             fact = f"{counted(len(nulls), 'record')} of the sample ({len(records):,} in all) dropped: {nulls[0].reason}"

@@ -11,7 +11,7 @@ from kstreamnb.core.windows import UnlimitedWindows
 from kstreamnb.driver.check_folders import folder_findings
 from kstreamnb.driver.check_sample import check_sample
 from kstreamnb.driver.finding import Finding, Findings
-from kstreamnb.driver.wording import listed
+from kstreamnb.driver.wording import duration, listed
 from kstreamnb.errors import TopologyError
 from kstreamnb.runtime.config import Config
 from kstreamnb.runtime.task_plan import TaskPlan
@@ -101,7 +101,9 @@ def _partition_findings(topology: Topology, counts: Mapping[str, int]) -> Iterat
     try:
         topology.partition_counts(counts)
     except TopologyError as error:
-        yield Finding("error", "partitions", error.message, error.hint or "", error.origin)
+        named = [each for each in topology.sources() if any(f'"{topic}"' in error.message for topic in each.topics)]
+        origin = error.origin or (named[-1].origin if named else None)
+        yield Finding("error", "partitions", error.message, error.hint or "", origin)
 
 
 def _serde_findings(topology: Topology, config: Config) -> Iterator[Finding]:
@@ -174,7 +176,8 @@ def _unbounded(topology: Topology) -> Iterator[Finding]:
             continue
         operator: Any = node.operator
         if hasattr(operator, "max_records") and operator.max_records is None and operator.max_bytes is None:
-            waits = "until their window closes" if operator.window_end else f"for {operator.wait_ms} ms of stream time"
+            wait = duration(operator.wait_ms)
+            waits = "until their window closes" if operator.window_end else f"for {wait} of stream time"
             yield Finding(
                 "hint" if operator.window_end else "warning",
                 f'"{name}"',

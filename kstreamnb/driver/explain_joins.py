@@ -268,7 +268,8 @@ def _absent(run: Run, node: str, look: _Look, step: int) -> Explanation:
         why = f"no row for key {said(look.key)} ever came; it held {there}"
     answer = f"{look.who} found no row in table {look.store} at {described(run, node)}: {why}"
     origin = getattr(run.topology.nodes[node], "origin", None)
-    because = (f"the table held {counted(len(held), 'key')} then",)
+    part = "" if owner == "global" else f" in task {owner}"
+    because = (f"the table held {counted(len(held), 'key')}{part} then",)
     numbers = {"timestamp_ms": look.timestamp, "rows": len(held)}
     return Explanation(answer, because, numbers, node, look.task, tuple(steps), origin)
 

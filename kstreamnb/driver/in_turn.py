@@ -11,13 +11,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from functools import cached_property
 from itertools import count, islice
-from operator import itemgetter, le, lt
+from operator import le, lt
 from typing import Any
 
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.serde import Serde
 from kstreamnb.core.wire import encoder, key_partitioner
-from kstreamnb.errors import EngineError
+from kstreamnb.driver.wording import said
+from kstreamnb.errors import EngineError, SerdeError
 from kstreamnb.runtime.chain import collector_paused
 from kstreamnb.runtime.cursor import Batch, Partition, Place
 from kstreamnb.runtime.task import Task
@@ -99,9 +100,11 @@ def partitions_of(records: Iterable[TopicRecord], routes: Mapping[str, tuple[Ser
     """Where each record goes, by key serde and count of its topic: to its partition, or if that is -1 by its key."""
     finders = {topic: _finder(topic, *route) for topic, route in routes.items()}
     known = {topic: _Known(find) for topic, find in finders.items()}
-    return [
-        known[topic][key] if type(key) is str and partition < 0 else finders[topic](partition, key)
-        for topic, partition, key in map(itemgetter(0, 1, 4), records)
+    return [  # by index: names of a tuple's places are looked up, and this is done for every record
+        known[record[0]][record[4]]
+        if type(record[4]) is str and record[1] < 0
+        else finders[record[0]](record[1], record[4])
+        for record in records
     ]
 
 
@@ -124,6 +127,10 @@ def _finder(topic: str, serde: Serde, partitions: int) -> Callable[[int, Any], P
     def find(partition: int, key: Any) -> Partition:
         if partition >= partitions:
             raise EngineError(f'topic "{topic}" has no partition {partition}', detail=f"it has {partitions}")
-        return places[partition_of(write(key)) if partition < 0 else partition]
+        try:
+            return places[partition_of(write(key)) if partition < 0 else partition]
+        except SerdeError as error:
+            error.add_note(f'Detail: it is of a record for topic "{topic}" (key {said(key)})')
+            raise
 
     return find

@@ -157,6 +157,13 @@ class Recording:
         found.log, found.keep = _Teller(found, observe), _itself
         return found
 
+    def handed_over(self) -> Recording:
+        """What is recorded so far, in a recording that tasks do not know: they are cycles, and would keep it alive."""
+        found = Recording(self.looked_up)
+        found.log, found.codes, found.cells = self.log[:], self.codes, self.cells
+        self.log.clear()
+        return found
+
     @property
     def reorders(self) -> bool:
         """Whether steps may come task by task, to be put in order when all are there."""

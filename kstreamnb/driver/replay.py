@@ -93,7 +93,8 @@ def recorded(driver: Any, recording: Recording, work: Callable[[], None], fed: I
         tasks[engine.global_task.plan.task_id] = engine.global_task
 
     def made(error: KStreamError | None) -> Replay:
-        return Replay(Run(driver.topology, driver.config, recording, tasks, engine.plan().partitions, fed), error)
+        told, partitions = recording.handed_over(), engine.plan().partitions
+        return Replay(Run(driver.topology, driver.config, told, tasks, partitions, fed), error)
 
     try:
         with collector_paused():

@@ -58,7 +58,11 @@ class Run:
         self.topology, self.config, self.tasks, self.partitions = topology, config, dict(tasks), dict(partitions)
         self.fed = frozenset(fed)
         self.history = History(recording)
-        self.steps = Steps(self)
+
+    @property
+    def steps(self) -> Steps:
+        """All steps; not kept, so that a run ends with the last one who looks at it, and its log with it."""
+        return Steps(self)
 
     def owner(self, place: int) -> Run:
         """The run that an entry of the log belongs to: another one where several applications write one log."""

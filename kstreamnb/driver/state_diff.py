@@ -56,7 +56,11 @@ class StateDiff(Tabular):
     def more(self) -> Iterator[str]:
         """How far time went."""
         times = self.stream_time.items()
-        return (f"stream time of task {task}: {when(old)} to {when(new)}" for task, (old, new) in times)
+        return (f"stream time of task {task}: {_begun(old)} to {_begun(new)}" for task, (old, new) in times)
+
+
+def _begun(time_ms: int) -> str:
+    return "not begun" if time_ms < 0 else when(time_ms)
 
 
 def state_diff(run: Run, before: int, after: int) -> StateDiff:

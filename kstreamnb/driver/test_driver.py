@@ -26,8 +26,8 @@ from kstreamnb.driver.replay import Replay, recorded
 from kstreamnb.driver.state_check import ChangelogFolds, StateCheck, differences
 from kstreamnb.driver.store_views import KeyValueView, SessionView, VersionedView, WindowView, view_of
 from kstreamnb.driver.topic_log import convert
-from kstreamnb.driver.wording import counted, when
-from kstreamnb.errors import EngineError, StateError
+from kstreamnb.driver.wording import counted, said, when
+from kstreamnb.errors import EngineError, SerdeError, StateError, Suggesting
 from kstreamnb.runtime.config import Config
 from kstreamnb.topology.topology import Topology
 
@@ -36,7 +36,7 @@ __all__ = ["TopologyTestDriver"]
 _CACHE_BYTES = 10_000_000
 
 
-class TopologyTestDriver(Displayed):
+class TopologyTestDriver(Suggesting, Displayed):
     """Runs a topology deterministically: records in, records out, stores and clocks in hand.
 
     Args:
@@ -339,19 +339,25 @@ class TopologyTestDriver(Displayed):
         same = keys == read_as[0], values == read_as[1]
 
         def encode(records: list[TopicRecord]) -> list[Root]:
-            roots = []
-            for _, partition, _, timestamp, key, value, headers in records:
-                wire = write_key(key)
-                if partition < 0:
-                    partition = partition_of(wire)
-                elif partition >= count:
-                    raise EngineError(f'topic "{topic}" has no partition {partition}', detail=f"it has {count}")
-                wire_value = write_value(value)
-                if not same[0]:
-                    wire = convert(wire, keys, read_as[0])
-                if not same[1]:
-                    wire_value = convert(wire_value, values, read_as[1])
-                roots.append((topic, partition, timestamp, wire, wire_value, headers))
+            roots: list[Root] = []
+            try:
+                for _, partition, _, timestamp, key, value, headers in records:
+                    wire = write_key(key)
+                    if partition < 0:
+                        partition = partition_of(wire)
+                    elif partition >= count:
+                        raise EngineError(f'topic "{topic}" has no partition {partition}', detail=f"it has {count}")
+                    wire_value = write_value(value)
+                    if not same[0]:
+                        wire = convert(wire, keys, read_as[0])
+                    if not same[1]:
+                        wire_value = convert(wire_value, values, read_as[1])
+                    roots.append((topic, partition, timestamp, wire, wire_value, headers))
+            except SerdeError as error:
+                refused = records[len(roots)]
+                about = f"key {said(refused.key)}, time {when(refused.timestamp)}"
+                error.add_note(f'Detail: it is of a record for topic "{topic}" ({about})')
+                raise
             return roots
 
         self._inputs[topic, key_serde, value_serde] = encode

@@ -17,7 +17,6 @@ from kstreamnb.driver.cluster.chronicle import Chronicle, Told
 from kstreamnb.driver.history import History
 from kstreamnb.driver.recording import Code, Entry
 from kstreamnb.driver.run import Place, Run, Waiting
-from kstreamnb.driver.steps import Steps
 from kstreamnb.errors import EngineError
 
 __all__ = ["ClusterRun", "runs_of"]
@@ -101,7 +100,6 @@ class ClusterRun(Run):
         )
         foreign = [c.task for c, owner in zip(told.codes, happened.owners, strict=True) if owner != application]
         self.history = History(told, foreign)
-        self.steps = Steps(self)
 
     def owner(self, place: int) -> Run:
         """The run of the application that an entry is about."""

@@ -32,6 +32,7 @@ def test_joined_topics_need_the_same_number_of_partitions() -> None:
     (found,) = check_partitions(join(), {"a": 4, "b": 6, "names": 3})
     assert "error" == found.severity
     assert '"a" has 4, "b" has 6' in found.fact
+    assert "builder.stream(" in str(found.origin)
     with pytest.raises(KStreamError, match="must have the same number of partitions"):
         ks.replay(join(), [], {"a": 4, "b": 6, "names": 3})
     assert not check_partitions(join(), {"a": 4, "b": 4, "names": 3})
@@ -121,6 +122,9 @@ def test_late_records_of_a_sample_are_told_with_the_grace_that_keeps_them() -> N
     builder.stream("in").group_by_key().windowed_by(ks.TimeWindows.of(size="10ms")).count(store="n")
     (found,) = check(builder.build(), sample=[record("in", "k", 1, at) for at in (0, 50, 2)])
     assert "a grace of 41ms instead of 0ms would have kept it" == found.remedy
+    (found,) = check(builder.build(), sample=[record("in", "k", 1, at) for at in (0, 50, 22, 2)])
+    assert "2 records of the sample came too late" == found.fact
+    assert "a grace of 41ms instead of 0ms would have kept them all" == found.remedy
 
 
 def test_a_sound_topology_has_no_findings() -> None:

@@ -14,7 +14,7 @@ from kstreamnb.core.stores import StoreSpec
 from kstreamnb.core.windows import TimeWindows
 from kstreamnb.driver import TopologyTestDriver
 from kstreamnb.dsl.builder import StreamsBuilder
-from kstreamnb.errors import ConfigError, EngineError, StateError, TopologyError
+from kstreamnb.errors import ConfigError, EngineError, SerdeError, StateError, TopologyError
 from kstreamnb.topology.topology import Topology
 
 
@@ -89,6 +89,20 @@ def test_errors_have_kafkas_texts() -> None:
     copy.create_input_topic("in").pipe_value_list([1])
     with pytest.raises(EngineError, match="has no key"):
         copy.create_output_topic("out").read_key_values_to_map()
+
+
+@pytest.mark.parametrize(("partitions", "number"), [(1, 1), (2, 1), (2, 100)])
+def test_a_record_that_its_serde_cannot_write_is_named(partitions: int, number: int) -> None:
+    """A key of another kind than the topic's is said with its topic, whether records come alone or many at once."""
+    builder = StreamsBuilder("kinds")
+    orders = builder.stream("orders")
+    orders.to("out") if partitions > 1 else orders.group_by(lambda _, value: str(value)).count(store="n")
+    records = [TopicRecord("orders", -1, -1, time, "a", time) for time in range(number - 1)]
+    with pytest.raises(SerdeError, match='serde "string" cannot write a value of type "int"') as caught:
+        TopologyTestDriver(builder.build(), partitions=partitions).pipe(
+            [*records, TopicRecord("orders", -1, -1, 500, 5, 1)]
+        )
+    assert any('of a record for topic "orders"' in note and "key 5" in note for note in caught.value.__notes__)
 
 
 def test_records_go_to_the_partition_of_their_key() -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gc
+import sys
+import weakref
 from typing import Any
 
 import pytest
@@ -48,6 +51,22 @@ def test_a_replay_gives_what_the_driver_gives(run: Replay) -> None:
         assert driver.create_output_topic("counts-out").read_records() == run.output("counts-out")
 
 
+def test_a_replay_that_nobody_looks_at_any_more_is_let_go_at_once() -> None:
+    """Memory is free again when the last name of a replay is gone, not when Python next looks for cycles."""
+    gc.disable()
+    try:
+        found = replay(sales_by_shop(), SALES, partitions=2)
+        assert len(list(found.steps)) == len(found.steps)
+        assert found.why_open()
+        assert found.output("counts-out")
+        run, log = weakref.ref(found.run), found.run.history.log
+        del found
+        assert run() is None
+        assert 2 == sys.getrefcount(log)  # by its name here, and as an argument: no task holds it
+    finally:
+        gc.enable()
+
+
 def test_a_step_holds_everything_that_happened_in_it(run: Replay) -> None:
     """S0-11: a record is taken, handed on, stored, produced and committed, in this order."""
     kinds = [type(event).__name__ for event in run.steps[1].events]
@@ -76,6 +95,7 @@ def test_a_difference_names_what_changed(run: Replay) -> None:
     assert ("+I", "counts", None, 1) == (change.kind, change.store, change.old, change.new)
     assert ["-D"] == [change.kind for change in run.diff(2, 1)]
     assert {"1_0": (-1, 0)} == run.diff(1, 2).stream_time
+    assert "stream time of task 1_0: not begun to 0" in str(run.diff(1, 2))
 
 
 def test_the_position_moves_forward_back_and_to_a_condition(run: Replay) -> None:
