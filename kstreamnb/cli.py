@@ -380,8 +380,8 @@ def broker(data: Path | None, topics: Sequence[str]) -> None:
         for topic in topics:
             name, _, partitions = topic.partition(":")
             admin.create_topic(name, partitions=_count(topic, partitions or "1"), exists_ok=True)
-        click.echo(f"{running.bootstrap_servers}")
         try:
+            click.echo(f"{running.bootstrap_servers}")
             while running.running:
                 time.sleep(0.2)
         except KeyboardInterrupt:

@@ -25,7 +25,7 @@ from kstreamnb.spark.feed import Feed
 from kstreamnb.spark.journal import Journal
 from kstreamnb.spark.live_stores import LiveStores, LiveView
 from kstreamnb.spark.metrics import BatchFigures, Metric, MetricsBook, lag_between
-from kstreamnb.spark.repair import entries_again, take_back
+from kstreamnb.spark.repair import entries_again, finish, take_back
 from kstreamnb.spark.signals import asked_to_end
 from kstreamnb.spark.stream import Sink, StreamSettings, start_stream
 from kstreamnb.spark.worker import Bundle, read
@@ -33,7 +33,9 @@ from kstreamnb.topology.topology import Topology
 
 __all__ = ["Query", "QueryStatus", "active", "stop_all"]
 
-_STOP_S = 5.0
+_STOP_S = 4.5  # with what a busy machine adds stopping takes 5 s at most; Spark's part is in `stream`
+_PUBLISH_S = 2.0
+_LATE_S = 60.0
 _TOO_SLOW = "Python worker failed to connect back"  # Spark waits 10 s for a process of its own, whatever its settings
 _MOST_REVIVALS = 5  # in a row, without a batch between
 _active: dict[int, Query] = {}  # queries of this process that were started and not stopped, in that order
@@ -202,8 +204,11 @@ class Query:
     def stop(self) -> None:
         """Stop after what is under way, within 5 s; the checkpoint stays."""
         self._stopped = True
+        self._halt()
+
+    def _halt(self) -> None:
         end = time.monotonic() + _STOP_S
-        if self._action.busy.acquire(timeout=_STOP_S / 2):  # a batch that is being published comes to its end
+        if self._action.busy.acquire(timeout=_PUBLISH_S):  # a batch that is being published comes to its end
             self._action.busy.release()
         else:
             self._action.sink.close()
@@ -222,17 +227,23 @@ class Query:
 
     def restart(self, *, bundle: Bundle | None = None, feed: Feed | None = None) -> Query:
         """Stop where it runs, and go on from the checkpoint; with another bundle and feed where topics have come."""
+        self._stopped = False
+        return self._start(bundle=bundle, feed=feed)
+
+    def _start(self, *, bundle: Bundle | None = None, feed: Feed | None = None) -> Query:
         self._starting = True
         try:
             if self._streaming is not None:
-                self.stop()
+                self._halt()
+                self._outlive(self._streaming)
             self._feed = feed or self._feed
             if bundle is not None:
                 self.bundle = bundle
                 self._action.stores = LiveStores(self.spark, bundle, self.checkpoint)
+            finish(self.checkpoint)
             self._action.sink.again = entries_again(self.checkpoint)
             self._action.sink.open()
-            self._action.error, self._stopped = None, False
+            self._action.error = None
             self._action.stores.forget()
             self._presence = Presence(self.checkpoint)
             self._streaming = start_stream(self.spark, self.bundle, self._feed, self._action, self._settings)
@@ -240,7 +251,16 @@ class Query:
             self._starting = False
         _active[id(self)] = self
         self._action.journal.note("started", checkpoint=self.checkpoint.name, batch=last_batch(self.checkpoint))
+        if self._stopped:  # while it started
+            self._halt()
         return self
+
+    @staticmethod
+    def _outlive(streaming: StreamingQuery) -> None:
+        """Wait for one that stops late: two cannot work on one checkpoint."""
+        end = time.monotonic() + _LATE_S
+        while streaming.isActive and time.monotonic() < end:
+            time.sleep(0.02)
 
     def fail(self, error: KStreamError) -> None:
         """End the query with an error."""
@@ -264,7 +284,7 @@ class Query:
                 return False
             self._revived = batch, attempts + 1
             self._action.journal.warn("starts again", reason=_TOO_SLOW, attempt=attempts + 1)
-            self.restart()
+            self._start()
             return True
 
     def _take_back(self) -> bool:
@@ -273,7 +293,7 @@ class Query:
         if batches is None:
             return False
         self._action.journal.warn("rebuilds damaged state", batches=f"{batches.start} to {batches.stop - 1}")
-        self.restart()
+        self._start()
         return True
 
     def _going(self) -> str:
@@ -308,7 +328,7 @@ def active() -> tuple[Query, ...]:
     return tuple(_active.values())
 
 
-def stop_all(timeout_s: float = _STOP_S) -> tuple[Query, ...]:
+def stop_all(timeout_s: float = 5.0) -> tuple[Query, ...]:
     """Stop all active queries at once; gives those that it stopped.
 
     Raises: EngineError that names those which did not stop in time.
@@ -321,7 +341,7 @@ def stop_all(timeout_s: float = _STOP_S) -> tuple[Query, ...]:
     threads = [threading.Thread(target=query.stop, daemon=True) for query in queries]
     for thread in threads:
         thread.start()
-    end = time.monotonic() + timeout_s + 1.0
+    end = time.monotonic() + timeout_s
     for thread in threads:
         thread.join(max(0.0, end - time.monotonic()))
     late = [query.application for query, thread in zip(queries, threads, strict=True) if thread.is_alive()]

@@ -4,6 +4,7 @@ A checkpoint has the state of every batch as changes, and now and then as a whol
 Where one is damaged, the state is taken back to the last batch whose state can be read. The batches behind it run again
 with the input, numbers and clocks that the log of offsets has for them, so that they give the same state and the same
 output; what is in Kafka already is not published again. The files that are given up are kept in a folder ``damaged``.
+What is to be done is written down first, so that a repair that was interrupted comes to its end with the next start.
 """
 
 from __future__ import annotations
@@ -17,9 +18,10 @@ from typing import Any
 
 from kstreamnb.spark.checkpoint_state import last_batch
 
-__all__ = ["entries_again", "take_back"]
+__all__ = ["entries_again", "finish", "take_back"]
 
 _FILE = "again.json"
+_BACK_TO = "back to"  # beside the entries, while files are put aside
 _MAGIC = b"crc\0"
 
 
@@ -34,25 +36,39 @@ def take_back(checkpoint: Path) -> range | None:
     if version == done + 1 or not all(path.exists() for path in entries.values()):
         return None
     told = {str(batch): path.read_text().splitlines()[-1] for batch, path in entries.items()}
-    draft = checkpoint / f".{_FILE}.draft"
-    draft.write_text(json.dumps({**_told(checkpoint), **told}))
-    draft.replace(checkpoint / _FILE)
+    _tell(checkpoint, {**_told(checkpoint), **told, _BACK_TO: version})
+    finish(checkpoint)
+    return range(version, begun + 1)
+
+
+def finish(checkpoint: Path) -> None:
+    """Put aside the files that a repair has given up, where that is not done yet."""
+    told = _told(checkpoint)
+    if _BACK_TO not in told:
+        return
     aside = checkpoint / "damaged" / str(sum(1 for _ in (checkpoint / "damaged").glob("*")) + 1)
-    for path in _given_up(checkpoint, version):
+    for path in _given_up(checkpoint, told.pop(_BACK_TO)):
         kept = aside / path.relative_to(checkpoint)
         kept.parent.mkdir(parents=True, exist_ok=True)
         path.rename(kept)
-    return range(version, begun + 1)
+    _tell(checkpoint, told)
 
 
 def entries_again(checkpoint: Path) -> dict[int, str]:
     """By number, the entries in the log of offsets of batches that run again."""
-    return {int(batch): entry for batch, entry in _told(checkpoint).items()}
+    return {int(batch): entry for batch, entry in _told(checkpoint).items() if batch != _BACK_TO}
 
 
-def _told(checkpoint: Path) -> dict[str, str]:
+def _told(checkpoint: Path) -> dict[str, Any]:
     path = checkpoint / _FILE
     return json.loads(path.read_text()) if path.exists() else {}
+
+
+def _tell(checkpoint: Path, told: dict[str, Any]) -> None:
+    """Write the file, whole or not at all."""
+    draft = checkpoint / f".{_FILE}.draft"
+    draft.write_text(json.dumps(told))
+    draft.replace(checkpoint / _FILE)
 
 
 def _stores(checkpoint: Path) -> list[Path]:

@@ -7,11 +7,15 @@ import time
 from pathlib import Path
 from typing import Any
 
+from confluent_kafka import Consumer, TopicPartition
+
 import kstreamnb as ks
 from kstreamnb.kafka.admin import Admin
 from kstreamnb.kafka.produce import produce
 
 START_MS = 1_790_000_000_000
+PATIENCE_S = 180.0
+"""How long a test waits for what comes within a second on a machine that is not busy."""
 
 
 def rows(topic: str, count: int, partitions: int = 1, begin: int = 0) -> list[ks.TopicRecord]:
@@ -57,24 +61,29 @@ class Bench:
     def run(self, topology: ks.Topology, checkpoint: str = "checkpoint", **options: Any) -> Any:
         """A query over what is there now."""
         query = self.deploy(topology, checkpoint, available_now=True, **options)
-        query.await_termination(180)
+        assert query.await_termination(PATIENCE_S)
         query.stop()
         return query
 
     def read(self, topic: str, value: Any = None) -> list[tuple[Any, Any, int]]:
         """Committed records of a topic: key, value, timestamp."""
         settle(self.admin, topic)
-        sample = ks.Sample.capture(self.servers, topic, value_serde=value or ks.Serdes.long(), records=None, seconds=60)
+        options = {"records": None, "seconds": PATIENCE_S}
+        sample = ks.Sample.capture(self.servers, topic, value_serde=value or ks.Serdes.long(), **options)
         return [(record.key, record.value, record.timestamp) for record in sample]
 
     def group(self, application: str) -> dict[str, dict[int, int]]:
-        """Offsets that lie under an application's id."""
+        """Offsets that lie under an application's id, when no transaction has any more to come."""
         from kstreamnb.kafka.reset import committed_positions
 
+        places = [TopicPartition(name, part) for name, count in self.admin.topics().items() for part in range(count)]
+        waiting = Consumer({"bootstrap.servers": self.servers, "group.id": application})  # asks for stable offsets
+        waiting.committed(places, PATIENCE_S)
+        waiting.close()
         return committed_positions(self.admin, application)
 
 
-def settle(admin: Admin, topic: str, patience_s: float = 5.0) -> None:
+def settle(admin: Admin, topic: str, patience_s: float = PATIENCE_S) -> None:
     """Wait for the markers of committed transactions: a commit returns once it is certain, readers see it later."""
     end = time.monotonic() + patience_s
     while admin.offsets([topic]) != admin.offsets([topic], committed=False) and time.monotonic() < end:

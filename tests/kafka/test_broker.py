@@ -14,6 +14,7 @@ from kstreamnb.kafka.broker import LocalBroker
 from kstreamnb.kafka.publisher import Publication, Publisher
 from kstreamnb.kafka.reader import Reader, fetch, pieces_between
 from kstreamnb.kafka.reset import committed_positions
+from tests.kafka.apps import settle
 
 pytestmark = pytest.mark.kafka
 
@@ -40,11 +41,10 @@ def test_a_killed_broker_comes_back_with_its_data(own):
     assert Publication(1, 10) == publisher.publish(1, "offsets 1", rows)
     back.join()
     assert own.running
-    reader, deadline, found = Reader(own.bootstrap_servers, ["out"]), time.monotonic() + 20, []
-    while len(found) < 20 and time.monotonic() < deadline:  # commits become visible a moment later
-        pieces = pieces_between(reader.beginning(), reader.end())
-        found = [record for _, _, records in fetch(own.bootstrap_servers, pieces) for record in records]
-    assert 20 == len(found)
+    settle(admin, "out")
+    reader = Reader(own.bootstrap_servers, ["out"])
+    pieces = pieces_between(reader.beginning(), reader.end())
+    assert 20 == sum(len(records) for _, _, records in fetch(own.bootstrap_servers, pieces))
     assert 1 == Publisher(own.bootstrap_servers, "app", "q1").open().batch
 
 
@@ -109,5 +109,5 @@ def test_a_publisher_outlives_a_broker_that_was_killed(own):
     began = time.monotonic()
     publisher.publish(1, "offsets 1", [("written", 0, 6, b"k", b"w", ())], {"read": {0: 2}})
     publisher.close()
-    assert time.monotonic() - began < 30
+    assert time.monotonic() - began < 120  # and not for ever, nor until a transaction of 10 minutes is given up
     assert {"read": {0: 2}} == committed_positions(admin, "outlives")

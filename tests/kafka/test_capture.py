@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import threading
-import time
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
@@ -17,6 +15,7 @@ from kstreamnb.errors import ConfigError, EngineError
 from kstreamnb.kafka.capture import CaptureLimits, capture
 from kstreamnb.kafka.produce import produce
 from kstreamnb.samples import Sample
+from tests.kafka.apps import settle
 
 pytestmark = pytest.mark.kafka
 
@@ -68,7 +67,7 @@ def test_a_capture_that_follows_gets_what_comes(servers, topic):
     orders = topic(1)
     late = threading.Timer(0.5, _fill, (servers, orders, 5, 1))
     late.start()
-    sample = Sample.capture(servers, orders, follow=True, records=5, seconds=20)
+    sample = Sample.capture(servers, orders, follow=True, records=5, seconds=120)
     late.join()
     assert 5 == len(sample)
     assert "limit of 5 records reached" in sample.notes[0]
@@ -79,7 +78,7 @@ def test_bytes_and_seconds_are_limits_too(servers, topic):
     orders = topic(1)
     _fill(servers, orders, partitions=1)
     told = []
-    taken = capture(servers, [orders], CaptureLimits(None, 10, 50), progress=lambda *figures: told.append(figures))
+    taken = capture(servers, [orders], CaptureLimits(None, 120, 50), progress=lambda *figures: told.append(figures))
     assert "limit of 50 bytes reached" == taken.ended
     assert 50 <= told[-1][1] < 70
     assert len(taken.records) == told[-1][0]
@@ -116,9 +115,7 @@ def test_a_capture_commits_nothing_and_sees_committed_records_only(servers, topi
         producer.produce(orders, value, partition=0)
         producer.flush()
         (producer.commit_transaction if keep else producer.abort_transaction)(30)
-    deadline = time.monotonic() + 10
-    while admin.offsets([orders])[orders][0] < 4 and time.monotonic() < deadline:
-        time.sleep(0.02)
+    settle(admin, orders)
     assert [1] == [record.value for record in Sample.capture(servers, orders)]
     group = Consumer({"bootstrap.servers": servers, "group.id": "kstreamnb-reader"})
     assert [-1001] == [each.offset for each in group.committed([TopicPartition(orders, 0)], 10)]
@@ -126,13 +123,15 @@ def test_a_capture_commits_nothing_and_sees_committed_records_only(servers, topi
 
 
 def test_an_interrupt_keeps_what_was_read(servers, topic):
-    """Ctrl-C ends a capture early, not in vain."""
+    """Ctrl-C ends a capture early, not in vain; here it comes as soon as there are sixty records."""
     orders = topic(1)
     _fill(servers, orders, partitions=1)
-    timer = threading.Timer(1.0, os.kill, (os.getpid(), signal.SIGINT))
-    timer.start()
-    sample = Sample.capture(servers, orders, follow=True, seconds=30)
-    timer.join()
+
+    def interrupt(records: int, size: int, seconds: float) -> None:
+        if records == 60:
+            signal.raise_signal(signal.SIGINT)
+
+    sample = Sample.capture(servers, orders, follow=True, seconds=120, progress=interrupt)
     assert 60 == len(sample)
     assert "captured; interrupted" == sample.notes[0]
 

@@ -74,7 +74,7 @@ def test_a_broker_runs_until_it_is_interrupted():
     try:
         assert {"orders": 3} == Admin(process.stdout.readline().strip()).topics()
         process.send_signal(signal.SIGINT)
-        assert 0 == process.wait(30)
+        assert 0 == process.wait(120)
     finally:
         process.kill()
         process.stdout.close()

@@ -20,10 +20,10 @@ def test_a_query_goes_on_without_end_and_after_a_stop(bench: Bench) -> None:
     """S0-01, S0-37, S2-47, S3-11: output grows with the input; a stopped query goes on where it was, with its state."""
     records = bench.fill("goes-on-in", 40, 2)
     query = bench.deploy(counting("goes-on"))
-    assert query.await_input(120)
+    assert query.await_input(180)
     assert 40 == len(bench.read("goes-on-out"))
     records += bench.fill("goes-on-in", 10, 2, begin=40)
-    assert query.await_input(60)
+    assert query.await_input(180)
     assert 50 == len(bench.read("goes-on-out"))
     assert in_use(query.checkpoint)
     query.stop()
@@ -31,7 +31,7 @@ def test_a_query_goes_on_without_end_and_after_a_stop(bench: Bench) -> None:
     assert not in_use(query.checkpoint)
     records += bench.fill("goes-on-in", 20, 2, begin=50)
     query.restart()
-    assert query.await_input(60)
+    assert query.await_input(180)
     query.stop()
     assert counts(records) == final(bench.read("goes-on-out"))
     assert 70 == len(bench.read("goes-on-out"))
@@ -39,13 +39,15 @@ def test_a_query_goes_on_without_end_and_after_a_stop(bench: Bench) -> None:
 
 
 def test_a_stop_takes_less_than_five_seconds(bench: Bench) -> None:
-    """S2-23: a query that is idle and one that is working stop in time, and nothing is lost."""
+    """S2-23: a query that is working stops in time, and nothing is lost."""
     bench.fill("stops-in", 2000, 2)
     query = bench.deploy(counting("stops"), max_records=100)
-    time.sleep(2.0)
+    while query.status(lag=False).batch < 1:
+        assert query.is_active(), query.exception()
+        time.sleep(0.01)
     began = time.monotonic()
     query.stop()
-    assert time.monotonic() - began < 6.0
+    assert time.monotonic() - began <= 5
     query = bench.run(counting("stops"))
     assert 2000 == len(bench.read("stops-out"))
 
@@ -87,13 +89,13 @@ def test_a_second_deployment_takes_over_and_the_first_is_fenced(bench: Bench) ->
     """S0-50: the older one stops at its next transaction and says who has taken over; it writes nothing more."""
     bench.fill("twice-in", 10)
     first = bench.deploy(counting("twice"))
-    assert first.await_input(60)
+    assert first.await_input(180)
     builder = counting("twice")
     publisher = type(first._action.sink.publisher)(bench.servers, "twice", first._action.sink.publisher.query)
     publisher.open()
     bench.fill("twice-in", 10, begin=10)
     with pytest.raises(PublishError, match=r'a newer deployment of "twice" has taken over'):
-        first.await_termination(60)
+        first.await_termination(180)
     assert "failed" == first.status().state
     assert 10 == len(bench.read("twice-out"))
     publisher.close()
@@ -113,16 +115,15 @@ def test_at_least_once_is_the_same_topology_without_transactions(bench: Bench) -
 
 
 def test_the_commit_interval_is_the_time_between_batches(bench: Bench) -> None:
-    """S0-33: where the config says one; what comes meanwhile is committed together."""
+    """S0-33: where the config says one: no two batches begin in the same interval, however many records come."""
     bench.fill("paced-in", 5)
-    query = bench.deploy(counting("paced"), config={"commit.interval.ms": 1500})
-    assert query.await_input(60)
-    for begin in range(5, 35, 5):
-        bench.fill("paced-in", 5, begin=begin)
-        time.sleep(0.2)
-    assert query.await_input(60)
-    assert 1500 == query._settings.trigger_ms
-    assert len(query.recent()) < 7
+    query = bench.deploy(counting("paced"), config={"commit.interval.ms": 500}, max_records=5)
+    assert query.await_input(180)
+    assert 500 == query._settings.trigger_ms
+    before, began = len(query.recent()), time.monotonic()
+    bench.fill("paced-in", 50, begin=5)
+    assert query.await_input(180)
+    assert 10 <= len(query.recent()) - before <= 2 + (time.monotonic() - began) / 0.5
 
 
 def test_input_that_leads_to_no_output_is_committed(bench: Bench) -> None:
@@ -142,10 +143,10 @@ def test_more_partitions_are_refused_with_the_way_out(bench: Bench) -> None:
 
     bench.fill("grown-in", 10, 1)
     query = bench.deploy(counting("grown"))
-    assert query.await_input(60)
+    assert query.await_input(180)
     bench.admin.client.create_partitions([NewPartitions("grown-in", 2)])["grown-in"].result(10)
     with pytest.raises(ks.EngineError, match=r'topic "grown-in" has grown from 1 to 2 partitions'):
-        query.await_termination(60)
+        query.await_termination(180)
     query.stop()
     with pytest.raises(ks.EngineError, match="cannot serve this topology") as caught:
         bench.run(counting("grown"))
@@ -167,7 +168,7 @@ def test_a_stopped_query_is_rescaled(bench: Bench) -> None:
     """S0-08: state moves to more Spark partitions; the query goes on and counts right."""
     records = bench.fill("rescaled-in", 40, 4)
     query = bench.deploy(counting("rescaled"))
-    assert query.await_input(60)
+    assert query.await_input(180)
     with pytest.raises(ks.EngineError, match='application "rescaled" is running'):
         ks.rescale(query.checkpoint, 4, spark=bench.spark)
     query.stop()

@@ -6,8 +6,10 @@ import pytest
 from confluent_kafka import Consumer
 
 from kstreamnb.errors import EngineError
+from kstreamnb.kafka.admin import Admin
 from kstreamnb.kafka.publisher import Marker, Publication, Publisher, PublishError
 from kstreamnb.kafka.reader import Reader, fetch, pieces_between
+from tests.kafka.apps import settle
 
 pytestmark = pytest.mark.kafka
 
@@ -17,6 +19,7 @@ def _records(topic, batch, count=3):
 
 
 def _committed(servers, topic):
+    settle(Admin(servers), topic)
     reader = Reader(servers, [topic])
     return [
         (topic, partition, *record[1:])
@@ -149,7 +152,7 @@ def test_positions_are_committed_for_lag_tools(servers, topic, name):
     from confluent_kafka import TopicPartition
 
     group = Consumer({"bootstrap.servers": servers, "group.id": name})
-    found = group.committed([TopicPartition(out, 0), TopicPartition(out, 1)], 10)
+    found = group.committed([TopicPartition(out, 0), TopicPartition(out, 1)], 60)
     group.close()
     assert [7, 8] == [each.offset for each in found]
 

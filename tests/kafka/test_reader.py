@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 from confluent_kafka import Producer
 
@@ -12,6 +10,7 @@ from kstreamnb.core.wire import Encoded
 from kstreamnb.errors import ConfigError, EngineError
 from kstreamnb.kafka.produce import produce
 from kstreamnb.kafka.reader import Piece, Reader, fetch, pieces_between
+from tests.kafka.apps import settle
 
 pytestmark = pytest.mark.kafka
 
@@ -48,7 +47,7 @@ def test_null_keys_and_values_stay_null(servers, topic):
     assert [(None, None), (b"", b'""')] == [record[2:4] for record in records]
 
 
-def test_only_committed_records_are_read_and_control_records_end_a_piece(servers, topic):
+def test_only_committed_records_are_read_and_control_records_end_a_piece(servers, topic, admin):
     """Aborted records are passed over, and a piece may end with the marks of a transaction."""
     orders = topic()
     producer = Producer({"bootstrap.servers": servers, "transactional.id": orders})
@@ -58,13 +57,14 @@ def test_only_committed_records_are_read_and_control_records_end_a_piece(servers
         producer.produce(orders, str(number).encode(), partition=0)
         producer.flush()
         (producer.commit_transaction if keep else producer.abort_transaction)(30)
+    settle(admin, orders)
     reader = Reader(servers, [orders])
     assert {orders: {0: 8}} == reader.end()
     [(_, _, records)] = fetch(servers, pieces_between(reader.beginning(), reader.end()))
     assert [b"0", b"2"] == [record[3] for record in records]
 
 
-def test_the_end_stays_before_an_open_transaction(servers, topic):
+def test_the_end_stays_before_an_open_transaction(servers, topic, admin):
     """What is not committed yet is not there yet."""
     orders = topic()
     producer = Producer({"bootstrap.servers": servers, "transactional.id": orders})
@@ -75,9 +75,7 @@ def test_the_end_stays_before_an_open_transaction(servers, topic):
     reader = Reader(servers, [orders])
     assert {orders: {0: 0}} == reader.end()
     producer.commit_transaction(30)
-    deadline = time.monotonic() + 10  # the broker marks the partition a moment after it has taken the commit
-    while reader.end() != {orders: {0: 2}} and time.monotonic() < deadline:
-        time.sleep(0.01)
+    settle(admin, orders)  # the broker marks the partition a moment after it has taken the commit
     assert {orders: {0: 2}} == reader.end()
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 from confluent_kafka import Consumer
 
@@ -9,6 +11,7 @@ from kstreamnb.errors import EngineError
 from kstreamnb.kafka.publisher import Publisher, PublishError
 from kstreamnb.kafka.reset import plan_reset, reset
 from kstreamnb.topology.topology import Topology
+from tests.kafka.apps import PATIENCE_S
 
 pytestmark = pytest.mark.kafka
 
@@ -16,7 +19,7 @@ pytestmark = pytest.mark.kafka
 def test_a_reset_application_begins_anew(servers, topic, admin, name, tmp_path):
     """Marker, internal topics, group and checkpoint go; inputs and outputs stay; a running one is fenced."""
     out, changelog, other = topic(1, "-out"), topic(1, "-store-changelog"), topic(1, "ly-store-changelog")
-    running = Publisher(servers, name, "q1", config={"transaction.timeout.ms": 3000})
+    running = Publisher(servers, name, "q1", config={"transaction.timeout.ms": 10_000})
     running.open()
     running.publish(0, "offsets", [(out, 0, 5, b"k", b"v", ())], {out: {0: 1}})
     checkpoint = tmp_path / "checkpoint"
@@ -52,10 +55,9 @@ def test_an_application_with_members_or_a_wrong_folder_is_refused(servers, topic
     orders = topic(1)
     member = Consumer({"bootstrap.servers": servers, "group.id": name})
     member.subscribe([orders])
-    for _ in range(100):
+    end = time.monotonic() + PATIENCE_S
+    while not member.assignment() and time.monotonic() < end:
         member.poll(0.1)
-        if member.assignment():
-            break
     with pytest.raises(EngineError, match="has 1 active members"):
         plan_reset(servers, name)
     member.close()

@@ -14,7 +14,8 @@ import pytest
 
 import kstreamnb as ks
 from kstreamnb.kafka.broker import LocalBroker
-from tests.kafka.apps import Bench, counting, counts, final
+from kstreamnb.spark import query as query_module
+from tests.kafka.apps import PATIENCE_S, Bench, counting, counts, final
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 
@@ -60,14 +61,14 @@ def test_counts_go_on_after_broker_and_application_were_stopped(spark: Any, tmp_
         bench = Bench(spark, broker.bootstrap_servers, tmp_path)
         records = bench.fill("both-in", 40, 2)
         query = bench.deploy(counting("both"))
-        assert query.await_input(120)
+        assert query.await_input(180)
         query.stop()
         broker.stop()
         broker.start()
         bench = Bench(spark, broker.bootstrap_servers, tmp_path)
         records += bench.fill("both-in", 20, 2, begin=40)
         again = bench.deploy(counting("both"))
-        assert again.await_input(120)
+        assert again.await_input(180)
         assert 20 == sum(figures.consumed for figures in again.recent())
         assert counts(records) == dict(again.store("counts").all()) == final(bench.read("both-out"))
         assert 60 == len(bench.read("both-out"))
@@ -80,7 +81,7 @@ def test_a_restart_restores_state_from_the_checkpoint_and_not_from_the_input(ben
     bench.run(counting("standby"), max_records=10)
     records += bench.fill("standby-in", 10, 2, begin=60)
     again = bench.deploy(counting("standby"), config={"num.standby.replicas": 1})
-    assert again.await_input(120)
+    assert again.await_input(180)
     assert 10 == sum(figures.consumed for figures in again.recent())
     assert "new" not in again.book.state_found
     assert counts(records) == dict(again.store("counts").all())
@@ -103,11 +104,34 @@ def test_stop_from_another_thread_takes_at_most_five_seconds(bench: Bench) -> No
 
     thread = threading.Thread(target=stop)
     thread.start()
-    assert query.await_termination(60)
+    assert query.await_termination(180)
     thread.join()
-    assert took[0] <= 5.5
+    assert took[0] <= 5
     assert "stopped" == query.status(lag=False).state
     assert query.exception() is None
+
+
+def test_a_stop_does_not_wait_for_a_sink_that_hangs(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """S2-23: the 5 s hold whatever happens; what is waited for is shorter here, so that a busy machine is no matter."""
+    assert query_module._STOP_S < 5
+    for name in ("_STOP_S", "_PUBLISH_S"):
+        monkeypatch.setattr(query_module, name, 0.5)
+    records = bench.fill("hangs-in", 10)
+    hangs, free = threading.Event(), threading.Event()
+
+    def publish(output: Any, batch: int) -> None:
+        hangs.set()
+        free.wait(PATIENCE_S)
+
+    query = bench.deploy(counting("hangs"), sink=ks.FunctionSink(publish))
+    assert hangs.wait(PATIENCE_S)
+    began = time.monotonic()
+    query.stop()
+    assert time.monotonic() - began <= 5
+    free.set()
+    assert query.await_termination(PATIENCE_S)
+    again = bench.run(counting("hangs"), sink=ks.FunctionSink(lambda output, batch: None))
+    assert counts(records) == dict(again.store("counts").all())
 
 
 def test_signals_that_end_a_process_stop_its_query(bench: Bench) -> None:
@@ -122,8 +146,8 @@ def test_signals_that_end_a_process_stop_its_query(bench: Bench) -> None:
             began = time.monotonic()
             process.send_signal(number)
             assert process.stdout.readline().startswith("stopped ")
-            assert time.monotonic() - began <= 5.5
-        assert process.wait(60) == 0
+            assert time.monotonic() - began <= 5
+        assert process.wait(180) == 0
         assert "Traceback" not in process.stderr.read()
     query = bench.run(counting("signalled"))
     assert committed(query)
