@@ -37,13 +37,14 @@ class Cells:
 
     def __init__(self, shell: Any) -> None:
         self.shell = shell
-        self.ids_are_sent = False
+        self.ids_are_sent = "cellId" in _about(shell)
         self.cell: Hashable = None
-        self.run = 0
+        self.run = self._aside = 0
         self.sources: dict[Hashable, str] = {}
         self._samples: dict[Hashable, dict[str, Any]] = {}
         self._failed: set[Hashable] = set()
         self._order = 0
+        self._number = 0
         self._count, self._ahead = shell.execution_count, 1  # some IPythons count a cell before it runs, others after
         self._uncounted = len(getattr(shell.compile, "_filename_map", ())) or 1  # cells so far, this one with them
         self._places: dict[str, str] = {}
@@ -62,17 +63,27 @@ class Cells:
 
     # --- what IPython tells ---
     def started(self, info: Any) -> None:
-        """A cell is about to run: what it declared before is gone, and its variables are as before its first run."""
-        self.run += 1
-        self._order = 0
-        self._taken = []
+        """A cell is about to run: what it declared before is gone, and its variables are as before its first run.
+
+        What a cell runs by a magic such as ``%%capture`` is part of it. What a front end that names its cells runs
+        without a name is its own (VS Code looks at variables so), and no cell.
+        """
         cell_id = getattr(info, "cell_id", None)
+        is_part = self.cell is not None and cell_id is None
+        if is_part or (self.ids_are_sent and cell_id is None and not info.store_history):
+            self._aside += 1
+            if is_part:
+                self._name(self.cell, info.raw_cell, self._number)
+            return
+        self.run += 1
+        self._order = self._aside = 0
+        self._taken = []
         self.ids_are_sent = self.ids_are_sent or cell_id is not None
         self.cell = cell_id if cell_id is not None else ("run", self.run)
         self.sources[self.cell] = info.raw_cell
         self._count = self.shell.execution_count
-        number = self._count - self._ahead if info.store_history else self._uncounted + self.run
-        self._name(self.cell, info.raw_cell, number)
+        self._number = self._count - self._ahead if info.store_history else self._uncounted + self.run
+        self._name(self.cell, info.raw_cell, self._number)
         self._variables.enter(self.cell)
         self._forget_deleted()
         for ledger in self._all:
@@ -81,6 +92,9 @@ class Cells:
 
     def ended(self, result: Any = None) -> None:
         """A cell has run: what is made outside cells from now on belongs to none."""
+        if self._aside:
+            self._aside -= 1
+            return
         if result is not None and result.info.store_history and result.execution_count is not None:
             self._ahead = self._count - result.execution_count
         for ledger in self._all:
@@ -100,8 +114,7 @@ class Cells:
 
     def _forget_deleted(self) -> None:
         """Take back what cells declared that the user has deleted, where the front end tells (JupyterLab does)."""
-        parent: dict[str, Any] = getattr(self.shell, "get_parent", dict)() or {}
-        for cell in parent.get("metadata", {}).get("deletedCells", ()):
+        for cell in _about(self.shell).get("deletedCells", ()):
             self.sources.pop(cell, None)
             self._variables.drop(cell)
             for ledger in self._all:
@@ -202,7 +215,7 @@ class Cells:
         """Remember which code file a cell is, and by which number the front end shows it."""
         file = self.shell.compile.get_code_name(source, self.shell.transform_cell(source), number)
         self._places[file] = f"cell {number}"
-        self._texts[file] = (cell, source)
+        self._texts[file] = (cell, self.sources[cell])
 
     # --- variables ---
     def _is_new(self, declaration: Declaration) -> bool:
@@ -213,6 +226,13 @@ class Cells:
         for name, thing in list(self.shell.user_ns.items()):
             if not name.startswith("_"):
                 yield from _handles(name, thing, depth=2)
+
+
+def _about(shell: Any) -> dict[str, Any]:
+    """What the front end says of the cell that it asks to run."""
+    parent: dict[str, Any] = getattr(shell, "get_parent", dict)() or {}
+    about: dict[str, Any] = parent.get("metadata", {})
+    return about
 
 
 def _latest(handle: Handle) -> Declaration:

@@ -11,11 +11,14 @@ import symtable
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from typing import Any
 
+from IPython.core.inputtransformer2 import TransformerManager
+
 from kstreamnb.dsl.declarations import Declaration, Handle
 
 __all__ = ["Variables", "read_names", "statements", "written_names"]
 
 _Names = dict[str, Any]
+_RUN_CODE = ("time", "capture", "prun")
 
 
 class Variables:
@@ -89,11 +92,23 @@ class Variables:
 
 
 def statements(source: str) -> list[ast.stmt]:
-    """The statements of a cell's Python; none where it is no Python."""
+    """The statements of a cell's Python, also those that ``%%time`` and its kind run; none where it is no Python."""
     try:
-        return ast.parse(source).body
+        body = ast.parse(source).body
     except SyntaxError:
         return []
+    return [part for node in body for part in _run_by_magic(node) or [node]]
+
+
+def _run_by_magic(node: ast.stmt) -> list[ast.stmt]:
+    """What a magic runs in the notebook as it stands."""
+    match node:
+        case ast.Expr(
+            ast.Call(ast.Attribute(attr="run_cell_magic" | "run_line_magic"), [ast.Constant(word), *_, code])
+        ):
+            if word in _RUN_CODE and isinstance(code, ast.Constant):
+                return statements(TransformerManager().transform_cell(str(code.value)))
+    return []
 
 
 def read_names(nodes: Iterable[ast.stmt]) -> set[str]:

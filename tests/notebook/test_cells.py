@@ -112,6 +112,19 @@ def test_an_error_shows_the_users_frames_only(shell: Shell) -> None:
     assert "kstreamnb/dsl/" in shell.run("%ks traceback")
 
 
+@pytest.mark.parametrize("magic", ["%%capture", "%%time"])
+def test_what_a_cell_runs_by_a_magic_is_part_of_it(shell: Shell, magic: str) -> None:
+    """A cell under %%capture or %%time may run again as any other."""
+    text = magic + "\nrich = orders.filter(lambda key, value: value > {})\nrich.to('rich')"
+    shell.run(text.format(1), "rich")
+    before = shell.value("builder").build().describe()
+    shell.run(text.format(2), "rich")
+    assert before == shell.value("builder").build().describe()
+    assert str(before).count("topic: rich") == 1
+    shell.run("rich = None", "rich")
+    assert "topic: rich" not in str(shell.value("builder").build().describe())
+
+
 def test_a_mistyped_method_is_told_the_right_one_and_where_it_stands(shell: Shell) -> None:
     """The form of all errors of the kit: one fact, the hint, the user's line and nobody else's."""
     shown = shell.run("late = orders.filtr(len)")

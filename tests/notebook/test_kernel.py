@@ -1,4 +1,8 @@
-"""A real kernel, spoken to as JupyterLab does: with the id of the cell in each request."""
+"""A real kernel, spoken to as front ends do: with the id of the cell in each request.
+
+JupyterLab and Notebook send the id that the cell has in the file, with the cells that were deleted; VS Code sends the
+address of the cell's document, with the cell's metadata, and between cells it runs code of its own that has no id.
+"""
 
 from __future__ import annotations
 
@@ -11,10 +15,12 @@ from jupyter_client.manager import start_new_kernel
 
 pytestmark = [pytest.mark.notebook]
 
+_PATIENCE_S = 180
+
 
 @pytest.fixture
 def kernel() -> Iterator[BlockingKernelClient]:
-    manager, client = start_new_kernel(kernel_name="python3")
+    manager, client = start_new_kernel(kernel_name="python3", startup_timeout=_PATIENCE_S)
     yield client
     client.stop_channels()
     manager.shutdown_kernel(now=True)
@@ -23,12 +29,27 @@ def kernel() -> Iterator[BlockingKernelClient]:
 
 def _run(client: BlockingKernelClient, source: str, cell: str, **metadata: Any) -> str:
     """Run a cell under its id and give what it prints and shows, errors too."""
-    content = {"code": source, "silent": False, "store_history": True, "user_expressions": {}, "allow_stdin": False}
-    about = {"cellId": cell, **metadata}
+    return _asked(client, source, {"cellId": cell, **metadata})
+
+
+def _look(client: BlockingKernelClient, source: str) -> str:
+    """Run what VS Code runs for itself: not silent, without history, without an id."""
+    return _asked(client, source, {}, store_history=False)
+
+
+def _asked(client: BlockingKernelClient, source: str, about: dict[str, Any], *, store_history: bool = True) -> str:
+    content = {
+        "code": source,
+        "silent": False,
+        "store_history": store_history,
+        "stop_on_error": False,
+        "user_expressions": {},
+        "allow_stdin": True,
+    }
     request = client.session.send(client.shell_channel.socket, "execute_request", content, metadata=about)
     shown: list[str] = []
     while True:
-        message: Any = client.get_iopub_msg(timeout=60)
+        message: Any = client.get_iopub_msg(timeout=_PATIENCE_S)
         if message["parent_header"].get("msg_id") != request["header"]["msg_id"]:
             continue
         said = message["content"]
@@ -60,6 +81,28 @@ def test_an_edited_cell_replaces_what_it_declared(kernel: BlockingKernelClient, 
     assert "FILTER" not in described
     run("paid = None", 2)
     assert '"to" (cell 4, line 1) was made from "map_values" (cell 5, line 1)' in run("builder.build()", 4)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_what_a_front_end_runs_for_itself_is_no_cell(kernel: BlockingKernelClient) -> None:
+    """VS Code asks for variables between cells: that moves no declaration and stands in no saved notebook."""
+    cell = "vscode-notebook-cell:/shop/orders.ipynb#W{}sZmlsZQ%3D%3D"
+    look = "import os as _VSCODE_os\nfor looked in dir():\n    pass"
+    _run(kernel, "%load_ext kstreamnb\nimport kstreamnb as ks", cell.format(0), tags=["setup"])
+    _look(kernel, look)
+    _run(kernel, 'builder = ks.StreamsBuilder("app")\norders = builder.stream("orders")', cell.format(1))
+    for _ in range(2):
+        _look(kernel, look)
+        _run(kernel, "paid = orders.filter(print)", cell.format(2))
+    _look(kernel, look)
+    _run(kernel, 'paid.to("out")', cell.format(3))
+    described = _run(kernel, "print(builder.build().describe())", cell.format(4))
+    assert 1 == described.count("Processor: KSTREAM-FILTER-0000000001")
+    _run(kernel, "paid = None", cell.format(2))
+    assert '"to" (cell 5, line 1) was made from "filter" (cell 4, line 1)' in _run(kernel, "builder.build()", "last")
+    cells = _run(kernel, "print([each.source for each in get_ipython().kstreamnb_cells.latest()])", "cells")
+    assert "paid.to" in cells
+    assert "_VSCODE" not in cells
 
 
 @pytest.mark.filterwarnings("ignore")

@@ -82,6 +82,16 @@ def test_an_exported_script_makes_an_equal_topology(shell: Shell, tmp_path: Path
     assert "unused" not in path.read_text()
 
 
+def test_cells_that_were_timed_or_captured_are_in_the_script(shell: Shell, tmp_path: Path) -> None:
+    """Their statements are, without the magic: the fingerprint stays equal."""
+    shell.run("%%time\nlong = words.filter(lambda key, word: len(word) > 3)", "long")
+    shell.run('%%capture\nlong.to("long")', "long out")
+    shell.run('%time words.to("copies")', "copies")
+    shell.run(f"%ks export builder {tmp_path}/app.py")
+    ended = subprocess.run([sys.executable, f"{tmp_path}/app.py"], capture_output=True, text=True, check=False)
+    assert f"fingerprint: {shell.value('builder').build().fingerprint()}\n" in ended.stdout, ended.stderr
+
+
 def test_the_saved_notebook_holds_the_cells_as_they_ran_last(shell: Shell, tmp_path: Path) -> None:
     """Edited cells stand in their place with their last text."""
     shell.run("unused = 2", "unused")

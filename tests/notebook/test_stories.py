@@ -45,7 +45,7 @@ RETAIL, CAPTCHA, HOPPING, PROCESSORS = (
     "07_hopping_windows",
     "08_processor_api",
 )
-FRAUD, FLIGHTS = "09_fraud_detection", "10_flights"
+FRAUD, FLIGHTS, BOXES = "09_fraud_detection", "10_flights", "11_seven_boxes"
 
 COUNT_DESCRIPTION = """Topologies:
    Sub-topology: 0
@@ -72,6 +72,12 @@ LINES = """[14:11:52-14:11:57] Browser:Y0 count=1
 [14:11:56-14:12:01] Browser:Y3 count=6
 [14:11:56-14:12:01] Browser:Y4 count=1
 [14:11:58-14:12:03] Browser:Y3 count=3"""
+
+BY_COUNTRY = {
+    "DE": {"orders": 3, "cents": 17_000},
+    "FR": {"orders": 1, "cents": 2000},
+    "unknown": {"orders": 1, "cents": 1500},
+}
 
 PINS = [
     # E01: described to the byte, drawn, asked
@@ -135,6 +141,14 @@ PINS = [
     Pin("E08", RETAIL, "triples(changes)", [("apple", 110, 2000)]),
     Pin("E08", RETAIL, "written['at_least_once']", [(1, 1), (2, 2)]),  # C-15
     Pin("E08", RETAIL, "written['exactly_once_v2']", [(0, 0), (1, 1)]),
+    # E09: one application for seven boxes; the service, new code on the same log; a loop of one's own (S1-12, S1-34)
+    Pin("E09", BOXES, "first", BY_COUNTRY),
+    Pin("E09", BOXES, "{row['key']: row['value'] for row in answers}", BY_COUNTRY),
+    Pin("E09", BOXES, "ask(cluster.application, '/stores/order-stats/IT')[0]", 404),
+    Pin("E09", BOXES, "corrected", {**BY_COUNTRY, "DE": {"orders": 2, "cents": 8000}}),
+    Pin("E09", BOXES, "ask(second, '/stores/order-stats/DE')[1]['value']", {"orders": 2, "cents": 8000}),
+    Pin("E09", BOXES, "told", {"the": 1, "duck": 1, "and": 1, "stream": 1}),
+    Pin("E09", BOXES, "counted", {"the": 3, "duck": 2, "and": 2, "stream": 1}),
     # E14: punctuation by records and by the clock; what is told of mistakes
     Pin("E14", PROCESSORS, "rows", {1: 2, 2: 1}),
     Pin("E14", PROCESSORS, "by_records", [(1, 1, 0), (1, 3, 1000), (2, 1, 1000), (1, 3, 3500), (2, 2, 3500)]),
@@ -185,14 +199,13 @@ PINS = [
     Pin("flights", FLIGHTS, "sorted(results, key=lambda grace: -results[grace][0])", ["0s", "30m", "2h", "6h", "24h"]),
 ]
 
-TOLD = {"E01", "E02", "E03", "E05", "E07", "E08", "E14", "E15", "E16", "E17", "E23", "flights"}
+TOLD = {"E01", "E02", "E03", "E05", "E07", "E08", "E09", "E14", "E15", "E16", "E17", "E23", "flights"}
 
 BEYOND: dict[str, tuple[str, ...]] = {
     # Rows that no notebook of the course tells, with those of their requirements that a test elsewhere pins.
     "E04": ("S0-18", "S0-19", "S0-20"),
     "E06": ("S1-20", "S1-23"),
-    "E09": ("S1-05", "S1-18"),
-    "E10": ("S1-36",),
+    "E10": ("S1-36", *(f"S2-{number:02}" for number in (1, 2, 3, 4, 7, 8, 9, 10, 11, 14))),
     "E11": ("S2-15", "S2-17", "S2-18", "S2-19", "S2-20", "S2-21", "S2-22", "S2-24", "S2-25", "S2-26", "S2-27"),
     "E12": ("S2-12", "S2-13"),
     "E13": ("S2-31",),
@@ -285,6 +298,14 @@ SOLUTIONS = [
     Solution(FRAUD, "answer = 1", "answer = 0"),
     Solution(FRAUD, "return count is not None and count >= 3", "return count == 3"),
     Solution(FLIGHTS, 'grace = "30m"', 'grace = "6h"'),
+    Solution(BOXES, '{"orders": 1, "cents": 4000}', '{"orders": 2, "cents": 6000}'),
+    Solution(
+        BOXES,
+        "    return add_unless_cancelled(country, order, stats)",
+        '    if order["state"] == "cancelled":\n        return stats\n'
+        '    most = max(stats.get("most", 0), order["cents"])\n'
+        '    return {**add_order(country, order, stats), "most": most}',
+    ),
     Solution(FLIGHTS, 'return flight["origin"]', 'return flight["origin"] + flight["dest"]'),
 ]
 
