@@ -235,6 +235,36 @@ def test_logs_without_a_key_are_spread(shop_log: logging.Logger) -> None:
     assert record.value["timestamp"] == record.timestamp
 
 
+# --- E20: a bug in production -----------------------------------------------------------------------------------------
+def inventory(version: str, *coming_in: str) -> ks.Topology:
+    """What is on hand; movements that are not listed as coming in go out."""
+
+    def moved(sku: str, movement: dict[str, Any], pieces: int) -> int:
+        return pieces + movement["qty"] * (1 if movement["type"] in coming_in else -1)
+
+    builder = ks.StreamsBuilder(version)
+    movements = builder.stream("movements").group_by_key()
+    movements.aggregate(int, moved, store="on-hand").to_stream().to("inventory")
+    return builder.build()
+
+
+def test_mended_code_reads_its_input_again() -> None:
+    """E20, S3-16, S1-05: a return counted as sold gives -1; right values follow the wrong ones, which readers saw."""
+    cluster = ks.ClusterDriver(inventory("v1", "in"))
+    for kind, pieces in (("in", 2), ("out", 1), ("return", 2)):
+        cluster.create_input_topic("movements").pipe_input("sku1", {"type": kind, "qty": pieces}, at=0)
+    cluster.run_ready()
+    cluster.application.close()
+    written = cluster.create_output_topic("inventory")
+    assert [2, 1, -1] == written.read_values_to_list()
+    mended = cluster.add_application(inventory("v2", "in", "return"))
+    cluster.run_ready()
+    mended.commit()
+    assert [2, 1, 3] == written.read_values_to_list()
+    assert [2, 1, -1, 2, 1, 3] == cluster.create_output_topic("inventory").read_values_to_list()
+    assert {"sku1": 3} == dict(mended.store("on-hand").all())
+
+
 # --- E24: reference data ----------------------------------------------------------------------------------------------
 def test_a_catalogue_enriches_orders_on_all_partitions_without_a_repartition() -> None:
     """E24, S4-21, S4-22: any order key, any partition; a change of the catalogue is seen by later orders everywhere."""
