@@ -21,7 +21,7 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Locator, Page, Request, Route, expect
 
-__all__ = ["ARTEFACTS", "PATIENCE_MS", "Lab", "Notebook", "chromium", "served"]
+__all__ = ["ARTEFACTS", "JUPYTERLAB", "NOTEBOOK_7", "PATIENCE_MS", "Lab", "Notebook", "chromium", "served"]
 
 PATIENCE_MS = 120_000
 """How long anything may take: a busy machine is slow, and what is wrong stays wrong."""
@@ -31,12 +31,13 @@ FLAGS = (
     *("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"),
     *("--disable-component-update", "--disable-sync"),
 )
+JUPYTERLAB, NOTEBOOK_7 = "doc/tree", "notebooks"
 _TOKEN = "kstreamnb"
 _WIDTH, _HEIGHT = 1280, 1000
 _START_S = 180
 _END_S = 60
-# JupyterLab's own, with no part of the kit in it: it asks for what a server may not have.
-_LABS_OWN = ("favicon", "/lsp/", "api/me", "/lab/api/news", "ResizeObserver")
+# JupyterLab's and Notebook's own, with no part of the kit in it: they ask for what a server may not have.
+_LABS_OWN = ("notebook_core", "favicon", "/lsp/", "api/me", "/lab/api/news", "ResizeObserver")
 
 
 def chromium() -> str | None:
@@ -54,14 +55,14 @@ class Lab:
     context: BrowserContext
 
     @contextmanager
-    def notebook(self, name: str, cells: Sequence[str]) -> Iterator[Notebook]:
+    def notebook(self, name: str, cells: Sequence[str], front_end: str = JUPYTERLAB) -> Iterator[Notebook]:
         """A new notebook with these cells, open in a page of its own."""
         made = [nbformat.v4.new_code_cell(source, id=f"cell-{number}") for number, source in enumerate(cells)]
         kernel = {"kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"}}
         nbformat.write(nbformat.v4.new_notebook(cells=made, metadata=kernel), self.folder / f"{name}.ipynb")
         page = self.context.new_page()
         notebook = Notebook(page, name, self.url)
-        notebook.open()
+        notebook.open(front_end)
         try:
             yield notebook
         finally:
@@ -78,13 +79,13 @@ class Notebook:
     errors: list[str] = field(default_factory=list)
     strangers: list[str] = field(default_factory=list)
 
-    def open(self) -> None:
+    def open(self, front_end: str) -> None:
         """Open the notebook, and wait for its kernel."""
         self.page.route("**/*", self._local_only)
         self.page.on("request", self._note_stranger)
         self.page.on("console", self._note_console)
-        self.page.on("pageerror", lambda error: self.errors.append(f"uncaught: {error}"))
-        self.page.goto(f"{self.url}/doc/tree/{self.name}.ipynb?token={_TOKEN}&reset")
+        self.page.on("pageerror", lambda error: self._note(f"uncaught: {error} {error.stack}"))
+        self.page.goto(f"{self.url}/{front_end}/{self.name}.ipynb?token={_TOKEN}&reset")
         expect(self.page.locator(".jp-Notebook .jp-Cell").first).to_be_visible()
         self.page.wait_for_function(
             "() => window.jupyterapp?.shell.currentWidget?.context?.sessionContext?.session?.kernel"
@@ -197,8 +198,11 @@ class Notebook:
             self.strangers.append(request.url)
 
     def _note_console(self, message: ConsoleMessage) -> None:
-        said = f"{message.text} {message.location.get('url', '')}"
-        if message.type == "error" and not any(own in said for own in _LABS_OWN):
+        if message.type == "error":
+            self._note(f"{message.text} {message.location.get('url', '')}")
+
+    def _note(self, said: str) -> None:
+        if not any(own in said for own in _LABS_OWN):
             self.errors.append(said)
 
 
@@ -227,6 +231,7 @@ def _options(work: Path) -> list[str]:
     return [
         *("--no-browser", "--allow-root", "--ip=127.0.0.1", f"--port={_free_port()}", f"--ServerApp.root_dir={work}"),
         *(f"--IdentityProvider.token={_TOKEN}", "--LabApp.expose_app_in_browser=True"),
+        "--JupyterNotebookApp.expose_app_in_browser=True",
         *("--LabApp.extension_manager=readonly", "--LabApp.news_url=None"),
         *("--ServerApp.terminals_enabled=False", "--LanguageServerManager.autodetect=False"),
         "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate",
