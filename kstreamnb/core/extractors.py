@@ -79,7 +79,7 @@ class UsePartitionTimeOnInvalidTimestamp:
             raise ProcessingError(
                 f'the first record of topic "{record.topic}" has the negative timestamp {record.timestamp}',
                 detail=f"partition {record.partition} has no time yet to use instead",
-                java="Could not infer new timestamp for input record",
+                java="Could not infer new timestamp for input record because partition time is unknown.",
             )
         return partition_time_ms
 

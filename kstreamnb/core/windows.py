@@ -127,7 +127,7 @@ class SessionWindows:
 
     def __post_init__(self) -> None:
         _check_not_negative(self.gap_ms, "gap", "Gap time cannot be negative.")
-        _check_grace(self.grace_ms)
+        _check_not_negative(self.grace_ms, "grace", "Grace period cannot be negative.")
 
     @classmethod
     def of(cls, *, gap: Duration, grace: Duration = _NO_GRACE) -> Self:

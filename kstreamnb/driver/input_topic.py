@@ -26,6 +26,9 @@ class InputTopic:
     """
 
     def __init__(self, topic: str, write: Write, now_ms: int, advance_ms: int) -> None:
+        if advance_ms < 0:
+            java = "autoAdvance must be positive"
+            raise ConfigError(f"records cannot follow each other by {advance_ms} ms", java=java)
         self.topic = topic
         self._write, self._now_ms, self._advance_ms = write, now_ms, advance_ms
 

@@ -292,18 +292,13 @@ def _behind(draft: Draft, shared: GroupFlow | CogroupFlow, group: GroupFlow, sto
     """
     serdes = {"key_serde": group.key_serde, "value_serde": group.value_serde}
     made = draft.repartition(group.topic_name or store_name, **serdes)
+    if group.topic_name is None and ("state store", store_name) in draft.unnamed:  # it is called after the store
+        draft.note_unnamed("repartition topic", made.topic)
     key = None if shared is group else group
     if key in shared.repartitioned and (key or group.topic_name):
         return shared.repartitioned[key] if key else draft.attach(shared.repartitioned[key], group.node)
-    _note_unnamed(draft, made.topic, group, store_name)
     shared.repartitioned[key] = draft.add(made, group.node)
     return shared.repartitioned[key]
-
-
-def _note_unnamed(draft: Draft, topic: str, group: GroupFlow, store_name: str) -> None:
-    """A topic that is called after a store has a generated name when the store has."""
-    if group.topic_name is None and ("state store", store_name) in draft.unnamed:
-        draft.note_unnamed("repartition topic", topic)
 
 
 def _table(node: Table, store: StoreSpec, sources: tuple[str, ...], grouped: Any, keeping: Keeping) -> TableFlow:
@@ -348,7 +343,6 @@ def _fold_table(draft: Draft, group: GroupFlow, keeping: Keeping, functions: Any
     topic = f"{group.topic_name or store_name}-repartition"
     through = group.repartitioned.get(None)
     if through is None or group.topic_name is None:
-        _note_unnamed(draft, topic, group, store_name)
         serdes = {"key_serde": group.key_serde, "value_serde": ChangeSerde(group.value_serde)}
         through = Repartition(name=source, topic=topic, sink_name=sink, word="repartition", **serdes)
         group.repartitioned[None] = through = draft.add(through, group.node)

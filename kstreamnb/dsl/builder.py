@@ -109,7 +109,7 @@ class StreamsBuilder(Suggesting):
         """Read a topic as a table that every task has whole.
 
         Shape: topic -> GlobalKTable[K, V]; 1 -> 1; store: yes, its topic is its log; repartition: no.
-        Late: nothing is late. A null key is dropped.
+        Late: nothing is late; records keep their own time, no timestamp extractor is asked. A null key is dropped.
 
         Example:
             >>> from kstreamnb import StreamsBuilder, head
@@ -164,6 +164,7 @@ class StreamsBuilder(Suggesting):
         """Add a global store that a processor of the user's keeps from a topic.
 
         Shape: topic -> store; store: global; repartition: no.
+        Late: nothing is late; records keep their own time, no timestamp extractor is asked.
 
         Example:
             >>> from kstreamnb import Processor, Stores, StreamsBuilder, TopologyTestDriver

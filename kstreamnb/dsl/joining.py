@@ -13,7 +13,7 @@ from kstreamnb.dsl.declarations import Handle
 from kstreamnb.dsl.flows import GlobalFlow, Joining, StreamFlow, TableFlow
 from kstreamnb.dsl.options import GlobalJoined, Joined, K, StoreType, StreamJoined, V, given, spelled_out
 from kstreamnb.errors import TopologyError
-from kstreamnb.graph.draft import Draft, check_history, check_resource_name, look_up
+from kstreamnb.graph.draft import Draft, check_history, look_up
 from kstreamnb.graph.nodes import JoinWindow, StateStore, StreamJoin
 from kstreamnb.processors.stateless import PassThrough
 from kstreamnb.processors.stream_joins import JoinWindow as KeepWindow
@@ -150,8 +150,8 @@ def _in_place(draft: Draft, stream: StreamFlow, prefix: str | None, options: Any
     made = draft.repartition(prefix or stream.name, key_serde=key_serde, value_serde=value_serde)
     if stream.repartitioned is None or prefix not in (None, stream.name):
         stream.repartitioned = draft.add(made, stream.node)
-        if options.name is None:
-            draft.note_unnamed("repartition topic", made.topic)
+    if options.name is None:
+        draft.note_unnamed("repartition topic", made.topic)
     node = stream.repartitioned
     return StreamFlow(node.id, node.name, key_serde, value_serde, (node.name,))
 
@@ -171,7 +171,7 @@ def _join_streams(
     sources = draft.co_partition((*this.sources, *other.sources))
     windowed = [draft.name_or_new(name, "KSTREAM-WINDOWED-", f"-{word}-windowed") for word in ("this", "other")]
     numbered = [draft.new_name(prefix) for prefix, _ in _SIDES[join.how]]
-    names = [check_resource_name(name + suffix) for _, suffix in _SIDES[join.how]] if name else numbered
+    names = [name + suffix for _, suffix in _SIDES[join.how]] if name else numbered
     merge = draft.name_or_new(name, "KSTREAM-MERGE-", "-merge")
     stores = _stores(draft, (this, other), join.how, windows, options, numbered)
     sides = [

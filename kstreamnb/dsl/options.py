@@ -7,6 +7,7 @@ name ("long"), a duration as text ("5m").
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
@@ -141,14 +142,26 @@ def serdes_of(options: Any, key_serde: Any, value_serde: Any) -> dict[str, Any]:
 
 
 def spelled_out(function: F) -> F:
-    """A function whose signature shows one by one the keywords that it takes as ``**options: Unpack[…]``."""
+    """A function whose signature shows one by one the keywords that it takes as ``**options: Unpack[…]``.
+
+    As in Java, a `Named` and a `Materialized` may stand last without their keyword.
+    """
     signature = inspect.signature(function)
     *plain, rest = signature.parameters.values()
     words = rest.annotation.removeprefix("Unpack[").removesuffix("]")
     keywords = function.__globals__[words].__annotations__
     shown = [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None) for name in keywords]
-    function.__signature__ = signature.replace(parameters=[*plain, *shown])  # type: ignore[attr-defined]
-    return function
+
+    @functools.wraps(function)
+    def called(*said: Any, **options: Any) -> Any:
+        arguments = list(said)
+        for word, kind in (("materialized", Materialized), ("name", Named)):
+            if word not in options and isinstance(arguments[-1], kind):
+                options[word] = arguments.pop()
+        return function(*arguments, **options)
+
+    called.__signature__ = signature.replace(parameters=[*plain, *shown])  # type: ignore[attr-defined]
+    return called  # type: ignore[return-value]
 
 
 @dataclass(frozen=True)

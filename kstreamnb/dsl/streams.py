@@ -30,7 +30,7 @@ from kstreamnb.dsl.options import (
     spelled_out,
 )
 from kstreamnb.errors import TopologyError
-from kstreamnb.graph.draft import Draft, check_resource_name
+from kstreamnb.graph.draft import Draft
 from kstreamnb.graph.nodes import CHANGES_KEY, CHANGES_VALUE, Merge, Sink, Step
 from kstreamnb.processors import stateless
 from kstreamnb.topology.checks import supplied_stores
@@ -419,7 +419,6 @@ class BranchedKStream(Handle, kind="split"):
 
     def _add(self, predicate: Any, branched: Branched, index: int) -> None:
         suffix = str(index) if branched.name is None else branched.name
-        check_resource_name(self.prefix + suffix)
         stream: Any = self.declare("stream", "branch", _branch, predicate=predicate, suffix=suffix)
         if branched.consumer is not None:
             branched.consumer(stream)

@@ -71,7 +71,7 @@ class Draft:
     index: int = 0
     nodes: list[Node] = field(default_factory=list)
     copartitioned: list[tuple[str, ...]] = field(default_factory=list)
-    unnamed: dict[tuple[str, str], None] = field(default_factory=dict)
+    unnamed: list[tuple[str, str]] = field(default_factory=list)
     _priority: int = 0
 
     # --- names ------------------------------------------------------------------------------------------------------
@@ -82,7 +82,7 @@ class Draft:
 
     def note_unnamed(self, what: str, name: str) -> None:
         """Note that a "state store", "changelog topic" or "repartition topic" has a generated name."""
-        self.unnamed[what, name] = None
+        self.unnamed.append((what, name))
 
     def note_unnamed_store(self, name: str, *, logged: bool = True) -> None:
         """Note that a store, and its change log, has a generated name."""

@@ -75,18 +75,15 @@ class Places:
         return found
 
 
-def processing_error(scope: Scope, places: Places, error: BaseException) -> ProcessingError:
-    """What a task raises when a record made a node fail; the original is to be its cause."""
+def processing_error(scope: Scope, places: Places, error: BaseException, java: str | None = None) -> ProcessingError:
+    """What a task raises when a record, or what a store's cache held, made a node fail; the original is its cause."""
     node = error.node if isinstance(error, HandledFailure) else places.find(error.__traceback__)
-    (_, timestamp, *_), partition, metadata = scope.cursor.record(), scope.cursor.partition, scope.metadata()
+    (offset, timestamp, *_), topic, partition = scope.cursor.record(), scope.cursor.topic, scope.cursor.partition
     node, task_id = node or scope.cursor.source, scope.plan.task_id
-    java = (
-        f"Exception caught in process. taskId={task_id}, processor={node}, topic={metadata.topic}, "
-        f"partition={partition}, offset={metadata.offset}"
-    )
-    where = f"record {metadata.topic}-{partition}@{metadata.offset}, timestamp {timestamp} ms, task {task_id}"
-    found = _error(scope, node, original(error), where, java)
-    found.coordinates = (str(metadata.topic), partition, metadata.offset, timestamp)
+    place = f"taskId={task_id}, processor={node}, topic={topic}, partition={partition}, offset={offset}"
+    where = f"record {topic}-{partition}@{offset}, timestamp {timestamp} ms, task {task_id}"
+    found = _error(scope, node, original(error), where, java or f"Exception caught in process. {place}")
+    found.coordinates = (str(topic), partition, offset, timestamp)
     return found
 
 

@@ -18,7 +18,7 @@ from kstreamnb.core.extractors import (
     extractor_of,
 )
 from kstreamnb.core.operator import Process
-from kstreamnb.core.record import TopicRecord
+from kstreamnb.core.record import Record, TopicRecord
 from kstreamnb.core.wire import Encoded, decoder, to_bytes
 from kstreamnb.errors import ProcessingError
 from kstreamnb.runtime.cursor import Cursor, WireRecord
@@ -150,7 +150,8 @@ def reader_of(source: Source, partition: int, scope: Scope, time: list[int]) -> 
         try:
             timestamp = extractor.extract(event, time[0])
         except Exception as error:
-            raise _failure(source, plan.task_id, event, "no timestamp could be found", error) from error
+            java = "Malformed Record" if plan.is_global else None
+            raise _failure(source, plan.task_id, event, "no timestamp could be found", error, java=java) from error
         if timestamp < 0:
             scope.drop(source.name, "negative timestamp", key, value, timestamp, place)
             return None
@@ -161,6 +162,8 @@ def reader_of(source: Source, partition: int, scope: Scope, time: list[int]) -> 
 
 
 def _extractor(source: Source, scope: Scope) -> TimestampExtractor:
+    if scope.plan.is_global:  # Kafka Streams asks no extractor there
+        return extractor_of(lambda record, _: Record(record.key, record.value, record.timestamp).timestamp)
     chosen = source.timestamp_extractor or scope.plan.config.default_timestamp_extractor
     found = FailOnInvalidTimestamp() if chosen is None else extractor_of(chosen)
     return found.on(scope.clock) if isinstance(found, WallclockTimestampExtractor) else found

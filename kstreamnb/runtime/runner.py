@@ -173,7 +173,7 @@ class Runner:
             for store in self._flushing:
                 store.flush()
         except Exception as error:
-            self._fail(error)
+            self._fail(error, f"topology-test-driver Failed to flush cache of store {store.name}")
         finally:
             scope.stamp[0] = None
         self._note("committed")
@@ -280,10 +280,10 @@ class Runner:
             self._cells()
             self.scope.recorder.add(kind, self.scope.plan.task_id, node, other, *rest)
 
-    def _fail(self, error: Exception) -> NoReturn:
+    def _fail(self, error: Exception, java: str | None = None) -> NoReturn:
         """Raise the error of the task; one that says its node already is taken as it is."""
         if isinstance(error, ProcessingError) and error.node:
             raise error
         if isinstance(error, NegativeTimestamp):
             raise negative_timestamp(self.scope) from None
-        raise processing_error(self.scope, self._places, error) from original(error)
+        raise processing_error(self.scope, self._places, error, java) from original(error)

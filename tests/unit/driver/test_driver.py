@@ -53,6 +53,8 @@ def test_the_topics_clock_gives_times() -> None:
     assert [100, 100, 110, 1120, 1130, 5000, 5003, 6000, 6001] == times
     with pytest.raises(ConfigError):
         topic.advance_time("-1s")
+    with pytest.raises(ConfigError, match="cannot follow each other by -1 ms"):
+        driver.create_input_topic("in", auto_advance="-1ms")
 
 
 def test_reading_an_output_topic() -> None:
@@ -210,13 +212,14 @@ def test_many_records_of_many_topics_are_merged_by_time() -> None:
     assert ["b2", "a5", "a1", "b7", "a9"] == driver.create_output_topic("out").read_values_to_list()
 
 
+def spoil(value: dict[str, int]) -> dict[str, int]:
+    """Change a value in place."""
+    value["n"] += 1
+    return value
+
+
 def test_values_are_as_separate_as_in_kafka() -> None:
     """What a function does to its value is seen by nobody else."""
-
-    def spoil(value: dict[str, int]) -> dict[str, int]:
-        value["n"] += 1
-        return value
-
     builder = StreamsBuilder("separate")
     builder.stream("in").map_values(spoil).to("middle")
     builder.stream("middle").map_values(spoil).to("out")
@@ -224,6 +227,39 @@ def test_values_are_as_separate_as_in_kafka() -> None:
     driver.create_input_topic("in").pipe_input("k", value, at=1)
     found = [driver.create_output_topic(topic).read_value()["n"] for topic in ("middle", "out")]
     assert ([2, 3], {"n": 1}) == (found, value)
+
+
+@pytest.mark.parametrize("number", [1, 3, 200])
+def test_one_value_piped_many_times_is_another_for_every_record(number: int) -> None:
+    """Before and behind a repartition, in the user's hands and in a replay: what a function did is seen by no other."""
+    builder = StreamsBuilder("separate")
+    moved = builder.stream("in").map_values(spoil).select_key(lambda key, _: key[::-1]).repartition(name="moved")
+    moved.map_values(spoil).to("out")
+    topology, value = builder.build(), {"n": 1}
+    records = [TopicRecord("in", -1, -1, at, f"k{at % 5}", value) for at in range(number)]
+    driver = TopologyTestDriver(topology, partitions=2)
+    driver.pipe(records)
+    assert [{"n": 3}] * number == driver.create_output_topic("out").read_values_to_list()
+    assert {"n": 1} == value
+    run = driver.replay()
+    assert [{"n": 1}] * number == [step.record.value for step in run.steps if step.record.topic == "in"]  # type: ignore[union-attr]
+    assert [{"n": 2}] * number == [record.value for record in run.output("moved-repartition")]
+
+
+def test_a_dead_letter_has_the_bytes_that_came() -> None:
+    """A function that changes its value and then fails does not change what is set aside."""
+
+    def fail(value: dict[str, int]) -> int:
+        return int(spoil(value)["n"] / 0)
+
+    builder = StreamsBuilder("letters")
+    builder.stream("in").group_by(lambda key, _: key).count().to_stream().to("counts", value_serde="long")
+    builder.stream("other").map_values(fail).to("out")
+    settings = {"processing.exception.handler": "continue", "errors.dead.letter.queue.topic.name": "letters"}
+    driver = TopologyTestDriver(builder.build(), settings)
+    driver.pipe([TopicRecord("other", -1, -1, at, "k", {"n": at}) for at in range(10)])
+    letters = driver.create_output_topic("letters", "string", "json").read_values_to_list()
+    assert [{"n": at} for at in range(10)] == letters
 
 
 def test_bulk_takes_records_as_one_by_one_does() -> None:

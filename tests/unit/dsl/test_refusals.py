@@ -74,6 +74,19 @@ def test_arguments_of_joins_go_by_position_or_by_name() -> None:
     assert one.builder.build() == other.builder.build()
 
 
+def test_a_name_and_a_materialized_may_stand_last_as_in_java() -> None:
+    """count(Named.as("n"), Materialized.as("totals")): the line that every Java program has."""
+    one, other = Shop(), Shop()
+    kept = ks.Materialized.as_("totals").with_value_serde(ks.Serdes.long())
+    one.orders.group_by_key().count(ks.Named.as_("n"), kept)
+    one.names.map_values(str.upper, ks.Materialized.as_("names"))
+    other.orders.group_by_key().count(name="n", store="totals", value_serde="long")
+    other.names.map_values(str.upper, store="names")
+    assert one.builder.build() == other.builder.build()
+    with pytest.raises(TypeError):
+        one.orders.group_by_key().count(kept, materialized=kept)
+
+
 def test_a_global_table_with_materialized_needs_a_name() -> None:
     """As in Kafka Streams."""
     with pytest.raises(ks.ConfigError, match='the store of global table "rates" has no name'):
