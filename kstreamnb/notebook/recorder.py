@@ -16,7 +16,7 @@ from typing import Any
 from nbclient import NotebookClient
 from nbformat import NotebookNode
 
-__all__ = ["SANITIZERS", "Recorder", "quiet_environment"]
+__all__ = ["SANITIZERS", "START_S", "Recorder", "quiet_environment"]
 
 SANITIZERS = Path(__file__).with_name("sanitizers.cfg")
 
@@ -24,6 +24,8 @@ _IGNORE = "nbval-ignore-output"
 _WIDGET = "application/vnd.jupyter.widget-view+json"
 _REWRITTEN = ("kernel files", "addresses")
 _TIMEOUT_S = 300
+_OUTPUT_S = 60  # nbclient gives a busy machine 4 s, and leaves out what comes later
+START_S = 300
 
 
 class Recorder(NotebookClient):
@@ -33,6 +35,8 @@ class Recorder(NotebookClient):
         super().__init__(
             notebook,
             timeout=_TIMEOUT_S,
+            startup_timeout=START_S,
+            iopub_timeout=_OUTPUT_S,
             kernel_name="python3",
             resources={"metadata": {"path": str(folder)}},
             extra_arguments=["--log-level=40"],

@@ -14,7 +14,7 @@ from nbclient.exceptions import CellExecutionError
 
 from kstreamnb.driver.wording import counted
 from kstreamnb.errors import EngineError
-from kstreamnb.notebook.recorder import SANITIZERS, Recorder, quiet_environment
+from kstreamnb.notebook.recorder import SANITIZERS, START_S, Recorder, quiet_environment
 from kstreamnb.notebook.saving import CellRun, portable
 
 __all__ = ["check", "record", "sanitizers", "save_cells"]
@@ -60,9 +60,10 @@ def check(*places: Path | str) -> None:
     """
     options = ["-q", "-p", "no:cacheprovider", "-o", "addopts=", "-W", "default", "--color=no", "--nbval"]
     where = ["--nbval-sanitize-with", str(sanitizers()), "--nbval-current-env", "--import-mode=importlib"]
+    patience = f"--nbval-kernel-startup-timeout={START_S}"
     paths = [Path(place).resolve() for place in places]
     root = os.path.commonpath([path.parent for path in paths])  # notebooks are named from here
-    command = [sys.executable, "-m", "pytest", *options, *where, "--rootdir", root, *map(str, paths)]
+    command = [sys.executable, "-m", "pytest", *options, *where, patience, "--rootdir", root, *map(str, paths)]
     ended = subprocess.run(command, capture_output=True, text=True, check=False, env=quiet_environment())
     if ended.returncode == _NOTHING:
         raise EngineError("there is no notebook to check", detail=f"in {', '.join(map(str, places))}")
