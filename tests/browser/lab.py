@@ -153,10 +153,11 @@ class Notebook:
             self.page.wait_for_timeout(50)
 
     def theme(self, dark: bool) -> None:
-        """Change JupyterLab's theme."""
+        """Change JupyterLab's theme, and wait until the page is to be seen again."""
         name = "JupyterLab Dark" if dark else "JupyterLab Light"
         self.page.evaluate("name => window.jupyterapp.commands.execute('apputils:change-theme', {theme: name})", name)
         expect(self.page.locator(f'body[data-jp-theme-name="{name}"]')).to_be_attached()
+        expect(self.page.locator("#jupyterlab-splash")).to_have_count(0)
 
     def save(self) -> None:
         """Save the notebook as a user does."""
