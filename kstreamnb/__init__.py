@@ -63,7 +63,7 @@ _WHERE: dict[str, str] = {
         "kstreamnb.driver.config_file": ("read_config",),
         "kstreamnb.driver.config_report": ("config_report",),
         "kstreamnb.measuring": ("Benchmark", "benchmark"),
-        "kstreamnb.side_by_side": ("Parity", "parity"),
+        "kstreamnb.side_by_side": ("Parity", "parity", "verify_state"),
         "kstreamnb.preview": ("head",),
         "kstreamnb.notebook.export": ("export",),
         "kstreamnb.notebook.opening": ("browse", "edit", "explorer", "panel", "stepper"),

@@ -1,7 +1,7 @@
 """Parity: the same topology and the same sample in the driver and on Spark, compared partition by partition.
 
 It stands beside `demo.py` because it joins the driver with Spark, which do not know each other. Called by users, and by
-notebooks before they deploy.
+notebooks before they deploy. A query's stores are compared here, too, in the driver's words.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from kstreamnb.core.record import TopicRecord
 from kstreamnb.driver import TopologyTestDriver
 from kstreamnb.driver.compare import OutputDiff
 from kstreamnb.driver.compare import diff as output_diff
+from kstreamnb.driver.state_check import StateCheck, StateDifference, differences
 from kstreamnb.driver.tabular import Tabular
 from kstreamnb.driver.wording import counted, listed
 from kstreamnb.errors import KStreamError
@@ -29,7 +30,9 @@ from kstreamnb.view.runs import html_table
 if TYPE_CHECKING:  # Spark is loaded when it is needed
     from pyspark.sql import SparkSession
 
-__all__ = ["EngineOutcome", "Parity", "internal_topics", "parity"]
+    from kstreamnb.spark.query import Query
+
+__all__ = ["EngineOutcome", "Parity", "internal_topics", "parity", "verify_state"]
 
 _BATCHES = 4
 
@@ -161,6 +164,40 @@ def parity(
         for each in others
     }
     return Parity(counted(len(records), "record"), outcomes, found)
+
+
+def verify_state(query: Query) -> StateCheck:
+    r"""Compare every store of a deployed query with what its log in the checkpoint makes of it, row by row.
+
+    What is compared is the store that ``query.store(name)`` shows. Where the deployment writes changelog topics, what
+    the log makes is compared with what these make. Records wait meanwhile. A stopped query can be compared, too.
+
+    Raises: EngineError where a batch was published that the checkpoint has not committed; a restart does that.
+
+    Example:
+        >>> from tempfile import TemporaryDirectory
+        >>> from kstreamnb import Admin, Sample, StreamsBuilder, deploy, local_broker, produce
+        >>> builder = StreamsBuilder("visits")
+        >>> counts = builder.stream("pages").group_by_key().count(store="counts")
+        >>> sample = Sample.from_text("topic | key | value | time\npages | a | 1 | 5\npages | a | 2 | 6")
+        >>> with local_broker() as broker, TemporaryDirectory() as checkpoint:
+        ...     servers = broker.bootstrap_servers
+        ...     Admin(servers).create_topic("pages")
+        ...     sent = produce(servers, sample)
+        ...     query = deploy(builder.build(), bootstrap_servers=servers, checkpoint=checkpoint, changelogs=True)
+        ...     done = query.await_input()
+        ...     print(verify_state(query))
+        ...     query.stop()
+        state is consistent: 1 store looked at
+    """
+    from kstreamnb.spark.beside import stores_beside
+
+    found: list[StateDifference] = []
+    stores = 0
+    for task, store, made, against in stores_beside(query):
+        stores += against == "log"
+        found += differences(task, store, made, against)
+    return StateCheck(tuple(found), stores)
 
 
 def _outcome(engine: str, run: Callable[[], EngineOutcome]) -> EngineOutcome:

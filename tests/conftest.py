@@ -32,6 +32,7 @@ EXAMPLES = {
     "kstreamnb.kafka.reset.plan_reset": "kafka",
     "kstreamnb.kafka.reset.reset": "kafka",
     "kstreamnb.side_by_side.parity": "spark",
+    "kstreamnb.side_by_side.verify_state": "kafka",
     "kstreamnb.spark.query.Query": "kafka",
     "kstreamnb.spark.batch.run": "spark",
     "kstreamnb.spark.deploy.deploy": "kafka",

@@ -24,7 +24,7 @@ _SHOWN = 50
 class StateDifference:
     """One key whose row in the store is not the one it should be; None is no row.
 
-    ``against`` is "changelog" or "input".
+    ``against`` is "changelog" or "input"; of a deployed query "log", which its checkpoint has, or "changelog".
     """
 
     task: str

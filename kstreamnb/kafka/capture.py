@@ -19,13 +19,14 @@ from kstreamnb.kafka.cut import Offsets, ranges
 from kstreamnb.kafka.reader import Reader, at_end, bounded_consumer, raw_record
 from kstreamnb.kafka.settings import Servers
 
-__all__ = ["CaptureLimits", "Captured", "Progress", "capture"]
+__all__ = ["CaptureLimits", "Captured", "Progress", "capture", "ends_of"]
 
 Progress: TypeAlias = Callable[[int, int, float], None]
 """``progress(records, bytes, seconds)``, called a few times a second."""
 
 _BATCH = 500
 _POLL_S = 0.1
+_SETTLE_S = 5.0  # a transaction that is open for longer is not of a moment ago
 
 
 @dataclass(frozen=True)
@@ -135,7 +136,7 @@ def capture(
     limits = limits or CaptureLimits()
     _check_topics(topics)
     reader = Reader(servers, topics)
-    start, end = _start(reader, from_), reader.end()
+    start, end = _start(reader, from_), ends_of(reader)
     ends: Offsets | None = None
     if not limits.follow and from_ != "latest":
         ends = end if limits.records is None else reader.cut(start, end, limits.records)
@@ -167,6 +168,16 @@ def _start(reader: Reader, from_: Instant | str | Mapping[str, Mapping[int, int]
         if topic not in beginning:
             raise ConfigError(f'offsets are given for topic "{topic}", which is not captured')
     return {topic: {**parts, **from_.get(topic, {})} for topic, parts in beginning.items()}
+
+
+def ends_of(reader: Reader) -> Offsets:
+    """Where the topics end now, behind what was committed a moment ago: brokers show that to readers a little later."""
+    written, found = reader.admin.offsets(reader.topics(), committed=False), reader.end()
+    patience = time.monotonic() + _SETTLE_S
+    while time.monotonic() < patience and any(end < last for _, _, end, last in ranges(found, written)):
+        time.sleep(_POLL_S / 10)
+        found = reader.end()
+    return found
 
 
 def _read(consumer: Consumer, servers: Servers, reading: _Reading, progress: Progress | None) -> None:

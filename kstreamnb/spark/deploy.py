@@ -70,7 +70,8 @@ def deploy(
         application_id: the application's id, unless the config or the topology's name says it.
         guarantee: "exactly_once" publishes each batch in one transaction; "at_least_once" may publish one twice. The
             config's ``processing.guarantee`` where nothing is said here.
-        starting: where a new query begins: "earliest", "latest", an instant, or offsets by topic and partition.
+        starting: where a new query begins: "earliest", "latest", which is now, an instant, or offsets by topic and
+            partition.
         trigger: the time between batches, "0s" for at once; the config's ``commit.interval.ms`` where that is said,
             else at once.
         available_now: end when everything is processed that is there now.
@@ -128,6 +129,7 @@ def deploy(
     write_manifest(folder, manifest)
     started = _start(topology, starting, {} if old else reset_positions(admin, application.id))
     feed = KafkaFeed(servers, application.external, application.global_topics, started, fail_on_loss)
+    feed = feed if old else feed.begun()
     stream = StreamSettings(
         folder,
         None if available_now else _trigger_ms(trigger, settings, config),

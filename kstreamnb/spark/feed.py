@@ -8,7 +8,7 @@ from __future__ import annotations
 import pickle
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias
 
@@ -96,6 +96,10 @@ class KafkaFeed:
                 known[word] = reader.end() if word == "latest" else reader.at_time(word)
             chosen[topic] = known[word][topic]
         return chosen
+
+    def begun(self) -> KafkaFeed:
+        """The same with offsets for words and times: it begins where these are now, whenever it is read first."""
+        return replace(self, starting=self.beginning(), _reader=None)
 
     def end(self) -> Offsets:
         """The last stable offsets."""

@@ -37,7 +37,7 @@ _STOP_S = 4.5  # with what a busy machine adds stopping takes 5 s at most; Spark
 _PUBLISH_S = 2.0
 _LATE_S = 60.0
 _TOO_SLOW = "Python worker failed to connect back"  # Spark waits 10 s for a process of its own, whatever its settings
-_MOST_REVIVALS = 5  # in a row, without a batch between
+_MOST_REVIVALS = 12  # in a row, without a batch between: two minutes
 _active: dict[int, Query] = {}  # queries of this process that were started and not stopped, in that order
 
 
@@ -98,6 +98,11 @@ class Query:
         self._presence: Presence | None = None
         self._stopped = self._starting = False
         self._reviving, self._revived = threading.RLock(), (-2, 0)  # the last batch then, and how often since
+
+    @property
+    def action(self) -> BatchAction:
+        """What it does with each batch, for the kit's own parts."""
+        return self._action
 
     @property
     def book(self) -> MetricsBook:

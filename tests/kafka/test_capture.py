@@ -122,6 +122,23 @@ def test_a_capture_commits_nothing_and_sees_committed_records_only(servers, topi
     group.close()
 
 
+def test_a_capture_sees_what_was_committed_a_moment_ago(servers, topic):
+    """A broker shows a transaction to readers some time after its commit; an open one is not waited for for ever."""
+    orders = topic(1)
+    producer = Producer({"bootstrap.servers": servers, "transactional.id": orders})
+    producer.init_transactions(30)
+    for number in range(1, 6):
+        producer.begin_transaction()
+        producer.produce(orders, b"%d" % number, partition=0)
+        producer.commit_transaction(30)
+        assert [*range(1, number + 1)] == [record.value for record in Sample.capture(servers, orders)]
+    producer.begin_transaction()
+    producer.produce(orders, b"6", partition=0)
+    producer.flush()
+    assert 5 == len(Sample.capture(servers, orders))
+    producer.abort_transaction(30)
+
+
 def test_an_interrupt_keeps_what_was_read(servers, topic):
     """Ctrl-C ends a capture early, not in vain; here it comes as soon as there are sixty records."""
     orders = topic(1)

@@ -3,14 +3,58 @@
 from __future__ import annotations
 
 import shutil
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 import kstreamnb as ks
+from kstreamnb.spark.repair import finish, take_back
 from tests.kafka.apps import Bench, counting, counts, final
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+
+REPAIRS = """
+import os, signal, sys
+from pathlib import Path
+from kstreamnb.spark.repair import take_back
+
+left, rename = int(sys.argv[2]), Path.rename
+
+
+def rename_or_die(path, target):
+    global left
+    if not left:
+        os.kill(os.getpid(), signal.SIGKILL)
+    left -= 1
+    return rename(path, target)
+
+
+Path.rename = rename_or_die
+take_back(Path(sys.argv[1]))
+"""
+RUNS_AGAIN = """
+import os, signal, sys
+import kstreamnb as ks
+from kstreamnb.kafka.publisher import Publisher
+from tests.kafka.apps import counting
+
+publish = Publisher.publish
+
+
+def publish_or_die(*arguments):
+    done = publish(*arguments)
+    if done.suppressed:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return done
+
+
+Publisher.publish = publish_or_die
+options = {"bootstrap_servers": sys.argv[2], "checkpoint": sys.argv[3], "available_now": True, "max_records": 10}
+ks.deploy(counting(sys.argv[1]), **options).await_termination(900)
+"""
 
 
 def damage(path: Path) -> None:
@@ -53,6 +97,57 @@ def test_damaged_state_is_rebuilt(bench: Bench, name: str, how_much: str, caplog
     assert 50 == len(bench.read(f"{name}-out"))
     assert counts(records) == final(bench.read(f"{name}-out")) == dict(again.store("counts").all())
     assert len(chosen) <= sum(1 for _ in (query.checkpoint / "damaged").rglob("*.changelog"))
+
+
+def killed(program: str, *arguments: object) -> None:
+    """Run a program that ends by a kill."""
+    done = subprocess.run([sys.executable, "-c", program, *map(str, arguments)], capture_output=True, check=False)
+    assert -signal.SIGKILL == done.returncode, done.stderr.decode()
+
+
+def content(folder: Path) -> dict[str, bytes]:
+    """All files of a folder."""
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_a_repair_that_was_killed_at_any_file_comes_to_its_end(bench: Bench, name: str, tmp_path: Path) -> None:
+    """S4-47, S0-23: whatever was put aside before the kill, the checkpoint is at last what a whole repair makes."""
+    bench.fill(f"{name}-in", 40, 2)
+    query = bench.run(counting(name), max_records=10)
+    for path in (query.checkpoint / "state").glob("*/0/*.changelog"):
+        damage(path)
+    whole = tmp_path / "whole"
+    shutil.copytree(query.checkpoint, whole)
+    assert take_back(whole) == range(query.status(lag=False).batch + 1)
+    moved = [path for path in (whole / "damaged").rglob("*") if path.is_file()]
+    assert len(moved) > 20
+    kept = {file: data for file, data in content(whole).items() if not file.startswith("damaged")}
+    for files in (0, 1, len(moved) // 2, len(moved) - 1):
+        part = tmp_path / f"after {files}"
+        shutil.copytree(query.checkpoint, part)
+        killed(REPAIRS, part, files)
+        assert files == sum(path.is_file() for path in (part / "damaged").rglob("*"))
+        finish(part)
+        assert kept == {file: data for file, data in content(part).items() if not file.startswith("damaged")}
+        assert take_back(part) is None
+
+
+def test_a_query_that_was_killed_while_its_batches_ran_again_goes_on(bench: Bench, name: str) -> None:
+    """S4-47, S0-23: killed in the repair, then behind the first batch that came again, it loses and doubles nothing."""
+    records = bench.fill(f"{name}-in", 40, 2)
+    query = bench.run(counting(name), max_records=10)
+    for path in (query.checkpoint / "state").glob("*/*/*.changelog"):
+        damage(path)
+    killed(REPAIRS, query.checkpoint, 7)
+    killed(RUNS_AGAIN, name, bench.servers, query.checkpoint)
+    as_a_new_process(bench)
+    records += bench.fill(f"{name}-in", 10, 2, begin=40)
+    again = bench.run(counting(name), max_records=10)
+    last = query.status(lag=False).batch
+    batches = [(figures.number, figures.suppressed) for figures in again.recent()]
+    assert [(number, number <= last) for number in range(last + 2)] == batches
+    assert 50 == len(bench.read(f"{name}-out"))
+    assert counts(records) == final(bench.read(f"{name}-out")) == dict(again.store("counts").all())
 
 
 def test_state_that_cannot_be_rebuilt_is_never_counted_with(bench: Bench) -> None:

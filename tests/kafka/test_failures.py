@@ -12,7 +12,7 @@ from confluent_kafka import Producer
 import kstreamnb as ks
 from kstreamnb.cli import main
 from kstreamnb.kafka.reset import plan_reset, reset
-from tests.kafka.apps import START_MS, Bench, counting, counts, final
+from tests.kafka.apps import PATIENCE_S, START_MS, Bench, counting, counts, final, settle
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 
@@ -60,6 +60,7 @@ def test_a_poison_record_never_blocks_a_query_that_is_set_to_continue(bench: Ben
     query = bench.run(dividing("skip"), config=config)
     assert [("k0", 4), ("k3", 3)] == [(key, value) for key, value, _ in bench.read("skip-out")]
     assert 2 == sum(figures.dropped for figures in query.recent())
+    settle(bench.admin, "skip-letters")
     letters = ks.Sample.capture(
         bench.servers, "skip-letters", key_serde=ks.Serdes.bytes(), value_serde=ks.Serdes.bytes()
     )
@@ -92,7 +93,7 @@ def test_the_uncaught_handler_decides_whether_a_failed_query_starts_again(bench:
 
     config = {"deserialization_handler": "continue", "uncaught_handler": handler}
     query = bench.deploy(dividing("replaced"), config=config)
-    end = time.monotonic() + 90
+    end = time.monotonic() + PATIENCE_S
     while (len(seen) < 2 or query.is_active()) and time.monotonic() < end:
         time.sleep(0.1)
     assert ["ProcessingError"] * 2 == seen
@@ -104,7 +105,7 @@ def test_a_running_application_is_not_reset(bench: Bench) -> None:
     """S3-18, S2-48: refused while it runs; afterwards everything of its own goes, inputs and outputs stay."""
     bench.fill("kept-in", 10)
     query = bench.deploy(counting("kept"), changelogs=True)
-    assert query.await_input(60)
+    assert query.await_input(180)
     with pytest.raises(ks.EngineError, match='application "kept" is running'):
         plan_reset(bench.servers, "kept", checkpoint=query.checkpoint)
     query.stop()

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
 from confluent_kafka import Producer
 
 import kstreamnb as ks
-from tests.kafka.apps import START_MS, Bench, counting, counts, final, rows
+from tests.kafka.apps import PATIENCE_S, START_MS, Bench, counting, counts, final, rows, settle
 from tests.kafka.crashes import committed
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
@@ -53,14 +54,15 @@ def test_records_pass_with_their_bytes_times_headers_and_partitions(bench: Bench
     bench.admin.create_topic("bytes-out", partitions=4)
     producer = Producer({"bootstrap.servers": bench.servers})
     sent = [(f"KEY-{at}", None if at % 7 == 3 else f"VALUE-{at} ü".encode(), START_MS + at) for at in range(10)]
-    for key, value, time in sent:
-        producer.produce("bytes-in", value, key, timestamp=time, headers=[("h", b"\x00\xff"), ("h", None)])
+    for key, value, at in sent:
+        producer.produce("bytes-in", value, key, timestamp=at, headers=[("h", b"\x00\xff"), ("h", None)])
     producer.flush()
     builder = ks.StreamsBuilder("bytes")
     builder.stream("bytes-in", value_serde="string").to("bytes-out", value_serde="string")
     bench.run(builder.build())
+    settle(bench.admin, "bytes-out")
     found = committed(bench.admin, "bytes-out")
-    assert {(key.encode(), value, time) for key, value, time in sent} == {r for part in found.values() for r in part}
+    assert {(key.encode(), value, at) for key, value, at in sent} == {r for part in found.values() for r in part}
     where = {key.decode(): partition for partition, part in found.items() for key, _, _ in part}
     assert [0, 2, 1, 3, 0, 0, 1, 1, 1, 1] == [where[f"KEY-{at}"] for at in range(10)]
     sample = ks.Sample.capture(bench.servers, "bytes-out", value_serde=ks.Serdes.string())
@@ -98,11 +100,11 @@ def test_what_a_punctuator_produces_is_committed_without_input(bench: Bench) -> 
     beats = builder.stream("quiet-in", value_serde="long").process(Heartbeat)
     beats.to("quiet-out", key_serde="string", value_serde="long")
     query = bench.deploy(builder.build(), tick="500ms")
-    assert query.await_input(60)
+    assert query.await_input(180)
     seen = len(bench.read("quiet-out"))
-    for _ in range(300):
-        if len(bench.read("quiet-out")) >= seen + 2:
-            break
+    end = time.monotonic() + PATIENCE_S
+    while len(bench.read("quiet-out")) < seen + 2 and time.monotonic() < end:
+        time.sleep(0.1)
     assert len(bench.read("quiet-out")) >= seen + 2
     assert {"quiet-in": {0: 1}} == bench.group("quiet")
 
@@ -124,6 +126,7 @@ def test_a_deployment_gives_what_the_driver_gives_for_its_capture(bench: Bench) 
     topology = builder.build()
     query = bench.run(topology, max_records=13)
     sample = ks.Sample.capture(bench.servers, "history-in", value_serde=ks.Serdes.long())
+    settle(bench.admin, "history-out")
     driver = ks.TopologyTestDriver(topology, partitions={"history-in": 2, "history-out": 2})
     driver.pipe(sample)
     wanted: dict[int, list[tuple[bytes, bytes, int]]] = {}

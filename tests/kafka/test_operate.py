@@ -17,8 +17,9 @@ from typing import Any
 import pytest
 
 import kstreamnb as ks
+from kstreamnb.kafka.produce import produce
 from kstreamnb.spark.metrics import as_dict
-from tests.kafka.apps import START_MS, Bench, counting, counts
+from tests.kafka.apps import PATIENCE_S, START_MS, Bench, counting, counts, rows
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 
@@ -84,7 +85,7 @@ def test_a_query_prints_what_runs_where(bench: Bench) -> None:
     assert re.fullmatch('application "printed": (starting|running), before its first batch', str(query).splitlines()[0])
     assert "task 0_1: partition 1 of Spark; reads printed-in-1; keeps counts; has not run yet" in str(query)
     bench.fill("printed-in", 10, 2)
-    assert query.await_input(60)
+    assert query.await_input(180)
     assert f'application "printed": running, after batch {query.status().batch}' in str(query)
     assert "topic printed-in: 0 at 5, 1 at 5" in str(query)
     assert "has not run yet" not in str(query)
@@ -108,7 +109,7 @@ def test_nothing_runs_but_python_its_jvm_and_their_workers(bench: Bench) -> None
     """S1-08, S2-30: no server, no daemon: what a deployment needs are children of this process."""
     bench.fill("library-in", 10)
     query = bench.deploy(counting("library"))
-    assert query.await_input(60)
+    assert query.await_input(180)
     listed = subprocess.run(["ps", "-eo", "pid=,ppid=,args="], capture_output=True, text=True, check=True).stdout
     rows = [line.split(None, 2) for line in listed.splitlines()]
     children: dict[str, list[tuple[str, str]]] = {}
@@ -131,10 +132,10 @@ def test_prometheus_reads_the_metrics_of_all_active_queries(bench: Bench) -> Non
     """S0-57, S4-55: one endpoint; every metric under the name that the dashboards know."""
     bench.fill("scraped-in", 10)
     query = bench.deploy(counting("scraped"))
-    assert query.await_input(60)
+    assert query.await_input(180)
     server = ks.serve_metrics()
     try:
-        text = urllib.request.urlopen(server.url, timeout=10).read().decode()
+        text = urllib.request.urlopen(server.url, timeout=120).read().decode()
     finally:
         server.close()
     assert 'kafka_streams_stream_thread_process_total{application_id="scraped"} 10.0' in text
@@ -147,7 +148,7 @@ def test_prometheus_reads_the_metrics_of_all_active_queries(bench: Bench) -> Non
 
 
 def test_the_journal_says_what_a_query_does(bench: Bench) -> None:
-    """One JSON object a line: started, each batch with its figures, stopped."""
+    """One JSON object a line: started, each batch with its figures, stopped; on a busy machine that it starts again."""
     bench.fill("logged-in", 10)
     path = bench.folder / "queries.jsonl"
     handler = ks.log_to(path)
@@ -157,17 +158,18 @@ def test_the_journal_says_what_a_query_does(bench: Bench) -> None:
         logging.getLogger("kstreamnb.query").removeHandler(handler)
         handler.close()
     events = [json.loads(line) for line in path.read_text().splitlines()]
-    assert ["started", "batch", "stopped"] == [event["event"] for event in events]
-    assert ("logged", 0, 10, 10) == tuple(
-        events[1][name] for name in ("application", "number", "consumed", "published")
-    )
+    words = [event["event"] for event in events]
+    assert ["started", "batch", "stopped"] == [words[0], *(word for word in words if word == "batch"), words[-1]]
+    assert len(words) == 3 or "starts again" in words
+    batch = events[words.index("batch")]
+    assert ("logged", 0, 10, 10) == tuple(batch[name] for name in ("application", "number", "consumed", "published"))
 
 
 def test_stores_of_a_running_query_are_read_as_of_its_last_batch(bench: Bench) -> None:
     """S0-56, S2-49: every kind of store, kept up to date, read only; the answer says which batch it is from."""
     records = bench.fill("stores-in", 40, 2)
     query = bench.deploy(all_stores("stores"))
-    assert query.await_input(120)
+    assert query.await_input(180)
     view = query.store("counts")
     wanted = counts(records)
     key = min(wanted)
@@ -185,7 +187,7 @@ def test_stores_of_a_running_query_are_read_as_of_its_last_batch(bench: Bench) -
     assert latest[key] == query.store("versions").get(key).value
     before = view.batch
     records += bench.fill("stores-in", 20, 2, begin=40)
-    assert query.await_input(60)
+    assert query.await_input(180)
     assert counts(records) == dict(view.all())
     assert view.batch > before
     assert not hasattr(view, "put")
@@ -198,12 +200,12 @@ def test_a_query_answers_for_every_kind_of_store_over_http_and_says_when_it_is_d
     """S1-32, S4-52: the rows that the view has; health is 200 while it runs and 503 after it was stopped."""
     wanted = counts(bench.fill("asked-in", 20, 2))
     query = bench.deploy(all_stores("asked"))
-    assert query.await_input(120)
+    assert query.await_input(180)
     key = min(wanted)
     with ks.serve(query) as server:
 
         def ask(path: str) -> Any:
-            return json.load(urllib.request.urlopen(server.url + path, timeout=10))
+            return json.load(urllib.request.urlopen(server.url + path, timeout=120))
 
         assert {"key": key, "value": wanted[key]} == ask(f"/stores/counts/{key}")
         assert wanted == {row["key"]: row["value"] for row in ask("/stores/counts")}
@@ -225,27 +227,27 @@ def test_a_query_that_starts_again_is_not_healthy_until_it_takes_up_input(bench:
     wanted = counts(bench.fill("restored-in", 20, 2))
     gate = Gate(lambda output, batch: None)
     query = bench.deploy(counting("restored"), sink=gate)
-    assert query.await_input(120)
+    assert query.await_input(180)
     key = min(wanted)
     with ks.serve(query) as server:
         question = f"{server.url}/health?store=counts&key={key}"
-        assert wanted[key] == json.load(urllib.request.urlopen(question, timeout=10))["value"]
+        assert wanted[key] == json.load(urllib.request.urlopen(question, timeout=120))["value"]
         gate.free.clear()
         restart = threading.Thread(target=query.restart)
         restart.start()
-        assert gate.reached.wait(60)
+        assert gate.reached.wait(PATIENCE_S)
         assert "starting" == query.status(lag=False).state
         with pytest.raises(urllib.error.HTTPError, match="503") as refused:
-            urllib.request.urlopen(question, timeout=10)
+            urllib.request.urlopen(question, timeout=120)
         assert "the application is not running: starting" == json.load(refused.value)["error"]
         refused.value.close()
         gate.free.set()
         restart.join()
-        assert query.await_input(120)
+        assert query.await_input(180)
         bench.fill("restored-in", 1, 2, begin=20)
-        assert query.await_input(120)
+        assert query.await_input(180)
         assert "running" == query.status().state
-        assert urllib.request.urlopen(question, timeout=10).status == 200
+        assert urllib.request.urlopen(question, timeout=120).status == 200
 
 
 def test_stores_are_read_from_the_checkpoint_when_the_query_is_down(bench: Bench) -> None:
@@ -265,17 +267,17 @@ def test_active_queries_are_listed_watched_and_stopped_together(bench: Bench) ->
     first, second = bench.deploy(counting("one"), "first"), bench.deploy(counting("two"), "second")
     seen: list[int] = []
     unwatch = second.watch(lambda figures: seen.append(figures.consumed))
-    assert first.await_input(60)
-    assert second.await_input(60)
+    assert first.await_input(180)
+    assert second.await_input(180)
     assert {"one", "two"} <= {query.application for query in ks.active()}
     unwatch()
     first.fail(ks.EngineError("stalled on purpose"))
     bench.fill("two-in", 10, begin=10)
-    assert second.await_input(60)
+    assert second.await_input(180)
     assert ("failed", "running") == (first.status().state, second.status().state)
     began = time.monotonic()
     assert second in ks.stop_all()
-    assert time.monotonic() - began < 6.0
+    assert time.monotonic() - began <= 5
     assert () == ks.active()
     assert "stopped" == second.status().state
     assert first.checkpoint != second.checkpoint
@@ -291,3 +293,29 @@ def test_changelogs_are_written_for_others_to_read(bench: Bench) -> None:
     assert (2, "compact") == (described.partitions, dict(described.config)["cleanup.policy"])
     assert counts(records) == {key: value for key, value, _ in bench.read(topic)}
     assert counts(records) == dict(query.store("counts").all())
+
+
+def test_stores_are_compared_with_their_log_and_their_changelog_topics(bench: Bench) -> None:
+    """S3-12, S0-09: all equal; then a foreign record in a changelog, and a store changed behind its log, are named."""
+    bench.fill("verified-in", 40, 2)
+    query = bench.deploy(counting("verified"), changelogs=True, max_records=15)
+    assert query.await_input(180)
+    key, count = next(iter(query.store("counts").all()))
+    whole = ks.verify_state(query)
+    assert (2, ()) == (whole.stores, whole.rows)
+    partition = next(record.partition for record in rows("verified-in", 40, 2) if record.key == key)
+    produce(bench.servers, [ks.TopicRecord("verified-counts-changelog", partition, 0, START_MS, key, 999)],
+            value_serde=ks.Serdes.long(), keep_partitions=True)  # fmt: skip
+    (foreign,) = ks.verify_state(query)
+    assert (f"0_{partition}", "counts", key, count, 999, "changelog") == tuple(vars(foreign).values())
+    _, parts = query._action.stores.ask("counts", list)
+    raw_key, row = next((raw_key, row) for part in parts for raw_key, row in part.raw.items() if row[0] != count)
+    next(part for part in parts if raw_key in part.raw).apply(raw_key, None)
+    lost = next(each for each in ks.verify_state(query) if each.against == "log")
+    assert (None, row[0]) == (lost.found, lost.expected)
+    bench.fill("verified-in", 10, 2, begin=40)
+    assert query.await_input(180)
+    query.stop()
+    again = bench.deploy(counting("verified"), changelogs=True, available_now=True)
+    assert again.await_termination(180)
+    assert {"changelog"} == {each.against for each in ks.verify_state(again)}
