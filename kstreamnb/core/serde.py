@@ -72,6 +72,10 @@ class Serde:
         """Whether a value of a plain type would come back from its bytes unchanged."""
         return True
 
+    def twin(self, value: Any) -> Any:
+        """What would come back from a value's bytes, where that is known without them; else None."""
+        return None
+
     def partition_bytes(self, value: Any) -> bytes | None:
         """The bytes that choose a key's partition: its own, or those of the inner key of a windowed one."""
         return self.serialize(value)

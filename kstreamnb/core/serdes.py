@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import math
 import re
 import struct
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import timedelta
+from math import isfinite
 from typing import Any, ClassVar
 
 from kstreamnb.core.record import Windowed
@@ -45,7 +45,8 @@ def _decode(text: str) -> Any:
     return _DECODER.decode(text)
 
 
-_SCALARS = frozenset({str, int, float, bool, type(None)})
+_NUMBERS = frozenset({int, float})
+_SCALARS = _NUMBERS | {str, bool, type(None)}
 
 
 @dataclass(frozen=True)
@@ -70,9 +71,18 @@ class JsonSerde(Serde):
     def keeps(self, value: Any) -> bool:
         """All but not-a-number, infinity and lone surrogates, which JSON cannot hold."""
         kind = type(value)
-        if kind is float:
-            return math.isfinite(value)
-        return kind is not str or SCALARS[0].keeps(value)
+        return isfinite(value) if kind is float else kind is not str or SCALARS[0].keeps(value)
+
+    def twin(self, value: Any) -> Any:
+        """A copy of a dict without anything inside its items; None where bytes may give something else."""
+        if type(value) is not dict or self.sort_keys:
+            return None
+        for name, item in value.items():
+            kind = type(item)
+            short = kind is bool or item is None or (kind in _NUMBERS and -_MAX <= item <= _MAX)
+            if type(name) is not str or not name.isascii() or not (short or (kind is str and item.isascii())):
+                return None
+        return value.copy()
 
     def _write(self, value: Any) -> bytes:
         self._check(value)
@@ -80,8 +90,6 @@ class JsonSerde(Serde):
 
     def _check(self, value: Any) -> None:
         """Refuse what the encoder would write as something else."""
-        if type(value) in _SCALARS:
-            return
         if isinstance(value, dict):
             for name, item in value.items():
                 if type(name) is not str:
@@ -92,7 +100,7 @@ class JsonSerde(Serde):
             for item in value:
                 if type(item) not in _SCALARS:
                     self._check(item)
-        else:
+        elif type(value) not in _SCALARS:
             raise self._unwritable(value)
 
     def _read(self, data: bytes) -> Any:

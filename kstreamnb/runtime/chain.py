@@ -66,7 +66,8 @@ class Chain:
             text = text.replace(f"{{{word}}}", self.name(thing))
         if self._leave != "return":
             text = re.sub(r"\breturn\b", self._leave, text)
-        self.kept.discard("value")
+        if named:
+            self.kept.discard("value")  # a function may have changed it
         for line in text.split("\n"):
             self.add(node, line)
             if _REBINDS_KEY.search(line):
@@ -77,6 +78,7 @@ class Chain:
             self.inner_of = step.windows_ms
         if "value" in changed:
             self.counted = step.counts
+            self.kept.discard("value")
 
     def call(self, node: str, process: Process) -> None:
         """Append a call of another bound function."""
@@ -117,8 +119,8 @@ def encoding(chain: Chain, serde: Serde, name: str) -> str:
 
 def isolating(chain: Chain, serde: Serde, name: str) -> str:
     """An expression for what a local name would be after a way through a topic."""
-    write, read = encoder(serde), decoder(serde)
-    return _unless_kept(chain, serde, name, lambda value: read(write(value)))
+    write, read, twin = encoder(serde), decoder(serde), serde.twin
+    return _unless_kept(chain, serde, name, lambda value: twin(value) or read(write(value)))
 
 
 def _unless_kept(chain: Chain, serde: Serde, name: str, slow: Callable[[Any], Any]) -> str:

@@ -31,9 +31,8 @@ def topic_serdes(plan: TaskPlan, nodes: Iterable[str]) -> dict[str, tuple[Serde,
 
 def is_plain_sink(sink: Sink, scope: Scope) -> bool:
     """Whether the sink always writes to one topic, by key, in a form that its readers know."""
-    return (
-        isinstance(sink.topic, str) and sink.partitioner is None and scope.plan.topic(sink.topic) in scope.topic_serdes
-    )
+    fixed = isinstance(sink.topic, str) and sink.partitioner is None
+    return fixed and scope.plan.topic(str(sink.topic)) in scope.topic_serdes
 
 
 def sink_line(chain: Chain, sink: Sink, scope: Scope) -> None:

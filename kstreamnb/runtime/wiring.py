@@ -40,10 +40,8 @@ class NodeContext:
         self.metadata, self.resume, self.on_close = scope.metadata, scope.resume, scope.closers.append
         self.key_serde, self.value_serde, self.drop = scope.key_serde, scope.value_serde, partial(scope.drop, node)
         self.cell, self.shared_cell = partial(scope.cell, node), partial(scope.cell, "")
-        self.only_reads, self.note_processor = (
-            scope.global_stores.__contains__,
-            partial(setitem, scope.processors, node),
-        )
+        self.only_reads = scope.global_stores.__contains__
+        self.note_processor = partial(setitem, scope.processors, node)
         self._scope, self._children, self._hop = scope, children, hop
         self._stores, self._scheduled = plan.topology.nodes[node].stores, 0
 

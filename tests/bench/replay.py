@@ -30,7 +30,7 @@ from kstreamnb.driver.preview import preview
 from kstreamnb.dsl.builder import StreamsBuilder
 from kstreamnb.preview import upstream_topology
 from kstreamnb.samples import Sample
-from tests.bench.driver import CASES, KEYS, START_MS, topology
+from tests.bench.driver import CASES, ISOLATED, KEYS, START_MS, topology
 
 RECORDS, REPEATS, STEPS = 20_000, 7, 100_000
 AIMS = {"recording": 250_000, "seek": 100.0, "memory": 1_000.0, "preview": 50.0, "parquet": 2.0}
@@ -42,7 +42,7 @@ def main() -> int:
     print(f"{'what':52}{'measured':>14}{'aim':>12}")
     look_back()
     few = records(RECORDS)
-    for case in CASES:
+    for case in (*CASES, ISOLATED):
         made = topology(case)
         for partitions in (1, 4):
             rate = max(RECORDS / seconds(lambda: replay(made, few, partitions)) for _ in range(REPEATS))  # noqa: B023

@@ -109,6 +109,40 @@ def test_json_bytes_are_compact_utf8_in_the_order_of_the_value():
     assert b'{"a":1,"z":2}' == Serdes.json(sort_keys=True).serialize({"z": 2, "a": 1})
 
 
+_ITEMS = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(),
+    st.sampled_from([2**63, -(2**63), 10**400, -0.0, 1e300, 5e-324]),
+    st.floats(),
+    st.text(st.characters()),
+    st.lists(st.integers(), max_size=2),
+    st.just((1,)),
+    st.just(b"x"),
+)
+
+
+@given(st.dictionaries(st.one_of(st.text(st.characters()), st.integers()), _ITEMS, max_size=4))
+def test_a_copy_stands_for_the_way_through_bytes_only_where_it_is_the_same(value) -> None:
+    """A flat dict is copied: names, values, their types and their order are those that its bytes would give."""
+    serde = Serdes.json()
+    twin = serde.twin(value)
+    if twin is not None:
+        assert twin is not value
+        assert repr(serde.deserialize(serde.serialize(value))) == repr(twin)
+
+
+def test_most_flat_dicts_need_no_bytes() -> None:
+    """Text, whole numbers, fractions, truth and null are copied; what nests, sorts or is no JSON goes through bytes."""
+    serde, flat = Serdes.json(), {"sku": "shoe", "n": 3, "price": 9.5, "new": True, "note": None}
+    assert flat == serde.twin(flat)
+    nested, no_number, far, odd = {"sizes": [38]}, {"n": math.nan}, {"n": 2**63}, {1: "a"}
+    refused = (nested, no_number, far, odd, {"n": math.inf}, {"größe": 1}, [1], "shoe", None)
+    assert [None] * len(refused) == [serde.twin(value) for value in refused]
+    assert Serdes.json(sort_keys=True).twin(flat) is None
+    assert Serdes.string().twin("shoe") is None
+
+
 @pytest.mark.parametrize(
     ("name", "value", "detail"),
     [

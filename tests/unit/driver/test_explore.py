@@ -42,6 +42,19 @@ def test_a_click_that_may_come_before_its_row_is_a_race_of_two_records() -> None
     assert all(part in str(found) for part in ("race found", "seed 3", "delivers 1 record", "record of tier-0"))
 
 
+def test_functions_that_change_their_value_do_not_change_the_next_order() -> None:
+    """Every order of work begins with the records as they came, whatever was done with them in the one before."""
+
+    def spoil(value: dict[str, int]) -> dict[str, int]:
+        value["n"] += 1
+        return value
+
+    builder = ks.StreamsBuilder("spoiled")
+    builder.stream("in").map_values(spoil).select_key(lambda key, _: key).repartition().map_values(spoil).to("out")
+    found = explore(builder.build(), records(*(("in", f"k{n}", {"n": n}, n) for n in range(6))), schedules=10, seed=1)
+    assert not found
+
+
 def test_the_same_seed_gives_the_same_report() -> None:
     """Reports can be compared, and a race can be looked at again."""
     once, again = (explore(joined(), CLICKS, schedules=20, seed=5, partitions=2) for _ in range(2))
