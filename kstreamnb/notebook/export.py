@@ -32,23 +32,23 @@ def main() -> None:
         print(topology.describe(), end="")
         print("fingerprint:", topology.fingerprint())
         return
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
     import kstreamnb
 
-    query = kstreamnb.deploy(
-        topology,
-        bootstrap_servers=options.servers,
-        checkpoint=options.checkpoint,
-        application_id=options.application_id,
-        available_now=options.available_now,
-    )
-    print(query.application, "runs; SIGTERM or Ctrl-C stops it", flush=True)
     try:
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
+        query = kstreamnb.deploy(
+            topology,
+            bootstrap_servers=options.servers,
+            checkpoint=options.checkpoint,
+            application_id=options.application_id,
+            available_now=options.available_now,
+        )
+        print(query.application, "runs; SIGTERM or Ctrl-C stops it", flush=True)
         query.await_termination()
-    except KeyboardInterrupt:
-        print("stopping", flush=True)
+    except KeyboardInterrupt:  # it came before the query waited for one
+        pass
     finally:
-        query.stop()
+        kstreamnb.stop_all()
 
 
 if __name__ == "__main__":
