@@ -22,10 +22,6 @@ def _check_not_negative(ms: int, what: str, java: str) -> None:
         raise ConfigError(f"{what} {ms} ms is negative", java=java)
 
 
-def _check_grace(grace_ms: int) -> None:
-    _check_not_negative(grace_ms, "grace", "Grace period must not be negative.")
-
-
 @dataclass(frozen=True)
 class TimeWindows:
     """Windows ``[start, start + size)`` aligned to the epoch: tumbling, or hopping when they advance by less.
@@ -43,7 +39,7 @@ class TimeWindows:
         if self.size_ms <= 0:
             java = "Window size (sizeMs) must be larger than zero."
             raise ConfigError(f"window size {self.size_ms} ms is not positive", java=java)
-        _check_grace(self.grace_ms)
+        _check_not_negative(self.grace_ms, "grace", "Grace period must not be negative.")
         if not self.advance_ms:
             object.__setattr__(self, "advance_ms", self.size_ms)
         _check_advance(self.advance_ms, self.size_ms)
@@ -165,7 +161,7 @@ class JoinWindows:
                 f"a join window from {self.before_ms} ms before to {self.after_ms} ms after is negative",
                 java="Window interval (ie, beforeMs+afterMs) must not be negative.",
             )
-        _check_grace(self.grace_ms)
+        _check_not_negative(self.grace_ms, "grace", "Grace period must not be negative.")
 
     @property
     def size_ms(self) -> int:

@@ -72,25 +72,17 @@ def watch_reads(store: Any, note: Note) -> None:
             setattr(store, name, watch(store, getattr(store, name), note))
 
 
-class _Unknown:
-    """Says that arguments name no single row."""
-
-
 _LOOKUPS: dict[str, Callable[..., Any]] = {
     "get": lambda encode, key, as_of=None: encode(key),
     "row": lambda encode, key, as_of=None: encode(key),
-    "fetch": lambda encode, key, at=None, to=None: (
-        (encode(key), at) if isinstance(at, int) and to is None else _Unknown
-    ),
+    "row_at": lambda encode, key, at: (encode(key), at),
     "fetch_session": lambda encode, key, start, end: (encode(key), (end, start)),
 }
 
 
 def _noting(look_up: Callable[..., Any], note: Note, encode: Any, raw_key_of: Callable[..., Any]) -> Callable[..., Any]:
     def looked_up(*args: Any, **options: Any) -> Any:
-        raw_key = raw_key_of(encode, *args, **options)
-        if raw_key is not _Unknown:
-            note(raw_key)
+        note(raw_key_of(encode, *args, **options))
         return look_up(*args, **options)
 
     return looked_up

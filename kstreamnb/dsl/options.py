@@ -103,9 +103,10 @@ class NamedOptions(Options):
 
 class _SerdeMethods(Options):
     @classmethod
-    def with_(cls, key_serde: Any = None, value_serde: Any = None, **others: Any) -> Self:
-        """Options that say serdes, and what else is given by keyword."""
-        return cls(key_serde=key_serde, value_serde=value_serde, **others)  # type: ignore[call-arg]
+    def with_(cls, *serdes: Any, **others: Any) -> Self:
+        """Options that say serdes of keys, of values and, of joins, of the other side's values; the rest by keyword."""
+        words = ("key_serde", "value_serde", "other_value_serde")[: len(serdes)]
+        return cls(**dict(zip(words, serdes, strict=True)), **others)
 
     with_key_serde = Copying("key_serde")
     with_value_serde = Copying("value_serde")
@@ -154,11 +155,10 @@ def spelled_out(function: F) -> F:
 
     @functools.wraps(function)
     def called(*said: Any, **options: Any) -> Any:
-        arguments = list(said)
         for word, kind in (("materialized", Materialized), ("name", Named)):
-            if word not in options and isinstance(arguments[-1], kind):
-                options[word] = arguments.pop()
-        return function(*arguments, **options)
+            if word not in options and isinstance(said[-1], kind):
+                *said, options[word] = said  # type: ignore[assignment]
+        return function(*said, **options)
 
     called.__signature__ = signature.replace(parameters=[*plain, *shown])  # type: ignore[attr-defined]
     return called  # type: ignore[return-value]

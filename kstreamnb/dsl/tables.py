@@ -229,6 +229,8 @@ def _declare(self: Handle, other: Handle, verb: str, how: How, functions: Any, o
     said: dict[str, Any] = dict(options)
     partitioners = {word: said.pop(word, None) for word in ("partitioner", "other_partitioner")}
     joined, with_key = said.pop("table_joined", None), said.pop("with_key", False)
+    if functions and isinstance(functions[-1], TableJoined):
+        *functions, joined = functions
     foreign_key = said.pop("foreign_key", None)
     if (joiner := said.pop("joiner", None)) is not None:
         functions = (*functions, joiner)

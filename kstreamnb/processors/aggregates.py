@@ -69,7 +69,7 @@ if timestamp > {{seen}}[0]:
 elif end <= {{seen}}[0] - {grace}:
  {{late}}(inner, value, timestamp, start, end, {{seen}}[0] - {grace})
  return"""
-    names = {"drop": context.drop, "get": store.fetch, "put": store.put, "places": places.get}
+    names = {"drop": context.drop, "get": store.row_at, "put": store.put, "places": places.get}
     names |= {"locate": _locating(places, size, keeps=keeps), "seen": context.cell("stream_time_ms", -1), "late": late}
     step = _step([lines, _fold(fold, store, "inner", "start")], names, store, fold)
     return step._replace(windows_ms=size)
@@ -207,7 +207,7 @@ class WindowAggregate(WindowedFold):
 
     def bind_fold(self, store: Any, forward: Forward | None, late: Late) -> FoldRecord:
         """How to add a record to each of its windows."""
-        fetch, put, send_old = store.fetch, store.put, self.send_old
+        fetch, put, send_old = store.row_at, store.put, self.send_old
         windows_for, size = self.windows.windows_for, self.windows.size_ms
         initializer, aggregator = folding(self.initializer, self.aggregator)
         last_end = 2**63 - 1

@@ -37,7 +37,7 @@ def bind_get(store: Any) -> GetRow:
 
         return get_session
     if store.spec.kind == "timestamped_window":
-        return lambda key: store.fetch(key[0], key[1])
+        return lambda key: store.row_at(key[0], key[1])
     return store.row if is_versioned(store) else store.get  # type: ignore[no-any-return]
 
 

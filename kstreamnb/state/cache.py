@@ -281,16 +281,16 @@ class CachedWindowRows(_TimedCache, WindowRows):
 
     def _bind(self) -> None:
         super()._bind()
-        fetch_stored, encode_key = self.fetch, self.keys.encode
+        stored_at, encode_key = self.row_at, self.keys.encode
 
-        def fetch(key: Any, at: int) -> Any:
+        def row_at(key: Any, at: int) -> Any:
             entry = self.cached_row((encode_key(key), at))
-            return fetch_stored(key, at) if entry is None else self._shown(entry.row)
+            return stored_at(key, at) if entry is None else self._shown(entry.row)
 
         def put(key: Any, value: Any, window_start: int) -> None:
             self.cache((encode_key(key), window_start), self._kept(value))
 
-        self.fetch, self.put = fetch, put
+        self.row_at, self.put = row_at, put
 
 
 class CachedSessionRows(_TimedCache, SessionRows):

@@ -30,16 +30,16 @@ class WindowRows(TimedRows):
         super().__init__(spec, context, clamp_ms=0 if spec.persistent and self._by_time_first else 1)
 
     def _bind(self) -> None:
-        self.fetch = self._bind_fetch()
+        self.row_at = self._bind_row_at()
         self.put = self._bind_put()
         if self.spec.retain_duplicates:
-            self.fetch, self.put = self._fetch_duplicate, self._bind_put_duplicate()
+            self.row_at, self.put = self._duplicate_at, self._bind_put_duplicate()
 
-    def _bind_fetch(self) -> Callable[[Any, int], Any]:
+    def _bind_row_at(self) -> Callable[[Any, int], Any]:
         retention, encode_key, direct = self.retention, self.keys.encode, self.keys.direct
         find, show, exact = self.raw.get, self._shown, tuple if self.timestamped else None
 
-        def fetch(key: Any, at: int) -> Any:
+        def row_at(key: Any, at: int) -> Any:
             row = find((key if direct else encode_key(key), at))
             if type(row) is exact and at >= retention.visible_from:
                 return row
@@ -48,7 +48,7 @@ class WindowRows(TimedRows):
                 return None
             return show(row) if at >= retention.visible_from else None
 
-        return fetch
+        return row_at
 
     def _bind_put(self) -> Callable[[Any, Any, int], None]:
         raw, retention, encode_key, direct = self.raw, self.retention, self.keys.encode, self.keys.direct
@@ -117,10 +117,14 @@ class WindowRows(TimedRows):
         else:  # deletes nothing, but Kafka's changelog gets it
             self._log(raw_key, None)
 
-    def _fetch_duplicate(self, key: Any, at: int) -> Any:
+    def _duplicate_at(self, key: Any, at: int) -> Any:
         """With duplicates, Kafka finds only the youngest row of all, and none in its in-memory store."""
         row = self.raw.get((self.keys.encode(key), at << self._bits | self._sequence))
         return None if not self.spec.persistent or at < self.retention.visible_from else self._shown(row)
+
+    def fetch(self, key: Any, from_: int, to: int | None = None) -> Any:
+        """The value of one window start, or, with two times, what `fetch_between` gives."""
+        return self.row_at(key, from_) if to is None else self.fetch_between(key, from_, to)
 
     def fetch_between(self, key: Any, from_: int, to: int) -> Rows:
         """``(window start, value)`` of one key with starts between two times, both inclusive, ascending."""

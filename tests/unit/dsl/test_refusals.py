@@ -87,6 +87,19 @@ def test_a_name_and_a_materialized_may_stand_last_as_in_java() -> None:
         one.orders.group_by_key().count(kept, materialized=kept)
 
 
+def test_with_takes_the_serdes_of_joins_and_table_joined_stands_before_materialized() -> None:
+    """StreamJoined.with(key, value, other), and join(other, key of it, joiner, TableJoined, Materialized)."""
+    text, long = ks.Serdes.string(), ks.Serdes.long()
+    assert ks.StreamJoined(text, long, text) == ks.StreamJoined.with_(text, long, text)
+    assert ks.Joined(text, long, text, name="j") == ks.Joined.with_(text, long, text, name="j")
+    with pytest.raises(ValueError, match="argument 2 is longer"):
+        ks.Joined.with_(text, long, text, "j")
+    one, other = Shop(), Shop()
+    one.names.left_join(one.prices, key, pair, ks.TableJoined.as_("n"), ks.Materialized.as_("kept"))
+    other.names.left_join(other.prices, key, pair, table_joined=ks.TableJoined(name="n"), store="kept")
+    assert one.builder.build() == other.builder.build()
+
+
 def test_a_global_table_with_materialized_needs_a_name() -> None:
     """As in Kafka Streams."""
     with pytest.raises(ks.ConfigError, match='the store of global table "rates" has no name'):

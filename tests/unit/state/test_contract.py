@@ -136,6 +136,7 @@ def test_windows_are_found_by_key_and_start(spec: StoreSpec) -> None:
     assert value("a10", 10) == store.fetch("a", 10)
     assert store.fetch("a", 11) is None
     assert [(0, value("a0", 0)), (10, value("a10", 10))] == list(store.fetch_between("a", 0, 19))
+    assert [(0, value("a0", 0)), (10, value("a10", 10))] == list(store.fetch("a", 0, 19))
     assert [20, 10] == [start for start, _ in store.backward_fetch("a", 5, 100)]
     between = list(store.fetch_keys("ab", None, 0, 10))
     assert {Windowed("ab", 10, 20), Windowed("b", 0, 10)} == {window for window, _ in between}
