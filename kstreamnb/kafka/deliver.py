@@ -5,12 +5,12 @@ A batch that is replayed after a failure is sent again. No transaction, no marke
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
 from kstreamnb.kafka.cut import Offsets
-from kstreamnb.kafka.publication import OutputRecord, Publication
+from kstreamnb.kafka.publication import OutputColumns, Publication
 from kstreamnb.kafka.publisher import PublishError, send_all
 from kstreamnb.kafka.settings import Servers, connection, kafka_error
 
@@ -57,7 +57,7 @@ class Deliverer:
             group.close()
 
     def publish(
-        self, batch: int, source: str, records: Iterable[OutputRecord], positions: Offsets | None = None
+        self, batch: int, source: str, output: Iterable[OutputColumns], positions: Offsets | None = None
     ) -> Publication:
         """Send one batch and wait for its acknowledgements; then commit the positions for tools that show lag."""
         if self._producer is None:
@@ -70,14 +70,9 @@ class Deliverer:
                 failures.append(error)
 
         count = 0
-
-        def counted() -> Iterator[OutputRecord]:
-            nonlocal count
-            for record in records:
-                count += 1
-                yield record
-
-        send_all(self._producer, counted(), note)
+        for columns in output:
+            send_all(self._producer, columns, note)
+            count += len(columns.keys)
         left = self._producer.flush(self.patience_s)
         if left or failures:
             self.close()

@@ -2,15 +2,38 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import TypeAlias
+from itertools import groupby, repeat
+from operator import itemgetter
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
 
 from kstreamnb.core.record import Headers
 
-__all__ = ["OutputRecord", "Publication"]
+__all__ = ["OutputColumns", "OutputRecord", "Publication", "columns_of"]
 
-OutputRecord: TypeAlias = tuple[str, int, int, bytes | None, bytes | None, Headers]
-"""``(topic, partition, timestamp, key bytes, value bytes, headers)``."""
+OutputRecord: TypeAlias = tuple[str, int, int, Any, Any, Headers]
+"""``(topic, partition, timestamp, key, value, headers)``; for Kafka key and value are bytes or None."""
+
+
+class OutputColumns(NamedTuple):
+    """Records of one topic as columns of equal length; ``headers`` is None where no record has any."""
+
+    topic: str
+    partitions: npt.NDArray[np.int64]
+    timestamps: npt.NDArray[np.int64]
+    keys: list[Any]
+    values: list[Any]
+    headers: list[Headers] | None = None
+
+    def records(self) -> Iterator[OutputRecord]:
+        """The same, record by record."""
+        headers = repeat(()) if self.headers is None else self.headers
+        rows = self.partitions.tolist(), self.timestamps.tolist(), self.keys, self.values, headers
+        return zip(repeat(self.topic), *rows, strict=False)
 
 
 @dataclass(frozen=True)
@@ -24,3 +47,17 @@ class Publication:
     records: int
     suppressed: bool = False
     differs: bool = False
+
+
+def columns_of(records: Iterable[OutputRecord]) -> Iterator[OutputColumns]:
+    """Records as columns, as many at once as come for one topic.
+
+    Example:
+        >>> [each] = columns_of([("out", 0, 5, b"a", b"1", ()), ("out", 1, 6, b"b", None, ())])
+        >>> each.topic, each.partitions.tolist(), each.keys, each.values, each.headers
+        ('out', [0, 1], [b'a', b'b'], [b'1', None], None)
+    """
+    for topic, group in groupby(records, itemgetter(0)):
+        _, partitions, timestamps, keys, values, headers = map(list, zip(*group, strict=True))
+        places, times = np.asarray(partitions, np.int64), np.asarray(timestamps, np.int64)
+        yield OutputColumns(topic, places, times, keys, values, headers if any(headers) else None)

@@ -11,28 +11,27 @@ from __future__ import annotations
 import json
 import time
 import zlib
-from array import array
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
-from itertools import islice
+from itertools import repeat
 from typing import Any
 
+import numpy as np
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
 from kstreamnb.errors import EngineError
 from kstreamnb.kafka.admin import Admin
 from kstreamnb.kafka.cut import Offsets
-from kstreamnb.kafka.publication import OutputRecord, Publication
+from kstreamnb.kafka.publication import OutputColumns, Publication
 from kstreamnb.kafka.reader import bounded_consumer
 from kstreamnb.kafka.settings import Servers, connection, kafka_error, sendable_time
 
-__all__ = ["Marker", "OutputRecord", "Publication", "PublishError", "Publisher", "send_all"]
+__all__ = ["Marker", "Publication", "PublishError", "Publisher", "send_all"]
 
 _EOF = KafkaError._PARTITION_EOF  # noqa: SLF001 - librdkafka's own codes have such names
 _FENCED = {KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH}  # noqa: SLF001
 _PATIENCE_S = 600.0
 _CALL_S = 30.0
-_CHUNK = 2000
 _crc = zlib.crc32
 _TUNING = {
     "compression.type": "lz4",
@@ -124,7 +123,7 @@ class Publisher:
         self,
         batch: int,
         source: str,
-        records: Iterable[OutputRecord],
+        output: Iterable[OutputColumns],
         positions: Offsets | None = None,
         *,
         between: Callable[[str], None] = lambda step: None,
@@ -137,12 +136,12 @@ class Publisher:
         if self._producer is None:
             raise EngineError("the publisher is not open", hint="call open() first")
         if self._is_replay(batch, source):
-            return self._suppress(batch, records)
+            return self._suppress(batch, output)
         try:
             between("begin")
             self._producer.begin_transaction()
-            count, output = self._produce(self._producer, records)
-            marker = Marker(self.query, batch, _checksum(source), output)
+            count, checksum = self._produce(self._producer, output)
+            marker = Marker(self.query, batch, _checksum(source), checksum)
             self._producer.produce(self.marker_topic, json.dumps(asdict(marker)), b"sink", 0)
             between("produced")
             self._send_positions(self._producer, positions or {})
@@ -191,20 +190,22 @@ class Publisher:
             )
         return batch == last.batch
 
-    def _suppress(self, batch: int, records: Iterable[OutputRecord]) -> Publication:
-        output, count = 0, 0
-        for chunk in _chunks(records):
-            output, count = _add(output, chunk), count + len(chunk)
+    def _suppress(self, batch: int, output: Iterable[OutputColumns]) -> Publication:
+        found, count = _Checksum(), 0
+        for columns in output:
+            found.add(columns)
+            count += len(columns.keys)
         last = self.marker
-        differs = last is not None and last.batch == batch and last.output != f"{output:08x}"
+        differs = last is not None and last.batch == batch and last.output != str(found)
         return Publication(batch, count, suppressed=True, differs=differs)
 
-    def _produce(self, producer: Producer, records: Iterable[OutputRecord]) -> tuple[int, str]:
-        output, count = 0, 0
-        for chunk in _chunks(records):
-            send_all(producer, chunk)
-            output, count = _add(output, chunk), count + len(chunk)
-        return count, f"{output:08x}"
+    def _produce(self, producer: Producer, output: Iterable[OutputColumns]) -> tuple[int, str]:
+        found, count = _Checksum(), 0
+        for columns in output:
+            send_all(producer, columns)
+            found.add(columns)
+            count += len(columns.keys)
+        return count, str(found)
 
     def _send_positions(self, producer: Producer, positions: Offsets) -> None:
         places = [TopicPartition(t, p, n) for t, parts in positions.items() for p, n in parts.items()]
@@ -263,47 +264,56 @@ class Publisher:
         return found
 
 
-def send_all(producer: Producer, records: Iterable[OutputRecord], on_delivery: Any = None) -> None:
+def send_all(producer: Producer, columns: OutputColumns, on_delivery: Any = None) -> None:
     """Hand records to a producer; where its queue is full, wait for room."""
     send = producer.produce
-    for topic, partition, timestamp, key, value, headers in records:
-        stamp = timestamp or sendable_time(timestamp)
+    stamps = np.where(columns.timestamps == 0, sendable_time(0), columns.timestamps).tolist()
+    each: list[Any] = [
+        columns.values,
+        columns.keys,
+        columns.partitions.tolist(),
+        repeat(None),
+        repeat(on_delivery),
+        stamps,
+    ]
+    if columns.headers is not None:
+        each.append(map(list, columns.headers))
+    for arguments in zip(repeat(columns.topic), *each, strict=False):  # naming them doubles the cost of the call
         while True:
-            try:  # by position: naming the arguments doubles the cost of the call
-                if headers:
-                    send(topic, value, key, partition, None, on_delivery, stamp, list(headers))
-                else:
-                    send(topic, value, key, partition, None, on_delivery, stamp)
+            try:
+                send(*arguments)
                 break
             except BufferError:  # full: delivered or timed out records make room
                 producer.poll(0.05)
 
 
-def _chunks(records: Iterable[OutputRecord]) -> Iterator[list[OutputRecord]]:
-    """Records in lists of a fixed length: the checksum is made of them."""
-    rest = iter(records)
-    while chunk := list(islice(rest, _CHUNK)):
-        yield chunk
+class _Checksum:
+    """The checksum of a batch's output: of each topic's columns, however many records come at once."""
+
+    def __init__(self) -> None:
+        self._sums: dict[str, list[int]] = {}
+
+    def add(self, columns: OutputColumns) -> None:
+        """Take up some records; sizes keep neighbouring fields apart."""
+        sums = self._sums.setdefault(columns.topic, [0] * 7)
+        sized = [_sizes_and_bytes(column) for column in (columns.keys, columns.values)]
+        headers = columns.headers or [()] * len(columns.keys)
+        parts = [columns.partitions.tobytes(), columns.timestamps.tobytes(), *(part for pair in sized for part in pair)]
+        parts.append("".join(map(repr, map(tuple, headers))).encode())
+        for at, part in enumerate(parts):
+            sums[at] = _crc(part, sums[at])
+
+    def __str__(self) -> str:
+        return f"{_crc(json.dumps(self._sums, sort_keys=True).encode()):08x}"
 
 
-def _add(checksum: int, chunk: list[OutputRecord]) -> int:
-    """The checksum of all records up to these; sizes keep neighbouring fields apart."""
-    topics, partitions, timestamps, keys, values, headers = zip(*chunk, strict=True)
-    checksum = _crc("\0".join(topics).encode(), checksum)
-    sized = [_sizes_and_bytes(column) for column in (keys, values)]
-    for numbers in (partitions, timestamps, *(sizes for sizes, _ in sized)):
-        checksum = _crc(array("q", numbers).tobytes(), checksum)
-    for _, data in sized:
-        checksum = _crc(data, checksum)
-    return _crc(repr([tuple(each) for each in headers]).encode(), checksum) if any(headers) else checksum
-
-
-def _sizes_and_bytes(column: Sequence[Any]) -> tuple[list[int], bytes]:
+def _sizes_and_bytes(column: list[Any]) -> tuple[bytes, bytes]:
     """The length of each item, -1 for None, and all items behind each other."""
     try:
-        return list(map(len, column)), b"".join(column)
+        return np.fromiter(map(len, column), np.int64, len(column)).tobytes(), b"".join(column)
     except TypeError:  # there is a None among them
-        return [-1 if item is None else len(item) for item in column], b"".join(filter(None, column))
+        sizes = [-1 if item is None else len(item) for item in column]
+        return np.asarray(sizes, np.int64).tobytes(), b"".join(filter(None, column))
 
 
 def _checksum(entry: str) -> str:

@@ -8,10 +8,14 @@ from __future__ import annotations
 import json
 import re
 import time
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from itertools import groupby
+from operator import itemgetter
 from typing import Any, NamedTuple, TypeAlias
 
-from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from kstreamnb.core.record import Headers
 from kstreamnb.core.wire import Encoded
@@ -20,7 +24,17 @@ from kstreamnb.kafka.admin import Admin
 from kstreamnb.kafka.cut import Offsets, cut_by_time, ranges
 from kstreamnb.kafka.settings import Servers, connection, kafka_error
 
-__all__ = ["Piece", "RawRecord", "Reader", "at_end", "bounded_consumer", "fetch", "pieces_between", "raw_record"]
+__all__ = [
+    "Piece",
+    "RawRecord",
+    "Reader",
+    "at_end",
+    "bounded_consumer",
+    "fetch",
+    "pieces_between",
+    "plain_records",
+    "raw_record",
+]
 
 RawRecord: TypeAlias = tuple[int, int, Encoded | None, Encoded | None, Headers]
 """``(offset, timestamp, key, value, headers)`` as a task takes it."""
@@ -28,13 +42,15 @@ RawRecord: TypeAlias = tuple[int, int, Encoded | None, Encoded | None, Headers]
 _EOF = KafkaError._PARTITION_EOF  # noqa: SLF001 - librdkafka's own codes have such names
 _NO_RESET = KafkaError._AUTO_OFFSET_RESET  # noqa: SLF001
 _PATIENCE_S = 300.0
+_CALL_S = 5.0
 _TUNING = {
     "fetch.wait.max.ms": 20,
     "fetch.queue.backoff.ms": 2,  # the default of 1000 costs a factor of six
     "queued.min.messages": 20_000,
     "queued.max.messages.kbytes": 32_768,
 }
-_idle: dict[str, Consumer] = {}  # consumers of this process that wait for the next read, by their settings
+_idle: dict[str, tuple[Consumer, set[str]]] = {}
+# Consumers of this process that wait for the next read, with the topics that they know, by their settings.
 
 
 class Piece(NamedTuple):
@@ -61,6 +77,18 @@ def raw_record(message: Message) -> RawRecord:
         None if value is None else Encoded(value),
         tuple(headers) if headers else (),
     )
+
+
+def plain_records(messages: list[Message]) -> list[tuple[int, int, bytes | None, bytes | None, Headers]]:
+    """Messages as records with plain bytes: no object is made a field before it reaches its task."""
+    offsets, keys, values = (map(read, messages) for read in (Message.offset, Message.key, Message.value))
+    times = map(itemgetter(1), map(Message.timestamp, messages))
+    headers = [tuple(each) if each else () for each in map(Message.headers, messages)]
+    return list(zip(offsets, times, keys, values, headers, strict=True))
+
+
+def _raw_records(messages: list[Message]) -> list[RawRecord]:
+    return list(map(raw_record, messages))
 
 
 def bounded_consumer(servers: Servers) -> Consumer:
@@ -165,26 +193,29 @@ def fetch(
     pieces: Sequence[Piece],
     *,
     chunk: int = 5000,
-    convert: Callable[[Message], Any] = raw_record,
+    convert: Callable[[list[Message]], list[Any]] = _raw_records,
     skip_lost: bool = False,
 ) -> Iterator[tuple[str, int, list[Any]]]:
     """The records of all pieces through one consumer, as ``(topic, partition, records)`` of at most ``chunk`` records.
 
     Chunks of a partition come in order; those of different partitions alternate. The consumer of a read that ended
-    well waits in this process for the next one. ``convert`` makes each record from its message. Records that the
-    cluster has removed are an error, or passed over with ``skip_lost``.
+    well waits in this process for the next one. ``convert`` makes records from messages, many at once. Records that
+    the cluster has removed are an error, or passed over with ``skip_lost``.
     """
     settings = _consumer_settings(servers)
     name = json.dumps(settings, sort_keys=True, default=repr)
-    consumer = _idle.pop(name, None)  # taken out: only a clean end puts it back
-    if consumer is None:
-        consumer = Consumer(settings)
+    # Taken out: only a clean end puts it back.
+    consumer, known = _idle.pop(name) if name in _idle else (Consumer(settings), set())
     try:
+        for topic in sorted({piece.topic for piece in pieces} - known):
+            with suppress(KafkaException):  # only a help: librdkafka itself asks for topics new to it once a second
+                consumer.list_topics(topic, timeout=_CALL_S)
+            known.add(topic)
         yield from _fetch(consumer, servers, pieces, chunk, convert, skip_lost=skip_lost)
     except BaseException:
         consumer.close()
         raise
-    _idle[name] = consumer
+    _idle[name] = consumer, known
 
 
 def _fetch(
@@ -192,7 +223,7 @@ def _fetch(
     servers: Servers,
     pieces: Sequence[Piece],
     chunk: int,
-    convert: Callable[[Message], Any],
+    convert: Callable[[list[Message]], list[Any]],
     *,
     skip_lost: bool,
 ) -> Iterator[tuple[str, int, list[Any]]]:
@@ -200,31 +231,46 @@ def _fetch(
     consumer.incremental_assign([TopicPartition(each.topic, each.partition, each.start) for each in pieces])
     missing = sum(each.end - each.start for each in pieces)
     ends = {(each.topic, each.partition): each.end for each in pieces}
-    held: dict[tuple[str, int], list[Any]] = {place: [] for place in ends}
+    held: dict[tuple[str, int], list[Message]] = {place: [] for place in ends}
     heard = time.monotonic()
     while ends:
-        for message in consumer.consume(max(1, min(chunk, missing)), 0.01):
-            place, heard = (message.topic(), message.partition()), time.monotonic()
-            end = ends.get(place)
-            lost = _is_lost(message) and end is not None
-            done = lost or at_end(message, servers)
+        messages = consumer.consume(max(1, min(chunk, missing)), 0.01)
+        heard = time.monotonic() if messages else heard
+        for place, run in _runs(messages):
+            end, rows = ends.get(place), held.get(place, [])
+            lost = _is_lost(run[0]) and end is not None
+            done = lost or at_end(run[0], servers)
             if end is None:
                 continue
-            # At a partition's end: the position after its last record.
-            position = _after_loss(consumer, servers, place, pieces, skip=skip_lost) if lost else message.offset()
-            if not done and position < end:
-                held[place].append(convert(message))
-                missing -= 1
-                position += 1
+            if lost:
+                position = _after_loss(consumer, servers, place, pieces, skip=skip_lost)
+            elif done:
+                position = run[0].offset()  # after the partition's last record
+            else:
+                offsets = list(map(Message.offset, run))
+                fitting = bisect_left(offsets, end)
+                rows += run[:fitting]
+                missing -= fitting
+                position = offsets[-1] + 1
             if position >= end:
                 del ends[place]
                 consumer.incremental_unassign([TopicPartition(*place)])
-            if len(held[place]) >= chunk or place not in ends:
-                if held[place]:
-                    yield *place, held[place]
-                held[place] = []
+            while len(rows) >= chunk or (rows and place not in ends):
+                yield *place, convert(rows[:chunk])
+                del rows[:chunk]
         if time.monotonic() - heard > _PATIENCE_S:
             raise EngineError(f"no record came for {_PATIENCE_S:.0f} s", detail=f"still to read: {ends}")
+
+
+def _runs(messages: list[Message]) -> Iterator[tuple[tuple[str, int], list[Message]]]:
+    """Neighbours that come from one partition, with its topic and number; records and what else is said apart.
+
+    Each record costs one step of a loop in C for each of its fields: a chunk has thousands.
+    """
+    silent = [error is None for error in map(Message.error, messages)]
+    fields = map(Message.topic, messages), map(Message.partition, messages), silent
+    for (topic, partition, _), run in groupby(zip(zip(*fields, strict=True), messages, strict=True), itemgetter(0)):
+        yield (topic, partition), [message for _, message in run]
 
 
 def _is_lost(message: Message) -> bool:

@@ -124,11 +124,11 @@ class KafkaFeed:
 
     def read(self, pieces: Sequence[tuple[str, int, int, int]]) -> Iterator[Chunk]:
         """Records with Kafka's bytes."""
-        from kstreamnb.kafka.reader import Piece, fetch
+        from kstreamnb.kafka.reader import Piece, fetch, plain_records
 
         wanted = [Piece(*piece) for piece in pieces]
         for topic, partition, records in fetch(
-            self.servers, wanted, chunk=self.chunk, convert=_plain, skip_lost=not self.fail_on_loss
+            self.servers, wanted, chunk=self.chunk, convert=plain_records, skip_lost=not self.fail_on_loss
         ):
             yield topic, partition, records, None
 
@@ -199,11 +199,6 @@ class FileFeed:
             rows = records[topic, partition][start:end]
             order = [row[4] for row in rows] if rows and len(rows[0]) > 4 else None
             yield topic, partition, [(start + at, *row[:4]) for at, row in enumerate(rows)], order
-
-
-def _plain(message: Any) -> tuple[int, int, bytes | None, bytes | None, tuple[Any, ...]]:
-    """A message as a record with plain bytes: no object is made a field before it reaches its task."""
-    return message.offset(), message.timestamp()[1], message.key(), message.value(), tuple(message.headers() or ())
 
 
 def to_json(offsets: Offsets) -> dict[str, dict[str, int]]:

@@ -11,15 +11,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from kstreamnb.core.record import Headers
+from kstreamnb.kafka.publication import OutputColumns, OutputRecord
 from kstreamnb.spark.failure import raise_first
 from kstreamnb.spark.level import DELTA, FAILURE, OUT, REPORT
-from kstreamnb.spark.parcel import Order, Parcel, unpack
+from kstreamnb.spark.parcel import Numbers, Order, Parcel, unpack
 
-__all__ = ["BatchOutput", "Produced6", "merge_parcels"]
-
-Produced6 = tuple[str, int, int, Any, Any, Headers]
-"""``(topic, partition, timestamp, key, value, headers)``."""
+__all__ = ["BatchOutput", "merge_columns", "merge_parcels"]
 
 
 @dataclass
@@ -56,43 +53,65 @@ class BatchOutput:
             raise_first(failures)
         return found
 
-    def records(self, application: int = 0) -> Iterator[Produced6]:
+    def columns(self, application: int = 0) -> Iterator[OutputColumns]:
         """The records of an application, by topic; those of each partition in canonical order."""
         mine = [key for key in sorted(self.parcels) if key[0] == application]
-        return chain.from_iterable(merge_parcels(key[1], self.parcels[key]) for key in mine)
+        return chain.from_iterable(merge_columns(key[1], self.parcels[key]) for key in mine)
+
+    def records(self, application: int = 0) -> Iterator[OutputRecord]:
+        """The same, record by record."""
+        return chain.from_iterable(columns.records() for columns in self.columns(application))
 
     def count(self) -> int:
         """Number of output records."""
         return sum(len(parcel) for group in self.parcels.values() for _, _, parcel in group)
 
 
-def merge_parcels(topic: str, parcels: Iterable[tuple[int, int, Parcel]]) -> Iterator[Produced6]:
+def merge_parcels(topic: str, parcels: Iterable[tuple[int, int, Parcel]]) -> Iterator[OutputRecord]:
     """The records of one topic from (producer, number, parcel), those of each partition in canonical order."""
+    return chain.from_iterable(columns.records() for columns in merge_columns(topic, parcels))
+
+
+def merge_columns(topic: str, parcels: Iterable[tuple[int, int, Parcel]]) -> list[OutputColumns]:
+    """The same as columns: one by one where every partition has one producer only, whose records are in order."""
     parcels = sorted(parcels, key=lambda each: each[:2])
-    rows: list[Produced6] = []
-    places: set[tuple[int, int]] = set()
-    for source, _, parcel in parcels:
-        count = len(parcel)
-        headers = [()] * count if parcel.headers is None else parcel.headers
-        if isinstance(parcel.partition, int):
-            partitions = [parcel.partition] * count
-        else:
-            partitions = parcel.partition.tolist()
-        places.update((partition, source) for partition in set(partitions))
-        rows.extend(
-            zip(
-                [topic] * count,
-                partitions,
-                parcel.timestamps.tolist(),
-                parcel.keys,
-                parcel.values,
-                headers,
-                strict=True,
-            )
-        )
+    columns = [
+        OutputColumns(topic, _partitions(each), each.timestamps, each.keys, each.values, each.headers)
+        for _, _, each in parcels
+    ]
+    places = {
+        (partition, source)
+        for (source, _, _), each in zip(parcels, columns, strict=True)
+        for partition in set(each.partitions.tolist())
+    }
     if len({partition for partition, _ in places}) == len(places):
-        return iter(rows)  # every partition has one producer only, whose records are in order
+        return columns
     order = Order.concat([parcel.order for _, _, parcel in parcels])
     producer = np.concatenate([np.full(len(parcel), number) for number, _, parcel in parcels])
-    index = np.lexsort((np.arange(len(rows)), producer, order.depth, order.offset, order.lane, order.m))
-    return map(rows.__getitem__, index.tolist())
+    index = np.lexsort((np.arange(len(producer)), producer, order.depth, order.offset, order.lane, order.m))
+    return [_taken(topic, columns, index)]
+
+
+def _partitions(parcel: Parcel) -> Numbers:
+    """A partition for each record."""
+    partition = parcel.partition
+    return np.full(len(parcel), partition, np.int64) if isinstance(partition, int) else partition
+
+
+def _taken(topic: str, columns: list[OutputColumns], index: Numbers) -> OutputColumns:
+    """The records at some positions of several columns that lie behind each other."""
+
+    def chosen(parts: Iterable[list[Any]]) -> list[Any]:
+        return list(map(list(chain.from_iterable(parts)).__getitem__, index.tolist()))
+
+    headers = None
+    if any(each.headers is not None for each in columns):
+        headers = chosen(each.headers or [()] * len(each.keys) for each in columns)
+    return OutputColumns(
+        topic,
+        np.concatenate([each.partitions for each in columns])[index],
+        np.concatenate([each.timestamps for each in columns])[index],
+        chosen(each.keys for each in columns),
+        chosen(each.values for each in columns),
+        headers,
+    )

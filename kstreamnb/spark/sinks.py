@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.wire import decoder
 from kstreamnb.errors import EngineError
-from kstreamnb.kafka.publication import OutputRecord, Publication
+from kstreamnb.kafka.publication import OutputColumns, OutputRecord, Publication, columns_of
 from kstreamnb.spark.arrow_types import arrow_column
 from kstreamnb.spark.deployment import Application
 from kstreamnb.spark.stream import Batch, Sink
@@ -51,10 +51,10 @@ class KafkaSink(Sink):
         end = time.monotonic() + self.patience_s
         while True:
             try:
-                records: Iterable[OutputRecord] = batch.output.records()
+                output: Iterable[OutputColumns] = batch.output.columns()
                 if self.changelogs is not None:
-                    records = chain(records, self.changelogs(batch))
-                done: Publication = self.publisher.publish(batch.number, batch.source, records, batch.positions)
+                    output = chain(output, columns_of(self.changelogs(batch)))
+                done: Publication = self.publisher.publish(batch.number, batch.source, output, batch.positions)
                 return done
             except PublishError as error:
                 if not error.restartable or self._gives_up(end):

@@ -11,7 +11,8 @@ from confluent_kafka.admin import ConfigResource, ResourceType
 from kstreamnb.errors import EngineError
 from kstreamnb.kafka.admin import Admin
 from kstreamnb.kafka.broker import LocalBroker
-from kstreamnb.kafka.publisher import Publication, Publisher
+from kstreamnb.kafka.publication import Publication, columns_of
+from kstreamnb.kafka.publisher import Publisher
 from kstreamnb.kafka.reader import Reader, fetch, pieces_between
 from kstreamnb.kafka.reset import committed_positions
 from tests.kafka.apps import settle
@@ -33,12 +34,12 @@ def test_a_killed_broker_comes_back_with_its_data(own):
     publisher = Publisher(own.bootstrap_servers, "app", "q1")
     publisher.open()
     rows = [("out", n % 2, 5, b"k", b"%d" % n, ()) for n in range(10)]
-    publisher.publish(0, "offsets 0", rows)
+    publisher.publish(0, "offsets 0", columns_of(rows))
     own.kill()
     assert not own.running
     back = threading.Timer(1.0, own.start)
     back.start()
-    assert Publication(1, 10) == publisher.publish(1, "offsets 1", rows)
+    assert Publication(1, 10) == publisher.publish(1, "offsets 1", columns_of(rows))
     back.join()
     assert own.running
     settle(admin, "out")
@@ -103,11 +104,11 @@ def test_a_publisher_outlives_a_broker_that_was_killed(own):
         admin.create_topic(topic)
     publisher = Publisher(own.bootstrap_servers, "outlives", "query")
     publisher.open()
-    publisher.publish(0, "offsets 0", [("written", 0, 5, b"k", b"v", ())], {"read": {0: 1}})
+    publisher.publish(0, "offsets 0", columns_of([("written", 0, 5, b"k", b"v", ())]), {"read": {0: 1}})
     own.kill()
     own.start()
     began = time.monotonic()
-    publisher.publish(1, "offsets 1", [("written", 0, 6, b"k", b"w", ())], {"read": {0: 2}})
+    publisher.publish(1, "offsets 1", columns_of([("written", 0, 6, b"k", b"w", ())]), {"read": {0: 2}})
     publisher.close()
     assert time.monotonic() - began < 120  # and not for ever, nor until a transaction of 10 minutes is given up
     assert {"read": {0: 2}} == committed_positions(admin, "outlives")

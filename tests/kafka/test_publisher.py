@@ -7,7 +7,8 @@ from confluent_kafka import Consumer
 
 from kstreamnb.errors import EngineError
 from kstreamnb.kafka.admin import Admin
-from kstreamnb.kafka.publisher import Marker, Publication, Publisher, PublishError
+from kstreamnb.kafka.publication import Publication, columns_of
+from kstreamnb.kafka.publisher import Marker, Publisher, PublishError
 from kstreamnb.kafka.reader import Reader, fetch, pieces_between
 from tests.kafka.apps import settle
 
@@ -16,6 +17,10 @@ pytestmark = pytest.mark.kafka
 
 def _records(topic, batch, count=3):
     return [(topic, n % 2, 1000 + n, b"k%d" % n, b"v%d-%d" % (batch, n), (("h", b"x"),)) for n in range(count)]
+
+
+def _columns(topic, batch, count=3):
+    return columns_of(_records(topic, batch, count))
 
 
 def _committed(servers, topic):
@@ -40,7 +45,7 @@ def test_batches_arrive_whole_with_their_timestamps_and_headers(servers, topic, 
     publisher = Publisher(servers, name, "q1")
     assert publisher.open() is None
     for batch in range(3):
-        assert Publication(batch, 3) == publisher.publish(batch, f"offsets {batch}", _records(out, batch))
+        assert Publication(batch, 3) == publisher.publish(batch, f"offsets {batch}", _columns(out, batch))
     expected = sorted(record for batch in range(3) for record in _records(out, batch))
     assert expected == sorted(_committed(servers, out))
     marker = Publisher(servers, name, "q1").open()
@@ -51,19 +56,29 @@ def test_batches_arrive_whole_with_their_timestamps_and_headers(servers, topic, 
 def test_a_replayed_batch_is_suppressed(servers, topic, name):
     """A batch whose commit was not learnt of publishes nothing when it comes again."""
     out = topic(2, "-out")
-    _publisher(servers, name).publish(0, "offsets", _records(out, 0))
+    _publisher(servers, name).publish(0, "offsets", _columns(out, 0))
     again = _publisher(servers, name)
-    assert Publication(0, 3, suppressed=True) == again.publish(0, "offsets", _records(out, 0))
+    assert Publication(0, 3, suppressed=True) == again.publish(0, "offsets", _columns(out, 0))
     assert 3 == len(_committed(servers, out))
-    assert Publication(1, 3) == again.publish(1, "more", _records(out, 1))
+    assert Publication(1, 3) == again.publish(1, "more", _columns(out, 1))
+
+
+def test_a_replay_may_come_in_other_pieces(servers, topic, name):
+    """What a batch wrote does not depend on how many of its records were packed together."""
+    out = topic(2, "-out")
+    records = [*_records(out, 0), (out, 0, 1009, None, b"v", ()), (out, 1, 1009, b"k", None, ())]
+    publisher = _publisher(servers, name)
+    assert Publication(0, 5) == publisher.publish(0, "offsets", columns_of(records))
+    pieces = [columns for record in records for columns in columns_of([record])]
+    assert Publication(0, 5, suppressed=True) == publisher.publish(0, "offsets", pieces)
 
 
 def test_a_replay_that_computes_other_records_is_told(servers, topic, name):
     """The same input with another output is suppressed too, and reported as not deterministic."""
     out = topic(2, "-out")
     publisher = _publisher(servers, name)
-    publisher.publish(0, "offsets", _records(out, 0))
-    assert Publication(0, 2, suppressed=True, differs=True) == publisher.publish(0, "offsets", _records(out, 0, 2))
+    publisher.publish(0, "offsets", _columns(out, 0))
+    assert Publication(0, 2, suppressed=True, differs=True) == publisher.publish(0, "offsets", _columns(out, 0, 2))
 
 
 def test_a_batch_that_was_not_committed_leaves_nothing(servers, topic, name):
@@ -76,10 +91,10 @@ def test_a_batch_that_was_not_committed_leaves_nothing(servers, topic, name):
 
     publisher = _publisher(servers, name)
     with pytest.raises(KeyboardInterrupt):
-        publisher.publish(0, "offsets", _records(out, 0), between=crash)
+        publisher.publish(0, "offsets", _columns(out, 0), between=crash)
     again = Publisher(servers, name, "q1")
     assert again.open() is None
-    assert Publication(0, 3) == again.publish(0, "offsets", _records(out, 0))
+    assert Publication(0, 3) == again.publish(0, "offsets", _columns(out, 0))
     assert 3 == len(_committed(servers, out))
 
 
@@ -95,10 +110,10 @@ def test_a_zombie_is_fenced_at_any_step(servers, topic, name):
                 opened.append(_publisher(servers, name + step))
 
         with pytest.raises(PublishError, match=r"a newer deployment .* has taken over") as caught:
-            old.publish(0, "offsets", _records(out, 0), {out: {0: 1}}, between=take_over)
+            old.publish(0, "offsets", _columns(out, 0), {out: {0: 1}}, between=take_over)
         assert ("fenced", False) == (caught.value.reason, caught.value.restartable)
         assert opened[0].marker is None
-        opened[0].publish(0, "offsets", _records(out, 0))
+        opened[0].publish(0, "offsets", _columns(out, 0))
     assert 9 == len(_committed(servers, out))
 
 
@@ -115,10 +130,10 @@ def test_a_checkpoint_that_contradicts_the_marker_is_refused(servers, topic, nam
     out = topic(2, "-out")
     first = _publisher(servers, name)
     for number in range(3):
-        first.publish(number, f"offsets {number}", _records(out, number))
+        first.publish(number, f"offsets {number}", _columns(out, number))
     second = _publisher(servers, name, query)
     with pytest.raises(EngineError) as caught:
-        second.publish(batch, source, _records(out, 9))
+        second.publish(batch, source, _columns(out, 9))
     assert (reason, False) == (caught.value.reason, caught.value.restartable)
     assert caught.value.hint
     assert 9 == len(_committed(servers, out))
@@ -127,7 +142,7 @@ def test_a_checkpoint_that_contradicts_the_marker_is_refused(servers, topic, nam
 def test_a_late_batch_without_a_marker_is_refused(servers, topic, name):
     """A checkpoint that has gone on needs the marker of what it published."""
     with pytest.raises(PublishError, match=r"batch 5 .* has no batch before it in Kafka"):
-        _publisher(servers, name).publish(5, "offsets", _records(topic(2, "-out"), 5))
+        _publisher(servers, name).publish(5, "offsets", _columns(topic(2, "-out"), 5))
 
 
 def test_the_marker_is_found_behind_many_aborted_batches(servers, topic, name):
@@ -138,17 +153,17 @@ def test_the_marker_is_found_behind_many_aborted_batches(servers, topic, name):
         if step == "produced":
             raise KeyboardInterrupt
 
-    _publisher(servers, name).publish(0, "offsets", _records(out, 0, 1))
+    _publisher(servers, name).publish(0, "offsets", _columns(out, 0, 1))
     for _ in range(12):
         with pytest.raises(KeyboardInterrupt):
-            _publisher(servers, name).publish(1, "more", _records(out, 1, 1), between=give_up)
+            _publisher(servers, name).publish(1, "more", _columns(out, 1, 1), between=give_up)
     assert 0 == _publisher(servers, name).marker.batch
 
 
 def test_positions_are_committed_for_lag_tools(servers, topic, name):
     """The source offsets are visible under the application's group."""
     out = topic(2, "-out")
-    _publisher(servers, name).publish(0, "offsets", _records(out, 0), {out: {0: 7, 1: 8}})
+    _publisher(servers, name).publish(0, "offsets", _columns(out, 0), {out: {0: 7, 1: 8}})
     from confluent_kafka import TopicPartition
 
     group = Consumer({"bootstrap.servers": servers, "group.id": name})
@@ -162,17 +177,17 @@ def test_an_unknown_partition_fails_the_batch_and_can_be_repeated(servers, topic
     out = topic(1, "-out")
     publisher = _publisher(servers, name)
     with pytest.raises(PublishError, match=r"publishing for .* failed") as caught:
-        publisher.publish(0, "offsets", [(out, 9, 0, b"k", b"v", ())])
+        publisher.publish(0, "offsets", columns_of([(out, 9, 0, b"k", b"v", ())]))
     assert caught.value.restartable
     assert publisher.open() is None
-    assert Publication(0, 1) == publisher.publish(0, "offsets", [(out, 0, 0, b"k", b"v", ())])
+    assert Publication(0, 1) == publisher.publish(0, "offsets", columns_of([(out, 0, 0, b"k", b"v", ())]))
     assert 1 == len(_committed(servers, out))
 
 
 def test_the_epoch_itself_is_published_as_one_millisecond(servers, topic, name):
     """A record of time 0 is sent with the wall clock by librdkafka; a published record must not depend on that."""
     out = topic(1, "-out")
-    _publisher(servers, name).publish(0, "offsets", [(out, 0, 0, b"k", b"v", ())])
+    _publisher(servers, name).publish(0, "offsets", columns_of([(out, 0, 0, b"k", b"v", ())]))
     assert [1] == [record[2] for record in _committed(servers, out)]
 
 

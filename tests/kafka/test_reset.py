@@ -8,6 +8,7 @@ import pytest
 from confluent_kafka import Consumer
 
 from kstreamnb.errors import EngineError
+from kstreamnb.kafka.publication import columns_of
 from kstreamnb.kafka.publisher import Publisher, PublishError
 from kstreamnb.kafka.reset import plan_reset, reset
 from kstreamnb.topology.topology import Topology
@@ -21,7 +22,7 @@ def test_a_reset_application_begins_anew(servers, topic, admin, name, tmp_path):
     out, changelog, other = topic(1, "-out"), topic(1, "-store-changelog"), topic(1, "ly-store-changelog")
     running = Publisher(servers, name, "q1", config={"transaction.timeout.ms": 10_000})
     running.open()
-    running.publish(0, "offsets", [(out, 0, 5, b"k", b"v", ())], {out: {0: 1}})
+    running.publish(0, "offsets", columns_of([(out, 0, 5, b"k", b"v", ())]), {out: {0: 1}})
     checkpoint = tmp_path / "checkpoint"
     checkpoint.mkdir()
     (checkpoint / "metadata").write_text("{}")
@@ -39,7 +40,7 @@ def test_a_reset_application_begins_anew(servers, topic, admin, name, tmp_path):
     assert (True, True, False) == (out in there, other in there, changelog in there)
     assert "nothing to delete" in str(plan_reset(servers, name, checkpoint=checkpoint))
     with pytest.raises(PublishError):
-        running.publish(1, "more", [(out, 0, 5, b"k", b"v", ())])
+        running.publish(1, "more", columns_of([(out, 0, 5, b"k", b"v", ())]))
     assert Publisher(servers, name, "q2").open() is None
 
 
