@@ -1,14 +1,15 @@
 """Speed of deployments from Kafka to Kafka, exactly once: ``python -m tests.bench.kafka [--records 1000000]``.
 
 Prints throughput of a copy and of a keyed count, beside at least once; the time from `deploy` to the first batch's
-commit in a session that is warm; and the latency of single records through one and two levels with state.
+commit in a session that is warm; the time from the death of all workers to the next commit; and what
+``ks.benchmark("latency")`` says.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
-import statistics
+import signal
 import tempfile
 import threading
 import time
@@ -35,13 +36,10 @@ def copying(name: str) -> ks.Topology:
     return builder.build()
 
 
-def counting(name: str, topic: str = "numbers", levels: int = 1) -> ks.Topology:
-    """A keyed count; with two levels counted once more by the key's last letter."""
+def counting(name: str, topic: str = "numbers") -> ks.Topology:
+    """A keyed count."""
     builder = ks.StreamsBuilder(name)
     table = builder.stream(topic, value_serde="long").group_by_key().count(store="counts")
-    if levels == 2:
-        grouped = table.to_stream().group_by(lambda key, count: key[-1], value_serde="long")
-        table = grouped.count(store="letters")
     table.to_stream().to(f"{name}-out", value_serde="long")
     return builder.build()
 
@@ -116,31 +114,46 @@ def first_batch(spark: Any, servers: str, name: str) -> float:
     return took
 
 
-def latency(spark: Any, servers: str, levels: int, count: int) -> tuple[float, float]:
-    """Median and 99th percentile of ms from a record's production to its result's commit being visible."""
-    name = f"latency{levels}"
-    admin = Admin(servers)
-    admin.create_topic(f"{name}-in", partitions=2)
+def failover(spark: Any, servers: str, times: int = 5) -> list[float]:
+    """S1-04: seconds from the death of all Python workers, and records that come then, to the next commit."""
+    Admin(servers).create_topic("failover-in", partitions=2)
+    found = []
     with tempfile.TemporaryDirectory(dir=_memory()) as folder:
-        query = ks.deploy(
-            counting(name, f"{name}-in", levels), spark=spark, bootstrap_servers=servers, checkpoint=folder
-        )
-        found: list[float] = []
-        stop = threading.Event()
-        reader = threading.Thread(target=_listen, args=(servers, f"{name}-out", found, stop))
-        reader.start()
-        for at in range(count + 30):
-            send(servers, f"{name}-in", 1)
-            time.sleep(0.1)
-            if at == 29:
-                time.sleep(1)
-                found.clear()
-        time.sleep(1.5)
-        stop.set()
-        reader.join()
+        topology = counting("failover", "failover-in")
+        query = ks.deploy(topology, spark=spark, bootstrap_servers=servers, checkpoint=folder)
+        for _ in range(times):
+            send(servers, "failover-in", 100)
+            if not query.await_input(120):
+                raise RuntimeError("the query did not go on")
+            before, began = query.book.batches, time.perf_counter()
+            for pid in _workers():
+                os.kill(pid, signal.SIGKILL)
+            send(servers, "failover-in", 100)
+            while query.book.batches == before and query.is_active():
+                time.sleep(0.002)
+            found.append(time.perf_counter() - began)
         query.stop()
-    found.sort()
-    return statistics.median(found), found[int(len(found) * 0.99) - 1]
+    return found
+
+
+def _workers() -> list[int]:
+    """What the Python daemons of this process's sessions have forked."""
+    parents: dict[int, int] = {}
+    daemons: set[int] = set()
+    for path in Path("/proc").glob("[0-9]*"):
+        try:
+            parents[int(path.name)] = int((path / "stat").read_text().rpartition(")")[2].split()[1])
+            if b"pyspark.daemon" in (path / "cmdline").read_bytes():
+                daemons.add(int(path.name))
+        except OSError:  # it has just ended
+            continue
+
+    def is_mine(pid: int) -> bool:
+        while pid in parents and pid != os.getpid():
+            pid = parents[pid]
+        return pid == os.getpid()
+
+    return [pid for pid, parent in parents.items() if parent in daemons and is_mine(pid)]
 
 
 def send(servers: str, topic: str, count: int) -> None:
@@ -159,25 +172,6 @@ def send(servers: str, topic: str, count: int) -> None:
 _producers: dict[str, Any] = {}
 
 
-def _listen(servers: str, topic: str, found: list[float], stop: threading.Event) -> None:
-    from confluent_kafka import Consumer
-
-    settings = {
-        "bootstrap.servers": servers,
-        "group.id": "bench",
-        "isolation.level": "read_committed",
-        "auto.offset.reset": "earliest",
-        "fetch.wait.max.ms": 5,
-    }
-    consumer = Consumer(settings)
-    consumer.subscribe([topic])
-    while not stop.is_set():
-        message = consumer.poll(0.05)
-        if message is not None and message.error() is None:
-            found.append(time.time() * 1000 - message.timestamp()[1])  # noqa: TID251 - the age of results
-    consumer.close()
-
-
 def _memory() -> str | None:
     return "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
 
@@ -187,10 +181,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--records", type=int, default=1_000_000)
     parser.add_argument("--batch", type=int, default=200_000)
-    parser.add_argument("--only", nargs="*", default=("copy", "count", "first", "latency"))
+    parser.add_argument("--only", nargs="*", default=("copy", "count", "first", "failover", "latency"))
+    parser.add_argument("--seconds", type=float, default=60, help="how long latency is measured")
     chosen = parser.parse_args(arguments)
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # Spark's processes find the kit compiled, as an installed one is
     settings = {"spark.driver.memory": "2g"}
-    with LocalBroker(heap="512m", data=Path(tempfile.mkdtemp(dir=_memory()))) as broker:
+    with (
+        tempfile.TemporaryDirectory(dir=_memory()) as data,
+        LocalBroker(heap="512m", data=Path(data) / "log") as broker,
+    ):
         servers = broker.bootstrap_servers
         spark = ks.spark_session(settings=settings)
         if {"copy", "count"} & set(chosen.only):
@@ -205,9 +204,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if "first" in chosen.only:
             times = [first_batch(spark, servers, f"first{at}") for at in range(4)]
             print("first batch after deploy: " + ", ".join(f"{each:.2f}" for each in times) + " s", flush=True)
-        for levels in (1, 2) if "latency" in chosen.only else ():
-            median, high = latency(spark, servers, levels, 150)
-            print(f"latency, {levels} level(s): p50 {median:.0f} ms, p99 {high:.0f} ms", flush=True)
+        if "failover" in chosen.only:
+            times = failover(spark, servers)
+            print("failover, kill of all workers to the next commit: " + ", ".join(f"{t:.2f}" for t in times) + " s")
+        if "latency" in chosen.only:
+            print(ks.benchmark("latency", spark=spark, bootstrap_servers=servers, seconds=chosen.seconds), flush=True)
         spark.stop()
 
 
