@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
@@ -33,7 +33,7 @@ from kstreamnb.topology.topology import Topology
 
 __all__ = ["Query", "QueryStatus", "active", "stop_all"]
 
-_STOP_S = 4.5  # with what a busy machine adds stopping takes 5 s at most; Spark's part is in `stream`
+_STOP_S = 4.5  # with what a busy machine adds stopping takes 5 s at most
 _PUBLISH_S = 2.0
 _LATE_S = 60.0
 _TOO_SLOW = "Python worker failed to connect back"  # Spark waits 10 s for a process of its own, whatever its settings
@@ -218,10 +218,9 @@ class Query:
         else:
             self._action.sink.close()
         if self._streaming is not None:
-            try:
-                self._streaming.stop()
-            except (PySparkException, Py4JJavaError) as error:  # it takes longer than Spark waits
-                self._action.journal.warn("stops late", error=str(error).splitlines()[0])
+            ending = threading.Thread(target=self._end, args=(self._streaming,), daemon=True)
+            ending.start()
+            ending.join(max(0.1, end - time.monotonic()))
         if self._action.busy.acquire(timeout=max(0.1, end - time.monotonic())):
             self._action.busy.release()
         self._action.sink.close()
@@ -259,6 +258,12 @@ class Query:
         if self._stopped:  # while it started
             self._halt()
         return self
+
+    def _end(self, streaming: StreamingQuery) -> None:
+        try:
+            streaming.stop()
+        except (PySparkException, Py4JError) as error:  # it takes longer than Spark waits, or the JVM is gone
+            self._action.journal.warn("stops late", error=str(error).partition("\n")[0])
 
     @staticmethod
     def _outlive(streaming: StreamingQuery) -> None:

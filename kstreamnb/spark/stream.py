@@ -27,7 +27,7 @@ from kstreamnb.spark.worker import Bundle, read
 
 __all__ = ["Action", "Batch", "Sink", "StreamSettings", "levels_of", "start_stream"]
 
-_STOP_MS = 2000  # stopping takes 5 s at most, and what is being published may take some of them
+_STOP_MS = 4500  # stopping takes 5 s at most
 
 
 @dataclass(frozen=True)

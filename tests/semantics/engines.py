@@ -142,7 +142,7 @@ def on_spark(spark: Any) -> Runner:
         sink = MemorySink()
         settings = StreamSettings(folder, None, max_records=1)
         query = start_query(spark, deployment, feed, sink, settings, folder.name)
-        query.await_termination(300)
+        assert query.await_termination(300)
         return sink, query.store
 
     return run

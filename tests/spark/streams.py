@@ -110,7 +110,7 @@ def streamed(
     deployment = deployment_of([application] * len(batches), 2, default_partitions=partitions)
     steps = in_order(application, rows)
     query, sink = query_over(spark, folder, deployment, packed([steps] * len(batches), batches))
-    query.await_termination(300)
+    assert query.await_termination(300)
     return [outputs(deployment, sink, topics, number) for number in range(len(batches))]
 
 

@@ -93,9 +93,9 @@ def test_a_query_goes_on_from_its_checkpoint(spark: Any, tmp_path: Path) -> None
     deployment = placed(topology, 3)
     batches = batched(deployment, rows, 6)
     query, sink = query_over(spark, tmp_path, deployment, batches[:3])
-    query.await_termination(120)
+    assert query.await_termination(300)
     query, _ = query_over(spark, tmp_path, deployment, batches, sink, name="another-name")
-    query.await_termination(120)
+    assert query.await_termination(300)
     assert list(range(6)) == sorted(sink.batches)
     assert driven(topology, rows, 3, ["totals"]) == outputs(deployment, sink, ["totals"])
 
@@ -105,7 +105,7 @@ def test_stores_are_read_from_the_checkpoint(spark: Any, tmp_path: Path) -> None
     topology, rows = three_levels(), disordered(["in"], 200)
     deployment = placed(topology, 3)
     query, _ = query_over(spark, tmp_path, deployment, batched(deployment, rows, 3))
-    query.await_termination(120)
+    assert query.await_termination(300)
     driver = ks.TopologyTestDriver(topology, partitions=3)
     driver.pipe(ks.TopicRecord(topic, -1, at, time, key, value) for at, (topic, key, value, time) in enumerate(rows))
     for name in ("first", "second"):
@@ -124,7 +124,7 @@ def test_a_failing_function_ends_the_query_with_its_node(spark: Any, tmp_path: P
         spark, tmp_path, deployment, batched(deployment, [("in", "a", 1, 0), ("in", "a", 0, 1)], 2)
     )
     with pytest.raises(ks.ProcessingError, match="divide") as caught:
-        query.await_termination(120)
+        query.await_termination(300)
     assert isinstance(caught.value.__cause__, ZeroDivisionError)
     assert ("in", 0, 1, 1) == caught.value.coordinates
     assert "failed" == query.status().state

@@ -89,7 +89,7 @@ def test_wall_clock_punctuators_fire_at_the_ticks_of_the_source(spark: Any, tmp_
         start = [(0, "set", None, ())] if number == 1 else []
         batch[WALL, 0] = [*start, (1500 * number, None, None, ())]
     query, sink = query_over(spark, tmp_path, deployment, [*batches, {(WALL, 0): [(9000, None, None, ())]}])
-    query.await_termination(120)
+    assert query.await_termination(300)
     driver.advance_wall_clock_time("4500ms")
     expected = by_partition(driver.create_output_topic("ticks").read_records())
     assert {"ticks": expected} == outputs(deployment, sink, ["ticks"])
