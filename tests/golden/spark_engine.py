@@ -142,7 +142,7 @@ def _chunks(cases: list[_Case]) -> Iterator[list[_Case]]:
 def _case(vector: Vector) -> _Case | str:
     """A vector as an application, or why it does not run on Spark."""
     answer, spec = vector.get("answer", {}), vector.get("spec", {})
-    if "steps" not in answer or "error" in answer:
+    if not answer.get("steps") or "error" in answer:
         return "no output to compare"
     size = "statestore.cache.max.bytes"
     config = {
