@@ -110,5 +110,5 @@ def test_a_publisher_outlives_a_broker_that_was_killed(own):
     began = time.monotonic()
     publisher.publish(1, "offsets 1", columns_of([("written", 0, 6, b"k", b"w", ())]), {"read": {0: 2}})
     publisher.close()
-    assert time.monotonic() - began < 120  # and not for ever, nor until a transaction of 10 minutes is given up
+    assert time.monotonic() - began < 30
     assert {"read": {0: 2}} == committed_positions(admin, "outlives")

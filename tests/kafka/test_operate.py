@@ -159,8 +159,7 @@ def test_the_journal_says_what_a_query_does(bench: Bench) -> None:
         handler.close()
     events = [json.loads(line) for line in path.read_text().splitlines()]
     words = [event["event"] for event in events]
-    assert ["started", "batch", "stopped"] == [words[0], *(word for word in words if word == "batch"), words[-1]]
-    assert len(words) == 3 or "starts again" in words
+    assert re.fullmatch("started( starts again( stopped)? started)* batch stopped", " ".join(words))
     batch = events[words.index("batch")]
     assert ("logged", 0, 10, 10) == tuple(batch[name] for name in ("application", "number", "consumed", "published"))
 

@@ -55,9 +55,9 @@ def test_driver_stores_metrics_and_description_need_nothing_else() -> None:
 
 
 def test_importing_the_kit_takes_less_than_a_third_of_a_second() -> None:
-    """The import itself, without starting the interpreter, keeps the processor busy for less (best of three)."""
-    code = "import time; t = time.process_time(); import kstreamnb; print(time.process_time() - t)"
-    assert min(float(python(code)) for _ in range(3)) < 0.3
+    """The import itself, without starting the interpreter, stays under 0.3 s (best of ten)."""
+    code = "import time; t = time.perf_counter(); import kstreamnb; print(time.perf_counter() - t)"
+    assert min(float(python(code)) for _ in range(10)) < 0.3
 
 
 @pytest.mark.parametrize(

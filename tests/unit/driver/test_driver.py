@@ -242,7 +242,7 @@ def test_one_value_piped_many_times_is_another_for_every_record(number: int) -> 
     assert [{"n": 3}] * number == driver.create_output_topic("out").read_values_to_list()
     assert {"n": 1} == value
     run = driver.replay()
-    assert [{"n": 1}] * number == [step.record.value for step in run.steps if step.record.topic == "in"]  # type: ignore[union-attr]
+    assert [{"n": 1}] * number == [step.record.value for step in run.steps if step.record.topic == "in"]
     assert [{"n": 2}] * number == [record.value for record in run.output("moved-repartition")]
 
 
