@@ -75,7 +75,7 @@ class JsonSerde(Serde):
 
     def twin(self, value: Any) -> Any:
         """A copy of a dict without anything inside its items; None where bytes may give something else."""
-        if type(value) is not dict or self.sort_keys:
+        if type(value) is not dict or type(self) is not JsonSerde or self.sort_keys:
             return None
         for name, item in value.items():
             kind = type(item)

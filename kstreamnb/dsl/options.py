@@ -157,7 +157,7 @@ def spelled_out(function: F) -> F:
     def called(*said: Any, **options: Any) -> Any:
         for word, kind in (("materialized", Materialized), ("name", Named)):
             if word not in options and isinstance(said[-1], kind):
-                *said, options[word] = said  # type: ignore[assignment]
+                options[word], said = said[-1], said[:-1]
         return function(*said, **options)
 
     called.__signature__ = signature.replace(parameters=[*plain, *shown])  # type: ignore[attr-defined]
