@@ -136,9 +136,10 @@ def capture(
     limits = limits or CaptureLimits()
     _check_topics(topics)
     reader = Reader(servers, topics)
-    start, end = _start(reader, from_), ends_of(reader)
+    bounded = not limits.follow and from_ != "latest"
+    start, end = _start(reader, from_), ends_of(reader) if bounded else reader.end()
     ends: Offsets | None = None
-    if not limits.follow and from_ != "latest":
+    if bounded:
         ends = end if limits.records is None else reader.cut(start, end, limits.records)
     places = {(topic, part): first for topic, part, first, _ in ranges(start, end)}
     last = None if ends is None else {(topic, part): final for topic, part, _, final in ranges(start, ends)}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import threading
+import time
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
@@ -12,6 +13,7 @@ from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.serdes import Serdes
 from kstreamnb.core.wire import Encoded
 from kstreamnb.errors import ConfigError, EngineError
+from kstreamnb.kafka import capture as capture_module
 from kstreamnb.kafka.capture import CaptureLimits, capture
 from kstreamnb.kafka.produce import produce
 from kstreamnb.samples import Sample
@@ -137,6 +139,22 @@ def test_a_capture_sees_what_was_committed_a_moment_ago(servers, topic):
     producer.flush()
     assert 5 == len(Sample.capture(servers, orders))
     producer.abort_transaction(30)
+
+
+def test_a_capture_that_waits_for_new_records_does_not_wait_for_open_transactions(servers, topic, monkeypatch):
+    """Where it has no end of its own, nothing depends on where the topics end when it begins."""
+    orders = topic(1)
+    producer = Producer({"bootstrap.servers": servers, "transactional.id": orders})
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    producer.produce(orders, b"1", partition=0)
+    producer.flush()
+    monkeypatch.setattr(capture_module, "_SETTLE_S", 50.0)  # the broker aborts the transaction after a minute
+    began = time.monotonic()
+    assert [] == list(Sample.capture(servers, orders, follow=True, seconds=0.2))
+    assert [] == list(Sample.capture(servers, orders, from_="latest", seconds=0.2))
+    assert time.monotonic() - began < 50
+    producer.commit_transaction(30)
 
 
 def test_an_interrupt_keeps_what_was_read(servers, topic):
