@@ -57,7 +57,7 @@ def alert_rules(*, state_bytes: int = 1 << 30, dead_letter_topic: str | None = N
 
     Example:
         >>> [rule.name for rule in alert_rules(dead_letter_topic="dead")]
-        ['stalled', 'failed', 'lag grows', 'records dropped', 'state too large', 'dead letters']
+        ['stalled', 'failed', 'lag grows', 'records dropped', 'restoring', 'state too large', 'dead letters']
     """
     commits, lag = _exposed(_THREAD, "commit-total"), _exposed(_FETCH, "records-lag-max")
     rules = [
@@ -84,6 +84,12 @@ def alert_rules(*, state_bytes: int = 1 << 30, dead_letter_topic: str | None = N
             f"increase({_exposed(_TASK, 'dropped-records-total')}[5m]) > 0",
             "late, without key or refused: the metric of the processor node names node and reason",
             lambda seen: seen.growth(_TASK, "dropped-records-total") > 0,
+        ),
+        Alert(
+            "restoring",
+            f"increase({_exposed(_TASK, 'restores-total')}[5m]) > 0",
+            "tasks read their whole state again: once after a failure; again and again, when workers come and go",
+            lambda seen: seen.growth(_TASK, "restores-total") > 0,
         ),
         Alert(
             "state too large",

@@ -56,6 +56,7 @@ class _TaskTotals:
     stream_time_ms: int = -1
     seconds: float = 0.0
     slowest: float = 0.0
+    restores: int = 0
     lateness_ms: tuple[float, float] = (0.0, 0.0)
     dropped: dict[tuple[str, str], int] = field(default_factory=lambda: defaultdict(int))
     topics: dict[str, int] = field(default_factory=lambda: defaultdict(int))
@@ -114,6 +115,7 @@ class MetricsBook:
         task.consumed += report["consumed"]
         task.produced += report["produced"]
         task.seconds += report["seconds"]
+        task.restores += report["state"] == "rebuild"
         task.slowest = max(task.slowest, report["seconds"] / max(1, report["consumed"]))
         task.state_bytes, task.stream_time_ms = report["state_bytes"], report["stream_time_ms"]
         task.lateness_ms = report.get("lateness_ms", task.lateness_ms)
@@ -124,7 +126,7 @@ class MetricsBook:
         self.state_found[report["state"]] += 1
 
     def all(self, lag: Mapping[tuple[str, int], int] | None = None, state: str = "running") -> list[Metric]:
-        """Every metric, sorted by group, name and tags."""
+        """Every metric, sorted by group, name and tags; none about lag where it is not known."""
         client = (("application-id", self.application),)
         numbers = {
             "stream-metrics": {"running": float(state == "running"), "failed-stream-threads": float(state == "failed")},
@@ -141,7 +143,7 @@ class MetricsBook:
         found = [
             Metric(group, name, client, float(value)) for group, each in numbers.items() for name, value in each.items()
         ]
-        return sorted([*found, *self._of_tasks(client), *_lag_metrics(client, lag or {})])
+        return sorted([*found, *self._of_tasks(client), *([] if lag is None else _lag_metrics(client, lag))])
 
     def _rate(self, number: Any) -> float:
         span = max(1e-3, time.monotonic() - self._window[0][0]) if self._window else 1.0
@@ -174,6 +176,7 @@ class MetricsBook:
                 "record-lateness-avg": task.lateness_ms[0],
                 "record-lateness-max": task.lateness_ms[1],
                 "dropped-records-total": sum(task.dropped.values()),
+                "restores-total": task.restores,
                 "stream-time": task.stream_time_ms,
             }
             for number, value in numbers.items():

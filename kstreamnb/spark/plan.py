@@ -192,7 +192,8 @@ def _level(application: Application, deployment: Deployment, number: int) -> Pla
 
 def _kind(application: Application, store: str) -> str:
     spec = application.topology.stores[store]
-    return str(spec.extra.get("type", "buffer") if spec.kind == "internal" else spec.kind).replace("_", " ")
+    kind = str(spec.extra.get("type", "buffer") if spec.kind == "internal" else spec.kind).replace("_", " ")
+    return kind if spec.logged or spec.changelog_topic else f"{kind}, not logged: restored from the checkpoint alone"
 
 
 def _shared(topology: Topology) -> tuple[str, ...]:

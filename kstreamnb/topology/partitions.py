@@ -22,11 +22,12 @@ if TYPE_CHECKING:  # a topology asks this module for its tasks
 
 @dataclass(frozen=True)
 class PlannedTask:
-    """One task: a sub-topology and a partition, with the partitions of topics that it reads."""
+    """One task: a sub-topology and a partition, with the partitions that it reads and the stores that it keeps."""
 
     subtopology: int
     partition: int
     inputs: tuple[TopicPartition, ...]
+    stores: tuple[str, ...]
 
     @property
     def id(self) -> str:
@@ -89,7 +90,7 @@ def plan_tasks(topology: Topology, topics: Mapping[str, int]) -> tuple[PlannedTa
         read = () if sub.is_global else source_topics(topology, sub, topics)
         for partition in range(max((counts[topic] for topic in read), default=0)):
             inputs = (TopicPartition(topic, partition) for topic in sorted(read) if partition < counts[topic])
-            tasks.append(PlannedTask(sub.id, partition, tuple(inputs)))
+            tasks.append(PlannedTask(sub.id, partition, tuple(inputs), sub.stores))
     return tuple(tasks)
 
 

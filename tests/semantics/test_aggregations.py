@@ -139,6 +139,17 @@ def test_a_count_is_an_aggregate_from_zero_by_one(engine: Engine) -> None:
     assert engine.run(CLICKS).store("clicks-per-user") == by_hand.store("clicks-per-user")
 
 
+@pytest.mark.parametrize("build", [clicks, counted_by_hand])
+def test_what_comes_out_is_what_the_changelog_says(build: Any) -> None:
+    """S1-20, S2-40: keys, values and times are the output's, whether counted or added up by hand."""
+    driver = ks.TopologyTestDriver(build(), {"application.id": "app"}, changelogs=True)
+    for row in CLICKS.input:
+        driver.create_input_topic("clicks").pipe_input(row.key, row.value, at=row.timestamp)
+    value = "long" if build is clicks else "json"
+    changes = driver.create_output_topic("app-clicks-per-user-changelog", "string", value).read_records()
+    assert CLICKS.output["counts"] == [(record.key, record.value, record.timestamp) for record in changes]
+
+
 # --- S1-27, S1-28 -------------------------------------------------------------------------------------------------
 def retail_store() -> ks.Topology:
     """What is on hand after shipments and sales, and what to order when that is little."""

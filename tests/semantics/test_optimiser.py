@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 import kstreamnb as ks
@@ -117,11 +119,13 @@ def test_any_application_s_description_can_be_drawn(text: str) -> None:
 
 # --- S4-02 --------------------------------------------------------------------------------------------------------
 def test_a_topology_is_a_graph_without_circles_that_ends_in_sinks() -> None:
-    """S4-02: no node below a sink, none below itself, none below one that is not there."""
+    """S4-02: no node below a sink, none below itself, none that is not there; each concept has a shape."""
     begun = ks.Topology().add_source("source", "in").add_sink("sink", "out", "source")
     for parent in ("sink", "below", "nobody"):
         with pytest.raises(ks.TopologyError):
             begun.add_processor("below", ks.Processor, parent)
+    legend = counted().to_svg().partition('class="ks-legend">')[2]
+    assert ["operator", "store", "topic"] == sorted(re.findall(r">([a-z ]+)</text>", legend)), "topics: source and sink"
 
 
 def test_dsl_and_processor_api_mix_in_one_topology() -> None:
@@ -180,7 +184,7 @@ def test_a_topic_in_the_middle_lets_another_machine_go_on() -> None:
 
 
 def test_a_slow_stage_gets_more_partitions_than_its_input() -> None:
-    """S2-59: two partitions in, eight for the slow lookup: ten tasks."""
+    """S2-59: two partitions in, eight for the slow lookup: ten tasks, and eight instances share what is slow."""
     builder = ks.StreamsBuilder("lookup")
     builder.stream("in").repartition(name="slow-lookup", partitions=8).map_values(str.upper).to("out")
     topology = builder.build()
@@ -188,4 +192,9 @@ def test_a_slow_stage_gets_more_partitions_than_its_input() -> None:
     assert {0: 2, 1: 8} == {
         sub.id: sum(task.subtopology == sub.id for task in tasks) for sub in topology.subtopologies()
     }
-    assert {"lookup-slow-lookup-repartition"} == {topic.name for topic in topology.owned_topics("lookup")}
+    (slow,) = topology.owned_topics("lookup", {"in": 2})
+    assert ("lookup-slow-lookup-repartition", 8) == (slow.name, slow.partitions)
+    group = ks.ConsumerGroup("lookup", {slow.name: 8})
+    for name in "ABCDEFGH":
+        group.join(name)
+    assert [1] * 8 == [len(mine) for mine in group.assignment.values()]

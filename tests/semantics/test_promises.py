@@ -41,9 +41,11 @@ def test_tests_and_production_take_the_same_objects() -> None:
     before = topology.fingerprint()
     for guarantee in ("exactly_once_v2", "at_least_once"):
         config = ks.Config(application_id="fraud-detector", processing_guarantee=guarantee)
-        ks.TopologyTestDriver(topology, config).close()
+        with ks.TopologyTestDriver(topology, config) as driver:
+            tested = driver.topology.fingerprint()
         plan = ks.plan(topology, partitions={"transactions": 4, "risk-scores": 1}, config=config)
-        assert "fraud-detector" in str(plan) or plan
+        (deployed,) = plan.deployment.applications
+        assert ("fraud-detector", tested) == (deployed.id, deployed.topology.fingerprint())
     assert before == topology.fingerprint() == fraud().fingerprint()
 
 
@@ -102,6 +104,8 @@ def test_an_application_needs_an_id_and_a_source_and_nothing_else() -> None:
     text = "\n".join([str(error.value), *error.value.__notes__])
     assert "KSTREAM-SINK-0000000002" in text
     assert "out" in text
+    threads = ks.config_report({"num.stream.threads": 4})["num.stream.threads"]
+    assert ("translated", "spark_session(cores=), or the cores of the cluster") == (threads.answer, threads.words)
 
 
 def test_a_processor_s_own_store_is_fast_enough_for_sub_millisecond_work() -> None:

@@ -55,6 +55,27 @@ def test_with_a_longer_grace_nothing_is_late(engine: Engine) -> None:
     engine.check(Scenario(lambda: sales("24h"), SALES, {"counts": counts}))
 
 
+def test_the_late_sale_is_counted_as_dropped_and_a_window_is_part_of_its_key() -> None:
+    """S1-24, S1-25: one record dropped; read as a table downstream there is one row for each product and window."""
+    driver = ks.TopologyTestDriver(sales("5m"))
+    for row in SALES:
+        driver.create_input_topic("sales").pipe_input(row.key, row.value, at=row.timestamp)
+    assert 1 == sum(driver.metrics()["dropped-records-total"].values())
+    builder, windowed = ks.StreamsBuilder(), ks.Serdes.time_windowed(ks.Serdes.string(), "10m")
+    windows = ks.TimeWindows.of(size="10m", grace="5m")
+    counts = builder.stream("sales").group_by_key().windowed_by(windows).count()
+    counts.to_stream().to("refined", key_serde=windowed, value_serde="long")
+    builder.table("refined", key_serde=windowed, value_serde="long", store="latest")
+    second = ks.TopologyTestDriver(builder.build())
+    for row in SALES:
+        second.create_input_topic("sales").pipe_input(row.key, row.value, at=row.timestamp)
+    latest = second.get_key_value_store("latest")
+    assert latest is not None
+    assert {("shoe", 0, 10 * MINUTE): 3, ("shoe", 10 * MINUTE, 20 * MINUTE): 4} == {
+        (window.key, window.start, window.end): count for window, count in latest.all()
+    }
+
+
 @given(st.permutations(SALES))
 def test_within_the_grace_the_order_of_arrival_does_not_matter(shuffled: list[Row]) -> None:
     """S1-03: every order of the same sales ends in the same counts."""
@@ -135,6 +156,16 @@ FRAUD = Scenario(
 def test_three_transactions_in_one_session_raise_one_alert(engine: Engine) -> None:
     """S4-29, S4-30: a session that grows is deleted and written anew; the third transaction is the alert."""
     engine.check(FRAUD)
+
+
+def test_the_store_holds_the_session_as_it_is_now() -> None:
+    """S4-29: one session of three transactions, and nothing of those that it replaced."""
+    driver = ks.TopologyTestDriver(alerts())
+    for row in FRAUD.input:
+        driver.create_input_topic("tx").pipe_input(row.key, row.value, at=row.timestamp)
+    sessions = driver.get_session_store("session-count-store")
+    assert sessions is not None
+    assert [(162_000, 162_020, 3)] == [(session.start, session.end, n) for session, n in sessions.fetch("userA")]
 
 
 @pytest.mark.parametrize(("gap_ms", "alerts_raised"), [(300_000, 1), (300_001, 0)])

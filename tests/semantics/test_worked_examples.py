@@ -366,6 +366,7 @@ CALM = {
     ("consumer-fetch-manager-metrics", "records-lag-max"): 0.0,
     ("stream-metrics", "failed-stream-threads"): 0.0,
     (TASK, "dropped-records-total"): 0.0,
+    (TASK, "restores-total"): 0.0,
     ("stream-state-metrics", "state-bytes"): 1000.0,
 }
 
@@ -384,6 +385,7 @@ def reading(**changes: float) -> list[Metric]:
         ("lag grows", {"commit_total": 11, "records_lag_max": 70}),
         ("failed", {"commit_total": 11, "failed_stream_threads": 1}),
         ("records dropped", {"commit_total": 11, "dropped_records_total": 1}),
+        ("restoring", {"commit_total": 11, "restores_total": 4}),
         ("state too large", {"commit_total": 11, "state_bytes": 2e9}),
     ],
 )

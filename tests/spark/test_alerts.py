@@ -12,6 +12,7 @@ LAG = ("consumer-fetch-manager-metrics", "records-lag-max")
 COMMITS = ("stream-thread-metrics", "commit-total")
 FAILED = ("stream-metrics", "failed-stream-threads")
 DROPPED = ("stream-task-metrics", "dropped-records-total")
+RESTORES = ("stream-task-metrics", "restores-total")
 STATE = ("stream-state-metrics", "state-bytes")
 LETTERS = ("stream-topic-metrics", "records-produced-total")
 RULES = alert_rules(state_bytes=1000, dead_letter_topic="dead")
@@ -19,8 +20,8 @@ RULES = alert_rules(state_bytes=1000, dead_letter_topic="dead")
 
 def reading(**numbers: float) -> list[Metric]:
     """Metrics of a healthy query, but for the numbers given."""
-    healthy = {"lag": 0, "commits": 10, "failed": 0, "dropped": 2, "state": 500, "letters": 3} | numbers
-    names = {"lag": LAG, "commits": COMMITS, "failed": FAILED, "dropped": DROPPED, "state": STATE}
+    healthy = {"lag": 0, "commits": 10, "failed": 0, "dropped": 2, "restores": 1, "state": 500, "letters": 3} | numbers
+    names = {"lag": LAG, "commits": COMMITS, "failed": FAILED, "dropped": DROPPED, "restores": RESTORES, "state": STATE}
     found = [Metric(*names[name], (), float(value)) for name, value in healthy.items() if name in names]
     return [*found, Metric(*LETTERS, (("topic-name", "dead"),), float(healthy["letters"]))]
 
@@ -34,6 +35,7 @@ def reading(**numbers: float) -> list[Metric]:
         ({"commits": 11, "lag": 7}, ["lag grows"]),
         ({"failed": 1}, ["failed"]),
         ({"dropped": 3}, ["records dropped"]),
+        ({"restores": 2}, ["restoring"]),
         ({"state": 1001}, ["state too large"]),
         ({"letters": 4}, ["dead letters"]),
     ],
@@ -47,7 +49,7 @@ def test_a_rule_fires_for_its_cause_alone(now: dict[str, float], expected: list[
 def test_prometheus_gets_the_same_rules() -> None:
     """One entry a rule, in Prometheus' form, over the names that are served."""
     (group,) = yaml.safe_load(prometheus_rules(RULES))["groups"]
-    assert ["Stalled", "Failed", "LagGrows", "RecordsDropped", "StateTooLarge", "DeadLetters"] == [
+    assert ["Stalled", "Failed", "LagGrows", "RecordsDropped", "Restoring", "StateTooLarge", "DeadLetters"] == [
         rule["alert"] for rule in group["rules"]
     ]
     assert all("kafka_streams_" in rule["expr"] for rule in group["rules"])

@@ -82,15 +82,20 @@ class ClusterDriver:
         """Everything that happened, in order."""
         return LoopEvents(self._events)
 
-    def add_application(self, topology: Topology, config: Config | Mapping[str, Any] | None = None) -> Application:
-        """Start one more application on the same topics; raises EngineError when its id is taken."""
+    def add_application(
+        self, topology: Topology, config: Config | Mapping[str, Any] | None = None, *, start: bool = True
+    ) -> Application:
+        """One more application on the same topics, started unless told otherwise; its ``restart()`` does it later.
+
+        Raises: EngineError when its id is taken.
+        """
         chosen = Config.of(config)
         name = chosen.application_id or topology.name or "app"
         if name in self.applications:
             raise EngineError(f'there is an application "{name}" already', hint="give it another application_id")
         options: dict[str, Any] = {"default_partitions": self._partitions, "chronicle": self._chronicle}
         made = Application(
-            topology, chosen, self._broker, self.clock, self._events.append, verify=self._verify, **options
+            topology, chosen, self._broker, self.clock, self._events.append, verify=self._verify, start=start, **options
         )
         self.applications[name] = made
         return made

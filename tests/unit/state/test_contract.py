@@ -1,4 +1,4 @@
-"""S4-04: what every store promises, however it is kept: in memory, behind a cache, or in a user's own store."""
+"""S4-04, S0-59: what every store promises, however it is kept: in memory, behind a cache, or in a user's own store."""
 
 from __future__ import annotations
 
