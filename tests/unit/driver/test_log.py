@@ -309,6 +309,65 @@ def test_partitions_of_one_broker_share_a_request() -> None:
     assert "2 requests made, 0 records waiting" in repr(producer)
 
 
+@pytest.mark.parametrize(
+    ("idempotent", "max_in_flight", "order", "requests"),
+    [(False, 5, "BA", 3), (False, 1, "AB", 2), (True, 5, "AB", 3), (True, 1, "AB", 2)],
+)
+def test_a_lost_request_may_be_overtaken(idempotent: bool, max_in_flight: int, order: str, requests: int) -> None:
+    """S3-27, E22: A is lost and sent again; B overtakes it if it may be on its way too, and nobody numbers the two."""
+    log = log_with("o")
+    producer = log.producer(linger="0ms", idempotent=idempotent, max_in_flight=max_in_flight)
+    producer.lose()
+    sent = [producer.send("o", None, value) for value in "AB"]
+    log.advance_wall_clock_time("99ms")
+    assert ["B"] * ((idempotent, max_in_flight) == (False, 5)) == [each.value for each in log.records("o-0")]
+    log.advance_wall_clock_time("1ms")
+    assert order == "".join(each.value for each in log.records("o-0"))
+    assert [order.index(value) for value in "AB"] == [each.result().offset for each in sent]
+    assert requests == producer.requests
+
+
+def test_order_outlives_several_losses() -> None:
+    """S3-27: five requests in flight, numbered: whatever is lost, the log has them in the order of sending."""
+    log = log_with("o")
+    producer = log.producer(linger="0ms", retry_backoff="10ms")
+    for number in range(20):
+        producer.lose(number % 3)
+        producer.send("o", None, number)
+        log.advance_wall_clock_time("1ms")
+    log.advance_wall_clock_time("1s")
+    assert list(range(20)) == [each.value for each in log.records("o-0")]
+
+
+def test_a_partition_is_not_held_up_by_what_another_one_lost() -> None:
+    """S3-27: numbers are those of a partition."""
+    log = log_with("o", 2)
+    producer = log.producer(linger="0ms")
+    producer.lose()
+    producer.send("o", None, "A", partition=0)
+    producer.send("o", None, "B", partition=1)
+    assert [0, 1] == [len(log.records(f"o-{number}")) for number in range(2)]
+
+
+def test_a_record_is_given_up_when_every_request_is_lost() -> None:
+    """S3-27: after the delivery timeout, however often it was sent."""
+    log = log_with("o")
+    producer = log.producer(linger="0ms", delivery_timeout="1s")
+    producer.lose(100)
+    failed = producer.send("o", None, "A")
+    log.advance_wall_clock_time("1s")
+    assert "was not delivered within 1s" in str(failed.exception())
+    assert 0 == producer.buffered_bytes
+
+
+def test_an_idempotent_producer_has_five_requests_in_flight_at_most() -> None:
+    """S3-27: more are refused, with Kafka's words; without numbers there is no bound."""
+    with pytest.raises(ConfigError, match="6 requests in flight are too many") as raised:
+        log_with("o").producer(max_in_flight=6)
+    assert "at most 5" in str(raised.value.java)
+    assert 0 == log_with("o").producer(max_in_flight=6, idempotent=False).requests
+
+
 def test_a_full_buffer_blocks_for_a_while_and_raises() -> None:
     """S2-11, E10: after exactly 10 ms of the log's clock; what was sent before is told when it is given up, or sent."""
     log, told = log_with("logs"), []
