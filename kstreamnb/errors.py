@@ -205,6 +205,8 @@ class StateError(KStreamError, LookupError):
 class EngineError(KStreamError, RuntimeError):
     """The runtime around the tasks (driver, Spark, Kafka) failed or refused.
 
+    ``restartable`` says whether trying again may help.
+
     Example:
         >>> from kstreamnb import StreamsBuilder, TopologyTestDriver
         >>> builder = StreamsBuilder("one-topic")
@@ -215,6 +217,8 @@ class EngineError(KStreamError, RuntimeError):
         ...     print(error)
         no source of the topology reads topic "bills"
     """
+
+    restartable: bool = True
 
 
 class BufferExhaustedError(EngineError, BufferError):

@@ -27,6 +27,7 @@ __all__ = ["Admin", "TopicDescription"]
 
 T = TypeVar("T")
 _PAUSE_S = 0.1
+_FINAL = {KafkaError._AUTHENTICATION, KafkaError._SSL}  # noqa: SLF001 - no patience helps who is turned away
 _PASSING = {
     KafkaError._TRANSPORT,  # noqa: SLF001 - librdkafka's own codes have such names
     KafkaError._ALL_BROKERS_DOWN,  # noqa: SLF001
@@ -67,7 +68,8 @@ class Admin:
     def __init__(self, servers: Servers, *, patience_s: float = 30.0) -> None:
         self.servers = servers
         self.patience_s = patience_s
-        self.client = AdminClient(connection(servers))
+        self._said: list[KafkaError] = []
+        self.client = AdminClient(connection(servers, defaults={"error_cb": self._said.append}))
         self._call_s = min(10.0, patience_s)
 
     def __repr__(self) -> str:
@@ -162,14 +164,22 @@ class Admin:
 
     def retry(self, call: Callable[[], T], what: str) -> T:
         """Repeat a call that a broker's absence made fail, until patience ends."""
-        end = time.monotonic() + self.patience_s
+        end, why = time.monotonic() + self.patience_s, None
         while True:
             try:
                 return call()
             except (KafkaException, TimeoutError) as error:
-                if time.monotonic() > end or not _passing(error):
-                    raise kafka_error(what, error, self.servers) from error
+                why = self._why() or why
+                if time.monotonic() > end or not _passing(error) or (why is not None and why.code() in _FINAL):
+                    raise kafka_error(what, error, self.servers, why=why) from error
             time.sleep(_PAUSE_S)
+
+    def _why(self) -> KafkaError | None:
+        """What librdkafka has said of its connections last: a call that found no broker does not know the reason."""
+        self.client.poll(0)
+        said = [error for error in self._said if error.code() != KafkaError._ALL_BROKERS_DOWN]  # noqa: SLF001
+        self._said.clear()
+        return said[-1] if said else None
 
     def _until(self, reached: Callable[[], bool], complaint: str) -> None:
         end = time.monotonic() + self.patience_s

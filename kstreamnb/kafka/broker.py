@@ -7,6 +7,7 @@ its standard input closes: with `stop`, and with the process that started it.
 from __future__ import annotations
 
 import base64
+import json
 import os
 import secrets
 import shutil
@@ -64,7 +65,9 @@ class LocalBroker:
     """One broker process; starts with `start` or a ``with`` block.
 
     ``data`` is a folder that survives the broker; without one a temporary folder is used and removed. A broker that
-    is started again keeps its address. Units: ``timeout_s`` is the time in seconds to answer after a start.
+    is started again keeps its addresses. ``users`` (password by name) gives it a second door, at which they sign in and
+    may do only what access control lists allow; who comes through the first, `bootstrap_servers`, may do everything.
+    Units: ``timeout_s`` is the time in seconds to answer after a start.
 
     Example:
         >>> broker = LocalBroker(heap="200m").start()
@@ -79,12 +82,14 @@ class LocalBroker:
         heap: str = "256m",
         data: Path | str | None = None,
         config: Mapping[str, object] | None = None,
+        users: Mapping[str, str] | None = None,
         version: str = KAFKA_VERSION,
         timeout_s: float = 60.0,
     ) -> None:
         self.version, self.heap, self.timeout_s = version, heap, timeout_s
-        self.config = dict(config or {})
+        self.config, self.users = dict(config or {}), dict(users or {})
         self.bootstrap_servers = ""
+        self._guarded = ""
         self._temporary = data is None
         self.data = scratch_folder("broker") if data is None else Path(data)
         self._process: subprocess.Popen[bytes] | None = None
@@ -100,6 +105,18 @@ class LocalBroker:
         """The broker's log file."""
         return self.data / "broker.log"
 
+    def connection(self, user: str) -> dict[str, str]:
+        """What a client needs to come as this user: librdkafka's settings."""
+        if user not in self.users:
+            raise EngineError(f'the broker has no user "{user}"', detail=f"its users are {sorted(self.users)}")
+        return {
+            "bootstrap.servers": self._guarded,
+            "security.protocol": "SASL_PLAINTEXT",
+            "sasl.mechanism": "PLAIN",
+            "sasl.username": user,
+            "sasl.password": self.users[user],
+        }
+
     def start(self, *, attempts: int = 3) -> Self:
         """Start the broker and wait until it answers."""
         if self.running:
@@ -107,8 +124,8 @@ class LocalBroker:
         self.data.mkdir(parents=True, exist_ok=True)
         command = self._command()
         for attempt in range(attempts):
-            port, controller = self._ports()
-            self._configure(command, port, controller)
+            self.bootstrap_servers, self._guarded, controller = self._addresses()
+            self._configure(command, controller)
             arguments = ["sh", "-c", _WATCH, "sh", *command, *self._class_archive()]
             with self.log.open("ab") as log:
                 self._process = subprocess.Popen(
@@ -118,12 +135,11 @@ class LocalBroker:
                     stderr=log,
                     start_new_session=True,
                 )
-            self.bootstrap_servers = f"127.0.0.1:{port}"
             if self._answers():
                 return self
             self.stop()
             if attempt < attempts - 1:
-                self.bootstrap_servers = ""  # the port was taken in between, most likely
+                self.bootstrap_servers = self._guarded = ""  # a port was taken in between, most likely
         raise EngineError("the local broker did not start", detail=self.log.read_text()[-3000:])
 
     def stop(self, *, grace_s: float = 10.0) -> None:
@@ -181,28 +197,30 @@ class LocalBroker:
         self._archive = home / f"broker.jsa.{secrets.token_hex(8)}"
         return [f"-XX:ArchiveClassesAtExit={self._archive}"]
 
-    def _ports(self) -> tuple[int, int]:
-        """The broker's port and the controller's: those of before, or two free ones."""
-        sockets = [socket.socket(), socket.socket()]
+    def _addresses(self) -> tuple[str, str, str]:
+        """Those of before, or free ones: for everything, for `users`, for the controller."""
+        sockets = [socket.socket() for _ in range(3)]
         try:
             for each in sockets:
                 each.bind(("127.0.0.1", 0))
-            port, controller = (each.getsockname()[1] for each in sockets)
+            free, guarded, controller = (f"127.0.0.1:{each.getsockname()[1]}" for each in sockets)
         finally:
             for each in sockets:
                 each.close()
-        return (int(self.bootstrap_servers.rpartition(":")[2]) if self.bootstrap_servers else port), controller
+        return self.bootstrap_servers or free, self._guarded or guarded, controller
 
-    def _configure(self, command: list[str], port: int, controller: int) -> None:
+    def _configure(self, command: list[str], controller: str) -> None:
         logs, path = self.data / "logs", self.data / "server.properties"
         lines = {
             **_CONFIG,
-            "controller.quorum.voters": f"1@127.0.0.1:{controller}",
+            "controller.quorum.voters": f"1@{controller}",
             "log.dirs": logs,
-            "listeners": f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}",
+            "listeners": f"PLAINTEXT://{self.bootstrap_servers},CONTROLLER://{controller}",
+            **(self._access(controller) if self.users else {}),
             **self.config,
         }
-        path.write_text("".join(f"{name}={value}\n" for name, value in lines.items()))
+        text = "".join(f"{name}={value}\n" for name, value in lines.items())
+        path.write_text(text.replace("\\", r"\\"))
         if (logs / "meta.properties").exists():
             return
         cluster = "A" + base64.urlsafe_b64encode(secrets.token_bytes(16)).decode()[1:22]  # never a leading dash
@@ -210,6 +228,20 @@ class LocalBroker:
         done = subprocess.run(tool, capture_output=True, text=True, check=False)
         if done.returncode:
             raise EngineError("the local broker's data could not be formatted", detail=done.stdout + done.stderr)
+
+    def _access(self, controller: str) -> dict[str, str]:
+        """Settings for users who sign in, and may do what they were allowed to do."""
+        known = "".join(f" user_{name}={json.dumps(password)}" for name, password in self.users.items())
+        login = "org.apache.kafka.common.security.plain.PlainLoginModule required"
+        plain, guarded, inside = self.bootstrap_servers, self._guarded, controller
+        return {
+            "listeners": f"PLAINTEXT://{plain},SASL_PLAINTEXT://{guarded},CONTROLLER://{inside}",
+            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,SASL_PLAINTEXT:SASL_PLAINTEXT,CONTROLLER:PLAINTEXT",
+            "sasl.enabled.mechanisms": "PLAIN",
+            "listener.name.sasl_plaintext.plain.sasl.jaas.config": f"{login}{known};",
+            "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+            "super.users": "User:ANONYMOUS",  # who needs no name: the first door, and the broker itself
+        }
 
     def _answers(self) -> bool:
         """Whether the broker answers before the timeout."""
@@ -223,11 +255,17 @@ class LocalBroker:
 
 
 def local_broker(
-    *, heap: str = "256m", data: Path | str | None = None, config: Mapping[str, object] | None = None
+    *,
+    heap: str = "256m",
+    data: Path | str | None = None,
+    config: Mapping[str, object] | None = None,
+    users: Mapping[str, str] | None = None,
 ) -> LocalBroker:
     """Start a real Kafka broker on this machine; needs Java 17, and once access to Maven Central.
 
     Give ``servers=broker.bootstrap_servers`` to whatever talks to it; ``broker.close()`` or a ``with`` block ends it.
+    With ``users`` (password by name) clients can also come as one of them, by ``servers=broker.connection("shop")``:
+    such a user may do what access control lists allow, and nothing else.
 
     Example:
         >>> from kstreamnb import Admin
@@ -237,4 +275,4 @@ def local_broker(
         ...     admin.topics()
         {'orders': 4}
     """
-    return LocalBroker(heap=heap, data=data, config=config).start()
+    return LocalBroker(heap=heap, data=data, config=config, users=users).start()

@@ -16,8 +16,9 @@ from kstreamnb.core.time import Instant
 from kstreamnb.core.wire import Encoded
 from kstreamnb.errors import ConfigError, SerdeError
 from kstreamnb.kafka.cut import Offsets, ranges
-from kstreamnb.kafka.reader import Reader, at_end, bounded_consumer, raw_record
+from kstreamnb.kafka.reader import Reader, arrived, at_end, bounded_consumer, raw_record
 from kstreamnb.kafka.settings import Servers
+from kstreamnb.progress import Done, under_way
 
 __all__ = ["CaptureLimits", "Captured", "Progress", "capture", "ends_of"]
 
@@ -149,7 +150,8 @@ def capture(
     consumer = bounded_consumer(servers)
     try:
         consumer.assign([TopicPartition(topic, part, first) for (topic, part), first in places.items()])
-        _read(consumer, servers, reading, progress)
+        with under_way("records", limits.records) as done:
+            _read(consumer, servers, reading, progress, done)
     except KeyboardInterrupt:
         reading.ended = "interrupted"
     finally:
@@ -181,16 +183,18 @@ def ends_of(reader: Reader) -> Offsets:
     return found
 
 
-def _read(consumer: Consumer, servers: Servers, reading: _Reading, progress: Progress | None) -> None:
+def _read(consumer: Consumer, servers: Servers, reading: _Reading, progress: Progress | None, done: Done) -> None:
     began = time.monotonic()
     while not reading.ended:
-        for message in consumer.consume(_BATCH, _POLL_S):
+        before = len(reading.messages)
+        for message in arrived(consumer, _BATCH, _POLL_S):
             if at_end(message, servers):
                 reading.reach((message.topic(), message.partition()), message.offset())
             else:
                 reading.take(message)
         seconds = time.monotonic() - began
         reading.check(seconds)
+        done(len(reading.messages) - before)
         if progress is not None:
             progress(len(reading.messages), reading.bytes, seconds)
 

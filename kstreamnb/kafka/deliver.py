@@ -11,7 +11,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Produ
 
 from kstreamnb.kafka.cut import Offsets
 from kstreamnb.kafka.publication import OutputColumns, Publication
-from kstreamnb.kafka.publisher import PublishError, send_all
+from kstreamnb.kafka.publisher import not_published, send_all
 from kstreamnb.kafka.settings import Servers, connection, kafka_error
 
 __all__ = ["Deliverer"]
@@ -76,8 +76,8 @@ class Deliverer:
         left = self._producer.flush(self.patience_s)
         if left or failures:
             self.close()
-            failed = kafka_error(f'publishing for "{self.application}"', failures[0] if failures else TimeoutError())
-            raise PublishError(failed.message, detail=failed.detail, hint="the batch is sent again after a restart")
+            reason = failures[0] if failures else TimeoutError()
+            raise not_published(self.application, reason, self.servers, hint="the batch is sent again after a restart")
         self._commit(positions or {})
         return Publication(batch, count)
 

@@ -23,12 +23,11 @@ from kstreamnb.errors import EngineError
 from kstreamnb.kafka.admin import Admin
 from kstreamnb.kafka.cut import Offsets
 from kstreamnb.kafka.publication import OutputColumns, Publication
-from kstreamnb.kafka.reader import bounded_consumer
+from kstreamnb.kafka.reader import arrived, at_end, bounded_consumer
 from kstreamnb.kafka.settings import Servers, connection, kafka_error, sendable_time
 
-__all__ = ["Marker", "Publication", "PublishError", "Publisher", "send_all"]
+__all__ = ["Marker", "Publication", "PublishError", "Publisher", "not_published", "send_all"]
 
-_EOF = KafkaError._PARTITION_EOF  # noqa: SLF001 - librdkafka's own codes have such names
 _FENCED = {KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH}  # noqa: SLF001
 _PATIENCE_S = 600.0
 _CALL_S = 30.0
@@ -49,16 +48,15 @@ _TUNING = {
 class PublishError(EngineError):
     """A batch that was not published.
 
-    ``restartable`` says whether opening the publisher again may help; it is False where a newer deployment has taken
-    over (``reason`` "fenced") and where checkpoint and marker contradict each other (``reason`` "foreign query",
-    "older checkpoint", "other input" or "no marker"), which a person has to decide.
+    It is ``restartable`` where opening the publisher again may help: not where a newer deployment has taken over
+    (``reason`` "fenced"), where access control forbids it ("not allowed"), and where checkpoint and marker contradict
+    each other ("foreign query", "older checkpoint", "other input" or "no marker"), which a person has to decide.
     """
 
     reason: str = "failed"
-    restartable: bool = True
 
     @classmethod
-    def refusal(cls, reason: str, message: str, *, detail: str, hint: str) -> PublishError:
+    def refusal(cls, reason: str, message: str, *, detail: str | None, hint: str | None) -> PublishError:
         """An error that no restart helps against."""
         error = cls(message, detail=detail, hint=hint)
         error.reason, error.restartable = reason, False
@@ -73,6 +71,14 @@ class Marker:
     batch: int
     source: str
     output: str
+
+
+def not_published(application: str, error: Exception | KafkaError, servers: Servers, *, hint: str) -> PublishError:
+    """What Kafka says, with a hint of what comes next; no restart helps where a permission is missing."""
+    failed = kafka_error(f'publishing for "{application}"', error, servers)
+    if not failed.restartable:
+        return PublishError.refusal("not allowed", failed.message, detail=failed.detail, hint=failed.hint)
+    return PublishError(failed.message, detail=failed.detail, hint=hint)
 
 
 class Publisher:
@@ -228,8 +234,7 @@ class Publisher:
                 detail=f"Kafka says: {reason.str()}",
                 hint="stop this one; if it should go on, deploy it again",
             )
-        failed = kafka_error(f'publishing for "{self.application}"', error, self.servers)
-        return PublishError(failed.message, detail=failed.detail, hint="the batch is published after a restart")
+        return not_published(self.application, error, self.servers, hint="the batch is published after a restart")
 
     def _last_marker(self, admin: Admin) -> Marker | None:
         """The last committed marker, searched backwards from the last stable offset."""
@@ -251,16 +256,14 @@ class Publisher:
         consumer.assign([TopicPartition(self.marker_topic, 0, start)])
         found, position, deadline = None, start, time.monotonic() + _CALL_S
         while position < end:
-            message = consumer.poll(1.0)
-            if message is None:
-                if time.monotonic() > deadline:
-                    raise EngineError(f'no answer from topic "{self.marker_topic}"')
-            elif message.error() is None:
-                found, position = message.value(), message.offset() + 1
-            elif message.error().code() == _EOF:
-                position = message.offset()
-            else:
-                raise kafka_error(f'reading topic "{self.marker_topic}"', message.error(), self.servers)
+            messages = arrived(consumer, end - position, 0.1)
+            for message in messages:
+                if at_end(message, self.servers):
+                    position = message.offset()
+                else:
+                    found, position = message.value(), message.offset() + 1
+            if not messages and time.monotonic() > deadline:
+                raise EngineError(f'no answer from topic "{self.marker_topic}"')
         return found
 
 

@@ -36,6 +36,7 @@ __all__ = ["ResetPlan", "committed_positions", "offsets_at", "plan_reset", "rese
 _INTERNAL = ("-changelog", "-repartition")
 _UNKNOWN_GROUP = {KafkaError.GROUP_ID_NOT_FOUND}
 _CALL_S = 30.0
+_ASK_S = 5.0
 _MARK = "set by a reset"
 
 
@@ -211,8 +212,16 @@ def committed_positions(admin: Admin, application: str) -> Offsets:
         admin.servers, group_id=application, enable_auto_commit=False, isolation_level="read_uncommitted"
     )
     consumer = Consumer(settings)
+
+    def asked() -> list[TopicPartition]:
+        try:
+            return consumer.committed(places, _ASK_S)
+        except KafkaException as error:
+            said = consumer.poll(0)  # a coordinator that turns us away says so here
+            raise (error if said is None or said.error() is None else KafkaException(said.error())) from error
+
     try:
-        found = admin.retry(lambda: consumer.committed(places, _CALL_S), f'asking for group "{application}"')
+        found = admin.retry(asked, f'asking for group "{application}"')
     finally:
         consumer.close()
     return _by_topic(found)

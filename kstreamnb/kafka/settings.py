@@ -15,6 +15,12 @@ __all__ = ["Servers", "connection", "kafka_error", "masked", "sendable_time"]
 Servers: TypeAlias = str | Mapping[str, Any]
 """``host:port,…``, or librdkafka's settings with ``bootstrap.servers`` among them."""
 
+_NOT_ALLOWED = {  # by access control
+    KafkaError.TOPIC_AUTHORIZATION_FAILED,
+    KafkaError.GROUP_AUTHORIZATION_FAILED,
+    KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+    KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+}
 _SECRET = re.compile(r"password|secret|\.pem|token|oauthbearer\.config|jaas|user\.info|credential", re.IGNORECASE)
 _USUAL = {"log_level": 2, "reconnect.backoff.max.ms": 1000}  # a broker that was away is found again within a second
 _FROM_JAVA = {
@@ -63,12 +69,28 @@ def masked(settings: Mapping[str, Any]) -> dict[str, Any]:
     return {name: "***" if _SECRET.search(name) and value else value for name, value in settings.items()}
 
 
-def kafka_error(what: str, error: Exception | KafkaError, servers: Servers | None = None) -> EngineError:
-    """An EngineError that says what failed, with Kafka's own words."""
+def kafka_error(
+    what: str, error: Exception | KafkaError, servers: Servers | None = None, *, why: KafkaError | None = None
+) -> EngineError:
+    """An EngineError that says what failed, with Kafka's own words, and with those about the connection if known."""
     reason = error.args[0] if isinstance(error, KafkaException) else error
     text = reason.str() if isinstance(reason, KafkaError) else str(reason) or "no answer in time"
     where = f' at "{connection(servers)["bootstrap.servers"]}"' if servers is not None else ""
-    return EngineError(f"{what} failed{where}", detail=f"Kafka says: {text}")
+    text = text if why is None else f"{text}; {why.str()}"
+    code = reason.code() if isinstance(reason, KafkaError) else None
+    failed = EngineError(f"{what} failed{where}", detail=f"Kafka says: {text}", hint=_hint(code, why))
+    failed.restartable = code not in _NOT_ALLOWED
+    return failed
+
+
+def _hint(code: int | None, why: KafkaError | None) -> str | None:
+    if code in _NOT_ALLOWED:
+        return "grant the permission; RECIPES.md lists what a deployment needs"
+    if code == KafkaError._TRANSPORT and why is None:  # noqa: SLF001 - librdkafka's own codes have such names
+        return (
+            "look at the address, and at security.protocol: who should sign in and does not is hung up on, wordlessly"
+        )
+    return None
 
 
 def sendable_time(timestamp_ms: int) -> int:

@@ -67,7 +67,7 @@ class KafkaSink(Sink):
                 self.publisher.open()
                 return
             except EngineError as error:
-                if not getattr(error, "restartable", True) or self._gives_up(end):
+                if not error.restartable or self._gives_up(end):
                     raise
 
     def _gives_up(self, end: float) -> bool:

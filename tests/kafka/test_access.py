@@ -1,0 +1,144 @@
+"""A cluster on which users sign in and may do only what they were allowed to do."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from confluent_kafka.admin import (
+    AclBinding,
+    AclBindingFilter,
+    AclOperation,
+    AclPermissionType,
+    ResourcePatternType,
+    ResourceType,
+)
+
+import kstreamnb as ks
+from kstreamnb.kafka.broker import LocalBroker, local_broker
+from kstreamnb.kafka.reset import reset
+from tests.kafka.apps import PATIENCE_S, Bench, counting, counts, final
+
+pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+
+PASSWORD = 'pass "word" \\ 1'
+TOPIC, GROUP, TRANSACTION = ResourceType.TOPIC, ResourceType.GROUP, ResourceType.TRANSACTIONAL_ID
+
+
+@pytest.fixture(scope="module")
+def guarded() -> Iterator[LocalBroker]:
+    """A broker that knows one user."""
+    with local_broker(users={"shop": PASSWORD}) as running:
+        yield running
+
+
+def _rule(kind: Any, name: str, operation: str, *, prefix: bool, rule: Any = AclBinding) -> Any:
+    pattern = ResourcePatternType.PREFIXED if prefix else ResourcePatternType.LITERAL
+    return rule(kind, name, pattern, "User:shop", "*", AclOperation[operation], AclPermissionType.ALLOW)
+
+
+def _allow(broker: LocalBroker, kind: Any, name: str, *operations: str, prefix: bool = False) -> None:
+    admin = ks.Admin(broker.bootstrap_servers)
+    rules = [_rule(kind, name, each, prefix=prefix) for each in operations]
+    for future in admin.client.create_acls(rules).values():
+        future.result(PATIENCE_S)
+
+
+def _forbid(broker: LocalBroker, kind: Any, name: str, operation: str) -> None:
+    admin = ks.Admin(broker.bootstrap_servers)
+    rule = _rule(kind, name, operation, prefix=False, rule=AclBindingFilter)
+    for future in admin.client.delete_acls([rule]).values():
+        future.result(PATIENCE_S)
+
+
+def _refused(call: Callable[[], Any], *words: str) -> None:
+    """The call is refused with these words, once the broker's parts know the rule that was set last."""
+    end, said = time.monotonic() + PATIENCE_S, ""
+    while not all(word in said for word in words):
+        assert time.monotonic() < end, said
+        with pytest.raises(ks.EngineError) as caught:
+            call()
+        said = f"{caught.value} {caught.value.detail} {caught.value.hint}"
+        assert PASSWORD not in said + repr(caught.value)
+
+
+def _granted(call: Callable[[], Any]) -> Any:
+    """What the call gives, once the broker's parts know the rule that was set last."""
+    end = time.monotonic() + PATIENCE_S
+    while True:
+        try:
+            return call()
+        except ks.EngineError as error:
+            if "uthorization failed" not in str(error.detail) or time.monotonic() > end:
+                raise
+
+
+def test_a_deployment_needs_the_permissions_of_the_recipe_and_no_others(
+    guarded: LocalBroker, bench: Bench, caplog: pytest.LogCaptureFixture
+) -> None:
+    """S3-02: READ of inputs, WRITE and CREATE of outputs, its group, its transactions; what is missing is named."""
+    above = Bench(bench.spark, guarded.bootstrap_servers, bench.folder)
+    sent = above.fill("sales", 10, 2)
+    me, app = guarded.connection("shop"), counting("shop", "sales")
+
+    def run() -> Any:
+        return bench.run(app, bootstrap_servers=me, changelogs=True)
+
+    _refused(run, 'input topic "sales" does not exist', "who may not READ a topic does not see it")
+    _allow(guarded, TOPIC, "sales", "READ")
+    _refused(run, 'creating topic "shop-out" failed', "Authorization failed")
+    _allow(guarded, TOPIC, "shop-", "CREATE", "READ", "WRITE", prefix=True)
+    _refused(
+        run, 'asking for group "shop" failed', "Group authorization failed", "RECIPES.md lists what a deployment needs"
+    )
+    _allow(guarded, GROUP, "shop", "READ")
+    _refused(run, 'publishing for "shop" failed', "Transactional Id authorization failed", "RECIPES.md")
+    _allow(guarded, TRANSACTION, "shop.sink", "WRITE")
+    query = _granted(run)
+    assert counts(sent) == final(above.read("shop-out"))
+    assert counts(sent) == final(above.read("shop-counts-changelog"))
+    assert {"sales": {0: 5, 1: 5}} == above.group("shop")
+    assert PASSWORD not in caplog.text + str(query) + repr(query) + str(query.status())
+    captured = ks.Sample.capture(me, "sales", value_serde=ks.Serdes.long())
+    assert 10 == len(captured)
+
+    _forbid(guarded, GROUP, "shop", "READ")
+    above.fill("sales", 10, 2, begin=10)
+    _refused(run, 'publishing for "shop" failed', "Group authorization failed", "RECIPES.md")
+    _allow(guarded, GROUP, "shop", "READ")
+
+    for kind, name, prefix in ((TOPIC, "shop-", True), (GROUP, "shop", False)):
+        _refused(lambda: reset(me, "shop"), "failed", "uthorization failed", "RECIPES.md")
+        _allow(guarded, kind, name, "DELETE", prefix=prefix)
+    _granted(lambda: reset(me, "shop"))
+    assert {"sales", "shop-out"} == {name for name in above.admin.topics() if not name.startswith("__")}
+
+
+def test_who_cannot_sign_in_is_told_why(guarded: LocalBroker) -> None:
+    """A wrong password costs no patience; who does not sign in is hung up on, and the hint says what to look at."""
+    wrong = {**guarded.connection("shop"), "sasl.password": "guessed"}
+    with pytest.raises(ks.EngineError) as caught:
+        ks.Admin(wrong, patience_s=300).topics()
+    assert "Invalid username or password" in str(caught.value.detail)
+    assert "guessed" not in str(caught.value) + str(caught.value.detail)
+    nobody = guarded.connection("shop")["bootstrap.servers"]
+    with pytest.raises(ks.EngineError) as caught:
+        ks.Admin(nobody, patience_s=1).topics()
+    assert "security.protocol" in str(caught.value.hint)
+    with pytest.raises(ks.EngineError, match='the broker has no user "nobody"'):
+        guarded.connection("nobody")
+
+
+def test_users_sign_in_again_at_a_broker_that_was_away(guarded: LocalBroker) -> None:
+    """Addresses, users and rules outlive the process."""
+    me = guarded.connection("shop")
+    _allow(guarded, TOPIC, "kept", "READ", "CREATE")
+    _granted(lambda: ks.Admin(me).create_topic("kept"))
+    guarded.kill()
+    guarded.start()
+    end = time.monotonic() + PATIENCE_S
+    assert me == guarded.connection("shop")
+    while "kept" not in ks.Admin(me).topics():  # its rules are read again after its start
+        assert time.monotonic() < end
