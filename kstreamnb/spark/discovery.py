@@ -77,7 +77,7 @@ def placed_on(topology: Topology, settings: Config, there: Mapping[str, int]) ->
                 raise EngineError(
                     f'input topic "{topic}" does not exist',
                     detail=f"source {source.name}; the cluster has {', '.join(sorted(there)) or 'no topics'}",
-                    hint="create it with as many partitions as the application needs",
+                    hint="create it with as many partitions as needed; who may not READ a topic does not see it",
                     origin=source.origin,
                 )
     return place(topology, settings, {topic: n for topic, n in there.items() if topic not in own}, direct=False)
