@@ -21,7 +21,7 @@ from confluent_kafka.admin import (
 from kstreamnb.core.time import instant_ms
 from kstreamnb.errors import EngineError
 from kstreamnb.kafka.cut import Offsets
-from kstreamnb.kafka.settings import Servers, connection, kafka_error
+from kstreamnb.kafka.settings import Servers, client, connection, kafka_error
 
 __all__ = ["Admin", "TopicDescription"]
 
@@ -69,7 +69,7 @@ class Admin:
         self.servers = servers
         self.patience_s = patience_s
         self._said: list[KafkaError] = []
-        self.client = AdminClient(connection(servers, defaults={"error_cb": self._said.append}))
+        self.client = client(AdminClient, connection(servers, defaults={"error_cb": self._said.append}))
         self._call_s = min(10.0, patience_s)
 
     def __repr__(self) -> str:

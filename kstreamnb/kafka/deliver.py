@@ -12,7 +12,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Produ
 from kstreamnb.kafka.cut import Offsets
 from kstreamnb.kafka.publication import OutputColumns, Publication
 from kstreamnb.kafka.publisher import not_published, send_all
-from kstreamnb.kafka.settings import Servers, connection, kafka_error
+from kstreamnb.kafka.settings import Servers, client, connection, kafka_error
 
 __all__ = ["Deliverer"]
 
@@ -47,8 +47,9 @@ class Deliverer:
     def open(self) -> None:
         """Connect."""
         self.close()
-        self._producer = Producer({**connection(self.servers, defaults=_TUNING), **self._config})
-        self._group = Consumer(connection(self.servers, group_id=self.application, enable_auto_commit=False))
+        self._producer = client(Producer, {**connection(self.servers, defaults=_TUNING), **self._config})
+        group = connection(self.servers, group_id=self.application, enable_auto_commit=False)
+        self._group = client(Consumer, group)
 
     def close(self) -> None:
         """Let go of the connections."""

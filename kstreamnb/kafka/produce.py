@@ -18,7 +18,7 @@ from kstreamnb.core.time import duration_ms, format_duration
 from kstreamnb.core.wire import StreamPartitioner
 from kstreamnb.errors import BufferExhaustedError
 from kstreamnb.kafka.sending import checked_partition, record_bytes
-from kstreamnb.kafka.settings import Servers, connection, kafka_error, sendable_time
+from kstreamnb.kafka.settings import Servers, client, connection, kafka_error, sendable_time
 
 __all__ = ["Delivered", "RecordProducer", "produce"]
 
@@ -67,7 +67,7 @@ class RecordProducer:
         self._partitioner, self._counts = partitioner, dict[str, int]()
         self._block_ms = duration_ms(max_block, "longest wait for room")
         self.key_serde, self.value_serde = key_serde or Serdes.string(), value_serde or Serdes.json()
-        self._producer = Producer(connection(servers, defaults=_TUNING, partitioner="murmur2_random"))
+        self._producer = client(Producer, connection(servers, defaults=_TUNING, partitioner="murmur2_random"))
 
     def __repr__(self) -> str:
         return f"<RecordProducer to {connection(self.servers)['bootstrap.servers']}>"

@@ -24,7 +24,7 @@ from kstreamnb.kafka.admin import Admin
 from kstreamnb.kafka.cut import Offsets
 from kstreamnb.kafka.publication import OutputColumns, Publication
 from kstreamnb.kafka.reader import arrived, at_end, bounded_consumer
-from kstreamnb.kafka.settings import Servers, connection, kafka_error, sendable_time
+from kstreamnb.kafka.settings import Servers, client, connection, kafka_error, sendable_time
 
 __all__ = ["Marker", "Publication", "PublishError", "Publisher", "not_published", "send_all"]
 
@@ -110,12 +110,13 @@ class Publisher:
         settings = connection(
             self.servers, defaults={**_TUNING, **self._config}, transactional_id=f"{self.application}.sink"
         )
-        self._producer = Producer(settings)
+        self._producer = client(Producer, settings)
         try:
             _repeat(self._producer.init_transactions, 120.0)
         except KafkaException as error:
             raise self._failure(error) from error
-        self._group = Consumer(connection(self.servers, group_id=self.application, enable_auto_commit=False))
+        group = connection(self.servers, group_id=self.application, enable_auto_commit=False)
+        self._group = client(Consumer, group)
         self.marker = self._last_marker(admin)
         return self.marker
 

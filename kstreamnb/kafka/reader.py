@@ -22,7 +22,7 @@ from kstreamnb.core.wire import Encoded
 from kstreamnb.errors import ConfigError, EngineError
 from kstreamnb.kafka.admin import Admin
 from kstreamnb.kafka.cut import Offsets, cut_by_time, ranges
-from kstreamnb.kafka.settings import Servers, connection, kafka_error
+from kstreamnb.kafka.settings import Servers, client, connection, kafka_error
 
 __all__ = [
     "Piece",
@@ -95,7 +95,7 @@ def _raw_records(messages: list[Message]) -> list[RawRecord]:
 
 def bounded_consumer(servers: Servers) -> Consumer:
     """A consumer that is told where to read, sees committed records only, and commits nothing."""
-    return Consumer(_consumer_settings(servers))
+    return client(Consumer, _consumer_settings(servers))
 
 
 def arrived(consumer: Consumer, count: int, seconds: float) -> list[Message]:
@@ -218,7 +218,7 @@ def fetch(
     settings = _consumer_settings(servers)
     name = json.dumps(settings, sort_keys=True, default=repr)
     # Taken out: only a clean end puts it back.
-    consumer, known = _idle.pop(name) if name in _idle else (Consumer(settings), set())
+    consumer, known = _idle.pop(name) if name in _idle else (client(Consumer, settings), set())
     try:
         for topic in sorted({piece.topic for piece in pieces} - known):
             with suppress(KafkaException):  # only a help: librdkafka itself asks for topics new to it once a second

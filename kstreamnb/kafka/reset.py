@@ -27,7 +27,7 @@ from kstreamnb.errors import ConfigError, EngineError
 from kstreamnb.kafka.admin import Admin
 from kstreamnb.kafka.cut import Offsets
 from kstreamnb.kafka.presence import in_use
-from kstreamnb.kafka.settings import Servers, connection, kafka_error
+from kstreamnb.kafka.settings import Servers, client, connection, kafka_error
 from kstreamnb.topology.partitions import owned_topics
 from kstreamnb.topology.topology import Topology
 
@@ -211,7 +211,7 @@ def committed_positions(admin: Admin, application: str) -> Offsets:
     settings = connection(
         admin.servers, group_id=application, enable_auto_commit=False, isolation_level="read_uncommitted"
     )
-    consumer = Consumer(settings)
+    consumer = client(Consumer, settings)
 
     def asked() -> list[TopicPartition]:
         try:
@@ -319,7 +319,7 @@ def _refuse_running(admin: Admin, application: str, folder: Path | None, *, forc
 
 
 def _fence(servers: Servers, application: str) -> None:
-    producer = Producer(connection(servers, transactional_id=f"{application}.sink"))
+    producer = client(Producer, connection(servers, transactional_id=f"{application}.sink"))
     try:
         producer.init_transactions(_CALL_S)
     except KafkaException as error:

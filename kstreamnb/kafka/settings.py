@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from typing import Any, TypeAlias
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias, TypeVar
 
 from confluent_kafka import KafkaError, KafkaException
 
 from kstreamnb.errors import ConfigError, EngineError
 
-__all__ = ["Servers", "connection", "kafka_error", "masked", "sendable_time"]
+__all__ = ["Servers", "client", "connection", "kafka_error", "masked", "sendable_time"]
 
 Servers: TypeAlias = str | Mapping[str, Any]
 """``host:port,…``, or librdkafka's settings with ``bootstrap.servers`` among them."""
@@ -21,6 +21,7 @@ _NOT_ALLOWED = {  # by access control
     KafkaError.CLUSTER_AUTHORIZATION_FAILED,
     KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
 }
+Client = TypeVar("Client")
 _SECRET = re.compile(r"password|secret|\.pem|token|oauthbearer\.config|jaas|user\.info|credential", re.IGNORECASE)
 _USUAL = {"log_level": 2, "reconnect.backoff.max.ms": 1000}  # a broker that was away is found again within a second
 _FROM_JAVA = {
@@ -48,6 +49,26 @@ def connection(servers: Servers, *, defaults: Mapping[str, object] | None = None
         )
     fixed = {name.replace("_", "."): value for name, value in settings.items()}
     return {**_USUAL, **(defaults or {}), **given, **fixed}
+
+
+def client(kind: Callable[[dict[str, Any]], Client], settings: dict[str, Any]) -> Client:
+    """A client of librdkafka; raises ConfigError for settings that it does not take.
+
+    Example:
+        >>> from confluent_kafka import Producer
+        >>> try:
+        ...     client(Producer, {"bootstrap.servers": "broker:9092", "acks": "seven"})
+        ... except ConfigError as error:
+        ...     print(error)
+        Kafka's client does not take its settings: Invalid value for configuration property "request.required.acks"
+    """
+    try:
+        return kind(settings)
+    except KafkaException as error:
+        raise ConfigError(
+            f"Kafka's client does not take its settings: {error.args[0].str()}",
+            hint="names and values are those of librdkafka, which differ from Java's here and there",
+        ) from error
 
 
 def _translated(name: str, value: Any) -> tuple[str, Any]:

@@ -5,6 +5,9 @@ from __future__ import annotations
 import pytest
 
 from kstreamnb.errors import ConfigError
+from kstreamnb.kafka.admin import Admin
+from kstreamnb.kafka.produce import RecordProducer
+from kstreamnb.kafka.reader import Reader
 from kstreamnb.kafka.settings import connection, masked
 
 
@@ -29,3 +32,11 @@ def test_secrets_are_masked(name):
     """No display or error shows a secret; an empty one is no secret."""
     assert {name: "***", "client.id": "me"} == masked({name: "hush", "client.id": "me"})
     assert {name: ""} == masked({name: ""})
+
+
+@pytest.mark.parametrize("make", [Admin, lambda servers: Reader(servers, ["in"]), RecordProducer])
+def test_a_setting_that_librdkafka_does_not_know_is_named(make):
+    """The error says which one, and never its value."""
+    with pytest.raises(ConfigError, match=r'No such configuration property: "sasl\.passwort"') as caught:
+        make({"bootstrap.servers": "127.0.0.1:1", "sasl.passwort": "hush"})
+    assert "hush" not in str(caught.value) + repr(caught.value)
