@@ -107,8 +107,9 @@ def windows_store(
 
 
 def _common(draft: Draft, options: Materialized, key_serde: Any = None, value_serde: Any = None) -> dict[str, Any]:
-    fields = {**serdes_of(options, key_serde, value_serde), **options.logging, "cached": options.cached}
-    return {**fields, "persistent": draft.is_persistent(options.store_type)}
+    logged = options.logged and getattr(options.store, "logged", True)  # a spec can say no by itself
+    fields = {**serdes_of(options, key_serde, value_serde), **options.logging, "logged": logged}
+    return {**fields, "cached": options.cached, "persistent": draft.is_persistent(options.store_type)}
 
 
 def _least_retention(name: str, windows: Any) -> tuple[int, str, str]:

@@ -240,9 +240,7 @@ def owned_topics(
     for name in topology.internal_topics:
         full = repartition_topic(application_id, name)
         owned[full] = OwnedTopic(full, "repartition", counts.get(name), _REPARTITION)
-    for sub in topology.subtopologies():
-        if sub.is_global:
-            continue
+    for sub in (each for each in topology.subtopologies() if not each.is_global):
         read = source_topics(topology, sub, counts)
         tasks = max((counts[topic] for topic in read if topic in counts), default=None)
         for store in (topology.stores[name] for name in sub.stores):
