@@ -1,14 +1,18 @@
-"""The hook by which frozen models show themselves in notebooks, and give their picture to scripts.
+"""The hook by which frozen models show themselves in notebooks, and give their picture to scripts; tables in HTML.
 
-A model knows only this; how it looks is decided in `kstreamnb.view`, which stands above every model and is therefore
-looked up by name when something is shown, never before.
+A model knows only the hook; how it looks is decided in `kstreamnb.view`, which stands above every model and is
+therefore looked up by name when something is shown, never before.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import re
+from collections.abc import Collection, Iterable, Sequence
+from html import escape
 from importlib import import_module
 from typing import Any
+
+_NUMBER = re.compile(r"[-+]?\d[\d,]*(\.\d+)?%?")
 
 
 class Displayed:
@@ -44,3 +48,26 @@ class Displayed:
     def _drawn(self, form: str) -> str:
         view = import_module("kstreamnb.view")
         return str(getattr(view, form)(view.view_of(self)))
+
+
+def html_table(header: Sequence[str], rows: Iterable[Sequence[str]], caption: Sequence[str] = ()) -> str:
+    """A table that needs no script and no style sheet; front ends differ in where they put text, so each cell says it.
+
+    Example:
+        >>> html_table(["key", "value"], [["pear", "20"]], ["1 record"]).count("text-align:right")
+        2
+    """
+    body = [list(row) for row in rows]
+    sides = [f' style="text-align:{_side([row[at] for row in body])}"' for at in range(len(header))]
+    head = "".join(f'<th scope="col"{side}>{escape(cell)}</th>' for side, cell in zip(sides, header, strict=True))
+    lines = ("".join(f"<td{side}>{escape(cell)}</td>" for side, cell in zip(sides, row, strict=True)) for row in body)
+    said = "<br>".join(escape(line) for line in caption)
+    above = f'<caption style="caption-side:top;text-align:left;white-space:nowrap">{said}</caption>' if said else ""
+    filled = "".join(f"<tr>{line}</tr>" for line in lines)
+    return f"<table>{above}<thead><tr>{head}</tr></thead><tbody>{filled}</tbody></table>"
+
+
+def _side(cells: Sequence[str]) -> str:
+    """Numbers stand below each other at the right, everything else begins at the left."""
+    said = [cell for cell in cells if cell not in ("", "null")]
+    return "right" if said and all(map(_NUMBER.fullmatch, said)) else "left"

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from html import escape
 from typing import TYPE_CHECKING
+
+from kstreamnb.display import html_table
 
 if TYPE_CHECKING:  # its class lists this function
     from kstreamnb.samples.sample import Sample
@@ -17,11 +18,4 @@ def to_html(self: Sample) -> str:
     notes = [line.strip() for line in lines if line.startswith("  ")]
     closing = lines[-1] if lines and " of " in lines[-1] and "|" not in lines[-1] else ""
     names, rows = self.shown_cells()
-    head = "".join(f'<th scope="col">{escape(name)}</th>' for name in names)
-    body = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
-    caption = "<br>".join(escape(line) for line in (title, *notes, closing) if line)
-    style = "caption-side:top;text-align:left;white-space:nowrap"
-    return (
-        f'<table class="kstreamnb-sample"><caption style="{style}">{caption}</caption>'
-        f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
-    )
+    return html_table(names, rows, [line for line in (title, *notes, closing) if line])

@@ -7,10 +7,14 @@ that nobody can see.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 from kstreamnb.description import DescribedNode
 
-__all__ = ["changes_key", "clean", "identifier", "is_generated", "node_label", "store_label", "topic_label", "word_of"]
+__all__ = [
+    *("changes_key", "clean", "identifier", "is_generated", "node_label", "node_title", "store_label", "topic_label"),
+    "word_of",
+]
 
 _GENERATED = re.compile(r"(KSTREAM|KTABLE|COGROUPKSTREAM)-([A-Z][A-Z-]*?)-\d{10}(\d+|-.+)?")
 _WORDS = {
@@ -83,6 +87,13 @@ def node_label(node: DescribedNode) -> tuple[str, str | None]:
     if is_generated(node.name):
         return word or node.name, None
     return node.name, word
+
+
+def node_title(nodes: Mapping[str, DescribedNode], name: str) -> str:
+    """What is written in large on a node, with its name behind when another node has the same, as two filters have."""
+    label = node_label(nodes[name])[0]
+    alone = [node_label(node)[0] for node in nodes.values()].count(label) == 1
+    return label if alone else f'{label} "{name}"'
 
 
 def store_label(name: str) -> str:

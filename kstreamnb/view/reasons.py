@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from kstreamnb.description import DescribedNode, DescribedSubtopology, TopologyDescription
-from kstreamnb.view.names import changes_key, node_label
+from kstreamnb.view.names import changes_key, node_label, node_title
 
 __all__ = ["Cut", "cuts_of", "internal_topics", "separation"]
 
@@ -78,8 +78,9 @@ def _reason(
     if not changers:
         return f"repartition asked for: through topic {topic}", "repartition asked for"
     labels = dict.fromkeys(node_label(nodes[name])[0] for name in changers)
+    titles = ", ".join(node_title(nodes, name) for name in changers)
     return (
-        f"key changed at {', '.join(changers)}: repartitioned through topic {topic}",
+        f"key changed at {titles}: repartitioned through topic {topic}",
         f"key changed at {', '.join(labels)}",
     )
 

@@ -6,8 +6,9 @@ Text and HTML hold the same facts. Nothing runs when a run is shown.
 from __future__ import annotations
 
 import html
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
+from kstreamnb.display import html_table
 from kstreamnb.driver.replay import Replay
 from kstreamnb.driver.tabular import Tabular
 from kstreamnb.driver.test_driver import TopologyTestDriver
@@ -15,6 +16,7 @@ from kstreamnb.driver.wording import aligned, counted, said, when
 from kstreamnb.view.graph import GraphView, Overlay, graph_view
 from kstreamnb.view.html import to_html
 from kstreamnb.view.mime import forms_of, graph_forms, view_of
+from kstreamnb.view.names import node_title
 from kstreamnb.view.text import to_text
 
 __all__ = ["html_table", "overlay_of_run"]
@@ -34,13 +36,6 @@ def overlay_of_run(replay: Replay) -> Overlay:
     }
     failed = getattr(replay.error, "node", "")
     return Overlay(replay.counts(), notes, {failed: "failed"} if failed else {})
-
-
-def html_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table in HTML without any script or style of its own."""
-    head = "".join(f'<th scope="col">{html.escape(cell)}</th>' for cell in header)
-    body = "".join("<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
-    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
 @view_of.register
@@ -63,9 +58,10 @@ def _(thing: Replay, overlay: Overlay | None = None) -> GraphView:
 @forms_of.register
 def _(thing: Tabular) -> dict[str, str]:
     rows = list(thing.table())
-    table = html_table(thing.header, rows) if rows else ""
+    title = f"<p>{html.escape(thing.title)}</p>"
+    table = html_table(thing.header, rows, [thing.title]) if rows else title
     lines = "".join(f"<p>{html.escape(line)}</p>" for line in thing.more())
-    return {"text/plain": str(thing), "text/html": f"<div><p>{html.escape(thing.title)}</p>{table}{lines}</div>"}
+    return {"text/plain": str(thing), "text/html": f"<div>{table}{lines}</div>"}
 
 
 @forms_of.register
@@ -76,7 +72,7 @@ def _(thing: Replay) -> dict[str, str]:
     page = [f"<p>{html.escape(str(thing))}</p>", to_html(view)]
     for title, header, rows in parts:
         text += ["", title, aligned(header, rows)]
-        page += [f"<p>{html.escape(title)}</p>", html_table(header, rows)]
+        page.append(html_table(header, rows, [title]))
     return {**graph_forms(view), "text/plain": "\n".join(text), "text/html": f"<div>{''.join(page)}</div>"}
 
 
@@ -92,10 +88,17 @@ def _output(replay: Replay, topic: str) -> tuple[str, Sequence[str], _Rows]:
 
 def _dropped(replay: Replay) -> tuple[str, Sequence[str], _Rows]:
     """The first records that were dropped."""
-    drops = replay.drops
+    drops, nodes = replay.drops, replay.topology.description().nodes()
     number = f"{_SHOWN} of {len(drops):,} records" if len(drops) > _SHOWN else counted(len(drops), "record")
     rows: _Rows = [
-        (str(drop.step), drop.node, drop.reason, said(drop.key), said(drop.value), when(drop.timestamp))
+        (
+            str(drop.step),
+            node_title(nodes, drop.node),
+            drop.reason,
+            said(drop.key),
+            said(drop.value),
+            when(drop.timestamp),
+        )
         for drop in drops[:_SHOWN]
     ]
     return f"dropped: {number}", ("step", "node", "why", "key", "value", "time"), rows

@@ -98,6 +98,7 @@ PINS = [
     Pin("E03", ORDER, "[value for value in order(back) if value[0] == 'a']", ["a7", "a4"]),
     Pin("E03", ORDER, "[record.value for record in planned]", ["c/pro"]),
     Pin("E03", ORDER, "noted[0]", "first at stream time 30"),
+    Pin("E03", ORDER, "[log_after(*each) for each in ((False, 5), (False, 1), (True, 5))]", ["BA", "AB", "AB"]),  # C-10
     Pin("E03", ORDER, "in_flight", "Can't exceed 5 when exactly-once processing is enabled"),  # C-10
     Pin("E03", ORDER, "[each.default for each in producers]", ["all", "true"]),  # C-09
     Pin("E03", ORDER, "seen", [6, 3]),
@@ -136,6 +137,7 @@ PINS = [
         [("apple", 10), ("apple", 7), ("apple", 3), ("pear", -1), ("apple", 20), ("pear", 20)],
     ),
     Pin("E08", RETAIL, "triples(run.output('reorders'))", [("apple", 17, 2000), ("pear", 21, 3000)]),
+    Pin("E08", RETAIL, "answered", {"key": "apple", "value": 20, "timestamp": 4000}),
     Pin("E08", RETAIL, "triples(twice)", [("apple", 17, 2000), ("apple", 18, 2500)]),
     Pin("E08", RETAIL, "triples(once)", [("apple", 17, 2000)]),
     Pin("E08", RETAIL, "triples(changes)", [("apple", 110, 2000)]),

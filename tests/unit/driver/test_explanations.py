@@ -190,7 +190,7 @@ def test_cuts_are_explained_by_the_change_of_the_key() -> None:
     builder = ks.StreamsBuilder("c")
     builder.stream("in").select_key(lambda _, value: value).group_by_key().count(store="n").to_stream().to("out")
     (found,) = replay(builder.build(), []).why_cut()
-    assert "key changed at KSTREAM-KEY-SELECT-0000000001" in found.answer
+    assert "key changed at select_key" in found.answer
     single = ks.StreamsBuilder("one")
     single.stream("in").to("out")
     assert "it is one piece" == str(replay(single.build(), []).why_cut())

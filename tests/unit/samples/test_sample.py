@@ -207,7 +207,7 @@ def test_the_html_of_a_sample_shows_the_same_facts():
     assert "<script" not in html
     assert "&lt;k&gt;" in html
     assert 12 > html.count("<tr>") == 11
-    for fact in (sample.content_hash, "made", "10 of 12", '<th scope="col">key</th>'):
+    for fact in (sample.content_hash, "made", "10 of 12", '<th scope="col" style="text-align:left">key</th>'):
         assert fact in html
 
 

@@ -45,7 +45,7 @@ def test_the_text_is_a_tree_with_full_names() -> None:
         "\nSub-topology 3\n"
         "  audit <- topic (audit|log)[.]v[0-9]+ (pattern)\n"
         "\nCuts:\n"
-        "  Sub-topology 0 to 1: key changed at KSTREAM-KEY-SELECT-0000000001: "
+        "  Sub-topology 0 to 1: key changed at select_key: "
         "repartitioned through topic by-customer-repartition\n"
         "  Sub-topology 2 (global store): global store: every task sees all of its topic, "
         "so it is kept apart and has no tasks of its own\n"

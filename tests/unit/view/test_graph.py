@@ -58,8 +58,7 @@ def test_stores_and_topics_with_generated_names_say_what_they_are_for() -> None:
 def test_every_cut_has_its_reason() -> None:
     """The key changer is named with the topic; what stands apart says why."""
     assert graph_view(shop().description()).sentences() == (
-        "Sub-topology 0 to 1: key changed at KSTREAM-KEY-SELECT-0000000001: "
-        "repartitioned through topic by-customer-repartition",
+        "Sub-topology 0 to 1: key changed at select_key: repartitioned through topic by-customer-repartition",
         "Sub-topology 2 (global store): global store: every task sees all of its topic, "
         "so it is kept apart and has no tasks of its own",
         "Sub-topology 3: shares no node and no store with the others: it reads only topics from outside",
