@@ -6,9 +6,11 @@ as Kafka's application reset tool does; the deployment takes them up when its ch
 
 from __future__ import annotations
 
+import json
 import shutil
 import time
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -38,6 +40,7 @@ _UNKNOWN_GROUP = {KafkaError.GROUP_ID_NOT_FOUND}
 _CALL_S = 30.0
 _ASK_S = 5.0
 _MARK = "set by a reset"
+_PAGE = "kstreamnb.json"  # the deployment's page in its checkpoint
 
 
 @dataclass(frozen=True)
@@ -106,7 +109,7 @@ def plan_reset(
         force: go on although the application is in use.
 
     Raises:
-        EngineError: the application is in use, or the folder is no checkpoint.
+        EngineError: the application is in use, or the folder is no checkpoint, or another application's.
 
     Example:
         >>> from kstreamnb import Admin, local_broker
@@ -124,6 +127,8 @@ def plan_reset(
             f'folder "{folder.name}" is no checkpoint', detail="a checkpoint of Spark has a file named metadata"
         )
     exists = folder is not None and folder.exists()
+    if folder is not None:
+        _refuse_foreign(application, folder)
     if by_duration is not None:
         to = int(time.time() * 1000) - duration_ms(by_duration, "by_duration")  # noqa: TID251 - "before now"
         to = _Instant(to)
@@ -316,6 +321,18 @@ def _refuse_running(admin: Admin, application: str, folder: Path | None, *, forc
     members = _members(admin, application)
     if members:
         raise EngineError(f'group "{application}" has {members} active members', hint="stop the application first")
+
+
+def _refuse_foreign(application: str, folder: Path) -> None:
+    """Refuse to delete what another application has counted; a page that cannot be read says nothing."""
+    owner = application
+    with suppress(OSError, ValueError):
+        owner = json.loads((folder / _PAGE).read_text()).get("application", application)
+    if owner != application:
+        raise EngineError(
+            f'checkpoint "{folder.name}" belongs to application "{owner}", not to "{application}"',
+            hint="give the application's own folder, or the id that it belongs to",
+        )
 
 
 def _fence(servers: Servers, application: str) -> None:

@@ -64,3 +64,14 @@ def test_an_application_with_members_or_a_wrong_folder_is_refused(servers, topic
     member.close()
     with pytest.raises(EngineError, match="is no checkpoint"):
         plan_reset(servers, name, checkpoint=tmp_path)
+
+
+def test_a_checkpoint_of_another_application_is_not_deleted(servers, name, tmp_path):
+    """A mistyped id must not cost somebody else's state; a page that cannot be read is in nobody's way."""
+    (tmp_path / "metadata").write_text("{}")
+    (tmp_path / "kstreamnb.json").write_text('{"application": "shop"}')
+    with pytest.raises(EngineError, match=f'belongs to application "shop", not to "{name}"'):
+        reset(servers, name, checkpoint=tmp_path)
+    assert tmp_path == plan_reset(servers, "shop", checkpoint=tmp_path).checkpoint
+    (tmp_path / "kstreamnb.json").write_text("damaged")
+    assert tmp_path == plan_reset(servers, name, checkpoint=tmp_path).checkpoint
