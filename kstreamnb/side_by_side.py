@@ -20,6 +20,7 @@ from kstreamnb.driver.state_check import StateCheck, StateDifference, difference
 from kstreamnb.driver.tabular import Tabular
 from kstreamnb.driver.wording import counted, listed
 from kstreamnb.errors import KStreamError
+from kstreamnb.progress import under_way
 from kstreamnb.runtime.config import Config
 from kstreamnb.runtime.task_plan import TaskPlan
 from kstreamnb.topology.nodes import Sink
@@ -157,13 +158,17 @@ def parity(
     }
     if streaming:
         engines["Kafka"] = lambda: _on_kafka(topology, records, partitions, config, spark)
-    outcomes = tuple(_outcome(engine, run) for engine, run in engines.items())
+    outcomes = []
+    with under_way("engines", len(engines)) as done:
+        for engine, run in engines.items():
+            outcomes.append(_outcome(engine, run))
+            done(1)
     driver, *others = outcomes
     found = {
         each.engine: replace(output_diff(driver.outputs, each.outputs), names=("driver", each.engine))
         for each in others
     }
-    return Parity(counted(len(records), "record"), outcomes, found)
+    return Parity(counted(len(records), "record"), tuple(outcomes), found)
 
 
 def verify_state(query: Query) -> StateCheck:
@@ -194,9 +199,11 @@ def verify_state(query: Query) -> StateCheck:
 
     found: list[StateDifference] = []
     stores = 0
-    for task, store, made, against in stores_beside(query):
-        stores += against == "log"
-        found += differences(task, store, made, against)
+    with under_way("stores") as done:
+        for task, store, made, against in stores_beside(query):
+            stores += against == "log"
+            found += differences(task, store, made, against)
+            done(1)
     return StateCheck(tuple(found), stores)
 
 

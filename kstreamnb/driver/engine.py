@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, Literal
 
 from kstreamnb.core.record import TopicRecord
@@ -19,6 +20,7 @@ from kstreamnb.driver.in_turn import feed_in_turn, merge_order, partitions_of
 from kstreamnb.driver.topic_log import TopicLog, convert
 from kstreamnb.driver.waves import Waves, task_order
 from kstreamnb.errors import EngineError
+from kstreamnb.progress import pieces
 from kstreamnb.runtime.config import Config
 from kstreamnb.runtime.lanes import is_careful
 from kstreamnb.runtime.scope import Recorder
@@ -141,8 +143,9 @@ class Engine:
         if len(roots) > 1:
             roots = _merged(roots)
         if len(roots) < _FEW or self._waves is None or self._in_turn:
-            for root in roots:
-                self._feed_one(root)
+            for piece in pieces(roots, "records"):
+                for root in piece:
+                    self._feed_one(root)
             return
         batch: list[Root] = []
         for root in roots:
@@ -173,7 +176,7 @@ class Engine:
         assert route is not None
         index, task = route.tasks[0], self.order[route.tasks[0]]
         # The first record goes alone: after it the task knows which changelogs are written, and is faster.
-        for part in (records[:1], records[1:]):
+        for part in chain((records[:1],), pieces(records[1:], "records")):
             if not task.takes_records(topic):
                 self.feed(roots(part))
                 continue
@@ -193,7 +196,8 @@ class Engine:
         if order is not None:
             records, places = [records[at] for at in order], [places[at] for at in order]
         # The first records go alone: after them most tasks know which changelogs are written, and are faster.
-        for part in (slice(_ENOUGH), slice(_ENOUGH, None)):
+        for piece in chain((range(_ENOUGH),), pieces(range(_ENOUGH, len(records)), "records")):
+            part = slice(piece.start, piece.stop)
             readers = {place: self.order[known[place[0]].tasks[place[1]]] for place in dict.fromkeys(places[part])}
             if not all(task.takes_records(topic) for (topic, _), task in readers.items()):
                 self.feed(roots(records[part]))
@@ -291,8 +295,9 @@ class Engine:
             self._feed_global(route, partition, timestamp, key, value, headers)
 
     def _feed_many(self, roots: list[Root]) -> None:
-        if roots and self._waves is not None:
-            Waves(self, self._waves).run(roots)
+        for piece in pieces(roots, "records"):
+            if piece and self._waves is not None:
+                Waves(self, self._waves).run(piece)
 
     def _address(
         self, route: Route, partition: int, timestamp: int, key: Any, value: Any, headers: Any

@@ -18,6 +18,7 @@ from kstreamnb.driver.tabular import Tabular
 from kstreamnb.driver.test_driver import TopologyTestDriver
 from kstreamnb.driver.wording import counted, listed, said, when
 from kstreamnb.errors import KStreamError
+from kstreamnb.progress import under_way
 from kstreamnb.runtime.config import Config
 from kstreamnb.topology.topology import Topology
 
@@ -184,13 +185,15 @@ def explore(
     """
     runs = _Runs(topology, Config.of(config), partitions)
     records = runs.placed(sample)
-    usual, outcomes, found = runs.usual(records), dict[str, None](), Counter[Kind]()
-    for number in range(schedules):
-        differences = usual.differences(runs.shuffled(records, seed + number)[0])
-        if differences:
-            outcomes[repr(differences)] = None
-            found[differences[0].kind] += 1
-    race = _shrunk(runs, records, min(found, key=_KINDS.index), seed, schedules) if found else None
+    with under_way("orders", schedules) as done:
+        usual, outcomes, found = runs.usual(records), dict[str, None](), Counter[Kind]()
+        for number in range(schedules):
+            differences = usual.differences(runs.shuffled(records, seed + number)[0])
+            if differences:
+                outcomes[repr(differences)] = None
+                found[differences[0].kind] += 1
+            done(1)
+        race = _shrunk(runs, records, min(found, key=_KINDS.index), seed, schedules) if found else None
     return Exploration(schedules, len(outcomes) + 1, dict(found), race, seed)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform
 import shutil
+import sys
 from typing import Any
 
 from kstreamnb import __version__
@@ -11,11 +12,13 @@ from kstreamnb.core.origin import name_cells
 from kstreamnb.dsl.builder import StreamsBuilder
 from kstreamnb.dsl.declarations import Handle, identify_with
 from kstreamnb.errors import KStreamError
+from kstreamnb.notebook.bars import Bars, Place, Terminal
 from kstreamnb.notebook.builders import show_builder
 from kstreamnb.notebook.cells import Cells, loaded
 from kstreamnb.notebook.handles import HandleDisplay
 from kstreamnb.notebook.rehearsing import NotebookRehearsal
 from kstreamnb.notebook.tracebacks import Tracebacks
+from kstreamnb.progress import watch_with
 from kstreamnb.spark.rehearsal import rehearse_with
 from kstreamnb.topology.topology import Topology
 
@@ -36,6 +39,7 @@ def load(shell: Any) -> None:
     identify_with(cells)
     name_cells(cells.place)
     rehearse_with(NotebookRehearsal(shell))
+    watch_with(Bars(lambda: _place_of_bars(cells)))
     formatter = shell.display_formatter.mimebundle_formatter
     formatter.for_type(Handle, HandleDisplay(cells).bundle)
     formatter.for_type(StreamsBuilder, show_builder)
@@ -59,10 +63,20 @@ def unload(shell: Any) -> None:
     identify_with(None)
     name_cells(None)
     rehearse_with(None)
+    watch_with(None)
     for shown in (Handle, StreamsBuilder, Topology):
         shell.display_formatter.mimebundle_formatter.pop(shown, None)
     del KStreamError._render_traceback_  # type: ignore[attr-defined]
     shell.kstreamnb_cells = None
+
+
+def _place_of_bars(cells: Cells) -> Place | None:
+    """The page of a front end that says which cell runs, or a terminal; nowhere where nobody watches."""
+    if not cells.ids_are_sent:
+        return Terminal() if sys.stderr.isatty() else None
+    from kstreamnb.notebook.widgets.line import Line
+
+    return Line()
 
 
 def _running(shell: Any) -> tuple[str, int]:

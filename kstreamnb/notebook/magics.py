@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -11,7 +10,6 @@ from IPython.core.magic import Magics, line_cell_magic, magics_class
 from IPython.core.magic_arguments import argument, magic_arguments, parse_argstring
 
 import kstreamnb as ks
-from kstreamnb.notebook.progress import capture_bar
 from kstreamnb.notebook.tracebacks import whole_traceback
 
 __all__ = ["KsMagics"]
@@ -129,16 +127,10 @@ def step(magics: KsMagics, said: Any, _cell: str | None) -> Any:
     argument("--from", dest="since", default="earliest", help='"earliest", "latest" or an instant as ISO text'),
     argument("--follow", action="store_true", help="wait for records that are yet to come"),
 )
-def capture(magics: KsMagics, said: Any, _cell: str | None) -> Any:
+def capture(_magics: KsMagics, said: Any, _cell: str | None) -> Any:
     """Take a sample of topics of Kafka."""
-    with capture_bar(said.records, live=_is_live(magics)) as bar:
-        limits = {"records": said.records, "seconds": said.seconds, "follow": said.follow}
-        return ks.Sample.capture(said.servers, *said.topics, from_=said.since, progress=bar, **limits)
-
-
-def _is_live(magics: KsMagics) -> bool:
-    """Whether somebody watches: a front end that says which cell runs, or a terminal."""
-    return magics.shell.kstreamnb_cells.ids_are_sent or sys.stderr.isatty()
+    limits = {"records": said.records, "seconds": said.seconds, "follow": said.follow}
+    return ks.Sample.capture(said.servers, *said.topics, from_=said.since, **limits)
 
 
 @_verb(

@@ -16,6 +16,7 @@ from kstreamnb.driver.wording import counted
 from kstreamnb.errors import EngineError
 from kstreamnb.notebook.recorder import SANITIZERS, START_S, Recorder, quiet_environment
 from kstreamnb.notebook.saving import CellRun, portable
+from kstreamnb.progress import under_way
 
 __all__ = ["check", "record", "sanitizers", "save_cells"]
 
@@ -64,7 +65,8 @@ def check(*places: Path | str) -> None:
     paths = [Path(place).resolve() for place in places]
     root = os.path.commonpath([path.parent for path in paths])  # notebooks are named from here
     command = [sys.executable, "-m", "pytest", *options, *where, patience, "--rootdir", root, *map(str, paths)]
-    ended = subprocess.run(command, capture_output=True, text=True, check=False, env=quiet_environment())
+    with under_way("running notebooks"):
+        ended = subprocess.run(command, capture_output=True, text=True, check=False, env=quiet_environment())
     if ended.returncode == _NOTHING:
         raise EngineError("there is no notebook to check", detail=f"in {', '.join(map(str, places))}")
     if ended.returncode != 0:
@@ -80,7 +82,9 @@ def sanitizers() -> Path:
 def _recorded(notebook: nbformat.NotebookNode, place: Path) -> tuple[str, ...]:
     recorder = Recorder(notebook, place.parent)
     try:
-        recorder.record()
+        with under_way("cells", sum(cell.cell_type == "code" for cell in notebook.cells)) as done:
+            recorder.on_cell_executed = lambda **_: done(1)
+            recorder.record()
     except CellExecutionError as error:
         said = _COLOURS.sub("", str(error)).strip()
         raise EngineError(f'a cell of "{place.name}" fails', detail=said) from None  # it says all that the error does

@@ -20,6 +20,7 @@ from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.serde import Serde
 from kstreamnb.core.time import instant_ms
 from kstreamnb.errors import EngineError
+from kstreamnb.progress import under_way
 from kstreamnb.runtime.config import Config
 from kstreamnb.runtime.task_plan import TaskPlan
 from kstreamnb.spark.batch_levels import (
@@ -211,7 +212,8 @@ def _execute(
         StorageLevel.MEMORY_AND_DISK
     )
     try:
-        told = kept.where(F.col("target").isin(REPORT, FAILURE)).select("target", "blob").collect()
+        with under_way("tasks of Spark", look=lambda: _tasks_done(spark)):
+            told = kept.where(F.col("target").isin(REPORT, FAILURE)).select("target", "blob").collect()
     except Exception as error:
         kept.unpersist()
         raise spark_failure("the run", error) from error
@@ -221,6 +223,13 @@ def _execute(
         raise_first(failures)
     reports = [bytes(row["blob"]) for row in told]
     return RunResult(kept, spark, application, deployment, bundle, reports)
+
+
+def _tasks_done(spark: SparkSession) -> tuple[int, int]:
+    """How many tasks of the stages that run now are done, of how many."""
+    tracker = spark.sparkContext.statusTracker()
+    stages = [stage for number in tracker.getActiveStageIds() if (stage := tracker.getStageInfo(number)) is not None]
+    return sum(stage.numCompletedTasks for stage in stages), sum(stage.numTasks for stage in stages)
 
 
 def _global_parcels(

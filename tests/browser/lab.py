@@ -113,6 +113,17 @@ class Notebook:
         )
         return self.output(number)
 
+    def begin(self, number: int) -> Locator:
+        """Let a cell run, wait for nothing, and give its output."""
+        self.page.evaluate(
+            """(number) => {
+                window.jupyterapp.shell.currentWidget.content.activeCellIndex = number;
+                window.jupyterapp.commands.execute("notebook:run-cell");
+            }""",
+            number,
+        )
+        return self.output(number)
+
     def output(self, number: int) -> Locator:
         """What a cell shows."""
         cell = self.page.locator(".jp-Notebook > .jp-WindowedPanel-outer .jp-Cell, .jp-Notebook > .jp-Cell").nth(number)

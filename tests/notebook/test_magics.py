@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 from IPython.core.error import UsageError
 
-from kstreamnb.notebook.progress import capture_bar
 from tests.notebook.shells import Shell, loaded_shell
 
 _SAMPLE = 'builder.sample = ks.Sample.from_text("topic | key | value | time \\n text | a | \\"to be\\" | 5")'
@@ -191,15 +190,3 @@ def test_names_of_parameters_do_not_bring_cells_into_an_exported_script(shell: S
     shell.run(f"%ks export builder {tmp_path}/app.py")
     assert "transaction = 5" not in (tmp_path / "app.py").read_text()
     assert "def risk" in (tmp_path / "app.py").read_text()
-
-
-def test_a_bar_is_there_only_where_somebody_watches_for_long(capsys: pytest.CaptureFixture[str]) -> None:
-    """No bar in a saved notebook, none under half a second, and nothing is left of the one there was."""
-    with capture_bar(10, live=False) as bar:
-        assert bar is None
-    with capture_bar(10, live=True) as bar:
-        bar(3, 100, 0.4)
-        assert "" == capsys.readouterr().err
-        bar(5, 200, 0.6)
-        assert "/10 [" in capsys.readouterr().err
-    assert "" == capsys.readouterr().err.replace("\r", "").strip()

@@ -1,0 +1,186 @@
+"""Bars of actions that take long: where somebody watches, one at a time, and nothing is left of them."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+import kstreamnb as ks
+from kstreamnb.notebook.bars import Bars, Terminal
+from kstreamnb.progress import pieces, under_way, watch_with
+from tests.notebook.shells import loaded_shell
+
+_LONG_S = 60
+
+
+class Seen:
+    """A place that keeps what was shown, and says when something is."""
+
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+        self.is_closed = False
+        self._news = threading.Condition()
+
+    def show(self, text: str) -> None:
+        with self._news:
+            self.texts.append(text)
+            self._news.notify_all()
+
+    def close(self) -> None:
+        self.is_closed = True
+
+    def wait_for(self, part: str) -> None:
+        """Until a text has a part."""
+        with self._news:
+            assert self._news.wait_for(lambda: any(part in text for text in self.texts), _LONG_S), self.texts
+
+
+@pytest.fixture
+def opened() -> Iterator[list[Seen]]:
+    """Places that bars were shown in."""
+    places: list[Seen] = []
+
+    def open_place() -> Seen:
+        places.append(Seen())
+        return places[-1]
+
+    watch_with(Bars(open_place))
+    yield places
+    watch_with(None)
+
+
+def _until(places: list[Seen]) -> Seen:
+    ready = threading.Event()
+    for _ in range(_LONG_S * 20):
+        if places:
+            return places[-1]
+        ready.wait(0.05)
+    raise AssertionError("there is no bar")
+
+
+def test_a_long_action_has_a_bar_that_counts_and_goes(opened: list[Seen]) -> None:
+    """The bar shows how many parts of how many are done; the place is closed with the action."""
+    with under_way("cells", 4) as done:
+        done(1)
+        seen = _until(opened)
+        seen.wait_for("1/4 ")
+        done(2)
+        seen.wait_for("3/4 ")
+        assert not seen.is_closed
+    assert seen.is_closed
+
+
+def test_what_is_over_at_once_has_no_bar(opened: list[Seen]) -> None:
+    """Nothing is opened before half a second has passed, and the waiting ends with the action."""
+    for _ in range(3):
+        with under_way("cells", 4) as done:
+            done(4)
+    assert [] == opened
+    assert not [each for each in threading.enumerate() if each.name == "kstreamnb bar"]
+
+
+def test_an_action_within_another_has_no_bar_of_its_own(opened: list[Seen]) -> None:
+    """The outermost one counts: parity shows engines, not the records of each."""
+    with under_way("engines", 2) as done:
+        with under_way("records", 1000) as inner:
+            inner(500)
+            _until(opened).wait_for("0/2 ")
+        done(1)
+        opened[0].wait_for("1/2 ")
+    assert 1 == len(opened)
+    assert not any("records" in text for text in opened[0].texts)
+
+
+def test_an_error_takes_the_bar_away(opened: list[Seen]) -> None:
+    """So does an interrupt; the next action has a bar again."""
+    for _ in range(2):
+        opened.clear()
+        with pytest.raises(KeyboardInterrupt):
+            _interrupted(opened)
+        assert opened[0].is_closed
+
+
+def _interrupted(opened: list[Seen]) -> None:
+    with under_way("records", 9) as done:
+        done(3)
+        _until(opened).wait_for("3/9 ")
+        raise KeyboardInterrupt
+
+
+def test_what_others_do_is_asked_for(opened: list[Seen]) -> None:
+    """Spark says itself how far it is; without a number the time that passed is shown."""
+    told: list[Any] = [(0, None)]
+    with under_way("tasks", look=lambda: told[0]):
+        seen = _until(opened)
+        seen.wait_for("tasks: 00:")
+        told[0] = (5, 8)
+        seen.wait_for("5/8 ")
+
+
+def test_nobody_is_told_when_nobody_watches(capsys: pytest.CaptureFixture[str]) -> None:
+    """A bar that would have no place is none: a notebook without ids of cells, as nbval runs it."""
+    bars = Bars(lambda: None)
+    with bars("cells", 2) as done:
+        done(2)
+    assert ("", "") == capsys.readouterr()
+    assert [[1, 2, 3]] == list(pieces([1, 2, 3], "records"))
+
+
+def test_a_terminal_keeps_no_trace(capsys: pytest.CaptureFixture[str]) -> None:
+    """The line is written over and then blank, with the cursor at its start."""
+    place = Terminal()
+    place.show("1/2")
+    place.close()
+    said = capsys.readouterr().err
+    assert "1/2" in said
+    assert said.endswith("\r")
+    assert "" == said.split("\r")[-2].strip()
+
+
+@pytest.mark.parametrize("partitions", [1, 3])
+@pytest.mark.parametrize("shape", ["alone", "chained", "global"])
+def test_watching_changes_nothing(opened: list[Seen], shape: str, partitions: int) -> None:
+    """Records that are counted piece by piece come out, are recorded and are kept as those of one piece."""
+    builder = ks.StreamsBuilder("watched")
+    stream = builder.stream("in")
+    if shape == "global":
+        stream = stream.left_join(builder.global_table("known"), lambda key, value: key, lambda one, two: [one, two])
+    grouped = stream.group_by_key() if shape == "alone" else stream.group_by(lambda key, value: f"g{len(str(value))}")
+    grouped.count(store="counts").to_stream().to("out", value_serde="long")
+    topology = builder.build()
+    rows = [("in", -1, 0, (at * 7919) % 5000, f"k{at % 11}", at) for at in range(2500)]
+    rows += [("known", -1, 0, at * 400, f"k{at % 11}", at) for at in range(9)] if shape == "global" else []
+    sample = ks.Sample.from_records(rows)
+
+    def found() -> tuple[Any, ...]:
+        run = ks.replay(topology, sample, partitions=partitions)
+        with ks.TopologyTestDriver(topology, partitions=partitions) as driver:
+            driver.pipe(sample)
+            piped = driver.create_output_topic("out").read_records()
+        return str(run), run.output("out"), run.now.store("counts").to_dict(), [str(s) for s in run.steps[-5:]], piped
+
+    watched = found()
+    watch_with(None)
+    assert found() == watched
+
+
+def test_the_extension_watches_and_stops_watching(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a notebook the bar is a line of the page; a shell that sends no ids has one in a terminal, or none."""
+    from kstreamnb.notebook.extension import _place_of_bars
+    from kstreamnb.notebook.widgets.line import Line
+
+    with loaded_shell() as shell:
+        cells = shell.ip.kstreamnb_cells
+        monkeypatch.setattr(sys.stderr, "isatty", lambda: False, raising=False)
+        assert _place_of_bars(cells) is None
+        monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+        assert isinstance(_place_of_bars(cells), Terminal)
+        shell.run("1 + 1", "a cell with an id")
+        place = _place_of_bars(cells)
+        assert isinstance(place, Line)
+        place.close()
+    assert [["a"]] == list(pieces(["a"], "records"))
