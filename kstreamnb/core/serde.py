@@ -247,8 +247,7 @@ class FloatSerde(Serde):
 
     def _read(self, data: bytes) -> float:
         self._check_size(data)
-        number: float = struct.unpack(self.form, data)[0]
-        return number
+        return float(struct.unpack(self.form, data)[0])
 
 
 @dataclass(frozen=True)
@@ -264,6 +263,9 @@ class DoubleSerde(FloatSerde):
     def keeps(self, value: Any) -> bool:
         """All but the not-a-numbers, which differ from themselves."""
         return not math.isnan(value)
+
+    def _write(self, value: Any) -> bytes:
+        return super()._write(math.nan if value != value else value)  # Java writes one of the many not-a-numbers
 
 
 @dataclass(frozen=True)

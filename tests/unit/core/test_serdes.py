@@ -94,6 +94,13 @@ def test_scalars_survive_a_round_trip(name, data):
     assert items == many.deserialize(many.serialize(items))
 
 
+def test_a_double_knows_one_not_a_number_and_a_float_all_of_them():
+    """As Java's serializers: a difference of infinities is the same key as any other not-a-number."""
+    apart = math.copysign(math.nan, -1)
+    assert bytes.fromhex("7ff8000000000000") == Serdes.double().serialize(apart) == Serdes.double().serialize(math.nan)
+    assert bytes.fromhex("ffc00000") == Serdes.float().serialize(apart)
+
+
 @given(_JSON)
 def test_json_survives_a_round_trip(value):
     """JSON values come back equal and of the same types."""
