@@ -91,9 +91,9 @@ class Serde:
         detail = f"it writes {self.expects}"
         return SerdeError(message, detail=f"{detail}; {why}" if why else detail, hint=hint or self.advice)
 
-    def _check_size(self, data: bytes) -> None:
+    def _check_size(self, data: bytes, java_name: str) -> None:
         if len(data) != self.width:
-            java = f"Size of data received by {self.name.capitalize()}Deserializer is not {self.width}"
+            java = f"Size of data received by {java_name}Deserializer is not {self.width}"
             raise self._unreadable(data, f"that takes {self.width} bytes", java=java)
 
     def _unreadable(self, data: bytes, why: str, *, java: str | None = None) -> SerdeError:
@@ -223,7 +223,7 @@ class WholeSerde(Serde):
         return int(value).to_bytes(self.width, "big", signed=True)
 
     def _read(self, data: bytes) -> int:
-        self._check_size(data)
+        self._check_size(data, self.name.capitalize())
         return int.from_bytes(data, "big", signed=True)
 
 
@@ -246,7 +246,7 @@ class FloatSerde(Serde):
         return struct.pack(self.form, value)
 
     def _read(self, data: bytes) -> float:
-        self._check_size(data)
+        self._check_size(data, "")  # as it is in Java, for both
         return float(struct.unpack(self.form, data)[0])
 
 
