@@ -48,7 +48,7 @@ def diff(
         --+-------+-----------+-----+--------+-------+------+--------
         - | out   | 0         | 0   | "shoe" | 1     | 5    |
         + | out   | 0         | 0   | "shoe" | 2     | 5    |
-        "-" is only in the first, "+" only in the second
+        "-": only first, "+": only second
     """
     if isinstance(first, Described) and isinstance(second, Described):
         return described_diff(_description(first), _description(second))

@@ -63,7 +63,7 @@ class OutputDiff(Tabular):
     def more(self) -> Iterator[str]:
         """What the signs mean, and how many rows are not shown."""
         if self.rows:
-            yield f'"-" is only in the {self.names[0]}, "+" only in the {self.names[1]}'
+            yield f'"-": only {self.names[0]}, "+": only {self.names[1]}'
         if len(self) > _SHOWN:
             yield f"{_SHOWN} of {len(self):,} rows are shown"
 

@@ -13,7 +13,7 @@ from kstreamnb.driver.run import Run
 from kstreamnb.driver.steps import Drop, Steps
 from kstreamnb.driver.walk import Walk
 from kstreamnb.driver.wording import counted
-from kstreamnb.errors import KStreamError
+from kstreamnb.errors import KStreamError, Suggesting
 from kstreamnb.runtime.chain import collector_paused
 from kstreamnb.runtime.task import Task
 from kstreamnb.topology.topology import Topology
@@ -21,7 +21,7 @@ from kstreamnb.topology.topology import Topology
 __all__ = ["Replay", "recorded"]
 
 
-class Replay(Walk, Questions, Displayed):
+class Replay(Walk, Questions, Suggesting, Displayed):
     r"""A recorded run. Nothing runs again while it is looked at.
 
     A position moves over the steps: after `seek(n)`, ``position`` is n and ``now`` the state after n steps. Position

@@ -17,7 +17,7 @@ pytestmark = [
     pytest.mark.skipif(shutil.which("java") is None, reason="there is no Java, which Spark and Kafka need"),
 ]
 
-LOAD, BUILD, DEPLOY, PANEL, FAIL = range(5)
+LOAD, BUILD, DEPLOY, PANEL, FAIL, TORN = range(6)
 CELLS = [
     "%load_ext kstreamnb",
     """
@@ -48,6 +48,14 @@ query.await_input(600)
 """,
     "panel = ks.panel(query)\npanel",
     'ks.produce(servers, ks.Sample.from_records([("prices", -1, 0, 99_000, "k0", -1)]))',
+    """
+import os
+here = os.getpid()
+torn = ks.StreamsBuilder("torn")
+torn.stream("prices").map_values(lambda price, here=here: os.getpid() == here).to("torn-out")
+torn.sample = builder.sample
+ks.deploy(torn.build(), bootstrap_servers=servers, checkpoint=tempfile.mkdtemp())
+""",
 ]
 _SLOW_MS = 600_000
 
@@ -82,6 +90,15 @@ def widget(opened: Locator) -> Locator:
 def test_parity_comes_first(notebook: Notebook, opened: Locator) -> None:
     """Before anything is deployed, driver and Spark are compared on the builder's sample."""
     expect(notebook.output(DEPLOY)).to_contain_text("driver and Spark agree on 20 records")
+    notebook.picture(notebook.output(DEPLOY), "parity")
+
+
+def test_what_differs_is_shown_and_not_deployed(notebook: Notebook, opened: Locator) -> None:
+    """The table says where the engines differ, and the error how to start it all the same."""
+    shown = notebook.run(TORN)
+    expect(shown).to_contain_text("driver and Spark DIFFER on 20 records", timeout=_SLOW_MS)
+    expect(shown).to_contain_text("parity=False", timeout=_SLOW_MS)
+    notebook.picture(shown, "parity-differs")
 
 
 def test_it_shows_what_the_query_is_doing(notebook: Notebook, widget: Locator) -> None:
@@ -136,6 +153,7 @@ def test_stop_and_restart_reach_the_query_by_keyboard(notebook: Notebook, widget
     expect(widget.locator(".ks-state")).to_have_text("stopped", timeout=_SLOW_MS)
     assert notebook.python("query.status(lag=False).state, ks.active()") == "('stopped', ())"
     expect(widget.get_by_role("button", name="Stop")).to_be_disabled()
+    notebook.picture(widget, "panel-stopped")
     widget.get_by_role("button", name="Restart").focus()
     notebook.page.keyboard.press("Enter")
     expect(widget.locator(".ks-state")).to_have_text("running", timeout=_SLOW_MS)

@@ -134,6 +134,8 @@ def test_a_mistyped_method_is_told_the_right_one_and_where_it_stands(shell: Shel
     assert "/kstreamnb/" not in shown
     assert 'Hint: did you mean "StreamsBuilder"?' in shell.run("ks.StreamBuilder()")
     assert 'Hint: did you mean "stream"?' in shell.run('builder.streem("orders")')
+    replay = "run = ks.replay(ks.Topology().add_source('in', 'a'), ks.Sample.from_records([('a', 0, 0, 0, 'k', 1)]))"
+    assert 'Hint: did you mean "why_dropped"?' in shell.run(f"{replay}\nrun.why_droped()")
 
 
 _TESTS = """

@@ -66,7 +66,7 @@ def test_a_function_that_depends_on_where_it_runs_is_found(spark: Any) -> None:
     assert not found.is_equal
     assert "driver and Spark DIFFER on 60 records" == found.title
     assert "large | 0         | 30     | 30    | 10 rows differ" in str(found)
-    assert '"-" is only in the driver, "+" only in the Spark' in str(found)
+    assert '"-": only driver, "+": only Spark' in str(found)
     html = found._repr_mimebundle_()["text/html"]
     assert html.count("<table>") == 2
     assert "10 rows differ" in html

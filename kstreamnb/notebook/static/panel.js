@@ -33,6 +33,7 @@ function panel({ root, send, follow, ends }) {
     make("div", { class: "ks-bar ks-top" }, stores, tasks, drops));
 
   let waiting = false, current = "", since = 0;
+  const isOver = () => current === "stopped" || current === "failed";
   const act = (command, text) => {
     state.textContent = text;
     stop.disabled = restart.disabled = true;
@@ -43,7 +44,7 @@ function panel({ root, send, follow, ends }) {
   // A page that nobody sees, and a kernel that has not answered yet, are not asked again.
   const timer = setInterval(() => {
     const stuck = waiting && Date.now() - since < 15 * EVERY_MS;
-    if (!live.checked || stuck || document.hidden || !root.isConnected || current !== "running") return;
+    if (!live.checked || stuck || document.hidden || !root.isConnected || isOver()) return;
     waiting = true;
     since = Date.now();
     send("refresh");
@@ -52,7 +53,7 @@ function panel({ root, send, follow, ends }) {
 
   const answered = () => {
     waiting = false;
-    stop.disabled = current !== "running";
+    stop.disabled = isOver();
     restart.disabled = false;
     state.textContent = current;
   };

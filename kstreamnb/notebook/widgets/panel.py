@@ -14,6 +14,7 @@ from kstreamnb.spark.metrics import BatchFigures, Metric
 from kstreamnb.spark.query import Query
 from kstreamnb.spark.worker import read
 from kstreamnb.view import Overlay, graph_view
+from kstreamnb.view.names import node_title
 
 __all__ = ["DeployPanel"]
 
@@ -51,8 +52,8 @@ class DeployPanel(FactsWidget):
                 [name, f"{self._rows[name]:,}" if name in self._rows else "not counted"] for name in query.stores
             ],
             "tasks": _tasks(metrics),
-            "drops": _drops(metrics),
-            "node": failed,
+            "drops": [[self._title(node), *more] for node, *more in _drops(metrics)],
+            "node": self._title(failed),
             "failure": "" if error is None else error_words(error),
             "svg": self._failed_graph(failed) if failed else "",
         }
@@ -86,6 +87,11 @@ class DeployPanel(FactsWidget):
         self._rows = {name: sum(1 for _ in self.query.store(name).all()) for name in self.query.stores}
 
     commands: ClassVar = {"refresh": refresh, "stop": stop, "restart": restart, "count": count}
+
+    def _title(self, node: str) -> str:
+        """A node as the graph calls it; one that is not in the graph by its name."""
+        nodes = self.query.topology.description().nodes()
+        return node_title(nodes, node) if node in nodes else node
 
     def _failed_graph(self, node: str) -> str:
         return picture(graph_view(self.query.topology.description(), Overlay(marks={node: "failed"})))

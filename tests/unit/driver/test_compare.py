@@ -53,7 +53,7 @@ def test_an_assertion_fails_with_the_table() -> None:
     """Expected and actual rows stand side by side."""
     with pytest.raises(AssertionError, match="outputs differ in 2 rows") as caught:
         assert_outputs_equal([("k", 1, 0)], [("k", 2, 0)])
-    assert '"-" is only in the expected, "+" only in the actual' in str(caught.value)
+    assert '"-": only expected, "+": only actual' in str(caught.value)
 
 
 def test_long_outputs_are_compared_row_by_row() -> None:

@@ -1,0 +1,124 @@
+"""What is looked at more than clicked: checks, errors of the kit and static forms, in light and dark, as pictures."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.browser.lab import Lab, Notebook
+
+pytestmark = [pytest.mark.browser]
+
+LOAD, BUILD, MISTYPED, WRONG, POISON, CHECKS, STATIC, MERMAID, NASTY = range(9)
+CELLS = [
+    "%load_ext kstreamnb\nimport kstreamnb as ks\nfrom IPython.display import HTML, display",
+    """
+builder = ks.StreamsBuilder("shop")
+orders = builder.stream("orders")
+spent = orders.map_values(lambda order: order["pieces"] * order["price"])
+by_customer = spent.group_by(lambda key, price: str(price))
+totals = by_customer.windowed_by(ks.TimeWindows.of_size_and_grace("1h", "10m")).count()
+totals.to_stream(lambda window, count: window.key).to("totals", value_serde="long")
+topology = builder.build()
+sample = ks.Sample.from_text('''
+    topic  | key | value                     | time
+    orders | o1  | {"pieces": 2, "price": 5} | 0
+    orders | o2  | {"pieces": 1, "price": 7} | 7200000
+    orders | o3  | {"pieces": 1, "price": 7} | 30000
+''')
+replay = ks.replay(topology, sample)
+""",
+    "orders.filtr(lambda key, order: order)",
+    """
+wrong = ks.StreamsBuilder("wrong")
+wrong.stream("orders").to("copies")
+wrong.table("orders")
+wrong.build()
+""",
+    'ks.replay(topology, ks.Sample.from_records([("orders", 0, 0, 0, "o4", {"pieces": 1})]))',
+    """
+uneven = ks.StreamsBuilder("uneven")
+rates = uneven.table("rates")
+uneven.stream("orders").join(rates, lambda order, rate: [order, rate]).to("out")
+ks.check(uneven.build(), partitions={"orders": 4, "rates": 2, "out": 4}, folders={"checkpoint": "/tmp/uneven"})
+""",
+    """
+for thing in (topology, replay, replay.why_dropped()):
+    display(HTML(thing._repr_mimebundle_()["text/html"]))
+for widget in (ks.explorer(topology), ks.stepper(replay)):
+    display(HTML(widget._repr_mimebundle_()[0]["text/html"]))
+""",
+    'display({"text/vnd.mermaid": replay.to_mermaid(), "text/plain": "no Mermaid"}, raw=True)',
+    """
+name = "<script>window.hurt = 1</script><img src=x onerror=window.hurt=1>"
+nasty = ks.Topology(name).add_source("in " + name, "orders").add_sink("out " + name, "copies", "in " + name)
+display({"text/vnd.mermaid": nasty.to_mermaid(), "text/plain": "no Mermaid"}, raw=True)
+nasty
+""",
+]
+
+
+@pytest.fixture(scope="module")
+def notebook(lab: Lab) -> Iterator[Notebook]:
+    with lab.notebook("pictures", CELLS) as found:
+        found.run(LOAD)
+        found.run(BUILD)
+        yield found
+        found.assert_quiet()
+
+
+@pytest.mark.parametrize(
+    ("cell", "name", "says"),
+    [
+        (MISTYPED, "error-mistyped", ('UnknownNameError: a KStream has no "filtr"', 'did you mean "filter"?')),
+        (WRONG, "error-topology", ('TopologyError: topic "orders" is read both as a stream and as a table', "cell 4")),
+        (POISON, "error-record", ("ProcessingError", "Caused by", "KeyError: 'price'")),
+    ],
+    ids=["mistyped", "topology", "record"],
+)
+def test_an_error_says_what_where_and_what_to_do(
+    notebook: Notebook, cell: int, name: str, says: tuple[str, ...]
+) -> None:
+    """The user's lines, the message and its notes; no frame of the kit."""
+    shown = notebook.run(cell)
+    for each in says:
+        expect(shown).to_contain_text(each)
+    expect(shown).not_to_contain_text("site-packages")
+    expect(shown).not_to_contain_text("kstreamnb")
+    notebook.picture(shown, name)
+
+
+def test_the_list_of_checks_is_a_table(notebook: Notebook) -> None:
+    """What was found, how grave it is and what helps."""
+    shown = notebook.run(CHECKS)
+    expect(shown.locator("table")).to_contain_text('"orders" has 4, "rates" has 2')
+    notebook.picture(shown, "checks")
+
+
+def test_static_forms_can_be_read_without_a_kernel(notebook: Notebook) -> None:
+    """The HTML of a topology, a replay, an explanation and two widgets, as a saved notebook shows it."""
+    shown = notebook.run(STATIC)
+    expect(shown.locator(".ks-graph")).to_have_count(4)
+    expect(shown).to_contain_text("late")
+    expect(shown).not_to_contain_text("Error")
+    notebook.picture(shown, "static")
+
+
+def test_mermaid_is_drawn_by_the_front_end(notebook: Notebook) -> None:
+    """JupyterLab draws the text itself, with the titles of the picture."""
+    shown = notebook.run(MERMAID)
+    drawn = shown.locator(".jp-RenderedMermaid img, .jp-RenderedMermaid svg")
+    expect(drawn.first).to_be_visible()
+    expect(shown.locator(".jp-mod-warning")).to_have_count(0)
+    notebook.picture(shown, "mermaid")
+
+
+def test_names_of_the_users_stay_text_in_pictures(notebook: Notebook) -> None:
+    """Markup in names is drawn, by Mermaid and in SVG with its tooltips, and does nothing."""
+    shown = notebook.run(NASTY)
+    expect(shown.locator(".jp-RenderedMermaid img, .jp-RenderedMermaid svg").first).to_be_visible()
+    expect(shown.locator(".ks-graph")).to_contain_text("<script>window.hurt = 1</script>")
+    assert notebook.page.evaluate("() => window.hurt === undefined")
+    assert shown.locator("script, img[src=x]").count() == 0
