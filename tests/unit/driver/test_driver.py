@@ -299,6 +299,17 @@ def test_caches_are_flushed_after_every_record() -> None:
         assert expected == driver.create_output_topic("out").read_values_to_list()
 
 
+def test_caches_are_flushed_in_the_order_of_their_nodes() -> None:
+    """Of two cached tables in one task that write to one topic, the one that was declared first comes first."""
+    builder = StreamsBuilder("cached")
+    grouped = builder.stream("in", value_serde=Serdes.string()).group_by_key()
+    grouped.count(store="z").map_values(str).to_stream().to("out", value_serde=Serdes.string())
+    grouped.reduce(lambda old, new: old + new, store="a").to_stream().to("out", value_serde=Serdes.string())
+    driver = TopologyTestDriver(builder.build(), cache=True)
+    driver.create_input_topic("in").pipe_key_value_list([("k", "x"), ("k", "y")])
+    assert ["1", "x", "2", "xy"] == driver.create_output_topic("out").read_values_to_list()
+
+
 def test_changelogs_can_be_read() -> None:
     """On request their records are kept, with Kafka's bytes."""
     driver = counting(changelogs=True)

@@ -222,3 +222,10 @@ def naive_join(records: list[tuple[bool, str, int]], how: str, before: int, afte
             if max(0, at + ahead) < time:
                 out.append(waiting.pop(number))
     return sorted(out + list(waiting.values()))
+
+
+def test_a_record_at_the_end_of_the_earliest_window_does_not_put_off_what_waits() -> None:
+    """The earliest record comes out without a partner one millisecond after its window, whoever came just before."""
+    s = Streams("left")
+    assert [] == s.left("a", "a", 0) + s.left("c", "c", 2) + s.left("b", "b", 10)
+    assert [("a", "a/-", 0)] == s.left("d", "d", 11)

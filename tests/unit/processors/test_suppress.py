@@ -124,3 +124,15 @@ def test_a_limit_below_nothing_lets_nothing_wait() -> None:
     context, feed = bind(100, max_records=-1)
     assert [("a", Change("1"), 5)] == feed("a", Change("1"), 5)
     assert 0 == context.store("buffer").count()
+
+
+def test_a_buffer_of_exactly_its_bytes_is_not_full() -> None:
+    """Only one byte more lets the first change out."""
+    context, feed = bind(100)
+    feed("a", Change("1"), 1)
+    size = context.store("buffer").size_bytes()
+    found = []
+    for limit in (size, size - 1):
+        _, feed = bind(100, max_bytes=limit)
+        found.append(feed("a", Change("1"), 1))
+    assert [[], [("a", Change("1"), 1)]] == found

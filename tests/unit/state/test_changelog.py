@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from kstreamnb.core.record import RecordMetadata, Windowed
 from kstreamnb.core.serdes import Serdes
 from tests.unit.state.stores_for_tests import StoreTask
@@ -170,3 +172,20 @@ def test_records_without_a_partner_come_back_from_the_changelog() -> None:
     pending.discard(6, True, "gone")
     again.restore_changelog(logged(pending))
     assert list(again.entries()) == [(5, False, "b", ["x"]), (5, True, "a", [1, 2])]
+
+
+def test_rows_come_back_from_the_changelog_with_their_times() -> None:
+    """S0-12: a row has the time of its record again, and what was deleted stays away."""
+    _, store = made("timestamped_key_value")
+    store.restore_changelog([(b"a", (1).to_bytes(8), 5), (b"b", (2).to_bytes(8), 6), (b"b", None, 7)])
+    assert (1, 5) == store.get("a")
+    assert store.get("b") is None
+
+
+@pytest.mark.parametrize("persistent", [True, False])
+def test_what_the_retention_has_passed_does_not_come_back_from_the_changelog(persistent: bool) -> None:
+    """S0-12: a changelog may hold such rows still, before later ones or after them."""
+    _, store = made("window", retention_ms=10, window_size_ms=5, persistent=persistent)
+    starts = (5, 10_000_000, 6)
+    store.restore_changelog([(b"a" + start.to_bytes(8) + bytes(4), bytes(8), start) for start in starts])
+    assert [("a", 10_000_000)] == [raw_key for raw_key in store.raw if raw_key is not None]

@@ -88,3 +88,12 @@ def test_the_changelog_holds_plain_values_at_their_times() -> None:
         store.put("a", value, time)
     entries = [(*store.changelog_entry(raw_key, row), time) for raw_key, row, time, _ in store.changes]
     assert [(b"a", b"1", 100), (b"a", None, 95), (b"a", b"2", 5)] == entries
+
+
+def test_the_history_reaches_back_to_its_last_millisecond() -> None:
+    """A time of exactly the history ago still has its value, one before it has none."""
+    store = StoreTask().make("versioned", history_ms=10)
+    for key, time in (("a", 0), ("a", 8), ("b", 15)):
+        store.put(key, time, time)
+    assert VersionedRecord(0, 0) == store.get("a", 5)
+    assert store.get("a", 4) is None
