@@ -132,7 +132,7 @@ def _latency(spark: Any, servers: Any, seconds: float, rate: int) -> Benchmark:
     from kstreamnb.spark.deploy import deploy
     from kstreamnb.spark.session import spark_session
 
-    session = spark or spark_session("kstreamnb-benchmark")
+    session = spark or spark_session("kstreamnb-benchmark", profile="latency")
     name = f"benchmark-{time.time_ns()}"  # topics of its own each time, on a broker that stays
     with ExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="kstreamnb-", dir=_fast_folder()))

@@ -10,14 +10,21 @@ from kstreamnb.errors import ConfigError, EngineError, did_you_mean
 
 __all__ = ["PROFILES", "Profile", "profile_settings", "spark_report"]
 
-Profile: TypeAlias = Literal["local", "production", "notebook"]
+Profile: TypeAlias = Literal["local", "latency", "production", "notebook"]
 
 # The first compiler alone: the second one takes more from a session of minutes than it gives back.
 _SHORT = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+# Both compilers: what small batches cost is Spark's own code, which the second one halves within a minute or two.
+_STEADY = "-Xms2g -XX:+UseSerialGC"
 # The largest heap is what `spark.driver.memory` says; with as much from the start it never grows while records wait.
 _LONG = "-Xms2g -XX:+UseG1GC"
 PROFILES: dict[str, dict[str, str]] = {
     "local": {"spark.driver.memory": "2g", "spark.driver.extraJavaOptions": _SHORT},
+    "latency": {
+        "spark.driver.memory": "2g",
+        "spark.driver.extraJavaOptions": _STEADY,
+        "spark.default.parallelism": "1",  # one Spark partition a level: a second one costs more than it takes over
+    },
     "production": {
         "spark.driver.memory": "2g",
         "spark.executor.memory": "2g",

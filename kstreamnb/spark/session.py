@@ -5,6 +5,7 @@ The JVM writes to a log file from its first line on; `spark_logs` says where. No
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 from collections.abc import Iterator
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pyspark
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark import SparkConf, SparkContext
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import DataFrame, SparkSession
@@ -56,6 +58,8 @@ _NOISY = (  # these warn once a call about states that are simply not there yet,
     "org.apache.spark.sql.execution.python.streaming.TransformWithStateInPySparkStateServer",
     "org.apache.spark.sql.execution.python.streaming.TransformWithStateInPySparkPythonPreInitRunner",
 )
+_ORIGINS = "updatingResource"
+_LOG = logging.getLogger(__name__)
 _logs: list[Path] = []
 
 
@@ -70,8 +74,9 @@ def spark_session(
     Args:
         app: the application's name in Spark's own lists.
         cores: task slots of the local session; one Python worker runs in each.
-        profile: "local" for sessions of minutes, "production" for those of weeks, with 2 GB pinned and the G1
-            collector, "notebook" for small machines; `spark_report` says what became of it.
+        profile: "local" for sessions of minutes; "latency" for small batches, quick after a minute or two; "production"
+            for sessions of weeks, with 2 GB pinned and the G1 collector; "notebook" for small machines. `spark_report`
+            says what became of it.
         settings: Spark settings that win over the kit's, such as ``{"spark.driver.memory": "4g"}``.
 
     Raises:
@@ -196,7 +201,27 @@ def tuned(spark: SparkSession) -> SparkSession:
     session = spark.newSession()
     for name, value in QUERY_SETTINGS.items():
         session.conf.set(name, value)
+    _forget_origins(session)
     return session
+
+
+def _forget_origins(session: SparkSession) -> None:
+    """Drop Hadoop's notes on which file each of its thousand settings is from; the settings stay.
+
+    Spark packs all of them for every level with state of every batch, and each note is compressed for itself, which
+    takes most of the time. A session that has begun its work has loaded all of Hadoop's files.
+    """
+    java = session._jvm  # noqa: SLF001 - the way to classes of the JVM
+    if java is None:
+        return
+    try:
+        notes = java.java.lang.Class.forName("org.apache.hadoop.conf.Configuration").getDeclaredField(_ORIGINS)
+        notes.setAccessible(True)
+        of_settings = notes.get(session.sparkContext._jsc.hadoopConfiguration())  # noqa: SLF001
+        if of_settings is not None:
+            of_settings.clear()
+    except Py4JError as error:
+        _LOG.debug("Hadoop keeps the origins of its settings: %s", error)
 
 
 def moved(frame: DataFrame, spark: SparkSession) -> DataFrame:

@@ -6,9 +6,11 @@ import subprocess
 import sys
 
 import pytest
+from pyspark.sql import SparkSession
 
 import kstreamnb as ks
 from kstreamnb.spark.profiles import profile_settings
+from kstreamnb.spark.session import tuned
 
 
 def test_production_pins_the_heap_and_takes_the_g1_collector() -> None:
@@ -20,11 +22,33 @@ def test_production_pins_the_heap_and_takes_the_g1_collector() -> None:
     assert "768m" == profile_settings("notebook")["spark.driver.memory"]
 
 
+def test_small_batches_have_both_compilers_and_one_partition_a_level() -> None:
+    """S0-06: the other profiles keep what suits their lives; a deployment takes the session's parallelism."""
+    found = profile_settings("latency")
+    assert "1" == found["spark.default.parallelism"]
+    assert "TieredStopAtLevel" not in found["spark.driver.extraJavaOptions"]
+    for profile in ("local", "notebook"):
+        others = profile_settings(profile)
+        assert "-XX:TieredStopAtLevel=1" in others["spark.driver.extraJavaOptions"].split()
+        assert "spark.default.parallelism" not in others
+
+
 def test_an_unknown_profile_is_refused_with_those_there_are() -> None:
     """S4-54: before anything is started."""
     with pytest.raises(ks.ConfigError, match='no profile "produktion"') as raised:
         profile_settings("produktion")
     assert 'did you mean "production"?' == raised.value.hint
+
+
+@pytest.mark.spark
+def test_hadoop_notes_no_origins_and_keeps_its_settings(spark: SparkSession) -> None:
+    """S0-06: what each batch of a level with state is packed with has the same settings, without the notes."""
+    session = tuned(spark)
+    settings = session._jsparkSession.sessionState().newHadoopConf()
+    before = session.sparkContext._jsc.hadoopConfiguration()
+    assert settings.size() >= before.size() > 100
+    assert settings.getPropertySources("hadoop.security.authentication") is None
+    assert "simple" == settings.get("hadoop.security.authentication")
 
 
 @pytest.mark.spark
