@@ -206,3 +206,6 @@ def logs(_magics: KsMagics, _said: Any, _cell: str | None) -> Any:
 def traceback(magics: KsMagics, _said: Any, _cell: str | None) -> None:
     """Show the last error of the kit with all its frames."""
     print(whole_traceback(magics.shell))  # noqa: T201 - that is what was asked for
+
+
+KsMagics.ks.__doc__ = f"{KsMagics.ks.__doc__}\n\n{_help('')}"  # what %ks? shows

@@ -37,6 +37,8 @@ def test_every_verb_has_help(shell: Shell) -> None:
     assert verbs.split() == [line.split()[1] for line in lines]
     assert "%ks graph            Draw a topology, a builder's topology, or what is above a stream or table." == lines[0]
     assert "--partitions" in shell.run("%ks help replay")
+    asked = shell.ip.object_inspect("%ks")["docstring"]  # as `%ks?` does
+    assert all(line in asked for line in lines)
 
 
 def test_an_unknown_verb_names_those_there_are(shell: Shell) -> None:
