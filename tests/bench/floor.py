@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 from pyspark.sql import Row
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
@@ -16,8 +17,6 @@ from kstreamnb.spark.interpreted import interpret
 from kstreamnb.spark.session import tuned
 
 __all__ = ["plain_levels"]
-
-_BATCHES = 80
 
 
 class Counting(StatefulProcessor):
@@ -38,8 +37,15 @@ class Counting(StatefulProcessor):
         """Nothing is held."""
 
 
-def plain_levels(spark: Any, levels: int, folder: str | None) -> list[int]:
-    """Milliseconds of each trigger of a plain query with some levels, under the settings of the kit's queries."""
+def _passed(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    yield from batches
+
+
+def plain_levels(spark: Any, levels: int, folder: str | None, batches: int) -> list[int]:
+    """Milliseconds of each trigger of a plain query with some levels, under the settings of the kit's queries.
+
+    Without a level the rows pass one function in Python, in the stage that makes them.
+    """
     session = tuned(spark)
     interpret(session)
     session.conf.set("spark.sql.shuffle.partitions", str(spark.sparkContext.defaultParallelism))
@@ -47,6 +53,8 @@ def plain_levels(spark: Any, levels: int, folder: str | None) -> list[int]:
     frame = rows.select((F.col("value") % 4).cast("int").alias("g"), F.col("value").alias("n"))
     for _ in range(levels):
         frame = frame.groupBy("g").transformWithState(Counting(), "g int, n bigint", "append", "none")
+    if not levels:
+        frame = frame.mapInArrow(_passed, frame.schema)
     done: list[int] = []
 
     def act(batch: Any, number: int) -> None:
@@ -56,7 +64,7 @@ def plain_levels(spark: Any, levels: int, folder: str | None) -> list[int]:
     with tempfile.TemporaryDirectory(prefix="kstreamnb-bench-", dir=folder) as checkpoint:
         writer = frame.writeStream.outputMode("append").foreachBatch(act)
         query = writer.option("checkpointLocation", str(Path(checkpoint))).start()
-        while len(done) < _BATCHES and query.isActive:
+        while len(done) < batches and query.isActive:
             time.sleep(0.05)
         spent = [each["durationMs"]["triggerExecution"] for each in query.recentProgress]
         query.stop()

@@ -2,7 +2,7 @@
 
 Prints throughput of a copy and of a keyed count, beside at least once; the time from `deploy` to the first batch's
 commit in a session that is warm; the time from the death of all workers to the next commit; and what
-``ks.benchmark("latency")`` says.
+``ks.benchmark("latency")`` says; alone it has a session of the profile "latency".
 """
 
 from __future__ import annotations
@@ -191,7 +191,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         LocalBroker(heap="512m", data=Path(data) / "log") as broker,
     ):
         servers = broker.bootstrap_servers
-        spark = ks.spark_session(settings=settings)
+        profile = "latency" if list(chosen.only) == ["latency"] else "local"
+        spark = ks.spark_session(profile=profile, settings=settings)
         if {"copy", "count"} & set(chosen.only):
             began = time.perf_counter()
             fill(servers, chosen.records, 50_000)

@@ -1,8 +1,8 @@
 """Speed on Spark from memory: ``python -m tests.bench.spark [--only WORD] [--rows N] [--keys N] [--cores N]``.
 
 Prints a table with the aims: a keyed count beside plain Spark SQL on the same keys, latency of small batches through
-one and two levels beside Spark alone, cost of a batch as state grows, static frames, the first batch of a query, and
-planning.
+one and two levels beside Spark alone, both in a session of its own with the profile "latency", cost of a batch as state
+grows, static frames, the first batch of a query, and planning.
 
 Rates are given twice: by the clock, and by the CPU time of Spark's whole process tree as if nothing else ran on the
 cores; on a busy machine only the second means anything. Both take in Spark's own work, and leave the first, cold
@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import os
 import statistics
+import subprocess
 import sys
 import tempfile
 import time
@@ -28,6 +29,7 @@ from kstreamnb.kafka.publication import Publication
 from kstreamnb.runtime.config import Config
 from kstreamnb.spark.deploy import start_query
 from kstreamnb.spark.deployment import deployment_of, place
+from kstreamnb.spark.profiles import PROFILES
 from kstreamnb.spark.stream import Batch, Sink, StreamSettings
 from tests.bench.floor import plain_levels
 from tests.bench.made import PARTITIONS, START_MS, Made
@@ -105,6 +107,24 @@ def memory_mb() -> float:
     return total
 
 
+@dataclass
+class Light(Sink):
+    """Takes batches in at no cost of its own; asks for the CPU time once after the warm-up and once at the end."""
+
+    marks: tuple[int, int]
+    found: list[float] = field(default_factory=list)
+
+    def publish(self, batch: Batch) -> Publication:
+        """Look at the CPU time where that is due."""
+        if batch.number in self.marks:
+            self.found.append(cpu_seconds())
+        return Publication(batch.number, batch.output.count())
+
+    def cpu_ms(self) -> float:
+        """CPU time of a batch between the marks, on average."""
+        return 1000 * (self.found[1] - self.found[0]) / (self.marks[1] - self.marks[0])
+
+
 def counting(levels: int = 1) -> ks.Topology:
     """A keyed count; with two levels counted once more by the key's end."""
     builder = ks.StreamsBuilder(f"counting-{levels}")
@@ -180,17 +200,19 @@ def plain_sql(spark: Any, size: int, batches: int, keys: int) -> list[tuple[floa
 
 
 def latency(spark: Any, options: argparse.Namespace) -> Iterator[Line]:
-    """What Spark says of batches of a few records, one after the other."""
+    """What Spark says of batches of a few records, one after the other, when its code is compiled."""
+    warm, last = options.warm, options.warm + 100
+    stage = statistics.median(plain_levels(spark, 0, _fast_folder(), last)[warm:])
     for levels, aim in ((1, 100), (2, 150)):
-        sink = Timed()
-        query = streamed(spark, Made(8, 80, 40), sink, levels=levels)
-        spent = [p["durationMs"]["triggerExecution"] for p in query._streaming.recentProgress][20:]
-        cpu = statistics.median(step[1] for step in sink.steps()[20:]) * 1000
+        sink = Light((warm, last - 1))
+        query = streamed(spark, Made(8, last, 40), sink, levels=levels)
+        spent = [p["durationMs"]["triggerExecution"] for p in query._streaming.recentProgress][warm:]
         middle, worst = statistics.median(spent), statistics.quantiles(spent, n=100)[98]
-        found = f"p50 {middle:.0f} ms, p99 {worst:.0f} ms ({cpu:.0f} ms of CPU)"
+        found = f"p50 {middle:.0f} ms, p99 {worst:.0f} ms ({sink.cpu_ms():.0f} ms of CPU)"
         yield Line(f"latency, {levels} level{'s'[: levels - 1]}", found, f"p50 ≤ {aim} ms", middle <= aim)
-        floor = statistics.median(plain_levels(spark, levels, _fast_folder())[20:])
+        floor = statistics.median(plain_levels(spark, levels, _fast_folder(), last)[warm:])
         yield Line("  Spark alone, as many levels of a count in Python", f"p50 {floor:.0f} ms ({middle / floor:.2f}×)")
+    yield Line("  Spark alone, one stage that keeps nothing", f"p50 {stage:.0f} ms")
 
 
 def growing_state(spark: Any, options: argparse.Namespace) -> Iterator[Line]:
@@ -277,12 +299,19 @@ def main() -> int:
     """Measure and print; the exit code is 1 when an aim is missed."""
     options = _options()
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # Spark's processes find the kit compiled, as an installed one is
-    settings = {"spark.driver.memory": options.memory, "spark.sql.streaming.numRecentProgressUpdates": 1000}
-    spark = ks.spark_session("kstreamnb-bench", cores=options.cores, settings=settings)
     missed = 0
-    for name, case in CASES.items():
-        if options.only and options.only != name:
-            continue
+    if options.only in (None, "latency") and not options.profile:
+        again = (*sys.argv[1:], "--only", "latency", "--profile", "latency")  # another profile needs another JVM
+        missed = subprocess.run([sys.executable, "-m", "tests.bench.spark", *again], check=False).returncode
+    chosen = {name: case for name, case in CASES.items() if options.only == name or not options.only}
+    if not options.profile:
+        chosen.pop("latency", None)
+    if not chosen:
+        return missed
+    settings = {"spark.driver.memory": options.memory, "spark.sql.streaming.numRecentProgressUpdates": 1000}
+    profile = options.profile or "local"
+    spark = ks.spark_session("kstreamnb-bench", cores=options.cores, profile=profile, settings=settings)
+    for case in chosen.values():
         for line in case(spark, options):
             mark = "" if line.met is None else "met" if line.met else "MISSED"
             missed += line.met is False
@@ -299,6 +328,8 @@ def _fast_folder() -> str | None:
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.bench.spark", description="Measure deployments on Spark.")
     parser.add_argument("--only", choices=CASES, help="measure only this")
+    parser.add_argument("--profile", choices=PROFILES, help='of the session; without it "latency" for latency alone')
+    parser.add_argument("--warm", type=int, default=300, help="batches before latency is measured")
     parser.add_argument("--cores", type=int, default=2, help="task slots of the session")
     parser.add_argument("--memory", default="2g", help="memory of the JVM")
     parser.add_argument("--batch", type=int, default=200_000, help="records a batch of the keyed count")
