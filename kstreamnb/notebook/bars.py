@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from threading import Event, Thread
 from typing import Protocol
 
@@ -80,7 +80,7 @@ class Bars:
             return
         from tqdm import tqdm
 
-        with closing(place):
+        with closing(place), suppress(Exception):  # what can be asked no more is told by the action itself
             while not over.is_set():
                 (number, total), passed = look(), time.monotonic() - began
                 if total is None and number == 0:

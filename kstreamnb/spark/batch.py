@@ -212,7 +212,7 @@ def _execute(
         StorageLevel.MEMORY_AND_DISK
     )
     try:
-        with under_way("tasks of Spark", look=lambda: _tasks_done(spark)):
+        with under_way("tasks", look=lambda: _tasks_done(spark)):
             told = kept.where(F.col("target").isin(REPORT, FAILURE)).select("target", "blob").collect()
     except Exception as error:
         kept.unpersist()

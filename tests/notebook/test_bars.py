@@ -121,6 +121,16 @@ def test_what_others_do_is_asked_for(opened: list[Seen]) -> None:
         seen.wait_for("5/8 ")
 
 
+def test_what_cannot_be_asked_any_more_ends_the_bar_alone(opened: list[Seen]) -> None:
+    """A session that is gone while an action ends: the action says so, not the bar."""
+    told = [(1, 2)]
+    with under_way("tasks", look=lambda: told[0]):
+        seen = _until(opened)
+        seen.wait_for("1/2 ")
+        told.clear()
+    assert seen.is_closed
+
+
 def test_nobody_is_told_when_nobody_watches(capsys: pytest.CaptureFixture[str]) -> None:
     """A bar that would have no place is none: a notebook without ids of cells, as nbval runs it."""
     bars = Bars(lambda: None)
