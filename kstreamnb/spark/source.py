@@ -27,10 +27,10 @@ from kstreamnb.spark.feed import Chunk, Feed, from_json, to_json
 from kstreamnb.spark.parcel import TICK, WALL, Order, Parcel, pack, root_order
 from kstreamnb.spark.worker import Bundle, few_collections, read, rest
 
-__all__ = ["ROW_ARROW", "ROW_SCHEMA", "Row5", "SourceSettings", "row_batch", "source_class"]
+__all__ = ["ROW_SCHEMA", "Row5", "SourceSettings", "row_batch", "source_class"]
 
 ROW_SCHEMA = "g int, target int, source int, seq int, blob binary"
-ROW_ARROW = pa.schema(
+_ARROW = pa.schema(
     [("g", pa.int32()), ("target", pa.int32()), ("source", pa.int32()), ("seq", pa.int32()), ("blob", pa.binary())]
 )
 _FEW = 5000
@@ -197,8 +197,8 @@ def source_class(name: str, settings: SourceSettings) -> type[DataSource]:
 def row_batch(rows: Sequence[Row5]) -> pa.RecordBatch:
     """Rows as Arrow."""
     columns = list(zip(*rows, strict=True)) if rows else [(), (), (), (), ()]
-    arrays = [pa.array(column, kind.type) for column, kind in zip(columns, ROW_ARROW, strict=True)]
-    return pa.RecordBatch.from_arrays(arrays, schema=ROW_ARROW)
+    arrays = [pa.array(column, kind.type) for column, kind in zip(columns, _ARROW, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=_ARROW)
 
 
 def reader_serdes(deployment: Deployment) -> Serdes:

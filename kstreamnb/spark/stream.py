@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
@@ -23,7 +22,7 @@ from kstreamnb.spark.level import LevelProcessor, stateless_level
 from kstreamnb.spark.output import BatchOutput
 from kstreamnb.spark.repair import entries_again
 from kstreamnb.spark.session import tuned
-from kstreamnb.spark.source import ROW_ARROW, ROW_SCHEMA, SourceSettings, source_class
+from kstreamnb.spark.source import ROW_SCHEMA, SourceSettings, source_class
 from kstreamnb.spark.worker import Bundle, read
 
 __all__ = ["Action", "Batch", "Sink", "StreamSettings", "levels_of", "start_stream"]
@@ -130,12 +129,6 @@ def levels_of(frame: DataFrame, bundle: Bundle) -> DataFrame:
     return frame
 
 
-def _collected(frame: DataFrame) -> pa.Table:
-    """All rows of a batch, without what `toArrow` asks the JVM for besides: settings, and a schema that is known."""
-    batches = frame._collect_as_arrow()  # noqa: SLF001 - what `toArrow` itself calls
-    return pa.Table.from_batches(batches, None if batches else ROW_ARROW)
-
-
 def owners_of(bundle: Bundle) -> list[int]:
     """The application of every producer of rows: lanes, then tasks, then replicas."""
     deployment = read(bundle)
@@ -149,7 +142,7 @@ def _with_each(bundle: Bundle, action: Action, settings: StreamSettings) -> Call
 
     def act(frame: DataFrame, number: int) -> None:
         began = time.perf_counter()
-        table = _collected(frame)
+        table = frame.toArrow()
         try:
             output = BatchOutput.of(table, owners)
         except KStreamError as error:
