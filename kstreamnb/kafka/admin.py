@@ -88,8 +88,8 @@ class Admin:
         topic = NewTopic(name, partitions, replicas, config=dict(config or {}))
         try:
             self.client.create_topics([topic])[name].result(self.patience_s)
-        except KafkaException as error:
-            if not (exists_ok and error.args[0].code() == KafkaError.TOPIC_ALREADY_EXISTS):
+        except (KafkaException, TimeoutError) as error:
+            if not (exists_ok and _code(error) == KafkaError.TOPIC_ALREADY_EXISTS):
                 raise kafka_error(f'creating topic "{name}"', error, self.servers) from error
         self._until(lambda: name in self.topics(), f'topic "{name}" did not appear')
 
@@ -100,8 +100,8 @@ class Admin:
         for name, future in self.client.delete_topics(list(names)).items():
             try:
                 future.result(self.patience_s)
-            except KafkaException as error:
-                if error.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
+            except (KafkaException, TimeoutError) as error:
+                if _code(error) != KafkaError.UNKNOWN_TOPIC_OR_PART:
                     raise kafka_error(f'deleting topic "{name}"', error, self.servers) from error
         self._until(lambda: not set(names) & self.topics().keys(), f"topics {', '.join(names)} are still there")
 
@@ -187,6 +187,11 @@ class Admin:
             if time.monotonic() > end:
                 raise EngineError(complaint)
             time.sleep(0.02)
+
+
+def _code(error: KafkaException | TimeoutError) -> int | None:
+    """Kafka's code, None where nobody answered."""
+    return error.args[0].code() if isinstance(error, KafkaException) else None
 
 
 def _passing(error: KafkaException | TimeoutError) -> bool:

@@ -19,7 +19,7 @@ from kstreamnb.runtime.task_plan import TaskPlan
 from kstreamnb.spark.deployment import Application, Deployment
 from kstreamnb.topology.nodes import ProcessorNode
 
-__all__ = ["FILE", "Manifest", "adopt", "manifest_of", "read_manifest", "write_manifest"]
+__all__ = ["FILE", "Manifest", "adopt", "checkpoint_folder", "manifest_of", "read_manifest", "write_manifest"]
 
 FILE = "kstreamnb.json"
 _FORMAT = 2
@@ -79,7 +79,14 @@ def read_manifest(checkpoint: Path) -> Manifest | None:
                 hint="choose an empty folder",
             )
         return None
-    content = json.loads(path.read_text())
+    try:
+        content = json.loads(path.read_text())
+    except ValueError as error:
+        raise EngineError(
+            f'the page "{FILE}" of checkpoint "{checkpoint}" is damaged',
+            detail=str(error),
+            hint="restore the checkpoint from a copy, or reset the application",
+        ) from error
     if content.get("format") != _FORMAT:
         raise EngineError(
             f'checkpoint "{checkpoint}" has format {content.get("format")}, but this version reads format {_FORMAT}'
@@ -88,11 +95,38 @@ def read_manifest(checkpoint: Path) -> Manifest | None:
 
 
 def write_manifest(checkpoint: Path, manifest: Manifest) -> None:
-    """Write the page, whole or not at all."""
-    checkpoint.mkdir(parents=True, exist_ok=True)
-    draft = checkpoint / f".{FILE}.draft"
-    draft.write_text(json.dumps(asdict(manifest), indent=1))
-    draft.replace(checkpoint / FILE)
+    """Write the page, whole or not at all.
+
+    Raises: EngineError where nothing can be written there.
+    """
+    try:
+        checkpoint.mkdir(parents=True, exist_ok=True)
+        draft = checkpoint / f".{FILE}.draft"
+        draft.write_text(json.dumps(asdict(manifest), indent=1))
+        draft.replace(checkpoint / FILE)
+    except OSError as error:
+        raise EngineError(
+            f'checkpoint "{checkpoint}" cannot be written',
+            detail=f"the system says: {error.strerror or error}",
+            hint="give a folder with room, which this user may write to",
+        ) from error
+
+
+def checkpoint_folder(checkpoint: str | Path) -> Path:
+    """The folder of a checkpoint; an address is none, for the kit keeps files and a lock beside Spark's.
+
+    Example:
+        >>> checkpoint_folder("checkpoints/shop").name
+        'shop'
+    """
+    scheme, separator, path = str(checkpoint).partition("://")
+    if separator and scheme != "file":
+        raise EngineError(
+            f'checkpoint "{checkpoint}" is no folder',
+            detail="the kit keeps files of its own and a lock beside Spark's",
+            hint="mount the storage where all of Spark's processes run, and give the folder",
+        )
+    return Path(path if separator else checkpoint)
 
 
 def adopt(old: Manifest, new: Manifest) -> Manifest:

@@ -10,11 +10,18 @@ from typing import Any, Literal
 from pyspark.sql import SparkSession
 
 from kstreamnb.core.time import duration_ms, instant_ms
-from kstreamnb.errors import EngineError
+from kstreamnb.errors import ConfigError, EngineError
 from kstreamnb.kafka.cut import Offsets
 from kstreamnb.runtime.config import Config
 from kstreamnb.spark.changelogs import Changelogs
-from kstreamnb.spark.checkpoint import Manifest, adopt, manifest_of, read_manifest, write_manifest
+from kstreamnb.spark.checkpoint import (
+    Manifest,
+    adopt,
+    checkpoint_folder,
+    manifest_of,
+    read_manifest,
+    write_manifest,
+)
 from kstreamnb.spark.deployment import Application, Deployment, deployment_of
 from kstreamnb.spark.discovery import Discovery, placed_on
 from kstreamnb.spark.feed import Feed, KafkaFeed
@@ -57,6 +64,7 @@ def deploy(
     changelogs: bool = False,
     discover: Any = "30s",
     parity: bool = True,
+    verify: bool = False,
     producer: Mapping[str, object] | None = None,
 ) -> Query:
     r"""Run a topology as a streaming query that reads and writes Kafka; goes on from the checkpoint where there is one.
@@ -85,6 +93,8 @@ def deploy(
         changelogs: write the stores' changes to compacted changelog topics, too, for others to read.
         discover: how often to look for new topics where a source reads topics by a pattern.
         parity: in a notebook, compare driver and Spark on the builder's sample before a new query starts.
+        verify: before each batch compare every store that a worker remembers with what was committed, and end the
+            query where they differ; costs as much as reading the state anew.
         producer: further settings of the producer.
 
     Raises:
@@ -107,7 +117,8 @@ def deploy(
         [('b', 3)]
     """
     settings = _settings(config, topology, bootstrap_servers, application_id)
-    folder = Path(checkpoint)
+    _refuse_nonsense(max_records=max_records, spark_partitions=spark_partitions, memory_limit=memory_limit)
+    folder = checkpoint_folder(checkpoint)
     old = read_manifest(folder)
     servers = _servers(settings, bootstrap_servers)
     from kstreamnb.kafka.admin import Admin
@@ -120,6 +131,7 @@ def deploy(
     refuse_what_cannot_run(application)
     if sink is not None and application.looped:
         raise EngineError(f'topic "{application.looped[0]}" is written and read back: that needs Kafka as its sink')
+    started = _start(application, starting, {} if old else reset_positions(admin, application.id))
     session = spark or spark_session()
     deployment, manifest = _deployment(application, session, spark_partitions, old)
     if parity and old is None:
@@ -127,7 +139,6 @@ def deploy(
     for topic, partitions in missing.items():
         admin.create_topic(topic, partitions=partitions, exists_ok=True)
     write_manifest(folder, manifest)
-    started = _start(topology, starting, {} if old else reset_positions(admin, application.id))
     feed = KafkaFeed(servers, application.external, application.global_topics, started, fail_on_loss)
     feed = feed if old else feed.begun()
     stream = StreamSettings(
@@ -141,12 +152,19 @@ def deploy(
     sink = sink or KafkaSink(_publisher(servers, application.id, manifest.query, guarantee, producer))
     if changelogs:
         _keep_changelogs(sink, deployment, manifest.query, admin, there)
-    query = start_query(session, deployment, feed, sink, stream, manifest.query, memory_limit=memory_limit)
+    bundle = {"memory_limit": memory_limit, "verify": verify}
+    query = start_query(session, deployment, feed, sink, stream, manifest.query, **bundle)
     supervise(query, settings.uncaught_handler)
     if any(source.pattern for source in topology.sources()):
-        discovery = Discovery(query, settings, servers, old=manifest, feed=feed, bundle={"memory_limit": memory_limit})
+        discovery = Discovery(query, settings, servers, old=manifest, feed=feed, bundle=bundle)
         discovery.start(duration_ms(discover, "discover"))
     return query
+
+
+def _refuse_nonsense(**numbers: int | None) -> None:
+    for name, number in numbers.items():
+        if number is not None and number < 0:
+            raise ConfigError(f"{name} cannot be {number}", hint="it is a number from 0 on")
 
 
 def _keep_changelogs(sink: Sink, deployment: Deployment, name: str, admin: Any, there: Mapping[str, int]) -> None:
@@ -246,15 +264,22 @@ def _trigger_ms(trigger: Any, settings: Config, config: Config | Mapping[str, An
     return interval if said or interval != usual else 0
 
 
-def _start(topology: Topology, starting: Any, told: Offsets) -> Any:
+def _start(application: Application, starting: Any, told: Offsets) -> Any:
     """Where to begin: where a reset has told it, else as a source says for its topics, else as for all."""
     own: dict[str, Any] = {
         topic: source.offset_reset
-        for source in topology.sources()
+        for source in application.topology.sources()
         if source.offset_reset is not None
         for topic in source.topics
     }
     own.update(told)
-    if not (starting in ("earliest", "latest") or isinstance(starting, Mapping)):
+    if isinstance(starting, Mapping):
+        unknown = sorted(set(starting) - set(application.external))
+        if unknown:
+            raise ConfigError(
+                f'offsets are given for topic "{unknown[0]}", which is not read',
+                detail=f"input topics: {', '.join(application.external)}",
+            )
+    elif starting not in ("earliest", "latest"):
         starting = instant_ms(starting)
     return (starting, own) if own else starting

@@ -11,12 +11,14 @@ import cloudpickle  # type: ignore[import-untyped]
 from kstreamnb.core.origin import origin_of
 from kstreamnb.errors import EngineError, KStreamError
 
-__all__ = ["is_damage", "pack_failure", "raise_first", "spark_failure"]
+__all__ = ["TOO_SLOW", "is_damage", "pack_failure", "raise_first", "spark_failure"]
 
 _OWN = re.compile(r"kstreamnb(\.\w+)+Error: ")
 _CAUSE = re.compile(r"^\s*Caused by: (.+)$", re.MULTILINE)
 _PACKAGES = re.compile(r"^([\w$]+\.)+(?=[\w$]+(: |$))")
-_DAMAGED = re.compile(r"ChecksumException|CHECKPOINT_FILE_CHECKSUM_VERIFICATION_FAILED")
+_DAMAGED = re.compile(r"ChecksumException|Checksum error: |CHECKPOINT_FILE_CHECKSUM_VERIFICATION_FAILED")
+_TWO = "CONCURRENT_STREAM_LOG_UPDATE"
+TOO_SLOW = "Python worker failed to connect back"  # Spark waits 10 s for a process of its own, whatever its settings
 _NOISE = re.compile(r"^\s*(at |File \"|\.\.\. \d+ more|Caused by|Traceback|\^)")
 
 
@@ -45,9 +47,22 @@ def spark_failure(what: str, error: BaseException) -> EngineError:
     """An error of Spark in the kit's form.
 
     Where an error of the kit's own is somewhere in it, that one with its notes; else the outermost cause that Spark
-    names and the innermost, or its first sentence and the innermost Python error.
+    names and the innermost, or its first sentence and the innermost Python error. Two queries on one checkpoint,
+    a machine that is too busy, and damaged files are said in the kit's words.
     """
     text = str(error)
+    if TOO_SLOW in text:
+        return EngineError(
+            f"{what} failed: {TOO_SLOW}",
+            detail="this machine was too busy to start a process of Spark's within 10 s",
+            hint="start it again",
+        )
+    if _TWO in text:
+        return EngineError(
+            f"{what} failed: another one works on the same checkpoint",
+            detail="it has written its next batch there, and this one has stopped",
+            hint="stop this one; if it should go on, deploy it again",
+        )
     lines = [line.strip() for line in text.splitlines() if line.strip() and not _NOISE.match(line)]
     own = [at for at, line in enumerate(lines) if _OWN.match(line)]
     if own:

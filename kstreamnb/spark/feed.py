@@ -12,10 +12,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias
 
+from kstreamnb.errors import EngineError
 from kstreamnb.kafka.cut import Offsets, ranges
 
 __all__ = ["Chunk", "Feed", "FileFeed", "KafkaFeed", "from_json", "to_json"]
 
+_GLANCE_S = 10.0
 Chunk: TypeAlias = tuple[str, int, Sequence[tuple[Any, ...]], Sequence[int] | None]
 """Topic, partition, records ``(offset, timestamp, key, value, headers)``, and the order that the records come in where
 it is not that of event time."""
@@ -34,6 +36,9 @@ class Feed(Protocol):
 
     def end(self) -> Offsets:
         """Offsets up to which there are records now."""
+
+    def glance(self) -> Offsets | None:
+        """The same for those who only look: None where nobody answers soon."""
 
     def cut(self, start: Offsets, end: Offsets, limit: int) -> Offsets:
         """Offsets of a batch of at most ``limit`` records."""
@@ -65,18 +70,20 @@ class KafkaFeed:
     patience_s: float = 300.0
     raw: bool = True
     _reader: Any = field(default=None, repr=False)
+    _glancing: Any = field(default=None, repr=False, init=False)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_reader": None}
+        return {**self.__dict__, "_reader": None, "_glancing": None}
 
     def reader(self) -> Any:
         """The reader of this process."""
-        if self._reader is None:
-            from kstreamnb.kafka.reader import Reader
-
-            topics = sorted({*self.topics, *self.global_topics})
-            self._reader = Reader(self.servers, topics, patience_s=self.patience_s)
+        self._reader = self._reader or self._new_reader(self.patience_s)
         return self._reader
+
+    def _new_reader(self, patience_s: float) -> Any:
+        from kstreamnb.kafka.reader import Reader
+
+        return Reader(self.servers, sorted({*self.topics, *self.global_topics}), patience_s=patience_s)
 
     def beginning(self) -> Offsets:
         """The first offsets as ``starting`` says; global topics always begin with their first record."""
@@ -104,6 +111,15 @@ class KafkaFeed:
     def end(self) -> Offsets:
         """The last stable offsets."""
         found: Offsets = self.reader().end()
+        return found
+
+    def glance(self) -> Offsets | None:
+        """The last stable offsets where a broker says so soon, for those who only look; else None."""
+        self._glancing = self._glancing or self._new_reader(_GLANCE_S)
+        try:
+            found: Offsets = self._glancing.end()
+        except EngineError:
+            return None
         return found
 
     def cut(self, start: Offsets, end: Offsets, limit: int) -> Offsets:
@@ -176,6 +192,10 @@ class FileFeed:
     def end(self) -> Offsets:
         """The end of the last batch."""
         return self.content()[1][-1]
+
+    def glance(self) -> Offsets:
+        """The same."""
+        return self.end()
 
     def cut(self, start: Offsets, end: Offsets, limit: int) -> Offsets:
         """The end of the first batch that lies after ``start``."""

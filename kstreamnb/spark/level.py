@@ -74,8 +74,9 @@ class LevelProcessor(StatefulProcessor):
     def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: Any) -> Iterator[Row]:
         """Run the task of one group over everything that came for it."""
         given: list[Row5] = [tuple(row) for row in rows]
+        log = StateLog(self._log, verify=self.bundle.verify)
         with few_collections():
-            for row in run_group(self.bundle, self.level, key[0], given, StateLog(self._log)):
+            for row in run_group(self.bundle, self.level, key[0], given, log):
                 yield _OutRow(*row)
 
     def close(self) -> None:

@@ -14,13 +14,13 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from kstreamnb.errors import EngineError, KStreamError
+from kstreamnb.errors import EngineError, KStreamError, Suggesting
 from kstreamnb.kafka.cut import Offsets, count_between
 from kstreamnb.kafka.presence import Presence
 from kstreamnb.spark.action import BatchAction, Watcher
 from kstreamnb.spark.checkpoint_state import last_batch
 from kstreamnb.spark.description import described
-from kstreamnb.spark.failure import is_damage, spark_failure
+from kstreamnb.spark.failure import TOO_SLOW, is_damage, spark_failure
 from kstreamnb.spark.feed import Feed
 from kstreamnb.spark.journal import Journal
 from kstreamnb.spark.live_stores import LiveStores, LiveView
@@ -36,7 +36,6 @@ __all__ = ["Query", "QueryStatus", "active", "stop_all"]
 _STOP_S = 4.5  # with what a busy machine adds stopping takes 5 s at most
 _PUBLISH_S = 2.0
 _LATE_S = 60.0
-_TOO_SLOW = "Python worker failed to connect back"  # Spark waits 10 s for a process of its own, whatever its settings
 _MOST_REVIVALS = 12  # in a row, without a batch between: two minutes
 _active: dict[int, Query] = {}  # queries of this process that were started and not stopped, in that order
 
@@ -47,7 +46,7 @@ class QueryStatus:
 
     ``state`` is "starting" until it takes up input, at its first start and at every other one, then "running", and
     "stopped" or "failed" in the end; ``batch`` the last finished batch, -1 before the first; ``lag`` the records that
-    wait in the input topics; ``durations_ms`` are Spark's, of the last batch.
+    wait in the input topics, -1 where no broker answers; ``durations_ms`` are Spark's, of the last batch.
     """
 
     state: str
@@ -59,7 +58,7 @@ class QueryStatus:
     error: str | None = None
 
 
-class Query:
+class Query(Suggesting):
     r"""A running topology; made by `deploy`. Printing it shows its state, positions and tasks.
 
     Attributes:
@@ -180,7 +179,8 @@ class Query:
     def metrics(self) -> list[Metric]:
         """Counts, rates, latencies and lag under the names of Kafka Streams."""
         last = self._action.last
-        lag = lag_between(last.positions, self._feed.end()) if last.number >= 0 else {}
+        end = self._feed.glance() if last.number >= 0 else {}
+        lag = None if end is None else lag_between(last.positions, end)
         return self.book.all(lag, self.status(lag=False).state)
 
     def recent(self) -> tuple[BatchFigures, ...]:
@@ -251,6 +251,9 @@ class Query:
             self._action.stores.forget()
             self._presence = Presence(self.checkpoint)
             self._streaming = start_stream(self.spark, self.bundle, self._feed, self._action, self._settings)
+        except (PySparkException, Py4JError) as error:  # the text of Spark's has a hundred lines and more
+            self._halt()
+            raise spark_failure(f'starting "{self.application}"', error) from None
         finally:
             self._starting = False
         _active[id(self)] = self
@@ -290,12 +293,11 @@ class Query:
                 return True
             batch = self._action.last.number
             attempts = self._revived[1] if self._revived[0] == batch else 0
-            if found is None or _TOO_SLOW not in str(found) or attempts >= _MOST_REVIVALS:
+            if found is None or TOO_SLOW not in str(found) or attempts >= _MOST_REVIVALS:
                 return False
             self._revived = batch, attempts + 1
-            self._action.journal.warn("starts again", reason=_TOO_SLOW, attempt=attempts + 1)
-            self._start()
-            return True
+            self._action.journal.warn("starts again", reason=TOO_SLOW, attempt=attempts + 1)
+            return self._start_again()
 
     def _take_back(self) -> bool:
         """Rebuild damaged state from what the checkpoint has before it; says whether that was possible."""
@@ -303,7 +305,17 @@ class Query:
         if batches is None:
             return False
         self._action.journal.warn("rebuilds damaged state", batches=f"{batches.start} to {batches.stop - 1}")
-        self._start()
+        return self._start_again()
+
+    def _start_again(self) -> bool:
+        """Start, though nobody has asked for it just now: who looks at the query finds why it could not."""
+        try:
+            self._start()
+        except KStreamError as error:
+            if TOO_SLOW in str(error):
+                return True  # whoever looks next tries again
+            self._action.failed(error)
+            return False
         return True
 
     def _going(self) -> str:
@@ -314,9 +326,12 @@ class Query:
         return "running"
 
     def _waiting(self) -> int:
-        """Records that wait; of a query that has not had a batch yet, none are known."""
+        """Records that wait, -1 where no broker says so; of a query that has not had a batch yet, none are known."""
         last = self._action.last
-        return count_between(last.positions, self._feed.end()) if last.number >= 0 else 0
+        if last.number < 0:
+            return 0
+        end = self._feed.glance()
+        return -1 if end is None else count_between(last.positions, end)
 
     def __str__(self) -> str:
         """State, positions and tasks now, as text."""

@@ -19,7 +19,7 @@ from typing import Any
 
 from pyspark.sql.types import BinaryType, LongType, StringType, StructField, StructType
 
-from kstreamnb.errors import EngineError
+from kstreamnb.errors import EngineError, StateError
 from kstreamnb.runtime.task import EMPTY_DELTA
 from kstreamnb.spark.attributes import Attributes, attributes_of, give_attributes
 from kstreamnb.spark.merge import Positions
@@ -39,10 +39,13 @@ _MOST_PART_BYTES = 1 << 20
 
 
 class StateLog:
-    """One task's log within the state of its group; ``load`` before the batch, ``save`` after it."""
+    """One task's log within the state of its group; ``load`` before the batch, ``save`` after it.
 
-    def __init__(self, log: Any) -> None:
-        self._log = log
+    With ``verify`` a task that a worker remembers has to be what the log makes: else StateError.
+    """
+
+    def __init__(self, log: Any, *, verify: bool = False) -> None:
+        self._log, self._verify = log, verify
         self._last: tuple[int, str, int, int] | None = None
         self._positions: Positions = {}
         self._attributes: Attributes = {}
@@ -51,6 +54,10 @@ class StateLog:
     def load(self, held: Held | None, create: Callable[[], Held]) -> Held:
         """The task as the committed state has it, by the shortest way."""
         held = self._current(held, create)
+        if self._verify and self.found in ("hit", "catch-up"):
+            again = create()
+            self._rebuild(again, held.seq)
+            _ensure_equal(held, again)
         self._positions, self._attributes = dict(held.positions), attributes_of(held.task)
         return held
 
@@ -138,6 +145,26 @@ class StateLog:
         held.compaction = None
         held.base_bytes = work.written
         return part, work.since, work.bytes_before
+
+
+def _ensure_equal(held: Held, again: Held) -> None:
+    """Raise StateError where a task in memory differs from the one that was made of its log."""
+    for name, store in held.task.stores.items():
+        mine, theirs = (_rows(each) for each in (store, again.task.stores[name]))
+        if mine != theirs:
+            keys = [key for key in dict.fromkeys([*mine, *theirs]) if mine.get(key) != theirs.get(key)]
+            raise StateError(
+                f'a worker remembers store "{name}" differently from what was committed',
+                detail=f"rows that differ: {len(keys)}, the first under key {keys[0]!r}; entry {held.seq} of its log",
+                hint="restart the query: its workers begin with what was committed",
+            )
+    if held.positions != again.positions:
+        raise StateError("a worker remembers other positions than those that were committed")
+
+
+def _rows(store: Any) -> dict[Any, Any]:
+    """Rows by raw key; when a row of a bounded store was last looked up is no part of a log."""
+    return {key: row[1] for key, row in store.raw.items()} if store.spec.kind == "lru" else dict(store.raw)
 
 
 def _apply(held: Held, delta: bytes, positions: Positions, beside: tuple[int, Attributes]) -> None:

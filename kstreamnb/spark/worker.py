@@ -65,7 +65,7 @@ class Bundle:
 
     ``memory_limit`` is the number of state bytes that one worker may keep; what is used least goes first.
     ``commit_every_record``: flush caches after each record and not after each batch. ``live``: changes of state come
-    out with each batch, for views of the stores.
+    out with each batch, for views of the stores. ``verify``: compare what is remembered with its log before each batch.
     """
 
     name: str
@@ -74,6 +74,7 @@ class Bundle:
     memory_limit: int = 1 << 30
     commit_every_record: bool = False
     live: bool = False
+    verify: bool = False
 
     @classmethod
     def of(cls, name: str, deployment: Deployment, **settings: Any) -> Bundle:

@@ -17,9 +17,12 @@ pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 
 
 def test_a_query_goes_on_without_end_and_after_a_stop(bench: Bench) -> None:
-    """S0-01, S0-37, S2-47, S3-11: output grows with the input; a stopped query goes on where it was, with its state."""
+    """S0-01, S0-37, S2-47, S3-11: output grows with the input; a stopped query goes on where it was, with its state.
+
+    S0-09: what its workers remember is compared with what was committed, before each batch.
+    """
     records = bench.fill("goes-on-in", 40, 2)
-    query = bench.deploy(counting("goes-on"))
+    query = bench.deploy(counting("goes-on"), verify=True)
     assert query.await_input(180)
     assert 40 == len(bench.read("goes-on-out"))
     records += bench.fill("goes-on-in", 10, 2, begin=40)
@@ -201,3 +204,34 @@ def test_a_stopped_query_with_a_global_table_is_rescaled(bench: Bench) -> None:
     assert sorted(wanted) == sorted(bench.read("named-out"))
     assert 60 < len(wanted) < 120
     assert counts(records) == dict(query.store("counts").all())
+
+
+def test_nonsense_is_refused_before_anything_starts(bench: Bench) -> None:
+    """Each error names what was said, and nothing is left behind: no topic, no folder, no query."""
+    bench.fill("nonsense-in", 1)
+    for options, words in (
+        ({"max_records": -5}, "max_records cannot be -5"),
+        ({"starting": {"nonsence-in": {0: 0}}}, 'offsets are given for topic "nonsence-in", which is not read'),
+    ):
+        with pytest.raises(ks.ConfigError, match=words):
+            bench.deploy(counting("nonsense"), **options)
+    with pytest.raises(ks.EngineError, match='checkpoint "s3://bucket/shop" is no folder'):
+        ks.deploy(
+            counting("nonsense"), spark=bench.spark, bootstrap_servers=bench.servers, checkpoint="s3://bucket/shop"
+        )
+    assert not {"nonsense-out", "nonsense-commits"} & bench.admin.topics().keys()
+    assert not (bench.folder / "checkpoint").exists()
+
+
+def test_a_checkpoint_that_spark_cannot_read_is_said_in_few_lines(bench: Bench) -> None:
+    """Not with the hundred lines of Java's stack; the folder is free again afterwards."""
+    bench.fill("unread-in", 1)
+    query = bench.run(counting("unread"))
+    for path in (query.checkpoint / ".metadata.crc", query.checkpoint / "metadata"):
+        path.unlink(missing_ok=True)
+    (query.checkpoint / "metadata").write_text("no page of Spark's")
+    with pytest.raises(ks.EngineError, match='starting "unread" failed: ') as caught:
+        bench.deploy(counting("unread"))
+    assert 5 > len("\n".join([str(caught.value), *getattr(caught.value, "__notes__", ())]).splitlines())
+    assert not in_use(query.checkpoint)
+    assert "unread" not in {each.application for each in ks.active()}

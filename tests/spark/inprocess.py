@@ -119,7 +119,7 @@ class Cluster:
             rows = []
             for group in sorted(groups):
                 state = self.states.setdefault((level.number, group), DictLog())
-                log = StateLog(state) if level.stateful else None
+                log = StateLog(state, verify=self.bundle.verify) if level.stateful else None
                 rows += run_group(self.bundle, level.number, group, groups[group], log)
                 self.found += [log.found] if log is not None else []
         names = ("g", "target", "source", "seq", "blob")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import re
+import socket
 import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -20,7 +21,7 @@ from kstreamnb.spark.sinks import MemorySink
 from kstreamnb.spark.stream import Batch
 from kstreamnb.spark.worker import empty_task
 from tests.spark.inprocess import Cluster, DictLog
-from tests.spark.streams import Output, Row, batched, by_partition, driven, outputs, placed
+from tests.spark.streams import Output, Row, batched, by_partition, driven, in_order, outputs, placed
 from tests.spark.test_streaming import disordered, joined, three_levels, two_levels
 from tests.spark.test_time_and_tables import punctuated, with_global_table
 
@@ -54,7 +55,7 @@ def ran(
 ) -> tuple[dict[str, Output], Cluster]:
     """The output of a run in some batches, and its cluster."""
     deployment = placed(topology, partitions, **config)
-    cluster = Cluster.of(deployment, folder.name, memory_limit=memory_limit)
+    cluster = Cluster.of(deployment, folder.name, memory_limit=memory_limit, verify=True)
     cluster.forget()
     return run_in(cluster, folder, batched(deployment, rows, batches), topics, between), cluster
 
@@ -327,6 +328,71 @@ def test_a_task_at_the_end_has_the_drivers_store(tmp_path: Path, small_logs: Non
     expected = dict(driver.get_key_value_store("totals").all())
     assert expected == {key: getattr(value, "value", value) for key, value in found.items()}
     assert empty_task(cluster.bundle, cluster.deployment.tasks[0]) is not None
+
+
+@pytest.mark.parametrize(("build", "read", "written"), SHAPES, ids=["two levels", "three levels", "joins"])
+def test_after_every_commit_workers_have_what_their_logs_and_the_input_make(
+    tmp_path: Path, build: Any, read: list[str], written: list[str]
+) -> None:
+    """S0-09: the stores in a worker's memory are those of its log, and those of a driver that had the same input."""
+    deployment, count = placed(build(), 3), 8
+    rows = disordered(read, 300)
+    steps = in_order(deployment.applications[0], rows)
+    driver = ks.TopologyTestDriver(build(), partitions=3)
+    cluster = Cluster.of(deployment, tmp_path.name)
+    cluster.forget()
+    compared: list[int] = []
+
+    def compare(number: int) -> None:
+        batch = steps[len(steps) * number // count : len(steps) * (number + 1) // count]
+        driver.pipe(ks.TopicRecord(topic, part, at, *record[:3]) for at, (topic, part, record) in enumerate(batch))
+        for task in deployment.tasks:
+            held = worker._tasks.get((cluster.bundle.name, task.number))
+            made = empty_task(cluster.bundle, task)
+            for delta in cluster.deltas().get(task.name, []):
+                made.apply_delta(delta)
+            for name, store in held.task.stores.items() if held else ():
+                member, _, own = name.rpartition("/")
+                by_input = driver.engine.tasks[member or task.plan.task_id].stores[own]
+                assert dict(made.stores[name].raw) == dict(store.raw) == dict(by_input.raw)
+                compared.append(len(store.raw))
+
+    found = run_in(cluster, tmp_path, batched(deployment, rows, count), written, compare)
+    assert driven(build(), rows, 3, written) == found
+    assert sum(rows_there > 0 for rows_there in compared) > 3 * count
+
+
+def test_a_changed_key_costs_a_shuffle_and_no_call_to_anybody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """S0-31: what workers run opens no connection and sends nothing, neither for a record nor for a batch.
+
+    Repartitions of one level share their shuffle; from Kafka to a level with state there is one, too.
+    """
+    calls: list[str] = []
+    for name in ("connect", "connect_ex", "send", "sendall", "sendto", "sendmsg", "recv", "recv_into", "recvfrom"):
+        monkeypatch.setattr(socket.socket, name, lambda *arguments, name=name: calls.append(name))
+    monkeypatch.setattr(socket, "create_connection", lambda *arguments, **options: calls.append("create_connection"))
+    for (build, read, written), moved in zip(SHAPES, (1, 3, 1), strict=True):
+        topology, rows = build(), disordered(read, 300)
+        found, _ = ran(tmp_path, topology, rows, written, batches=4, partitions=4)
+        assert driven(topology, rows, 4, written) == found
+        assert moved == ks.plan(topology, 4).shuffles
+    assert [] == calls
+
+
+def test_a_worker_that_remembers_something_else_than_its_log_ends_the_query(tmp_path: Path) -> None:
+    """S0-09: with ``verify`` a store that was changed behind its log is found before the next batch counts with it."""
+
+    def lose_a_row(number: int) -> None:
+        """A row goes without a word to anybody."""
+        for held in worker._tasks.values() if number == 3 else ():
+            store = held.task.stores.get("first")
+            if store is not None and store.raw:
+                store.apply(next(iter(store.raw)), None)
+
+    rows = disordered(["in"], 200)
+    with pytest.raises(ks.StateError, match='a worker remembers store "first" differently') as caught:
+        ran(tmp_path, three_levels(), rows, ["out"], batches=6, between=lose_a_row)
+    assert (caught.value.detail or "").startswith("rows that differ: 1, ")
 
 
 @pytest.mark.parametrize("handler", ["fail", "continue"])

@@ -1,0 +1,77 @@
+"""What is said where no broker answers."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import kstreamnb as ks
+from kstreamnb.errors import EngineError
+from kstreamnb.kafka.admin import Admin
+from kstreamnb.runtime.config import Config
+from kstreamnb.spark import feed as feed_module
+from kstreamnb.spark.deployment import deployment_of, place
+from kstreamnb.spark.feed import FileFeed, KafkaFeed
+from kstreamnb.spark.query import Query
+from kstreamnb.spark.stream import Sink, StreamSettings
+from kstreamnb.spark.worker import Bundle
+
+NOBODY = "127.0.0.1:1"
+
+
+def test_topics_are_neither_created_nor_deleted_where_nobody_answers() -> None:
+    """It is an error of the kit's own, so that who waits for a broker goes on waiting."""
+    admin = Admin(NOBODY, patience_s=0.2)
+    with pytest.raises(EngineError, match='creating topic "orders" failed at '):
+        admin.create_topic("orders", exists_ok=True)
+    with pytest.raises(EngineError, match='deleting topic "orders" failed at '):
+        admin.delete_topics("orders")
+
+
+def test_who_only_looks_at_a_query_is_not_kept_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its own patience with a broker is minutes; a status has none."""
+    monkeypatch.setattr(feed_module, "_GLANCE_S", 0.2)
+    feed = KafkaFeed(NOBODY, ("orders",))
+    assert feed.glance() is None
+    assert 300 == feed.patience_s
+    assert pickle.loads(pickle.dumps(feed)) == KafkaFeed(NOBODY, ("orders",))
+
+
+class Slow:
+    """What Spark has of a query that could not start in time."""
+
+    isActive = False
+    lastProgress = None
+
+    def exception(self) -> Exception:
+        """In Spark's words."""
+        return RuntimeError("Python worker failed to connect back.")
+
+    def stop(self) -> None:
+        """It has ended."""
+
+
+class Closed(Sink):
+    """Opens for nobody."""
+
+    def open(self) -> None:
+        """Refuse."""
+        raise EngineError("no broker answers")
+
+
+def test_a_query_that_cannot_start_again_says_why_to_whoever_looks(tmp_path: Path) -> None:
+    """The kit starts a query again by itself where Spark was too slow: an error then has nobody to be raised to."""
+    builder = ks.StreamsBuilder("again")
+    builder.stream("in").to("out")
+    deployment = deployment_of([place(builder.build(), Config(), {"in": 1}, direct=True)], 1)
+    feed = FileFeed.write(tmp_path / "feed.pickle", [])
+    nobody: Any = None
+    settings = StreamSettings(tmp_path / "checkpoint")
+    query = Query(nobody, Bundle.of("again", deployment, kafka=False), feed, Closed(), settings, "again")
+    query._streaming = Slow()  # type: ignore[assignment]
+    assert not query.is_active()
+    assert "no broker answers" == str(query.exception())
+    assert ("failed", "no broker answers") == (query.status(lag=False).state, query.status(lag=False).error)

@@ -1,0 +1,60 @@
+"""What is said of checkpoints that cannot serve, before anything of Spark or Kafka is touched."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kstreamnb.errors import EngineError
+from kstreamnb.spark.checkpoint import FILE, Manifest, checkpoint_folder, read_manifest, write_manifest
+from kstreamnb.spark.failure import spark_failure
+
+PAGE = Manifest("a query", "shop", 2, [], {}, {})
+TWO = """[STREAM_FAILED] Query [id = 1] terminated with exception: [CONCURRENT_STREAM_LOG_UPDATE] Concurrent update to
+the log. Multiple streaming jobs detected for 7. SQLSTATE: 40000"""
+
+
+def test_an_address_is_no_checkpoint() -> None:
+    """A local folder named "s3:" would be made of it."""
+    with pytest.raises(EngineError, match='checkpoint "s3://bucket/shop" is no folder') as caught:
+        checkpoint_folder("s3://bucket/shop")
+    assert "mount the storage" in (caught.value.hint or "")
+    assert Path("/data/shop") == checkpoint_folder("file:///data/shop") == checkpoint_folder(Path("/data/shop"))
+
+
+def test_a_checkpoint_that_cannot_be_written_is_named_with_the_systems_reason(tmp_path: Path) -> None:
+    """Whatever the reason: no right, no room, or a file in the way."""
+    (tmp_path / "file").write_text("")
+    for folder in (tmp_path / "file", tmp_path / "file" / "shop"):
+        with pytest.raises(EngineError, match=f'checkpoint "{folder}" cannot be written') as caught:
+            write_manifest(folder, PAGE)
+        assert (caught.value.detail or "").startswith("the system says: ")
+        assert caught.value.hint
+
+
+def test_a_damaged_page_is_named_with_the_way_out(tmp_path: Path) -> None:
+    """It is not taken for an empty folder, nor for another program's."""
+    write_manifest(tmp_path, PAGE)
+    assert PAGE == read_manifest(tmp_path)
+    (tmp_path / FILE).write_text((tmp_path / FILE).read_text()[:-9])
+    with pytest.raises(EngineError, match=f'the page "{FILE}" of checkpoint ".*" is damaged') as caught:
+        read_manifest(tmp_path)
+    assert "restore the checkpoint from a copy, or reset the application" == caught.value.hint
+
+
+def test_two_queries_on_one_checkpoint_are_said_in_words_that_help() -> None:
+    """S0-50: the one that was overtaken says so, and what to do."""
+    error = spark_failure('the query of "shop"', RuntimeError(TWO))
+    assert 'the query of "shop" failed: another one works on the same checkpoint' == error.message
+    assert "stop this one" in (error.hint or "")
+
+
+def test_a_machine_that_is_too_busy_is_no_wall_of_text() -> None:
+    """Spark gives its own processes 10 s; the cause that it names says less than its first line."""
+    text = (
+        "An error occurred.\norg.apache.spark.SparkException: Python worker failed to connect back.\n\tat org.a.B(C)\n"
+    )
+    error = spark_failure('starting "shop"', RuntimeError(f"{text}Caused by: java.net.SocketTimeoutException: Timeout"))
+    assert 'starting "shop" failed: Python worker failed to connect back' == error.message
+    assert "too busy" in (error.detail or "")
