@@ -14,6 +14,7 @@ import pytest
 
 import kstreamnb as ks
 from kstreamnb.kafka.broker import LocalBroker
+from kstreamnb.spark import feed as feed_module
 from kstreamnb.spark import query as query_module
 from tests.kafka.apps import PATIENCE_S, Bench, counting, counts, final
 
@@ -55,15 +56,24 @@ def committed(query: Any) -> bool:
     return begun == done
 
 
-def test_counts_go_on_after_broker_and_application_were_stopped(spark: Any, tmp_path: Path) -> None:
-    """S4-51: the broker keeps its volume, the application its checkpoint; neither loses nor repeats anything."""
+def test_counts_go_on_after_broker_and_application_were_stopped(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """S4-51: the broker keeps its volume, the application its checkpoint; neither loses nor repeats anything.
+
+    Who looks at the application meanwhile gets an answer, without a lag that nobody knows.
+    """
+    monkeypatch.setattr(feed_module, "_GLANCE_S", 0.5)
     with LocalBroker(data=tmp_path / "volume") as broker:
         bench = Bench(spark, broker.bootstrap_servers, tmp_path)
         records = bench.fill("both-in", 40, 2)
         query = bench.deploy(counting("both"))
         assert query.await_input(180)
-        query.stop()
         broker.stop()
+        status, names = query.status(), {metric.name for metric in query.metrics()}
+        assert ("running", -1) == (status.state, status.lag)
+        assert "records-lag-max" not in names
+        query.stop()
         broker.start()
         bench = Bench(spark, broker.bootstrap_servers, tmp_path)
         records += bench.fill("both-in", 20, 2, begin=40)
