@@ -53,6 +53,11 @@ def test_binder_needs_no_network_in_a_session() -> None:
     assert "kafka_jars()" in (BINDER / "postBuild").read_text()
 
 
+def test_binder_trusts_the_notebooks() -> None:
+    """JupyterLab takes pictures out of what it does not trust, and leaves their words."""
+    assert "jupyter trust notebooks/*.ipynb notebooks/*/*.ipynb" in (BINDER / "postBuild").read_text().splitlines()
+
+
 def test_binder_starts_with_a_small_java_and_hands_over() -> None:
     """The script may be run, and its last line is the command that it was given."""
     script = BINDER / "start"
