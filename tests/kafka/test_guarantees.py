@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import closing
 from typing import Any
 
 import pytest
@@ -110,7 +111,7 @@ def test_what_a_punctuator_produces_is_committed_without_input(bench: Bench) -> 
 
 
 def test_a_deployment_gives_what_the_driver_gives_for_its_capture(bench: Bench) -> None:
-    """S0-29, S1-46: capture the input of a run with disorder, replay it: the same output, partition by partition."""
+    """S0-29: capture the input of a run with disorder, replay it: the same output, partition by partition."""
     records = rows("history-in", 60, 2)
     disordered = [records[at ^ 3] for at in range(len(records))]
     bench.admin.create_topic("history-in", partitions=2)
@@ -137,3 +138,19 @@ def test_a_deployment_gives_what_the_driver_gives_for_its_capture(bench: Bench) 
     dropped = sum(driver.metrics()["dropped-records-total"].values())
     assert dropped == sum(figures.dropped for figures in query.recent())
     assert dropped > 0
+
+
+def test_a_run_over_parquet_gives_the_last_values_and_tables_of_the_deployment(bench: Bench) -> None:
+    """S1-46: history in Parquet files, the same topology: final tables and last values by key are the stream's."""
+    records = bench.fill("told-in", 200, 2)
+    query = bench.run(counting("told"), max_records=30)
+    files = str(bench.folder / "history")
+    rows_of_it = [(record.key, record.value, record.timestamp) for record in records]
+    frame = bench.spark.createDataFrame(rows_of_it, "key string, value long, timestamp long")
+    frame.repartition(3).write.parquet(files)
+    history = {"told-in": bench.spark.read.parquet(files)}
+    with closing(ks.run(counting("told"), spark=bench.spark, inputs=history, partitions=2)) as result:
+        last = {record.key: record.value for part in result.records("told-out").values() for record in part}
+        assert final(bench.read("told-out")) == last == counts(records)
+        streamed, run_over = (each.store("counts", timestamps=True) for each in (query, result))
+        assert sorted(streamed.all()) == sorted(run_over.all())
