@@ -174,17 +174,17 @@ def _prepare(doom: Doom) -> None:
     from kstreamnb.kafka.publisher import Publisher
 
     points = {name: point for point, name in doom.applications.items()}
-    to_arrow, publish = DataFrame.toArrow, Publisher.publish
+    collect, publish = DataFrame._collect_as_arrow, Publisher.publish
 
-    def collecting(self: Any) -> Any:
+    def collecting(self: Any, **options: Any) -> Any:
         query = self.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId")
         if query is None:  # not a batch: somebody looks at a store
-            return to_arrow(self)
+            return collect(self, **options)
         point = doom.point_of(query)
         doom.batch_begins(point)
-        table = to_arrow(self)
+        batches = collect(self, **options)
         doom.reached(STATE, point)
-        return table
+        return batches
 
     def publishing(self: Any, *arguments: Any) -> Any:
         def between(step: str) -> None:
@@ -198,7 +198,7 @@ def _prepare(doom: Doom) -> None:
             say(suppressed=points[self.application])
         return done
 
-    DataFrame.toArrow = collecting
+    DataFrame._collect_as_arrow = collecting
     Publisher.publish = publishing  # type: ignore[assignment,method-assign]
 
 
