@@ -88,6 +88,7 @@ bench: $(READY) ## Throughput of the driver and preview and import times
 	$(BIN)/python -m tests.bench.notebook
 
 lab: $(READY) ## Open the notebooks in JupyterLab
+	@$(BIN)/jupyter trust notebooks/*.ipynb notebooks/*/*.ipynb >/dev/null  # else JupyterLab shows no picture before a run
 	$(BIN)/jupyter lab notebooks
 
 lock: ## Pin the versions that the set-up installs; run it with the oldest Python, 3.11.0, or they may need a later one

@@ -1,7 +1,7 @@
-"""Whether a deployment runs over a folder: a lock on a file in it, which ends with its process however that ends.
+"""Whether a deployment runs over a folder, and which was started last: a lock on a file in it, and what the file says.
 
-Several may hold it at once, for a newer deployment takes over from an older one by fencing it, not by waiting. Where
-the file system knows no locks, nothing is ever in use.
+The lock ends with its process however that ends. Several may hold it at once, for a newer deployment takes over from an
+older one by fencing it, not by waiting. Where the file system knows no locks, nothing is ever in use.
 """
 
 from __future__ import annotations
@@ -9,9 +9,11 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-__all__ = ["LOCK_FILE", "Presence", "in_use"]
+__all__ = ["LOCK_FILE", "STARTED_SINCE", "Claim", "Presence", "in_use"]
 
 LOCK_FILE = ".kstreamnb.lock"
+STARTED_SINCE = "it was started over the same checkpoint since"
+_SIZE = 16
 
 
 class Presence:
@@ -30,6 +32,52 @@ class Presence:
         """Not in use by this one any more."""
         file, self._file = self._file, None
         if file is not None:
+            os.close(file)
+
+
+class Claim:
+    """The claim of the start that was last over a folder; who started earlier must not come back by itself.
+
+    Kafka fences whoever opened its transactions earlier, so an older deployment that opens them once more, after a
+    broker was away, would end the newer one.
+
+    Example:
+        >>> from tempfile import TemporaryDirectory
+        >>> with TemporaryDirectory() as folder:
+        ...     first, second = Claim(Path(folder)), Claim(Path(folder))
+        ...     overtaken = first.holds(), second.holds()
+        ...     second.withdraw()
+        ...     overtaken, (first.holds(), second.holds())
+        ((False, True), (True, False))
+    """
+
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self._path = folder / LOCK_FILE
+        self._before, self._own = self._read(), os.urandom(_SIZE // 2).hex().encode()
+        self._write(self._own)
+
+    def holds(self) -> bool:
+        """Whether no other start has come since; a folder that is gone says nothing of one."""
+        return self._read() in (self._own, b"")
+
+    def withdraw(self) -> None:
+        """The start failed: the one before it is the last again."""
+        if self._read() == self._own:
+            self._write(self._before.ljust(_SIZE))
+
+    def _read(self) -> bytes:
+        try:
+            return self._path.read_bytes()
+        except FileNotFoundError:
+            return b""
+
+    def _write(self, said: bytes) -> None:
+        """Of one size always and in place: who reads meanwhile finds the old or the new, and the lock is the file's."""
+        file = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            os.pwrite(file, said, 0)
+        finally:
             os.close(file)
 
 

@@ -26,7 +26,7 @@ from kstreamnb.kafka.publication import OutputColumns, Publication
 from kstreamnb.kafka.reader import arrived, at_end, bounded_consumer
 from kstreamnb.kafka.settings import Servers, client, connection, kafka_error, sendable_time
 
-__all__ = ["Marker", "Publication", "PublishError", "Publisher", "not_published", "send_all"]
+__all__ = ["Marker", "Publication", "PublishError", "Publisher", "not_published", "overtaken", "send_all"]
 
 _FENCED = {KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH}  # noqa: SLF001
 _PATIENCE_S = 600.0
@@ -71,6 +71,16 @@ class Marker:
     batch: int
     source: str
     output: str
+
+
+def overtaken(application: str, detail: str) -> PublishError:
+    """The error of a deployment that another one has replaced."""
+    return PublishError.refusal(
+        "fenced",
+        f'a newer deployment of "{application}" has taken over',
+        detail=detail,
+        hint="stop this one; if it should go on, deploy it again",
+    )
 
 
 def not_published(application: str, error: Exception | KafkaError, servers: Servers, *, hint: str) -> PublishError:
@@ -229,12 +239,7 @@ class Publisher:
                 reason = other.args[0]
         self.close()
         if reason.code() in _FENCED:
-            return PublishError.refusal(
-                "fenced",
-                f'a newer deployment of "{self.application}" has taken over',
-                detail=f"Kafka says: {reason.str()}",
-                hint="stop this one; if it should go on, deploy it again",
-            )
+            return overtaken(self.application, f"Kafka says: {reason.str()}")
         return not_published(self.application, error, self.servers, hint="the batch is published after a restart")
 
     def _last_marker(self, admin: Admin) -> Marker | None:

@@ -63,7 +63,7 @@ class Discovery:
         bundle = Bundle.of(self._manifest.query, deployment, kafka=self._query.bundle.kafka, live=True, **self._bundle)
         self._feed = replace(self._feed, topics=application.external, _reader=None)
         write_manifest(self._query.checkpoint, self._manifest)
-        self._query.restart(bundle=bundle, feed=self._feed)
+        self._query.restart(bundle=bundle, feed=self._feed, takes_over=False)
         return True
 
 

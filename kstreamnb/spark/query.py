@@ -16,7 +16,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from kstreamnb.errors import EngineError, KStreamError, Suggesting
 from kstreamnb.kafka.cut import Offsets, count_between
-from kstreamnb.kafka.presence import Presence
+from kstreamnb.kafka.presence import STARTED_SINCE, Claim, Presence
 from kstreamnb.spark.action import BatchAction, Watcher
 from kstreamnb.spark.checkpoint_state import last_batch
 from kstreamnb.spark.description import described
@@ -229,12 +229,15 @@ class Query(Suggesting):
         if _active.pop(id(self), None) is not None:
             self._action.journal.note("stopped", batch=self._action.last.number)
 
-    def restart(self, *, bundle: Bundle | None = None, feed: Feed | None = None) -> Query:
-        """Stop where it runs, and go on from the checkpoint; with another bundle and feed where topics have come."""
-        self._stopped = False
-        return self._start(bundle=bundle, feed=feed)
+    def restart(self, *, bundle: Bundle | None = None, feed: Feed | None = None, takes_over: bool = True) -> Query:
+        """Stop where it runs, and go on from the checkpoint; with another bundle and feed where topics have come.
 
-    def _start(self, *, bundle: Bundle | None = None, feed: Feed | None = None) -> Query:
+        ``takes_over``: from a newer deployment, too; what restarts by itself leaves that one alone.
+        """
+        self._stopped = False
+        return self._start(bundle=bundle, feed=feed, takes_over=takes_over)
+
+    def _start(self, *, bundle: Bundle | None = None, feed: Feed | None = None, takes_over: bool = False) -> Query:
         self._starting = True
         try:
             if self._streaming is not None:
@@ -244,9 +247,11 @@ class Query(Suggesting):
             if bundle is not None:
                 self.bundle = bundle
                 self._action.stores = LiveStores(self.spark, bundle, self.checkpoint)
+            error = None if takes_over else self._overtaken()
+            if error is not None:
+                raise error
             finish(self.checkpoint)
-            self._action.sink.again = entries_again(self.checkpoint)
-            self._action.sink.open()
+            self._open(takes_over=takes_over)
             self._action.error = None
             self._action.stores.forget()
             self._presence = Presence(self.checkpoint)
@@ -261,6 +266,29 @@ class Query(Suggesting):
         if self._stopped:  # while it started
             self._halt()
         return self
+
+    def _open(self, *, takes_over: bool) -> None:
+        """Have the sink ready, which fences older deployments; a claim comes first, that none of them fences back."""
+        sink = self._action.sink
+        before, sink.again = sink.claim, entries_again(self.checkpoint)
+        claim = Claim(self.checkpoint) if takes_over else None
+        sink.claim = claim or before
+        try:
+            sink.open()
+        except KStreamError:
+            sink.claim = before
+            if claim is not None:
+                claim.withdraw()
+            raise
+
+    def _overtaken(self) -> KStreamError | None:
+        """The error of a query whose checkpoint another one goes on from: it must neither repair nor fence anything."""
+        claim = self._action.sink.claim
+        if claim is None or claim.holds():
+            return None
+        from kstreamnb.kafka.publisher import overtaken
+
+        return overtaken(self.application, STARTED_SINCE)
 
     def _end(self, streaming: StreamingQuery) -> None:
         try:
@@ -288,6 +316,10 @@ class Query(Suggesting):
                 return False
             if self._streaming.isActive:
                 return True
+            error = self._overtaken()
+            if error is not None:
+                self._action.failed(error)
+                return False
             found = self._streaming.exception()
             if found is not None and is_damage(found) and self._take_back():
                 return True

@@ -15,6 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.wire import decoder
 from kstreamnb.errors import EngineError
+from kstreamnb.kafka.presence import STARTED_SINCE
 from kstreamnb.kafka.publication import OutputColumns, OutputRecord, Publication, columns_of
 from kstreamnb.spark.arrow_types import arrow_column
 from kstreamnb.spark.deployment import Application
@@ -62,7 +63,11 @@ class KafkaSink(Sink):
             self._open_again(end)
 
     def _open_again(self, end: float) -> None:
+        from kstreamnb.kafka.publisher import overtaken
+
         while True:
+            if self.claim is not None and not self.claim.holds():
+                raise overtaken(self.publisher.application, STARTED_SINCE)
             try:
                 self.publisher.open()
                 return

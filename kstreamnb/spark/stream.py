@@ -14,6 +14,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from kstreamnb.errors import KStreamError
 from kstreamnb.kafka.cut import Offsets
+from kstreamnb.kafka.presence import Claim
 from kstreamnb.kafka.publication import Publication
 from kstreamnb.spark.deployment import Application
 from kstreamnb.spark.feed import Feed, from_json
@@ -49,11 +50,12 @@ class Sink:
     """Where a query's output goes; the same batch may come again after a failure.
 
     ``kafka``: it wants keys and values as Kafka's bytes, and not in wire form. ``again``: by number, the entries in the
-    log of offsets of batches that run again after a repair.
+    log of offsets of batches that run again after a repair. ``claim``: that of the query's start to its checkpoint.
     """
 
     kafka: bool = False
     again: Mapping[int, str] = {}
+    claim: Claim | None = None
 
     def attach(self, application: Application, spark: SparkSession) -> None:
         """Take note of whose output it is; called once, before anything else."""

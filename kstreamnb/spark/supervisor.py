@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from kstreamnb.errors import KStreamError
 from kstreamnb.runtime.handlers import UncaughtHandler, uncaught_answer
+from kstreamnb.spark.failure import TOO_SLOW
 
 if TYPE_CHECKING:  # a query starts its supervisor
     from kstreamnb.spark.query import Query
@@ -37,7 +38,12 @@ def _run(query: Query, handler: UncaughtHandler) -> None:
             error.add_note("Hint: every thread that takes over fails on this record; Kafka Streams would never end.")
             return
         failed = coordinates
-        query.restart()
+        try:
+            query.restart(takes_over=False)
+        except KStreamError as why:
+            if TOO_SLOW not in str(why):  # else whoever looks next tries again
+                query.fail(why)
+                return
 
 
 def _goes_on(handler: UncaughtHandler, error: KStreamError) -> bool:

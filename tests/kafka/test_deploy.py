@@ -7,11 +7,11 @@ import time
 import pytest
 
 import kstreamnb as ks
-from kstreamnb.kafka.presence import in_use
+from kstreamnb.kafka.presence import Claim, in_use
 from kstreamnb.kafka.produce import produce
-from kstreamnb.kafka.publisher import PublishError
+from kstreamnb.kafka.publisher import Publisher, PublishError
 from kstreamnb.spark.checkpoint import read_manifest
-from tests.kafka.apps import Bench, counting, counts, final
+from tests.kafka.apps import PATIENCE_S, Bench, counting, counts, final
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 
@@ -105,6 +105,52 @@ def test_a_second_deployment_takes_over_and_the_first_is_fenced(bench: Bench) ->
     first.stop()
     bench.run(builder)
     assert 20 == len(bench.read("twice-out"))
+
+
+def test_what_restarts_by_itself_leaves_a_newer_deployment_alone(bench: Bench) -> None:
+    """S0-50: an overtaken query that a busy machine or a lost broker ended fences nobody; a person's restart does."""
+    bench.fill("older-in", 10)
+    older = bench.deploy(counting("older"))
+    assert older.await_input(180)
+    sink, claim = older.action.sink, Claim(older.checkpoint)
+    newer = Publisher(bench.servers, "older", sink.publisher.query)
+    newer.open()
+    taken_over = r'a newer deployment of "older" has taken over'
+    with pytest.raises(PublishError, match=taken_over):
+        sink._open_again(time.monotonic() + PATIENCE_S)
+    with pytest.raises(PublishError, match=taken_over):
+        older.restart(takes_over=False)
+    assert claim.holds()
+    newer._producer.begin_transaction()
+    newer._producer.produce("older-out", b"aborted", b"k")
+    newer._producer.abort_transaction()
+
+    older.restart()
+    assert not claim.holds()
+    with pytest.raises(PublishError, match=taken_over):
+        newer.publish(99, "later", [])
+    bench.fill("older-in", 10, begin=10)
+    assert older.await_input(180)
+    assert 20 == len(bench.read("older-out"))
+
+
+def test_a_start_that_fails_leaves_the_older_deployment_its_claim(bench: Bench) -> None:
+    """S0-50: whoever could not take over has not."""
+    bench.fill("kept-in", 10)
+    older = bench.deploy(counting("kept"))
+    assert older.await_input(180)
+    sink = older.action.sink
+    claim, publisher = sink.claim, sink.publisher
+    sink.publisher = Publisher({"bootstrap.servers": bench.servers, "acks": "seven"}, "kept", publisher.query)
+    with pytest.raises(ks.ConfigError):
+        older.restart()
+    assert sink.claim is claim
+    assert claim.holds()
+    sink.publisher = publisher
+    older.restart(takes_over=False)
+    bench.fill("kept-in", 10, begin=10)
+    assert older.await_input(180)
+    assert 20 == len(bench.read("kept-out"))
 
 
 def test_at_least_once_is_the_same_topology_without_transactions(bench: Bench) -> None:
