@@ -134,13 +134,6 @@ def deploy(
     started = _start(application, starting, {} if old else reset_positions(admin, application.id))
     session = spark or spark_session()
     deployment, manifest = _deployment(application, session, spark_partitions, old)
-    if parity and old is None:
-        rehearse(topology, session, settings, application.partitions)
-    for topic, partitions in missing.items():
-        admin.create_topic(topic, partitions=partitions, exists_ok=True)
-    write_manifest(folder, manifest)
-    feed = KafkaFeed(servers, application.external, application.global_topics, started, fail_on_loss)
-    feed = feed if old else feed.begun()
     stream = StreamSettings(
         folder,
         None if available_now else _trigger_ms(trigger, settings, config),
@@ -150,6 +143,14 @@ def deploy(
     )
     guarantee = guarantee or ("exactly_once" if settings.exactly_once else "at_least_once")
     sink = sink or KafkaSink(_publisher(servers, application.id, manifest.query, guarantee, producer))
+    discover_ms = duration_ms(discover, "discover")
+    if parity and old is None:
+        rehearse(topology, session, settings, application.partitions)
+    for topic, partitions in missing.items():
+        admin.create_topic(topic, partitions=partitions, exists_ok=True)
+    write_manifest(folder, manifest)
+    feed = KafkaFeed(servers, application.external, application.global_topics, started, fail_on_loss)
+    feed = feed if old else feed.begun()
     if changelogs:
         _keep_changelogs(sink, deployment, manifest.query, admin, there)
     bundle = {"memory_limit": memory_limit, "verify": verify}
@@ -157,7 +158,7 @@ def deploy(
     supervise(query, settings.uncaught_handler)
     if any(source.pattern for source in topology.sources()):
         discovery = Discovery(query, settings, servers, old=manifest, feed=feed, bundle=bundle)
-        discovery.start(duration_ms(discover, "discover"))
+        discovery.start(discover_ms)
     return query
 
 

@@ -258,8 +258,11 @@ def test_nonsense_is_refused_before_anything_starts(bench: Bench) -> None:
     for options, words in (
         ({"max_records": -5}, "max_records cannot be -5"),
         ({"starting": {"nonsence-in": {0: 0}}}, 'offsets are given for topic "nonsence-in", which is not read'),
+        ({"trigger": "soon"}, "soon"),
+        ({"discover": "often"}, "often"),
+        ({"guarantee": "twice"}, 'there is no guarantee "twice"'),
     ):
-        with pytest.raises(ks.ConfigError, match=words):
+        with pytest.raises(ks.KStreamError, match=words):
             bench.deploy(counting("nonsense"), **options)
     with pytest.raises(ks.EngineError, match='checkpoint "s3://bucket/shop" is no folder'):
         ks.deploy(
