@@ -15,6 +15,7 @@ __all__ = ["Servers", "client", "connection", "kafka_error", "masked", "sendable
 Servers: TypeAlias = str | Mapping[str, Any]
 """``host:port,…``, or librdkafka's settings with ``bootstrap.servers`` among them."""
 
+_NO_ANSWER = {KafkaError._TRANSPORT, KafkaError._TIMED_OUT}  # noqa: SLF001 - librdkafka's own codes have such names
 _NOT_ALLOWED = {  # by access control
     KafkaError.TOPIC_AUTHORIZATION_FAILED,
     KafkaError.GROUP_AUTHORIZATION_FAILED,
@@ -107,7 +108,7 @@ def kafka_error(
 def _hint(code: int | None, why: KafkaError | None) -> str | None:
     if code in _NOT_ALLOWED:
         return "grant the permission; RECIPES.md lists what a deployment needs"
-    if code == KafkaError._TRANSPORT and why is None:  # noqa: SLF001 - librdkafka's own codes have such names
+    if code in _NO_ANSWER and why is None:
         return (
             "look at the address, and at security.protocol: who should sign in and does not is hung up on, wordlessly"
         )

@@ -88,12 +88,12 @@ def test_a_deployment_needs_the_permissions_of_the_recipe_and_no_others(
 
     _refused(run, 'input topic "sales" does not exist', "who may not READ a topic does not see it")
     _allow(guarded, TOPIC, "sales", "READ")
-    _refused(run, 'creating topic "shop-out" failed', "Authorization failed")
-    _allow(guarded, TOPIC, "shop-", "CREATE", "READ", "WRITE", prefix=True)
     _refused(
         run, 'asking for group "shop" failed', "Group authorization failed", "RECIPES.md lists what a deployment needs"
     )
     _allow(guarded, GROUP, "shop", "READ")
+    _refused(run, 'creating topic "shop-out" failed', "Authorization failed")
+    _allow(guarded, TOPIC, "shop-", "CREATE", "READ", "WRITE", prefix=True)
     _refused(run, 'publishing for "shop" failed', "Transactional Id authorization failed", "RECIPES.md")
     _allow(guarded, TRANSACTION, "shop.sink", "WRITE")
     query = _granted(run)

@@ -136,21 +136,21 @@ def test_what_restarts_by_itself_leaves_a_newer_deployment_alone(bench: Bench) -
 
 def test_a_start_that_fails_leaves_the_older_deployment_its_claim(bench: Bench) -> None:
     """S0-50: whoever could not take over has not."""
-    bench.fill("kept-in", 10)
-    older = bench.deploy(counting("kept"))
+    bench.fill("claimed-in", 10)
+    older = bench.deploy(counting("claimed"))
     assert older.await_input(180)
     sink = older.action.sink
     claim, publisher = sink.claim, sink.publisher
-    sink.publisher = Publisher({"bootstrap.servers": bench.servers, "acks": "seven"}, "kept", publisher.query)
+    sink.publisher = Publisher({"bootstrap.servers": bench.servers, "acks": "seven"}, "claimed", publisher.query)
     with pytest.raises(ks.ConfigError):
         older.restart()
     assert sink.claim is claim
     assert claim.holds()
     sink.publisher = publisher
     older.restart(takes_over=False)
-    bench.fill("kept-in", 10, begin=10)
+    bench.fill("claimed-in", 10, begin=10)
     assert older.await_input(180)
-    assert 20 == len(bench.read("kept-out"))
+    assert 20 == len(bench.read("claimed-out"))
 
 
 def test_at_least_once_is_the_same_topology_without_transactions(bench: Bench) -> None:
