@@ -138,3 +138,14 @@ def test_removing_a_session_moves_time_only_where_it_is_kept_on_disk() -> None:
         store.remove(Windowed("a", 0, 500_000))
         store.put(Windowed("a", 0, 0), 1)
         assert dropped == len(task.dropped)
+
+
+def test_sessions_of_one_end_come_latest_start_first_from_memory() -> None:
+    """Kafka's persistent store has them by their bytes, the earliest start first."""
+    for persistent, starts in ((True, [0, 3, 7]), (False, [7, 3, 0])):
+        store = StoreTask().make("session", retention_ms=100_000, persistent=persistent)
+        for start in (3, 7, 0):
+            store.put(Windowed("a", start, 10), start)
+        assert starts == [start for _, start in store.fetch("a")]
+        assert starts == [start for _, start in store.find_sessions("a", 10, 10)]
+        assert starts[::-1] == [start for _, start in store.backward_find_sessions("a", 10, 10)]
