@@ -13,6 +13,7 @@ from html import escape
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from kstreamnb.core.record import TopicRecord
+from kstreamnb.display import html_table
 from kstreamnb.driver import TopologyTestDriver
 from kstreamnb.driver.compare import OutputDiff
 from kstreamnb.driver.compare import diff as output_diff
@@ -26,7 +27,6 @@ from kstreamnb.runtime.task_plan import TaskPlan
 from kstreamnb.topology.nodes import Sink
 from kstreamnb.topology.topology import Topology
 from kstreamnb.view import forms_of
-from kstreamnb.view.runs import html_table
 
 if TYPE_CHECKING:  # Spark is loaded when it is needed
     from pyspark.sql import SparkSession

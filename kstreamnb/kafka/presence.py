@@ -76,7 +76,7 @@ class Claim:
         """Of one size always and in place: who reads meanwhile finds the old or the new, and the lock is the file's."""
         file = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o644)
         try:
-            os.pwrite(file, said, 0)
+            os.write(file, said)
         finally:
             os.close(file)
 

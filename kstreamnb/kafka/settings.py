@@ -109,9 +109,7 @@ def _hint(code: int | None, why: KafkaError | None) -> str | None:
     if code in _NOT_ALLOWED:
         return "grant the permission; RECIPES.md lists what a deployment needs"
     if code in _NO_ANSWER and why is None:
-        return (
-            "look at the address, and at security.protocol: who should sign in and does not is hung up on, wordlessly"
-        )
+        return "look at the address and security.protocol: a broker hangs up on who should sign in and does not"
     return None
 
 

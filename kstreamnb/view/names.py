@@ -12,7 +12,14 @@ from collections.abc import Mapping
 from kstreamnb.description import DescribedNode
 
 __all__ = [
-    *("changes_key", "clean", "identifier", "is_generated", "node_label", "node_title", "store_label", "topic_label"),
+    "changes_key",
+    "clean",
+    "identifier",
+    "is_generated",
+    "node_label",
+    "node_title",
+    "store_label",
+    "topic_label",
     "word_of",
 ]
 

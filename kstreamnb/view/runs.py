@@ -19,7 +19,7 @@ from kstreamnb.view.mime import forms_of, graph_forms, view_of
 from kstreamnb.view.names import node_title
 from kstreamnb.view.text import to_text
 
-__all__ = ["html_table", "overlay_of_run"]
+__all__ = ["overlay_of_run"]
 
 _SHOWN = 10
 _Rows = list[Sequence[str]]
