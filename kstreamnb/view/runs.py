@@ -9,6 +9,7 @@ import html
 from collections.abc import Sequence
 
 from kstreamnb.display import html_table
+from kstreamnb.driver.explanation import Explanation, Explanations
 from kstreamnb.driver.replay import Replay
 from kstreamnb.driver.tabular import Tabular
 from kstreamnb.driver.test_driver import TopologyTestDriver
@@ -62,6 +63,24 @@ def _(thing: Tabular) -> dict[str, str]:
     table = html_table(thing.header, rows, [thing.title]) if rows else title
     lines = "".join(f"<p>{html.escape(line)}</p>" for line in thing.more())
     return {"text/plain": str(thing), "text/html": f"<div>{table}{lines}</div>"}
+
+
+@forms_of.register
+def _(thing: Explanation) -> dict[str, str]:
+    return {"text/plain": str(thing), "text/html": f"<div>{_paragraph(thing)}</div>"}
+
+
+@forms_of.register
+def _(thing: Explanations) -> dict[str, str]:
+    page = "".join(map(_paragraph, thing)) or f"<p>{html.escape(thing.nothing)}</p>"
+    return {"text/plain": str(thing), "text/html": f"<div>{page}</div>"}
+
+
+def _paragraph(thing: Explanation) -> str:
+    """The answer and what it rests on, as text that wraps between words: in a `pre` front ends break inside them."""
+    answer, *rest = (html.escape(line.strip()) for line in str(thing).splitlines())
+    items = "".join(f"<li>{line}</li>" for line in rest)
+    return f"<p>{answer}</p>" + (f"<ul>{items}</ul>" if items else "")
 
 
 @forms_of.register

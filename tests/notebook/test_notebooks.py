@@ -16,7 +16,7 @@ from kstreamnb.notebook.regression import check, record, save_cells
 _FOLDER = Path(__file__).parents[2] / "notebooks"
 _ALL = sorted(_FOLDER.rglob("*.ipynb"))
 _PAGE = 104
-"""Characters of code that fit into a line of the rendered page."""
+"""Characters of code or printed text that fit into a line of the rendered page."""
 _WITH_JAVA = [path for path in _ALL if re.search(r"ks\.(spark_session|local_broker)\(", path.read_text())]
 _NOTEBOOKS = [path for path in _ALL if path not in _WITH_JAVA]
 
@@ -135,3 +135,17 @@ def test_no_line_of_code_is_cut_off_on_the_page(path: Path) -> None:
     cells = nbformat.read(path, as_version=4).cells
     lines = [line for cell in cells if cell.cell_type == "code" for line in cell.source.splitlines()]
     assert not [line for line in lines if len(line) > _PAGE]
+
+
+@pytest.mark.parametrize("path", _ALL, ids=lambda path: path.stem)
+def test_no_line_of_output_is_broken_on_the_page(path: Path) -> None:
+    """What is text alone breaks anywhere, inside words too, where a line is longer than the page is wide."""
+    cells = nbformat.read(path, as_version=4).cells
+    outputs = [output for cell in cells if cell.cell_type == "code" for output in cell.outputs]
+    texts = [output.get("text") or output.data["text/plain"] for output in outputs if _is_text(output)]
+    assert not [line for text in texts for line in text.splitlines() if len(line) > _PAGE]
+
+
+def _is_text(output: nbformat.NotebookNode) -> bool:
+    """Whether a page shows an output as text, because it has no other form."""
+    return output.output_type == "stream" or set(output.get("data", {})) == {"text/plain"}

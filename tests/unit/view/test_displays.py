@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from html import unescape
 from typing import Any
 
 import pytest
@@ -80,6 +81,15 @@ def test_a_store_says_how_many_rows_it_does_not_show() -> None:
     assert str(store).splitlines()[0] == 'store "counts": 12 rows'
     assert str(store).splitlines()[-1] == "10 of 12"
     assert repr(store) == '<store "counts": 12 rows>'
+
+
+@pytest.mark.parametrize("kind", ["drops", "open windows"])
+def test_an_explanation_is_paragraphs_that_wrap_between_words(kind: str) -> None:
+    """S1-25: nothing of the text is missing in HTML, and nothing stands in a `pre`, where words are broken."""
+    bundle = SHOWN[kind]()._repr_mimebundle_()
+    told = unescape(re.sub(r"<[^>]+>", "\n", bundle["text/html"]))
+    assert bundle["text/plain"].split() == told.split()
+    assert "<pre" not in bundle["text/html"]
 
 
 def test_looking_at_a_driver_changes_nothing() -> None:
