@@ -23,8 +23,9 @@ class Serde:
     ``name`` is the serde's word in errors, descriptions and documents. ``plain`` holds the exact types whose
     instances are immutable and survive a round trip unchanged, as far as `keeps` agrees. ``writes`` are the types
     that it writes, ``expects`` says the same in words and ``advice`` what to do about others. ``width`` is the number
-    of bytes where every value has the same. What ``_write`` and ``_read`` raise becomes a SerdeError. A serde around
-    others that may hold None for the application's default has ``with_defaults(key_serde, value_serde)``.
+    of bytes where every value has the same. What ``_write`` and ``_read`` raise becomes a SerdeError; of the latter
+    Kafka says what is in ``unreadable``. A serde around others that may hold None for the application's default has
+    ``with_defaults(key_serde, value_serde)``.
 
     Example:
         >>> class Upper(Serde):
@@ -42,6 +43,7 @@ class Serde:
     writes: ClassVar[tuple[type, ...]] = (object,)
     expects: ClassVar[str] = "any value"
     advice: ClassVar[str] = "name another serde where the topic or store is declared, or convert the value before"
+    unreadable: ClassVar[str | None] = None
     width: int | None = None
 
     def serialize(self, value: Any) -> bytes | None:
@@ -66,7 +68,8 @@ class Serde:
         except SerdeError:
             raise
         except Exception as error:
-            raise self._unreadable(data, f"{type(error).__name__}: {error}") from error
+            why = f"{type(error).__name__}: {error}"
+            raise self._unreadable(data, why, java=self.unreadable) from error
 
     def keeps(self, value: Any) -> bool:
         """Whether a value of a plain type would come back from its bytes unchanged."""
@@ -283,7 +286,10 @@ class BooleanSerde(Serde):
 
     def _read(self, data: bytes) -> bool:
         if data not in (b"\x00", b"\x01"):
-            raise self._unreadable(data, "that takes one byte, 00 or 01")
+            java = "Size of data received by BooleanDeserializer is not 1"
+            if len(data) == 1:
+                java = f"Unexpected byte received by BooleanDeserializer: {int.from_bytes(data, signed=True)}"
+            raise self._unreadable(data, "that takes one byte, 00 or 01", java=java)
         return data == b"\x01"
 
 
@@ -297,12 +303,16 @@ class UuidSerde(Serde):
     plain: ClassVar[frozenset[type]] = frozenset({UUID})
     writes: ClassVar[tuple[type, ...]] = (UUID,)
     expects: ClassVar[str] = "uuid.UUID"
+    unreadable: ClassVar[str | None] = "Error parsing data into UUID"
 
     def _write(self, value: UUID) -> bytes:
         return str(value).encode()
 
     def _read(self, data: bytes) -> UUID:
-        return UUID(data.decode())
+        found = UUID(data.decode())
+        if str(found).encode() != data.lower():  # Python reads more ways of writing one than Java does
+            raise ValueError("there are no hyphens in their places")
+        return found
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 from kstreamnb.core.record import Windowed
 from kstreamnb.core.serde import SCALARS, FunctionSerde, Serde, SerdeAround
 from kstreamnb.core.time import duration_ms
-from kstreamnb.errors import ConfigError, SerdeError, did_you_mean
+from kstreamnb.errors import LIST_NOT_FIXED, ConfigError, SerdeError, did_you_mean
 
 
 def _encoder(*, sort_keys: bool) -> Callable[[Any], str]:
@@ -118,6 +118,7 @@ class ListSerde(Serde):
     inner: Serde
 
     writes: ClassVar[tuple[type, ...]] = (list, tuple)
+    unreadable: ClassVar[str | None] = "Unable to deserialize into a List"
 
     @property
     def name(self) -> str:  # type: ignore[override]
@@ -145,7 +146,8 @@ class ListSerde(Serde):
             return self._read_variable(data)
         if data[0] == _FIXED and self.inner.width is not None:
             return self._read_fixed(data, self.inner.width)
-        raise self._unreadable(data, f"the first byte is {data[0]:02x}")
+        java = LIST_NOT_FIXED if data[0] == _FIXED else "Invalid serialization strategy flag value"
+        raise self._unreadable(data, f"the first byte is {data[0]:02x}", java=java)
 
     def _read_variable(self, data: bytes) -> list[Any]:
         items: list[Any] = []
@@ -184,6 +186,7 @@ class WindowedSerde(SerdeAround):
     writes: ClassVar[tuple[type, ...]] = (Windowed,)
     advice: ClassVar[str] = "take the key out of its window first, or give a windowed key"
     kind: ClassVar[str]
+    wrong_end: ClassVar[str]
 
     @property
     def name(self) -> str:  # type: ignore[override]
@@ -194,6 +197,10 @@ class WindowedSerde(SerdeAround):
     def expects(self) -> str:  # type: ignore[override]
         """A windowed key, and what its key may be."""
         return f"Windowed with a key of {self.inner.expects}"
+
+    def deserialize(self, data: bytes | None) -> Any:
+        """A windowed key from bytes; None for none at all, and for empty ones, as in Kafka."""
+        return super().deserialize(data or None)
 
     def keeps(self, value: Any) -> bool:
         """A key that the inner serde keeps."""
@@ -207,6 +214,17 @@ class WindowedSerde(SerdeAround):
     def _inner_bytes(self, value: Windowed) -> bytes:
         return self.inner.serialize(value.key) or b""
 
+    def _within(self, data: bytes, key: bytes, start: int, end: int, *, least_ms: int) -> Windowed:
+        """The key from its part of the bytes, in a window that Kafka could have made."""
+        if start < 0 or end - start < least_ms:
+            java = self.wrong_end if start >= 0 else "Window startMs time cannot be negative."
+            raise self._unreadable(data, f"there is no window from {start} to {end} ms", java=java)
+        try:
+            return Windowed(self.inner.deserialize(key), start, end)
+        except SerdeError as error:
+            error.add_note("Detail: the bytes are those of a key within a window.")
+            raise
+
 
 @dataclass(frozen=True)
 class TimeWindowedSerde(WindowedSerde):
@@ -218,6 +236,7 @@ class TimeWindowedSerde(WindowedSerde):
     size_ms: int | None = None
 
     kind: ClassVar[str] = "time"
+    wrong_end: ClassVar[str] = "Window endMs must be greater than window startMs."
 
     def __post_init__(self) -> None:
         if self.size_ms is not None and self.size_ms <= 0:
@@ -237,7 +256,7 @@ class TimeWindowedSerde(WindowedSerde):
         if len(data) < 8:
             raise self._unreadable(data, "a window start takes 8 bytes")
         start = int.from_bytes(data[-8:], signed=True)
-        return Windowed(_inner_key(self.inner, data[:-8]), start, self._end(start))
+        return self._within(data, data[:-8], start, self._end(start), least_ms=1)
 
 
 @dataclass(frozen=True)
@@ -245,6 +264,7 @@ class SessionWindowedSerde(WindowedSerde):
     """Keys within sessions: the bytes hold end and start."""
 
     kind: ClassVar[str] = "session"
+    wrong_end: ClassVar[str] = "Window endMs time cannot be smaller than window startMs time."
 
     def _write(self, value: Any) -> bytes:
         return self._inner_bytes(value) + struct.pack(">qq", value.end, value.start)
@@ -253,15 +273,7 @@ class SessionWindowedSerde(WindowedSerde):
         if len(data) < 16:
             raise self._unreadable(data, "start and end of a session take 16 bytes")
         end, start = struct.unpack_from(">qq", data, len(data) - 16)
-        return Windowed(_inner_key(self.inner, data[:-16]), start, end)
-
-
-def _inner_key(inner: Serde, data: bytes) -> Any:
-    try:
-        return inner.deserialize(data)
-    except SerdeError as error:
-        error.add_note("Detail: the bytes are those of a key within a window.")
-        raise
+        return self._within(data, data[:-16], start, end, least_ms=0)
 
 
 _NAMED: dict[str, Serde] = {serde.name: serde for serde in (*SCALARS, JsonSerde())}

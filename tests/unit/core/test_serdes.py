@@ -192,15 +192,32 @@ def test_an_unwritable_value_is_refused_with_the_serdes_name_and_what_it_expects
         ("float", b"1", "Size of data received by Deserializer is not 4"),
         ("void", b"", "Data should be null for a VoidDeserializer."),
         ("string", b"\xff", None),
-        ("boolean", b"\x02", None),
-        ("uuid", b"no", None),
+        ("boolean", b"\x02", "Unexpected byte received by BooleanDeserializer: 2"),
+        ("boolean", b"\xff", "Unexpected byte received by BooleanDeserializer: -1"),
+        ("boolean", b"", "Size of data received by BooleanDeserializer is not 1"),
+        ("uuid", b"no", "Error parsing data into UUID"),
+        ("uuid", b"123e4567e89b12d3a456426614174000", "Error parsing data into UUID"),
         ("json", b"{", None),
         ("json", b"NaN", None),
-        ("list<long>", b"\x00\x00", None),
-        ("list<string>", b"\x01\x00\x00\x00\x01\x00\x00\x00\x09a", None),
-        ("list<string>", b"\x07", None),
+        ("list<long>", b"\x00\x00", "Unable to deserialize into a List"),
+        ("list<string>", b"\x01\x00\x00\x00\x01\x00\x00\x00\x09a", "Unable to deserialize into a List"),
+        ("list<string>", b"\x07", "Invalid serialization strategy flag value"),
+        (
+            "list<string>",
+            bytes(9),
+            "Data is encoded as constant size entries, but configured inner deserializer is not a known fixed-size "
+            "deserializer.",
+        ),
         ("windowed<string> time", b"1234567", None),
+        ("windowed<string> time", b"k" + b"\xff" * 8, "Window startMs time cannot be negative."),
+        ("windowed<string> time", b"k\x7f" + b"\xff" * 7, "Window endMs must be greater than window startMs."),
         ("windowed<string> session", b"123456789012345", None),
+        ("windowed<string> session", b"k" + bytes(8) + b"\xff" * 8, "Window startMs time cannot be negative."),
+        (
+            "windowed<string> session",
+            b"k" + bytes(15) + b"\x01",
+            "Window endMs time cannot be smaller than window startMs time.",
+        ),
     ],
 )
 def test_unreadable_bytes_are_refused(name, data, java):
@@ -208,6 +225,14 @@ def test_unreadable_bytes_are_refused(name, data, java):
     with pytest.raises(SerdeError, match=f'serde "{name}" cannot read {len(data)} bytes') as caught:
         serde_named(name).deserialize(data)
     assert java == caught.value.java
+
+
+@pytest.mark.parametrize("kind", ["time", "session"])
+def test_empty_bytes_are_no_windowed_key(kind):
+    """As in Kafka they are read as null, while an empty key within a window is a key."""
+    serde = serde_named(f"windowed<string> {kind}")
+    assert serde.deserialize(b"") is None
+    assert "" == serde.deserialize(bytes(8 if kind == "time" else 16)).key
 
 
 def test_a_users_functions_make_a_serde():
