@@ -39,13 +39,20 @@ class FailOnInvalidTimestamp:
     def extract(self, record: TopicRecord, partition_time_ms: int) -> int:
         """The record's timestamp, if it is one."""
         if record.timestamp < 0:
-            raise ProcessingError(
-                f'a record of topic "{record.topic}" has the negative timestamp {record.timestamp}',
-                detail=f"partition {record.partition}, offset {record.offset}",
-                hint="choose another timestamp extractor for the topic",
-                java="has invalid (negative) timestamp.",
-            )
+            raise negative_timestamp(*record[:4])
         return record.timestamp
+
+
+def negative_timestamp(topic: str, partition: int, offset: int, timestamp: int, *, node: str = "") -> ProcessingError:
+    """The error about a record with a negative timestamp, from a source that allows none."""
+    return ProcessingError(
+        f'a record of topic "{topic}" has the negative timestamp {timestamp}',
+        node=node,
+        coordinates=(topic, partition, offset, timestamp),
+        detail=f"partition {partition}, offset {offset}",
+        hint="choose another timestamp extractor for the topic",
+        java="has invalid (negative) timestamp.",
+    )
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ that closure's call. `TableView` is the same for reading a table that may not be
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from typing import Any, ClassVar, NamedTuple, Protocol, TypeAlias
 
 from kstreamnb.core.record import Headers, RecordMetadata
 
@@ -33,23 +33,18 @@ class BindContext(Protocol):
 
     Everything that changes lives in stores and in cells, so that a task can be snapshotted, restored and undone.
     A cell is a list of one element; an operator keeps it in a local name and reads and writes ``cell[0]``.
+
+    Attributes:
+        node: name of the node that is bound.
+        task_id: ``<sub-topology>_<partition>``, such as ``0_3``.
+        partition: the partition of the task.
+        application_id: the application's id, the prefix of internal topics.
     """
 
-    @property
-    def node(self) -> str:
-        """Name of the node that is bound."""
-
-    @property
-    def task_id(self) -> str:
-        """``<sub-topology>_<partition>``, such as ``0_3``."""
-
-    @property
-    def partition(self) -> int:
-        """The partition of the task."""
-
-    @property
-    def application_id(self) -> str:
-        """The application's id, the prefix of internal topics."""
+    node: str
+    task_id: str
+    partition: int
+    application_id: str
 
     def store(self, name: str) -> Any:
         """A store connected to this node, or a global store; raises StateError otherwise."""
@@ -140,11 +135,17 @@ class FusedStep(NamedTuple):
 
 
 class Stateless:
-    """An operator whose lines are all that it does: it says them by `fused`, and stands alone as their closure."""
+    """An operator whose lines are all that it does; alone it stands as their closure.
+
+    Subclasses are frozen dataclasses with at most one field, the function that their ``line`` calls; where that is
+    not enough they say by `fused` what is done.
+    """
+
+    line: ClassVar[str]
 
     def fused(self) -> FusedStep:
-        """The lines."""
-        raise NotImplementedError(f"{type(self).__name__} has no lines")
+        """The lines, and what they call."""
+        return FusedStep(self.line, *vars(self).values())
 
     def bind(self, context: BindContext, forward: Forward) -> Process:
         """Build the closure of one task."""

@@ -55,11 +55,8 @@ class ProcessorContext:
     task_id: str
 
     def __init__(self, context: BindContext, forward: Forward) -> None:
-        self.application_id = context.application_id
-        self.task_id = context.task_id
-        self.node = context.node
-        self._context = context
-        self._to_all = forward
+        self.application_id, self.task_id, self.node = context.application_id, context.task_id, context.node
+        self._context, self._to_all = context, forward
         self._to_child: dict[str, Forward] = {}
 
     def forward(self, record: Record[Any, Any], child: str | None = None) -> None:

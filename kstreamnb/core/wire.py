@@ -28,6 +28,11 @@ class Encoded(bytes):
         return f"Encoded({bytes(self)!r})"
 
 
+def encoded(data: bytes | None) -> Wire:
+    """The wire form of bytes from elsewhere, unread."""
+    return None if data is None else Encoded(data)
+
+
 def encode(serde: Serde, value: Any) -> Wire:
     """The wire form of a value: itself where that is safe, else its bytes."""
     return encoder(serde)(value)
@@ -51,8 +56,7 @@ def encoder(serde: Serde) -> Callable[[Any], Wire]:
         kind = type(value)
         if value is None or kind is Encoded or (kind in plain and keeps(value)):  # bytes from elsewhere stay unread
             return value
-        data = write(value)
-        return None if data is None else Encoded(data)
+        return encoded(write(value))
 
     if isinstance(serde, StringSerde):
 

@@ -15,7 +15,7 @@ from typing import Any, Literal
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.serde import Serde
 from kstreamnb.core.time import Clock
-from kstreamnb.core.wire import Encoded
+from kstreamnb.core.wire import encoded
 from kstreamnb.driver.in_turn import feed_in_turn, merge_order, partitions_of
 from kstreamnb.driver.topic_log import TopicLog, convert
 from kstreamnb.driver.waves import Waves, task_order
@@ -394,7 +394,7 @@ class Engine:
             if record.timestamp < 0 and record.key is None:
                 log.named = True
             else:
-                key, value = (None if data is None else Encoded(data) for data in record[3:5])
+                key, value = map(encoded, record[3:5])
                 log.rows.append((*record[:3], key, value, record.headers))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Generic, Unpack, overload
+from typing import Any, Generic, Unpack, overload
 
 from kstreamnb.core.windows import JoinWindows, SessionWindows, SlidingWindows, TimeWindows, UnlimitedWindows
 from kstreamnb.dsl.aggregating import (
@@ -22,9 +22,6 @@ from kstreamnb.errors import ConfigError
 from kstreamnb.graph.draft import Draft, is_versioned, send_old
 from kstreamnb.processors.derived_tables import TableGroupBy
 from kstreamnb.processors.stateless import SelectKey
-
-if TYPE_CHECKING:  # the fronts are made of these classes
-    pass
 
 
 class StreamGrouping(Handle, Generic[K, V]):

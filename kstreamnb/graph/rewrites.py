@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TypeAlias
 
-from kstreamnb.errors import ConfigError, TopologyError
+from kstreamnb.errors import ACCEPTABLE_OPTIMISATIONS, ConfigError, TopologyError
 from kstreamnb.graph.graph import Explanation, LogicalGraph
 from kstreamnb.graph.merge_repartitions import merge_repartitions
 from kstreamnb.graph.nodes import Node, Repartition, Step, StreamJoin, StreamSource, Table
@@ -119,8 +119,6 @@ def drop_null_keys(graph: LogicalGraph) -> tuple[LogicalGraph, tuple[Explanation
     return graph.with_nodes({each.id: replace(each, keep_null_keys=each.id in needed) for each in found}), ()
 
 
-__all__ = ["RULES", "Rewrite", "optimise", "rules_of"]
-
 Rewrite: TypeAlias = Callable[[LogicalGraph], tuple[LogicalGraph, tuple[Explanation, ...]]]
 
 RULES: dict[str, Rewrite] = {
@@ -129,11 +127,6 @@ RULES: dict[str, Rewrite] = {
     "single.store.self.join": single_store_self_join,
 }
 """Rules that can be switched on, in the order in which they run."""
-
-_ACCEPTABLE = (
-    'Acceptable values are: "+NO_OPTIMIZATION+", "+OPTIMIZE+", or a comma separated list of specific optimizations: '
-    '("+REUSE_KTABLE_SOURCE_TOPICS+", "+MERGE_REPARTITION_TOPICS+" + "SINGLE_STORE_SELF_JOIN+").'
-)
 
 
 def rules_of(optimize: bool | str) -> tuple[str, ...]:
@@ -154,12 +147,12 @@ def rules_of(optimize: bool | str) -> tuple[str, ...]:
             f'there is no optimisation "{unknown[0]}"',
             detail=f"there are {', '.join(RULES)}",
             hint='optimize=True stands for all of them, "none" for none',
-            java=f"Unrecognized config. {_ACCEPTABLE}",
+            java=f"Unrecognized config. {ACCEPTABLE_OPTIMISATIONS}",
         )
     if len(words) > 1 and ("all" in words or "none" in words):
         raise ConfigError(
             f'"{optimize}" says both which optimisations and all or none of them',
-            java=f'"{optimize}" is not a valid optimization config. {_ACCEPTABLE}',
+            java=f'"{optimize}" is not a valid optimization config. {ACCEPTABLE_OPTIMISATIONS}',
         )
     return tuple(rule for rule in RULES if rule in words or words == ["all"])
 

@@ -22,10 +22,9 @@ class Filter(Stateless):
     negate: bool = False
 
     def fused(self) -> FusedStep:
-        """One line."""
-        return FusedStep(
-            "if {f}(key, value): return" if self.negate else "if not {f}(key, value): return", self.predicate
-        )
+        """A test, and the end of what fails it."""
+        unless = "" if self.negate else "not "
+        return FusedStep(f"if {unless}{{f}}(key, value): return", self.predicate)
 
 
 @dataclass(frozen=True)
@@ -38,9 +37,7 @@ class Map(Stateless):
 
     mapper: Callable[[Any, Any], tuple[Any, Any]]
 
-    def fused(self) -> FusedStep:
-        """One line."""
-        return FusedStep("key, value = {f}(key, value)", self.mapper)
+    line: ClassVar[str] = "key, value = {f}(key, value)"
 
 
 @dataclass(frozen=True)
@@ -55,7 +52,7 @@ class MapValues(Stateless):
     with_key: bool = False
 
     def fused(self) -> FusedStep:
-        """One line."""
+        """One call, with the key or without."""
         return FusedStep("value = {f}(key, value)" if self.with_key else "value = {f}(value)", self.mapper)
 
 
@@ -69,9 +66,7 @@ class SelectKey(Stateless):
 
     mapper: Callable[[Any, Any], Any]
 
-    def fused(self) -> FusedStep:
-        """One line."""
-        return FusedStep("key = {f}(key, value)", self.mapper)
+    line: ClassVar[str] = "key = {f}(key, value)"
 
 
 @dataclass(frozen=True)
@@ -127,9 +122,7 @@ class Peek(Stateless):
 
     action: Callable[[Any, Any], Any]
 
-    def fused(self) -> FusedStep:
-        """One line."""
-        return FusedStep("{f}(key, value)", self.action)
+    line: ClassVar[str] = "{f}(key, value)"
 
 
 @dataclass(frozen=True)
@@ -142,9 +135,7 @@ class Foreach(Stateless):
 
     action: Callable[[Any, Any], Any]
 
-    def fused(self) -> FusedStep:
-        """One line, and the end."""
-        return FusedStep("{f}(key, value)\nreturn", self.action)
+    line: ClassVar[str] = "{f}(key, value)\nreturn"
 
 
 @dataclass(frozen=True)
@@ -162,7 +153,7 @@ class Print(Stateless):
     mapper: Callable[[Any, Any], Any] | None = None
 
     def fused(self) -> FusedStep:
-        """One line, and the end."""
+        """One call, and the end."""
         write, text, prefix = self.write, self.mapper or _pair, f"[{self.label}]: "
         return FusedStep("{f}(key, value)\nreturn", lambda key, value: write(f"{prefix}{text(key, value)}"))
 
@@ -212,9 +203,7 @@ class PassThrough(Stateless):
     Source: Kafka Streams `KStream#merge`, `KStream#split`, `CogroupedKStream#aggregate`.
     """
 
-    def fused(self) -> FusedStep:
-        """One line."""
-        return FusedStep("pass")
+    line: ClassVar[str] = "pass"
 
 
 @dataclass(frozen=True)
@@ -225,9 +214,7 @@ class RepartitionFilter(Stateless):
     Source: Kafka Streams, the ``-filter`` node before a repartition sink.
     """
 
-    def fused(self) -> FusedStep:
-        """One line."""
-        return FusedStep("if key is None: return")
+    line: ClassVar[str] = "if key is None: return"
 
 
 @dataclass(frozen=True)
@@ -240,6 +227,4 @@ class TableToStream(Stateless):
 
     reads_new: ClassVar[bool] = True
 
-    def fused(self) -> FusedStep:
-        """One line."""
-        return FusedStep("value = value[0]")
+    line: ClassVar[str] = "value = value[0]"

@@ -87,20 +87,6 @@ def processing_error(scope: Scope, places: Places, error: BaseException, java: s
     return found
 
 
-def negative_timestamp(scope: Scope) -> ProcessingError:
-    """What a task raises when the record in hand has a negative timestamp and its source allows none."""
-    cursor = scope.cursor
-    offset, timestamp, *_ = cursor.record()
-    return ProcessingError(
-        f'a record of topic "{cursor.topic}" has the negative timestamp {timestamp}',
-        node=cursor.source,
-        coordinates=(str(cursor.topic), cursor.partition, offset, timestamp),
-        detail=f"partition {cursor.partition}, offset {offset}",
-        hint="choose another timestamp extractor for the topic",
-        java="has invalid (negative) timestamp.",
-    )
-
-
 def punctuation_error(scope: Scope, places: Places, node: str, error: BaseException) -> ProcessingError:
     """What a task raises when a punctuator failed."""
     node = error.node if isinstance(error, HandledFailure) else places.find(error.__traceback__) or node

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
 from kstreamnb.core.record import Headers
-from kstreamnb.core.wire import Encoded
+from kstreamnb.core.wire import encoded
 from kstreamnb.errors import ConfigError
 
 
@@ -132,10 +132,5 @@ def dead_letter(topic: str, context: ErrorContext, error: BaseException) -> Prod
         "offset": str(context.offset),
     }
     headers = tuple((f"__streams.errors.{name}", text.encode()) for name, text in about.items())
-    return Produced(
-        topic, 0, context.timestamp, _wire(context.raw_key), _wire(context.raw_value), (*context.headers, *headers)
-    )
-
-
-def _wire(data: bytes | None) -> Encoded | None:
-    return None if data is None else Encoded(data)
+    wire = encoded(context.raw_key), encoded(context.raw_value)
+    return Produced(topic, 0, context.timestamp, *wire, (*context.headers, *headers))

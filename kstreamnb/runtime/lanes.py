@@ -19,8 +19,8 @@ from kstreamnb.core.extractors import (
 )
 from kstreamnb.core.operator import Process
 from kstreamnb.core.record import Record, TopicRecord
-from kstreamnb.core.wire import Encoded, decoder, to_bytes
-from kstreamnb.errors import ProcessingError
+from kstreamnb.core.wire import decoder, encoded, to_bytes
+from kstreamnb.errors import CANNOT_READ, ProcessingError
 from kstreamnb.runtime.cursor import Cursor, WireRecord
 from kstreamnb.runtime.handlers import ErrorContext, answer_of
 from kstreamnb.runtime.scope import Scope
@@ -143,7 +143,7 @@ def reader_of(source: Source, partition: int, scope: Scope, time: list[int]) -> 
                 "deserialization", source.name, plan.task_id, topic, partition, offset, timestamp, headers, *raw
             )
             _refuse(scope, context, error)
-            raw_key, raw_value = (None if data is None else Encoded(data) for data in raw)
+            raw_key, raw_value = map(encoded, raw)
             scope.drop(source.name, "deserialization", raw_key, raw_value, timestamp, {**place, "error": str(error)})
             return None
         event = TopicRecord(topic, partition, offset, timestamp, key, value, headers)
@@ -193,11 +193,3 @@ def _failure(
         origin=source.origin,
         java=java,
     )
-
-
-CANNOT_READ = (
-    "Deserialization exception handler is set to fail upon a deserialization error. If you would rather have the "
-    "streaming pipeline continue after a deserialization error, please set the deserialization.exception.handler "
-    "appropriately."
-)
-"""Kafka's text for a record that cannot be read."""

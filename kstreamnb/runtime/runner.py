@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, NoReturn
 
+from kstreamnb.core.extractors import negative_timestamp
 from kstreamnb.core.processor import PunctuationType
 from kstreamnb.errors import EngineError, ProcessingError
 from kstreamnb.runtime.chain import (
@@ -22,15 +23,7 @@ from kstreamnb.runtime.chain import (
     collector_paused,
 )
 from kstreamnb.runtime.cursor import NO_RECORD, Batch, Partition, WireRecord
-from kstreamnb.runtime.failures import (
-    HandledFailure,
-    Places,
-    guard_of,
-    negative_timestamp,
-    original,
-    processing_error,
-    punctuation_error,
-)
+from kstreamnb.runtime.failures import HandledFailure, Places, guard_of, original, processing_error, punctuation_error
 from kstreamnb.runtime.lanes import Lane, is_careful, reader_of
 from kstreamnb.runtime.punctuation import PunctuationQueue, Schedule
 from kstreamnb.runtime.scope import CellWatch, Scope
@@ -285,5 +278,7 @@ class Runner:
         if isinstance(error, ProcessingError) and error.node:
             raise error
         if isinstance(error, NegativeTimestamp):
-            raise negative_timestamp(self.scope) from None
+            cursor = self.scope.cursor
+            place = str(cursor.topic), cursor.partition, *cursor.record()[:2]
+            raise negative_timestamp(*place, node=cursor.source) from None
         raise processing_error(self.scope, self._places, error, java) from original(error)

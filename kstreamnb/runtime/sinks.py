@@ -8,7 +8,7 @@ from typing import Any
 from kstreamnb.core.operator import Process
 from kstreamnb.core.record import Headers
 from kstreamnb.core.serde import Serde
-from kstreamnb.core.wire import Encoded, encoder, key_partitioner
+from kstreamnb.core.wire import encoded, encoder, key_partitioner
 from kstreamnb.errors import EngineError
 from kstreamnb.runtime.chain import Chain, encoding, note_produced
 from kstreamnb.runtime.scope import Scope
@@ -77,11 +77,7 @@ def bind_sink(sink: Sink, scope: Scope) -> Process:
 
 
 def _bytes_of(serde: Serde) -> Callable[[Any], Any]:
-    def write(value: Any) -> Any:
-        data = serde.serialize(value)
-        return None if data is None else Encoded(data)
-
-    return write
+    return lambda value: encoded(serde.serialize(value))
 
 
 def _partitions(sink: Sink, scope: Scope, key_serde: Serde) -> Callable[[str, Any, Any], Iterable[int]]:

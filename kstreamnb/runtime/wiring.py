@@ -17,7 +17,7 @@ from kstreamnb.core.operator import Cancellable, Forward, FusedStep, Process, Pu
 from kstreamnb.core.processor import PunctuationType
 from kstreamnb.core.record import Headers
 from kstreamnb.core.serde import Serde
-from kstreamnb.errors import ProcessingError, StateError
+from kstreamnb.errors import STORE_NOT_CONNECTED, ProcessingError, StateError
 from kstreamnb.runtime.chain import WIRE_RECORDS, Chain, Ending, Loop, decoding, loop_chain, note_consumed, note_hop
 from kstreamnb.runtime.failures import Guard, HandledFailure, Places, init_error
 from kstreamnb.runtime.lanes import Lane
@@ -57,7 +57,7 @@ class NodeContext:
         else:
             fact, hint = "does not exist", f"there are {', '.join(scope.plan.topology.stores) or 'no stores'}"
         message = f'node "{self.node}" uses store "{name}", which {fact}'
-        raise StateError(message, hint=hint, java=_NOT_CONNECTED.format(node=self.node, store=name))
+        raise StateError(message, hint=hint, java=STORE_NOT_CONNECTED.format(node=self.node, store=name))
 
     def forward_to(self, child: str) -> Forward:
         """Hands a record to the child of that name only; raises ProcessingError when there is none."""
@@ -93,17 +93,6 @@ class NodeContext:
     def commit(self) -> None:
         """Ask for a commit after this record."""
         self._scope.commit_requested[0] = True
-
-
-_NOT_CONNECTED = (
-    "Processor {node} has no access to StateStore {store} as the store is not connected to the processor. "
-    "If you add stores manually via '.addStateStore()' make sure to connect the added store to the processor "
-    "by providing the processor name to '.addStateStore()' or connect them via '.connectProcessorAndStateStores()'. "
-    "DSL users need to provide the store name to '.process()', '.processValues()', or '.transformValues()' to connect "
-    "the store to the corresponding operator, or they can provide a StoreBuilder by implementing the stores() method "
-    "on the Supplier itself. If you do not add stores manually, please file a bug report at "
-    "https://issues.apache.org/jira/projects/KAFKA."
-)
 
 
 class Wiring:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal
 
 from kstreamnb.core.record import TopicPartition
 from kstreamnb.core.stores import StoreSpec
-from kstreamnb.errors import TopologyError
+from kstreamnb.errors import NOT_COMPUTED, TopologyError
 from kstreamnb.topology.checks import refuse
 from kstreamnb.topology.nodes import Sink, Source, Subtopology
 
@@ -114,13 +114,7 @@ def _check_present(topology: Topology, sub: Subtopology, read: tuple[str, ...], 
         )
     if not read:
         shown = ", ".join(f'"{pattern}"' for pattern in patterns if pattern)
-        raise TopologyError(f"no topic matches the pattern {shown} of sub-topology {sub.id}", java=_NOT_COMPUTED)
-
-
-_NOT_COMPUTED = (
-    "Failed to compute number of partitions for all repartition topics, make sure all user input topics are created "
-    "and all Pattern subscriptions match at least one topic in the cluster"
-)
+        raise TopologyError(f"no topic matches the pattern {shown} of sub-topology {sub.id}", java=NOT_COMPUTED)
 
 
 def _repartition_counts(
@@ -144,7 +138,7 @@ def _repartition_counts(
                 counts[topic], progress = max(candidates), True
         if not progress:
             names = ", ".join(f'"{topic}"' for topic in open_topics)
-            raise TopologyError(f"the number of partitions of {names} follows from no topic", java=_NOT_COMPUTED)
+            raise TopologyError(f"the number of partitions of {names} follows from no topic", java=NOT_COMPUTED)
     return counts
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, TypeAlias
 
-from kstreamnb.core.wire import Encoded
+from kstreamnb.core.wire import encoded
 from kstreamnb.driver.cluster.broker import Broker, Isolation, LogRecord
 from kstreamnb.runtime.config import Config
 from kstreamnb.runtime.cursor import WireRecord
@@ -127,7 +127,7 @@ class StreamTask:
 
 def wire(record: LogRecord) -> WireRecord:
     """A record of a topic as tasks take it."""
-    key, value = (None if data is None else Encoded(data) for data in (record.key, record.value))
+    key, value = encoded(record.key), encoded(record.value)
     return record.offset, record.timestamp, key, value, record.headers
 
 
