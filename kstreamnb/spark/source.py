@@ -10,11 +10,13 @@ import json
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+from pyspark.sql.datasource_internal import _SimpleStreamReaderWrapper
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 
 from kstreamnb.core.serde import Serde
@@ -34,6 +36,8 @@ _ARROW = pa.schema(
     [("g", pa.int32()), ("target", pa.int32()), ("source", pa.int32()), ("seq", pa.int32()), ("blob", pa.binary())]
 )
 _FEW = 5000
+_VERY_FEW = 500
+_SENT_ALONG_BYTES = 1 << 20
 Serdes = dict[tuple[int, str], tuple[Serde, Serde]]
 """Key and value serde by application and topic."""
 Row5 = tuple[int, int, int, int, bytes]
@@ -69,11 +73,16 @@ class Share(InputPartition):
         super().__init__(None)
 
 
-class FeedReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Plans batches over a feed, and reads them in the workers."""
+class FeedReader(_SimpleStreamReaderWrapper, SupportsTriggerAvailableNow):
+    """Plans batches over a feed; reads small ones where it plans them, and all others in the workers.
+
+    Spark takes rows along with a plan from its own wrapper of simple readers only; so this is one, around itself.
+    """
 
     def __init__(self, settings: SourceSettings) -> None:
+        super().__init__(self)
         self.settings = settings
+        self._begun = False
         self._stop: Offsets | None = None
         self._silent_since = 0.0
         ends = settings.again
@@ -150,6 +159,22 @@ class FeedReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             shares[number % count].pieces += by_task[task]
         return shares
 
+    def getCache(self, start: dict[str, Any], end: dict[str, Any]) -> Iterator[pa.RecordBatch] | None:
+        """The rows of a small batch, so that no worker has to be woken for them; None for all others.
+
+        The first batch is left to a worker, too: there may be one with the connections that an earlier query has made.
+        What fails here a worker does again: Spark has it tried several times, and the query tells the failure as ever.
+        """
+        first, self._begun = not self._begun, True
+        shares = self.partitions(start, end)
+        if first or len(shares) > 1 or sum(end - begin for *_, begin, end in shares[0].pieces) > _VERY_FEW:
+            return None
+        try:
+            rows = list(self.read(shares[0]))
+        except Exception:  # whatever it is, a worker meets it again
+            return None
+        return iter(rows) if sum(batch.nbytes for batch in rows) <= _SENT_ALONG_BYTES else None
+
     def read(self, partition: Share) -> Iterator[pa.RecordBatch]:
         """Rows for the first level."""
         deployment = read(self.settings.bundle)
@@ -195,9 +220,14 @@ def source_class(name: str, settings: SourceSettings) -> type[DataSource]:
 
 
 def row_batch(rows: Sequence[Row5]) -> pa.RecordBatch:
-    """Rows as Arrow."""
-    columns = list(zip(*rows, strict=True)) if rows else [(), (), (), (), ()]
-    arrays = [pa.array(column, kind.type) for column, kind in zip(columns, _ARROW, strict=True)]
+    """Rows as Arrow, made of buffers: `pa.array` imports pandas, which a new process feels in a query's first batch."""
+    *numbers, blobs = zip(*rows, strict=True) if rows else ((), (), (), (), ())
+    ends = np.asarray([*accumulate(map(len, blobs), initial=0)], np.int32)
+    buffers = [[np.asarray(column, np.int32)] for column in numbers] + [[ends, b"".join(blobs)]]
+    arrays = [
+        pa.Array.from_buffers(kind.type, len(rows), [None, *map(pa.py_buffer, each)])
+        for kind, each in zip(_ARROW, buffers, strict=True)
+    ]
     return pa.RecordBatch.from_arrays(arrays, schema=_ARROW)
 
 

@@ -109,7 +109,7 @@ def start_stream(
     again = entries_again(settings.checkpoint)
     source = SourceSettings(feed, bundle, settings.max_records, settings.tick_ms, settings.readers, again=again)
     session.dataSource.register(source_class(name, source))
-    frame = levels_of(session.readStream.format(name).load(), bundle)
+    frame = levels_of(session.readStream.format(name).load(), bundle, one_stage=settings.readers == 1)
     writer = frame.writeStream.outputMode("append").foreachBatch(_with_each(bundle, action, settings))
     writer = writer.option("checkpointLocation", str(settings.checkpoint)).queryName(name)
     if settings.trigger_ms is None:
@@ -117,15 +117,20 @@ def start_stream(
     return writer.trigger(processingTime=f"{settings.trigger_ms} milliseconds").start()
 
 
-def levels_of(frame: DataFrame, bundle: Bundle) -> DataFrame:
-    """The levels of a deployment over rows of its source."""
+def levels_of(frame: DataFrame, bundle: Bundle, *, one_stage: bool = False) -> DataFrame:
+    """The levels of a deployment over rows of its source.
+
+    ``one_stage``: with one Spark partition all levels run in one task, and no row goes through a shuffle.
+    """
     deployment = read(bundle)
+    one_stage = one_stage and deployment.spark_partitions == 1
     for level in deployment.levels:
+        frame = frame.coalesce(1) if one_stage else frame
         if level.stateful:
             processor = LevelProcessor(bundle, level.number)
             frame = frame.groupBy("g").transformWithState(processor, ROW_SCHEMA, "append", "none")
             continue
-        if level.number:
+        if level.number and not one_stage:
             frame = frame.repartition(deployment.spark_partitions, "g")
         frame = frame.mapInArrow(stateless_level(bundle, level.number), ROW_SCHEMA)
     return frame

@@ -43,10 +43,10 @@ def by_partition(records: Sequence[TopicRecord]) -> Output:
     return dict(sorted(found.items()))
 
 
-def placed(topology: Topology, partitions: int, **config: Any) -> Deployment:
-    """The deployment of a topology on two Spark partitions."""
+def placed(topology: Topology, partitions: int, *, spark_partitions: int = 2, **config: Any) -> Deployment:
+    """The deployment of a topology, on two Spark partitions where nothing else is said."""
     application = place(topology, Config.of(config), {}, direct=True, default_partitions=partitions)
-    return deployment_of([application], 2, default_partitions=partitions)
+    return deployment_of([application], spark_partitions, default_partitions=partitions)
 
 
 def in_order(application: Application, rows: Sequence[Row]) -> list[Step]:
@@ -85,12 +85,18 @@ def batched(
 
 
 def query_over(
-    spark: Any, folder: Path, deployment: Deployment, batches: list[Any], sink: Any = None, name: str = ""
+    spark: Any,
+    folder: Path,
+    deployment: Deployment,
+    batches: list[Any],
+    sink: Any = None,
+    name: str = "",
+    readers: int = 2,
 ) -> tuple[Query, MemorySink]:
     """A query over batches kept in a file, one micro-batch each; it ends by itself."""
     feed = FileFeed.write(folder / "feed.pickle", batches)
     kept = sink or MemorySink()
-    settings = StreamSettings(folder / "checkpoint", None, max_records=1)
+    settings = StreamSettings(folder / "checkpoint", None, max_records=1, readers=readers)
     return start_query(spark, deployment, feed, kept, settings, name or folder.name), kept
 
 

@@ -15,11 +15,13 @@ import pytest
 
 import kstreamnb as ks
 from kstreamnb.core.wire import Encoded
-from kstreamnb.spark import state_log, worker
+from kstreamnb.spark import source, state_log, worker
+from kstreamnb.spark.feed import FileFeed
 from kstreamnb.spark.parcel import WALL
 from kstreamnb.spark.sinks import MemorySink
+from kstreamnb.spark.source import FeedReader, SourceSettings
 from kstreamnb.spark.stream import Batch
-from kstreamnb.spark.worker import empty_task
+from kstreamnb.spark.worker import Bundle, empty_task
 from tests.spark.inprocess import Cluster, DictLog
 from tests.spark.streams import Output, Row, batched, by_partition, driven, in_order, outputs, placed
 from tests.spark.test_streaming import disordered, joined, three_levels, two_levels
@@ -360,6 +362,28 @@ def test_after_every_commit_workers_have_what_their_logs_and_the_input_make(
     found = run_in(cluster, tmp_path, batched(deployment, rows, count), written, compare)
     assert driven(build(), rows, 3, written) == found
     assert sum(rows_there > 0 for rows_there in compared) > 3 * count
+
+
+def test_a_small_batch_is_sent_along_with_its_plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a worker would read comes with the plan; the first batch, large ones and failures are left to workers."""
+    topology, rows = two_levels(), disordered(["in"], 60)
+    deployment = placed(topology, 3)
+    feed = FileFeed.write(tmp_path / "feed.pickle", batched(deployment, rows, 2))
+    reader = FeedReader(SourceSettings(feed, Bundle.of("small", deployment, kafka=False), max_records=1))
+    start = reader.initialOffset()
+    end = reader.latestOffset(start, reader.getDefaultReadLimit())
+    (share,) = reader.partitions(start, end)
+    assert reader.getCache(start, end) is None
+    sent = reader.getCache(start, end)
+    assert sent is not None
+    assert list(reader.read(share)) == list(sent)
+    for limit in ("_VERY_FEW", "_SENT_ALONG_BYTES"):
+        with monkeypatch.context() as patched:
+            patched.setattr(source, limit, 1)
+            assert reader.getCache(start, end) is None
+    feed.path.unlink()
+    reader.settings.feed._content = None
+    assert reader.getCache(start, end) is None
 
 
 def test_a_changed_key_costs_a_shuffle_and_no_call_to_anybody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

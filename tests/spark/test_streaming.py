@@ -100,6 +100,20 @@ def test_a_query_goes_on_from_its_checkpoint(spark: Any, tmp_path: Path) -> None
     assert driven(topology, rows, 3, ["totals"]) == outputs(deployment, sink, ["totals"])
 
 
+def test_one_stage_and_several_take_over_from_each_other(spark: Any, tmp_path: Path) -> None:
+    """With one Spark partition and one reader no row is shuffled; the checkpoint is the same either way."""
+    topology, rows = three_levels(), disordered(["in"], 160)
+    deployment = placed(topology, 3, spark_partitions=1)
+    batches, sink = batched(deployment, rows, 4), None
+    for number, readers in ((2, 2), (4, 1)):
+        query, sink = query_over(spark, tmp_path, deployment, batches[:number], sink, readers=readers)
+        assert query.await_termination(300)
+        shuffles = query._streaming._jsq.explainInternal(False).count("Exchange")
+        assert (readers > 1) == (shuffles > 0)
+    assert sink is not None
+    assert driven(topology, rows, 3, ["out"]) == outputs(deployment, sink, ["out"])
+
+
 def test_stores_are_read_from_the_checkpoint(spark: Any, tmp_path: Path) -> None:
     """The store of a finished query says what the driver's store says."""
     topology, rows = three_levels(), disordered(["in"], 200)
