@@ -18,6 +18,7 @@ from kstreamnb.display import Displayed
 from kstreamnb.driver.engine import Engine, Layout, Root
 from kstreamnb.driver.events import Event
 from kstreamnb.driver.explanation import Explanation
+from kstreamnb.driver.given_partitions import given_partitions
 from kstreamnb.driver.input_topic import InputTopic
 from kstreamnb.driver.output_topic import OutputTopic
 from kstreamnb.driver.reads import stores_to_watch
@@ -27,13 +28,16 @@ from kstreamnb.driver.state_check import ChangelogFolds, StateCheck, differences
 from kstreamnb.driver.store_views import KeyValueView, SessionView, VersionedView, WindowView, view_of
 from kstreamnb.driver.topic_log import convert
 from kstreamnb.driver.wording import counted, said, when
-from kstreamnb.errors import EngineError, SerdeError, StateError, Suggesting
+from kstreamnb.errors import ConfigError, EngineError, SerdeError, StateError, Suggesting
 from kstreamnb.runtime.config import Config
 from kstreamnb.topology.topology import Topology
 
 __all__ = ["TopologyTestDriver"]
 
 _CACHE_BYTES = 10_000_000
+_RECORDS = (
+    "give a Sample, or a list of TopicRecord; create_input_topic(topic).pipe_input(key, value) takes single values"
+)
 
 
 class TopologyTestDriver(Suggesting, Displayed):
@@ -74,18 +78,23 @@ class TopologyTestDriver(Suggesting, Displayed):
         verify: bool = False,
         observe: Recording | Callable[[Event], None] | None = None,
     ) -> None:
+        if not isinstance(topology, Topology):
+            raise ConfigError(
+                f'type "{type(topology).__name__}" is no topology', hint="give what builder.build() gives"
+            )
         self.topology = topology
         self.config = Config.of(config)
         if cache is not None:
             self.config = replace(self.config, cache_max_bytes=_CACHE_BYTES if cache else 0)
+        counts, default = given_partitions(topology, self.config, partitions)
         start = wall_clock if type(wall_clock) is int else instant_ms(wall_clock, "start of the wall clock")
         self.clock = Clock(start)
         self.engine = Engine(
             topology,
             self.config,
             self.clock,
-            partitions=partitions if isinstance(partitions, Mapping) else {},
-            default_partitions=partitions if isinstance(partitions, int) else 1,
+            partitions=counts,
+            default_partitions=default,
             layout=task_layout,
             recorder=Recording.of(observe),
             changelog="records" if changelogs or verify else "names",
@@ -144,7 +153,7 @@ class TopologyTestDriver(Suggesting, Displayed):
 
         A record with a negative partition goes where its key belongs; offsets are counted anew.
         """
-        records = list(records)
+        records = _topic_records(records)
         self._done.append(lambda driver: driver.pipe(records))
         topics = dict.fromkeys(map(itemgetter(0), records))
         self._fed |= topics
@@ -371,6 +380,18 @@ class TopologyTestDriver(Suggesting, Displayed):
     def _near(self) -> str:
         read = (source.topics or (str(source.pattern),) for source in self.topology.sources())
         return f"it reads {', '.join(sorted(set(chain.from_iterable(read)))) or 'no topics'}"
+
+
+def _topic_records(records: Iterable[TopicRecord]) -> list[TopicRecord]:
+    """Records to pipe; raises ConfigError when there is something else among them."""
+    try:
+        found = list(records)
+    except TypeError:
+        raise ConfigError(f'type "{type(records).__name__}" holds no records', hint=_RECORDS) from None
+    for kind in dict.fromkeys(map(type, found)):
+        if not issubclass(kind, TopicRecord):
+            raise ConfigError(f'type "{kind.__name__}" is no record of a topic', hint=_RECORDS)
+    return found
 
 
 def _serde(given: Serde | str | None) -> Serde | None:

@@ -19,6 +19,7 @@ from kstreamnb.processors.derived_tables import ChangeSerde, TableAggregate
 from kstreamnb.processors.folding import add_counts, count_down, count_up, zero
 from kstreamnb.processors.sliding_aggregate import SlidingAggregate
 from kstreamnb.processors.stateless import PassThrough
+from kstreamnb.signatures import FOLD, MERGE, REDUCE, taking
 
 if TYPE_CHECKING:  # a table is made of what grouping needs
     from kstreamnb.dsl.fronts import KTable
@@ -69,7 +70,8 @@ class Folding(Handle):
         Source: Kafka Streams `KGroupedStream#reduce`, `TimeWindowedKStream#reduce`, `SessionWindowedKStream#reduce`;
             differences: none.
         """
-        return self.declare("table", "reduce", _fold, functions=(None, reducer, None), keeping=kept(options))
+        functions = (None, taking(reducer, *REDUCE), None)
+        return self.declare("table", "reduce", _fold, functions=functions, keeping=kept(options))
 
 
 class Aggregating(Folding):
@@ -92,9 +94,8 @@ class Aggregating(Folding):
 
         Source: Kafka Streams `KGroupedStream#aggregate`, `TimeWindowedKStream#aggregate`; differences: none.
         """
-        return self.declare(
-            "table", "aggregate", _fold, functions=(initializer, aggregator, None), keeping=kept(options)
-        )
+        functions = (taking(initializer), taking(aggregator, *FOLD), None)
+        return self.declare("table", "aggregate", _fold, functions=functions, keeping=kept(options))
 
 
 class SessionAggregating(Folding):
@@ -121,9 +122,8 @@ class SessionAggregating(Folding):
 
         Source: Kafka Streams `SessionWindowedKStream#aggregate`; differences: none.
         """
-        return self.declare(
-            "table", "aggregate", _fold, functions=(initializer, aggregator, merger), keeping=kept(options)
-        )
+        functions = (taking(initializer), taking(aggregator, *FOLD), taking(merger, *MERGE))
+        return self.declare("table", "aggregate", _fold, functions=functions, keeping=kept(options))
 
 
 class CogroupAggregating(Handle):
@@ -148,7 +148,7 @@ class CogroupAggregating(Handle):
         Source: Kafka Streams `CogroupedKStream#aggregate`, `TimeWindowedCogroupedKStream#aggregate`, KIP-150;
             differences: none.
         """
-        arguments = {"initializer": initializer, "merger": None, "keeping": kept(options)}
+        arguments = {"initializer": taking(initializer), "merger": None, "keeping": kept(options)}
         return self.declare("table", "aggregate", _aggregate_all, **arguments)
 
 
@@ -174,8 +174,8 @@ class SessionWindowedCogroupedKStream(Handle, kind="session_windowed_cogrouped")
 
         Source: Kafka Streams `SessionWindowedCogroupedKStream#aggregate`, KIP-150; differences: none.
         """
-        arguments = {"initializer": initializer, "merger": merger, "keeping": kept(options)}
-        return self.declare("table", "aggregate", _aggregate_all, **arguments)
+        arguments = {"initializer": taking(initializer), "merger": taking(merger, *MERGE)}
+        return self.declare("table", "aggregate", _aggregate_all, keeping=kept(options), **arguments)
 
 
 class KGroupedTable(Handle, kind="grouped_table"):
@@ -214,7 +214,8 @@ class KGroupedTable(Handle, kind="grouped_table"):
 
         Source: Kafka Streams `KGroupedTable#reduce`; differences: none.
         """
-        return self.declare("table", "reduce", _fold_table, functions=(None, adder, subtractor), keeping=kept(options))
+        functions = (None, taking(adder, *REDUCE), taking(subtractor, *REDUCE))
+        return self.declare("table", "reduce", _fold_table, functions=functions, keeping=kept(options))
 
     @spelled_out
     def aggregate(
@@ -233,7 +234,7 @@ class KGroupedTable(Handle, kind="grouped_table"):
 
         Source: Kafka Streams `KGroupedTable#aggregate`; differences: none.
         """
-        functions = (initializer, adder, subtractor)
+        functions = (taking(initializer), taking(adder, *FOLD), taking(subtractor, *FOLD))
         return self.declare("table", "aggregate", _fold_table, functions=functions, keeping=kept(options))
 
 

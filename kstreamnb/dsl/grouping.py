@@ -22,6 +22,7 @@ from kstreamnb.errors import ConfigError
 from kstreamnb.graph.draft import Draft, is_versioned, send_old
 from kstreamnb.processors.derived_tables import TableGroupBy
 from kstreamnb.processors.stateless import SelectKey
+from kstreamnb.signatures import FOLD, RECORD, taking
 
 
 class StreamGrouping(Handle, Generic[K, V]):
@@ -60,7 +61,7 @@ class StreamGrouping(Handle, Generic[K, V]):
         Source: Kafka Streams `KStream#groupBy`; differences: none.
         """
         said = given(Grouped, grouped, **options)
-        return self.declare("grouped", "group_by", _group_by, selector=selector, options=said)
+        return self.declare("grouped", "group_by", _group_by, selector=taking(selector, *RECORD), options=said)
 
 
 class TableGrouping(Handle, Generic[K, V]):
@@ -86,8 +87,8 @@ class TableGrouping(Handle, Generic[K, V]):
 
         Source: Kafka Streams `KTable#groupBy`; differences: a tuple stands for `KeyValue`.
         """
-        said = given(Grouped, grouped, **options)
-        return self.declare("grouped_table", "group_by", _group_table_by, selector=selector, options=said)
+        arguments = {"selector": taking(selector, *RECORD), "options": given(Grouped, grouped, **options)}
+        return self.declare("grouped_table", "group_by", _group_table_by, **arguments)
 
 
 class KGroupedStream(Aggregating, Generic[K, V], kind="grouped"):
@@ -130,7 +131,7 @@ class KGroupedStream(Aggregating, Generic[K, V], kind="grouped"):
 
         Source: Kafka Streams `KGroupedStream#cogroup`, KIP-150; differences: none.
         """
-        return self.declare("cogrouped", "cogroup", _cogroup, aggregator=aggregator)
+        return self.declare("cogrouped", "cogroup", _cogroup, aggregator=taking(aggregator, *FOLD))
 
 
 class CogroupedKStream(CogroupAggregating, kind="cogrouped"):
@@ -156,7 +157,7 @@ class CogroupedKStream(CogroupAggregating, kind="cogrouped"):
         Source: Kafka Streams `CogroupedKStream#cogroup`, KIP-150; differences: gives a new handle, and leaves this
             one as it was.
         """
-        return self.declare("cogrouped", "cogroup", _cogroup_more, grouped, aggregator=aggregator)
+        return self.declare("cogrouped", "cogroup", _cogroup_more, grouped, aggregator=taking(aggregator, *FOLD))
 
     @overload
     def windowed_by(self, windows: SessionWindows) -> SessionWindowedCogroupedKStream: ...
@@ -222,7 +223,7 @@ def _kind_of(windows: Any) -> str:
     """The kind of a stream that is windowed like that; raises ConfigError when these are no windows to group by."""
     if isinstance(windows, JoinWindows) or not hasattr(windows, "grace_ms"):
         hint = "give TimeWindows, SlidingWindows, SessionWindows or UnlimitedWindows"
-        raise ConfigError(f"a {type(windows).__name__} is no window to group by", hint=hint)
+        raise ConfigError(f'type "{type(windows).__name__}" is no window to group by', hint=hint)
     return "session_windowed" if isinstance(windows, SessionWindows) else "time_windowed"
 
 

@@ -20,6 +20,7 @@ from kstreamnb.processors.stream_joins import JoinWindow as KeepWindow
 from kstreamnb.processors.stream_joins import StreamSelfJoin, StreamStreamJoin, StreamTableJoin
 from kstreamnb.processors.table_joins import How
 from kstreamnb.processors.tables import StoreView
+from kstreamnb.signatures import RECORD, taking
 
 if TYPE_CHECKING:  # the front is made of this class
     from kstreamnb.dsl.fronts import KStream
@@ -135,8 +136,11 @@ def _declare(self: Handle, other: Handle, verb: str, how: How, positional: Any, 
     wanted = {name: said.pop(name, None) for name in names if name != "joined"}
     for name, value in wanted.items():
         if value is None:
-            raise TopologyError(f'"{verb}" with a {type(other).__name__} needs a {name}')
-    join = Joining(how, wanted.pop("joiner"), said.pop("with_key", False))
+            raise TopologyError(f'"{verb}" with a {type(other).__name__} is missing its {name}')
+        if name == "key_selector":
+            taking(value, *RECORD)
+    with_key = said.pop("with_key", False)
+    join = Joining(how, taking(wanted.pop("joiner"), "left", "right", key=with_key), with_key)
     given_options = given(kind, said.pop("joined", None), **said)
     return self.declare("stream", verb, emit, other, join=join, options=given_options, **wanted)
 

@@ -33,6 +33,7 @@ from kstreamnb.errors import TopologyError
 from kstreamnb.graph.draft import Draft
 from kstreamnb.graph.nodes import CHANGES_KEY, CHANGES_VALUE, Merge, Sink, Step
 from kstreamnb.processors import stateless
+from kstreamnb.signatures import RECORD, taking
 from kstreamnb.topology.checks import supplied_stores
 
 if TYPE_CHECKING:  # the fronts are made of these classes
@@ -55,7 +56,7 @@ class RecordOperators(Handle, Generic[K, V]):
 
         Source: Kafka Streams `KStream#filter`; differences: none.
         """
-        return self._then("filter", "FILTER", stateless.Filter(predicate), name)
+        return self._then("filter", "FILTER", stateless.Filter(taking(predicate, *RECORD)), name)
 
     def filter_not(self, predicate: Callable[[K, V], Any], *, name: str | None = None) -> KStream[K, V]:
         """Keep the records for which ``predicate(key, value)`` does not hold.
@@ -70,7 +71,7 @@ class RecordOperators(Handle, Generic[K, V]):
 
         Source: Kafka Streams `KStream#filterNot`; differences: none.
         """
-        return self._then("filter_not", "FILTER", stateless.Filter(predicate, negate=True), name)
+        return self._then("filter_not", "FILTER", stateless.Filter(taking(predicate, *RECORD), negate=True), name)
 
     def map(self, mapper: Callable[[K, V], tuple[K2, V2]], *, name: str | None = None) -> KStream[K2, V2]:
         """Replace each record's key and value by the pair ``mapper(key, value)``.
@@ -86,7 +87,7 @@ class RecordOperators(Handle, Generic[K, V]):
 
         Source: Kafka Streams `KStream#map`; differences: a tuple stands for `KeyValue`.
         """
-        return self._then("map", "MAP", stateless.Map(mapper), name)
+        return self._then("map", "MAP", stateless.Map(taking(mapper, *RECORD)), name)
 
     def map_values(
         self, mapper: Callable[..., V2], *, with_key: bool = False, name: str | None = None
@@ -103,6 +104,7 @@ class RecordOperators(Handle, Generic[K, V]):
 
         Source: Kafka Streams `KStream#mapValues`; differences: ``with_key`` stands for `ValueMapperWithKey`.
         """
+        mapper = taking(mapper, "value", key=with_key)
         return self._then("map_values", "MAPVALUES", stateless.MapValues(mapper, with_key), name)
 
     def flat_map(
@@ -121,7 +123,7 @@ class RecordOperators(Handle, Generic[K, V]):
 
         Source: Kafka Streams `KStream#flatMap`; differences: tuples stand for `KeyValue`.
         """
-        return self._then("flat_map", "FLATMAP", stateless.FlatMap(mapper), name)
+        return self._then("flat_map", "FLATMAP", stateless.FlatMap(taking(mapper, *RECORD)), name)
 
     def flat_map_values(
         self, mapper: Callable[..., Iterable[V2]], *, with_key: bool = False, name: str | None = None
@@ -138,6 +140,7 @@ class RecordOperators(Handle, Generic[K, V]):
 
         Source: Kafka Streams `KStream#flatMapValues`; differences: ``with_key`` stands for `ValueMapperWithKey`.
         """
+        mapper = taking(mapper, "value", key=with_key)
         return self._then("flat_map_values", "FLATMAPVALUES", stateless.FlatMapValues(mapper, with_key), name)
 
     def select_key(self, mapper: Callable[[K, V], K2], *, name: str | None = None) -> KStream[K2, V]:
@@ -154,7 +157,7 @@ class RecordOperators(Handle, Generic[K, V]):
 
         Source: Kafka Streams `KStream#selectKey`; differences: none.
         """
-        return self._then("select_key", "KEY-SELECT", stateless.SelectKey(mapper), name)
+        return self._then("select_key", "KEY-SELECT", stateless.SelectKey(taking(mapper, *RECORD)), name)
 
     def peek(self, action: Callable[[K, V], object], *, name: str | None = None) -> KStream[K, V]:
         """Call ``action(key, value)`` for each record and pass it on unchanged.
@@ -170,7 +173,7 @@ class RecordOperators(Handle, Generic[K, V]):
 
         Source: Kafka Streams `KStream#peek`; differences: none.
         """
-        return self._then("peek", "PEEK", stateless.Peek(action), name)
+        return self._then("peek", "PEEK", stateless.Peek(taking(action, *RECORD)), name)
 
     def foreach(self, action: Callable[[K, V], object], *, name: str | None = None) -> None:
         """Call ``action(key, value)`` for each record; the stream ends here.
@@ -183,7 +186,7 @@ class RecordOperators(Handle, Generic[K, V]):
 
         Source: Kafka Streams `KStream#foreach`; differences: none.
         """
-        self._then("foreach", "FOREACH", stateless.Foreach(action), name)
+        self._then("foreach", "FOREACH", stateless.Foreach(taking(action, *RECORD)), name)
 
     def print(self, printed: Printed | None = None, *, label: str | None = None, name: str | None = None) -> None:
         """Write each record as a line ``[label]: key, value``; the stream ends here.
@@ -382,7 +385,7 @@ class BranchedKStream(Handle, kind="split"):
         Source: Kafka Streams `BranchedKStream#branch`; differences: none.
         """
         self._count += 1
-        self._add(predicate, given(Branched, branched, name=name), self._count)
+        self._add(taking(predicate, *RECORD), given(Branched, branched, name=name), self._count)
         return self
 
     def default_branch(self, branched: Branched | None = None, *, name: str | None = None) -> dict[str, Any]:

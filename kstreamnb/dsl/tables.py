@@ -20,6 +20,7 @@ from kstreamnb.processors.derived_tables import DerivedView, TableFilter, TableM
 from kstreamnb.processors.stateless import SelectKey, TableToStream
 from kstreamnb.processors.table_joins import How, JoinView, TableJoinMerge, TableTableJoin
 from kstreamnb.processors.tables import Suppress, SuppressView
+from kstreamnb.signatures import RECORD, taking
 from kstreamnb.topology.checks import supplied_stores
 
 if TYPE_CHECKING:  # the fronts are made of these classes
@@ -55,6 +56,7 @@ class TableOperators(Handle, Generic[K, V]):
         Source: Kafka Streams `KTable#filter`; differences: none (a miss is a tombstone, too, unless the table knows its
             old values).
         """
+        predicate = taking(predicate, *RECORD)
         return self.declare("table", "filter", _filter, predicate=predicate, negate=False, keeping=kept(options))
 
     @spelled_out
@@ -71,6 +73,7 @@ class TableOperators(Handle, Generic[K, V]):
 
         Source: Kafka Streams `KTable#filterNot`; differences: none.
         """
+        predicate = taking(predicate, *RECORD)
         return self.declare("table", "filter_not", _filter, predicate=predicate, negate=True, keeping=kept(options))
 
     @spelled_out
@@ -89,6 +92,7 @@ class TableOperators(Handle, Generic[K, V]):
 
         Source: Kafka Streams `KTable#mapValues`; differences: ``with_key`` stands for `ValueMapperWithKey`.
         """
+        mapper = taking(mapper, "value", key=with_key)
         return self.declare("table", "map_values", _map_values, mapper=mapper, with_key=with_key, keeping=kept(options))
 
     def to_stream(self, mapper: Callable[[K, V], Any] | None = None, *, name: str | None = None) -> KStream[Any, V]:
@@ -105,6 +109,7 @@ class TableOperators(Handle, Generic[K, V]):
 
         Source: Kafka Streams `KTable#toStream`; differences: none.
         """
+        mapper = mapper and taking(mapper, *RECORD)
         return self.declare("stream", "to_stream", _to_stream, mapper=mapper, name=name)
 
     def suppress(self, suppressed: Suppressed) -> KTable[K, V]:
@@ -239,13 +244,14 @@ def _declare(self: Handle, other: Handle, verb: str, how: How, functions: Any, o
     if len(functions) != 1:
         raise TopologyError(f'"{verb}" takes a joiner, or a foreign key and a joiner')
     keeping = kept(said)
-    join = Joining(how, functions[0], with_key)
+    join = Joining(how, taking(functions[0], "left", "right"), with_key)
     if foreign_key is None:
         return self.declare("table", verb, _join_tables, other, join=join, keeping=keeping)
     if how == "outer":
         raise TopologyError("there is no outer join by a foreign key", hint="use left_join")
     tables = given(TableJoined, joined, name=keeping.name, **partitioners)
-    arguments = {"join": join, "keeping": keeping, "key_of": foreign_key, "options": tables}
+    key_of = taking(foreign_key, "value", key=with_key)
+    arguments = {"join": join, "keeping": keeping, "key_of": key_of, "options": tables}
     return self.declare("table", verb, _join_foreign, other, **arguments)
 
 

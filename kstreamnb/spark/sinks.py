@@ -17,6 +17,7 @@ from kstreamnb.core.wire import decoder
 from kstreamnb.errors import EngineError
 from kstreamnb.kafka.presence import STARTED_SINCE
 from kstreamnb.kafka.publication import OutputColumns, OutputRecord, Publication, columns_of
+from kstreamnb.signatures import taking
 from kstreamnb.spark.arrow_types import arrow_column
 from kstreamnb.spark.deployment import Application
 from kstreamnb.spark.stream import Batch, Sink
@@ -126,6 +127,9 @@ class FunctionSink(Sink):
     function: Callable[[Mapping[str, list[TopicRecord]], int], Any]
     application: Application | None = field(default=None, repr=False)
 
+    def __post_init__(self) -> None:
+        taking(self.function, "records", "batch")
+
     def attach(self, application: Application, spark: SparkSession) -> None:
         """Take note of whose output it is."""
         self.application = application
@@ -153,6 +157,9 @@ class FrameSink(Sink):
     function: Callable[[Mapping[str, DataFrame], int], Any]
     application: Application | None = field(default=None, repr=False)
     _spark: SparkSession | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        taking(self.function, "frames", "batch")
 
     def attach(self, application: Application, spark: SparkSession) -> None:
         """Take note of whose output it is, and where DataFrames live."""

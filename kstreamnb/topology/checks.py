@@ -207,6 +207,9 @@ def supplied_stores(node: str, supplier: Any) -> tuple[StoreSpec, ...]:
     if not isinstance(supplier, type) and hasattr(supplier, "stores"):
         return tuple(supplier.stores())
     processor = supplier()
+    if not hasattr(processor, "process") and not hasattr(processor, "transform"):
+        fact = f'the supplier of node "{node}" makes no processor but an object of type "{type(processor).__name__}"'
+        raise TopologyError(fact, hint="a processor has process(record); a table's transformer transform(key, value)")
     if processor is supplier():
         kind = type(supplier).__name__
         raise TopologyError(

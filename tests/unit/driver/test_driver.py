@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -340,3 +341,42 @@ class Sum(Processor[Any, Any, Any, Any]):
 
     def process(self, record: Record[Any, Any]) -> None:
         self.store.put(record.key, (self.store.get(record.key) or 0) + record.value)
+
+
+MEANINGLESS = {
+    'partitions are a number, or numbers by topic, and not of type "str"': {"partitions": "3"},
+    'partitions are a number, or numbers by topic, and not of type "bool"': {"partitions": True},
+    'the number of partitions of topic "orders" is "4"': {"partitions": {"orders": "4"}},
+    'partitions are given for topic "odrers", which is neither read nor written': {"partitions": {"odrers": 4}},
+}
+
+
+@pytest.mark.parametrize("message", MEANINGLESS)
+def test_partitions_that_make_no_sense_are_refused(message: str) -> None:
+    """A mistyped topic would else silently have one partition."""
+    builder = StreamsBuilder("shop")
+    builder.stream("orders").group_by(lambda key, value: value).count(store="counts").to_stream().to("out")
+    with pytest.raises(ConfigError, match=re.escape(message)):
+        TopologyTestDriver(builder.build(), **MEANINGLESS[message])
+
+
+def test_partitions_may_be_given_for_more_topics_than_are_read() -> None:
+    """Topics of sources and sinks, internal ones and that of dead letters; other topologies may share the mapping."""
+    builder = StreamsBuilder("shop")
+    builder.stream("orders").group_by(lambda key, value: value).count(store="counts").to_stream().to("out")
+    partitions = {"orders": 2, "out": 3, "dead": 1, "shop-counts-repartition": 2, "of another": 5}
+    TopologyTestDriver(builder.build(), {"dead_letter_topic": "dead"}, partitions=partitions)
+
+
+def test_what_is_no_topology_and_no_record_is_refused() -> None:
+    """Before anything runs, with words for what would do."""
+    builder = StreamsBuilder("shop")
+    builder.stream("orders").to("out")
+    with pytest.raises(ConfigError, match='type "StreamsBuilder" is no topology'):
+        TopologyTestDriver(builder)  # type: ignore[arg-type]
+    driver = TopologyTestDriver(builder.build())
+    with pytest.raises(ConfigError, match='type "int" holds no records'):
+        driver.pipe(5)  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match='type "str" is no record of a topic'):
+        driver.pipe(["orders"])  # type: ignore[list-item]
+    assert not driver.produced_topic_names()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -39,8 +41,10 @@ REFUSED: dict[str, Callable[[Shop], object]] = {
     "only two streams can be outer joined": lambda shop: shop.orders.outer_join(shop.names, pair),
     "a stream cannot be joined with a str": lambda shop: shop.orders.join("names", pair),
     '"join" takes at most 2 arguments after the other side': lambda shop: shop.orders.join(shop.names, pair, None, 1),
-    '"join" with a KStream needs a windows': lambda shop: shop.orders.join(shop.paid, pair),
-    '"left_join" with a GlobalKTable needs a key_selector': lambda shop: shop.orders.left_join(shop.rates, joiner=pair),
+    '"join" with a KStream is missing its windows': lambda shop: shop.orders.join(shop.paid, pair),
+    '"left_join" with a GlobalKTable is missing its key_selector': lambda shop: shop.orders.left_join(
+        shop.rates, joiner=pair
+    ),
     'there is no option "grace"': (lambda shop: shop.orders.join(shop.rates, key, pair, grace="1s")),
     "a table cannot be joined with a KStream": lambda shop: shop.names.join(shop.orders, pair),
     '"join" takes a joiner, or a foreign key and a joiner': lambda shop: shop.names.join(shop.prices),
@@ -62,6 +66,66 @@ def test_a_mistake_is_refused_where_it_is_made(message: str) -> None:
     with pytest.raises(ks.KStreamError) as caught:
         REFUSED[message](Shop())
     assert message in str(caught.value)
+
+
+MISFITS: list[tuple[Callable[[Shop], object], str, str]] = [
+    (lambda shop: shop.orders.filter(lambda value: value > 1), "(key, value)", "(value)"),
+    (lambda shop: shop.orders.map_values(lambda value: value, with_key=True), "(key, value)", "(value)"),
+    (lambda shop: shop.orders.split().branch(lambda value: value), "(key, value)", "(value)"),
+    (lambda shop: shop.orders.join(shop.rates, lambda value: value, pair), "(key, value)", "(value)"),
+    (lambda shop: shop.names.group_by(lambda value: (value, value)), "(key, value)", "(value)"),
+    (lambda shop: shop.names.map_values(lambda key, value: value), "(value)", "(key, value)"),
+    (lambda shop: shop.names.join(shop.prices, lambda key, value: value, pair), "(value)", "(key, value)"),
+    (lambda shop: shop.orders.group_by_key().cogroup(lambda total, value: total), "(key, value, aggregate)", "(total"),
+    (lambda shop: shop.orders.group_by_key().aggregate(lambda key: 0, lambda *record: 0), "()", "(key)"),
+    (lambda shop: shop.names.group_by(pair).reduce(pair, lambda key, new, old: old), "(aggregate, value)", "(key, new"),
+    (lambda shop: shop.orders.join(shop.names, pair, with_key=True), "(key, left, right)", "(left, right)"),
+]
+
+
+@pytest.mark.parametrize(("declared", "wanted", "taken"), MISFITS)
+def test_a_function_of_other_arguments_is_refused_where_it_is_said(
+    declared: Callable[[Shop], object], wanted: str, taken: str
+) -> None:
+    """And not by a TypeError of the first record, far from the line."""
+    with pytest.raises(ConfigError) as caught:
+        declared(Shop())
+    assert f"a function of {wanted} is called for, but this one takes {taken}" in caught.value.message
+
+
+def test_what_is_no_function_is_refused() -> None:
+    """A name of a function is none."""
+    with pytest.raises(ConfigError, match=re.escape('of (value) is called for, and not type "str"')):
+        Shop().orders.map_values("upper")
+
+
+def test_a_sink_is_given_a_function_of_records_and_batch() -> None:
+    """Before a query starts, and not in its first batch."""
+    for sink in (ks.FunctionSink, ks.FrameSink):
+        with pytest.raises(ConfigError, match=r"batch\) is called for, but this one takes \(records\)"):
+            sink(lambda records: None)  # type: ignore[arg-type, misc]
+
+
+def test_functions_that_cannot_be_asked_what_they_take_are_taken_at_their_word() -> None:
+    """Builtins without a signature, classes, partial functions and decorated ones are called as they are."""
+
+    @functools.wraps(pair)
+    def flexible(*arguments: Any) -> Any:
+        return arguments
+
+    shop = Shop()
+    shop.orders.group_by_key().reduce(max)
+    shop.orders.group_by_key().aggregate(dict, flexible)
+    shop.orders.map_values(str.upper).map_values(int).peek(print)
+    shop.orders.map_values(functools.partial(pair, 1)).filter(flexible)
+    assert len(shop.builder.build().nodes) == 15
+
+
+def test_a_mapper_that_wants_the_key_is_told_how_to_get_it() -> None:
+    """The hint names the option."""
+    with pytest.raises(ConfigError) as caught:
+        Shop().orders.map_values(lambda key, value: value)
+    assert caught.value.hint == "with_key=True gives it the key as well"
 
 
 def test_arguments_of_joins_go_by_position_or_by_name() -> None:

@@ -108,6 +108,8 @@ def test_a_supplier_must_make_processors_and_new_ones() -> None:
     with pytest.raises(TopologyError) as caught:
         base().add_processor("n", lambda: shared, "s")
     assert "generates single reference" in (caught.value.java or "")
+    with pytest.raises(TopologyError, match='makes no processor but an object of type "int"'):
+        base().add_processor("n", lambda: 5, "s")
 
 
 def test_stores_of_a_processor_come_with_it() -> None:

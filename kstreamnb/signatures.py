@@ -1,0 +1,47 @@
+"""Whether users' functions can be called as they will be: asked where they are given, not when a record comes."""
+
+from __future__ import annotations
+
+import inspect
+from typing import TypeVar
+
+from kstreamnb.errors import ConfigError
+
+__all__ = ["FOLD", "MERGE", "RECORD", "REDUCE", "taking"]
+
+F = TypeVar("F")
+
+RECORD, REDUCE = ("key", "value"), ("aggregate", "value")
+FOLD, MERGE = ("key", "value", "aggregate"), ("key", "left", "right")
+
+
+def taking(function: F, *arguments: str, key: bool = False) -> F:
+    """A user's function, if it can be called with these arguments, and before them a key when there is a ``key``.
+
+    What cannot be asked, such as functions written in C, is taken at its word.
+
+    Raises: ConfigError when it is no function, or takes other arguments.
+
+    Example:
+        >>> try:
+        ...     taking(lambda value: value > 2, *RECORD)
+        ... except ConfigError as error:
+        ...     print(error)
+        a function of (key, value) is called for, but this one takes (value)
+    """
+    arguments = ("key", *arguments) if key else arguments
+    wanted = f"a function of ({', '.join(arguments)}) is called for"
+    if not callable(function):
+        raise ConfigError(f'{wanted}, and not type "{type(function).__name__}"')
+    try:
+        signature = inspect.signature(function, follow_wrapped=False)
+    except (TypeError, ValueError):
+        return function
+    try:
+        signature.bind(*arguments)
+    except TypeError:
+        takes = inspect.Signature([each.replace(annotation=each.empty) for each in signature.parameters.values()])
+        keyed = arguments == ("value",) and len(takes.parameters) == 2
+        hint = "with_key=True gives it the key as well" if keyed else f"write it as lambda {', '.join(arguments)}: …"
+        raise ConfigError(f"{wanted}, but this one takes {takes}", hint=hint) from None
+    return function
