@@ -56,6 +56,13 @@ class StoreSpec(NamesSerdes):
     extra: Mapping[str, Any] = field(default_factory=dict, compare=False)
 
 
+LATEST = -1
+"""What ``put`` of a versioned store gives for a version that is valid to no known end."""
+
+NOT_PUT = -(2**63)
+"""What ``put`` of a versioned store gives for a version that is too old to be kept."""
+
+
 @dataclass(frozen=True)
 class VersionedRecord:
     """A value with the half-open time ``[timestamp, valid_to)`` (ms) it is valid in; ``valid_to`` None is open.

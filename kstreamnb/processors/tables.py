@@ -14,12 +14,11 @@ from typing import Any, TypeAlias
 
 from kstreamnb.core.operator import BindContext, Forward, GetRow, Process, TableView
 from kstreamnb.core.record import Change, Headers, Windowed
+from kstreamnb.core.stores import LATEST, NOT_PUT
 from kstreamnb.errors import ProcessingError
 
 UpdateRow: TypeAlias = Callable[[Any, Any, Any, int, Headers], None]
 """``update(key, new, old, timestamp, headers)`` puts the new value and forwards the change."""
-
-_LATEST, _REFUSED = -1, -(2**63)
 
 
 def is_versioned(store: Any) -> bool:
@@ -68,8 +67,8 @@ def bind_update(context: BindContext, name: str | None, forward: Forward, *, sen
 
         def update(key: Any, new: Any, old: Any, timestamp: int, headers: Headers) -> None:
             valid_to = put(key, new, timestamp)
-            if valid_to != _REFUSED:
-                forward(key, Change(new, old if send_old else None, valid_to == _LATEST), timestamp, headers)
+            if valid_to != NOT_PUT:
+                forward(key, Change(new, old if send_old else None, valid_to == LATEST), timestamp, headers)
 
     else:
         tells = forwards_itself(store, forward, send_old=send_old)

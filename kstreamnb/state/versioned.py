@@ -6,16 +6,10 @@ from bisect import bisect_left
 from collections.abc import Iterator
 from typing import Any, TypeAlias
 
-from kstreamnb.core.stores import StoreSpec, VersionedRecord
+from kstreamnb.core.stores import LATEST, NOT_PUT, StoreSpec, VersionedRecord
 from kstreamnb.errors import ConfigError
 from kstreamnb.state.store import Rows, Store, StoreContext
 from kstreamnb.state.timed import KeyIndex, TimeIndex
-
-LATEST = -1
-"""What ``put`` gives for a version that is valid to no known end."""
-
-NOT_PUT = -(2**63)
-"""What ``put`` gives for a version that is too old to be kept."""
 
 _FOREVER = 2**63 - 1
 _LATEST_ID = -1

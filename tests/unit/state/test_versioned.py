@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from kstreamnb.core.stores import VersionedRecord
-from kstreamnb.state.versioned import LATEST, NOT_PUT
+from kstreamnb.core.stores import LATEST, NOT_PUT, VersionedRecord
 from tests.unit.state.stores_for_tests import StoreTask
 
 
