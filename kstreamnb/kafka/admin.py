@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import (
     AdminClient,
     ConfigResource,
@@ -120,6 +120,22 @@ class Admin:
         own = ConfigSource.DYNAMIC_TOPIC_CONFIG.value
         changed = sorted((entry.name, entry.value) for entry in config.values() if entry.source == own)
         return TopicDescription(name, len(found.partitions), len(found.partitions[0].replicas), tuple(changed))
+
+    def identities(self, topics: Iterable[str]) -> dict[str, str]:
+        """The ids of those topics that are there; one that is created anew under its name has another id."""
+        names = TopicCollection(sorted(topics))
+
+        def asked() -> dict[str, str]:
+            found = {}
+            for name, future in self.client.describe_topics(names).items():
+                try:
+                    found[name] = str(future.result(self._call_s).topic_id)
+                except KafkaException as error:
+                    if _code(error) != KafkaError.UNKNOWN_TOPIC_OR_PART:
+                        raise
+            return found
+
+        return self.retry(asked, "describing topics")
 
     def offsets(self, topics: Iterable[str], at: Any = "latest", *, committed: bool = True) -> Offsets:
         """Offsets of topics: ``"earliest"``, ``"latest"``, or the first ones at or after an instant.

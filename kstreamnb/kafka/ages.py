@@ -9,7 +9,7 @@ from typing import Self
 
 from confluent_kafka import Consumer
 
-from kstreamnb.kafka.settings import Servers, connection
+from kstreamnb.kafka.settings import Servers, client, connection
 
 __all__ = ["Listener"]
 
@@ -37,7 +37,7 @@ class Listener:
         self._thread.join()
 
     def _listen(self) -> None:
-        consumer = Consumer(self._settings)
+        consumer = client(Consumer, self._settings)
         consumer.subscribe([self._topic])
         while not self._ends.is_set():
             message = consumer.poll(0.05)

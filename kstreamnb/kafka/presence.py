@@ -9,24 +9,47 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-__all__ = ["LOCK_FILE", "STARTED_SINCE", "Claim", "Presence", "in_use"]
+from kstreamnb.errors import EngineError
+
+__all__ = ["LOCK_FILE", "STARTED_SINCE", "Claim", "Presence", "in_use", "unwritable"]
 
 LOCK_FILE = ".kstreamnb.lock"
 STARTED_SINCE = "it was started over the same checkpoint since"
 _SIZE = 16
+_NOT_THERE = FileNotFoundError, NotADirectoryError
 
 
 class Presence:
-    """Says that a folder is in use, until `leave` or the end of the process."""
+    """Says that a folder is in use, until `leave` or the end of the process.
+
+    Example:
+        >>> from tempfile import TemporaryDirectory
+        >>> with TemporaryDirectory() as parent:
+        ...     folder = Path(parent) / "checkpoint"
+        ...     presence = Presence(folder)
+        ...     before = presence.there()
+        ...     moved = folder.rename(Path(parent) / "elsewhere")
+        ...     presence.leave()
+        ...     before, presence.there()
+        (True, False)
+    """
 
     def __init__(self, folder: Path) -> None:
         self._file: int | None = None
-        folder.mkdir(parents=True, exist_ok=True)
-        file = os.open(folder / LOCK_FILE, os.O_RDWR | os.O_CREAT, 0o644)
+        self._path = folder / LOCK_FILE
+        file = _opened(self._path)
+        self._identity = _identity(os.fstat(file))
         if _lock(file, exclusive=False):
             self._file = file
         else:
             os.close(file)
+
+    def there(self) -> bool:
+        """Whether the folder is still the one that it was: neither deleted nor moved, nor replaced by a copy."""
+        try:
+            return _identity(self._path.stat()) == self._identity
+        except _NOT_THERE:
+            return False
 
     def leave(self) -> None:
         """Not in use by this one any more."""
@@ -52,7 +75,6 @@ class Claim:
     """
 
     def __init__(self, folder: Path) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
         self._path = folder / LOCK_FILE
         self._before, self._own = self._read(), os.urandom(_SIZE // 2).hex().encode()
         self._write(self._own)
@@ -69,16 +91,36 @@ class Claim:
     def _read(self) -> bytes:
         try:
             return self._path.read_bytes()
-        except FileNotFoundError:
+        except _NOT_THERE:
             return b""
 
     def _write(self, said: bytes) -> None:
         """Of one size always and in place: who reads meanwhile finds the old or the new, and the lock is the file's."""
-        file = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o644)
+        file = _opened(self._path)
         try:
             os.write(file, said)
+        except OSError as error:
+            raise unwritable(self._path.parent, error) from error
         finally:
             os.close(file)
+
+
+def unwritable(folder: Path, error: OSError, kind: str = "folder") -> EngineError:
+    """The error of a folder that takes no files: its disk is full or read-only, or a permission is missing."""
+    return EngineError(
+        f'{kind} "{folder}" cannot be written',
+        detail=f"the system says: {error.strerror or error}",
+        hint="make room there, or give a folder with room, which this user may write to",
+    )
+
+
+def _opened(path: Path) -> int:
+    """A file to be locked and written, which is made with its folder where it is not there."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+    except OSError as error:
+        raise unwritable(path.parent, error) from error
 
 
 def in_use(folder: Path) -> bool:
@@ -91,6 +133,10 @@ def in_use(folder: Path) -> bool:
         return not _lock(file, exclusive=True)
     finally:
         os.close(file)
+
+
+def _identity(file: os.stat_result) -> tuple[int, int]:
+    return file.st_dev, file.st_ino
 
 
 def _lock(file: int, *, exclusive: bool) -> bool:

@@ -12,6 +12,7 @@ import json
 import time
 import zlib
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from itertools import repeat
 from typing import Any
@@ -237,6 +238,9 @@ class Publisher:
                 _repeat(producer.abort_transaction, _CALL_S)
             except KafkaException as other:
                 reason = other.args[0]
+        if producer is not None:
+            with suppress(KafkaException):  # the fatal error once more
+                producer.poll(0)  # what it has to say goes to the log
         self.close()
         if reason.code() in _FENCED:
             return overtaken(self.application, f"Kafka says: {reason.str()}")

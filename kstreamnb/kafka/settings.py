@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias, TypeVar
@@ -23,13 +24,25 @@ _NOT_ALLOWED = {  # by access control
     KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
 }
 Client = TypeVar("Client")
+_LOG = logging.getLogger("kstreamnb.query.kafka")
 _SECRET = re.compile(r"password|secret|\.pem|token|oauthbearer\.config|jaas|user\.info|credential", re.IGNORECASE)
+_ADDRESS = 'give "host:port", or a dict of librdkafka settings with "bootstrap.servers"'
 _USUAL = {"log_level": 2, "reconnect.backoff.max.ms": 1000}  # a broker that was away is found again within a second
 _FROM_JAVA = {
     "receive.buffer.bytes": "socket.receive.buffer.bytes",
     "send.buffer.bytes": "socket.send.buffer.bytes",
     "buffer.memory": "queue.buffering.max.kbytes",
 }
+
+
+def _with_fields(record: logging.LogRecord) -> bool:
+    """What librdkafka says, as the journal of queries has it."""
+    record.fields = {"event": "kafka says", "message": record.getMessage()}
+    return True
+
+
+_LOG.addHandler(logging.NullHandler())
+_LOG.addFilter(_with_fields)
 
 
 def connection(servers: Servers, *, defaults: Mapping[str, object] | None = None, **settings: object) -> dict[str, Any]:
@@ -41,19 +54,20 @@ def connection(servers: Servers, *, defaults: Mapping[str, object] | None = None
         >>> connection({"bootstrap.servers": "broker:9092", "buffer.memory": 33554432})["queue.buffering.max.kbytes"]
         32768
     """
+    if not isinstance(servers, str | Mapping):
+        raise ConfigError(f'type "{type(servers).__name__}" is no address of a broker', hint=_ADDRESS)
     given: dict[str, Any] = {"bootstrap.servers": servers} if isinstance(servers, str) else dict(servers)
     given = dict(_translated(name, value) for name, value in given.items())
     if not given.get("bootstrap.servers"):
-        raise ConfigError(
-            'setting "bootstrap.servers" is missing',
-            hint='give "host:port", or a dict of librdkafka settings with "bootstrap.servers"',
-        )
+        raise ConfigError('setting "bootstrap.servers" is missing', hint=_ADDRESS)
     fixed = {name.replace("_", "."): value for name, value in settings.items()}
     return {**_USUAL, **(defaults or {}), **given, **fixed}
 
 
-def client(kind: Callable[[dict[str, Any]], Client], settings: dict[str, Any]) -> Client:
+def client(kind: Callable[[dict[str, Any]], Client], settings: Mapping[str, Any]) -> Client:
     """A client of librdkafka; raises ConfigError for settings that it does not take.
+
+    What librdkafka has to say goes to the log of queries and not to the terminal, unless the settings have a logger.
 
     Example:
         >>> from confluent_kafka import Producer
@@ -64,7 +78,7 @@ def client(kind: Callable[[dict[str, Any]], Client], settings: dict[str, Any]) -
         Kafka's client does not take its settings: Invalid value for configuration property "request.required.acks"
     """
     try:
-        return kind(settings)
+        return kind({"logger": _LOG, **settings})
     except KafkaException as error:
         raise ConfigError(
             f"Kafka's client does not take its settings: {error.args[0].str()}",

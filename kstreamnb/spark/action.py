@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable
 
-from kstreamnb.errors import KStreamError
+from kstreamnb.errors import EngineError, KStreamError
 from kstreamnb.spark.journal import Journal
 from kstreamnb.spark.live_stores import LiveStores
 from kstreamnb.spark.metrics import BatchFigures, MetricsBook
@@ -24,6 +24,7 @@ class BatchAction:
     Attributes:
         last: the last finished batch, without its output; number -1 before the first.
         error: what ended the query, None while all is well.
+        before: called before a batch is published; what it raises forbids that.
     """
 
     def __init__(self, sink: Sink, stores: LiveStores, journal: Journal) -> None:
@@ -33,15 +34,20 @@ class BatchAction:
         self.error: KStreamError | None = None
         self.watchers: list[Watcher] = []
         self.busy = threading.Lock()
+        self.before: Callable[[], None] = lambda: None
 
     def publish(self, batch: Batch) -> None:
         """Called with each batch, in Spark's thread."""
         with self.busy:
             began = time.perf_counter()
             try:
+                self.before()
                 done = self.sink.publish(batch)
             except KStreamError as error:
                 self.failed(error)
+                raise
+            except Exception as error:  # a user's function, or a database: its own error is the cause
+                self.failed(self._of_sink(error, batch.number))
                 raise
             figures = self.book.add(batch, done, time.perf_counter() - began)
             self.stores.take(batch.number, batch.output.deltas)
@@ -54,6 +60,15 @@ class BatchAction:
                 watcher(figures)
             except Exception as error:  # who watches must not end the query; the log has it
                 self.journal.warn("watcher failed", error=f"{type(error).__name__}: {error}")
+
+    def _of_sink(self, cause: Exception, batch: int) -> EngineError:
+        error = EngineError(
+            f'the sink of "{self.journal.application}" failed with {type(cause).__name__}: {cause}',
+            detail=f"it was given batch {batch}",
+            hint="mend it; after query.restart(), or another deployment, it is given that batch again",
+        )
+        error.__cause__ = cause
+        return error
 
     def failed(self, error: KStreamError) -> None:
         """Called with what ends the query; the first failure is the one that counts."""

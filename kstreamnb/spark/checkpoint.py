@@ -14,12 +14,22 @@ from pathlib import Path
 from typing import Any
 
 from kstreamnb.core.stores import StoreSpec
-from kstreamnb.errors import EngineError
+from kstreamnb.errors import ConfigError, EngineError
+from kstreamnb.kafka.presence import unwritable
 from kstreamnb.runtime.task_plan import TaskPlan
 from kstreamnb.spark.deployment import Application, Deployment
 from kstreamnb.topology.nodes import ProcessorNode
 
-__all__ = ["FILE", "Manifest", "adopt", "checkpoint_folder", "manifest_of", "read_manifest", "write_manifest"]
+__all__ = [
+    "FILE",
+    "Manifest",
+    "adopt",
+    "checkpoint_folder",
+    "gone",
+    "manifest_of",
+    "read_manifest",
+    "write_manifest",
+]
 
 FILE = "kstreamnb.json"
 _FORMAT = 2
@@ -30,7 +40,7 @@ class Manifest:
     """The kit's own page of a checkpoint.
 
     ``state`` describes, by sub-topology with state, its stores, the processors that keep cells, and its tasks;
-    ``levels`` says of each level whether it has state and reads global tables.
+    ``levels`` says of each level whether it has state and reads global tables; ``topic_ids`` are those of the inputs.
     """
 
     query: str
@@ -43,6 +53,7 @@ class Manifest:
     topology: str = field(repr=False, default="")
     format: int = _FORMAT
     global_topics: list[str] = field(default_factory=list)
+    topic_ids: dict[str, str] = field(repr=False, default_factory=dict)
 
 
 def manifest_of(deployment: Deployment, query: str | None = None) -> Manifest:
@@ -105,20 +116,29 @@ def write_manifest(checkpoint: Path, manifest: Manifest) -> None:
         draft.write_text(json.dumps(asdict(manifest), indent=1))
         draft.replace(checkpoint / FILE)
     except OSError as error:
-        raise EngineError(
-            f'checkpoint "{checkpoint}" cannot be written',
-            detail=f"the system says: {error.strerror or error}",
-            hint="give a folder with room, which this user may write to",
-        ) from error
+        raise unwritable(checkpoint, error, "checkpoint") from error
 
 
-def checkpoint_folder(checkpoint: str | Path) -> Path:
+def gone(checkpoint: Path, application: str) -> EngineError:
+    """The error of a query that works on a folder which is not there any more."""
+    error = EngineError(
+        f'checkpoint "{checkpoint}" of "{application}" is gone',
+        detail="the folder was deleted, moved or replaced since the query started; no batch is published without it",
+        hint="deploy from where the folder is now, or put it back where it was, or reset the application",
+    )
+    error.restartable = False
+    return error
+
+
+def checkpoint_folder(checkpoint: object) -> Path:
     """The folder of a checkpoint; an address is none, for the kit keeps files and a lock beside Spark's.
 
     Example:
         >>> checkpoint_folder("checkpoints/shop").name
         'shop'
     """
+    if not isinstance(checkpoint, str | Path) or not str(checkpoint):
+        raise ConfigError(f"checkpoint cannot be {checkpoint!r}", hint="give a folder of its own, as text or as a Path")
     scheme, separator, path = str(checkpoint).partition("://")
     if separator and scheme != "file":
         raise EngineError(

@@ -14,7 +14,7 @@ from kstreamnb.spark.session import tuned
 from kstreamnb.spark.state_log import HEAD
 from kstreamnb.spark.worker import Bundle, read
 
-__all__ = ["last_batch", "read_entries", "read_states"]
+__all__ = ["last_batch", "last_begun", "read_entries", "read_states"]
 
 Entry = tuple[int, int, list[bytes]]
 """Group value, number in the log, deltas to apply one after the other."""
@@ -22,7 +22,16 @@ Entry = tuple[int, int, list[bytes]]
 
 def last_batch(checkpoint: Path) -> int:
     """The last batch that a checkpoint has committed, -1 before the first."""
-    return max([int(path.name) for path in (checkpoint / "commits").glob("*") if path.name.isdigit()], default=-1)
+    return _newest(checkpoint / "commits")
+
+
+def last_begun(checkpoint: Path) -> int:
+    """The last batch that a checkpoint has offsets for, committed or not, -1 before the first."""
+    return _newest(checkpoint / "offsets")
+
+
+def _newest(log: Path) -> int:
+    return max([int(path.name) for path in log.glob("*") if path.name.isdigit()], default=-1)
 
 
 def read_entries(

@@ -25,13 +25,14 @@ from kstreamnb.spark.checkpoint import (
 from kstreamnb.spark.deployment import Application, Deployment, deployment_of
 from kstreamnb.spark.discovery import Discovery, placed_on
 from kstreamnb.spark.feed import Feed, KafkaFeed
+from kstreamnb.spark.lookout import Lookout, refuse_other_topics
 from kstreamnb.spark.portable import LARGEST_FUNCTION, refuse_what_cannot_run, refuse_what_is_too_large
 from kstreamnb.spark.query import Query
 from kstreamnb.spark.rehearsal import rehearse
 from kstreamnb.spark.session import spark_session
 from kstreamnb.spark.sinks import KafkaSink
 from kstreamnb.spark.stream import Sink, StreamSettings
-from kstreamnb.spark.supervisor import supervise
+from kstreamnb.spark.supervisor import Supervisor
 from kstreamnb.spark.worker import Bundle
 from kstreamnb.spark.writers import output_topics
 from kstreamnb.topology.topology import Topology
@@ -116,8 +117,9 @@ def deploy(
         ...     [(record.key, record.value) for record in Sample.capture(servers, "large")]
         [('b', 3)]
     """
-    settings = _settings(config, topology, bootstrap_servers, application_id)
+    _refuse_other_kinds(topology, spark, sink)
     _refuse_nonsense(max_records=max_records, spark_partitions=spark_partitions, memory_limit=memory_limit)
+    settings = _settings(config, topology, bootstrap_servers, application_id)
     folder = checkpoint_folder(checkpoint)
     old = read_manifest(folder)
     servers = _servers(settings, bootstrap_servers)
@@ -146,30 +148,52 @@ def deploy(
     discover_ms = duration_ms(discover, "discover")
     if parity and old is None:
         rehearse(topology, session, settings, application.partitions)
+    ids = admin.identities((*application.external, *application.global_topics))
+    if old is not None and fail_on_loss:
+        refuse_other_topics(old.topic_ids, ids, application.id)
     for topic, partitions in missing.items():
         admin.create_topic(topic, partitions=partitions, exists_ok=True)
+    manifest = replace(manifest, topic_ids=ids)
     write_manifest(folder, manifest)
     feed = KafkaFeed(servers, application.external, application.global_topics, started, fail_on_loss)
     feed = feed if old else feed.begun()
+    written = _written(topology, settings) if isinstance(sink, KafkaSink) else []
     if changelogs:
-        _keep_changelogs(sink, deployment, manifest.query, admin, there)
+        written += _keep_changelogs(sink, deployment, manifest.query, admin, there)
     bundle = {"memory_limit": memory_limit, "verify": verify}
-    query = start_query(session, deployment, feed, sink, stream, manifest.query, **bundle)
-    supervise(query, settings.uncaught_handler)
+    query = query_of(session, deployment, feed, sink, stream, manifest.query, **bundle)
+    lookout = Lookout(query, admin, ids, written, fail_on_loss=fail_on_loss)
+    query.companions += [Supervisor(query, settings.uncaught_handler), lookout]
     if any(source.pattern for source in topology.sources()):
-        discovery = Discovery(query, settings, servers, old=manifest, feed=feed, bundle=bundle)
-        discovery.start(discover_ms)
-    return query
+        query.companions.append(Discovery(query, settings, admin, discover_ms, old=manifest, feed=feed, bundle=bundle))
+    return query.restart()
 
 
-def _refuse_nonsense(**numbers: int | None) -> None:
+def _refuse_other_kinds(topology: Any, spark: Any, sink: Any) -> None:
+    for given, kind, name, hint in (
+        (topology, Topology, "topology", "give what builder.build() gives"),
+        (spark, SparkSession, "Spark session", "give what spark_session() gives"),
+        (sink, Sink, "sink", "FunctionSink(function) hands each batch to a function"),
+    ):
+        if not isinstance(given, kind) and (given is not None or kind is Topology):
+            raise ConfigError(f'type "{type(given).__name__}" is no {name}', hint=hint)
+
+
+def _refuse_nonsense(**numbers: Any) -> None:
     for name, number in numbers.items():
-        if number is not None and number < 0:
-            raise ConfigError(f"{name} cannot be {number}", hint="it is a number from 0 on")
+        if number is not None and not (isinstance(number, int) and number >= 0):
+            said = f'"{number}"' if isinstance(number, str) else number
+            raise ConfigError(f"{name} cannot be {said}", hint="it is a whole number from 0 on")
 
 
-def _keep_changelogs(sink: Sink, deployment: Deployment, name: str, admin: Any, there: Mapping[str, int]) -> None:
-    """Have the sink write changelogs, and create their topics."""
+def _written(topology: Topology, settings: Config) -> list[str]:
+    """Topics that must be there for as long as the query runs, because it writes to them."""
+    letters = settings.dead_letter_topic
+    return [*output_topics(topology), *([] if letters is None else [letters])]
+
+
+def _keep_changelogs(sink: Sink, deployment: Deployment, name: str, admin: Any, there: Mapping[str, int]) -> list[str]:
+    """Have the sink write changelogs, and create their topics; gives their names."""
     if not isinstance(sink, KafkaSink):
         raise EngineError("changelog topics need Kafka as the sink")
     found = Changelogs(Bundle.of(name, deployment, kafka=True))
@@ -177,6 +201,7 @@ def _keep_changelogs(sink: Sink, deployment: Deployment, name: str, admin: Any, 
         if topic.name not in there:
             admin.create_topic(topic.name, partitions=topic.partitions or 1, config=dict(topic.config), exists_ok=True)
     sink.changelogs = found.records
+    return [topic.name for topic in found.topics]
 
 
 def start_query(
@@ -189,10 +214,23 @@ def start_query(
     **bundle: Any,
 ) -> Query:
     """Start the query of a deployment over any feed, into any sink."""
+    return query_of(spark, deployment, feed, sink, settings, name, **bundle).restart()
+
+
+def query_of(
+    spark: SparkSession,
+    deployment: Deployment,
+    feed: Feed,
+    sink: Sink,
+    settings: StreamSettings,
+    name: str,
+    **bundle: Any,
+) -> Query:
+    """The query of a deployment, not started yet."""
     packed = Bundle.of(name, deployment, kafka=sink.kafka, **{"live": True, **bundle})
     refuse_what_is_too_large(len(packed.data), spark.sparkContext.getConf().get(LARGEST_FUNCTION, "1m"))
     sink.attach(deployment.applications[0], spark)
-    return Query(spark, packed, feed, sink, settings, deployment.applications[0].id).restart()
+    return Query(spark, packed, feed, sink, settings, deployment.applications[0].id)
 
 
 def _settings(
@@ -281,6 +319,19 @@ def _start(application: Application, starting: Any, told: Offsets) -> Any:
                 f'offsets are given for topic "{unknown[0]}", which is not read',
                 detail=f"input topics: {', '.join(application.external)}",
             )
+        for topic, offsets in starting.items():
+            _refuse_no_offsets(topic, offsets, application.partitions.get(topic, 1))
     elif starting not in ("earliest", "latest"):
         starting = instant_ms(starting)
     return (starting, own) if own else starting
+
+
+def _refuse_no_offsets(topic: str, offsets: Any, partitions: int) -> None:
+    for partition, offset in offsets.items() if isinstance(offsets, Mapping) else ():
+        if partition not in range(partitions):
+            raise ConfigError(
+                f'an offset is given for partition {partition} of topic "{topic}"',
+                detail=f"its partitions are 0 to {partitions - 1}",
+            )
+        if not isinstance(offset, int) or offset < 0:
+            raise ConfigError(f'partition {partition} of topic "{topic}" cannot begin at offset {offset}')

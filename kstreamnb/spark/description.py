@@ -3,12 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import dataclass, field
 
 from kstreamnb.kafka.cut import Offsets
 from kstreamnb.spark.deployment import Deployment, PlacedTask
 from kstreamnb.spark.groups import spark_hash
 
-__all__ = ["described"]
+__all__ = ["QueryStatus", "described"]
+
+
+@dataclass(frozen=True)
+class QueryStatus:
+    """What a query is doing.
+
+    ``state`` is "starting" until it takes up input, at its first start and at every other one, then "running", and
+    "stopped" or "failed" in the end; ``batch`` the last finished batch, -1 before the first; ``lag`` the records that
+    wait in the input topics, -1 where no broker answers; ``durations_ms`` are Spark's, of the last batch.
+    """
+
+    state: str
+    batch: int
+    lag: int
+    positions: Offsets = field(repr=False)
+    clock_ms: int = 0
+    durations_ms: dict[str, int] = field(default_factory=dict)
+    error: str | None = None
 
 
 def described(deployment: Deployment, state: str, batch: int, positions: Offsets, ran: Collection[str]) -> str:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kstreamnb.errors import EngineError, KStreamError
 from kstreamnb.runtime.config import Config
@@ -17,6 +17,9 @@ from kstreamnb.spark.query import Query
 from kstreamnb.spark.worker import Bundle
 from kstreamnb.topology.topology import Topology
 
+if TYPE_CHECKING:  # Kafka's client is loaded by who connects
+    from kstreamnb.kafka.admin import Admin
+
 __all__ = ["Discovery", "placed_on"]
 
 
@@ -25,26 +28,29 @@ class Discovery:
 
     The query stops between two batches and starts again from its checkpoint; new topics are read from their beginning.
     Topics that would give a sub-topology other tasks than its state has end the query, with the reason.
+    Units: ``every_ms`` is ms between two looks.
     """
 
     def __init__(
-        self, query: Query, settings: Config, servers: Any, *, old: Manifest, feed: KafkaFeed, bundle: Mapping[str, Any]
+        self,
+        query: Query,
+        settings: Config,
+        admin: Admin,
+        every_ms: int,
+        *,
+        old: Manifest,
+        feed: KafkaFeed,
+        bundle: Mapping[str, Any],
     ) -> None:
-        self._query, self._settings, self._servers = query, settings, servers
+        self._query, self._settings, self._admin, self._every_s = query, settings, admin, every_ms / 1000
         self._manifest, self._feed, self._bundle = old, feed, dict(bundle)
 
-    def start(self, every_ms: int) -> None:
-        """Look every so many ms, as long as the query lives."""
-        thread = threading.Thread(target=self._run, args=(every_ms / 1000,), daemon=True, name="kstreamnb-topics")
-        thread.start()
-
-    def _run(self, every_s: float) -> None:
-        from kstreamnb.kafka.admin import Admin
-
-        admin, pause = Admin(self._servers), threading.Event()
-        while not pause.wait(every_s) and self._query.is_active():
+    def __call__(self, lasts: Callable[[], bool]) -> None:
+        """Look as long as one start of the query lasts."""
+        pause = threading.Event()
+        while not pause.wait(self._every_s) and lasts() and self._query.is_active():
             try:
-                there = admin.topics()
+                there = self._admin.topics()
             except EngineError:
                 continue  # a broker that is away tells nothing; the query itself is patient for so long
             try:
@@ -59,7 +65,8 @@ class Discovery:
         if set(application.external) <= set(self._feed.topics):
             return False
         deployment = deployment_of([application], self._manifest.spark_partitions, known_groups=self._manifest.groups)
-        self._manifest = adopt(self._manifest, manifest_of(deployment, self._manifest.query))
+        manifest = adopt(self._manifest, manifest_of(deployment, self._manifest.query))
+        self._manifest = replace(manifest, topic_ids=self._manifest.topic_ids)
         bundle = Bundle.of(self._manifest.query, deployment, kafka=self._query.bundle.kafka, live=True, **self._bundle)
         self._feed = replace(self._feed, topics=application.external, _reader=None)
         write_manifest(self._query.checkpoint, self._manifest)

@@ -11,12 +11,13 @@ import cloudpickle  # type: ignore[import-untyped]
 from kstreamnb.core.origin import origin_of
 from kstreamnb.errors import EngineError, KStreamError
 
-__all__ = ["TOO_SLOW", "is_damage", "pack_failure", "raise_first", "spark_failure"]
+__all__ = ["TOO_SLOW", "is_damage", "jvm_gone", "pack_failure", "raise_first", "spark_failure"]
 
 _OWN = re.compile(r"kstreamnb(\.\w+)+Error: ")
 _CAUSE = re.compile(r"^\s*Caused by: (.+)$", re.MULTILINE)
 _PACKAGES = re.compile(r"^([\w$]+\.)+(?=[\w$]+(: |$))")
 _DAMAGED = re.compile(r"ChecksumException|Checksum error: |CHECKPOINT_FILE_CHECKSUM_VERIFICATION_FAILED")
+_NO_ROOM = re.compile(r"No space left on device|Disk quota exceeded|Read-only file system")
 _TWO = "CONCURRENT_STREAM_LOG_UPDATE"
 TOO_SLOW = "Python worker failed to connect back"  # Spark waits 10 s for a process of its own, whatever its settings
 _NOISE = re.compile(r"^\s*(at |File \"|\.\.\. \d+ more|Caused by|Traceback|\^)")
@@ -48,7 +49,7 @@ def spark_failure(what: str, error: BaseException) -> EngineError:
 
     Where an error of the kit's own is somewhere in it, that one with its notes; else the outermost cause that Spark
     names and the innermost, or its first sentence and the innermost Python error. Two queries on one checkpoint,
-    a machine that is too busy, and damaged files are said in the kit's words.
+    a machine that is too busy, a disk that takes no more, and damaged files are said in the kit's words.
     """
     text = str(error)
     if TOO_SLOW in text:
@@ -69,6 +70,13 @@ def spark_failure(what: str, error: BaseException) -> EngineError:
         notes = {name: note for name, _, note in (line.partition(": ") for line in lines[own[-1] + 1 : own[-1] + 4])}
         message = lines[own[-1]].partition(": ")[2]
         return EngineError(message, detail=notes.get("Detail"), hint=notes.get("Hint"))
+    full = _NO_ROOM.search(text)
+    if full is not None:
+        return EngineError(
+            f"{what} failed: its files cannot be written",
+            detail=f"the system says: {full.group()}",
+            hint="make room where the checkpoint and Spark's local files are, then deploy again: it goes on",
+        )
     python = [line for line in lines if re.match(r"[\w.]+(Error|Exception|Interrupt)\b", line)]
     causes = [_PACKAGES.sub("", cause) for cause in _CAUSE.findall(text)]
     first = causes[0] if causes else lines[0] if lines else type(error).__name__
@@ -76,6 +84,17 @@ def spark_failure(what: str, error: BaseException) -> EngineError:
     hint = "restore the checkpoint from a copy, or reset the application" if is_damage(error) else None
     found = None if detail is None or detail == first else _short(detail)
     return EngineError(f"{what} failed: {_short(first)}", detail=found, hint=hint)
+
+
+def jvm_gone(application: str) -> EngineError:
+    """The error of a query whose JVM does not answer this process any more."""
+    error = EngineError(
+        f'the JVM that "{application}" ran in is gone',
+        detail="it does not answer this process: it was killed, or had no memory left",
+        hint="see spark_logs(); then deploy again from a new process, which goes on from the checkpoint",
+    )
+    error.restartable = False
+    return error
 
 
 def is_damage(error: BaseException) -> bool:

@@ -6,7 +6,6 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
 from typing import Any
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
@@ -15,12 +14,13 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from kstreamnb.errors import EngineError, KStreamError, Suggesting
-from kstreamnb.kafka.cut import Offsets, count_between
+from kstreamnb.kafka.cut import count_between
 from kstreamnb.kafka.presence import STARTED_SINCE, Claim, Presence
 from kstreamnb.spark.action import BatchAction, Watcher
+from kstreamnb.spark.checkpoint import gone
 from kstreamnb.spark.checkpoint_state import last_batch
-from kstreamnb.spark.description import described
-from kstreamnb.spark.failure import TOO_SLOW, is_damage, spark_failure
+from kstreamnb.spark.description import QueryStatus, described
+from kstreamnb.spark.failure import TOO_SLOW, is_damage, jvm_gone, spark_failure
 from kstreamnb.spark.feed import Feed
 from kstreamnb.spark.journal import Journal
 from kstreamnb.spark.live_stores import LiveStores, LiveView
@@ -28,6 +28,7 @@ from kstreamnb.spark.metrics import BatchFigures, Metric, MetricsBook, lag_betwe
 from kstreamnb.spark.repair import entries_again, finish, take_back
 from kstreamnb.spark.signals import asked_to_end
 from kstreamnb.spark.stream import Sink, StreamSettings, start_stream
+from kstreamnb.spark.supervisor import Companion
 from kstreamnb.spark.worker import Bundle, read
 from kstreamnb.topology.topology import Topology
 
@@ -36,26 +37,9 @@ __all__ = ["Query", "QueryStatus", "active", "stop_all"]
 _STOP_S = 4.5  # with what a busy machine adds stopping takes 5 s at most
 _PUBLISH_S = 2.0
 _LATE_S = 60.0
+_LOOK_S = 0.1
 _MOST_REVIVALS = 12  # in a row, without a batch between: two minutes
 _active: dict[int, Query] = {}  # queries of this process that were started and not stopped, in that order
-
-
-@dataclass(frozen=True)
-class QueryStatus:
-    """What a query is doing.
-
-    ``state`` is "starting" until it takes up input, at its first start and at every other one, then "running", and
-    "stopped" or "failed" in the end; ``batch`` the last finished batch, -1 before the first; ``lag`` the records that
-    wait in the input topics, -1 where no broker answers; ``durations_ms`` are Spark's, of the last batch.
-    """
-
-    state: str
-    batch: int
-    lag: int
-    positions: Offsets = field(repr=False)
-    clock_ms: int = 0
-    durations_ms: dict[str, int] = field(default_factory=dict)
-    error: str | None = None
 
 
 class Query(Suggesting):
@@ -65,6 +49,7 @@ class Query(Suggesting):
         application: the application's id.
         checkpoint: where state and positions are kept.
         topology: what runs.
+        companions: what runs beside it, from each start on.
 
     Example:
         >>> from tempfile import TemporaryDirectory
@@ -89,11 +74,15 @@ class Query(Suggesting):
         self.application, self.checkpoint = application, settings.checkpoint
         self.topology: Topology = read(bundle).applications[0].topology
         self.spark, self.bundle = spark, bundle
+        self.companions: list[Companion] = []
         self._feed, self._settings = feed, settings
         self._action = BatchAction(
             sink, LiveStores(spark, bundle, settings.checkpoint), Journal(application, bundle.name)
         )
+        self._action.before = self._refuse_without_checkpoint
         self._streaming: StreamingQuery | None = None
+        self._ended = threading.Event()  # set when the last stream ends
+        self._ended.set()
         self._presence: Presence | None = None
         self._stopped = self._starting = False
         self._reviving, self._revived = threading.RLock(), (-2, 0)  # the last batch then, and how often since
@@ -114,15 +103,34 @@ class Query(Suggesting):
         return self._action.error
 
     @property
+    def checkpoint_gone(self) -> KStreamError | None:
+        """The error of a query whose checkpoint is not there any more; None while all is well, and while it stops."""
+        if self._presence is None or self._starting or self._stopped or self._presence.there():
+            return None
+        return gone(self.checkpoint, self.application)
+
+    def _refuse_without_checkpoint(self) -> None:
+        error = self.checkpoint_gone
+        if error is not None:
+            raise error
+
+    @property
     def stores(self) -> tuple[str, ...]:
         """Names of the stores that can be looked at."""
         return tuple(sorted({*self.topology.stores, *self.topology.global_stores}))
 
     def is_active(self) -> bool:
         """Whether the query is running."""
-        if self._starting or (self._streaming is not None and self._streaming.isActive):
+        if self._starting or (self._streaming is not None and self._runs(self._streaming)):
             return True
         return self._revive()
+
+    def _runs(self, streaming: StreamingQuery) -> bool:
+        try:
+            return streaming.isActive
+        except (Py4JError, OSError):
+            self._action.failed(jvm_gone(self.application))
+            return False
 
     def exception(self) -> KStreamError | None:
         """What ended the query, None while it runs or when it was stopped."""
@@ -131,7 +139,8 @@ class Query(Suggesting):
         if self._action.error is None and not self._stopped:
             found = self._streaming.exception()
             if found is not None:
-                self._action.failed(spark_failure(f'the query of "{self.application}"', found))
+                failed = self.checkpoint_gone or spark_failure(f'the query of "{self.application}"', found)
+                self._action.failed(failed)
         if self._presence is not None:
             self._presence.leave()
         return self._action.error
@@ -144,7 +153,10 @@ class Query(Suggesting):
         end = None if timeout_s is None else time.monotonic() + timeout_s
         with asked_to_end() as asked:
             while self.is_active() and (end is None or time.monotonic() < end):
-                if asked.wait(0.02):
+                left = _LOOK_S if end is None else min(_LOOK_S, max(0.0, end - time.monotonic()))
+                if self._ended.wait(left):
+                    asked.wait(0.02)  # it starts again, or is_active() says that it does not
+                if asked.is_set():
                     self.stop()
         error = self.exception()
         if error is not None:
@@ -158,7 +170,7 @@ class Query(Suggesting):
             last = self._action.last
             if last.number >= 0 and not count_between(last.positions, goal):
                 return True
-            if not self.is_active():
+            if self._ended.is_set() and not self.is_active():
                 error = self.exception()
                 if error is not None:
                     raise error
@@ -170,8 +182,10 @@ class Query(Suggesting):
         """What the query is doing now; without ``lag`` the broker is not asked, and the lag is -1."""
         error, last = self.exception(), self._action.last
         state = self._going() if self.is_active() else "failed" if error is not None else "stopped"
-        progress: Any = self._streaming.lastProgress if self._streaming is not None else None
-        durations = dict(progress["durationMs"]) if progress is not None else {}
+        durations: dict[str, int] = {}
+        with suppress(Py4JError, OSError):  # a JVM that is gone tells nothing
+            progress: Any = self._streaming.lastProgress if self._streaming is not None else None
+            durations = dict(progress["durationMs"]) if progress is not None else {}
         waiting = self._waiting() if lag else -1
         text = None if error is None else str(error)
         return QueryStatus(state, last.number, waiting, last.positions, last.clock_ms, durations, text)
@@ -212,6 +226,13 @@ class Query(Suggesting):
         self._halt()
 
     def _halt(self) -> None:
+        self._end_stream()
+        if self._presence is not None:
+            self._presence.leave()
+        if _active.pop(id(self), None) is not None:
+            self._action.journal.note("stopped", batch=self._action.last.number)
+
+    def _end_stream(self) -> None:
         end = time.monotonic() + _STOP_S
         if self._action.busy.acquire(timeout=_PUBLISH_S):  # a batch that is being published comes to its end
             self._action.busy.release()
@@ -224,10 +245,6 @@ class Query(Suggesting):
         if self._action.busy.acquire(timeout=max(0.1, end - time.monotonic())):
             self._action.busy.release()
         self._action.sink.close()
-        if self._presence is not None:
-            self._presence.leave()
-        if _active.pop(id(self), None) is not None:
-            self._action.journal.note("stopped", batch=self._action.last.number)
 
     def restart(self, *, bundle: Bundle | None = None, feed: Feed | None = None, takes_over: bool = True) -> Query:
         """Stop where it runs, and go on from the checkpoint; with another bundle and feed where topics have come.
@@ -240,22 +257,7 @@ class Query(Suggesting):
     def _start(self, *, bundle: Bundle | None = None, feed: Feed | None = None, takes_over: bool = False) -> Query:
         self._starting = True
         try:
-            if self._streaming is not None:
-                self._halt()
-                self._outlive(self._streaming)
-            self._feed = feed or self._feed
-            if bundle is not None:
-                self.bundle = bundle
-                self._action.stores = LiveStores(self.spark, bundle, self.checkpoint)
-            error = None if takes_over else self._overtaken()
-            if error is not None:
-                raise error
-            finish(self.checkpoint)
-            self._open(takes_over=takes_over)
-            self._action.error = None
-            self._action.stores.forget()
-            self._presence = Presence(self.checkpoint)
-            self._streaming = start_stream(self.spark, self.bundle, self._feed, self._action, self._settings)
+            self._begin(bundle, feed, takes_over=takes_over)
         except (PySparkException, Py4JError) as error:  # the text of Spark's has a hundred lines and more
             self._halt()
             raise spark_failure(f'starting "{self.application}"', error) from None
@@ -266,6 +268,41 @@ class Query(Suggesting):
         if self._stopped:  # while it started
             self._halt()
         return self
+
+    def _begin(self, bundle: Bundle | None, feed: Feed | None, *, takes_over: bool) -> None:
+        if self._streaming is not None:
+            self._halt()
+            self._outlive(self._streaming)
+            if self._presence is not None and not (self.checkpoint / "metadata").exists():  # Spark would begin anew
+                raise gone(self.checkpoint, self.application)
+        self._feed = feed or self._feed
+        if bundle is not None:
+            self.bundle = bundle
+            self._action.stores = LiveStores(self.spark, bundle, self.checkpoint)
+        error = None if takes_over else self._overtaken()
+        if error is not None:
+            raise error
+        finish(self.checkpoint)
+        self._open(takes_over=takes_over)
+        self._action.error = None
+        self._action.stores.forget()
+        self._presence = Presence(self.checkpoint)
+        self._streaming = start_stream(self.spark, self.bundle, self._feed, self._action, self._settings)
+        self._attend(self._streaming)
+
+    def _attend(self, streaming: StreamingQuery) -> None:
+        """Start what runs beside the query, and what notices its end without asking again and again."""
+        ended = self._ended = threading.Event()
+
+        def await_end() -> None:
+            with suppress(PySparkException, Py4JError, OSError):  # why it ended is asked by who wants to know
+                streaming.awaitTermination()
+            ended.set()
+
+        threading.Thread(target=await_end, daemon=True, name="kstreamnb-end").start()
+        for companion in self.companions:
+            lasts = (lambda: self._streaming is streaming,)
+            threading.Thread(target=companion, args=lasts, daemon=True, name="kstreamnb-companion").start()
 
     def _open(self, *, takes_over: bool) -> None:
         """Have the sink ready, which fences older deployments; a claim comes first, that none of them fences back."""
@@ -306,8 +343,7 @@ class Query(Suggesting):
     def fail(self, error: KStreamError) -> None:
         """End the query with an error."""
         self._action.failed(error)
-        if self._streaming is not None:
-            self._streaming.stop()
+        self._end_stream()
 
     def _revive(self) -> bool:
         """Start again where a process of Spark's own was too slow to start, which happens on a busy machine."""
@@ -316,16 +352,18 @@ class Query(Suggesting):
                 return False
             if self._streaming.isActive:
                 return True
-            error = self._overtaken()
+            found = self._streaming.exception()
+            if found is None:
+                return False
+            error = self.checkpoint_gone or self._overtaken()
             if error is not None:
                 self._action.failed(error)
                 return False
-            found = self._streaming.exception()
-            if found is not None and is_damage(found) and self._take_back():
+            if is_damage(found) and self._take_back():
                 return True
             batch = self._action.last.number
             attempts = self._revived[1] if self._revived[0] == batch else 0
-            if found is None or TOO_SLOW not in str(found) or attempts >= _MOST_REVIVALS:
+            if TOO_SLOW not in str(found) or attempts >= _MOST_REVIVALS:
                 return False
             self._revived = batch, attempts + 1
             self._action.journal.warn("starts again", reason=TOO_SLOW, attempt=attempts + 1)

@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from kstreamnb.spark.checkpoint_state import last_batch
+from kstreamnb.spark.checkpoint_state import last_batch, last_begun
 
 __all__ = ["entries_again", "finish", "take_back"]
 
@@ -30,7 +30,7 @@ def take_back(checkpoint: Path) -> range | None:
 
     None where no file is damaged, or where the log of offsets does not reach back so far: nothing was changed then.
     """
-    begun, done = _newest(checkpoint / "offsets"), last_batch(checkpoint)
+    begun, done = last_begun(checkpoint), last_batch(checkpoint)
     version = next(v for v in range(done + 1, -1, -1) if all(_readable(s, v, checkpoint) for s in _stores(checkpoint)))
     entries = {batch: checkpoint / "offsets" / str(batch) for batch in range(version, begun + 1)}
     if version == done + 1 or not all(path.exists() for path in entries.values()):
@@ -139,7 +139,3 @@ def _numbered(folder: Path, first: int) -> Iterator[Path]:
         number = path.name.removeprefix(".").partition("_")[0].partition(".")[0]
         if path.is_file() and number.isdigit() and int(number) >= first:
             yield path
-
-
-def _newest(folder: Path) -> int:
-    return max([int(path.name) for path in folder.glob("*") if path.name.isdigit()], default=-1)

@@ -14,8 +14,8 @@ from pyspark.sql import SparkSession
 
 from kstreamnb.errors import EngineError
 from kstreamnb.kafka.presence import in_use
-from kstreamnb.spark.checkpoint import read_manifest, write_manifest
-from kstreamnb.spark.checkpoint_state import last_batch
+from kstreamnb.spark.checkpoint import checkpoint_folder, read_manifest, write_manifest
+from kstreamnb.spark.checkpoint_state import last_batch, last_begun
 from kstreamnb.spark.deployment import COPY
 from kstreamnb.spark.failure import spark_failure
 from kstreamnb.spark.groups import spark_hash
@@ -45,7 +45,7 @@ def rescale(checkpoint: Path | str, spark_partitions: int, *, spark: SparkSessio
         ...     print(error)
         folder "no-such-folder" is no checkpoint
     """
-    folder = Path(checkpoint)
+    folder = checkpoint_folder(checkpoint)
     manifest = read_manifest(folder)
     if manifest is None:
         raise EngineError(f'folder "{folder.name}" is no checkpoint')
@@ -61,7 +61,7 @@ def rescale(checkpoint: Path | str, spark_partitions: int, *, spark: SparkSessio
             detail="an earlier version wrote it",
             hint="start it once, so that it does, and rescale it then",
         )
-    started = max([int(path.name) for path in (folder / "offsets").glob("*") if path.name.isdigit()], default=-1)
+    started = last_begun(folder)
     if started != last_batch(folder):
         raise EngineError(
             f'"{manifest.application}" has not finished batch {started}',

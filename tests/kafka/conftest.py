@@ -67,8 +67,10 @@ def spark() -> Iterator[Any]:
 
 @pytest.fixture
 def bench(spark: Any, servers: str, tmp_path: Path) -> Iterator[Bench]:
-    """Session, broker and folder; queries that the test leaves behind are stopped."""
+    """Session, broker and folder; queries that the test leaves behind are stopped, also those it never got hold of."""
+    import kstreamnb as ks
+
     found = Bench(spark, servers, tmp_path)
     yield found
-    for query in found.queries:
+    for query in dict.fromkeys([*found.queries, *ks.active()]):
         query.stop()

@@ -261,13 +261,21 @@ def test_nonsense_is_refused_before_anything_starts(bench: Bench) -> None:
         ({"trigger": "soon"}, "soon"),
         ({"discover": "often"}, "often"),
         ({"guarantee": "twice"}, 'there is no guarantee "twice"'),
+        ({"max_records": "5"}, 'max_records cannot be "5"'),
+        ({"memory_limit": 0.5}, "memory_limit cannot be 0.5"),
+        ({"starting": {"nonsense-in": {7: 0}}}, 'an offset is given for partition 7 of topic "nonsense-in"'),
+        ({"starting": {"nonsense-in": {0: -5}}}, 'partition 0 of topic "nonsense-in" cannot begin at offset -5'),
+        ({"sink": print}, 'type "builtin_function_or_method" is no sink'),
+        ({"spark": "local"}, 'type "str" is no Spark session'),
+        ({"bootstrap_servers": 9092}, 'type "int" is no address of a broker'),
     ):
         with pytest.raises(ks.KStreamError, match=words):
             bench.deploy(counting("nonsense"), **options)
-    with pytest.raises(ks.EngineError, match='checkpoint "s3://bucket/shop" is no folder'):
-        ks.deploy(
-            counting("nonsense"), spark=bench.spark, bootstrap_servers=bench.servers, checkpoint="s3://bucket/shop"
-        )
+    with pytest.raises(ks.ConfigError, match='type "StreamsBuilder" is no topology'):
+        bench.deploy(ks.StreamsBuilder("nonsense"))  # type: ignore[arg-type]
+    for checkpoint, words in (("s3://bucket/shop", "is no folder"), (None, "cannot be None"), ("", "cannot be ''")):
+        with pytest.raises(ks.KStreamError, match=words):
+            ks.deploy(counting("nonsense"), spark=bench.spark, bootstrap_servers=bench.servers, checkpoint=checkpoint)
     assert not {"nonsense-out", "nonsense-commits"} & bench.admin.topics().keys()
     assert not (bench.folder / "checkpoint").exists()
 

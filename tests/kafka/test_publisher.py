@@ -98,8 +98,8 @@ def test_a_batch_that_was_not_committed_leaves_nothing(servers, topic, name):
     assert 3 == len(_committed(servers, out))
 
 
-def test_a_zombie_is_fenced_at_any_step(servers, topic, name):
-    """Once a newer publisher is open the older one cannot publish, wherever it was."""
+def test_a_zombie_is_fenced_at_any_step(servers, topic, name, caplog, capfd):
+    """Once a newer publisher is open the older one cannot publish; librdkafka says so in the log, nowhere else."""
     out = topic(2, "-out")
     for step in ("begin", "produced", "offsets"):
         old = _publisher(servers, name + step)
@@ -115,6 +115,10 @@ def test_a_zombie_is_fenced_at_any_step(servers, topic, name):
         assert opened[0].marker is None
         opened[0].publish(0, "offsets", _columns(out, 0))
     assert 9 == len(_committed(servers, out))
+    said = [record.fields for record in caplog.records if record.name == "kstreamnb.query.kafka"]
+    assert {"kafka says"} == {fields["event"] for fields in said}
+    assert any("fenced" in fields["message"] for fields in said)
+    assert ("", "") == capfd.readouterr()
 
 
 @pytest.mark.parametrize(

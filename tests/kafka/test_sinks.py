@@ -64,8 +64,9 @@ def test_a_table_and_its_position_move_together_or_not_at_all(bench: Bench) -> N
     records = bench.fill("rows-in", 40)
     path = bench.folder / "shop.db"
     failing = ks.DatabaseSink(lambda: sqlite3.connect(path, factory=Failing), {"rows-out": "stock"})
-    with pytest.raises(ks.EngineError, match="disk is full"):
+    with pytest.raises(ks.EngineError, match='the sink of "rows" failed with OperationalError: disk is full') as caught:
         bench.run(counting("rows"), sink=failing, max_records=8)
+    assert isinstance(caught.value.__cause__, sqlite3.OperationalError)
     assert 1 == failing.position()
     assert sum(_stock(path).values()) < 40
     sink = ks.DatabaseSink(lambda: sqlite3.connect(path), {"rows-out": "stock"})

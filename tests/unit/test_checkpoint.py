@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from kstreamnb.errors import EngineError
+from kstreamnb.kafka.presence import Claim, Presence
 from kstreamnb.spark.checkpoint import FILE, Manifest, checkpoint_folder, read_manifest, write_manifest
 from kstreamnb.spark.failure import spark_failure
 
@@ -31,6 +32,18 @@ def test_a_checkpoint_that_cannot_be_written_is_named_with_the_systems_reason(tm
             write_manifest(folder, PAGE)
         assert (caught.value.detail or "").startswith("the system says: ")
         assert caught.value.hint
+        for start in (Presence, Claim):
+            with pytest.raises(EngineError, match=f'folder "{folder}" cannot be written'):
+                start(folder)
+
+
+def test_a_disk_that_takes_no_more_is_said_in_the_systems_words() -> None:
+    """Spark names a file of its own, which nobody can do anything about; what helps is room."""
+    text = "An error occurred.\nCaused by: java.io.IOException: No space left on device\n\tat org.a.B(C)\n"
+    error = spark_failure('the query of "shop"', RuntimeError(text))
+    assert 'the query of "shop" failed: its files cannot be written' == error.message
+    assert "the system says: No space left on device" == error.detail
+    assert "make room" in (error.hint or "")
 
 
 def test_a_damaged_page_is_named_with_the_way_out(tmp_path: Path) -> None:

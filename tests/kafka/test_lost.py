@@ -1,0 +1,155 @@
+"""What a running query does when what it stands on is taken away: its topics, its checkpoint, room on the disk."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import kstreamnb as ks
+from tests.kafka.apps import PATIENCE_S, Bench, counting, counts, final
+
+pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+
+
+def ended(query: Any) -> ks.KStreamError:
+    """Why the query ended, as soon as it has."""
+    with pytest.raises(ks.KStreamError) as caught:
+        assert query.await_termination(PATIENCE_S)
+    return caught.value
+
+
+def running(bench: Bench, name: str, **options: Any) -> Any:
+    """A query that has read its 20 records and waits for more."""
+    bench.fill(f"{name}-in", 20, 2)
+    query = bench.deploy(counting(name), **options)
+    assert query.await_input(PATIENCE_S)
+    return query
+
+
+def test_a_query_says_which_of_its_topics_is_gone(bench: Bench) -> None:
+    """Also while no record comes; a topic that it writes is made by the next deployment, one that it reads is not."""
+    query = running(bench, "taken")
+    bench.admin.delete_topics("taken-out")
+    error = ended(query)
+    assert 'output topic "taken-out" of "taken" is gone' == str(error)
+    assert "deploy the application again: that creates it" == error.hint
+    records = bench.fill("taken-in", 5, 2, begin=20)
+    query = bench.deploy(counting("taken"))
+    assert query.await_input(PATIENCE_S)
+    assert 5 == len(bench.read("taken-out"))
+    assert {record.key for record in records} == final(bench.read("taken-out")).keys()
+    bench.admin.delete_topics("taken-in")
+    error = ended(query)
+    assert 'input topic "taken-in" of "taken" is gone' == str(error)
+    assert "fail_on_loss=False" in str(error.hint)
+    assert "failed" == query.status().state
+
+
+def test_a_topic_that_was_created_anew_is_not_taken_for_the_old_one(bench: Bench) -> None:
+    """Though it has grown past the query's position: refused while running and at the start, unless loss is allowed."""
+    query = running(bench, "anew")
+    bench.admin.delete_topics("anew-in")
+    bench.admin.create_topic("anew-in", partitions=2)
+    error = ended(query)
+    assert 'topic "anew-in"' in str(error)
+    assert "deleted and created anew" in f"{error} {error.detail}"  # whoever sees it first: ids, or offsets
+    bench.fill("anew-in", 30, 2)
+    with pytest.raises(ks.EngineError, match="was deleted and created anew"):
+        bench.deploy(counting("anew"))
+    assert 20 == len(bench.read("anew-out"))
+    query = bench.deploy(counting("anew"), fail_on_loss=False)
+    assert query.await_input(PATIENCE_S)
+    assert 30 == len(bench.read("anew-out"))  # what lies behind its position
+    query.stop()
+    bench.fill("anew-in", 4, 2, begin=30)
+    bench.run(counting("anew"))  # the new topic is the query's own now
+    assert 34 == len(bench.read("anew-out"))
+
+
+def test_a_query_whose_checkpoint_is_moved_ends_and_publishes_nothing(bench: Bench, name: str) -> None:
+    """From where the folder is now it goes on, with every record once; where it was, nothing begins anew."""
+    records = bench.fill(f"{name}-in", 20, 2)
+    query = bench.deploy(counting(name))
+    assert query.await_input(PATIENCE_S)
+    moved = query.checkpoint.rename(bench.folder / "moved")
+    records += bench.fill(f"{name}-in", 5, 2, begin=20)
+    error = ended(query)
+    assert f'checkpoint "{query.checkpoint}" of "{name}" is gone' == str(error)
+    assert 20 == len(bench.read(f"{name}-out"))
+    with pytest.raises(ks.EngineError, match="is gone"):
+        query.restart()
+    again = bench.run(counting(name), moved.name)
+    assert 25 == len(bench.read(f"{name}-out"))
+    assert counts(records) == final(bench.read(f"{name}-out")) == dict(again.store("counts").all())
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A disk of its own, of a few MB; only who may mount one has it."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=8m", "tmpfs", str(folder)]
+    try:
+        done = subprocess.run(mount, capture_output=True, check=False).returncode == 0
+    except FileNotFoundError:
+        done = False
+    if not done:
+        pytest.skip("this user may not mount a disk")
+    yield folder
+    subprocess.run(["umount", "-l", str(folder)], check=True)
+
+
+def fill_up(disk: Path) -> Path:
+    """A file that takes all the room there is."""
+    ballast = disk / "ballast"
+    with ballast.open("wb", buffering=0) as file:
+        for size in (1 << 16, 1 << 12, 1):
+            try:
+                while True:
+                    file.write(bytes(size))
+            except OSError:
+                continue
+    assert 0 == os.statvfs(disk).f_bavail
+    return ballast
+
+
+def test_a_disk_that_is_full_ends_a_query_which_goes_on_when_there_is_room(bench: Bench, small_disk: Path) -> None:
+    """One clear error, nothing lost or doubled; a start meanwhile is refused in the same words."""
+    records = bench.fill("full-in", 20, 2)
+    query = bench.deploy(counting("full"), str(small_disk / "checkpoint"))
+    assert query.await_input(PATIENCE_S)
+    ballast = fill_up(small_disk)
+    records += bench.fill("full-in", 20, 2, begin=20)
+    error = ended(query)
+    assert 'the query of "full" failed: its files cannot be written' == str(error)
+    assert "the system says: No space left on device" == error.detail
+    with pytest.raises(ks.EngineError, match="cannot be written"):
+        bench.deploy(counting("full"), str(small_disk / "checkpoint"))
+    ballast.unlink()
+    again = bench.run(counting("full"), str(small_disk / "checkpoint"))
+    assert 40 == len(bench.read("full-out"))
+    assert counts(records) == final(bench.read("full-out")) == dict(again.store("counts").all())
+
+
+def test_a_disk_that_becomes_read_only_ends_a_query_likewise(bench: Bench, small_disk: Path) -> None:
+    """Whatever the reason is that nothing can be written, the system's own words are in the error."""
+    records = bench.fill("locked-in", 20, 2)
+    query = bench.deploy(counting("locked"), str(small_disk / "checkpoint"))
+    assert query.await_input(PATIENCE_S)
+    query.stop()
+    subprocess.run(["mount", "-o", "remount,ro", str(small_disk)], check=True)
+    for start in (query.restart, lambda: bench.deploy(counting("locked"), str(small_disk / "checkpoint"))):
+        with pytest.raises(ks.EngineError, match="cannot be written") as caught:
+            start()
+        assert "the system says: Read-only file system" == caught.value.detail
+    subprocess.run(["mount", "-o", "remount,rw", str(small_disk)], check=True)
+    records += bench.fill("locked-in", 20, 2, begin=20)
+    query.restart()
+    assert query.await_input(PATIENCE_S)
+    assert 40 == len(bench.read("locked-out"))
+    assert counts(records) == final(bench.read("locked-out"))
