@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from kstreamnb.driver.history import row_before
 from kstreamnb.driver.recording import shown
 from kstreamnb.driver.run import Run
+from kstreamnb.state.versioned import LATEST_ROW
 from kstreamnb.topology.nodes import Sink, Source
 
 __all__ = ["Arrival", "above", "arrivals", "row_at", "sinks_of"]
@@ -77,20 +78,17 @@ def row_at(run: Run, task: str, store: str, key: Any, place: int, as_of: int | N
     raw_key, writes = found.keys.encode(key), run.history.writes(owner, store)
     if found.spec.kind != "versioned":
         return row_before(run.history.log, writes.get(raw_key, ()), place)
-    latest = row_before(run.history.log, writes.get((raw_key, _LATEST), ()), place)
+    latest = row_before(run.history.log, writes.get((raw_key, LATEST_ROW), ()), place)
     if as_of is None or latest is None or latest[1] <= as_of:
         return latest
     return _version(
         (
             row_before(run.history.log, places, place)
             for at, places in writes.items()
-            if at is not None and at[0] == raw_key and at[1] != _LATEST
+            if at is not None and at[0] == raw_key and at[1] != LATEST_ROW
         ),
         as_of,
     )
-
-
-_LATEST = -1
 
 
 def _version(segments: Iterator[Any], as_of: int) -> Any:

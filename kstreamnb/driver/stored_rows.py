@@ -7,12 +7,11 @@ from typing import Any, NamedTuple
 
 from kstreamnb.core.record import Change, Windowed
 from kstreamnb.state import InCache
+from kstreamnb.state.timed import MAX_TIME_MS
+from kstreamnb.state.versioned import LATEST_ROW
+from kstreamnb.state.window import SEQUENCE_BITS
 
 __all__ = ["StoredRow", "raw_order", "stored_rows", "without_cache"]
-
-_MAX_MS = 2**63 - 1
-_SEQUENCE_BITS = 31
-_LATEST = -1
 
 
 class StoredRow(NamedTuple):
@@ -55,7 +54,7 @@ def _time(store: Any, raw_key: Any) -> int:
     place = raw_key[1]
     if isinstance(place, tuple):
         return int(place[0])
-    return int(place >> _SEQUENCE_BITS if store.spec.retain_duplicates else place)
+    return int(place >> SEQUENCE_BITS if store.spec.retain_duplicates else place)
 
 
 def without_cache(rows: Mapping[Any, Any]) -> tuple[dict[Any, Any], set[Any]]:
@@ -97,8 +96,8 @@ def _timestamped(store: Any, raw_key: Any, row: Any) -> _Shown:
 
 def _window_of(store: Any, raw_key: Any) -> Windowed:
     key, place = raw_key
-    start = place >> _SEQUENCE_BITS if store.spec.retain_duplicates else place
-    return Windowed(store.keys.decode(key), start, min(start + store.window_size_ms, _MAX_MS))
+    start = place >> SEQUENCE_BITS if store.spec.retain_duplicates else place
+    return Windowed(store.keys.decode(key), start, min(start + store.window_size_ms, MAX_TIME_MS))
 
 
 def _window(store: Any, raw_key: Any, row: Any) -> _Shown:
@@ -120,7 +119,7 @@ def _session(store: Any, raw_key: Any, row: Any) -> _Shown:
 
 def _versioned(store: Any, raw_key: Any, row: Any) -> _Shown:
     key, segment = raw_key
-    if segment == _LATEST:
+    if segment == LATEST_ROW:
         yield store.keys.decode(key), store.values.decode(row[0]), row[1], ""
         return
     until, versions = row

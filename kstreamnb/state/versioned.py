@@ -12,7 +12,8 @@ from kstreamnb.state.store import Rows, Store, StoreContext
 from kstreamnb.state.timed import KeyIndex, TimeIndex
 
 _FOREVER = 2**63 - 1
-_LATEST_ID = -1
+LATEST_ROW = -1
+"""What stands for the segment in the raw key of a row that is still valid."""
 
 Ended: TypeAlias = tuple[int, tuple[tuple[int, Any], ...]]
 """Versions of a key that ended in one segment: ``(next_ms, ((valid from, wire value or None), …))``, the newest first,
@@ -57,11 +58,11 @@ class VersionedRows(Store):
             self.write(None, timestamp)
             for raw_key in list(self._keys_of.between(0, (timestamp - self.history_ms) // self._segment_ms - 1)):
                 self.write(raw_key, None)
-        latest = self.raw.get((key, _LATEST_ID))
+        latest = self.raw.get((key, LATEST_ROW))
         if latest is not None and timestamp >= latest[1]:
             if timestamp > latest[1]:
                 self._end(key, latest[0], latest[1], timestamp)
-            self.write((key, _LATEST_ID), None if value is None else (value, timestamp))
+            self.write((key, LATEST_ROW), None if value is None else (value, timestamp))
             return LATEST
         next_ms = None if latest is None else latest[1]
         for segment in self._segments_from(key, timestamp):
@@ -75,7 +76,7 @@ class VersionedRows(Store):
             self._end(key, value, timestamp, next_ms)
             return int(next_ms)
         if value is not None:
-            self.write((key, _LATEST_ID), (value, timestamp))
+            self.write((key, LATEST_ROW), (value, timestamp))
         else:  # a deletion of nothing has no later version that ends it: it ends itself
             row = self.raw.get((key, timestamp // self._segment_ms))
             if row is None or row[0] != timestamp:
@@ -119,7 +120,7 @@ class VersionedRows(Store):
         super().apply(raw_key, row)
 
     def _index(self, raw_key: Any, *, gone: bool) -> None:
-        if raw_key is None or raw_key[1] == _LATEST_ID:
+        if raw_key is None or raw_key[1] == LATEST_ROW:
             return
         key, segment = raw_key
         if gone:
@@ -132,7 +133,7 @@ class VersionedRows(Store):
     def row(self, key: Any, as_of: int | None = None) -> tuple[Any, int] | None:
         """``(value, timestamp)`` of the latest version, or of the one valid at a time; what operators read."""
         raw_key = self.keys.encode(key)
-        latest = self.raw.get((raw_key, _LATEST_ID))
+        latest = self.raw.get((raw_key, LATEST_ROW))
         if latest is not None and (as_of is None or latest[1] <= as_of):
             return self.values.decode(latest[0]), latest[1]
         if as_of is None or as_of < self._observed_ms - self.history_ms:
@@ -161,7 +162,7 @@ class VersionedRows(Store):
         return Rows(iter(found[::-1] if ascending else found))
 
     def _newest_first(self, raw_key: Any, from_ms: int, to_ms: int) -> Iterator[VersionedRecord]:
-        decode, latest = self.values.decode, self.raw.get((raw_key, _LATEST_ID))
+        decode, latest = self.values.decode, self.raw.get((raw_key, LATEST_ROW))
         if latest is not None and latest[1] <= to_ms:
             yield VersionedRecord(decode(latest[0]), latest[1])
         if to_ms < self._observed_ms - self.history_ms:

@@ -11,8 +11,9 @@ from kstreamnb.core.stores import StoreSpec
 from kstreamnb.state.store import Rows, Store, StoreContext
 from kstreamnb.state.timed import MAX_TIME_MS, TimedRows
 
-_SEQUENCE_BITS = 31
-_SEQUENCE_MASK = (1 << _SEQUENCE_BITS) - 1
+SEQUENCE_BITS = 31
+"""Lowest bits of a place that number the rows of one window start, where duplicates are retained."""
+_SEQUENCE_MASK = (1 << SEQUENCE_BITS) - 1
 
 
 class WindowRows(TimedRows):
@@ -25,7 +26,7 @@ class WindowRows(TimedRows):
 
     def __init__(self, spec: StoreSpec, context: StoreContext) -> None:
         self.window_size_ms = spec.window_size_ms or 0
-        self._bits = _SEQUENCE_BITS if spec.retain_duplicates else 0
+        self._bits = SEQUENCE_BITS if spec.retain_duplicates else 0
         self._by_time_first = not spec.persistent or bool(spec.extra.get("time_ordered"))
         super().__init__(spec, context, clamp_ms=0 if spec.persistent and self._by_time_first else 1)
 
@@ -98,7 +99,7 @@ class WindowRows(TimedRows):
                 key = encode_key(key)
             self._sequence = sequence = (self._sequence + 1) & _SEQUENCE_MASK
             raw[None] = (observed_ms, sequence)
-            insert((key, window_start << _SEQUENCE_BITS | sequence), value)
+            insert((key, window_start << SEQUENCE_BITS | sequence), value)
 
         return put
 
@@ -111,7 +112,7 @@ class WindowRows(TimedRows):
             sequence = (sequence + 1) & _SEQUENCE_MASK
         if value is not None or not persistent:
             self._advance(observed_ms, sequence)
-        raw_key = (key, window_start << _SEQUENCE_BITS | sequence)
+        raw_key = (key, window_start << SEQUENCE_BITS | sequence)
         if value is not None or (refused and not persistent):
             self.write(raw_key, self._kept(value))
         else:  # deletes nothing, but Kafka's changelog gets it
