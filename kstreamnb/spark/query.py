@@ -258,7 +258,7 @@ class Query(Suggesting):
         self._starting = True
         try:
             self._begin(bundle, feed, takes_over=takes_over)
-        except (PySparkException, Py4JError) as error:  # the text of Spark's has a hundred lines and more
+        except (PySparkException, Py4JError, ConnectionError) as error:  # Spark's text has a hundred lines and more
             self._halt()
             raise spark_failure(f'starting "{self.application}"', error) from None
         finally:
@@ -330,7 +330,7 @@ class Query(Suggesting):
     def _end(self, streaming: StreamingQuery) -> None:
         try:
             streaming.stop()
-        except (PySparkException, Py4JError) as error:  # it takes longer than Spark waits, or the JVM is gone
+        except (PySparkException, Py4JError, OSError) as error:  # it takes longer than Spark waits, or the JVM is gone
             self._action.journal.warn("stops late", error=str(error).partition("\n")[0])
 
     @staticmethod
