@@ -150,7 +150,9 @@ def streamed(spark: Any, feed: Made, sink: Sink, *, levels: int = 1, slots: int 
     application = place(topology, Config(), {"numbers": PARTITIONS}, direct=True)
     deployment = deployment_of([application], spark.sparkContext.defaultParallelism)
     with tempfile.TemporaryDirectory(prefix="kstreamnb-bench-", dir=_fast_folder()) as folder:
-        settings = StreamSettings(Path(folder), None, max_records=1, readers=slots or 2)
+        settings = StreamSettings(
+            Path(folder), None, max_records=1, readers=slots or spark.sparkContext.defaultParallelism
+        )
         query = start_query(spark, deployment, feed, sink, settings, Path(folder).name)  # type: ignore[arg-type]
         query.await_termination(3600)
         return query
