@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,7 +15,7 @@ from kstreamnb.spark.session import tuned
 from kstreamnb.spark.state_log import HEAD
 from kstreamnb.spark.worker import Bundle, read
 
-__all__ = ["last_batch", "last_begun", "read_entries", "read_states"]
+__all__ = ["last_batch", "last_begun", "read_entries", "read_states", "settle"]
 
 Entry = tuple[int, int, list[bytes]]
 """Group value, number in the log, deltas to apply one after the other."""
@@ -31,7 +32,46 @@ def last_begun(checkpoint: Path) -> int:
 
 
 def _newest(log: Path) -> int:
-    return max([int(path.name) for path in log.glob("*") if path.name.isdigit()], default=-1)
+    return max(_numbers(log), default=-1)
+
+
+def _numbers(log: Path) -> list[int]:
+    return [int(path.name) for path in log.glob("*") if path.name.isdigit()]
+
+
+def settle(checkpoint: Path) -> None:
+    """Let Spark find the files of a checkpoint that was moved or copied: its notes have the whole paths of some.
+
+    A checkpoint that is where it was is not touched.
+    """
+    for notes in checkpoint.glob("state/*/_metadata/v2"):
+        moved: list[tuple[Path, str]] = []
+        for number in sorted(_numbers(notes), reverse=True):
+            try:
+                version, text = (notes / str(number)).read_text().split("\n", 1)
+                note = json.loads(text)
+                here = _placed(note, checkpoint)
+            except (ValueError, KeyError):  # it is damaged: Spark finds that by its checksum
+                break
+            if here == note:
+                break
+            moved.append((notes / str(number), f"{version}\n{json.dumps(here)}"))
+        for path, text in reversed(moved):  # the newest last: where it is right, so are all before it
+            path.with_name(f".{path.name}.crc").unlink(missing_ok=True)  # it was that of the other content
+            path.write_text(text)
+
+
+def _placed(note: dict[str, Any], checkpoint: Path) -> dict[str, Any]:
+    """A note about an operator's state with the paths that its files have in this folder."""
+
+    def here(path: str) -> str:
+        return f"file:{checkpoint.absolute()}/state/{path.rpartition('/state/')[2]}"
+
+    stores = [
+        {**store, "stateSchemaFilePaths": [here(path) for path in store["stateSchemaFilePaths"]]}
+        for store in note["stateStoreInfo"]
+    ]
+    return {**note, "stateStoreInfo": stores}
 
 
 def read_entries(
@@ -69,6 +109,7 @@ def read_states(spark: SparkSession, bundle: Bundle, checkpoint: Path) -> dict[s
 
 def _log_frame(spark: SparkSession, checkpoint: Path, operator: int, batch: int) -> DataFrame:
     """The entries of all state logs of one operator: group, number, entry."""
+    settle(checkpoint)
     options: dict[str, Any] = {"stateVarName": "log", "operatorId": str(operator), "batchId": str(batch)}
     return (
         tuned(spark)

@@ -18,7 +18,7 @@ from kstreamnb.kafka.cut import count_between
 from kstreamnb.kafka.presence import STARTED_SINCE, Claim, Presence
 from kstreamnb.spark.action import BatchAction, Watcher
 from kstreamnb.spark.checkpoint import gone
-from kstreamnb.spark.checkpoint_state import last_batch
+from kstreamnb.spark.checkpoint_state import last_batch, settle
 from kstreamnb.spark.description import QueryStatus, described
 from kstreamnb.spark.failure import TOO_SLOW, is_damage, jvm_gone, spark_failure
 from kstreamnb.spark.feed import Feed
@@ -283,6 +283,7 @@ class Query(Suggesting):
         if error is not None:
             raise error
         finish(self.checkpoint)
+        settle(self.checkpoint)
         self._open(takes_over=takes_over)
         self._action.error = None
         self._action.stores.forget()

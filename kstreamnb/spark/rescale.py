@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 from kstreamnb.errors import EngineError
 from kstreamnb.kafka.presence import in_use
 from kstreamnb.spark.checkpoint import checkpoint_folder, read_manifest, write_manifest
-from kstreamnb.spark.checkpoint_state import last_batch, last_begun
+from kstreamnb.spark.checkpoint_state import last_batch, last_begun, settle
 from kstreamnb.spark.deployment import COPY
 from kstreamnb.spark.failure import spark_failure
 from kstreamnb.spark.groups import spark_hash
@@ -68,6 +68,7 @@ def rescale(checkpoint: Path | str, spark_partitions: int, *, spark: SparkSessio
             hint="start it with available_now=True, so that it finishes, and rescale it then",
         )
     if started >= 0:
+        settle(folder)
         manager = tuned(spark or spark_session())._streamingCheckpointManager  # noqa: SLF001 - has no public name yet
         try:
             manager.repartition(str(folder), spark_partitions)

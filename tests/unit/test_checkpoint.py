@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from kstreamnb.errors import EngineError
 from kstreamnb.kafka.presence import Claim, Presence
 from kstreamnb.spark.checkpoint import FILE, Manifest, checkpoint_folder, read_manifest, write_manifest
+from kstreamnb.spark.checkpoint_state import settle
 from kstreamnb.spark.failure import spark_failure
 
 PAGE = Manifest("a query", "shop", 2, [], {}, {})
@@ -71,3 +73,37 @@ def test_a_machine_that_is_too_busy_is_no_wall_of_text() -> None:
     error = spark_failure('starting "shop"', RuntimeError(f"{text}Caused by: java.net.SocketTimeoutException: Timeout"))
     assert 'starting "shop" failed: Python worker failed to connect back' == error.message
     assert "too busy" in (error.detail or "")
+
+
+def note(folder: Path, number: int, place: Path) -> Path:
+    """Spark's note about the state of an operator after a batch, with the checksum beside it."""
+    path = folder / "state" / "0" / "_metadata" / "v2" / str(number)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    stores = [{"storeName": "default", "stateSchemaFilePaths": [f"file:{place}/state/0/_stateSchema/default/0_a"]}]
+    path.write_text(f"v2\n{json.dumps({'operatorInfo': {'operatorId': 0}, 'stateStoreInfo': stores})}")
+    path.with_name(f".{number}.crc").write_text("checksum")
+    return path
+
+
+def test_notes_of_a_checkpoint_that_was_moved_say_where_its_files_are(tmp_path: Path) -> None:
+    """All of them, for a repair goes back to older ones; their checksums are those of other content."""
+    notes = [note(tmp_path / "here", number, tmp_path / "before") for number in (0, 2, 11)]
+    settle(tmp_path / "here")
+    for each in notes:
+        version, text = each.read_text().split("\n")
+        (store,) = json.loads(text)["stateStoreInfo"]
+        assert "v2" == version
+        assert [f"file:{tmp_path}/here/state/0/_stateSchema/default/0_a"] == store["stateSchemaFilePaths"]
+        assert not each.with_name(f".{each.name}.crc").exists()
+
+
+def test_notes_of_a_checkpoint_that_is_where_it_was_are_not_touched(tmp_path: Path) -> None:
+    """Nor are those behind a damaged one: Spark finds damage by the checksum, and a repair follows."""
+    notes = [note(tmp_path, 0, Path("/elsewhere")), note(tmp_path, 1, tmp_path)]
+    before = [each.read_text() for each in notes]
+    settle(tmp_path)
+    assert before == [each.read_text() for each in notes]
+    notes[1].write_text("v2\n{")
+    settle(tmp_path)
+    assert before[0] == notes[0].read_text()
+    assert all(each.with_name(f".{each.name}.crc").exists() for each in notes)
