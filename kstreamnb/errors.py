@@ -220,6 +220,13 @@ class EngineError(KStreamError, RuntimeError):
 
     restartable: bool = True
 
+    @classmethod
+    def final(cls, message: str, *, detail: str, hint: str) -> Self:
+        """An error that no start by itself helps against: a person has to decide."""
+        error = cls(message, detail=detail, hint=hint)
+        error.restartable = False
+        return error
+
 
 class BufferExhaustedError(EngineError, BufferError):
     """A producer's buffer was full, and what waits in it could not be sent within ``max_block``.

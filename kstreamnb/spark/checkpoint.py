@@ -121,13 +121,11 @@ def write_manifest(checkpoint: Path, manifest: Manifest) -> None:
 
 def gone(checkpoint: Path, application: str) -> EngineError:
     """The error of a query that works on a folder which is not there any more."""
-    error = EngineError(
+    return EngineError.final(
         f'checkpoint "{checkpoint}" of "{application}" is gone',
         detail="the folder was deleted, moved or replaced since the query started; no batch is published without it",
         hint="deploy from where the folder is now, or put it back where it was, or reset the application",
     )
-    error.restartable = False
-    return error
 
 
 def checkpoint_folder(checkpoint: object) -> Path:

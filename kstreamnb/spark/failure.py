@@ -88,13 +88,11 @@ def spark_failure(what: str, error: BaseException) -> EngineError:
 
 def jvm_gone(application: str) -> EngineError:
     """The error of a query whose JVM does not answer this process any more."""
-    error = EngineError(
+    return EngineError.final(
         f'the JVM that "{application}" ran in is gone',
         detail="it does not answer this process: it was killed, or had no memory left",
         hint="see spark_logs(); then deploy again from a new process, which goes on from the checkpoint",
     )
-    error.restartable = False
-    return error
 
 
 def is_damage(error: BaseException) -> bool:

@@ -85,7 +85,7 @@ def refuse_other_topics(before: Mapping[str, str], now: Mapping[str, str], appli
 def _another(before: Mapping[str, str], now: Mapping[str, str], application: str) -> EngineError | None:
     for topic in sorted(now):
         if before.get(topic, now[topic]) != now[topic]:
-            return _final(
+            return EngineError.final(
                 f'input topic "{topic}" of "{application}" was deleted and created anew',
                 detail="its offsets begin again at 0: the query's position says nothing of what is in it now",
                 hint=_WAY_OUT,
@@ -94,15 +94,8 @@ def _another(before: Mapping[str, str], now: Mapping[str, str], application: str
 
 
 def _missing(topic: str, application: str, *, read: bool) -> EngineError:
-    return _final(
+    return EngineError.final(
         f'{"input" if read else "output"} topic "{topic}" of "{application}" is gone',
         detail="it was deleted, or this user may not see it any more",
         hint=f"create it anew; then {_WAY_OUT}" if read else "deploy the application again: that creates it",
     )
-
-
-def _final(message: str, *, detail: str, hint: str) -> EngineError:
-    """An error that a start by itself does not help against."""
-    error = EngineError(message, detail=detail, hint=hint)
-    error.restartable = False
-    return error
