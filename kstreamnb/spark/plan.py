@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from kstreamnb.display import Displayed
 from kstreamnb.runtime.config import Config
@@ -14,6 +14,9 @@ from kstreamnb.spark.portable import refuse_what_cannot_run
 from kstreamnb.spark.writers import output_topics
 from kstreamnb.topology.nodes import ProcessorNode, Sink
 from kstreamnb.topology.topology import Topology
+
+if TYPE_CHECKING:  # it brings pyspark along, and a plan needs none
+    from kstreamnb.spark.stream import Sink as BatchSink
 
 __all__ = ["DeploymentPlan", "PlannedLevel", "plan"]
 
@@ -123,7 +126,8 @@ def plan(
     *,
     config: Config | Mapping[str, Any] | None = None,
     spark_partitions: int = 2,
-    guarantee: Literal["exactly_once", "at_least_once"] = "exactly_once",
+    guarantee: Literal["exactly_once", "at_least_once"] | None = None,
+    sink: BatchSink | None = None,
 ) -> DeploymentPlan:
     """Work out levels, tasks, shuffles, stores and guarantees of a deployment; prints as text.
 
@@ -132,7 +136,8 @@ def plan(
         partitions: partitions of the input topics by name, or one number for all.
         config: the application's settings.
         spark_partitions: state partitions of the query.
-        guarantee: that of the deployment.
+        guarantee: that of the deployment; the config's ``processing.guarantee`` where nothing is said here.
+        sink: where the output is to go instead of Kafka.
 
     Raises:
         TopologyError: topics that are joined differ in their partitions.
@@ -155,10 +160,13 @@ def plan(
     """
     given = partitions if isinstance(partitions, Mapping) else {}
     default = partitions if isinstance(partitions, int) else None
-    application = place(topology, Config.of(config), given, direct=False, default_partitions=default)
+    settings = Config.of(config)
+    application = place(topology, settings, given, direct=False, default_partitions=default)
     refuse_what_cannot_run(application)
     deployment = deployment_of([application], spark_partitions, default_partitions=default or 1)
     levels = tuple(_level(application, deployment, level.number) for level in deployment.levels)
+    resent = not settings.exactly_once if guarantee is None else guarantee == "at_least_once"
+    repeated = (_RESENT if resent else "") if sink is None else sink.repeats and f"{sink.repeats} {_AGAIN}"
     return DeploymentPlan(
         levels,
         sum(level.stateful or level.number > 0 for level in deployment.levels),
@@ -166,7 +174,7 @@ def plan(
         application.looped,
         tuple(tuple(sorted(circle)) for circle in application.circles),
         _shared(topology),
-        tuple(_at_least_once(topology, resent=guarantee == "at_least_once")),
+        tuple(_at_least_once(topology, repeated)),
         tuple((topic, application.partitions[topic]) for topic in (*application.external, *application.global_topics)),
         output_topics(topology),
         deployment,
@@ -205,15 +213,16 @@ def _shared(topology: Topology) -> tuple[str, ...]:
     return tuple(sorted(topic for topic, groups in writers.items() if len(groups) > 1))
 
 
-def _at_least_once(topology: Topology, *, resent: bool) -> Iterator[tuple[str, str]]:
+def _at_least_once(topology: Topology, repeated: str) -> Iterator[tuple[str, str]]:
+    """Nodes that do something again, and what; ``repeated`` is what comes of the output, nothing if that is exact."""
     for node in topology.nodes.values():
         if isinstance(node, ProcessorNode) and not node.is_global:
             if node.dsl in _SIDE_EFFECTS:
                 yield node.name, _SIDE_EFFECTS[node.dsl]
             elif hasattr(node.operator, "supplier"):
                 yield node.name, _OWN_PROCESSOR
-        elif resent and isinstance(node, Sink) and node.topic not in topology.internal_topics:
-            yield node.name, _RESENT
+        elif repeated and isinstance(node, Sink) and node.topic not in topology.internal_topics:
+            yield node.name, repeated
 
 
 def _topics(topics: tuple[tuple[str, int], ...]) -> str:

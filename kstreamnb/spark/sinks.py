@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import Any
+from typing import Any, ClassVar
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -124,6 +124,7 @@ class FunctionSink(Sink):
         True
     """
 
+    repeats: ClassVar[str] = "its records are handed to the sink's function again"
     function: Callable[[Mapping[str, list[TopicRecord]], int], Any]
     application: Application | None = field(default=None, repr=False)
 
@@ -154,6 +155,7 @@ class FrameSink(Sink):
         True
     """
 
+    repeats: ClassVar[str] = FunctionSink.repeats
     function: Callable[[Mapping[str, DataFrame], int], Any]
     application: Application | None = field(default=None, repr=False)
     _spark: SparkSession | None = field(default=None, repr=False)

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
@@ -51,8 +51,10 @@ class Sink:
 
     ``kafka``: it wants keys and values as Kafka's bytes, and not in wire form. ``again``: by number, the entries in the
     log of offsets of batches that run again after a repair. ``claim``: that of the query's start to its checkpoint.
+    ``repeats``: what it does again when a batch comes again, nothing where it knows the batch.
     """
 
+    repeats: ClassVar[str] = ""
     kafka: bool = False
     again: Mapping[int, str] = {}
     claim: Claim | None = None

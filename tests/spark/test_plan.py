@@ -53,9 +53,31 @@ def test_a_plan_prints_levels_tasks_shuffles_stores_and_edges() -> None:
 
 def test_at_least_once_makes_every_output_an_edge() -> None:
     """S3-21: with that guarantee each sink of a user's topic is listed, and none of a repartition topic."""
-    planned = ks.plan(shop(), {"sales": 1, "cities": 1}, guarantee="at_least_once")
-    sinks = [node for node, why in planned.at_least_once if why.startswith("its records are published again")]
-    assert len(sinks) == 2
+    given: dict[str, Any]
+    for given in ({"guarantee": "at_least_once"}, {"config": {"processing.guarantee": "at_least_once"}}):
+        planned = ks.plan(shop(), {"sales": 1, "cities": 1}, **given)
+        sinks = [node for node, why in planned.at_least_once if why.startswith("its records are published again")]
+        assert len(sinks) == 2
+
+
+@pytest.mark.parametrize(
+    ("sink", "edges"),
+    [
+        (ks.FunctionSink(lambda output, batch: None), 2),
+        (ks.FrameSink(lambda frames, batch: None), 2),
+        (ks.ParquetSink("lake"), 0),
+        (ks.DatabaseSink(lambda: None), 0),
+    ],
+    ids=lambda given: type(given).__name__,
+)
+def test_sinks_that_do_not_know_their_batches_are_edges(sink: Any, edges: int) -> None:
+    """S3-21: whatever the guarantee, a function gets a repeated batch again; files and tables have it already."""
+    for guarantee in ("exactly_once", "at_least_once"):
+        planned = ks.plan(shop(), {"sales": 1, "cities": 1}, sink=sink, guarantee=guarantee)
+        found = [why for _, why in planned.at_least_once if why.startswith("its records are")]
+        assert [
+            "its records are handed to the sink's function again when a batch is repeated after a failure"
+        ] * edges == found
 
 
 def test_sub_topologies_that_feed_each_other_run_in_one_place() -> None:
