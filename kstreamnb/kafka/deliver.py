@@ -23,6 +23,7 @@ _TUNING = {
     "queue.buffering.max.messages": 500_000,
     "queue.buffering.max.kbytes": 1 << 20,
 }
+_AGAIN = "the batch is sent again after a restart"
 
 
 class Deliverer:
@@ -44,10 +45,14 @@ class Deliverer:
         self._producer: Producer | None = None
         self._group: Consumer | None = None
 
+    def made(self) -> Producer:
+        """A producer; raises ConfigError for settings that it does not take."""
+        return client(Producer, {**connection(self.servers, defaults=_TUNING), **self._config})
+
     def open(self) -> None:
         """Connect."""
         self.close()
-        self._producer = client(Producer, {**connection(self.servers, defaults=_TUNING), **self._config})
+        self._producer = self.made()
         group = connection(self.servers, group_id=self.application, enable_auto_commit=False)
         self._group = client(Consumer, group)
 
@@ -68,17 +73,21 @@ class Deliverer:
 
         def note(error: KafkaError | None, message: Message) -> None:
             if error is not None:
-                failures.append(error)
+                failures.append(KafkaError(error.code(), f'{error.str()} (topic "{message.topic()}")'))
 
         count = 0
         for columns in output:
-            send_all(self._producer, columns, note)
+            try:
+                send_all(self._producer, columns, note)
+            except KafkaException as error:
+                self.close()
+                raise not_published(self.application, error, self.servers, hint=_AGAIN) from error
             count += len(columns.keys)
         left = self._producer.flush(self.patience_s)
         if left or failures:
             self.close()
             reason = failures[0] if failures else TimeoutError()
-            raise not_published(self.application, reason, self.servers, hint="the batch is sent again after a restart")
+            raise not_published(self.application, reason, self.servers, hint=_AGAIN)
         self._commit(positions or {})
         return Publication(batch, count)
 

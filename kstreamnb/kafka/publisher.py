@@ -50,8 +50,9 @@ class PublishError(EngineError):
     """A batch that was not published.
 
     It is ``restartable`` where opening the publisher again may help: not where a newer deployment has taken over
-    (``reason`` "fenced"), where access control forbids it ("not allowed"), and where checkpoint and marker contradict
-    each other ("foreign query", "older checkpoint", "other input" or "no marker"), which a person has to decide.
+    (``reason`` "fenced"), where access control forbids it or Kafka takes a record never ("not allowed"), and where
+    checkpoint and marker contradict each other ("foreign query", "older checkpoint", "other input" or "no marker"),
+    which a person has to decide.
     """
 
     reason: str = "failed"
@@ -85,7 +86,7 @@ def overtaken(application: str, detail: str) -> PublishError:
 
 
 def not_published(application: str, error: Exception | KafkaError, servers: Servers, *, hint: str) -> PublishError:
-    """What Kafka says, with a hint of what comes next; no restart helps where a permission is missing."""
+    """What Kafka says, with a hint of what comes next; no restart helps where a permission or a record is wrong."""
     failed = kafka_error(f'publishing for "{application}"', error, servers)
     if not failed.restartable:
         return PublishError.refusal("not allowed", failed.message, detail=failed.detail, hint=failed.hint)
@@ -110,18 +111,22 @@ class Publisher:
         self._producer: Producer | None = None
         self._group: Consumer | None = None
 
+    def made(self) -> Producer:
+        """A producer that has fenced nobody yet; raises ConfigError for settings that it does not take."""
+        own = {"transactional_id": f"{self.application}.sink"}
+        return client(Producer, connection(self.servers, defaults={**_TUNING, **self._config}, **own))
+
     def open(self) -> Marker | None:
         """Fence every older publisher of the application, then read the last marker.
 
-        The other order would miss the last commit of the one that is being fenced.
+        The other order would miss the last commit of the one that is being fenced. A marker of another query is seen
+        before: that one goes on.
         """
         self.close()
         admin = Admin(self.servers)
         admin.create_topic(self.marker_topic, config={"cleanup.policy": "compact"}, exists_ok=True)
-        settings = connection(
-            self.servers, defaults={**_TUNING, **self._config}, transactional_id=f"{self.application}.sink"
-        )
-        self._producer = client(Producer, settings)
+        self._refuse_foreign(self._last_marker(admin))
+        self._producer = self.made()
         try:
             _repeat(self._producer.init_transactions, 120.0)
         except KafkaException as error:
@@ -183,13 +188,7 @@ class Publisher:
                 detail=f'topic "{self.marker_topic}" is empty: it was deleted, or the cluster is another one',
                 hint="reset the application, or give it a new id and checkpoint",
             )
-        if last.query != self.query:
-            raise PublishError.refusal(
-                "foreign query",
-                f'application "{self.application}" belongs to another checkpoint',
-                detail=f"Kafka has batch {last.batch} of query {last.query}; this one is query {self.query}",
-                hint="use the checkpoint of that query, reset the application, or give it a new id",
-            )
+        self._refuse_foreign(last)
         if batch < last.batch and self.again.get(batch) == entry:
             return True
         if batch < last.batch:
@@ -207,6 +206,15 @@ class Publisher:
                 hint="use the checkpoint that wrote it, or reset the application",
             )
         return batch == last.batch
+
+    def _refuse_foreign(self, last: Marker | None) -> None:
+        if last is not None and last.query != self.query:
+            raise PublishError.refusal(
+                "foreign query",
+                f'application "{self.application}" belongs to another checkpoint',
+                detail=f"Kafka has batch {last.batch} of query {last.query}; this one is query {self.query}",
+                hint="use the checkpoint of that query, reset the application, or give it a new id",
+            )
 
     def _suppress(self, batch: int, output: Iterable[OutputColumns]) -> Publication:
         found, count = _Checksum(), 0
@@ -250,6 +258,8 @@ class Publisher:
         """The last committed marker, searched backwards from the last stable offset."""
         end = admin.offsets([self.marker_topic])[self.marker_topic][0]
         first = admin.offsets([self.marker_topic], "earliest")[self.marker_topic][0]
+        if end == first:
+            return None
         consumer, back = bounded_consumer(self.servers), 16
         try:
             start = end
@@ -278,15 +288,18 @@ class Publisher:
 
 
 def send_all(producer: Producer, columns: OutputColumns, on_delivery: Any = None) -> None:
-    """Hand records to a producer; where its queue is full, wait for room."""
+    """Hand records to a producer; where its queue is full, wait for room.
+
+    Raises: KafkaException that names the topic for a record which is larger than the producer may send.
+    """
     send = producer.produce
     stamps = np.where(columns.timestamps == 0, sendable_time(0), columns.timestamps).tolist()
     each: list[Any] = [
         columns.values,
         columns.keys,
         columns.partitions.tolist(),
+        repeat(on_delivery),  # first of two names for one thing: beside a None here the client forgets the other
         repeat(None),
-        repeat(on_delivery),
         stamps,
     ]
     if columns.headers is not None:
@@ -298,6 +311,14 @@ def send_all(producer: Producer, columns: OutputColumns, on_delivery: Any = None
                 break
             except BufferError:  # full: delivered or timed out records make room
                 producer.poll(0.05)
+            except KafkaException as error:
+                if error.args[0].code() != KafkaError.MSG_SIZE_TOO_LARGE:
+                    raise
+                size = f'topic "{columns.topic}", a value of {len(arguments[1] or b""):,} bytes'
+                said = f"{error.args[0].str()} ({size})"  # the others of its transaction are not to stay in it
+                raise KafkaException(
+                    KafkaError(KafkaError.MSG_SIZE_TOO_LARGE, said, txn_requires_abort=True)
+                ) from error
 
 
 class _Checksum:

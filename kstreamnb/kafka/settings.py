@@ -23,6 +23,13 @@ _NOT_ALLOWED = {  # by access control
     KafkaError.CLUSTER_AUTHORIZATION_FAILED,
     KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
 }
+_REFUSED = {  # a record, which is the same when it comes again; and what can be done about it
+    KafkaError.MSG_SIZE_TOO_LARGE: 'write less into one record, or raise "max.message.bytes" of the topic and'
+    ' deploy(…, producer={"message.max.bytes": …})',
+    KafkaError.INVALID_TIMESTAMP: 'mend the timestamp, or the topic\'s "message.timestamp.before.max.ms" and'
+    ' "message.timestamp.after.max.ms"',
+    KafkaError.INVALID_RECORD: "a compacted topic takes no record without a key",
+}
 Client = TypeVar("Client")
 _LOG = logging.getLogger("kstreamnb.query.kafka")
 _SECRET = re.compile(r"password|secret|\.pem|token|oauthbearer\.config|jaas|user\.info|credential", re.IGNORECASE)
@@ -115,11 +122,13 @@ def kafka_error(
     text = text if why is None else f"{text}; {why.str()}"
     code = reason.code() if isinstance(reason, KafkaError) else None
     failed = EngineError(f"{what} failed{where}", detail=f"Kafka says: {text}", hint=_hint(code, why))
-    failed.restartable = code not in _NOT_ALLOWED
+    failed.restartable = code not in _NOT_ALLOWED and code not in _REFUSED
     return failed
 
 
 def _hint(code: int | None, why: KafkaError | None) -> str | None:
+    if code in _REFUSED:
+        return _REFUSED[code]
     if code in _NOT_ALLOWED:
         return "grant the permission; RECIPES.md lists what a deployment needs"
     if code in _NO_ANSWER and why is None:

@@ -22,6 +22,7 @@ from kstreamnb.spark.checkpoint import (
     read_manifest,
     write_manifest,
 )
+from kstreamnb.spark.checkpoint_state import last_begun
 from kstreamnb.spark.deployment import Application, Deployment, deployment_of
 from kstreamnb.spark.discovery import Discovery, placed_on
 from kstreamnb.spark.feed import Feed, KafkaFeed
@@ -133,7 +134,8 @@ def deploy(
     refuse_what_cannot_run(application)
     if sink is not None and application.looped:
         raise EngineError(f'topic "{application.looped[0]}" is written and read back: that needs Kafka as its sink')
-    started = _start(application, starting, {} if old else reset_positions(admin, application.id))
+    fresh = last_begun(folder) < 0  # also where an earlier deployment got no further than its page
+    started = _start(application, starting, reset_positions(admin, application.id) if fresh else {})
     session = spark or spark_session()
     deployment, manifest = _deployment(application, session, spark_partitions, old)
     stream = StreamSettings(
@@ -156,7 +158,7 @@ def deploy(
     manifest = replace(manifest, topic_ids=ids)
     write_manifest(folder, manifest)
     feed = KafkaFeed(servers, application.external, application.global_topics, started, fail_on_loss)
-    feed = feed if old else feed.begun()
+    feed = feed.begun() if fresh else feed
     written = _written(topology, settings) if isinstance(sink, KafkaSink) else []
     if changelogs:
         written += _keep_changelogs(sink, deployment, manifest.query, admin, there)
@@ -282,15 +284,20 @@ def _missing_outputs(topology: Topology, settings: Config, there: Mapping[str, i
 def _publisher(
     servers: Any, application: str, query: str, guarantee: str, producer: Mapping[str, object] | None
 ) -> Any:
+    found: Any
     if guarantee == "exactly_once":
         from kstreamnb.kafka.publisher import Publisher
 
-        return Publisher(servers, application, query, config=producer)
-    if guarantee == "at_least_once":
+        found = Publisher(servers, application, query, config=producer)
+    elif guarantee == "at_least_once":
         from kstreamnb.kafka.deliver import Deliverer
 
-        return Deliverer(servers, application, config=producer)
-    raise EngineError(f'there is no guarantee "{guarantee}"', hint='take "exactly_once" or "at_least_once"')
+        found = Deliverer(servers, application, config=producer)
+    else:
+        raise EngineError(f'there is no guarantee "{guarantee}"', hint='take "exactly_once" or "at_least_once"')
+    if producer:
+        found.made()  # settings that it does not take are refused before anything is touched
+    return found
 
 
 def _trigger_ms(trigger: Any, settings: Config, config: Config | Mapping[str, Any] | None) -> int:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from confluent_kafka import Consumer
+from confluent_kafka import OFFSET_INVALID, Consumer, TopicPartition
 
 from kstreamnb.errors import EngineError
 from kstreamnb.kafka.admin import Admin
+from kstreamnb.kafka.deliver import Deliverer
 from kstreamnb.kafka.publication import Publication, columns_of
 from kstreamnb.kafka.publisher import Marker, Publisher, PublishError
 from kstreamnb.kafka.reader import Reader, fetch, pieces_between
@@ -31,6 +32,14 @@ def _committed(servers, topic):
         for topic, partition, records in fetch(servers, pieces_between(reader.beginning(), reader.end()))
         for record in records
     ]
+
+
+def _positions(servers, name, topic):
+    """What lies under the application's id for two partitions of a topic."""
+    group = Consumer({"bootstrap.servers": servers, "group.id": name})
+    found = group.committed([TopicPartition(topic, 0), TopicPartition(topic, 1)], 60)
+    group.close()
+    return [each.offset for each in found]
 
 
 def _publisher(servers, name, query="q1"):
@@ -82,20 +91,28 @@ def test_a_replay_that_computes_other_records_is_told(servers, topic, name):
 
 
 def test_a_batch_that_was_not_committed_leaves_nothing(servers, topic, name):
-    """A crash between producing and committing is as if the batch had never been; it is published by its replay."""
-    out = topic(2, "-out")
+    """S4-13: killed between producing and committing, neither output nor changelog nor offsets are there; then all."""
+    out, changelog = topic(2, "-out"), topic(2, "-changelog")
 
-    def crash(step):
-        if step == "produced":
-            raise KeyboardInterrupt
+    def published(publisher, **options):
+        columns = columns_of([*_records(out, 0), *_records(changelog, 0)])
+        return publisher.publish(0, "offsets", columns, {out: {0: 7, 1: 8}}, **options)
 
-    publisher = _publisher(servers, name)
-    with pytest.raises(KeyboardInterrupt):
-        publisher.publish(0, "offsets", _columns(out, 0), between=crash)
-    again = Publisher(servers, name, "q1")
-    assert again.open() is None
-    assert Publication(0, 3) == again.publish(0, "offsets", _columns(out, 0))
-    assert 3 == len(_committed(servers, out))
+    for last in ("produced", "offsets"):
+
+        def crash(step, last=last):
+            if step == last:
+                raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt):
+            published(_publisher(servers, name), between=crash)
+        again = Publisher(servers, name, "q1")
+        assert again.open() is None
+        assert [[], []] == [_committed(servers, each) for each in (out, changelog)]
+        assert [OFFSET_INVALID] * 2 == _positions(servers, name, out)
+    assert Publication(0, 6) == published(again)
+    assert [3, 3] == [len(_committed(servers, each)) for each in (out, changelog)]
+    assert [7, 8] == _positions(servers, name, out)
 
 
 def test_a_zombie_is_fenced_at_any_step(servers, topic, name, caplog, capfd):
@@ -122,25 +139,32 @@ def test_a_zombie_is_fenced_at_any_step(servers, topic, name, caplog, capfd):
 
 
 @pytest.mark.parametrize(
-    ("reason", "query", "batch", "source"),
-    [
-        ("foreign query", "q2", 3, "new"),
-        ("older checkpoint", "q1", 1, "offsets 1"),
-        ("other input", "q1", 2, "different"),
-    ],
+    ("reason", "batch", "source"), [("older checkpoint", 1, "offsets 1"), ("other input", 2, "different")]
 )
-def test_a_checkpoint_that_contradicts_the_marker_is_refused(servers, topic, name, reason, query, batch, source):
-    """Foreign, older and diverging checkpoints are refused with the reason, and publish nothing."""
+def test_a_checkpoint_that_contradicts_the_marker_is_refused(servers, topic, name, reason, batch, source):
+    """Older and diverging checkpoints are refused with the reason, and publish nothing."""
     out = topic(2, "-out")
     first = _publisher(servers, name)
     for number in range(3):
         first.publish(number, f"offsets {number}", _columns(out, number))
-    second = _publisher(servers, name, query)
+    second = _publisher(servers, name)
     with pytest.raises(EngineError) as caught:
         second.publish(batch, source, _columns(out, 9))
     assert (reason, False) == (caught.value.reason, caught.value.restartable)
     assert caught.value.hint
     assert 9 == len(_committed(servers, out))
+
+
+def test_a_foreign_checkpoint_is_refused_and_leaves_the_query_that_runs_alone(servers, topic, name):
+    """Whoever deploys over a wrong folder is told at once, and the deployment that is right goes on."""
+    out = topic(2, "-out")
+    first = _publisher(servers, name)
+    first.publish(0, "offsets 0", _columns(out, 0))
+    settle(Admin(servers), first.marker_topic)
+    with pytest.raises(PublishError, match="belongs to another checkpoint") as caught:
+        _publisher(servers, name, "q2")
+    assert ("foreign query", False) == (caught.value.reason, caught.value.restartable)
+    assert Publication(1, 3) == first.publish(1, "offsets 1", _columns(out, 1))
 
 
 def test_a_late_batch_without_a_marker_is_refused(servers, topic, name):
@@ -168,12 +192,7 @@ def test_positions_are_committed_for_lag_tools(servers, topic, name):
     """The source offsets are visible under the application's group."""
     out = topic(2, "-out")
     _publisher(servers, name).publish(0, "offsets", _columns(out, 0), {out: {0: 7, 1: 8}})
-    from confluent_kafka import TopicPartition
-
-    group = Consumer({"bootstrap.servers": servers, "group.id": name})
-    found = group.committed([TopicPartition(out, 0), TopicPartition(out, 1)], 60)
-    group.close()
-    assert [7, 8] == [each.offset for each in found]
+    assert [7, 8] == _positions(servers, name, out)
 
 
 def test_an_unknown_partition_fails_the_batch_and_can_be_repeated(servers, topic, name):
@@ -186,6 +205,34 @@ def test_an_unknown_partition_fails_the_batch_and_can_be_repeated(servers, topic
     assert publisher.open() is None
     assert Publication(0, 1) == publisher.publish(0, "offsets", columns_of([(out, 0, 0, b"k", b"v", ())]))
     assert 1 == len(_committed(servers, out))
+
+
+@pytest.mark.parametrize(
+    ("config", "record", "said"),
+    [
+        ({}, (0, b"k", bytes(2_000_000)), "Message size too large"),
+        ({"max_message_bytes": "200"}, (0, b"k", bytes(range(256)) * 80), "Message size too large"),
+        ({"message_timestamp_after_max_ms": "3600000"}, (4_000_000_000_000, b"k", b"v"), "Invalid timestamp"),
+        ({"cleanup_policy": "compact"}, (0, None, b"v"), "failed to validate record"),
+    ],
+    ids=["for-the-producer", "for-the-topic", "of-the-future", "without-a-key"],
+)
+@pytest.mark.parametrize("kind", [Publisher, Deliverer])
+def test_a_record_that_kafka_never_takes_is_said_at_once(servers, topic, name, admin, config, record, said, kind):
+    """It is the same when it comes again: no restart helps, and an open transaction does not hold up other readers."""
+    out = topic(1, "-out", **config)
+    publisher = _publisher(servers, name) if kind is Publisher else Deliverer(servers, name)
+    timestamp, key, value = record
+    with pytest.raises(PublishError) as caught:
+        publisher.publish(0, "offsets", columns_of([(out, 0, 0, b"k", b"v", ()), (out, 0, timestamp, key, value, ())]))
+    assert not caught.value.restartable
+    assert said in str(caught.value.detail)
+    assert caught.value.hint is not None
+    assert out in str(caught.value.detail)
+    if kind is Publisher:
+        settle(admin, out, 20.0)
+        assert admin.offsets([out]) == admin.offsets([out], committed=False)
+        assert [] == _committed(servers, out)
 
 
 def test_the_epoch_itself_is_published_as_one_millisecond(servers, topic, name):
