@@ -10,6 +10,7 @@ from typing import Any
 from kstreamnb.dsl.builder import StreamsBuilder
 from kstreamnb.errors import EngineError
 from kstreamnb.notebook.cells import loaded
+from kstreamnb.notebook.secrets import from_environment
 from kstreamnb.notebook.variables import read_names, statements, written_names
 
 __all__ = ["export", "script"]
@@ -60,7 +61,8 @@ def export(path: Path | str, builder: StreamsBuilder) -> None:
     """Write the cells that made a builder's topology, and those that they need, as a script.
 
     The script builds a topology of equal fingerprint. Run without arguments it prints the description; with
-    ``--servers`` it runs on Spark, and SIGTERM stops it after the batch that runs.
+    ``--servers`` it runs on Spark, and SIGTERM stops it after the batch that runs. Passwords and keys that stand in the
+    cells are not written: the script reads them from the environment, and its first line says under which names.
 
     Raises: EngineError outside IPython, or when nothing of the topology comes from a cell.
     """
@@ -87,9 +89,15 @@ def script(sources: Mapping[Hashable, str], makers: Iterable[Hashable], builder:
         wanted |= more
         needed |= set().union(*(read_names(trees[cell]) for cell in more))
         done = not more
-    chunks = ["\n".join(ast.unparse(node) for node in trees[cell]) for cell in trees if cell in wanted and trees[cell]]
-    title = '"""A topology of Kafka Streams, exported from a notebook."""'
-    return "\n\n".join([title, *chunks]) + "\n" + _MAIN.replace("{builder}", builder)
+    chunks, hidden = [], dict[str, None]()
+    for cell in (cell for cell in trees if cell in wanted and trees[cell]):
+        nodes, names = from_environment(trees[cell])
+        chunks.append("\n".join(map(ast.unparse, nodes)))
+        hidden |= dict.fromkeys(names)
+    said = f" It reads {', '.join(hidden)} from the environment." if hidden else ""
+    title = f'"""A topology of Kafka Streams, exported from a notebook.{said}"""'
+    begin = [title, *(["import os"] if hidden else [])]
+    return "\n\n".join([*begin, *chunks]) + "\n" + _MAIN.replace("{builder}", builder)
 
 
 def _statements(source: str) -> list[ast.stmt]:

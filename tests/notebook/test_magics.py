@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -11,6 +13,8 @@ from pathlib import Path
 import pytest
 from IPython.core.error import UsageError
 
+from kstreamnb.kafka.settings import masked
+from kstreamnb.notebook.secrets import from_environment
 from tests.notebook.shells import Shell, loaded_shell
 
 _SAMPLE = 'builder.sample = ks.Sample.from_text("topic | key | value | time \\n text | a | \\"to be\\" | 5")'
@@ -81,6 +85,43 @@ def test_an_exported_script_makes_an_equal_topology(shell: Shell, tmp_path: Path
     assert "" == ended.stderr
     assert f"{topology.describe()}fingerprint: {topology.fingerprint()}\n" == ended.stdout
     assert "unused" not in path.read_text()
+
+
+def test_secrets_of_cells_are_not_in_the_script(shell: Shell, tmp_path: Path) -> None:
+    """They come from the environment; data that only sounds so stays, and the topology is equal."""
+    shell.run(
+        'word = password = "hunter2"\n'
+        'servers = dict({"sasl.password": "hunter2", "token": "the"}, ssl_key_password="hunter2")\n'
+        'servers["ssl.key.pem"] = "hunter2"\nkept = words.filter(lambda key, word: word != servers["token"])\n'
+        'kept.to("kept")\nquery = lambda: ks.deploy(builder, bootstrap_servers={"sasl.jaas.config": "hunter2"})',
+        "secrets",
+    )
+    shell.run(f"%ks export builder {tmp_path}/app.py")
+    script = (tmp_path / "app.py").read_text()
+    assert "hunter2" not in script
+    assert "'token': 'the'" in script
+    names = ["PASSWORD", "SASL_PASSWORD", "SSL_KEY_PASSWORD", "SSL_KEY_PEM", "SASL_JAAS_CONFIG"]
+    assert f"It reads {', '.join(names)} from the environment." in script.splitlines()[0]
+    ended = subprocess.run(
+        [sys.executable, f"{tmp_path}/app.py"],
+        env={**os.environ, **dict.fromkeys(names, "x")},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert f"fingerprint: {shell.value('builder').build().fingerprint()}\n" in ended.stdout, ended.stderr
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["sasl.password", "ssl.key.pem", "basic.auth.user.info", "sasl.oauthbearer.config", "sasl.jaas.config"],
+)
+def test_what_displays_mask_is_hidden_in_scripts_too(name: str) -> None:
+    """A setting is a secret in both places or in none."""
+    for setting, secret in ((name, True), ("client.id", False)):
+        (statement,), names = from_environment(ast.parse(f"settings = {{{setting!r}: 'hush'}}").body)
+        assert secret == ("hush" not in ast.unparse(statement)) == ("***" in masked({setting: "hush"}).values())
+        assert ((setting.upper().replace(".", "_"),) if secret else ()) == names
 
 
 def test_cells_that_were_timed_or_captured_are_in_the_script(shell: Shell, tmp_path: Path) -> None:

@@ -53,10 +53,11 @@ def ran(
     partitions: int = 3,
     between: Callable[[int], None] = lambda number: None,
     memory_limit: int = 1 << 30,
+    spark_partitions: int = 2,
     **config: Any,
 ) -> tuple[dict[str, Output], Cluster]:
     """The output of a run in some batches, and its cluster."""
-    deployment = placed(topology, partitions, **config)
+    deployment = placed(topology, partitions, spark_partitions=spark_partitions, **config)
     cluster = Cluster.of(deployment, folder.name, memory_limit=memory_limit, verify=True)
     cluster.forget()
     return run_in(cluster, folder, batched(deployment, rows, batches), topics, between), cluster
@@ -96,6 +97,18 @@ def test_batches_and_lost_workers_change_nothing(
     kinds = Counter(cluster.found)
     assert kinds["rebuild" if lost else "hit"] > 0 or batches == 1
     assert kinds["hit" if lost else "rebuild"] == 0
+
+
+@pytest.mark.parametrize("places", [1, 5])
+@pytest.mark.parametrize(("build", "read", "written"), SHAPES, ids=["two levels", "three levels", "joins"])
+def test_how_many_places_share_the_tasks_changes_nothing(
+    tmp_path: Path, build: Any, read: list[str], written: list[str], places: int
+) -> None:
+    """S0-08: with eight partitions on one or five of Spark's each output partition is the same, record by record."""
+    topology, rows = build(), disordered(read, 300)
+    found, cluster = ran(tmp_path, topology, rows, written, batches=3, partitions=8, spark_partitions=places)
+    assert driven(topology, rows, 8, written) == found
+    assert places == cluster.deployment.spark_partitions
 
 
 def test_a_worker_that_missed_some_batches_catches_up(tmp_path: Path) -> None:
