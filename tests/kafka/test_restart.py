@@ -145,7 +145,10 @@ def test_a_stop_does_not_wait_for_a_sink_that_hangs(bench: Bench, monkeypatch: p
 
 
 def test_signals_that_end_a_process_stop_its_query(bench: Bench) -> None:
-    """S2-23: SIGINT and SIGTERM do what stop() does: within 5 s, committed, no traceback, and a restart goes on."""
+    """S2-23: SIGINT and SIGTERM do what stop() does: within 5 s, committed, no traceback, and a restart goes on.
+
+    S0-37: another process with the same application's id takes up the first record that was not processed.
+    """
     records = bench.fill("signalled-in", 40, 2)
     command = [sys.executable, "-c", SIGNALLED, bench.servers, str(bench.folder / "checkpoint")]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
@@ -159,7 +162,10 @@ def test_signals_that_end_a_process_stop_its_query(bench: Bench) -> None:
             assert time.monotonic() - began <= 5
         assert process.wait(180) == 0
         assert "Traceback" not in process.stderr.read()
+    assert {"signalled-in": {0: 20, 1: 20}} == bench.group("signalled")
+    records += bench.fill("signalled-in", 10, 2, begin=40)
     query = bench.run(counting("signalled"))
     assert committed(query)
+    assert [10] == [figures.consumed for figures in query.recent()]
     assert counts(records) == final(bench.read("signalled-out"))
-    assert 40 == len(bench.read("signalled-out"))
+    assert 50 == len(bench.read("signalled-out"))

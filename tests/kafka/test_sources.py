@@ -103,7 +103,7 @@ def test_new_topics_that_match_a_pattern_are_read(bench: Bench) -> None:
 
 
 def test_secrets_are_shown_nowhere(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
-    """SASL and SSL settings: in no repr, no log, no error, not in the checkpoint."""
+    """SASL and SSL settings: in no repr, display, log, error, nor in the plan that Spark shows or in the checkpoint."""
     bench.fill("secret-in", 5)
     word = "hunter2-do-not-show"
     servers = {"bootstrap.servers": bench.servers, "sasl.password": word, "ssl.key.password": word}
@@ -114,5 +114,11 @@ def test_secrets_are_shown_nowhere(bench: Bench, caplog: pytest.LogCaptureFixtur
     config = ks.Config.of({"sasl.password": word, "producer.ssl.key.pem": word, "application.id": "x"})
     shown = [repr(query), repr(query._feed), repr(query.status()), repr(config), str(config), caplog.text]
     shown += [repr(query.bundle), repr(query._action.sink), str(caught.value), *caught.value.__notes__]
-    shown += [path.read_text(errors="replace") for path in query.checkpoint.rglob("*.json")]
+    planned = ks.plan(counting("secret"), config={"sasl.password": word, "application.id": "secret"})
+    shown += [
+        str(thing._repr_mimebundle_()) for thing in (query, planned, config) if hasattr(thing, "_repr_mimebundle_")
+    ]
+    shown += [repr(planned), str(query), query._streaming._jsq.explainInternal(True)]
+    shown += [path.read_text(errors="replace") for path in bench.folder.rglob("*") if path.is_file()]
     assert [] == [text for text in shown if word in text]
+    assert len(shown) > 20
