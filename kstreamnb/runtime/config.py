@@ -21,15 +21,18 @@ _SPELT_ALIKE = (
     "max_task_idle_ms", "max_poll_records", "buffered_records_per_partition", "default_timestamp_extractor",
     "processing_guarantee",
 )  # fmt: skip
-_DOTTED = {
-    **{name.replace("_", "."): name for name in _SPELT_ALIKE},
-    "statestore.cache.max.bytes": "cache_max_bytes",
+_OLD = {
     "cache.max.bytes.buffering": "cache_max_bytes",
     "default.deserialization.exception.handler": "deserialization_handler",
+    "default.production.exception.handler": "production_handler",
+}
+_DOTTED = {
+    **{name.replace("_", "."): name for name in _SPELT_ALIKE},
+    **_OLD,
+    "statestore.cache.max.bytes": "cache_max_bytes",
     "deserialization.exception.handler": "deserialization_handler",
     "processing.exception.handler": "processing_handler",
     "processing.exception.handler.global.enabled": "processing_handler_global",
-    "default.production.exception.handler": "production_handler",
     "production.exception.handler": "production_handler",
     "errors.dead.letter.queue.topic.name": "dead_letter_topic",
 }
@@ -136,7 +139,7 @@ class Config:
             return settings  # type: ignore[return-value]
         known, others = {f.name for f in fields(cls)}, {}
         chosen: dict[str, Any] = {}
-        for name, value in (settings or {}).items():
+        for name, value in sorted((settings or {}).items(), key=lambda each: each[0] not in _OLD):  # new names win
             word = _DOTTED.get(name, name)
             if word in _SPANS:
                 chosen[_SPANS[word]] = duration_ms(value, f'setting "{word}"')

@@ -13,8 +13,9 @@ from types import CodeType, FunctionType, TracebackType
 from typing import Any
 
 from kstreamnb.core.origin import Origin, origin_of
+from kstreamnb.core.record import Headers
 from kstreamnb.core.wire import to_bytes
-from kstreamnb.errors import KStreamError, ProcessingError
+from kstreamnb.errors import CANNOT_READ, KStreamError, ProcessingError, SerdeError
 from kstreamnb.runtime.handlers import ErrorContext, answer_of
 from kstreamnb.runtime.scope import Scope
 from kstreamnb.topology.nodes import Sink, Source
@@ -82,6 +83,8 @@ def processing_error(scope: Scope, places: Places, error: BaseException, java: s
     node, task_id = node or scope.cursor.source, scope.plan.task_id
     place = f"taskId={task_id}, processor={node}, topic={topic}, partition={partition}, offset={offset}"
     where = f"record {topic}-{partition}@{offset}, timestamp {timestamp} ms, task {task_id}"
+    if isinstance(error, SerdeError) and isinstance(scope.plan.topology.nodes.get(node), Source):
+        java = java or CANNOT_READ
     found = _error(scope, node, original(error), where, java or f"Exception caught in process. {place}")
     found.coordinates = (str(topic), partition, offset, timestamp)
     return found
@@ -138,8 +141,8 @@ def _user_frame(trace: TracebackType | None) -> tuple[str, int] | None:
     return found
 
 
-Guard = Callable[[str, BaseException, Any, Any], None]
-"""``guard(node, error, key, value)``: returns when the task goes on without the record, raises when it does not."""
+Guard = Callable[[str, BaseException, Any, Any, int, Headers], None]
+"""``guard(node, error, *record)``: returns when the task goes on without the record, raises when it does not."""
 
 
 def guard_of(scope: Scope) -> Guard | None:
@@ -149,30 +152,29 @@ def guard_of(scope: Scope) -> Guard | None:
         return None
     nodes = scope.plan.topology.nodes
 
-    def guard(node: str, error: BaseException, key: Any, value: Any) -> None:
+    def guard(node: str, error: BaseException, key: Any, value: Any, timestamp: int, headers: Headers) -> None:
         writes = isinstance(nodes[node], Sink)
         handler = config.production_handler if writes else config.processing_handler
-        context = _context(scope, node, "production" if writes else "processing")
+        context = _context(scope, node, "production" if writes else "processing", timestamp, headers)
         answer = answer_of(handler, context, error, config.dead_letter_topic)
         scope.emit(tuple(letter) for letter in answer.dead_letters)
         if answer.action == "fail":
             raise HandledFailure(node, error) from error
         reason = "production error" if writes else "processing error"
-        scope.drop(node, reason, key, value, context.timestamp, {"error": type(error).__name__})
+        scope.drop(node, reason, key, value, timestamp, {"error": type(error).__name__})
 
     return guard
 
 
-def _context(scope: Scope, node: str, stage: str) -> ErrorContext:
+def _context(scope: Scope, node: str, stage: str, timestamp: int, headers: Headers) -> ErrorContext:
     plan, cursor = scope.plan, scope.cursor
-    record, metadata, source = cursor.record(), scope.metadata(), plan.topology.nodes.get(cursor.source)
+    metadata, source = scope.metadata(), plan.topology.nodes.get(cursor.source)
     raw: tuple[bytes | None, bytes | None] = (None, None)
     if metadata.topic is None:
         stage = "punctuation" if stage == "processing" else stage
-    elif isinstance(source, Source):
-        (key_serde, value_serde), wire = plan.serdes(source), cursor.raw or record
+    elif isinstance(source, Source) and metadata == cursor.metadata():  # else it waited in a store, without its bytes
+        (key_serde, value_serde), wire = plan.serdes(source), cursor.raw or cursor.record()
         raw = to_bytes(key_serde, wire[2]), to_bytes(value_serde, wire[3])
-    _, timestamp, _, _, headers = record
     return ErrorContext(
         stage, node, plan.task_id, metadata.topic, cursor.partition, metadata.offset, timestamp, headers, *raw
     )

@@ -259,7 +259,7 @@ class Runner:
                     raise
                 if guard is None or isinstance(error, HandledFailure):
                     raise punctuation_error(scope, self._places, schedule.node, error) from original(error)
-                guard(schedule.node, error, None, None)
+                guard(schedule.node, error, None, None, now_ms, ())
 
         try:
             return schedules.fire(now_ms, run)

@@ -306,7 +306,7 @@ class Wiring:
             except HandledFailure:
                 raise
             except Exception as error:
-                decide(name, error, key, value)
+                decide(name, error, key, value, timestamp, headers)
 
         return guarded
 

@@ -59,7 +59,7 @@ def _short(value: Any) -> str:
 
 
 def compare_error(expected: dict[str, Any], actual: Failed) -> list[str]:
-    """Differences of an error: its text holds Java's, and it came at the same step."""
+    """Differences of an error: its text holds Java's, it came at the same step, and what came before is the same."""
     said = " | ".join(_texts(actual.error))
     if "error" not in expected:
         return [f"unexpected error at step {actual.step}: {said[:600]}"]
@@ -69,7 +69,7 @@ def compare_error(expected: dict[str, Any], actual: Failed) -> list[str]:
     for part in ("error", "cause"):
         if part in expected and not _says(said, expected[part]):
             lines.append(f"{part}: expected {expected[part]!r} got {said!r}")
-    for part in ("steps", "dropped"):
+    for part in ("describe", "steps", "dropped"):
         if part in expected:
             lines += _differences(part, expected[part], actual.answer.get(part))
     return lines

@@ -59,7 +59,7 @@ def build_dsl(spec: dict[str, Any]) -> Topology:
     in_memory = config.get("default.dsl.store") == "in_memory" or "InMemory" in config.get(_SUPPLIERS, "")
     builder = StreamsBuilder(ensure_explicit_names=explicit, store_type="in_memory" if in_memory else "persistent")
     declare(builder, spec["nodes"])
-    return builder.build(optimize=spec.get("optimize") or False)
+    return builder.build(optimize=config.get("topology.optimization") or spec.get("optimize") or False)
 
 
 def declare(builder: StreamsBuilder, ops: list[Op]) -> dict[str, Any]:

@@ -22,7 +22,7 @@ def chunks() -> list[tuple[str, int]]:
 
 COUNTS = {
     "behaviour.jsonl.xz": 1922,
-    "corners.jsonl.xz": 69,
+    "corners.jsonl.xz": 75,
     "describe.jsonl.xz": 747,
     "errors.jsonl.xz": 90,
     "fuzzed.jsonl": 4,

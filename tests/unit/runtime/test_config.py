@@ -31,6 +31,19 @@ def test_dotted_and_python_names_mean_the_same() -> None:
     assert "shop" == config.dotted()["application.id"]
 
 
+@pytest.mark.parametrize("old_first", [True, False])
+def test_the_new_name_of_a_setting_has_the_last_word(old_first: bool) -> None:
+    """As in Kafka Streams, wherever the old one stands."""
+    settings = {
+        "cache.max.bytes.buffering": 1,
+        "default.production.exception.handler": "fail",
+        "statestore.cache.max.bytes": 2,
+        "production.exception.handler": "continue",
+    }
+    config = Config.of(settings if old_first else dict(reversed(settings.items())))
+    assert (2, "continue") == (config.cache_max_bytes, config.production_handler)
+
+
 def test_an_unknown_name_is_refused_with_a_near_one() -> None:
     """A slip of the pen is found."""
     with pytest.raises(ConfigError) as error:

@@ -12,6 +12,7 @@ from kstreamnb.core.serdes import Serdes
 from kstreamnb.driver import TopologyTestDriver
 from kstreamnb.driver.cluster import ClusterDriver
 from kstreamnb.dsl.builder import StreamsBuilder
+from kstreamnb.dsl.options import Suppressed
 from kstreamnb.errors import ConfigError, ProcessingError
 from kstreamnb.runtime.handlers import ErrorContext, ErrorResponse, dead_letter
 from kstreamnb.topology.topology import Topology
@@ -85,6 +86,38 @@ def test_failed_records_go_to_the_dead_letter_topic_as_they_came() -> None:
     ]
     assert "__streams.errors.stacktrace" in headers
     assert "dead" in found.produced_topic_names()
+
+
+class Later(Processor[Any, Any, Any, Any]):
+    """Sends each record on 5 ms later, with another header."""
+
+    def process(self, record: Record[Any, Any]) -> None:
+        """Change time and headers."""
+        self.context.forward(record.with_timestamp(record.timestamp + 5).with_headers((("h", b"2"),)))
+
+
+def test_a_dead_letter_has_time_and_headers_of_the_record_at_the_node_that_failed() -> None:
+    """Key and value are the source record's bytes; what was changed since is what the node got."""
+    builder = StreamsBuilder("later")
+    later = builder.stream("in", value_serde=Serdes.long()).process(Later)
+    later.map_values(lambda value: 1 // value).to("out", value_serde=Serdes.long())
+    found = TopologyTestDriver(builder.build(), {"processing_handler": "continue", "dead_letter_topic": "dead"})
+    found.create_input_topic("in").pipe_input("k", 0, at=7, headers=(("h", b"1"),))
+    (dead,) = found.create_output_topic("dead", value_serde=Serdes.bytes()).read_records()
+    assert ("k", bytes(8), 12, ("h", b"2")) == (dead.key, dead.value, dead.timestamp, dead.headers[0])
+
+
+def test_a_record_that_fails_after_it_waited_has_its_own_place_and_no_other_ones_bytes() -> None:
+    """Where the record came from is kept in a buffer, its bytes are not; those in hand are of another record."""
+    builder = StreamsBuilder("waiting")
+    table = builder.table("in", value_serde=Serdes.long()).suppress(Suppressed.until_time_limit("10ms"))
+    table.to_stream().map_values(lambda value: 1 // value).to("out", value_serde=Serdes.long())
+    found = TopologyTestDriver(builder.build(), {"processing_handler": "continue", "dead_letter_topic": "dead"})
+    found.create_input_topic("in").pipe_input("k", 0, at=1)
+    found.create_input_topic("in").pipe_input("other", 1, at=20)
+    (dead,) = found.create_output_topic("dead", value_serde=Serdes.bytes()).read_records()
+    assert (None, None, 1) == (dead.key, dead.value, dead.timestamp)
+    assert b"0" == dict(dead.headers)["__streams.errors.offset"]
 
 
 def test_a_function_decides_case_by_case() -> None:
