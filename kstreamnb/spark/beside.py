@@ -12,6 +12,7 @@ from kstreamnb.spark.checkpoint_state import last_batch, read_states
 from kstreamnb.spark.sinks import KafkaSink
 from kstreamnb.spark.store_view import stores_at, stores_named
 from kstreamnb.spark.worker import Bundle, empty_task, read
+from kstreamnb.state.versioned import VersionedRows
 
 if TYPE_CHECKING:  # a query knows nothing of it
     from kstreamnb.spark.query import Query
@@ -75,7 +76,7 @@ def _beside_changelogs(bundle: Bundle, servers: Any, again: dict[str, Any]) -> I
         made = empty_task(bundle, placed).stores
         for full, store in again[placed.name].stores.items():
             member, _, name = full.rpartition("/")
-            if name in topics:
+            if name in topics and not isinstance(store, VersionedRows):  # the topic has their latest versions only
                 partition = int(member.rpartition("_")[2]) if member else placed.plan.partition
                 made[full].restore_changelog(entries.get((topics[name], partition), ()))
                 yield placed.plan.task_id, store, made[full], "changelog"

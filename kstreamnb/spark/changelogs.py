@@ -1,7 +1,8 @@
 """Real changelog topics: what changed in the stores of a batch, as Kafka Streams would have written it.
 
 The kit itself never reads them: its state lies in the checkpoint. They are for others who want the tables as compacted
-topics. A batch brings the last value of each key that it changed.
+topics. A batch brings the last value of each key that it changed; of a versioned store that is the latest version, and
+older ones stay in the checkpoint.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from kstreamnb.runtime.task import EMPTY_DELTA
 from kstreamnb.spark.deployment import PlacedTask
 from kstreamnb.spark.stream import Batch
 from kstreamnb.spark.worker import Bundle, empty_task, read
+from kstreamnb.state.versioned import LATEST_ROW, VersionedRows
 from kstreamnb.topology.partitions import OwnedTopic, owned_topics
 
 __all__ = ["Changelogs"]
@@ -55,10 +57,24 @@ class Changelogs:
             if topic is None:
                 continue
             partition = int(member.rpartition("_")[2]) if member else placed.plan.partition
-            for raw_key, row in rows.items():
+            for raw_key, row, timestamp in _logged(store, rows):
                 key, value = store.changelog_entry(raw_key, row)
-                timed = row is not None and getattr(store, "timestamped", False)
-                yield topic, partition, row[1] if timed else clock_ms, key, value, ()
+                yield topic, partition, clock_ms if timestamp is None else timestamp, key, value, ()
+
+
+def _logged(store: Any, rows: dict[Any, Any]) -> Iterator[tuple[Any, Any, int | None]]:
+    """Raw key, row and timestamp, where the row has one, of what goes into a changelog.
+
+    What a store keeps under None, how far it has seen time, follows from its records.
+    """
+    for raw_key, row in rows.items():
+        if raw_key is None:
+            continue
+        if isinstance(store, VersionedRows):
+            if raw_key[1] == LATEST_ROW:
+                yield raw_key[0], *(row or (None, None))
+        else:
+            yield raw_key, row, row[1] if row is not None and getattr(store, "timestamped", False) else None
 
 
 def _changed(placed: PlacedTask, delta: bytes) -> Iterator[tuple[str, dict[Any, Any]]]:

@@ -92,7 +92,8 @@ def deploy(
         fail_on_loss: end the query when records were removed before they were read.
         create_topics: create output topics that do not exist, with the partitions of the widest input.
         sink: where the output goes instead of Kafka, such as a `DatabaseSink`.
-        changelogs: write the stores' changes to compacted changelog topics, too, for others to read.
+        changelogs: write the stores' changes to compacted changelog topics, too, for others to read; of versioned
+            stores the latest versions.
         discover: how often to look for new topics where a source reads topics by a pattern.
         parity: in a notebook, compare driver and Spark on the builder's sample before a new query starts.
         verify: before each batch compare every store that a worker remembers with what was committed, and end the

@@ -37,6 +37,11 @@ def all_stores(name: str) -> ks.Topology:
     return builder.build()
 
 
+def word_of(page: Path) -> str:
+    """The application that a page in a checkpoint names."""
+    return str(json.loads(page.read_text())["application"])
+
+
 class Gate(ks.FunctionSink):
     """A sink that takes its time to open, once that is asked of it."""
 
@@ -73,6 +78,7 @@ def test_metrics_carry_the_names_of_kafka_streams(bench: Bench) -> None:
     sizes = [figures.consumed for figures in query.recent()]
     assert 60 == sum(sizes)
     assert 20 >= max(sizes)
+    assert query.status().positions == bench.group("measured")
     bench.fill("measured-in", 7, 2, begin=60)
     assert 7 == query.status().lag
     assert {"measured-in": {0: 30, 1: 30}} == query.status().positions
@@ -250,17 +256,23 @@ def test_a_query_that_starts_again_is_not_healthy_until_it_takes_up_input(bench:
 
 
 def test_stores_are_read_from_the_checkpoint_when_the_query_is_down(bench: Bench) -> None:
-    """S0-56, S2-45, S3-13: from the query that was stopped, and from the folder alone."""
+    """S0-56, S2-45, S3-13: every kind, from the query that was stopped, and from the folder alone."""
     records = bench.fill("down-in", 40, 2)
-    query = bench.run(counting("down"), max_records=10)
+    query = bench.run(all_stores("down"), max_records=10)
     assert counts(records) == dict(query.store("counts").all())
-    view = ks.read_store(counting("down"), "counts", query.checkpoint, spark=bench.spark)
-    assert counts(records) == dict(view.all())
-    assert 3 <= view.batch
+    alone = ks.read_store(all_stores("down"), "counts", query.checkpoint, spark=bench.spark)
+    assert counts(records) == dict(alone.all())
+    assert 3 <= alone.batch
+    driver = ks.TopologyTestDriver(all_stores("down"), partitions=2)
+    driver.pipe(records)
+    assert list(driver.get_window_store("windows").all()) == list(query.store("windows").all())
+    assert list(driver.get_session_store("sessions").all()) == list(query.store("sessions").all())
+    latest = {record.key: record.value for record in records}
+    assert latest == {key: query.store("versions").get(key).value for key in latest}
 
 
 def test_active_queries_are_listed_watched_and_stopped_together(bench: Bench) -> None:
-    """S4-17, S4-18: two applications in one session, each with its own folder, metrics and end."""
+    """S4-17, S4-18: two applications in one session, each with its own folder, metrics, start and end."""
     for name in ("one", "two"):
         bench.fill(f"{name}-in", 10)
     first, second = bench.deploy(counting("one"), "first"), bench.deploy(counting("two"), "second")
@@ -274,19 +286,35 @@ def test_active_queries_are_listed_watched_and_stopped_together(bench: Bench) ->
     bench.fill("two-in", 10, begin=10)
     assert second.await_input(180)
     assert ("failed", "running") == (first.status().state, second.status().state)
+    first.restart()
+    bench.fill("one-in", 5, begin=10)
+    assert first.await_input(180)
+    for query, word, read in ((first, "one", 15), (second, "two", 20)):
+        assert {word} == {dict(metric.tags)["application-id"] for metric in query.metrics()}
+        assert read == as_dict(query.metrics())[f"stream-thread-metrics:process-total{{application-id={word}}}"]
+        assert {word} == {word_of(path) for path in query.checkpoint.rglob("kstreamnb.json")}
     began = time.monotonic()
     assert second in ks.stop_all()
     assert time.monotonic() - began <= 5
     assert () == ks.active()
     assert "stopped" == second.status().state
-    assert first.checkpoint != second.checkpoint
+    assert not {first.checkpoint, *first.checkpoint.parents} & {second.checkpoint}
+    assert not {second.checkpoint, *second.checkpoint.parents} & {first.checkpoint}
     assert not [thread for thread in threading.enumerate() if thread.name == "kstreamnb-topics"]
 
 
 def test_changelogs_are_written_for_others_to_read(bench: Bench) -> None:
-    """S0-22, S1-38, S2-50, S4-08: compacted topics with Kafka's names and settings; their last values are the store."""
+    """S0-22, S1-38, S2-50, S4-08: compacted topics with Kafka's names and settings; their last values are the store.
+
+    Those of windows and sessions are also cleaned by age: what the store keeps, and a day more.
+    """
     records = bench.fill("logs-in", 40, 2)
-    query = bench.run(counting("logs"), changelogs=True, max_records=15)
+    query = bench.run(all_stores("logs"), changelogs=True, max_records=15)
+    for store, kept_ms in (("windows", 10), ("sessions", 50)):
+        config = dict(bench.admin.describe(f"logs-{store}-changelog").config)
+        assert {"compact", "delete"} == set(config["cleanup.policy"].split(","))
+        assert kept_ms + 86_400_000 == int(config["retention.ms"])
+    assert () == ks.verify_state(query).rows
     topic = "logs-counts-changelog"
     described = bench.admin.describe(topic)
     assert (2, "compact") == (described.partitions, dict(described.config)["cleanup.policy"])
