@@ -66,10 +66,10 @@ class Roles:
         taken = {name for role, name in self.named().items() if role != "key"}
         return [name for name in columns if name not in taken]
 
-    def check(self, columns: Sequence[str]) -> None:
+    def check(self, columns: Sequence[str], order_by: Sequence[str] = ()) -> None:
         """Raise ConfigError for a name that is no column, or that of two."""
         there = ", ".join(map(str, columns)) or "none"
-        for name in (*self.named().values(), *self.value_columns(columns)):
+        for name in (*self.named().values(), *self.value_columns(columns), *order_by):
             if name not in columns:
                 raise ConfigError(f'there is no column "{name}"', detail=f"there are {there}")
             if list(columns).count(name) > 1:

@@ -39,7 +39,7 @@ def records_of_pandas(
     schema = tuple((str(name), str(kind)) for name, kind in frame.dtypes.items())
     if roles.timestamp not in frame.columns and roles.timestamp in frame.index.names:
         raise ConfigError(f'"{roles.timestamp}" is the index of the frame', hint="give frame.reset_index()")
-    roles.check(list(frame.columns))
+    roles.check(list(frame.columns), order_by)
     if order_by:
         frame = frame.sort_values(list(order_by), kind="stable")
     with without_gc():

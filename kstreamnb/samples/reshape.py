@@ -91,7 +91,12 @@ def starting_at(self: Sample, start: Instant) -> Sample:
 
 
 def with_partitions(self: Sample, partitions: int | Mapping[str, int], *, key_serde: Serde | None = None) -> Sample:
-    """The records in the partitions that their keys choose among a number for all topics, or one for each."""
+    """The records in the partitions that their keys choose among a number for all topics, or one for each.
+
+    Raises: ConfigError for a topic that the sample does not have; one that is not named has one partition.
+    """
+    if isinstance(partitions, Mapping):
+        of_topic(self, *partitions)
     return replace(self, records=partitioned(self.records, partitions, key_serde))
 
 
@@ -104,6 +109,8 @@ def disorder(self: Sample, *, seed: int, by: Duration | None = None, share: floa
     if not 0 <= share <= 1:
         raise ConfigError(f"share {share} of late records is not between 0 and 1")
     longest = None if by is None else duration_ms(by, "disorder")
+    if longest is not None and longest < 0:
+        raise ConfigError(f"records cannot arrive {-longest} ms early", hint="give a positive duration by=")
     lanes: dict[tuple[str, int], list[tuple[float, int, TopicRecord]]] = {}
     for row, record in enumerate(self.records):
         chosen, delay = share == 1 or draw(seed, 2 * row) < share, draw(seed, 2 * row + 1)

@@ -17,7 +17,7 @@ from kstreamnb.errors import ConfigError, Suggesting, extra
 from kstreamnb.samples import display, json_lines, privacy, reshape
 from kstreamnb.samples.columns import UNASSIGNED, Roles, number_offsets, partitioned
 from kstreamnb.samples.statistics import SampleStatistics, statistics_of
-from kstreamnb.samples.text import format_records, parse_rows, record_cells
+from kstreamnb.samples.text import columns_of, format_records, parse_rows, record_cells
 
 if TYPE_CHECKING:  # frames are optional
     import pandas
@@ -183,7 +183,7 @@ class Sample(Suggesting):
     # --- to elsewhere ---
     def to_text(self) -> str:
         """The records as a table that `from_text` reads."""
-        return format_records(self.records, columns=self._columns())
+        return format_records(self.records)
 
     @extra("samples")
     def to_pandas(self) -> pandas.DataFrame:
@@ -271,27 +271,15 @@ class Sample(Suggesting):
         if bad := len(self.undecodable):
             lines.append(f"  {bad:,} could not be decoded and stay as bytes")
         if self.records:
-            lines.append(format_records(self.records[:_SHOWN], columns=self._columns()))
+            lines.append(format_records(self.records[:_SHOWN], columns=columns_of(self.records)))
         if len(self) > _SHOWN:
             lines.append(f"{_SHOWN} of {len(self):,}")
         return "\n".join(lines)
 
-    def shown_cells(self) -> tuple[list[str], list[list[str]]]:
+    def shown_cells(self) -> tuple[Sequence[str], list[list[str]]]:
         """Column names and cells of the records that a display shows."""
-        names = self._columns()
+        names = columns_of(self.records)
         return names, record_cells(self.records[:_SHOWN], names)
-
-    def _columns(self) -> list[str]:
-        """The columns with something to see."""
-        hidden = set()
-        if all(record.partition == UNASSIGNED for record in self.records):
-            hidden.add("partition")
-        if number_offsets(self.records) == self.records:
-            hidden.add("offset")
-        if not any(record.headers for record in self.records):
-            hidden.add("headers")
-        names = ("topic", "key", "value", "time", "partition", "offset", "headers")
-        return [name for name in names if name not in hidden]
 
 
 def _roles(topic: str | None, columns: dict[str, Any]) -> tuple[Roles | None, dict[str, Any]]:

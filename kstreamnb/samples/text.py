@@ -17,8 +17,9 @@ from kstreamnb.core.record import Headers, TopicRecord, ValueAndTimestamp, Windo
 from kstreamnb.core.time import duration_ms, format_ms, instant_ms
 from kstreamnb.core.wire import Encoded
 from kstreamnb.errors import ConfigError
+from kstreamnb.samples.columns import UNASSIGNED, number_offsets
 
-__all__ = ["format_cell", "format_records", "parse_cell", "parse_rows", "record_cells", "stored_cell"]
+__all__ = ["columns_of", "format_cell", "format_records", "parse_cell", "parse_rows", "record_cells", "stored_cell"]
 
 COLUMNS = ("topic", "key", "value", "time", "partition", "offset", "headers")
 _EARLY_MS = 10**10  # up to here times read better as plain numbers
@@ -146,7 +147,7 @@ def _header_text(data: bytes) -> str:
 
 
 def format_records(records: Iterable[TopicRecord], *, columns: Sequence[str] | None = None) -> str:
-    """Records as an aligned table; offsets and headers only where there is something to see.
+    """Records as an aligned table; partitions, offsets and headers only where there is something to see.
 
     Example:
         >>> print(format_records([TopicRecord("sales", 0, 0, 5, "shoe", {"quantity": 1})]))
@@ -154,7 +155,7 @@ def format_records(records: Iterable[TopicRecord], *, columns: Sequence[str] | N
         sales | shoe | {"quantity": 1} | 5    | 0
     """
     rows = list(records)
-    names = tuple(columns) if columns is not None else _columns_of(rows)
+    names = tuple(columns) if columns is not None else columns_of(rows)
     table = [list(names), *record_cells(rows, names)]
     widths = [max(len(line[at]) for line in table) for at in range(len(names))]
     lines = (" | ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)) for line in table)
@@ -176,16 +177,14 @@ def record_cells(rows: Sequence[TopicRecord], names: Sequence[str]) -> list[list
     return [[writers[name](row) for name in names] for row in rows]
 
 
-def _columns_of(rows: list[TopicRecord]) -> tuple[str, ...]:
-    seen: dict[tuple[str, int], int] = {}
-    counted = True
-    for row in rows:
-        counted = counted and row.offset == seen.get((row.topic, row.partition), 0)
-        seen[row.topic, row.partition] = row.offset + 1
-    hidden = {"offset"} if counted else set()
-    if not any(row.headers for row in rows):
-        hidden.add("headers")
-    return tuple(name for name in COLUMNS if name not in hidden)
+def columns_of(records: Sequence[TopicRecord]) -> tuple[str, ...]:
+    """The columns in which records have something to see."""
+    shown = {
+        "partition": any(record.partition != UNASSIGNED for record in records),
+        "offset": number_offsets(records) != tuple(records),
+        "headers": any(record.headers for record in records),
+    }
+    return tuple(name for name in COLUMNS if shown.get(name, True))
 
 
 def parse_rows(text: str, *, topic: str | None = None) -> list[dict[str, Any]]:
@@ -253,7 +252,7 @@ def _parse_row(cells: dict[str, str]) -> dict[str, Any]:
             row[name] = str(parse_cell(cell))
         elif name == "time":
             row[name] = _parse_time(cell)
-        elif not cell.isdigit():
+        elif not re.fullmatch(r"-1|\d+", cell):  # a record without a partition yet has -1
             raise ConfigError(f'{name} "{cell}" is not a number')
         else:
             row[name] = int(cell)

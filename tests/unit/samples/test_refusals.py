@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pandas
 import pytest
 
 import kstreamnb as ks
@@ -69,3 +71,31 @@ def test_a_capture_that_cannot_be_meant_is_refused_before_it_looks_for_a_broker(
     """Each with the argument and its value in the words."""
     with pytest.raises(ConfigError, match=fact.replace("(", r"\(")):
         ks.Sample.capture("localhost:1", *topics, **options)
+
+
+ORDERS = """
+    topic  | key  | value         | time
+    orders | shoe | {"buyer": "a"} | 0
+"""
+
+
+@pytest.mark.parametrize(
+    ("change", "fact"),
+    [
+        (lambda sample: sample.hash_keys("bujer", salt="s"), 'no record has the field "bujer"'),
+        (lambda sample: sample.redact("buyer", "bujer"), 'no record has the field "bujer"'),
+        (lambda sample: sample.with_partitions({"order": 4}), 'the sample has no topic "order"'),
+        (lambda sample: sample.disorder(seed=1, by="-5s"), "records cannot arrive 5000 ms early"),
+    ],
+)
+def test_a_slip_of_the_pen_changes_no_sample_in_silence(change: Callable[[ks.Sample], ks.Sample], fact: str) -> None:
+    """A mistyped field would leave in the clear what was to be hidden, a mistyped topic where it was."""
+    with pytest.raises(ConfigError, match=fact):
+        change(ks.Sample.from_text(ORDERS))
+
+
+def test_a_frame_is_ordered_by_columns_that_it_has() -> None:
+    """The error lists those that there are."""
+    frame = pandas.DataFrame({"time": [1], "key": ["a"]})
+    with pytest.raises(ConfigError, match='there is no column "tyme"'):
+        ks.Sample.from_dataframe(frame, topic="t", timestamp="time", order_by="tyme")

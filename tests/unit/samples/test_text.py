@@ -130,3 +130,18 @@ def test_what_cannot_be_read_is_refused_with_its_line(text, message):
     """A table's mistakes are named where they are."""
     with pytest.raises(ConfigError, match=message):
         parse_rows(text)
+
+
+def test_records_with_and_without_a_partition_are_read_back():
+    """What is assigned to none yet has -1 beside others; where all have none, the column is not shown."""
+    loose, placed = TopicRecord("t", -1, 0, 5, "a", 1), TopicRecord("t", 2, 0, 6, "b", 2)
+    assert "partition" not in format_records([loose])
+    rows = parse_rows(format_records([loose, placed]))
+    assert [-1, 2] == [row["partition"] for row in rows]
+
+
+@pytest.mark.parametrize("cell", ["-2", "²", "1.5"])
+def test_a_partition_is_a_whole_number(cell):
+    """Anything else is refused with its line."""
+    with pytest.raises(ConfigError, match="is not a number"):
+        parse_rows(f"topic | partition\nt | {cell}")
