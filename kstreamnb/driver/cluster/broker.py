@@ -82,6 +82,13 @@ class Broker:
             raise EngineError(f'topic "{topic}" has {len(found)} partitions, and cannot have fewer')
         found.extend(Partition() for _ in range(partitions - len(found)))
 
+    def forget(self, group: str, *topics: str) -> None:
+        """Take topics away as far as they are there, and what a group has committed of them, and its notes."""
+        for topic in topics:
+            self.topics.pop(topic, None)
+        self.committed = {place: offset for place, offset in self.committed.items() if place[1] not in topics}
+        self.notes = {place: note for place, note in self.notes.items() if place[0] != group}
+
     def counts(self) -> dict[str, int]:
         """Partitions by topic."""
         return {topic: len(partitions) for topic, partitions in self.topics.items()}

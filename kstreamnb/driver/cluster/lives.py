@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -18,6 +18,7 @@ from kstreamnb.driver.cluster.twin import Twin
 from kstreamnb.errors import EngineError, StateError
 from kstreamnb.runtime.config import Config
 from kstreamnb.runtime.handlers import uncaught_answer
+from kstreamnb.topology.partitions import owned_topics
 from kstreamnb.topology.topology import Topology
 
 __all__ = ["Lives", "Status"]
@@ -124,6 +125,26 @@ class Lives:
                 f'application "{self.id}" is running', hint="close it first", java="Cannot clean up while running."
             )
         self.lose_store()
+
+    def reset(self, input_topics: Mapping[str, int] | Iterable[str]) -> None:
+        """Begin anew with the next start: at offsets of the input topics, or where these begin, and with empty stores.
+
+        Internal topics are deleted; output topics keep what they have. Input topics that are not named stay where the
+        application has come to.
+
+        Raises: EngineError when the application is running, or does not read a topic.
+        """
+        self.clean_up()
+        asked = input_topics if isinstance(input_topics, Mapping) else dict.fromkeys(input_topics, 0)
+        read = {topic for source in self.topology.sources() for topic in source.topics}
+        for topic in asked:
+            if topic not in read:
+                raise EngineError(f'application "{self.id}" does not read topic "{topic}"')
+        self._broker.forget(self.id, *(owned.name for owned in owned_topics(self.topology, self.id)))
+        for topic, offset in asked.items():
+            for partition, log in enumerate(self._broker.topics[topic]):
+                self._broker.committed[self.id, topic, partition] = min(offset, log.end)
+        self._twins, self._has_twins = {}, False  # they have read all of the input
 
     # --- for the driver ---
     @property

@@ -246,6 +246,34 @@ def test_a_punctuation_alone_is_committed() -> None:
     assert {"in-0": 0} == driver.application.committed
 
 
+@pytest.mark.parametrize("config", [EXACTLY, AT_LEAST], ids=["exactly once", "at least once"])
+def test_an_application_reads_again_from_where_it_is_told(config: dict[str, str]) -> None:
+    """S1-41, S1-05: after a reset nothing of the first run counts: no store, no changelog, no repartition topic."""
+    builder = ks.StreamsBuilder("again")
+    totals = builder.stream("in", value_serde="long").group_by(lambda key, value: "all").reduce(lambda a, b: a + b)
+    totals.to_stream().to("out", value_serde="long")
+    driver = ks.ClusterDriver(builder.build(), config)
+    app = driver.application
+    for number in range(5):
+        driver.create_input_topic("in").pipe_input("k", number, at=number)
+    while driver.run_ready():  # the second task sees what the first one has committed
+        app.commit()
+    with pytest.raises(EngineError, match='application "again" is running'):
+        app.reset(["in"])
+    app.close()
+    with pytest.raises(EngineError, match='does not read topic "inn"'):
+        app.reset({"inn": 3})
+    results = [0, 1, 3, 6, 10]
+    for topics, more in (({"in": 3}, [3, 7]), (["in"], [0, 1, 3, 6, 10]), ({"in": 99}, [])):
+        app.reset(topics)
+        assert 0 == sum(event.numbers["records"] for event in app.restart())
+        while driver.run_ready():
+            app.commit()
+        app.close()
+        results += more
+        assert results == driver.create_output_topic("out").read_values_to_list()
+
+
 def test_input_that_leads_to_nothing_is_committed() -> None:
     """S0-36: a filter that lets nothing pass: offset 100 is committed, and a restart processes nothing again."""
     builder = ks.StreamsBuilder("none")
