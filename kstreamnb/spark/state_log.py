@@ -7,7 +7,8 @@ A task in a worker's memory stands at a number and a token: when both are the he
 that of its number's entry it lacks only the entries behind; else it is rebuilt from the whole log.
 
 Compaction goes along: each batch writes a part of all current rows beside its delta, and once every row was written,
-the entries before the first part go. No batch ever writes the whole state, unless the log has outgrown it by far.
+the entries before the first part go, a few with each small batch: every call costs, and all tasks come to it together.
+No batch ever writes the whole state, unless the log has outgrown it by far.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ _MOST_ENTRIES = 200
 _LEAST_BYTES = 1 << 20
 _PART_BYTES = 1 << 16
 _MOST_PART_BYTES = 1 << 20
+_MOST_GOING = 8
 
 
 class StateLog:
@@ -142,6 +144,8 @@ class StateLog:
             work.written += len(part)
         if work.keys:
             return part, base, 0
+        if work.since - base > _MOST_GOING and delta < _PART_BYTES and not outgrown:
+            return part, base + _MOST_GOING, 0  # what stays for a while is older than every part: no harm in a rebuild
         held.compaction = None
         held.base_bytes = work.written
         return part, work.since, work.bytes_before

@@ -8,6 +8,7 @@ import socket
 import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -156,6 +157,28 @@ def test_logs_are_compacted_as_they_grow(tmp_path: Path, small_logs: None, *, lo
         assert sorted(key[0] for key in log.rows) == [state_log.HEAD, *range(base, seq + 1)]
         assert base > 1
         assert seq - base < 30
+
+
+def test_old_entries_of_a_log_go_a_few_with_each_batch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """S0-22: what a compaction leaves behind is not removed at a stroke, and until then a rebuilt task is the same."""
+    monkeypatch.setattr(state_log, "_MOST_ENTRIES", 20)
+    monkeypatch.setattr(state_log, "_MOST_GOING", 3)
+    topology, rows = two_levels(), disordered(["in"], 600)
+    deployment = placed(topology, 3, spark_partitions=2)
+    cluster = Cluster.of(deployment, tmp_path.name, verify=True)
+    cluster.forget()
+    bases: dict[Any, list[int]] = {}
+
+    def look(number: int) -> None:
+        for group, log in cluster.states.items():
+            if log.rows:
+                bases.setdefault(group, []).append(pickle.loads(log.rows[(state_log.HEAD,)][1])[1])
+
+    found = run_in(cluster, tmp_path, batched(deployment, rows, 60), ["totals"], look)
+    assert driven(topology, rows, 3, ["totals"]) == found
+    steps = {later - sooner for seen in bases.values() for sooner, later in pairwise(seen)}
+    assert steps == {0, 2, 3}  # the last of about twenty are two
+    assert min(seen[-1] for seen in bases.values()) > 20
 
 
 def test_state_that_exceeds_memory_is_rebuilt_when_it_is_needed(tmp_path: Path) -> None:

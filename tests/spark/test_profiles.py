@@ -27,6 +27,7 @@ def test_small_batches_have_both_compilers_and_one_partition_a_level() -> None:
     found = profile_settings("latency")
     assert "1" == found["spark.default.parallelism"]
     assert "TieredStopAtLevel" not in found["spark.driver.extraJavaOptions"]
+    assert "-Xmn160m" in found["spark.driver.extraJavaOptions"].split()  # short pauses
     for profile in ("local", "notebook"):
         others = profile_settings(profile)
         assert "-XX:TieredStopAtLevel=1" in others["spark.driver.extraJavaOptions"].split()
