@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict, deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from kstreamnb.display import html_table
 from kstreamnb.kafka.cut import Offsets, ranges
 from kstreamnb.kafka.publication import Publication
 from kstreamnb.spark.stream import Batch
 
-__all__ = ["BatchFigures", "Metric", "MetricsBook", "as_dict", "lag_between"]
+__all__ = ["BatchFigures", "Metric", "Metrics", "MetricsBook", "as_dict", "lag_between"]
 
 _WINDOW_S = 30.0
 _REMEMBERED = 120
+_HEADER = ("group", "name", "of", "value")
 _Tags = tuple[tuple[str, str], ...]
 
 
@@ -28,6 +30,36 @@ class Metric(NamedTuple):
     name: str
     tags: _Tags
     value: float
+
+
+class Metrics(list[Metric]):
+    """Metrics in order; shown as a table, which leaves out the application that they have in common.
+
+    Example:
+        >>> tags = (("application-id", "shop"), ("task-id", "0_1"))
+        >>> print(Metrics([Metric("stream-task-metrics", "process-total", tags, 1200.0)]))
+        stream-task-metrics
+          process-total  task-id 0_1  1,200
+    """
+
+    def table(self) -> Iterator[tuple[str, str, str, str]]:
+        """Group, name, other tags and the value as text."""
+        for group, name, tags, value in self:
+            of = ", ".join(f"{tag} {word}" for tag, word in tags if tag != "application-id")
+            yield group, name, of, f"{value:,.0f}" if value.is_integer() else f"{value:,.2f}"
+
+    def __str__(self) -> str:
+        rows, lines = list(self.table()), dict[str, None]()
+        wide, long, last = (max((len(row[at]) for row in rows), default=0) for at in (1, 2, 3))
+        for group, name, of, value in rows:
+            lines[group] = None
+            lines[f"  {name:{wide}}  {of:{long}}  {value:>{last}}"] = None
+        return "\n".join(lines)
+
+    def _repr_mimebundle_(
+        self, include: Collection[str] | None = None, exclude: Collection[str] | None = None
+    ) -> dict[str, str]:
+        return {"text/plain": str(self), "text/html": html_table(_HEADER, self.table())}
 
 
 class BatchFigures(NamedTuple):
@@ -125,7 +157,7 @@ class MetricsBook:
             task.topics[topic] += count
         self.state_found[report["state"]] += 1
 
-    def all(self, lag: Mapping[tuple[str, int], int] | None = None, state: str = "running") -> list[Metric]:
+    def all(self, lag: Mapping[tuple[str, int], int] | None = None, state: str = "running") -> Metrics:
         """Every metric, sorted by group, name and tags; none about lag where it is not known."""
         client = (("application-id", self.application),)
         numbers = {
@@ -143,7 +175,7 @@ class MetricsBook:
         found = [
             Metric(group, name, client, float(value)) for group, each in numbers.items() for name, value in each.items()
         ]
-        return sorted([*found, *self._of_tasks(client), *([] if lag is None else _lag_metrics(client, lag))])
+        return Metrics(sorted([*found, *self._of_tasks(client), *([] if lag is None else _lag_metrics(client, lag))]))
 
     def _rate(self, number: Any) -> float:
         span = max(1e-3, time.monotonic() - self._window[0][0]) if self._window else 1.0

@@ -175,6 +175,22 @@ def test_metrics_have_the_groups_and_names_of_kafka_streams(tmp_path: Path) -> N
         assert {"process-total", "dropped-records-total"} <= numbers.keys() <= KAFKAS["stream-task-metrics"]
 
 
+def test_metrics_are_shown_as_a_table(tmp_path: Path) -> None:
+    """S0-57: a line for each under its group, numbers below each other, without what all have in common."""
+    metrics = measured(tmp_path).all({("in", 0): 12_345})
+    lines = str(metrics).splitlines()
+    groups = [line for line in lines if not line.startswith(" ")]
+    assert sorted({metric.group for metric in metrics}) == groups
+    assert len(metrics) + len(groups) == len(lines)
+    assert 1 == len({len(line) for line in lines if line.startswith(" ")})
+    (lag,) = (line.split() for line in lines if "records-lag " in line)
+    assert ["records-lag", "topic", "in,", "partition", "0", "12,345"] == lag
+    assert "measured" not in str(metrics)
+    shown = metrics._repr_mimebundle_()
+    assert str(metrics) == shown["text/plain"]
+    assert len(metrics) + 1 == shown["text/html"].count("<tr>")
+
+
 def test_every_query_of_the_dashboard_asks_for_a_metric_that_is_served(tmp_path: Path) -> None:
     """S0-57: the dashboard that comes with the kit, and the text that Prometheus reads."""
     metrics = measured(tmp_path).all({("in", 0): 3})
