@@ -39,7 +39,7 @@ class Metrics(list[Metric]):
         >>> tags = (("application-id", "shop"), ("task-id", "0_1"))
         >>> print(Metrics([Metric("stream-task-metrics", "process-total", tags, 1200.0)]))
         stream-task-metrics
-          process-total  task-id 0_1  1,200
+          process-total  1,200  task-id 0_1
     """
 
     def table(self) -> Iterator[tuple[str, str, str, str]]:
@@ -50,10 +50,10 @@ class Metrics(list[Metric]):
 
     def __str__(self) -> str:
         rows, lines = list(self.table()), dict[str, None]()
-        wide, long, last = (max((len(row[at]) for row in rows), default=0) for at in (1, 2, 3))
+        wide, long = (max((len(row[at]) for row in rows), default=0) for at in (1, 3))
         for group, name, of, value in rows:
             lines[group] = None
-            lines[f"  {name:{wide}}  {of:{long}}  {value:>{last}}"] = None
+            lines[f"  {name:{wide}}  {value:>{long}}  {of}".rstrip()] = None
         return "\n".join(lines)
 
     def _repr_mimebundle_(

@@ -182,9 +182,8 @@ def test_metrics_are_shown_as_a_table(tmp_path: Path) -> None:
     groups = [line for line in lines if not line.startswith(" ")]
     assert sorted({metric.group for metric in metrics}) == groups
     assert len(metrics) + len(groups) == len(lines)
-    assert 1 == len({len(line) for line in lines if line.startswith(" ")})
     (lag,) = (line.split() for line in lines if "records-lag " in line)
-    assert ["records-lag", "topic", "in,", "partition", "0", "12,345"] == lag
+    assert ["records-lag", "12,345", "topic", "in,", "partition", "0"] == lag
     assert "measured" not in str(metrics)
     shown = metrics._repr_mimebundle_()
     assert str(metrics) == shown["text/plain"]
