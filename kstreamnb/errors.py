@@ -18,9 +18,9 @@ Detail, hint and place are notes, so that Python and IPython print them under th
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, ClassVar, Self
 
 if TYPE_CHECKING:  # the tree stands below every other module
     from kstreamnb.core.origin import Origin
@@ -274,9 +274,9 @@ class UnknownNameError(KStreamError, AttributeError):
         Hint: did you mean "filter"?
     """
 
-    def __init__(self, whose: str, name: str, known: Iterable[str]) -> None:
-        public = [each for each in known if not each.startswith("_")]
-        super().__init__(f'{whose} has no "{name}"', hint=did_you_mean(name, public))
+    def __init__(self, whose: str, name: str, known: Iterable[str], meant: str | None = None) -> None:
+        public = [each for each in known if not each.startswith("_")] if meant is None else [meant]
+        super().__init__(f'{whose} has no "{name}"', hint=did_you_mean(meant or name, public))
         self.name = name  # says to Python that no further suggestion is needed
 
 
@@ -286,13 +286,16 @@ class Suggesting:
     Names with an underscore are asked for by Python and by notebooks, and get Python's own answer.
     """
 
+    _elsewhere: ClassVar[Mapping[str, str]] = {}
+    """What a method is called here that has a quite different name elsewhere."""
+
     if not TYPE_CHECKING:  # or a type checker would take every name for one that exists
 
         def __getattr__(self, name):
             if name.startswith("_") or hasattr(type(self), name):
                 return object.__getattribute__(self, name)
-            kind = type(self).__name__
-            raise UnknownNameError(f"{'an' if kind[0] in 'AEIOU' else 'a'} {kind}", name, dir(self))
+            kind, meant = type(self).__name__, self._elsewhere.get(name)
+            raise UnknownNameError(f"{'an' if kind[0] in 'AEIOU' else 'a'} {kind}", name, dir(self), meant)
 
 
 def did_you_mean(word: object, known: Iterable[str]) -> str | None:

@@ -37,7 +37,7 @@ class Presence:
     def __init__(self, folder: Path) -> None:
         self._file: int | None = None
         self._path = folder / LOCK_FILE
-        file = _opened(self._path)
+        file = _opened(self._path, os.O_RDONLY)  # who only reads does not keep a disk from being made read-only
         self._identity = _identity(os.fstat(file))
         if _lock(file, exclusive=False):
             self._file = file
@@ -114,11 +114,11 @@ def unwritable(folder: Path, error: OSError, kind: str = "folder") -> EngineErro
     )
 
 
-def _opened(path: Path) -> int:
-    """A file to be locked and written, which is made with its folder where it is not there."""
+def _opened(path: Path, access: int = os.O_RDWR) -> int:
+    """A file to be locked or written, which is made with its folder where it is not there."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        return os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+        return os.open(path, access | os.O_CREAT, 0o644)
     except OSError as error:
         raise unwritable(path.parent, error) from error
 

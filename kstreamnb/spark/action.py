@@ -2,20 +2,48 @@
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 from kstreamnb.errors import EngineError, KStreamError
+from kstreamnb.spark.checkpoint_state import last_batch
+from kstreamnb.spark.feed import from_json
 from kstreamnb.spark.journal import Journal
 from kstreamnb.spark.live_stores import LiveStores
 from kstreamnb.spark.metrics import BatchFigures, MetricsBook
 from kstreamnb.spark.output import BatchOutput
-from kstreamnb.spark.stream import Batch, Sink
+from kstreamnb.spark.stream import Action, Batch, Sink
 
-__all__ = ["BatchAction", "Watcher"]
+__all__ = ["BatchAction", "Relay", "Watcher"]
 
 Watcher = Callable[[BatchFigures], object]
+
+
+class Relay:
+    """What Spark is given of a query's action: it keeps that until its JVM collects garbage, the query ends before."""
+
+    def __init__(self, action: Action) -> None:
+        self._action: Action | None = action
+
+    def publish(self, batch: Batch) -> None:
+        """Pass one batch on."""
+        self._there().publish(batch)
+
+    def failed(self, error: KStreamError) -> None:
+        """Pass a failure on."""
+        self._there().failed(error)
+
+    def let_go(self) -> None:
+        """The query has ended: its clients and stores are not kept for what Spark keeps."""
+        self._action = None
+
+    def _there(self) -> Action:
+        if self._action is None:
+            raise EngineError("the query has ended")
+        return self._action
 
 
 class BatchAction:
@@ -35,6 +63,18 @@ class BatchAction:
         self.watchers: list[Watcher] = []
         self.busy = threading.Lock()
         self.before: Callable[[], None] = lambda: None
+
+    def resume(self, checkpoint: Path) -> None:
+        """Called before a start: the last batch is the one that the checkpoint has committed last."""
+        number = last_batch(checkpoint)
+        if number < 0:
+            return
+        try:
+            entry = (checkpoint / "offsets" / str(number)).read_text().splitlines()[-1]
+            end = json.loads(entry)
+            self.last = Batch(number, entry, from_json(end["offsets"]), int(end["clock"]), BatchOutput())
+        except (OSError, ValueError, LookupError) as error:  # it is damaged: Spark says so, or repairs it
+            self.journal.warn("checkpoint unread", batch=number, error=str(error))
 
     def publish(self, batch: Batch) -> None:
         """Called with each batch, in Spark's thread."""

@@ -30,7 +30,7 @@ from kstreamnb.spark.lookout import Lookout, refuse_other_topics
 from kstreamnb.spark.portable import LARGEST_FUNCTION, refuse_what_cannot_run, refuse_what_is_too_large
 from kstreamnb.spark.query import Query
 from kstreamnb.spark.rehearsal import rehearse
-from kstreamnb.spark.session import spark_session
+from kstreamnb.spark.session import spark_session, usable
 from kstreamnb.spark.sinks import KafkaSink
 from kstreamnb.spark.stream import Sink, StreamSettings
 from kstreamnb.spark.supervisor import Supervisor
@@ -137,7 +137,7 @@ def deploy(
         raise EngineError(f'topic "{application.looped[0]}" is written and read back: that needs Kafka as its sink')
     fresh = last_begun(folder) < 0  # also where an earlier deployment got no further than its page
     started = _start(application, starting, reset_positions(admin, application.id) if fresh else {})
-    session = spark or spark_session()
+    session = usable(spark or spark_session())
     deployment, manifest = _deployment(application, session, spark_partitions, old)
     stream = StreamSettings(
         folder,

@@ -18,6 +18,7 @@ _CAUSE = re.compile(r"^\s*Caused by: (.+)$", re.MULTILINE)
 _PACKAGES = re.compile(r"^([\w$]+\.)+(?=[\w$]+(: |$))")
 _DAMAGED = re.compile(r"ChecksumException|Checksum error: |CHECKPOINT_FILE_CHECKSUM_VERIFICATION_FAILED")
 _NO_ROOM = re.compile(r"No space left on device|Disk quota exceeded|Read-only file system")
+_NO_MODULE = re.compile(r"ModuleNotFoundError: No module named '([\w.]+)'")
 _TWO = "CONCURRENT_STREAM_LOG_UPDATE"
 TOO_SLOW = "Python worker failed to connect back"  # Spark waits 10 s for a process of its own, whatever its settings
 _NOISE = re.compile(r"^\s*(at |File \"|\.\.\. \d+ more|Caused by|Traceback|\^)")
@@ -77,6 +78,14 @@ def spark_failure(what: str, error: BaseException) -> EngineError:
             detail=f"the system says: {full.group()}",
             hint="make room where the checkpoint and Spark's local files are, then deploy again: it goes on",
         )
+    missing = _NO_MODULE.search(text)
+    if missing is not None:
+        file = f"{missing.group(1).partition('.')[0]}.py"
+        return EngineError(
+            f'{what} failed: Spark\'s workers cannot import module "{missing.group(1)}"',
+            detail="a function of the topology is from there; they find what is installed, and what PYTHONPATH names",
+            hint=f'install it, or spark.sparkContext.addPyFile("{file}"), or define the function in the notebook',
+        )
     python = [line for line in lines if re.match(r"[\w.]+(Error|Exception|Interrupt)\b", line)]
     causes = [_PACKAGES.sub("", cause) for cause in _CAUSE.findall(text)]
     first = causes[0] if causes else lines[0] if lines else type(error).__name__
@@ -91,7 +100,7 @@ def jvm_gone(application: str) -> EngineError:
     return EngineError.final(
         f'the JVM that "{application}" ran in is gone',
         detail="it does not answer this process: it was killed, or had no memory left",
-        hint="see spark_logs(); then deploy again from a new process, which goes on from the checkpoint",
+        hint="see spark_logs(); spark_session() starts another one; deploy again with it, from the checkpoint",
     )
 
 

@@ -18,6 +18,7 @@ from pyspark.sql import SparkSession
 
 from kstreamnb.spark.checkpoint_state import read_entries
 from kstreamnb.spark.deployment import PlacedTask, Replica
+from kstreamnb.spark.session import usable
 from kstreamnb.spark.store_view import StoreView, keepers_of, stores_named
 from kstreamnb.spark.worker import Bundle, empty_task, new_global, read
 
@@ -94,6 +95,7 @@ class LiveStores:
     def _read(self, placed: list[PlacedTask | Replica]) -> None:
         """Take up what the checkpoint has beyond the copies, then what waits."""
         since = {each.group: self._copies[each.number].seq for each in placed}
+        usable(self._spark)
         batch, entries = read_entries(self._spark, self.bundle, self.checkpoint, placed[0].level, since)
         keepers = {each.group: each for each in placed}
         for group, seq, deltas in entries:

@@ -6,17 +6,16 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any
+from typing import ClassVar
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
-from pyspark.sql.streaming.query import StreamingQuery
 
 from kstreamnb.errors import EngineError, KStreamError, Suggesting
 from kstreamnb.kafka.cut import count_between
 from kstreamnb.kafka.presence import STARTED_SINCE, Claim, Presence
-from kstreamnb.spark.action import BatchAction, Watcher
+from kstreamnb.spark.action import BatchAction, Relay, Watcher
 from kstreamnb.spark.checkpoint import gone
 from kstreamnb.spark.checkpoint_state import last_batch, settle
 from kstreamnb.spark.description import QueryStatus, described
@@ -26,6 +25,8 @@ from kstreamnb.spark.journal import Journal
 from kstreamnb.spark.live_stores import LiveStores, LiveView
 from kstreamnb.spark.metrics import BatchFigures, Metric, MetricsBook, lag_between
 from kstreamnb.spark.repair import entries_again, finish, take_back
+from kstreamnb.spark.running import Running
+from kstreamnb.spark.session import usable
 from kstreamnb.spark.signals import asked_to_end
 from kstreamnb.spark.stream import Sink, StreamSettings, start_stream
 from kstreamnb.spark.supervisor import Companion
@@ -68,6 +69,12 @@ class Query(Suggesting):
         2 0 running
     """
 
+    _elsewhere: ClassVar = {
+        **dict.fromkeys(("cancel", "close", "end", "kill", "shutdown", "terminate"), "stop"),
+        **dict.fromkeys(("join", "wait"), "await_termination"),
+        **dict.fromkeys(("lag", "lastProgress", "progress", "state"), "status"),
+    }
+
     def __init__(
         self, spark: SparkSession, bundle: Bundle, feed: Feed, sink: Sink, settings: StreamSettings, application: str
     ) -> None:
@@ -80,7 +87,7 @@ class Query(Suggesting):
             sink, LiveStores(spark, bundle, settings.checkpoint), Journal(application, bundle.name)
         )
         self._action.before = self._refuse_without_checkpoint
-        self._streaming: StreamingQuery | None = None
+        self._streaming: Running | None = None
         self._ended = threading.Event()  # set when the last stream ends
         self._ended.set()
         self._presence: Presence | None = None
@@ -121,29 +128,29 @@ class Query(Suggesting):
 
     def is_active(self) -> bool:
         """Whether the query is running."""
-        if self._starting or (self._streaming is not None and self._runs(self._streaming)):
+        if self._starting or (self._streaming is not None and self._streaming.active()):
             return True
         return self._revive()
-
-    def _runs(self, streaming: StreamingQuery) -> bool:
-        try:
-            return streaming.isActive
-        except (Py4JError, OSError):
-            self._action.failed(jvm_gone(self.application))
-            return False
 
     def exception(self) -> KStreamError | None:
         """What ended the query, None while it runs or when it was stopped."""
         if self._streaming is None or self.is_active():
             return None
         if self._action.error is None and not self._stopped:
-            found = self._streaming.exception()
-            if found is not None:
-                failed = self.checkpoint_gone or spark_failure(f'the query of "{self.application}"', found)
+            failed = self._why_ended(self._streaming)
+            if failed is not None:
                 self._action.failed(failed)
         if self._presence is not None:
             self._presence.leave()
         return self._action.error
+
+    def _why_ended(self, streaming: Running) -> KStreamError | None:
+        found = streaming.exception()
+        if streaming.gone:
+            return jvm_gone(self.application)
+        if found is not None:
+            return self.checkpoint_gone or spark_failure(f'the query of "{self.application}"', found)
+        return None if self._settings.trigger_ms is None else self._overtaken()  # in this session, Spark just stops it
 
     def await_termination(self, timeout_s: float | None = None) -> bool:
         """Wait for the end; says whether it has come. Raises what ended the query.
@@ -167,13 +174,13 @@ class Query(Suggesting):
         """Wait until everything that is in the input topics now is processed. Raises what ended the query."""
         goal, end = self._feed.end(), time.monotonic() + timeout_s
         while time.monotonic() < end:
-            last = self._action.last
+            last, ended = self._action.last, self._ended.is_set() and not self.is_active()
+            error = self.exception() if ended else None
+            if error is not None:
+                raise error
             if last.number >= 0 and not count_between(last.positions, goal):
                 return True
-            if self._ended.is_set() and not self.is_active():
-                error = self.exception()
-                if error is not None:
-                    raise error
+            if ended:
                 return False
             time.sleep(0.01)
         return False
@@ -182,10 +189,7 @@ class Query(Suggesting):
         """What the query is doing now; without ``lag`` the broker is not asked, and the lag is -1."""
         error, last = self.exception(), self._action.last
         state = self._going() if self.is_active() else "failed" if error is not None else "stopped"
-        durations: dict[str, int] = {}
-        with suppress(Py4JError, OSError):  # a JVM that is gone tells nothing
-            progress: Any = self._streaming.lastProgress if self._streaming is not None else None
-            durations = dict(progress["durationMs"]) if progress is not None else {}
+        durations = {} if self._streaming is None else self._streaming.durations_ms()
         waiting = self._waiting() if lag else -1
         text = None if error is None else str(error)
         return QueryStatus(state, last.number, waiting, last.positions, last.clock_ms, durations, text)
@@ -216,7 +220,7 @@ class Query(Suggesting):
 
         ``timestamps``: rows of timestamped stores are `ValueAndTimestamp` instead of plain values.
 
-        Raises: StateError that names the stores there are.
+        Raises: StateError that names the stores there are; EngineError where the JVM is gone, which reads checkpoints.
         """
         return LiveView(name, self._action.stores, self._waiting, timestamps=timestamps)
 
@@ -260,6 +264,7 @@ class Query(Suggesting):
             self._begin(bundle, feed, takes_over=takes_over)
         except (PySparkException, Py4JError, ConnectionError) as error:  # Spark's text has a hundred lines and more
             self._halt()
+            usable(self.spark)
             raise spark_failure(f'starting "{self.application}"', error) from None
         finally:
             self._starting = False
@@ -284,20 +289,22 @@ class Query(Suggesting):
             raise error
         finish(self.checkpoint)
         settle(self.checkpoint)
+        self._action.resume(self.checkpoint)
         self._open(takes_over=takes_over)
         self._action.error = None
         self._action.stores.forget()
         self._presence = Presence(self.checkpoint)
-        self._streaming = start_stream(self.spark, self.bundle, self._feed, self._action, self._settings)
-        self._attend(self._streaming)
+        relay = Relay(self._action)
+        self._streaming = Running(start_stream(self.spark, self.bundle, self._feed, relay, self._settings))
+        self._attend(self._streaming, relay)
 
-    def _attend(self, streaming: StreamingQuery) -> None:
+    def _attend(self, streaming: Running, relay: Relay) -> None:
         """Start what runs beside the query, and what notices its end without asking again and again."""
         ended = self._ended = threading.Event()
 
         def await_end() -> None:
-            with suppress(PySparkException, Py4JError, OSError):  # why it ended is asked by who wants to know
-                streaming.awaitTermination()
+            streaming.await_end()  # why it ended is asked by who wants to know
+            relay.let_go()
             ended.set()
 
         threading.Thread(target=await_end, daemon=True, name="kstreamnb-end").start()
@@ -328,17 +335,16 @@ class Query(Suggesting):
 
         return overtaken(self.application, STARTED_SINCE)
 
-    def _end(self, streaming: StreamingQuery) -> None:
-        try:
-            streaming.stop()
-        except (PySparkException, Py4JError, OSError) as error:  # it takes longer than Spark waits, or the JVM is gone
-            self._action.journal.warn("stops late", error=str(error).partition("\n")[0])
+    def _end(self, streaming: Running) -> None:
+        late = streaming.stop()
+        if late is not None:
+            self._action.journal.warn("stops late", error=late)
 
     @staticmethod
-    def _outlive(streaming: StreamingQuery) -> None:
+    def _outlive(streaming: Running) -> None:
         """Wait for one that stops late: two cannot work on one checkpoint."""
         end = time.monotonic() + _LATE_S
-        while streaming.isActive and time.monotonic() < end:
+        while streaming.active() and time.monotonic() < end:
             time.sleep(0.02)
 
     def fail(self, error: KStreamError) -> None:
@@ -351,7 +357,7 @@ class Query(Suggesting):
         with self._reviving:
             if self._streaming is None or self._stopped or self._action.error is not None:
                 return False
-            if self._streaming.isActive:
+            if self._streaming.active():
                 return True
             found = self._streaming.exception()
             if found is None:
@@ -391,10 +397,8 @@ class Query(Suggesting):
 
     def _going(self) -> str:
         """What an active query is doing, in a word."""
-        streaming = self._streaming
-        if self._starting or streaming is None or str(streaming.status["message"]).startswith("Initializing"):
-            return "starting"
-        return "running"
+        begins = self._starting or self._streaming is None or self._streaming.begins()
+        return "starting" if begins else "running"
 
     def _waiting(self) -> int:
         """Records that wait, -1 where no broker says so; of a query that has not had a batch yet, none are known."""

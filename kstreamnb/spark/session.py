@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pyspark
+from py4j import java_gateway  # type: ignore[import-untyped]
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark import SparkConf, SparkContext
 from pyspark.java_gateway import launch_gateway
@@ -26,7 +27,7 @@ from kstreamnb.spark.portable import LARGEST_FUNCTION
 from kstreamnb.spark.profiles import Profile, profile_settings
 from kstreamnb.spark.quiet_files import QUIET_FILES, quiet_files_jar
 
-__all__ = ["QUERY_SETTINGS", "find_java", "moved", "spark_logs", "spark_session", "tuned"]
+__all__ = ["QUERY_SETTINGS", "find_java", "moved", "spark_logs", "spark_session", "tuned", "usable"]
 
 _STATE = "spark.sql.streaming.stateStore"
 
@@ -61,6 +62,8 @@ _NOISY = (  # these warn once a call about states that are simply not there yet,
 _ORIGINS = "updatingResource"
 _LOG = logging.getLogger(__name__)
 _logs: list[Path] = []
+# Of a JVM that is gone Py4J tells the root logger, which then prints whatever anybody says; its own one is quiet.
+java_gateway.logging = logging.getLogger("py4j.java_gateway")
 
 
 def spark_session(
@@ -87,7 +90,7 @@ def spark_session(
         >>> spark.range(3).count()
         3
     """
-    active = SparkSession.getActiveSession()
+    active = _active()
     if active is not None:
         return active
     find_java()
@@ -120,10 +123,43 @@ def spark_session(
     with log.open("ab") as out, _home_of_workers(scratch):
         gateway = launch_gateway(conf, {"stdout": out, "stderr": out})
     context = SparkContext(conf=conf, gateway=gateway)
+    context._accumulatorServer.handle_error = _note_lost_connection  # noqa: SLF001
     configurator = context._jvm.org.apache.logging.log4j.core.config.Configurator  # noqa: SLF001
     for name in _NOISY:
         configurator.setLevel(name, "ERROR")
     return SparkSession(context)
+
+
+def usable(spark: SparkSession) -> SparkSession:
+    """The session; raises EngineError for one that was stopped, or whose JVM is gone."""
+    try:
+        stopped = bool(spark.sparkContext._jsc.sc().isStopped())  # noqa: SLF001
+    except AttributeError:  # stopped in this process
+        stopped = True
+    except (Py4JError, OSError) as error:
+        raise EngineError(
+            "the JVM of the Spark session is gone",
+            detail="it does not answer this process: it was killed, or had no memory left",
+            hint="see spark_logs(); spark_session() starts another one",
+        ) from error
+    if stopped:
+        raise EngineError("the Spark session was stopped", hint="spark_session() starts another one")
+    return spark
+
+
+def _active() -> SparkSession | None:
+    """The session that there is; one whose JVM is gone is forgotten, for pyspark would give it for ever."""
+    try:
+        return SparkSession.getActiveSession()
+    except (Py4JError, OSError):
+        SparkSession._instantiatedSession = SparkSession._activeSession = None  # noqa: SLF001
+        SparkContext._active_spark_context = SparkContext._gateway = SparkContext._jvm = None  # noqa: SLF001
+        return None
+
+
+def _note_lost_connection(*_: object) -> None:
+    """Instead of a traceback on the terminal when the JVM ends before this process."""
+    _LOG.debug("the JVM has let go of its accumulators", exc_info=True)
 
 
 @contextmanager

@@ -206,7 +206,10 @@ def _run_on_spark(cases: list[_Case], batches: int | None) -> None:
         if os.environ.get("KSTREAMNB_TIMES"):
             print(
                 f"{len(cases)} applications, {len(deployment.tasks)} tasks",
-                [(p["batchId"], p["durationMs"]["triggerExecution"]) for p in query._streaming.recentProgress],
+                [
+                    (p["batchId"], p["durationMs"]["triggerExecution"])
+                    for p in query._streaming.streaming.recentProgress
+                ],
             )
         _fill(cases, sink, read_states(query.spark, query.bundle, query.checkpoint))
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
+import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -88,6 +91,53 @@ def test_a_query_whose_checkpoint_is_moved_ends_and_publishes_nothing(bench: Ben
     assert counts(records) == final(bench.read(f"{name}-out")) == dict(again.store("counts").all())
 
 
+ORPHANED = """
+import json, os, signal, sys
+import kstreamnb as ks
+from tests.kafka.apps import PATIENCE_S, counting
+from tests.kafka.deployed import SETTINGS
+
+def told(call):
+    try:
+        call()
+    except ks.KStreamError as error:
+        return str(error)
+
+servers, checkpoint = sys.argv[1:]
+options = {"bootstrap_servers": servers, "checkpoint": checkpoint}
+first = ks.spark_session("orphaned", settings=SETTINGS)
+query = ks.deploy(counting("orphaned"), spark=first, **options)
+assert query.await_input(PATIENCE_S)
+query.restart()
+os.kill(first.sparkContext._gateway.proc.pid, signal.SIGKILL)
+calls = {
+    "end": lambda: query.await_termination(PATIENCE_S), "store": lambda: query.store("counts"), "status": query.status,
+    "metrics": query.metrics, "restart": query.restart, "stop": query.stop,
+    "deploy": lambda: ks.deploy(counting("orphaned"), spark=first, **options),
+}
+said = {name: told(call) for name, call in calls.items()}
+again = ks.deploy(counting("orphaned"), spark=ks.spark_session("again", settings=SETTINGS), **options)
+assert again.await_input(PATIENCE_S)
+print(json.dumps([said, dict(again.store("counts").all())]))
+again.stop()
+"""
+
+
+def test_a_jvm_that_dies_leaves_handles_that_answer_and_another_one_goes_on(bench: Bench, tmp_path: Path) -> None:
+    """In the kit's words and nobody else's, none on the terminal; a new session of the same process goes on."""
+    records = bench.fill("orphaned-in", 20, 2)
+    command = [sys.executable, "-c", ORPHANED, bench.servers, str(tmp_path / "checkpoint")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (0, "") == (done.returncode, done.stderr)
+    said, found = json.loads(done.stdout)
+    dead = "the JVM of the Spark session is gone"
+    assert 'the JVM that "orphaned" ran in is gone' == said["end"]
+    assert [dead] * 3 == [said[name] for name in ("store", "restart", "deploy")]
+    assert [None] * 3 == [said[name] for name in ("status", "metrics", "stop")]
+    assert counts(records) == found == final(bench.read("orphaned-out"))
+    assert 20 == len(bench.read("orphaned-out"))
+
+
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
     """A disk of its own, of a few MB; only who may mount one has it."""
@@ -137,19 +187,29 @@ def test_a_disk_that_is_full_ends_a_query_which_goes_on_when_there_is_room(bench
 
 
 def test_a_disk_that_becomes_read_only_ends_a_query_likewise(bench: Bench, small_disk: Path) -> None:
-    """Whatever the reason is that nothing can be written, the system's own words are in the error."""
+    """While it runs, and for each start meanwhile; with the system's own words, and nothing lost or doubled."""
     records = bench.fill("locked-in", 20, 2)
     query = bench.deploy(counting("locked"), str(small_disk / "checkpoint"))
     assert query.await_input(PATIENCE_S)
-    query.stop()
-    subprocess.run(["mount", "-o", "remount,ro", str(small_disk)], check=True)
+    remount(small_disk, "ro")
+    records += bench.fill("locked-in", 20, 2, begin=20)
+    error = ended(query)
+    assert 'the query of "locked" failed: its files cannot be written' == str(error)
+    assert "the system says: Read-only file system" == error.detail
     for start in (query.restart, lambda: bench.deploy(counting("locked"), str(small_disk / "checkpoint"))):
         with pytest.raises(ks.EngineError, match="cannot be written") as caught:
             start()
         assert "the system says: Read-only file system" == caught.value.detail
-    subprocess.run(["mount", "-o", "remount,rw", str(small_disk)], check=True)
-    records += bench.fill("locked-in", 20, 2, begin=20)
+    remount(small_disk, "rw")
     query.restart()
     assert query.await_input(PATIENCE_S)
     assert 40 == len(bench.read("locked-out"))
-    assert counts(records) == final(bench.read("locked-out"))
+    assert counts(records) == final(bench.read("locked-out")) == dict(query.store("counts").all())
+
+
+def remount(disk: Path, how: str) -> None:
+    """As soon as no file is being written there."""
+    end = time.monotonic() + PATIENCE_S
+    while subprocess.run(["mount", "-o", f"remount,{how}", str(disk)], capture_output=True, check=False).returncode:
+        assert time.monotonic() < end
+        time.sleep(0.02)

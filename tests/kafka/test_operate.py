@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import logging
 import os
@@ -11,6 +12,7 @@ import threading
 import time
 import urllib.error
 import urllib.request
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -269,6 +271,23 @@ def test_stores_are_read_from_the_checkpoint_when_the_query_is_down(bench: Bench
     assert list(driver.get_session_store("sessions").all()) == list(query.store("sessions").all())
     latest = {record.key: record.value for record in records}
     assert latest == {key: query.store("versions").get(key).value for key in latest}
+
+
+def test_a_stopped_query_that_nobody_holds_is_let_go(bench: Bench) -> None:
+    """With its clients and stores; Spark's own handles would keep it until a JVM with a large heap collects garbage."""
+    bench.fill("forgotten-in", 5)
+    query = bench.deploy(counting("forgotten"))
+    assert query.await_input(PATIENCE_S)
+    assert 5 == sum(dict(query.store("counts").all()).values())
+    query.stop()
+    held = weakref.ref(query)
+    bench.queries.clear()
+    del query
+    end = time.monotonic() + PATIENCE_S
+    while held() is not None and time.monotonic() < end:  # what runs beside it notices its end within a second
+        gc.collect()
+        time.sleep(0.05)
+    assert held() is None
 
 
 def test_active_queries_are_listed_watched_and_stopped_together(bench: Bench) -> None:

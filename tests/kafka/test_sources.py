@@ -118,7 +118,7 @@ def test_secrets_are_shown_nowhere(bench: Bench, caplog: pytest.LogCaptureFixtur
     shown += [
         str(thing._repr_mimebundle_()) for thing in (query, planned, config) if hasattr(thing, "_repr_mimebundle_")
     ]
-    shown += [repr(planned), str(query), query._streaming._jsq.explainInternal(True)]
+    shown += [repr(planned), str(query), query._streaming.streaming._jsq.explainInternal(True)]
     shown += [path.read_text(errors="replace") for path in bench.folder.rglob("*") if path.is_file()]
     assert [] == [text for text in shown if word in text]
     assert len(shown) > 20

@@ -85,6 +85,15 @@ def note(folder: Path, number: int, place: Path) -> Path:
     return path
 
 
+def test_a_module_that_workers_cannot_import_is_named_with_the_ways_out() -> None:
+    """Functions of a file beside the notebook are sent by name; Spark has a wall before the line that matters."""
+    text = "[PYTHON_STREAMING_DATA_SOURCE_RUNTIME_ERROR] Failed when Python streaming data source perform "
+    text += "planPartitions: Traceback (most recent call last):\nModuleNotFoundError: No module named 'prices.rules'\n"
+    error = spark_failure('the query of "shop"', RuntimeError(text))
+    assert error.message == 'the query of "shop" failed: Spark\'s workers cannot import module "prices.rules"'
+    assert 'addPyFile("prices.py")' in str(error.hint)
+
+
 def test_notes_of_a_checkpoint_that_was_moved_say_where_its_files_are(tmp_path: Path) -> None:
     """All of them, for a repair goes back to older ones; their checksums are those of other content."""
     notes = [note(tmp_path / "here", number, tmp_path / "before") for number in (0, 2, 11)]

@@ -16,6 +16,7 @@ from kstreamnb.spark import feed as feed_module
 from kstreamnb.spark.deployment import deployment_of, place
 from kstreamnb.spark.feed import FileFeed, KafkaFeed
 from kstreamnb.spark.query import Query
+from kstreamnb.spark.running import Running
 from kstreamnb.spark.stream import Sink, StreamSettings
 from kstreamnb.spark.worker import Bundle
 
@@ -71,7 +72,15 @@ def test_a_query_that_cannot_start_again_says_why_to_whoever_looks(tmp_path: Pat
     nobody: Any = None
     settings = StreamSettings(tmp_path / "checkpoint")
     query = Query(nobody, Bundle.of("again", deployment, kafka=False), feed, Closed(), settings, "again")
-    query._streaming = Slow()  # type: ignore[assignment]
+    query._streaming = Running(Slow())  # type: ignore[arg-type]
     assert not query.is_active()
     assert "no broker answers" == str(query.exception())
     assert ("failed", "no broker answers") == (query.status(lag=False).state, query.status(lag=False).error)
+
+
+@pytest.mark.parametrize(("word", "name"), [("close", "stop"), ("wait", "await_termination"), ("stor", "store")])
+def test_a_query_knows_what_its_methods_are_called_elsewhere(word: str, name: str) -> None:
+    """A word of another library, or a mistyped one, is answered with the method that was meant."""
+    with pytest.raises(ks.UnknownNameError) as caught:
+        getattr(Query.__new__(Query), word)
+    assert f'did you mean "{name}"?' == caught.value.hint
