@@ -32,6 +32,7 @@ __all__ = ["Marker", "Publication", "PublishError", "Publisher", "not_published"
 _FENCED = {KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH}  # noqa: SLF001
 _PATIENCE_S = 600.0
 _CALL_S = 30.0
+_MEET_S = 1.0
 _crc = zlib.crc32
 _TUNING = {
     "compression.type": "lz4",
@@ -123,18 +124,25 @@ class Publisher:
         before: that one goes on.
         """
         self.close()
+        producer = self.made()  # connects while the marker is looked for; it fences nobody before it is told to
         admin = Admin(self.servers)
         admin.create_topic(self.marker_topic, config={"cleanup.policy": "compact"}, exists_ok=True)
         self._refuse_foreign(self._last_marker(admin))
-        self._producer = self.made()
+        self._producer = producer
         try:
-            _repeat(self._producer.init_transactions, 120.0)
+            self._await_broker(producer)
+            _repeat(producer.init_transactions, 120.0)
         except KafkaException as error:
             raise self._failure(error) from error
         group = connection(self.servers, group_id=self.application, enable_auto_commit=False)
         self._group = client(Consumer, group)
         self.marker = self._last_marker(admin)
         return self.marker
+
+    def _await_broker(self, producer: Producer) -> None:
+        """Wait a moment for a broker: librdkafka asks for its coordinator at once where one is up, else 0.5 s later."""
+        with suppress(KafkaException):  # `init_transactions` has more patience, and says what is wrong
+            producer.list_topics(self.marker_topic, timeout=_MEET_S)
 
     def close(self) -> None:
         """Let go of the connections; an open transaction is left to be aborted by the next `open`."""
@@ -241,7 +249,8 @@ class Publisher:
     def _failure(self, error: KafkaException) -> PublishError:
         """End the transaction where that is still possible, and say whether opening again may help."""
         reason, producer = error.args[0], self._producer
-        if producer is not None and reason.txn_requires_abort():
+        # Between two records librdkafka says no more than that there was a fatal error: the next call has its reason.
+        if producer is not None and (reason.txn_requires_abort() or reason.code() == KafkaError._FATAL):  # noqa: SLF001
             try:
                 _repeat(producer.abort_transaction, _CALL_S)
             except KafkaException as other:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import pytest
-from confluent_kafka import OFFSET_INVALID, Consumer, TopicPartition
+from confluent_kafka import OFFSET_INVALID, Consumer, KafkaException, TopicPartition
 
 from kstreamnb.errors import EngineError
 from kstreamnb.kafka.admin import Admin
@@ -136,6 +138,24 @@ def test_a_zombie_is_fenced_at_any_step(servers, topic, name, caplog, capfd):
     assert {"kafka says"} == {fields["event"] for fields in said}
     assert any("fenced" in fields["message"] for fields in said)
     assert ("", "") == capfd.readouterr()
+
+
+def test_a_zombie_that_is_fenced_between_two_records_says_so(servers, topic, name):
+    """S0-50: all that the client says of the next record is that there was a fatal error; that restarts nothing."""
+    out = topic(2, "-out")
+    old = _publisher(servers, name)
+    newer = _publisher(servers, name)
+
+    def halting():
+        yield from _columns(out, 0)
+        with suppress(KafkaException):  # Kafka has refused them by then
+            old._producer.flush(60)
+
+    with pytest.raises(PublishError, match=r"a newer deployment .* has taken over") as caught:
+        old.publish(0, "offsets", halting())
+    assert ("fenced", False) == (caught.value.reason, caught.value.restartable)
+    newer.publish(0, "offsets", _columns(out, 0))
+    assert 3 == len(_committed(servers, out))
 
 
 @pytest.mark.parametrize(
