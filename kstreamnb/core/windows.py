@@ -9,11 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Self
 
-from kstreamnb.core.time import Duration, Instant, duration_ms, instant_ms
+from kstreamnb.core.time import MAX_TIME_MS, Duration, Instant, duration_ms, instant_ms
 from kstreamnb.errors import ConfigError
 
 _NO_GRACE = "0ms"
-_END_OF_TIME_MS = 2**63 - 1
 _LEGACY_GRACE_MS = 24 * 60 * 60 * 1000
 
 
@@ -225,7 +224,7 @@ class UnlimitedWindows:
     @property
     def size_ms(self) -> int:
         """All of time."""
-        return _END_OF_TIME_MS
+        return MAX_TIME_MS
 
     @property
     def grace_ms(self) -> int:

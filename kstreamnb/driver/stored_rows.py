@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from kstreamnb.core.record import Change, Windowed
+from kstreamnb.core.time import MAX_TIME_MS
 from kstreamnb.state import InCache
-from kstreamnb.state.timed import MAX_TIME_MS
 from kstreamnb.state.versioned import LATEST_ROW
 from kstreamnb.state.window import SEQUENCE_BITS
 

@@ -6,14 +6,13 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from kstreamnb.core.record import Windowed
+from kstreamnb.core.time import MAX_TIME_MS
 from kstreamnb.core.windows import SessionWindows, SlidingWindows, TimeWindows, UnlimitedWindows
 from kstreamnb.driver.run import Run
 from kstreamnb.driver.stored_rows import StoredRow, stored_rows
 from kstreamnb.topology.nodes import ProcessorNode
 
 __all__ = ["OpenWindow", "closes_at", "node_time", "open_windows", "windowed_nodes"]
-
-_NEVER = 2**63 - 1
 
 
 class OpenWindow(NamedTuple):
@@ -33,7 +32,7 @@ class OpenWindow(NamedTuple):
     @property
     def never_closes(self) -> bool:
         """Whether the window has no end."""
-        return self.closes_at_ms >= _NEVER
+        return self.closes_at_ms >= MAX_TIME_MS
 
 
 def windowed_nodes(run: Run) -> dict[str, Any]:
@@ -54,7 +53,7 @@ def closes_at(windows: Any, end: int) -> int:
         return end + windows.gap_ms + windows.grace_ms + 1
     if isinstance(windows, SlidingWindows):
         return end + windows.grace_ms + 1
-    return _NEVER if end >= _NEVER else end + windows.grace_ms
+    return MAX_TIME_MS if end >= MAX_TIME_MS else end + windows.grace_ms
 
 
 def node_time(run: Run, node: str, task: str, step: int) -> int:

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from kstreamnb.core.operator import BindContext, Forward, FusedStep, Process
 from kstreamnb.core.record import Change, Headers, Windowed
+from kstreamnb.core.time import MAX_TIME_MS
 from kstreamnb.core.windows import TimeWindows
 from kstreamnb.processors.folding import Adder, FoldRecord, Initializer, Late, WindowedFold, count_up, folding, zero
 from kstreamnb.processors.tables import bind_get, bind_update, is_versioned
@@ -210,11 +211,10 @@ class WindowAggregate(WindowedFold):
         fetch, put, send_old = store.row_at, store.put, self.send_old
         windows_for, size = self.windows.windows_for, self.windows.size_ms
         initializer, aggregator = folding(self.initializer, self.aggregator)
-        last_end = 2**63 - 1
 
         def fold(key: Any, value: Any, timestamp: int, headers: Headers, close_ms: int) -> bool:
             for start in windows_for(timestamp):
-                end = min(start + size, last_end)
+                end = min(start + size, MAX_TIME_MS)
                 if end <= close_ms:
                     late(key, value, timestamp, start, end, close_ms)
                     continue

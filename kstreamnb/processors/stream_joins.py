@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 
 from kstreamnb.core.operator import BindContext, Forward, Process, TableView
 from kstreamnb.core.record import Headers
+from kstreamnb.core.time import MAX_TIME_MS
 
 Combine: TypeAlias = Callable[[Any, Any, Any], Any]
 """``combine(key, this, other)``: the joined value, whichever side the node stands on."""
@@ -47,9 +48,6 @@ class JoinWindow:
                 put(key, value, timestamp)
 
         return keep
-
-
-_NEVER = 2**63 - 1
 
 
 @dataclass(frozen=True)
@@ -93,10 +91,10 @@ class StreamStreamJoin:
         fetch, drop, outer = context.store(self.other_store).fetch_between, context.drop, self.outer
         back, ahead = (self.before_ms, self.after_ms) if self.is_left else (self.after_ms, self.before_ms)
         pending = None if self.pending_store is None else context.store(self.pending_store)
-        time, earliest = [_NEVER], [_NEVER]
+        time, earliest = [MAX_TIME_MS], [MAX_TIME_MS]
         if pending is not None:
             time = context.shared_cell(f"{self.tracker}-time", -1)
-            earliest = context.shared_cell(f"{self.tracker}-earliest", _NEVER)
+            earliest = context.shared_cell(f"{self.tracker}-earliest", MAX_TIME_MS)
         give_expired = self._bind_expiry(pending, forward, time, earliest)
         is_left, other_is_left, wait = self.is_left, not self.is_left, ahead + self.grace_ms
 
@@ -135,7 +133,7 @@ class StreamStreamJoin:
         wait_left, wait_right = self.after_ms + self.grace_ms, self.before_ms + self.grace_ms
 
         def give_expired(headers: Headers) -> None:
-            earliest[0] = _NEVER
+            earliest[0] = MAX_TIME_MS
             left_open = right_open = False
             for timestamp, is_left, key, values in pending.entries():
                 earliest[0] = timestamp

@@ -15,7 +15,7 @@ from typing import Any
 from kstreamnb.core.record import Headers, TopicRecord
 from kstreamnb.core.serde import Serde
 from kstreamnb.core.serdes import Serdes
-from kstreamnb.core.time import format_ms, instant_ms
+from kstreamnb.core.time import MAX_TIME_MS, format_ms, instant_ms
 from kstreamnb.core.wire import encoder, key_partitioner
 from kstreamnb.errors import ConfigError
 
@@ -175,15 +175,12 @@ def timestamps_ms(values: Iterable[Any], column: str) -> list[int]:
         if isinstance(value, float) and value.is_integer():
             value = int(value)
         result.append(value if type(value) is int else instant_ms(value, f'row {row} of column "{column}"'))
-        if not -_FAR_MS < result[-1] < _FAR_MS:
+        if abs(result[-1]) > MAX_TIME_MS:
             raise ConfigError(
                 f'row {row} of column "{column}" is {value}, which no timestamp can be',
                 hint="times are milliseconds since 1970, in 64 bits",
             )
     return result
-
-
-_FAR_MS = 1 << 63  # timestamps have 64 bits
 
 
 def plain_value(value: Any) -> Any:

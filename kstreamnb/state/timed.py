@@ -117,7 +117,6 @@ class KeyIndex(dict[Any, list[Any]]):
                 del self[key]
 
 
-MAX_TIME_MS = 2**63 - 1
 _NO_CLOCK = (-1, 0)
 
 

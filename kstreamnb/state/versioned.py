@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from typing import Any, TypeAlias
 
 from kstreamnb.core.stores import LATEST, NOT_PUT, StoreSpec, VersionedRecord
+from kstreamnb.core.time import MAX_TIME_MS
 from kstreamnb.errors import ConfigError
 from kstreamnb.state.store import Rows, Store, StoreContext
 from kstreamnb.state.timed import KeyIndex, TimeIndex
 
-_FOREVER = 2**63 - 1
 LATEST_ROW = -1
 """What stands for the segment in the raw key of a row that is still valid."""
 
@@ -157,7 +157,7 @@ class VersionedRows(Store):
         if from_ is not None and to is not None and from_ > to:
             java = "The `fromTime` timestamp must be smaller than the `toTime` timestamp."
             raise ConfigError(f"versions from {from_} ms to {to} ms are none: the end is before the start", java=java)
-        bounds = -_FOREVER if from_ is None else from_, _FOREVER if to is None else to
+        bounds = -MAX_TIME_MS if from_ is None else from_, MAX_TIME_MS if to is None else to
         found = list(self._newest_first(self.keys.encode(key), *bounds))
         return Rows(iter(found[::-1] if ascending else found))
 

@@ -8,8 +8,9 @@ from typing import Any
 
 from kstreamnb.core.record import Windowed
 from kstreamnb.core.stores import StoreSpec
+from kstreamnb.core.time import MAX_TIME_MS
 from kstreamnb.state.store import Rows, Store, StoreContext
-from kstreamnb.state.timed import MAX_TIME_MS, TimedRows
+from kstreamnb.state.timed import TimedRows
 
 SEQUENCE_BITS = 31
 """Lowest bits of a place that number the rows of one window start, where duplicates are retained."""
