@@ -11,7 +11,7 @@ import cloudpickle  # type: ignore[import-untyped]
 from kstreamnb.core.origin import origin_of
 from kstreamnb.errors import EngineError, KStreamError
 
-__all__ = ["TOO_SLOW", "is_damage", "jvm_gone", "pack_failure", "raise_first", "spark_failure"]
+__all__ = ["NO_JVM", "TOO_SLOW", "is_damage", "jvm_gone", "pack_failure", "raise_first", "spark_failure"]
 
 _OWN = re.compile(r"kstreamnb(\.\w+)+Error: ")
 _CAUSE = re.compile(r"^\s*Caused by: (.+)$", re.MULTILINE)
@@ -20,6 +20,7 @@ _DAMAGED = re.compile(r"ChecksumException|Checksum error: |CHECKPOINT_FILE_CHECK
 _NO_ROOM = re.compile(r"No space left on device|Disk quota exceeded|Read-only file system")
 _NO_MODULE = re.compile(r"ModuleNotFoundError: No module named '([\w.]+)'")
 _TWO = "CONCURRENT_STREAM_LOG_UPDATE"
+NO_JVM = "it does not answer this process: it was killed, or had no memory left"
 TOO_SLOW = "Python worker failed to connect back"  # Spark waits 10 s for a process of its own, whatever its settings
 _NOISE = re.compile(r"^\s*(at |File \"|\.\.\. \d+ more|Caused by|Traceback|\^)")
 
@@ -99,7 +100,7 @@ def jvm_gone(application: str) -> EngineError:
     """The error of a query whose JVM does not answer this process any more."""
     return EngineError.final(
         f'the JVM that "{application}" ran in is gone',
-        detail="it does not answer this process: it was killed, or had no memory left",
+        detail=NO_JVM,
         hint="see spark_logs(); spark_session() starts another one; deploy again with it, from the checkpoint",
     )
 

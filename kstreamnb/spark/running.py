@@ -15,7 +15,7 @@ _NO_ANSWER = Py4JError, OSError
 
 
 class Running:
-    """Answers what Spark says of a query; once its JVM is gone it is not active, and ``gone`` says why.
+    """Answers what Spark says of a query; once its JVM is gone it is not active, and ``gone`` is true.
 
     Nothing here raises errors of Py4J. ``streaming`` is Spark's own handle.
     """

@@ -23,6 +23,7 @@ from pyspark.sql import DataFrame, SparkSession
 import kstreamnb
 from kstreamnb.errors import EngineError
 from kstreamnb.kafka.scratch import scratch_folder
+from kstreamnb.spark.failure import NO_JVM
 from kstreamnb.spark.portable import LARGEST_FUNCTION
 from kstreamnb.spark.profiles import Profile, profile_settings
 from kstreamnb.spark.quiet_files import QUIET_FILES, quiet_files_jar
@@ -139,7 +140,7 @@ def usable(spark: SparkSession) -> SparkSession:
     except (Py4JError, OSError) as error:
         raise EngineError(
             "the JVM of the Spark session is gone",
-            detail="it does not answer this process: it was killed, or had no memory left",
+            detail=NO_JVM,
             hint="see spark_logs(); spark_session() starts another one",
         ) from error
     if stopped:
