@@ -51,10 +51,10 @@ golden: $(READY) ## All golden vectors of the real Kafka Streams, with the runne
 	$(BIN)/python -m tests.golden.run tests/golden/vectors
 
 test-spark: $(READY) ## Tests on Spark (needs Java 17)
-	$(PYTEST) tests/spark tests/semantics kstreamnb/spark kstreamnb/side_by_side.py -m spark
+	$(PYTEST) tests/spark tests/semantics kstreamnb/spark kstreamnb/tools/parity.py -m spark
 
 test-kafka: $(READY) ## Tests on a real Kafka broker (needs Java 17)
-	$(PYTEST) tests/kafka kstreamnb/kafka kstreamnb/spark kstreamnb/side_by_side.py -m "kafka and not slow"
+	$(PYTEST) tests/kafka kstreamnb/kafka kstreamnb/spark kstreamnb/tools/parity.py -m "kafka and not slow"
 
 crashes: $(READY) ## Kill deployments at every point: RUNS=20 kills for each cell of the matrix
 	$(BIN)/python -m tests.kafka.crashes --runs $(or $(RUNS),1)

@@ -14,6 +14,8 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from kstreamnb import hooks
+
 __version__ = "0.1.0"
 
 _WHERE: dict[str, str] = {
@@ -48,47 +50,49 @@ _WHERE: dict[str, str] = {
         "kstreamnb.core.serde": ("Serde",),
         "kstreamnb.core.stores": ("StoreSpec", "Stores", "VersionedRecord"),
         "kstreamnb.topology.topology": ("Topology",),
-        "kstreamnb.description": ("TopologyDescription",),
-        "kstreamnb.view.diff": ("TopologyDiff",),
+        "kstreamnb.topology.description": ("TopologyDescription",),
+        "kstreamnb.display.diff": ("TopologyDiff",),
         "kstreamnb.testing": ("diff",),
-        "kstreamnb.view.parser": ("parse_description",),
-        "kstreamnb.runtime.config": ("Config",),
-        "kstreamnb.driver": ("Replay", "TopologyTestDriver", "replay"),
-        "kstreamnb.driver.cluster": ("Application", "ClusterDriver"),
-        "kstreamnb.driver.group": ("ConsumerGroup",),
-        "kstreamnb.driver.log": ("Log", "create_topic"),
-        "kstreamnb.driver.explore": ("Exploration", "explore"),
-        "kstreamnb.driver.checks": ("check", "check_partitions"),
-        "kstreamnb.driver.mock_context": ("MockProcessorContext",),
-        "kstreamnb.driver.config_file": ("read_config",),
-        "kstreamnb.driver.config_report": ("config_report",),
-        "kstreamnb.measuring": ("Benchmark", "benchmark"),
-        "kstreamnb.side_by_side": ("Parity", "parity", "verify_state"),
-        "kstreamnb.preview": ("head",),
+        "kstreamnb.display.parser": ("parse_description",),
+        "kstreamnb.runtime.context.config": ("Config",),
+        "kstreamnb.testdriver.topology_test_driver": ("TopologyTestDriver",),
+        "kstreamnb.replays.replay": ("Replay",),
+        "kstreamnb.replays.replay_sample": ("replay",),
+        "kstreamnb.simulation.cluster": ("Application", "ClusterDriver"),
+        "kstreamnb.simulation.consumer_group": ("ConsumerGroup",),
+        "kstreamnb.simulation.log": ("Log", "create_topic"),
+        "kstreamnb.testdriver.races.race_detector": ("Exploration", "explore"),
+        "kstreamnb.validation.preflight": ("check", "check_partitions"),
+        "kstreamnb.testdriver.mock_processor_context": ("MockProcessorContext",),
+        "kstreamnb.validation.config_file": ("read_config",),
+        "kstreamnb.validation.config_report": ("config_report",),
+        "kstreamnb.tools.benchmark": ("Benchmark", "benchmark"),
+        "kstreamnb.tools.parity": ("Parity", "parity", "verify_state"),
+        "kstreamnb.tools.preview": ("head",),
         "kstreamnb.notebook.export": ("export",),
         "kstreamnb.notebook.opening": ("browse", "edit", "explorer", "panel", "stepper"),
-        "kstreamnb.spark.plan": ("DeploymentPlan", "plan"),
+        "kstreamnb.spark.planning.deployment_plan": ("DeploymentPlan", "plan"),
         "kstreamnb.samples": ("Sample", "SampleStatistics"),
-        "kstreamnb.serving": ("StoreServer", "serve"),
-        "kstreamnb.spark.batch": ("run",),
+        "kstreamnb.tools.store_server": ("StoreServer", "serve"),
+        "kstreamnb.spark.run": ("run",),
         "kstreamnb.spark.deploy": ("deploy",),
-        "kstreamnb.spark.query": ("Query", "active", "stop_all"),
-        "kstreamnb.spark.stored": ("read_store",),
-        "kstreamnb.spark.rescale": ("rescale",),
-        "kstreamnb.spark.sinks": ("FrameSink", "FunctionSink"),
-        "kstreamnb.spark.idempotent_sinks": ("DatabaseSink", "ParquetSink"),
-        "kstreamnb.spark.journal": ("log_to",),
-        "kstreamnb.spark.alerts": ("Alert", "alert_rules", "alerts", "prometheus_rules"),
-        "kstreamnb.spark.prometheus": ("serve_metrics",),
-        "kstreamnb.spark.profiles": ("spark_report",),
-        "kstreamnb.spark.session": ("spark_logs", "spark_session"),
+        "kstreamnb.spark.query.query": ("Query", "active", "stop_all"),
+        "kstreamnb.spark.state.read_store": ("read_store",),
+        "kstreamnb.spark.operations.rescale": ("rescale",),
+        "kstreamnb.spark.io.sinks": ("FrameSink", "FunctionSink"),
+        "kstreamnb.spark.io.idempotent_sinks": ("DatabaseSink", "ParquetSink"),
+        "kstreamnb.spark.telemetry.query_log": ("log_to",),
+        "kstreamnb.spark.operations.alerts": ("Alert", "alert_rules", "alerts", "prometheus_rules"),
+        "kstreamnb.spark.operations.prometheus": ("serve_metrics",),
+        "kstreamnb.spark.jvm.profiles": ("spark_report",),
+        "kstreamnb.spark.jvm.session": ("spark_logs", "spark_session"),
         "kstreamnb.kafka.admin": ("Admin",),
-        "kstreamnb.kafka.broker": ("LocalBroker", "local_broker"),
+        "kstreamnb.kafka.local_broker": ("LocalBroker", "local_broker"),
         "kstreamnb.kafka.connect": ("connect_config",),
         "kstreamnb.kafka.log_handler": ("KafkaLogHandler",),
-        "kstreamnb.kafka.produce": ("RecordProducer", "produce"),
+        "kstreamnb.kafka.producer": ("RecordProducer", "produce"),
         "kstreamnb.kafka.registry": ("SchemaRegistry",),
-        "kstreamnb.kafka.sending": ("RoundRobin",),
+        "kstreamnb.kafka.partitioners": ("RoundRobin",),
         "kstreamnb.kafka.reset": ("plan_reset", "reset"),
         "kstreamnb.errors": (
             "BufferExhaustedError", "ConfigError", "EngineError", "KStreamError", "MissingPackageError",
@@ -134,26 +138,33 @@ if TYPE_CHECKING:
     from kstreamnb.core.windows import SlidingWindows as SlidingWindows
     from kstreamnb.core.windows import TimeWindows as TimeWindows
     from kstreamnb.core.windows import UnlimitedWindows as UnlimitedWindows
-    from kstreamnb.description import TopologyDescription as TopologyDescription
-    from kstreamnb.driver import Replay as Replay
-    from kstreamnb.driver import TopologyTestDriver as TopologyTestDriver
-    from kstreamnb.driver import replay as replay
-    from kstreamnb.driver.cluster import Application as Application
-    from kstreamnb.driver.cluster import ClusterDriver as ClusterDriver
-    from kstreamnb.driver.explore import Exploration as Exploration
-    from kstreamnb.driver.explore import explore as explore
-    from kstreamnb.driver.group import ConsumerGroup as ConsumerGroup
-    from kstreamnb.driver.log import Log as Log
-    from kstreamnb.driver.log import create_topic as create_topic
-    from kstreamnb.driver.mock_context import MockProcessorContext as MockProcessorContext
+    from kstreamnb.display.parser import parse_description as parse_description
     from kstreamnb.dsl.builder import StreamsBuilder as StreamsBuilder
     from kstreamnb.notebook.export import export as export
-    from kstreamnb.preview import head as head
-    from kstreamnb.runtime.config import Config as Config
+    from kstreamnb.replays.replay import Replay as Replay
+    from kstreamnb.replays.replay_sample import replay as replay
+    from kstreamnb.runtime.context.config import Config as Config
     from kstreamnb.samples import Sample as Sample
+    from kstreamnb.simulation.cluster import Application as Application
+    from kstreamnb.simulation.cluster import ClusterDriver as ClusterDriver
+    from kstreamnb.simulation.consumer_group import ConsumerGroup as ConsumerGroup
+    from kstreamnb.simulation.log import Log as Log
+    from kstreamnb.simulation.log import create_topic as create_topic
+    from kstreamnb.testdriver.mock_processor_context import MockProcessorContext as MockProcessorContext
+    from kstreamnb.testdriver.races.race_detector import Exploration as Exploration
+    from kstreamnb.testdriver.races.race_detector import explore as explore
+    from kstreamnb.testdriver.topology_test_driver import TopologyTestDriver as TopologyTestDriver
     from kstreamnb.testing import diff as diff
+    from kstreamnb.tools.preview import head as head
+    from kstreamnb.topology.description import TopologyDescription as TopologyDescription
     from kstreamnb.topology.topology import Topology as Topology
-    from kstreamnb.view.parser import parse_description as parse_description
+
+
+hooks.install(
+    mimebundle=hooks.lazy("kstreamnb.display", "mimebundle"),
+    draw=hooks.lazy("kstreamnb.display", "draw"),
+    preview=hooks.lazy("kstreamnb.tools.preview", "first_records"),
+)
 
 
 def __getattr__(name: str) -> Any:

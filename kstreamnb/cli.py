@@ -58,8 +58,8 @@ def main() -> None:
 # --- applications ---
 def load_application(application: str) -> Topology:
     """The topology of ``module:name`` or ``file.py:name``; a text file holds the description of a Java application."""
+    from kstreamnb.display.parser import parse_description
     from kstreamnb.topology.topology import Topology
-    from kstreamnb.view.parser import parse_description
 
     place, _, name = application.partition(":")
     if place == "-" or place.endswith(".txt"):
@@ -141,7 +141,7 @@ def _write_sample(sample: Sample, path: str) -> None:
 @click.option("--picture", type=click.Path(dir_okay=False, path_type=Path), help="Write the graph there, as SVG.")
 def demo(limit: int | None, picture: Path | None) -> None:
     """Run the whole path on real data: build, see, replay, Spark, Kafka."""
-    from kstreamnb.demo import main as run_demo
+    from kstreamnb.tools.demo import main as run_demo
 
     sys.exit(run_demo(click.echo, limit=limit, picture=picture))
 
@@ -174,9 +174,9 @@ def graph(application: str, form: str, output: Path | None) -> None:
 @click.option("--config", multiple=True, metavar="NAME=VALUE", help="A setting of the application.")
 def replay(application: str, sample: str, partitions: int, config: Sequence[str]) -> None:
     """Run the records of SAMPLE (.parquet, .jsonl, or a text table) through APPLICATION and print its outputs."""
-    from kstreamnb.driver import TopologyTestDriver
     from kstreamnb.samples.text import format_records
-    from kstreamnb.side_by_side import internal_topics
+    from kstreamnb.testdriver.topology_test_driver import TopologyTestDriver
+    from kstreamnb.tools.parity import internal_topics
     from kstreamnb.topology.nodes import Source
 
     topology, records = load_application(application), _read_sample(sample)
@@ -373,7 +373,7 @@ def _offsets_in(path: Path, topics: Sequence[str]) -> dict[str, dict[int, int]]:
 def broker(data: Path | None, topics: Sequence[str]) -> None:
     """Run a real single-node Kafka broker on this machine until Ctrl-C."""
     from kstreamnb.kafka.admin import Admin
-    from kstreamnb.kafka.broker import local_broker
+    from kstreamnb.kafka.local_broker import local_broker
 
     with local_broker(data=data) as running:
         admin = Admin(running.bootstrap_servers)

@@ -23,7 +23,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, ClassVar, Self
 
 if TYPE_CHECKING:  # the tree stands below every other module
-    from kstreamnb.core.origin import Origin
+    from kstreamnb.core.source_location import Origin
 
 __all__ = [
     "BufferExhaustedError",

@@ -13,17 +13,17 @@ from importlib.util import find_spec
 from typing import Any
 
 from kstreamnb.core.record import TopicRecord
-from kstreamnb.description import TopologyDescription
-from kstreamnb.driver import TopologyTestDriver
-from kstreamnb.driver.compare import OutputDiff, Outputs
-from kstreamnb.driver.compare import diff as output_diff
+from kstreamnb.display.diff import TopologyDiff
+from kstreamnb.display.diff import diff as described_diff
+from kstreamnb.display.parser import parse_description
 from kstreamnb.errors import ConfigError
 from kstreamnb.samples import Sample
 from kstreamnb.samples.text import format_records
+from kstreamnb.testdriver.topology_test_driver import TopologyTestDriver
+from kstreamnb.topology.description import TopologyDescription
 from kstreamnb.topology.topology import Topology
-from kstreamnb.view.diff import TopologyDiff
-from kstreamnb.view.diff import diff as described_diff
-from kstreamnb.view.parser import parse_description
+from kstreamnb.validation.output_diff import OutputDiff, Outputs
+from kstreamnb.validation.output_diff import diff as output_diff
 
 __all__ = ["assert_outputs_equal", "assert_topology_equal", "diff", "nbval_sanitizers"]
 

@@ -25,20 +25,20 @@ def _java() -> str | None:
 # Examples in docstrings that start a broker or a session belong to the suites that have them.
 EXAMPLES = {
     "kstreamnb.kafka.admin.Admin": "kafka",
-    "kstreamnb.kafka.broker.LocalBroker": "kafka",
-    "kstreamnb.kafka.broker.local_broker": "kafka",
-    "kstreamnb.kafka.produce.RecordProducer": "kafka",
-    "kstreamnb.kafka.produce.produce": "kafka",
+    "kstreamnb.kafka.local_broker.LocalBroker": "kafka",
+    "kstreamnb.kafka.local_broker.local_broker": "kafka",
+    "kstreamnb.kafka.producer.RecordProducer": "kafka",
+    "kstreamnb.kafka.producer.produce": "kafka",
     "kstreamnb.kafka.reset.plan_reset": "kafka",
     "kstreamnb.kafka.reset.reset": "kafka",
-    "kstreamnb.side_by_side.parity": "spark",
-    "kstreamnb.side_by_side.verify_state": "kafka",
-    "kstreamnb.spark.query.Query": "kafka",
-    "kstreamnb.spark.batch.run": "spark",
+    "kstreamnb.tools.parity.parity": "spark",
+    "kstreamnb.tools.parity.verify_state": "kafka",
+    "kstreamnb.spark.query.query.Query": "kafka",
+    "kstreamnb.spark.run.run": "spark",
     "kstreamnb.spark.deploy.deploy": "kafka",
-    "kstreamnb.spark.profiles.spark_report": "spark",
-    "kstreamnb.spark.session.spark_logs": "spark",
-    "kstreamnb.spark.session.spark_session": "spark",
+    "kstreamnb.spark.jvm.profiles.spark_report": "spark",
+    "kstreamnb.spark.jvm.session.spark_logs": "spark",
+    "kstreamnb.spark.jvm.session.spark_session": "spark",
 }
 
 
@@ -59,7 +59,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def spark() -> Iterator[Any]:
     """One small local session with two slots for all tests that need one; it ends with them."""
-    from kstreamnb.spark.session import spark_session
+    from kstreamnb.spark.jvm.session import spark_session
 
     settings = {
         "spark.sql.shuffle.partitions": "2",

@@ -1,7 +1,7 @@
 """What a serde is, serdes made of a user's own functions, and those of single values, byte for byte Kafka's.
 
 A serde is a frozen value that turns Python values into Kafka's bytes and back. No value is no bytes, on both
-ways. `kstreamnb.core.wire` decides when bytes are made at all.
+ways. `kstreamnb.core.codec` decides when bytes are made at all.
 """
 
 from __future__ import annotations

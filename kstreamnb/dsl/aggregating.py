@@ -6,20 +6,20 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Unpack
 
 from kstreamnb.core.serdes import Serdes, SessionWindowedSerde, TimeWindowedSerde
+from kstreamnb.core.signatures import FOLD, MERGE, REDUCE, taking
 from kstreamnb.core.stores import StoreSpec
 from kstreamnb.core.windows import SessionWindows, SlidingWindows
 from kstreamnb.dsl.declarations import Handle
 from kstreamnb.dsl.flows import CogroupFlow, GroupFlow, TableFlow
 from kstreamnb.dsl.materializing import Keeping, kept, kept_in, rows_store, windows_store
 from kstreamnb.dsl.options import Kept, spelled_out
-from kstreamnb.graph.draft import Draft
-from kstreamnb.graph.nodes import Repartition, Table
-from kstreamnb.processors.aggregates import SessionAggregate, StreamAggregate, WindowAggregate
-from kstreamnb.processors.derived_tables import ChangeSerde, TableAggregate
-from kstreamnb.processors.folding import add_counts, count_down, count_up, zero
-from kstreamnb.processors.sliding_aggregate import SlidingAggregate
-from kstreamnb.processors.stateless import PassThrough
-from kstreamnb.signatures import FOLD, MERGE, REDUCE, taking
+from kstreamnb.logical.builder import Draft
+from kstreamnb.logical.nodes import Repartition, Table
+from kstreamnb.operators.aggregates import SessionAggregate, StreamAggregate, WindowAggregate
+from kstreamnb.operators.derived_tables import ChangeSerde, TableAggregate
+from kstreamnb.operators.folding import add_counts, count_down, count_up, zero
+from kstreamnb.operators.sliding_aggregate import SlidingAggregate
+from kstreamnb.operators.stateless import PassThrough
 
 if TYPE_CHECKING:  # a table is made of what grouping needs
     from kstreamnb.dsl.fronts import KTable

@@ -15,12 +15,12 @@ from kstreamnb.dsl.fronts import GlobalKTable, KStream, KTable
 from kstreamnb.dsl.materializing import Keeping, kept, lazy_table, rows_store
 from kstreamnb.dsl.options import Consumed, Reading, StoreType, TableReading, given, serdes_of, spelled_out
 from kstreamnb.errors import ConfigError, Suggesting, TopologyError
-from kstreamnb.graph.draft import Draft
-from kstreamnb.graph.graph import Explanation, LogicalGraph
-from kstreamnb.graph.lower import lower
-from kstreamnb.graph.nodes import GlobalTable, StateStore, StreamSource
-from kstreamnb.graph.rewrites import optimise, rules_of
-from kstreamnb.processors.tables import TableSource
+from kstreamnb.logical.builder import Draft
+from kstreamnb.logical.graph import Explanation, LogicalGraph
+from kstreamnb.logical.lowering import lower
+from kstreamnb.logical.nodes import GlobalTable, StateStore, StreamSource
+from kstreamnb.logical.optimizer.rewrites import optimise, rules_of
+from kstreamnb.operators.tables import TableSource
 from kstreamnb.topology.topology import Topology
 
 

@@ -1,7 +1,7 @@
 """Declarations: what a user's calls leave behind, and the ledger that keeps them until a topology is built.
 
 A handle (a `KStream`, a `KTable` …) refers to a declaration. Outside notebooks every call is a new one. A notebook
-layer may give declarations an identity (`identify_with`): what a cell declared in an earlier run is then gone when it
+layer may give declarations an identity (`Hooks.identities`): what a cell declared in an earlier run is gone when it
 runs again, and what was made from it follows to its successor (`Ledger.succeed`).
 """
 
@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from importlib import import_module
 from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar
 
-from kstreamnb.core.origin import Origin, user_origin
+from kstreamnb import hooks
+from kstreamnb.core.source_location import Origin, user_origin
 from kstreamnb.errors import KStreamError, Suggesting, TopologyError
-from kstreamnb.graph.draft import Draft, check_resource_name
+from kstreamnb.logical.builder import Draft, check_resource_name
 
 
 class Identity(NamedTuple):
@@ -54,12 +54,12 @@ class _OutsideNotebooks(Identities):
 
 
 H = TypeVar("H", bound="Handle")
-_identities: list[Identities] = [_OutsideNotebooks()]
+_OUTSIDE = _OutsideNotebooks()
 
 
-def identify_with(identities: Identities | None) -> None:
-    """Let ``identities`` say which calls declare the same thing; ``None``: each declares a new one."""
-    _identities[0] = identities or _OutsideNotebooks()
+def _identities() -> Identities:
+    installed: Identities | None = hooks.current().identities
+    return _OUTSIDE if installed is None else installed
 
 
 @dataclass(eq=False)
@@ -122,10 +122,10 @@ class Ledger:
     @classmethod
     def open(cls, name: str | None) -> Ledger:
         """A new ledger, or the one that the builder's cell made before."""
-        ledger = _identities[0].ledger(name)
+        ledger = _identities().ledger(name)
         if ledger is None:
             ledger = cls(name)
-            _identities[0].opened(ledger)
+            _identities().opened(ledger)
         return ledger
 
     def begin(self, group: Hashable, run: Hashable) -> None:
@@ -150,7 +150,7 @@ class Ledger:
         self, word: str, emit: Callable[..., Any], parents: tuple[Declaration, ...], arguments: dict[str, Any]
     ) -> Declaration:
         """Add a declaration, or change the one of the same identity in place."""
-        identity = _identities[0].identity(self, word) or Identity(None, None, self._runs.get(None, (None, 0))[1])
+        identity = _identities().identity(self, word) or Identity(None, None, self._runs.get(None, (None, 0))[1])
         self.begin(identity.group, identity.run)
         run, count = self._runs[identity.group]
         self._runs[identity.group] = (run, count + 1)
@@ -181,7 +181,7 @@ class Ledger:
 
     def settle(self) -> None:
         """Let the notebook layer say which declarations succeed others."""
-        _identities[0].settle(self)
+        _identities().settle(self)
 
     def declarations(self) -> tuple[Declaration, ...]:
         """What counts, parents before children and otherwise in order."""
@@ -204,7 +204,7 @@ class Ledger:
     @property
     def outdated(self) -> Mapping[Declaration, str]:
         """What counts but was made with something that was edited since, each with a sentence about it."""
-        return _identities[0].outdated(self)
+        return _identities().outdated(self)
 
     def check(self) -> None:
         """Raise TopologyError when declarations are stale, naming each with its place."""
@@ -260,7 +260,8 @@ class Handle(Suggesting):
             -------+-------+-----
             "shoe" | 2     | 0
         """
-        return import_module("kstreamnb.preview").first_records(self, sample, n)
+        preview = hooks.current().preview
+        return None if preview is None else preview(self, sample, n)
 
     def declare(self, result: str, verb: str, emit: Callable[..., Any], *others: Handle, **arguments: Any) -> H:  # type: ignore[type-var]  # the class follows from the kind, and mypy takes it from the caller
         """Declare an operation on this handle and ``others``; the result is a handle of the kind ``result``.

@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, TypeAlias
 
-from kstreamnb.graph.nodes import Repartition, Step
-from kstreamnb.processors.table_joins import How
+from kstreamnb.logical.nodes import Repartition, Step
+from kstreamnb.operators.table_joins import How
 
 Names: TypeAlias = tuple[str, ...]
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Generic, Unpack, overload
 
+from kstreamnb.core.signatures import FOLD, RECORD, taking
 from kstreamnb.core.windows import JoinWindows, SessionWindows, SlidingWindows, TimeWindows, UnlimitedWindows
 from kstreamnb.dsl.aggregating import (
     Aggregating,
@@ -19,10 +20,9 @@ from kstreamnb.dsl.flows import CogroupFlow, GroupFlow, StreamFlow, TableFlow
 from kstreamnb.dsl.options import K2, EmitStrategy, Grouped, Grouping, K, V, given, serdes_of, spelled_out
 from kstreamnb.dsl.streams import transform
 from kstreamnb.errors import ConfigError
-from kstreamnb.graph.draft import Draft, is_versioned, send_old
-from kstreamnb.processors.derived_tables import TableGroupBy
-from kstreamnb.processors.stateless import SelectKey
-from kstreamnb.signatures import FOLD, RECORD, taking
+from kstreamnb.logical.builder import Draft, is_versioned, send_old
+from kstreamnb.operators.derived_tables import TableGroupBy
+from kstreamnb.operators.stateless import SelectKey
 
 
 class StreamGrouping(Handle, Generic[K, V]):

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Generic, TypedDict, Unpack
 
+from kstreamnb.core.signatures import RECORD, taking
 from kstreamnb.core.stores import StoreSpec
 from kstreamnb.core.time import Duration, duration_ms
 from kstreamnb.core.windows import JoinWindows
@@ -13,14 +14,13 @@ from kstreamnb.dsl.declarations import Handle
 from kstreamnb.dsl.flows import GlobalFlow, Joining, StreamFlow, TableFlow
 from kstreamnb.dsl.options import GlobalJoined, Joined, K, StoreType, StreamJoined, V, given, spelled_out
 from kstreamnb.errors import TopologyError
-from kstreamnb.graph.draft import Draft, check_history, look_up
-from kstreamnb.graph.nodes import JoinWindow, StateStore, StreamJoin
-from kstreamnb.processors.stateless import PassThrough
-from kstreamnb.processors.stream_joins import JoinWindow as KeepWindow
-from kstreamnb.processors.stream_joins import StreamSelfJoin, StreamStreamJoin, StreamTableJoin
-from kstreamnb.processors.table_joins import How
-from kstreamnb.processors.tables import StoreView
-from kstreamnb.signatures import RECORD, taking
+from kstreamnb.logical.builder import Draft, check_history, look_up
+from kstreamnb.logical.nodes import JoinWindow, StateStore, StreamJoin
+from kstreamnb.operators.stateless import PassThrough
+from kstreamnb.operators.stream_joins import JoinWindow as KeepWindow
+from kstreamnb.operators.stream_joins import StreamSelfJoin, StreamStreamJoin, StreamTableJoin
+from kstreamnb.operators.table_joins import How
+from kstreamnb.operators.tables import StoreView
 
 if TYPE_CHECKING:  # the front is made of this class
     from kstreamnb.dsl.fronts import KStream

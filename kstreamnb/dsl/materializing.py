@@ -12,9 +12,9 @@ from kstreamnb.core.windows import SessionWindows, SlidingWindows
 from kstreamnb.dsl.flows import Names, TableFlow
 from kstreamnb.dsl.options import Materialized, given, serdes_of
 from kstreamnb.errors import ConfigError
-from kstreamnb.graph.draft import Draft, check_resource_name
-from kstreamnb.graph.nodes import Table
-from kstreamnb.processors.tables import StoreView, TableSource
+from kstreamnb.logical.builder import Draft, check_resource_name
+from kstreamnb.logical.nodes import Table
+from kstreamnb.operators.tables import StoreView, TableSource
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from kstreamnb.core.serdes import NamesSerdes
 from kstreamnb.core.stores import Stores, StoreSpec
 from kstreamnb.core.time import Duration, duration_ms
 from kstreamnb.errors import ConfigError, did_you_mean
-from kstreamnb.graph.draft import check_resource_name
+from kstreamnb.logical.builder import check_resource_name
 
 K = TypeVar("K")
 V = TypeVar("V")

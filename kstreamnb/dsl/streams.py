@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Generic, Unpack
 
 from kstreamnb.core.operator import Operator
 from kstreamnb.core.processor import UserFixedKeyProcessor, UserProcessor
+from kstreamnb.core.signatures import RECORD, taking
 from kstreamnb.dsl.declarations import Handle
 from kstreamnb.dsl.flows import StreamFlow, TableFlow
 from kstreamnb.dsl.materializing import Keeping, kept, lazy_table, rows_store
@@ -30,11 +31,10 @@ from kstreamnb.dsl.options import (
     spelled_out,
 )
 from kstreamnb.errors import TopologyError
-from kstreamnb.graph.draft import Draft
-from kstreamnb.graph.nodes import CHANGES_KEY, CHANGES_VALUE, Merge, Sink, Step
-from kstreamnb.processors import stateless
-from kstreamnb.signatures import RECORD, taking
-from kstreamnb.topology.checks import supplied_stores
+from kstreamnb.logical.builder import Draft
+from kstreamnb.logical.nodes import CHANGES_KEY, CHANGES_VALUE, Merge, Sink, Step
+from kstreamnb.operators import stateless
+from kstreamnb.topology.validation import supplied_stores
 
 if TYPE_CHECKING:  # the fronts are made of these classes
     from kstreamnb.dsl.fronts import KStream, KTable

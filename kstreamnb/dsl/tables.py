@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Generic, NotRequired, Unpack
 
 from kstreamnb.core.serdes import Serdes
+from kstreamnb.core.signatures import RECORD, taking
 from kstreamnb.core.stores import StoreSpec
 from kstreamnb.dsl.declarations import Handle
 from kstreamnb.dsl.flows import Joining, StreamFlow, TableFlow
@@ -13,15 +14,14 @@ from kstreamnb.dsl.materializing import Keeping, kept, kept_in, lazy_table, rows
 from kstreamnb.dsl.options import V2, K, Kept, Suppressed, TableJoined, V, given, serdes_of, spelled_out
 from kstreamnb.dsl.streams import transform
 from kstreamnb.errors import TopologyError
-from kstreamnb.graph.draft import Draft, is_versioned, look_up, send_old, view_of
-from kstreamnb.graph.nodes import Repartition, StateStore, Table, TableJoin
-from kstreamnb.processors import foreign_key as fk
-from kstreamnb.processors.derived_tables import DerivedView, TableFilter, TableMapValues, TableTransformValues
-from kstreamnb.processors.stateless import SelectKey, TableToStream
-from kstreamnb.processors.table_joins import How, JoinView, TableJoinMerge, TableTableJoin
-from kstreamnb.processors.tables import Suppress, SuppressView
-from kstreamnb.signatures import RECORD, taking
-from kstreamnb.topology.checks import supplied_stores
+from kstreamnb.logical.builder import Draft, is_versioned, look_up, send_old, view_of
+from kstreamnb.logical.nodes import Repartition, StateStore, Table, TableJoin
+from kstreamnb.operators import foreign_key as fk
+from kstreamnb.operators.derived_tables import DerivedView, TableFilter, TableMapValues, TableTransformValues
+from kstreamnb.operators.stateless import SelectKey, TableToStream
+from kstreamnb.operators.table_joins import How, JoinView, TableJoinMerge, TableTableJoin
+from kstreamnb.operators.tables import Suppress, SuppressView
+from kstreamnb.topology.validation import supplied_stores
 
 if TYPE_CHECKING:  # the fronts are made of these classes
     from kstreamnb.dsl.fronts import KStream, KTable

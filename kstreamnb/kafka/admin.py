@@ -20,8 +20,8 @@ from confluent_kafka.admin import (
 
 from kstreamnb.core.time import instant_ms
 from kstreamnb.errors import EngineError
-from kstreamnb.kafka.cut import Offsets
-from kstreamnb.kafka.settings import Servers, client, connection, kafka_error
+from kstreamnb.kafka.batch_offsets import Offsets
+from kstreamnb.kafka.client import Servers, client, connection, kafka_error
 
 __all__ = ["Admin", "TopicDescription"]
 

@@ -9,16 +9,16 @@ from typing import TypeAlias
 
 from confluent_kafka import Consumer, Message, TopicPartition
 
+from kstreamnb.core.codec import Encoded
+from kstreamnb.core.progress import Done, under_way
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.serde import Serde
 from kstreamnb.core.serdes import Serdes
 from kstreamnb.core.time import Instant
-from kstreamnb.core.wire import Encoded
 from kstreamnb.errors import ConfigError, SerdeError
-from kstreamnb.kafka.cut import Offsets, ranges
-from kstreamnb.kafka.reader import Reader, arrived, at_end, bounded_consumer, raw_record
-from kstreamnb.kafka.settings import Servers
-from kstreamnb.progress import Done, under_way
+from kstreamnb.kafka.batch_offsets import Offsets, ranges
+from kstreamnb.kafka.bounded_reader import Reader, arrived, at_end, bounded_consumer, raw_record
+from kstreamnb.kafka.client import Servers
 
 __all__ = ["CaptureLimits", "Captured", "Progress", "capture", "ends_of"]
 

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Literal
 
 from kstreamnb.core.serde import Serde
 from kstreamnb.errors import ConfigError, SerdeError
-from kstreamnb.kafka.settings import masked
+from kstreamnb.kafka.client import masked
 
 __all__ = ["RegistrySerde", "SchemaRegistry"]
 

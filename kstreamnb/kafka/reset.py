@@ -27,9 +27,9 @@ from confluent_kafka import (
 from kstreamnb.core.time import duration_ms
 from kstreamnb.errors import ConfigError, EngineError
 from kstreamnb.kafka.admin import Admin
-from kstreamnb.kafka.cut import Offsets
-from kstreamnb.kafka.presence import in_use
-from kstreamnb.kafka.settings import Servers, client, connection, kafka_error
+from kstreamnb.kafka.batch_offsets import Offsets
+from kstreamnb.kafka.checkpoint_lock import in_use
+from kstreamnb.kafka.client import Servers, client, connection, kafka_error
 from kstreamnb.topology.partitions import owned_topics
 from kstreamnb.topology.topology import Topology
 

@@ -13,7 +13,7 @@ from contextlib import closing, contextmanager, suppress
 from threading import Event, Thread
 from typing import Protocol
 
-from kstreamnb.progress import Done, Look
+from kstreamnb.core.progress import Done, Look
 
 __all__ = ["Bars", "Place", "Terminal"]
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection
 from html import escape
 
+from kstreamnb.display import Overlay, graph_view, mimebundle, to_html, to_text
 from kstreamnb.dsl.builder import StreamsBuilder
 from kstreamnb.dsl.declarations import Declaration, Ledger, replay
 from kstreamnb.errors import KStreamError
-from kstreamnb.graph.lower import lower
+from kstreamnb.logical.lowering import lower
 from kstreamnb.notebook.handles import declared_in, error_text
 from kstreamnb.topology.topology import Topology
-from kstreamnb.view import Overlay, graph_view, mimebundle, to_html, to_text
 
 __all__ = ["show_builder"]
 

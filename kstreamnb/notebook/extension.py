@@ -7,10 +7,9 @@ import shutil
 import sys
 from typing import Any
 
-from kstreamnb import __version__
-from kstreamnb.core.origin import name_cells
+from kstreamnb import __version__, hooks
 from kstreamnb.dsl.builder import StreamsBuilder
-from kstreamnb.dsl.declarations import Handle, identify_with
+from kstreamnb.dsl.declarations import Handle
 from kstreamnb.errors import KStreamError
 from kstreamnb.notebook.bars import Bars, Place, Terminal
 from kstreamnb.notebook.builders import show_builder
@@ -18,8 +17,6 @@ from kstreamnb.notebook.cells import Cells, loaded
 from kstreamnb.notebook.handles import HandleDisplay
 from kstreamnb.notebook.rehearsing import NotebookRehearsal
 from kstreamnb.notebook.tracebacks import Tracebacks
-from kstreamnb.progress import watch_with
-from kstreamnb.spark.rehearsal import rehearse_with
 from kstreamnb.topology.topology import Topology
 
 __all__ = ["load", "unload"]
@@ -36,10 +33,12 @@ def load(shell: Any) -> None:
     for event, method in _EVENTS:
         shell.events.register(event, getattr(cells, method))
     loaded[:] = [cells]
-    identify_with(cells)
-    name_cells(cells.place)
-    rehearse_with(NotebookRehearsal(shell))
-    watch_with(Bars(lambda: _place_of_bars(cells)))
+    hooks.install(
+        identities=cells,
+        cell_of=cells.place,
+        pre_deploy=NotebookRehearsal(shell),
+        progress=Bars(lambda: _place_of_bars(cells)),
+    )
     formatter = shell.display_formatter.mimebundle_formatter
     formatter.for_type(Handle, HandleDisplay(cells).bundle)
     formatter.for_type(StreamsBuilder, show_builder)
@@ -60,10 +59,7 @@ def unload(shell: Any) -> None:
     for event, method in _EVENTS:
         shell.events.unregister(event, getattr(cells, method))
     loaded.clear()
-    identify_with(None)
-    name_cells(None)
-    rehearse_with(None)
-    watch_with(None)
+    hooks.install(identities=None, cell_of=None, pre_deploy=None, progress=None)
     for shown in (Handle, StreamsBuilder, Topology):
         shell.display_formatter.mimebundle_formatter.pop(shown, None)
     del KStreamError._render_traceback_  # type: ignore[attr-defined]

@@ -7,14 +7,14 @@ from dataclasses import dataclass, field
 from html import escape
 from typing import Any
 
-from kstreamnb.description import DescribedNode, DescribedSubtopology, TopologyDescription
+from kstreamnb.display import Overlay, graph_view, mimebundle, overlay_of_changes, to_html, to_text
 from kstreamnb.dsl.declarations import Declaration, Handle
 from kstreamnb.errors import KStreamError
 from kstreamnb.notebook.cells import Cells
 from kstreamnb.notebook.functions import functions_of, same_functions
-from kstreamnb.preview import upstream_topology
+from kstreamnb.tools.preview import upstream_topology
+from kstreamnb.topology.description import DescribedNode, DescribedSubtopology, TopologyDescription
 from kstreamnb.topology.topology import Topology
-from kstreamnb.view import Overlay, graph_view, mimebundle, overlay_of_changes, to_html, to_text
 
 __all__ = ["HandleDisplay", "declared_in", "error_text", "error_words", "without_preview"]
 

@@ -12,11 +12,11 @@ from pathlib import Path
 import nbformat
 from nbclient.exceptions import CellExecutionError
 
-from kstreamnb.driver.wording import counted
+from kstreamnb.core.formatting import counted
+from kstreamnb.core.progress import under_way
 from kstreamnb.errors import EngineError
 from kstreamnb.notebook.recorder import SANITIZERS, START_S, Recorder, quiet_environment
 from kstreamnb.notebook.saving import CellRun, portable
-from kstreamnb.progress import under_way
 
 __all__ = ["check", "record", "sanitizers", "save_cells"]
 

@@ -9,7 +9,7 @@ from IPython.display import display
 
 from kstreamnb.dsl.builder import StreamsBuilder
 from kstreamnb.errors import EngineError, KStreamError
-from kstreamnb.runtime.config import Config
+from kstreamnb.runtime.context.config import Config
 from kstreamnb.topology.topology import Topology
 
 __all__ = ["NotebookRehearsal"]
@@ -28,7 +28,7 @@ class NotebookRehearsal:
 
     def __call__(self, topology: Topology, session: Any, config: Config, partitions: Mapping[str, int]) -> None:
         """Compare, show, and raise EngineError when the engines disagree."""
-        from kstreamnb.side_by_side import parity
+        from kstreamnb.tools.parity import parity
 
         sample = self._sample(topology)
         if sample is None:

@@ -14,7 +14,7 @@ from typing import Any
 
 from IPython.core.inputtransformer2 import TransformerManager
 
-from kstreamnb.driver.wording import counted
+from kstreamnb.core.formatting import counted
 from kstreamnb.errors import KStreamError
 from kstreamnb.notebook.variables import read_names, statements, written_names
 from kstreamnb.samples import Sample

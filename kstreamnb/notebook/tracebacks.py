@@ -11,11 +11,11 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
-from kstreamnb.core.origin import origin_of
+from kstreamnb.core.source_location import origin_of
+from kstreamnb.display import Overlay, graph_view, mimebundle
 from kstreamnb.errors import KStreamError
 from kstreamnb.notebook.cells import Cells
 from kstreamnb.topology.topology import Topology
-from kstreamnb.view import Overlay, graph_view, mimebundle
 
 __all__ = ["Tracebacks", "whole_traceback"]
 

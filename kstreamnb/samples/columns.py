@@ -12,11 +12,11 @@ from decimal import Decimal
 from itertools import repeat
 from typing import Any
 
+from kstreamnb.core.codec import encoder, key_partitioner
 from kstreamnb.core.record import Headers, TopicRecord
 from kstreamnb.core.serde import Serde
 from kstreamnb.core.serdes import Serdes
 from kstreamnb.core.time import MAX_TIME_MS, format_ms, instant_ms
-from kstreamnb.core.wire import encoder, key_partitioner
 from kstreamnb.errors import ConfigError
 
 __all__ = [

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from kstreamnb.core.wire import Encoded
+from kstreamnb.core.codec import Encoded
 from kstreamnb.errors import ConfigError
 from kstreamnb.samples.text import format_cell
 

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.serde import Serde
 from kstreamnb.core.time import Duration, Instant, duration_ms, instant_ms
-from kstreamnb.driver.draws import draw
 from kstreamnb.errors import ConfigError
 from kstreamnb.samples.columns import number_offsets, partitioned
+from kstreamnb.testdriver.races.prng import draw
 
 if TYPE_CHECKING:  # its class lists these functions
     from kstreamnb.samples.sample import Sample

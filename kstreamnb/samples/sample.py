@@ -9,10 +9,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
+from kstreamnb.core.codec import Encoded
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.serde import Serde
 from kstreamnb.core.time import Instant
-from kstreamnb.core.wire import Encoded
 from kstreamnb.errors import ConfigError, Suggesting, extra
 from kstreamnb.samples import display, json_lines, privacy, reshape
 from kstreamnb.samples.columns import UNASSIGNED, Roles, number_offsets, partitioned
@@ -23,7 +23,7 @@ if TYPE_CHECKING:  # frames are optional
     import pandas
 
     from kstreamnb.kafka.capture import Progress
-    from kstreamnb.kafka.settings import Servers
+    from kstreamnb.kafka.client import Servers
 
 __all__ = ["Sample"]
 

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from math import ceil
 from typing import Any
 
+from kstreamnb.core.codec import Encoded
+from kstreamnb.core.displayed import Displayed
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.time import format_duration, format_ms
-from kstreamnb.core.wire import Encoded
-from kstreamnb.display import Displayed
 from kstreamnb.samples.text import format_cell
 
 __all__ = ["Lateness", "SampleStatistics", "TopicStatistics", "statistics_of"]

@@ -13,9 +13,9 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 from uuid import UUID
 
+from kstreamnb.core.codec import Encoded
 from kstreamnb.core.record import Headers, TopicRecord, ValueAndTimestamp, Windowed
 from kstreamnb.core.time import duration_ms, format_ms, instant_ms
-from kstreamnb.core.wire import Encoded
 from kstreamnb.errors import ConfigError
 from kstreamnb.samples.columns import UNASSIGNED, number_offsets
 

@@ -9,12 +9,25 @@ from typing import Any, Literal
 
 from pyspark.sql import SparkSession
 
+from kstreamnb import hooks
 from kstreamnb.core.time import duration_ms, instant_ms
 from kstreamnb.errors import ConfigError, EngineError
-from kstreamnb.kafka.cut import Offsets
-from kstreamnb.runtime.config import Config
-from kstreamnb.spark.changelogs import Changelogs
-from kstreamnb.spark.checkpoint import (
+from kstreamnb.kafka.batch_offsets import Offsets
+from kstreamnb.runtime.context.config import Config
+from kstreamnb.spark.execution.worker_cache import Bundle
+from kstreamnb.spark.io.changelog_topics import Changelogs
+from kstreamnb.spark.io.offset_source import Feed, KafkaFeed
+from kstreamnb.spark.io.sinks import KafkaSink
+from kstreamnb.spark.jvm.session import spark_session, usable
+from kstreamnb.spark.operations.restart_policy import Supervisor
+from kstreamnb.spark.operations.topic_discovery import Discovery, placed_on
+from kstreamnb.spark.operations.topic_watcher import Lookout, refuse_other_topics
+from kstreamnb.spark.planning.output_topics import output_topics
+from kstreamnb.spark.planning.placement import Application, Deployment, deployment_of
+from kstreamnb.spark.planning.preflight import LARGEST_FUNCTION, refuse_what_cannot_run, refuse_what_is_too_large
+from kstreamnb.spark.query.query import Query
+from kstreamnb.spark.query.streaming_query import Sink, StreamSettings
+from kstreamnb.spark.state.checkpoint_manifest import (
     Manifest,
     adopt,
     checkpoint_folder,
@@ -22,20 +35,7 @@ from kstreamnb.spark.checkpoint import (
     read_manifest,
     write_manifest,
 )
-from kstreamnb.spark.checkpoint_state import last_begun
-from kstreamnb.spark.deployment import Application, Deployment, deployment_of
-from kstreamnb.spark.discovery import Discovery, placed_on
-from kstreamnb.spark.feed import Feed, KafkaFeed
-from kstreamnb.spark.lookout import Lookout, refuse_other_topics
-from kstreamnb.spark.portable import LARGEST_FUNCTION, refuse_what_cannot_run, refuse_what_is_too_large
-from kstreamnb.spark.query import Query
-from kstreamnb.spark.rehearsal import rehearse
-from kstreamnb.spark.session import spark_session, usable
-from kstreamnb.spark.sinks import KafkaSink
-from kstreamnb.spark.stream import Sink, StreamSettings
-from kstreamnb.spark.supervisor import Supervisor
-from kstreamnb.spark.worker import Bundle
-from kstreamnb.spark.writers import output_topics
+from kstreamnb.spark.state.checkpoint_reader import last_begun
 from kstreamnb.topology.topology import Topology
 
 __all__ = ["deploy", "start_query"]
@@ -149,8 +149,8 @@ def deploy(
     guarantee = guarantee or ("exactly_once" if settings.exactly_once else "at_least_once")
     sink = sink or KafkaSink(_publisher(servers, application.id, manifest.query, guarantee, producer))
     discover_ms = duration_ms(discover, "discover")
-    if parity and old is None:
-        rehearse(topology, session, settings, application.partitions)
+    if parity and old is None and (pre_deploy := hooks.current().pre_deploy):
+        pre_deploy(topology, session, settings, application.partitions)
     ids = admin.identities((*application.external, *application.global_topics))
     if old is not None and fail_on_loss:
         refuse_other_topics(old.topic_ids, ids, application.id)
@@ -287,11 +287,11 @@ def _publisher(
 ) -> Any:
     found: Any
     if guarantee == "exactly_once":
-        from kstreamnb.kafka.publisher import Publisher
+        from kstreamnb.kafka.transactional_writer import Publisher
 
         found = Publisher(servers, application, query, config=producer)
     elif guarantee == "at_least_once":
-        from kstreamnb.kafka.deliver import Deliverer
+        from kstreamnb.kafka.at_least_once_writer import Deliverer
 
         found = Deliverer(servers, application, config=producer)
     else:

@@ -11,8 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from kstreamnb.core.codec import Encoded, decoder, encoder
 from kstreamnb.core.record import Headers, RecordMetadata, Windowed
-from kstreamnb.core.wire import Encoded, decoder, encoder
 from kstreamnb.errors import StateError
 
 SMALL = 1 << 29

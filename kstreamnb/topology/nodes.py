@@ -16,8 +16,8 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from kstreamnb.core.operator import Operator
-from kstreamnb.core.origin import Origin
 from kstreamnb.core.serdes import NamesSerdes
+from kstreamnb.core.source_location import Origin
 
 TopicName: TypeAlias = "str | Callable[[Any, Any, Any], str]"
 """A topic, or a function ``(key, value, metadata) -> topic`` that chooses one for each record."""

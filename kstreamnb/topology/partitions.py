@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Literal
 from kstreamnb.core.record import TopicPartition
 from kstreamnb.core.stores import StoreSpec
 from kstreamnb.errors import NOT_COMPUTED, TopologyError
-from kstreamnb.topology.checks import refuse
 from kstreamnb.topology.nodes import Sink, Source, Subtopology
+from kstreamnb.topology.validation import refuse
 
 if TYPE_CHECKING:  # a topology asks this module for its tasks
     from kstreamnb.topology.topology import Topology

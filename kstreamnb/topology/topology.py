@@ -8,17 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from importlib import import_module
 from typing import TYPE_CHECKING, Any, Self
 
+from kstreamnb.core.displayed import Displayed
 from kstreamnb.core.operator import Operator
-from kstreamnb.core.origin import Origin, user_origin
 from kstreamnb.core.processor import UserProcessor
+from kstreamnb.core.source_location import Origin, user_origin
 from kstreamnb.core.stores import StoreSpec
-from kstreamnb.display import Displayed
 from kstreamnb.errors import Suggesting, TopologyError
-from kstreamnb.topology import checks
-from kstreamnb.topology.checks import supplied_stores
+from kstreamnb.topology import validation
 from kstreamnb.topology.nodes import (
     InternalTopic,
     Node,
@@ -30,11 +28,10 @@ from kstreamnb.topology.nodes import (
     group_nodes,
 )
 from kstreamnb.topology.partitions import OwnedTopic, PlannedTask, owned_topics, partition_counts, plan_tasks
+from kstreamnb.topology.validation import supplied_stores
 
 if TYPE_CHECKING:
-    from kstreamnb.description import TopologyDescription
-
-_DESCRIPTION, _DOCUMENT = "kstreamnb.description", "kstreamnb.view.document"  # above the model: loaded when asked for
+    from kstreamnb.topology.description import TopologyDescription
 
 
 @dataclass(eq=True, repr=False)
@@ -83,14 +80,14 @@ class Topology(Suggesting, Displayed):
 
         Raises: TopologyError when the name is taken or a topic is read already.
         """
-        checks.check_name(self, name)
+        validation.check_name(self, name)
         if pattern is None:
-            checks.check_topics(self, topics)
+            validation.check_topics(self, topics)
         elif topics:
             raise TopologyError(f'source "{name}" has both topics and a pattern')
         else:
-            checks.check_pattern(self, pattern)
-        checks.check_offset_reset(offset_reset)
+            validation.check_pattern(self, pattern)
+        validation.check_offset_reset(offset_reset)
         settings = (key_serde, value_serde, timestamp_extractor, offset_reset)
         self.nodes[name] = Source(name, topics, pattern, *settings, origin=origin or user_origin())
         return self
@@ -111,16 +108,16 @@ class Topology(Suggesting, Displayed):
 
         Raises: TopologyError when the name is taken, a parent is unknown or a store cannot be connected.
         """
-        checks.check_name(self, name)
-        checks.check_parents(self, name, parents)
+        validation.check_name(self, name)
+        validation.check_parents(self, name, parents)
         own: tuple[StoreSpec, ...] = ()
         operator: Operator = supplier
         if not hasattr(supplier, "bind"):
             own, operator = supplied_stores(name, supplier), UserProcessor(supplier)
         for store in own:
-            checks.check_new_store(self, store)
+            validation.check_new_store(self, store)
         stores = tuple(stores)
-        checks.check_stores_exist(self, name, stores)
+        validation.check_stores_exist(self, name, stores)
         self.stores.update({store.name: store for store in own})
         used = dict.fromkeys((*(store.name for store in own), *stores))
         origin = origin or user_origin()
@@ -143,8 +140,8 @@ class Topology(Suggesting, Displayed):
         """
         if topic is None:
             raise TopologyError(f'sink "{name}" needs a topic', java="topic cannot be null")
-        checks.check_name(self, name)
-        checks.check_parents(self, name, parents)
+        validation.check_name(self, name)
+        validation.check_parents(self, name, parents)
         settings = (key_serde, value_serde, partitioner, origin or user_origin())
         self.nodes[name] = Sink(name, tuple(parents), topic, *settings)
         return self
@@ -154,8 +151,8 @@ class Topology(Suggesting, Displayed):
 
         Raises: TopologyError when another store has the name or a processor does not exist.
         """
-        checks.check_new_store(self, store)
-        checks.check_users(self, store, processors)
+        validation.check_new_store(self, store)
+        validation.check_users(self, store, processors)
         self.stores[store.name] = store
         for processor in processors:
             self._connect(processor, [store.name])
@@ -166,7 +163,7 @@ class Topology(Suggesting, Displayed):
 
         Raises: TopologyError when the processor or a store does not exist, or a store is global.
         """
-        checks.check_connecting(self, name, stores)
+        validation.check_connecting(self, name, stores)
         self._connect(name, stores)
         return self
 
@@ -190,7 +187,7 @@ class Topology(Suggesting, Displayed):
 
         Raises: TopologyError when a name or the topic is taken.
         """
-        checks.check_global_store(self, store, source, topic, name)
+        validation.check_global_store(self, store, source, topic, name)
         operator = supplier if hasattr(supplier, "bind") else UserProcessor(supplier)
         marks: dict[str, Any] = {"is_global": True, "origin": origin or user_origin()}
         self.global_stores[store.name] = replace(store, logged=False, cached=False, changelog_topic=topic)
@@ -214,7 +211,7 @@ class Topology(Suggesting, Displayed):
 
         Raises: TopologyError when a name or the topic is taken.
         """
-        checks.check_new_store(self, store)
+        validation.check_new_store(self, store)
         settings: dict[str, Any] = {"key_serde": key_serde, "value_serde": value_serde}
         settings |= {"timestamp_extractor": timestamp_extractor, "offset_reset": "earliest"}
         self.add_source(source, topic, **settings)
@@ -245,8 +242,9 @@ class Topology(Suggesting, Displayed):
 
     def description(self) -> TopologyDescription:
         """What the topology looks like, as a value: text, JSON and pictures are made from it."""
-        described: TopologyDescription = import_module(_DESCRIPTION).describe_topology(self)
-        return described
+        from kstreamnb.topology.description import describe_topology  # it reads topologies
+
+        return describe_topology(self)
 
     def describe(self) -> str:
         """The text of Kafka's ``TopologyDescription``, byte for byte."""
@@ -257,12 +255,16 @@ class Topology(Suggesting, Displayed):
         return self.explained
 
     def to_json(self, *, origins: bool = False, indent: int | None = 2) -> str:
-        """The description as a JSON document (see `kstreamnb.view.document`)."""
-        return str(import_module(_DOCUMENT).to_json(self.description(), origins=origins, indent=indent))
+        """The description as a JSON document (see `kstreamnb.topology.document`)."""
+        from kstreamnb.topology.document import to_json  # it reads descriptions
+
+        return to_json(self.description(), origins=origins, indent=indent)
 
     def fingerprint(self) -> str:
         """16 hexadecimal digits of the structure: equal for topologies that read each other's state."""
-        return str(import_module(_DOCUMENT).fingerprint(self.description()))
+        from kstreamnb.topology.document import fingerprint
+
+        return fingerprint(self.description())
 
     def partition_counts(self, topics: Mapping[str, int]) -> dict[str, int]:
         """Partitions of every topic that tasks read, given those of the user's topics.

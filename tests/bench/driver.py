@@ -78,7 +78,7 @@ def _records() -> list[Any]:
 
 def _prepared(case: str, **options: Any) -> Callable[[], None]:
     """A driver over the case's topology, and records to pipe into it."""
-    from kstreamnb.driver import TopologyTestDriver
+    from kstreamnb.testdriver.topology_test_driver import TopologyTestDriver
 
     driver = TopologyTestDriver(topology(case), **options)
     records = _records()

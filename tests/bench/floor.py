@@ -13,8 +13,8 @@ from pyspark.sql import Row
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
-from kstreamnb.spark.interpreted import interpret
-from kstreamnb.spark.session import tuned
+from kstreamnb.spark.jvm.no_codegen import interpret
+from kstreamnb.spark.jvm.session import tuned
 
 __all__ = ["plain_levels"]
 

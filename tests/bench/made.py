@@ -8,7 +8,7 @@ from functools import cache
 from itertools import cycle, islice, repeat
 from typing import Any
 
-from kstreamnb.kafka.cut import Offsets
+from kstreamnb.kafka.batch_offsets import Offsets
 
 __all__ = ["PARTITIONS", "START_MS", "Made"]
 

@@ -25,11 +25,11 @@ from pathlib import Path
 from typing import Any
 
 from kstreamnb.core.record import TopicRecord
-from kstreamnb.driver import replay
-from kstreamnb.driver.preview import preview
 from kstreamnb.dsl.builder import StreamsBuilder
-from kstreamnb.preview import upstream_topology
+from kstreamnb.replays.preview import preview
+from kstreamnb.replays.replay_sample import replay
 from kstreamnb.samples import Sample
+from kstreamnb.tools.preview import upstream_topology
 from tests.bench.driver import CASES, ISOLATED, KEYS, START_MS, topology
 
 RECORDS, REPEATS, STEPS = 20_000, 7, 100_000

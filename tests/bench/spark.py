@@ -25,12 +25,12 @@ from pathlib import Path
 from typing import Any
 
 import kstreamnb as ks
-from kstreamnb.kafka.publication import Publication
-from kstreamnb.runtime.config import Config
+from kstreamnb.kafka.output_batch import Publication
+from kstreamnb.runtime.context.config import Config
 from kstreamnb.spark.deploy import start_query
-from kstreamnb.spark.deployment import deployment_of, place
-from kstreamnb.spark.profiles import PROFILES
-from kstreamnb.spark.stream import Batch, Sink, StreamSettings
+from kstreamnb.spark.jvm.profiles import PROFILES
+from kstreamnb.spark.planning.placement import deployment_of, place
+from kstreamnb.spark.query.streaming_query import Batch, Sink, StreamSettings
 from tests.bench.floor import plain_levels
 from tests.bench.made import PARTITIONS, START_MS, Made
 
@@ -179,7 +179,7 @@ def plain_sql(spark: Any, size: int, batches: int, keys: int) -> list[tuple[floa
     """Seconds and CPU seconds of each batch of Spark's own count; every update is collected, as ours are."""
     from pyspark.sql import functions as F
 
-    from kstreamnb.spark.session import tuned
+    from kstreamnb.spark.jvm.session import tuned
 
     session = tuned(spark)
     session.conf.set("spark.sql.shuffle.partitions", str(spark.sparkContext.defaultParallelism))
@@ -234,7 +234,7 @@ def static_frames(spark: Any, options: argparse.Namespace) -> Iterator[Line]:
     """A keyed count over a DataFrame."""
     from pyspark.sql import functions as F
 
-    from kstreamnb.spark.frames import FrameInput
+    from kstreamnb.spark.io.dataframe_input import FrameInput
 
     frame = spark.range(options.rows).select(
         F.concat(F.lit("k"), F.col("id") * 7919 % 50_000).alias("key"),

@@ -19,7 +19,7 @@ builder.stream("sales").group_by_key().reduce(lambda one, other: other, store="l
 rows = [("sales", 0, at, at * 1000, f"item-{at:02}", {"quantity": 60 - at, "note": "x" * at}) for at in range(60)]
 rows.append(("sales", 0, 60, 60_000, "<script>alert(1)</script>", {"quantity": 0, "note": "<b>bold</b>"}))
 driver = ks.TopologyTestDriver(builder.build())
-replay = driver.replay(ks.Sample.from_records(rows))
+replay = ks.Replay.of(driver, ks.Sample.from_records(rows))
 browser = ks.browse(replay.now.store("last"))
 browser
 """,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kstreamnb.driver.test_driver import TopologyTestDriver
+from kstreamnb.testdriver.topology_test_driver import TopologyTestDriver
 
 
 @pytest.fixture(autouse=True)

@@ -8,7 +8,7 @@ from typing import Any
 
 from kstreamnb.core.record import ValueAndTimestamp, Windowed
 from kstreamnb.core.stores import VersionedRecord
-from kstreamnb.driver import TopologyTestDriver
+from kstreamnb.testdriver.topology_test_driver import TopologyTestDriver
 
 __all__ = ["dump_queries", "dump_stores"]
 

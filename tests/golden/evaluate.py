@@ -9,7 +9,7 @@ from typing import Any
 
 from kstreamnb.core.record import Windowed
 from kstreamnb.core.serdes import Serdes
-from kstreamnb.driver import TopologyTestDriver
+from kstreamnb.testdriver.topology_test_driver import TopologyTestDriver
 from kstreamnb.topology.topology import Topology
 from tests.golden.dump import dump_queries, dump_stores
 

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from kstreamnb.graph.merge_repartitions import STAYS
+from kstreamnb.logical.optimizer.merge_repartitions import STAYS
 from tests.golden.compare import compare, compare_error
 from tests.golden.evaluate import Failed, answer_of, build
 

@@ -6,9 +6,9 @@ import json
 import uuid
 from typing import Any
 
+from kstreamnb.core.codec import partition_for
 from kstreamnb.core.record import Windowed
 from kstreamnb.core.serdes import Serdes, TimeWindowedSerde
-from kstreamnb.core.wire import partition_for
 
 __all__ = ["differences_of"]
 

@@ -17,21 +17,21 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from kstreamnb.core.codec import decoder, encoder, to_bytes
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.serdes import Serdes
-from kstreamnb.core.wire import decoder, encoder, to_bytes
-from kstreamnb.driver import TopologyTestDriver
 from kstreamnb.errors import KStreamError
-from kstreamnb.kafka.publication import Publication
-from kstreamnb.runtime.config import Config
-from kstreamnb.runtime.task import EMPTY_DELTA
-from kstreamnb.spark.checkpoint_state import read_states
+from kstreamnb.kafka.output_batch import Publication
+from kstreamnb.runtime.context.config import Config
+from kstreamnb.runtime.task.task import EMPTY_DELTA
 from kstreamnb.spark.deploy import start_query
-from kstreamnb.spark.deployment import Application, deployment_of, place
-from kstreamnb.spark.feed import FileFeed
-from kstreamnb.spark.parcel import Order
-from kstreamnb.spark.session import spark_session
-from kstreamnb.spark.stream import Batch, Sink, StreamSettings
+from kstreamnb.spark.execution.record_batch import Order
+from kstreamnb.spark.io.offset_source import FileFeed
+from kstreamnb.spark.jvm.session import spark_session
+from kstreamnb.spark.planning.placement import Application, deployment_of, place
+from kstreamnb.spark.query.streaming_query import Batch, Sink, StreamSettings
+from kstreamnb.spark.state.checkpoint_reader import read_states
+from kstreamnb.testdriver.topology_test_driver import TopologyTestDriver
 from tests.golden.compare import compare
 from tests.golden.dump import dump_queries, dump_stores
 from tests.golden.evaluate import (
@@ -264,7 +264,7 @@ def _deltas(states: dict[str, list[bytes]], number: int) -> Iterator[tuple[str, 
 
 
 def _reader(case: _Case, topic: str, types: dict[str, str]) -> tuple[Any, Any]:
-    from kstreamnb.spark.writers import writer_serdes
+    from kstreamnb.spark.planning.output_topics import writer_serdes
 
     key_serde, value_serde = writer_serdes(case.application, topic)
     read = SERDES[types[topic]].deserialize

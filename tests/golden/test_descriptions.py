@@ -6,9 +6,9 @@ import json
 import lzma
 from pathlib import Path
 
-from kstreamnb.view import graph_view, to_mermaid, to_text
-from kstreamnb.view.document import from_json, to_json
-from kstreamnb.view.parser import parse_description
+from kstreamnb.display import graph_view, to_mermaid, to_text
+from kstreamnb.display.parser import parse_description
+from kstreamnb.topology.document import from_json, to_json
 
 VECTORS = Path(__file__).parent / "vectors" / "describe.jsonl.xz"
 

@@ -11,7 +11,7 @@ from confluent_kafka import Consumer, TopicPartition
 
 import kstreamnb as ks
 from kstreamnb.kafka.admin import Admin
-from kstreamnb.kafka.produce import produce
+from kstreamnb.kafka.producer import produce
 
 START_MS = 1_790_000_000_000
 PATIENCE_S = 180.0

@@ -171,7 +171,7 @@ def _prepare(doom: Doom) -> None:
     """Bring the points of a batch to the notice of its doom."""
     from pyspark.sql.classic.dataframe import DataFrame
 
-    from kstreamnb.kafka.publisher import Publisher
+    from kstreamnb.kafka.transactional_writer import Publisher
 
     points = {name: point for point, name in doom.applications.items()}
     collect, publish = DataFrame._collect_as_arrow, Publisher.publish

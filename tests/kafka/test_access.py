@@ -17,7 +17,7 @@ from confluent_kafka.admin import (
 )
 
 import kstreamnb as ks
-from kstreamnb.kafka.broker import LocalBroker, local_broker
+from kstreamnb.kafka.local_broker import LocalBroker, local_broker
 from kstreamnb.kafka.reset import reset
 from tests.kafka.apps import PATIENCE_S, Bench, counting, counts, final
 

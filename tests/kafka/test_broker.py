@@ -10,11 +10,11 @@ from confluent_kafka.admin import ConfigResource, ResourceType
 
 from kstreamnb.errors import EngineError
 from kstreamnb.kafka.admin import Admin
-from kstreamnb.kafka.broker import LocalBroker
-from kstreamnb.kafka.publication import Publication, columns_of
-from kstreamnb.kafka.publisher import Publisher
-from kstreamnb.kafka.reader import Reader, fetch, pieces_between
+from kstreamnb.kafka.bounded_reader import Reader, fetch, pieces_between
+from kstreamnb.kafka.local_broker import LocalBroker
+from kstreamnb.kafka.output_batch import Publication, columns_of
 from kstreamnb.kafka.reset import committed_positions
+from kstreamnb.kafka.transactional_writer import Publisher
 from tests.kafka.apps import settle
 
 pytestmark = pytest.mark.kafka

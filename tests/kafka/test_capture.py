@@ -9,13 +9,13 @@ import time
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
+from kstreamnb.core.codec import Encoded
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.serdes import Serdes
-from kstreamnb.core.wire import Encoded
 from kstreamnb.errors import ConfigError, EngineError
 from kstreamnb.kafka import capture as capture_module
 from kstreamnb.kafka.capture import CaptureLimits, capture
-from kstreamnb.kafka.produce import produce
+from kstreamnb.kafka.producer import produce
 from kstreamnb.samples import Sample
 from tests.kafka.apps import settle
 

@@ -12,9 +12,9 @@ from click.testing import CliRunner
 from kstreamnb.cli import main
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.kafka.admin import Admin
-from kstreamnb.kafka.produce import produce
-from kstreamnb.kafka.publisher import Publisher
+from kstreamnb.kafka.producer import produce
 from kstreamnb.kafka.reset import reset_positions
+from kstreamnb.kafka.transactional_writer import Publisher
 from kstreamnb.samples import Sample
 
 pytestmark = pytest.mark.kafka

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import kstreamnb as ks
-from kstreamnb.spark.repair import finish, take_back
+from kstreamnb.spark.state.checkpoint_recovery import finish, take_back
 from tests.kafka.apps import Bench, counting, counts, final
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
@@ -19,7 +19,7 @@ pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 REPAIRS = """
 import os, signal, sys
 from pathlib import Path
-from kstreamnb.spark.repair import take_back
+from kstreamnb.spark.state.checkpoint_recovery import take_back
 
 left, rename = int(sys.argv[2]), Path.rename
 
@@ -38,7 +38,7 @@ take_back(Path(sys.argv[1]))
 RUNS_AGAIN = """
 import os, signal, sys
 import kstreamnb as ks
-from kstreamnb.kafka.publisher import Publisher
+from kstreamnb.kafka.transactional_writer import Publisher
 from tests.kafka.apps import counting
 
 publish = Publisher.publish

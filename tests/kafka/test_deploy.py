@@ -7,10 +7,10 @@ import time
 import pytest
 
 import kstreamnb as ks
-from kstreamnb.kafka.presence import Claim, in_use
-from kstreamnb.kafka.produce import produce
-from kstreamnb.kafka.publisher import Publisher, PublishError
-from kstreamnb.spark.checkpoint import read_manifest
+from kstreamnb.kafka.checkpoint_lock import Claim, in_use
+from kstreamnb.kafka.producer import produce
+from kstreamnb.kafka.transactional_writer import Publisher, PublishError
+from kstreamnb.spark.state.checkpoint_manifest import read_manifest
 from tests.kafka.apps import PATIENCE_S, Bench, counting, counts, final
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]

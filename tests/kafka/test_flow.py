@@ -21,7 +21,7 @@ from pathlib import Path
 import pytest
 
 import kstreamnb as ks
-from kstreamnb.kafka.produce import produce
+from kstreamnb.kafka.producer import produce
 from tests.bench.kafka import _workers
 from tests.kafka.apps import PATIENCE_S, Bench, counting, counts, final, rows, settle
 from tests.kafka.crashes import committed

@@ -132,7 +132,7 @@ def test_a_deployment_gives_what_the_driver_gives_for_its_capture(bench: Bench) 
     records = rows("history-in", 60, 2)
     disordered = [records[at ^ 3] for at in range(len(records))]
     bench.admin.create_topic("history-in", partitions=2)
-    from kstreamnb.kafka.produce import produce
+    from kstreamnb.kafka.producer import produce
 
     produce(bench.servers, disordered, value_serde=ks.Serdes.long(), keep_partitions=True)
     builder = ks.StreamsBuilder("history")

@@ -19,8 +19,8 @@ from typing import Any
 import pytest
 
 import kstreamnb as ks
-from kstreamnb.kafka.produce import produce
-from kstreamnb.spark.metrics import as_dict
+from kstreamnb.kafka.producer import produce
+from kstreamnb.spark.telemetry.metrics import as_dict
 from tests.kafka.apps import PATIENCE_S, START_MS, Bench, counting, counts, rows
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
@@ -148,7 +148,7 @@ def test_prometheus_reads_the_metrics_of_all_active_queries(bench: Bench) -> Non
         server.close()
     assert 'kafka_streams_stream_thread_process_total{application_id="scraped"} 10.0' in text
     assert text.count("# TYPE kafka_streams_stream_thread_process_total counter") == 1
-    board = json.loads((Path(ks.__file__).parent / "spark" / "dashboard.json").read_text())
+    board = json.loads((Path(ks.__file__).parent / "spark" / "operations" / "dashboard.json").read_text())
     asked = {target["expr"] for panel in board["panels"] for target in panel["targets"]}
     names = {name for expr in asked for name in re.findall(r"kafka_streams_\w+", expr)}
     assert names

@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 
+from kstreamnb.core.codec import partition_for
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.serdes import Serdes
-from kstreamnb.core.wire import partition_for
-from kstreamnb.driver.log import create_topic
 from kstreamnb.errors import EngineError, SerdeError
-from kstreamnb.kafka.produce import RecordProducer, produce
-from kstreamnb.kafka.sending import RoundRobin
+from kstreamnb.kafka.partitioners import RoundRobin
+from kstreamnb.kafka.producer import RecordProducer, produce
 from kstreamnb.samples import Sample
+from kstreamnb.simulation.log import create_topic
 from tests.unit.driver.test_log import by_level, by_user
 
 pytestmark = pytest.mark.kafka

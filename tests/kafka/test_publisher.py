@@ -9,10 +9,10 @@ from confluent_kafka import OFFSET_INVALID, Consumer, KafkaException, TopicParti
 
 from kstreamnb.errors import EngineError
 from kstreamnb.kafka.admin import Admin
-from kstreamnb.kafka.deliver import Deliverer
-from kstreamnb.kafka.publication import Publication, columns_of
-from kstreamnb.kafka.publisher import Marker, Publisher, PublishError
-from kstreamnb.kafka.reader import Reader, fetch, pieces_between
+from kstreamnb.kafka.at_least_once_writer import Deliverer
+from kstreamnb.kafka.bounded_reader import Reader, fetch, pieces_between
+from kstreamnb.kafka.output_batch import Publication, columns_of
+from kstreamnb.kafka.transactional_writer import Marker, Publisher, PublishError
 from tests.kafka.apps import settle
 
 pytestmark = pytest.mark.kafka

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 from confluent_kafka import Producer
 
+from kstreamnb.core.codec import Encoded
 from kstreamnb.core.record import TopicRecord
-from kstreamnb.core.wire import Encoded
 from kstreamnb.errors import ConfigError, EngineError
-from kstreamnb.kafka.produce import produce
-from kstreamnb.kafka.reader import Piece, Reader, fetch, pieces_between
+from kstreamnb.kafka.bounded_reader import Piece, Reader, fetch, pieces_between
+from kstreamnb.kafka.producer import produce
 from tests.kafka.apps import settle
 
 pytestmark = pytest.mark.kafka

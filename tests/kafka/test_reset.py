@@ -8,9 +8,9 @@ import pytest
 from confluent_kafka import Consumer
 
 from kstreamnb.errors import EngineError
-from kstreamnb.kafka.publication import columns_of
-from kstreamnb.kafka.publisher import Publisher, PublishError
+from kstreamnb.kafka.output_batch import columns_of
 from kstreamnb.kafka.reset import plan_reset, reset
+from kstreamnb.kafka.transactional_writer import Publisher, PublishError
 from kstreamnb.topology.topology import Topology
 from tests.kafka.apps import PATIENCE_S
 

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 import kstreamnb as ks
-from kstreamnb.kafka.broker import LocalBroker
-from kstreamnb.spark import feed as feed_module
+from kstreamnb.kafka.local_broker import LocalBroker
 from kstreamnb.spark import query as query_module
+from kstreamnb.spark.io import offset_source
 from tests.kafka.apps import PATIENCE_S, Bench, counting, counts, final
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
@@ -63,7 +63,7 @@ def test_counts_go_on_after_broker_and_application_were_stopped(
 
     Who looks at the application meanwhile gets an answer, without a lag that nobody knows.
     """
-    monkeypatch.setattr(feed_module, "_GLANCE_S", 0.5)
+    monkeypatch.setattr(offset_source, "_GLANCE_S", 0.5)
     with LocalBroker(data=tmp_path / "volume") as broker:
         bench = Bench(spark, broker.bootstrap_servers, tmp_path)
         records = bench.fill("both-in", 40, 2)

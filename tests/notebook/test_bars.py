@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 import kstreamnb as ks
+from kstreamnb import hooks
+from kstreamnb.core.progress import pieces, under_way
 from kstreamnb.notebook.bars import Bars, Terminal
-from kstreamnb.progress import pieces, under_way, watch_with
 from tests.notebook.shells import loaded_shell
 
 _LONG_S = 60
@@ -48,9 +49,9 @@ def opened() -> Iterator[list[Seen]]:
         places.append(Seen())
         return places[-1]
 
-    watch_with(Bars(open_place))
+    hooks.install(progress=Bars(open_place))
     yield places
-    watch_with(None)
+    hooks.install(progress=None)
 
 
 def _until(places: list[Seen]) -> Seen:
@@ -174,7 +175,7 @@ def test_watching_changes_nothing(opened: list[Seen], shape: str, partitions: in
         return str(run), run.output("out"), run.now.store("counts").to_dict(), [str(s) for s in run.steps[-5:]], piped
 
     watched = found()
-    watch_with(None)
+    hooks.install(progress=None)
     assert found() == watched
 
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import kstreamnb as ks
-from kstreamnb.driver.explore import explore
+from kstreamnb.testdriver.races.race_detector import explore
 
 KEYS = ("a", "b", "c")
 EXACTLY = {"processing_guarantee": "exactly_once_v2"}

@@ -12,12 +12,12 @@ from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.serdes import Serdes
 from kstreamnb.core.time import Clock
 from kstreamnb.core.windows import JoinWindows, TimeWindows
-from kstreamnb.driver import TopologyTestDriver
 from kstreamnb.dsl.builder import StreamsBuilder
 from kstreamnb.errors import ProcessingError
-from kstreamnb.runtime.config import Config
-from kstreamnb.runtime.task import Task
-from kstreamnb.runtime.task_plan import plan_tasks
+from kstreamnb.runtime.context.config import Config
+from kstreamnb.runtime.context.task_plan import plan_tasks
+from kstreamnb.runtime.task.task import Task
+from kstreamnb.testdriver.topology_test_driver import TopologyTestDriver
 
 PARTITIONS = {"left": 3, "right": 3, "table": 3, "counts": 2, "pairs": 2, "late": 1}
 
@@ -69,7 +69,7 @@ def in_order(records: list[TopicRecord]) -> list[TopicRecord]:
     roots: list[Any] = []
     driver.engine.feed = roots.extend  # type: ignore[method-assign]
     driver.pipe(records)
-    from kstreamnb.driver.engine import _merged
+    from kstreamnb.testdriver.execution.router import _merged
 
     return [TopicRecord(t, p, -1, at, key, value) for t, p, at, key, value, _ in _merged(roots)]
 
@@ -167,7 +167,7 @@ def test_keys_of_other_partitions_do_not_matter(records: list[TopicRecord], key:
 
 def partition_of(driver: TopologyTestDriver, key: str) -> int:
     """The partition of a key of the topic "left"."""
-    from kstreamnb.core.wire import partition_for
+    from kstreamnb.core.codec import partition_for
 
     return partition_for(key.encode(), driver.engine.count("left"))
 

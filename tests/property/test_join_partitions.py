@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kstreamnb.core.serdes import Serdes
-from kstreamnb.driver import TopologyTestDriver
 from kstreamnb.dsl.builder import StreamsBuilder
+from kstreamnb.testdriver.topology_test_driver import TopologyTestDriver
 from kstreamnb.topology.topology import Topology
 
 TEXT = {"default.key.serde": Serdes.string(), "default.value.serde": Serdes.string()}

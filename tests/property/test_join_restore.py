@@ -14,8 +14,8 @@ from kstreamnb.core.record import Record
 from kstreamnb.core.serdes import Serdes
 from kstreamnb.core.stores import Stores
 from kstreamnb.core.windows import JoinWindows
-from kstreamnb.driver import TopologyTestDriver
 from kstreamnb.dsl.builder import StreamsBuilder
+from kstreamnb.testdriver.topology_test_driver import TopologyTestDriver
 from kstreamnb.topology.topology import Topology
 
 TEXT = {"default.key.serde": Serdes.string(), "default.value.serde": Serdes.string()}

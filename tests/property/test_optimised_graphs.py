@@ -8,10 +8,10 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kstreamnb.driver import TopologyTestDriver
 from kstreamnb.dsl.builder import StreamsBuilder
 from kstreamnb.dsl.fronts import KStream
-from kstreamnb.graph.rewrites import RULES
+from kstreamnb.logical.optimizer.rewrites import RULES
+from kstreamnb.testdriver.topology_test_driver import TopologyTestDriver
 
 KEYS = st.sampled_from(["a", "b", "ab", "ba", "c"])
 VALUES = st.integers(0, 9)

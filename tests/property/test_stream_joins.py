@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from kstreamnb.core.serdes import Serdes
 from kstreamnb.core.windows import JoinWindows
-from kstreamnb.driver import TopologyTestDriver
 from kstreamnb.dsl.builder import StreamsBuilder
+from kstreamnb.testdriver.topology_test_driver import TopologyTestDriver
 
 EARLIEST_MS, LATEST_MS, GRACE_MS, END_MS = 20, 60, 50, 1_000
 

@@ -10,7 +10,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import kstreamnb as ks
-from kstreamnb.driver import Replay, replay
+from kstreamnb.replays.replay import Replay
+from kstreamnb.replays.replay_sample import replay
 
 TOPICS, KEYS = ("l", "r"), ("a", "b", "c")
 LONG = ks.Serdes.long()
@@ -168,7 +169,7 @@ def again(found: Replay, records: list[ks.TopicRecord]) -> Replay:
     with ks.TopologyTestDriver(found.topology, partitions=2) as driver:
         for record in records:
             driver.create_input_topic(record.topic).pipe_input(record)
-        return driver.replay()
+        return Replay.of(driver)
 
 
 def tasks_of(driver: ks.TopologyTestDriver) -> dict[str, Any]:

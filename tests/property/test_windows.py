@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from kstreamnb.core.serdes import Serdes
 from kstreamnb.core.stores import StoreSpec
 from kstreamnb.core.windows import SessionWindows, SlidingWindows, TimeWindows
-from kstreamnb.processors.aggregates import SessionAggregate, WindowAggregate
-from kstreamnb.processors.folding import add_counts, count_up, zero
-from kstreamnb.processors.sliding_aggregate import SlidingAggregate
+from kstreamnb.operators.aggregates import SessionAggregate, WindowAggregate
+from kstreamnb.operators.folding import add_counts, count_up, zero
+from kstreamnb.operators.sliding_aggregate import SlidingAggregate
 from tests.unit.processors.fake_context import FakeContext
 
 GRACE_MS = 1000

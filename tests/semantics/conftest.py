@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kstreamnb.driver import TopologyTestDriver
+from kstreamnb.testdriver.topology_test_driver import TopologyTestDriver
 from tests.semantics.scenario import Engine, Outcome, Output, Scenario, WallClock, compare
 
 

@@ -13,14 +13,14 @@ from typing import Any
 
 import pytest
 
+from kstreamnb.core.codec import encoder, key_partitioner
 from kstreamnb.core.record import TopicRecord
-from kstreamnb.core.wire import encoder, key_partitioner
-from kstreamnb.driver import TopologyTestDriver
-from kstreamnb.runtime.config import Config
-from kstreamnb.runtime.task_plan import TaskPlan
-from kstreamnb.spark.deployment import Application, Deployment, deployment_of, place
-from kstreamnb.spark.feed import FileFeed
-from kstreamnb.spark.sinks import MemorySink
+from kstreamnb.runtime.context.config import Config
+from kstreamnb.runtime.context.task_plan import TaskPlan
+from kstreamnb.spark.io.offset_source import FileFeed
+from kstreamnb.spark.io.sinks import MemorySink
+from kstreamnb.spark.planning.placement import Application, Deployment, deployment_of, place
+from kstreamnb.testdriver.topology_test_driver import TopologyTestDriver
 from tests.semantics.scenario import Outcome, Output, Row, Scenario, WallClock, compare
 from tests.spark.steps import Step, packed, tick
 
@@ -123,7 +123,7 @@ def _plain(topics: dict[str, list[TopicRecord]]) -> dict[str, list[Output]]:
 
 def on_levels(deployment: Deployment, feed: FileFeed, folder: Path) -> tuple[MemorySink, Callable[[str], Any]]:
     """The levels without Spark, with workers that forget everything after each batch."""
-    from kstreamnb.spark.stream import Batch
+    from kstreamnb.spark.query.streaming_query import Batch
     from tests.spark.inprocess import Cluster
 
     sink, cluster = MemorySink(), Cluster.of(deployment, str(folder))
@@ -137,7 +137,7 @@ def on_spark(spark: Any) -> Runner:
 
     def run(deployment: Deployment, feed: FileFeed, folder: Path) -> tuple[MemorySink, Callable[[str], Any]]:
         from kstreamnb.spark.deploy import start_query
-        from kstreamnb.spark.stream import StreamSettings
+        from kstreamnb.spark.query.streaming_query import StreamSettings
 
         sink = MemorySink()
         settings = StreamSettings(folder, None, max_records=1)

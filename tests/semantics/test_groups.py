@@ -11,9 +11,9 @@ import pytest
 
 import kstreamnb as ks
 from kstreamnb.core.time import Clock
-from kstreamnb.runtime.config import Config
-from kstreamnb.runtime.task import Task
-from kstreamnb.runtime.task_plan import plan_tasks
+from kstreamnb.runtime.context.config import Config
+from kstreamnb.runtime.context.task_plan import plan_tasks
+from kstreamnb.runtime.task.task import Task
 
 
 def consumers(log: ks.Log, *names: str, **options: Any) -> ks.ConsumerGroup:

@@ -11,7 +11,7 @@ import pytest
 
 import kstreamnb as ks
 from kstreamnb.core.time import format_ms
-from kstreamnb.spark.session import QUERY_SETTINGS
+from kstreamnb.spark.jvm.session import QUERY_SETTINGS
 from tests.semantics.test_windows import seconds
 
 EXACTLY = {"processing_guarantee": "exactly_once_v2", "commit_interval": "100ms"}

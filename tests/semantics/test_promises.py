@@ -30,7 +30,7 @@ def test_the_test_driver_needs_no_thread_no_socket_and_no_time(monkeypatch: pyte
     assert alerts.is_empty()
     assert time.process_time() - started < 0.5  # 50 ms on an idle machine
     assert threading.active_count() == threads
-    why = str(driver.why_no_output("fraud-alerts"))
+    why = str(ks.Replay.of(driver).why_no_output("fraud-alerts"))
     assert "3 records" in why
     assert "filter" in why
 

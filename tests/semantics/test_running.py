@@ -13,11 +13,11 @@ from prometheus_client import CollectorRegistry, generate_latest
 
 import kstreamnb as ks
 from kstreamnb.errors import EngineError
-from kstreamnb.kafka.publication import Publication
-from kstreamnb.spark.feed import FileFeed
-from kstreamnb.spark.metrics import MetricsBook
-from kstreamnb.spark.prometheus import _Collector, exposed_name
-from kstreamnb.spark.stream import Batch
+from kstreamnb.kafka.output_batch import Publication
+from kstreamnb.spark.io.offset_source import FileFeed
+from kstreamnb.spark.operations.prometheus import _Collector, exposed_name
+from kstreamnb.spark.query.streaming_query import Batch
+from kstreamnb.spark.telemetry.metrics import MetricsBook
 from tests.semantics.test_aggregations import WORDS
 from tests.spark.inprocess import Cluster
 from tests.spark.streams import Row, batched, placed
@@ -199,7 +199,7 @@ def test_every_query_of_the_dashboard_asks_for_a_metric_that_is_served(tmp_path:
     served = {line.split("{")[0] for line in text.splitlines() if not line.startswith("#")}
     assert {exposed_name(metric) for metric in metrics} == served
     assert 'kafka_streams_stream_thread_process_total{application_id="measured"} 8.0' in text.splitlines()
-    board = json.loads((Path(ks.__file__).parent / "spark" / "dashboard.json").read_text())
+    board = json.loads((Path(ks.__file__).parent / "spark" / "operations" / "dashboard.json").read_text())
     asked = [target["expr"] for panel in board["panels"] for target in panel["targets"]]
     assert asked
     for expression in asked:

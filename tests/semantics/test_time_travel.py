@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 import kstreamnb as ks
-from kstreamnb.driver import replay
-from kstreamnb.driver.checks import check
+from kstreamnb.replays.replay import Replay
+from kstreamnb.replays.replay_sample import replay
+from kstreamnb.validation.preflight import check
 from tests.semantics.test_captcha import CAPTCHA_INPUT, captcha_tables
 
 
@@ -27,7 +28,7 @@ def captcha_trace(chunk: int) -> str:
     with ks.TopologyTestDriver(captcha_tables(), changelogs=True) as driver:
         for start in range(0, len(rows), chunk):
             driver.pipe(rows[start : start + chunk])
-        found = driver.replay()
+        found = Replay.of(driver)
         logs = {name: [str(row) for row in log.rows] for name, log in sorted(driver.engine.logs.items())}
     trace = [str(event) for step in found.steps for event in step.events]
     return hashlib.sha256(repr((logs, trace)).encode()).hexdigest()
@@ -152,7 +153,7 @@ def test_late_data_is_dropped_alike_when_history_is_replayed() -> None:
         for record in records(*(("in", f"k{n % 3}", n, n * 37 % 90) for n in range(60))):
             live.create_input_topic("in").pipe_input(record)
         out = live.create_output_topic("out").read_records()
-        recorded = live.replay()
+        recorded = Replay.of(live)
         taken = [step.record for step in recorded.steps if step.record is not None]
     for capture in (taken, ks.Sample.from_records(taken).merge()):
         again = replay(topology, capture, 2)

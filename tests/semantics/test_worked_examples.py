@@ -14,7 +14,7 @@ import pytest
 
 import kstreamnb as ks
 from kstreamnb.errors import EngineError
-from kstreamnb.spark.metrics import Metric
+from kstreamnb.spark.telemetry.metrics import Metric
 
 
 def offsets(taken: tuple[tuple[str, int], ...], place: str) -> list[int]:

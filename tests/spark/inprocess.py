@@ -13,16 +13,16 @@ from typing import Any
 
 import pyarrow as pa
 
-from kstreamnb.spark import worker
-from kstreamnb.spark.deployment import Deployment
-from kstreamnb.spark.feed import FileFeed
-from kstreamnb.spark.level import run_group
-from kstreamnb.spark.output import BatchOutput
-from kstreamnb.spark.source import FeedReader, SourceSettings
-from kstreamnb.spark.state_log import HEAD, StateLog
-from kstreamnb.spark.store_view import StoreView, stores_at, stores_named
-from kstreamnb.spark.stream import owners_of
-from kstreamnb.spark.worker import Bundle, empty_task
+from kstreamnb.spark.execution import worker_cache
+from kstreamnb.spark.execution.batch_output import BatchOutput
+from kstreamnb.spark.execution.state_log import HEAD, StateLog
+from kstreamnb.spark.execution.stateful_operator import run_group
+from kstreamnb.spark.execution.worker_cache import Bundle, empty_task
+from kstreamnb.spark.io.offset_source import FileFeed
+from kstreamnb.spark.io.stream_source import FeedReader, SourceSettings
+from kstreamnb.spark.planning.placement import Deployment
+from kstreamnb.spark.query.streaming_query import owners_of
+from kstreamnb.spark.state.store_view import StoreView, stores_at, stores_named
 
 __all__ = ["Cluster", "DictLog"]
 
@@ -69,13 +69,13 @@ class Cluster:
     @staticmethod
     def forget() -> None:
         """What happens to memory when every worker ends."""
-        worker.forget()
+        worker_cache.forget()
 
     @staticmethod
     def forget_tasks() -> None:
         """What happens when a task goes on in another worker with every batch."""
-        worker._tasks.clear()
-        worker._replicas.clear()
+        worker_cache._tasks.clear()
+        worker_cache._replicas.clear()
 
     def store(self, name: str) -> StoreView:
         """A store of the first application, as a query's checkpoint shows it."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from kstreamnb.spark.parcel import WALL
+from kstreamnb.spark.execution.record_batch import WALL
 
 __all__ = ["Batch", "Step", "packed", "tick"]
 

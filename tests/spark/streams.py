@@ -6,17 +6,17 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from kstreamnb.core.codec import encoder, key_partitioner
 from kstreamnb.core.record import TopicRecord
-from kstreamnb.core.wire import encoder, key_partitioner
-from kstreamnb.driver import TopologyTestDriver
-from kstreamnb.runtime.config import Config
-from kstreamnb.runtime.task_plan import TaskPlan
+from kstreamnb.runtime.context.config import Config
+from kstreamnb.runtime.context.task_plan import TaskPlan
 from kstreamnb.spark.deploy import start_query
-from kstreamnb.spark.deployment import Application, Deployment, deployment_of, place
-from kstreamnb.spark.feed import FileFeed
-from kstreamnb.spark.query import Query
-from kstreamnb.spark.sinks import MemorySink
-from kstreamnb.spark.stream import StreamSettings
+from kstreamnb.spark.io.offset_source import FileFeed
+from kstreamnb.spark.io.sinks import MemorySink
+from kstreamnb.spark.planning.placement import Application, Deployment, deployment_of, place
+from kstreamnb.spark.query.query import Query
+from kstreamnb.spark.query.streaming_query import StreamSettings
+from kstreamnb.testdriver.topology_test_driver import TopologyTestDriver
 from kstreamnb.topology.topology import Topology
 from tests.spark.steps import Step, packed
 

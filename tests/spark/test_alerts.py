@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import yaml
 
-from kstreamnb.spark.alerts import alert_rules, alerts, prometheus_rules
-from kstreamnb.spark.metrics import Metric
+from kstreamnb.spark.operations.alerts import alert_rules, alerts, prometheus_rules
+from kstreamnb.spark.telemetry.metrics import Metric
 
 LAG = ("consumer-fetch-manager-metrics", "records-lag-max")
 COMMITS = ("stream-thread-metrics", "commit-total")

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import kstreamnb as ks
-from kstreamnb.spark.frames import FrameInput
+from kstreamnb.spark.io.dataframe_input import FrameInput
 from tests.spark.streams import Row, by_partition, driven
 from tests.spark.test_streaming import disordered, joined, three_levels, two_levels
 from tests.spark.test_time_and_tables import with_global_table

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 import kstreamnb as ks
-from kstreamnb.spark.changelogs import Changelogs
-from kstreamnb.spark.feed import FileFeed
-from kstreamnb.spark.stream import Batch
+from kstreamnb.spark.io.changelog_topics import Changelogs
+from kstreamnb.spark.io.offset_source import FileFeed
+from kstreamnb.spark.query.streaming_query import Batch
 from tests.spark.inprocess import Cluster
 from tests.spark.streams import Row, batched, placed
 from tests.spark.test_streaming import disordered, joined, three_levels, two_levels

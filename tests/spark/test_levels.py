@@ -15,14 +15,15 @@ from typing import Any
 import pytest
 
 import kstreamnb as ks
-from kstreamnb.core.wire import Encoded
-from kstreamnb.spark import source, state_log, worker
-from kstreamnb.spark.feed import FileFeed
-from kstreamnb.spark.parcel import WALL
-from kstreamnb.spark.sinks import MemorySink
-from kstreamnb.spark.source import FeedReader, SourceSettings
-from kstreamnb.spark.stream import Batch
-from kstreamnb.spark.worker import Bundle, empty_task
+from kstreamnb.core.codec import Encoded
+from kstreamnb.spark.execution import state_log, worker_cache
+from kstreamnb.spark.execution.record_batch import WALL
+from kstreamnb.spark.execution.worker_cache import Bundle, empty_task
+from kstreamnb.spark.io import stream_source
+from kstreamnb.spark.io.offset_source import FileFeed
+from kstreamnb.spark.io.sinks import MemorySink
+from kstreamnb.spark.io.stream_source import FeedReader, SourceSettings
+from kstreamnb.spark.query.streaming_query import Batch
 from tests.spark.inprocess import Cluster, DictLog
 from tests.spark.streams import Output, Row, batched, by_partition, driven, in_order, outputs, placed
 from tests.spark.test_streaming import disordered, joined, three_levels, two_levels
@@ -35,7 +36,7 @@ def run_in(
     cluster: Cluster, folder: Path, batches: Sequence[Any], topics: Sequence[str], between: Callable[[int], None]
 ) -> dict[str, Output]:
     """What a cluster writes in some batches."""
-    from kstreamnb.spark.feed import FileFeed
+    from kstreamnb.spark.io.offset_source import FileFeed
 
     sink = MemorySink()
     feed = FileFeed.write(folder / FEED, batches)
@@ -119,9 +120,9 @@ def test_a_worker_that_missed_some_batches_catches_up(tmp_path: Path) -> None:
 
     def swap(number: int) -> None:
         """The next batch runs in the other of two workers."""
-        memories[number % 2] = dict(worker._tasks)
-        worker._tasks.clear()
-        worker._tasks.update(memories[(number + 1) % 2])
+        memories[number % 2] = dict(worker_cache._tasks)
+        worker_cache._tasks.clear()
+        worker_cache._tasks.update(memories[(number + 1) % 2])
 
     found, cluster = ran(tmp_path, topology, rows, ["totals"], batches=8, between=swap)
     assert driven(topology, rows, 3, ["totals"]) == found
@@ -134,7 +135,7 @@ def test_a_copy_of_a_failed_attempt_is_not_trusted(tmp_path: Path) -> None:
 
     def spoil(number: int) -> None:
         """As if each task had written an entry that was never committed."""
-        for held in worker._tasks.values():
+        for held in worker_cache._tasks.values():
             held.token = "of another attempt"
 
     found, cluster = ran(tmp_path, topology, rows, ["totals"], batches=6, between=spoil)
@@ -187,7 +188,7 @@ def test_state_that_exceeds_memory_is_rebuilt_when_it_is_needed(tmp_path: Path) 
     found, cluster = ran(tmp_path, topology, rows, ["out"], batches=8, partitions=6, memory_limit=2_000)
     assert driven(topology, rows, 6, ["out"]) == found
     assert Counter(cluster.found)["rebuild"] > 20
-    kept = [held for held in worker._tasks.values() if held.state_bytes]
+    kept = [held for held in worker_cache._tasks.values() if held.state_bytes]
     assert sum(held.state_bytes for held in kept) <= 2_000 or len(kept) == 1
 
 
@@ -197,7 +198,7 @@ def test_only_tasks_with_data_run(tmp_path: Path) -> None:
     builder.stream("in").group_by_key().count(store="counts").to_stream().to("out", value_serde="long")
     deployment = placed(builder.build(), 8)
     cluster = Cluster.of(deployment, tmp_path.name)
-    from kstreamnb.spark.feed import FileFeed
+    from kstreamnb.spark.io.offset_source import FileFeed
 
     rows: list[Row] = [("in", key, 1, at) for at, key in enumerate(("a", "a", "k1"))]
     feed = FileFeed.write(tmp_path / FEED, batched(deployment, rows, 1))
@@ -334,8 +335,8 @@ def test_a_pattern_reads_every_topic_that_matches(tmp_path: Path) -> None:
     builder = ks.StreamsBuilder("pattern")
     builder.stream(re.compile("ev-.*")).group_by_key().count(store="counts").to_stream().to("out", value_serde="long")
     topology = builder.build()
-    from kstreamnb.runtime.config import Config
-    from kstreamnb.spark.deployment import deployment_of, place
+    from kstreamnb.runtime.context.config import Config
+    from kstreamnb.spark.planning.placement import deployment_of, place
 
     application = place(topology, Config(), {"ev-a": 2, "ev-b": 2, "other": 2}, direct=True)
     assert application.external == ("ev-a", "ev-b")
@@ -359,7 +360,7 @@ def test_a_task_at_the_end_has_the_drivers_store(tmp_path: Path, small_logs: Non
     for task in cluster.deployment.tasks:
         log = cluster.states.get((task.level, task.group), DictLog())
         if log.rows:
-            held = state_log.StateLog(log).load(None, lambda task=task: worker.new_task(cluster.bundle, task))
+            held = state_log.StateLog(log).load(None, lambda task=task: worker_cache.new_task(cluster.bundle, task))
             for name, store in held.task.stores.items():
                 if name == "totals":
                     found |= dict(store.for_user.all())
@@ -385,7 +386,7 @@ def test_after_every_commit_workers_have_what_their_logs_and_the_input_make(
         batch = steps[len(steps) * number // count : len(steps) * (number + 1) // count]
         driver.pipe(ks.TopicRecord(topic, part, at, *record[:3]) for at, (topic, part, record) in enumerate(batch))
         for task in deployment.tasks:
-            held = worker._tasks.get((cluster.bundle.name, task.number))
+            held = worker_cache._tasks.get((cluster.bundle.name, task.number))
             made = empty_task(cluster.bundle, task)
             for delta in cluster.deltas().get(task.name, []):
                 made.apply_delta(delta)
@@ -415,7 +416,7 @@ def test_a_small_batch_is_sent_along_with_its_plan(tmp_path: Path, monkeypatch: 
     assert list(reader.read(share)) == list(sent)
     for limit in ("_VERY_FEW", "_SENT_ALONG_BYTES"):
         with monkeypatch.context() as patched:
-            patched.setattr(source, limit, 1)
+            patched.setattr(stream_source, limit, 1)
             assert reader.getCache(start, end) is None
     feed.path.unlink()
     reader.settings.feed._content = None
@@ -444,7 +445,7 @@ def test_a_worker_that_remembers_something_else_than_its_log_ends_the_query(tmp_
 
     def lose_a_row(number: int) -> None:
         """A row goes without a word to anybody."""
-        for held in worker._tasks.values() if number == 3 else ():
+        for held in worker_cache._tasks.values() if number == 3 else ():
             store = held.task.stores.get("first")
             if store is not None and store.raw:
                 store.apply(next(iter(store.raw)), None)

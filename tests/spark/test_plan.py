@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import kstreamnb as ks
-from kstreamnb.spark.portable import refuse_what_is_too_large
+from kstreamnb.spark.planning.preflight import refuse_what_is_too_large
 
 
 def shop() -> ks.Topology:

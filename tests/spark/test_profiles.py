@@ -9,8 +9,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 import kstreamnb as ks
-from kstreamnb.spark.profiles import profile_settings
-from kstreamnb.spark.session import tuned
+from kstreamnb.spark.jvm.profiles import profile_settings
+from kstreamnb.spark.jvm.session import tuned
 
 
 def test_production_pins_the_heap_and_takes_the_g1_collector() -> None:

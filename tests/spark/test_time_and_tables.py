@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import kstreamnb as ks
-from kstreamnb.spark.parcel import WALL
+from kstreamnb.spark.execution.record_batch import WALL
 from tests.spark.streams import Row, batched, by_partition, driven, outputs, placed, query_over, streamed
 from tests.spark.test_streaming import disordered
 

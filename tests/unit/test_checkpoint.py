@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from kstreamnb.errors import EngineError
-from kstreamnb.kafka.presence import Claim, Presence
-from kstreamnb.spark.checkpoint import FILE, Manifest, checkpoint_folder, read_manifest, write_manifest
-from kstreamnb.spark.checkpoint_state import settle
-from kstreamnb.spark.failure import spark_failure
+from kstreamnb.kafka.checkpoint_lock import Claim, Presence
+from kstreamnb.spark.execution.failures import spark_failure
+from kstreamnb.spark.state.checkpoint_manifest import FILE, Manifest, checkpoint_folder, read_manifest, write_manifest
+from kstreamnb.spark.state.checkpoint_reader import settle
 
 PAGE = Manifest("a query", "shop", 2, [], {}, {})
 TWO = """[STREAM_FAILED] Query [id = 1] terminated with exception: [CONCURRENT_STREAM_LOG_UPDATE] Concurrent update to

@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from kstreamnb.core.stores import Stores
-from kstreamnb.driver.mock_context import MockProcessorContext
-from kstreamnb.driver.store_views import KeyValueView, SessionView, VersionedView, WindowView
+from kstreamnb.testdriver.mock_processor_context import MockProcessorContext
+from kstreamnb.testdriver.store_views import KeyValueView, SessionView, VersionedView, WindowView
 
 JAVA: dict[str, dict[str, str]] = json.loads(Path(__file__).with_name("completeness.json").read_text())
 STORES = {

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from kstreamnb.demo import differences
+from kstreamnb.tools.demo import differences
 
 
 def test_without_java_the_driver_runs_and_the_text_says_what_was_left_out(tmp_path: Path) -> None:

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 import kstreamnb as ks
-from kstreamnb import dsl, processors
+from kstreamnb import dsl
+from kstreamnb import operators as operator_room
 from kstreamnb.dsl.declarations import Handle
 
 # `export` writes the cells of a notebook: outside one there is nothing to show.
@@ -57,11 +58,11 @@ def test_an_operator_says_its_shape_its_source_and_shows_an_example(operator: st
 
 
 def test_every_processor_says_its_shape_and_its_source() -> None:
-    """A value with ``bind`` in `kstreamnb.processors`; views of stores have no flow, but a source."""
+    """A value with ``bind`` in `kstreamnb.operators`; views of stores have no flow, but a source."""
     lacking = []
-    for module in pkgutil.iter_modules(processors.__path__):
-        for name, value in vars(importlib.import_module(f"kstreamnb.processors.{module.name}")).items():
-            ours = inspect.isclass(value) and value.__module__.startswith("kstreamnb.processors")
+    for module in pkgutil.iter_modules(operator_room.__path__):
+        for name, value in vars(importlib.import_module(f"kstreamnb.operators.{module.name}")).items():
+            ours = inspect.isclass(value) and value.__module__.startswith("kstreamnb.operators")
             if ours and hasattr(value, "bind") and not name.startswith("_") and not name.endswith("View"):
                 lacking += [f"{name}: {s}" for s in ("Shape:", "Source:") if s not in (value.__doc__ or "")]
     assert lacking == []

@@ -9,7 +9,22 @@ import pytest
 
 HEAVY = ("pyspark", "pandas", "pyarrow", "confluent_kafka", "IPython", "ipywidgets", "anywidget", "graphviz")
 OPTIONAL = tuple(package for package in HEAVY if package != "graphviz")  # pure Python, a dependency of all
-SPINE = ("core", "topology", "processors", "graph", "dsl", "state", "runtime", "driver", "samples", "view")
+SPINE = (
+    "core",
+    "topology",
+    "operators",
+    "logical",
+    "dsl",
+    "state",
+    "runtime",
+    "recording",
+    "testdriver",
+    "replays",
+    "validation",
+    "simulation",
+    "samples",
+    "display",
+)
 
 
 def python(code: str) -> str:

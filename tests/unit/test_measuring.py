@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import kstreamnb as ks
-from kstreamnb.measuring import quantiles, word_count
+from kstreamnb.tools.benchmark import quantiles, word_count
 
 
 def test_a_figure_says_of_which_machine_and_by_which_method() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kstreamnb.spark.repair import entries_again, take_back
+from kstreamnb.spark.state.checkpoint_recovery import entries_again, take_back
 
 SIZE = 512
 

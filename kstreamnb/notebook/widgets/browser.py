@@ -7,12 +7,12 @@ from typing import Any, ClassVar
 
 import traitlets
 
+from kstreamnb.core.formatting import aligned, counted, said, when
 from kstreamnb.core.record import ValueAndTimestamp
-from kstreamnb.driver.moment import StoreTable
-from kstreamnb.driver.stored_rows import StoredRow
-from kstreamnb.driver.wording import aligned, counted, said, when
 from kstreamnb.errors import EngineError
 from kstreamnb.notebook.widgets.base import FactsWidget, esm
+from kstreamnb.recording.store_rows import StoredRow
+from kstreamnb.replays.analysis.snapshot import StoreTable
 from kstreamnb.samples.text import format_cell
 
 __all__ = ["StoreBrowser"]

@@ -9,8 +9,8 @@ from typing import Any, ClassVar
 
 import traitlets
 
+from kstreamnb.core.formatting import counted
 from kstreamnb.core.record import TopicRecord
-from kstreamnb.driver.wording import counted
 from kstreamnb.errors import ConfigError, EngineError
 from kstreamnb.notebook.widgets.base import FactsWidget, esm
 from kstreamnb.samples import Sample

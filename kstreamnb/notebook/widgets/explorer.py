@@ -6,10 +6,10 @@ from typing import Any, ClassVar
 
 import traitlets
 
+from kstreamnb.display import GraphView, graph_view, logical_view, mimebundle
 from kstreamnb.errors import EngineError
 from kstreamnb.notebook.widgets.base import FactsWidget, esm
 from kstreamnb.notebook.widgets.graphs import described, flow_order, picture, things
-from kstreamnb.view import GraphView, graph_view, logical_view, mimebundle
 
 __all__ = ["Explorer"]
 

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from kstreamnb.description import TopologyDescription
-from kstreamnb.driver import Replay
-from kstreamnb.driver.wording import counted
+from kstreamnb.core.formatting import counted
+from kstreamnb.display import Box, GraphView, Item, Overlay, overlay_of_run, to_svg
+from kstreamnb.display.names import clean
 from kstreamnb.dsl.builder import StreamsBuilder
 from kstreamnb.dsl.declarations import Handle
 from kstreamnb.errors import EngineError
 from kstreamnb.notebook.handles import without_preview
-from kstreamnb.preview import upstream_topology
+from kstreamnb.replays.replay import Replay
+from kstreamnb.tools.preview import upstream_topology
+from kstreamnb.topology.description import TopologyDescription
 from kstreamnb.topology.topology import Topology
-from kstreamnb.view import Box, GraphView, Item, Overlay, overlay_of_run, to_svg
-from kstreamnb.view.names import clean
 
 __all__ = ["described", "edge_ids", "flow_order", "picture", "things"]
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar
 
-from kstreamnb.driver.wording import aligned, counted
+from kstreamnb.core.formatting import aligned, counted
+from kstreamnb.display import Overlay, graph_view
 from kstreamnb.errors import EngineError
 from kstreamnb.notebook.handles import error_words
 from kstreamnb.notebook.widgets.base import FactsWidget, esm
 from kstreamnb.notebook.widgets.graphs import picture
-from kstreamnb.spark.metrics import BatchFigures, Metric
-from kstreamnb.spark.query import Query
-from kstreamnb.spark.worker import read
-from kstreamnb.view import Overlay, graph_view
-from kstreamnb.view.names import node_title
+from kstreamnb.spark.execution.worker_cache import read
+from kstreamnb.spark.query.query import Query
+from kstreamnb.spark.telemetry.metrics import BatchFigures, Metric
+from kstreamnb.topology.labels import node_title
 
 __all__ = ["DeployPanel"]
 

@@ -8,20 +8,20 @@ from typing import Any, ClassVar
 
 import traitlets
 
-from kstreamnb.driver import Replay
-from kstreamnb.driver.events import Consumed, Forwarded, Produced, Punctuated
-from kstreamnb.driver.moment import Moment
-from kstreamnb.driver.state_diff import RowChange
-from kstreamnb.driver.steps import Step
-from kstreamnb.driver.stored_rows import StoredRow
-from kstreamnb.driver.walk import Breakpoint
-from kstreamnb.driver.wording import counted, said, when
+from kstreamnb.core.formatting import counted, said, when
+from kstreamnb.display import Overlay, graph_view, mimebundle
+from kstreamnb.display.names import identifier
 from kstreamnb.errors import EngineError
 from kstreamnb.notebook.widgets.base import FactsWidget, esm
 from kstreamnb.notebook.widgets.graphs import described, edge_ids, flow_order, picture, things
+from kstreamnb.recording.events import Consumed, Forwarded, Produced, Punctuated
+from kstreamnb.recording.steps import Step
+from kstreamnb.recording.store_rows import StoredRow
+from kstreamnb.replays.analysis.snapshot import Moment
+from kstreamnb.replays.analysis.state_diff import RowChange
+from kstreamnb.replays.navigation import Breakpoint
+from kstreamnb.replays.replay import Replay
 from kstreamnb.samples.text import parse_cell
-from kstreamnb.view import Overlay, graph_view, mimebundle
-from kstreamnb.view.names import identifier
 
 __all__ = ["Stepper"]
 

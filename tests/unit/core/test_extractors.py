@@ -14,7 +14,7 @@ from kstreamnb.core.extractors import (
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.time import Clock
 from kstreamnb.errors import ConfigError, ProcessingError
-from kstreamnb.runtime.config import Config
+from kstreamnb.runtime.context.config import Config
 
 GOOD, BAD = TopicRecord("orders", 0, 3, 7, "a", None), TopicRecord("orders", 0, 4, -1, "a", None)
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from kstreamnb.core.codec import Encoded, encode, key_partitioner, murmur2, partition_for
 from kstreamnb.core.record import Windowed
 from kstreamnb.core.serdes import Serdes
-from kstreamnb.core.wire import Encoded, encode, key_partitioner, murmur2, partition_for
 from kstreamnb.errors import ConfigError
 
 

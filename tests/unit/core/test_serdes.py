@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kstreamnb.core.codec import partition_for
 from kstreamnb.core.record import Windowed
 from kstreamnb.core.serdes import Serdes, serde_named
-from kstreamnb.core.wire import partition_for
 from kstreamnb.errors import ConfigError, SerdeError
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "vectors" / "serdes.jsonl"

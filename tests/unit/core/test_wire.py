@@ -6,9 +6,9 @@ import math
 
 import pytest
 
+from kstreamnb.core.codec import Encoded, decode, decoder, encode, encoder, to_bytes
 from kstreamnb.core.record import Windowed
 from kstreamnb.core.serdes import Serdes
-from kstreamnb.core.wire import Encoded, decode, decoder, encode, encoder, to_bytes
 from kstreamnb.errors import SerdeError
 
 PLAIN = [

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import kstreamnb as ks
-from kstreamnb.driver.draws import Draws
+from kstreamnb.testdriver.races.prng import Draws
 
 __all__ = ["Interrupted"]
 

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 import kstreamnb as ks
-from kstreamnb.core.wire import partition_for
-from kstreamnb.driver.checks import check, check_partitions
+from kstreamnb.core.codec import partition_for
 from kstreamnb.errors import KStreamError
+from kstreamnb.validation.preflight import check, check_partitions
 
 
 def join(**right: Any) -> ks.Topology:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import kstreamnb as ks
-from kstreamnb.core.wire import murmur2
+from kstreamnb.core.codec import murmur2
 from kstreamnb.errors import EngineError, KStreamError, ProcessingError, StateError
 from tests.unit.driver.crashes import Interrupted
 

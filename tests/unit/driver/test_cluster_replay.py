@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 import kstreamnb as ks
-from kstreamnb.driver.draws import Draws
 from kstreamnb.errors import EngineError
+from kstreamnb.testdriver.races.prng import Draws
 from tests.unit.driver.crashes import orders
 
 EXACTLY = {"processing_guarantee": "exactly_once_v2", "commit_interval": "100ms"}

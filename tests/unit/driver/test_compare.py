@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 import kstreamnb as ks
-from kstreamnb.driver import replay
-from kstreamnb.driver.compare import assert_outputs_equal, diff
-from kstreamnb.driver.preview import preview
-from kstreamnb.preview import upstream_topology
+from kstreamnb.replays.preview import preview
+from kstreamnb.replays.replay_sample import replay
+from kstreamnb.tools.preview import upstream_topology
+from kstreamnb.validation.output_diff import assert_outputs_equal, diff
 
 
 def records(*values: Any, topic: str = "out") -> list[ks.TopicRecord]:

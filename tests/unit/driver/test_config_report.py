@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import kstreamnb as ks
-from kstreamnb.runtime.config import _DOTTED, Config, streams_settings
+from kstreamnb.runtime.context.config import _DOTTED, Config, streams_settings
 
 
 def test_every_setting_of_kafka_streams_has_an_answer() -> None:

@@ -13,9 +13,10 @@ from kstreamnb.core.record import Record, TopicRecord, ValueAndTimestamp
 from kstreamnb.core.serdes import Serdes
 from kstreamnb.core.stores import StoreSpec
 from kstreamnb.core.windows import TimeWindows
-from kstreamnb.driver import TopologyTestDriver
 from kstreamnb.dsl.builder import StreamsBuilder
 from kstreamnb.errors import ConfigError, EngineError, SerdeError, StateError, TopologyError
+from kstreamnb.replays.replay import Replay
+from kstreamnb.testdriver.topology_test_driver import TopologyTestDriver
 from kstreamnb.topology.topology import Topology
 
 
@@ -242,7 +243,7 @@ def test_one_value_piped_many_times_is_another_for_every_record(number: int) -> 
     driver.pipe(records)
     assert [{"n": 3}] * number == driver.create_output_topic("out").read_values_to_list()
     assert {"n": 1} == value
-    run = driver.replay()
+    run = Replay.of(driver)
     assert [{"n": 1}] * number == [step.record.value for step in run.steps if step.record.topic == "in"]
     assert [{"n": 2}] * number == [record.value for record in run.output("moved-repartition")]
 

@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 import kstreamnb as ks
-from kstreamnb.driver import Replay, replay
-from kstreamnb.driver.predicates import unmet
 from kstreamnb.errors import EngineError
+from kstreamnb.replays.explain.predicates import unmet
+from kstreamnb.replays.replay import Replay
+from kstreamnb.replays.replay_sample import replay
 
 
 def sample(*rows: tuple[str, Any, Any, int]) -> list[ks.TopicRecord]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import kstreamnb as ks
-from kstreamnb.driver.explore import explore
+from kstreamnb.testdriver.races.race_detector import explore
 
 
 def records(*rows: tuple[str, Any, Any, int]) -> list[ks.TopicRecord]:

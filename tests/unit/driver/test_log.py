@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 import kstreamnb as ks
-from kstreamnb.driver.draws import Draws
 from kstreamnb.errors import BufferExhaustedError, ConfigError, EngineError, SerdeError
+from kstreamnb.testdriver.races.prng import Draws
 
 
 def log_with(topic: str, partitions: int = 1, *, replicas: int = 1, **options: Any) -> ks.Log:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import kstreamnb as ks
-from kstreamnb.driver.mock_context import CapturedForward
+from kstreamnb.testdriver.mock_processor_context import CapturedForward
 
 
 class Alarm(ks.Processor[str, int, str, int]):

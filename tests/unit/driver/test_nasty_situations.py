@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 import kstreamnb as ks
-from kstreamnb.driver import Replay, replay
 from kstreamnb.errors import EngineError
+from kstreamnb.replays.replay import Replay
+from kstreamnb.replays.replay_sample import replay
 
 Row = tuple[str, Any, Any, int]
 

@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 
 import kstreamnb as ks
-from kstreamnb.driver import Replay, replay
-from kstreamnb.driver.recording import keep, numbers_of, places_of, shown
 from kstreamnb.errors import EngineError, ProcessingError, StateError
+from kstreamnb.recording.trace import keep, numbers_of, places_of, shown
+from kstreamnb.replays.replay import Replay
+from kstreamnb.replays.replay_sample import replay
 
 
 def sample(*rows: tuple[str, Any, Any, int]) -> list[ks.TopicRecord]:
@@ -208,7 +209,7 @@ def test_a_driver_can_be_replayed_after_the_fact() -> None:
         driver.advance_wall_clock_time("1s")
         driver.pipe(SALES[2:])
         output = driver.create_output_topic("counts-out").read_records()
-        assert output == driver.replay().output("counts-out")
+        assert output == Replay.of(driver).output("counts-out")
 
 
 def test_punctuations_and_commits_are_steps_of_their_own() -> None:

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from kstreamnb import head
+from kstreamnb import head, hooks
 from kstreamnb.dsl.builder import StreamsBuilder
-from kstreamnb.dsl.declarations import Identities, Identity, Ledger, identify_with
+from kstreamnb.dsl.declarations import Identities, Identity, Ledger
 from kstreamnb.errors import TopologyError
-from kstreamnb.preview import upstream_topology
+from kstreamnb.tools.preview import upstream_topology
 
 
 class Cells(Identities):
@@ -56,9 +56,9 @@ class Cells(Identities):
 def cells() -> Iterator[Cells]:
     """A notebook."""
     notebook = Cells()
-    identify_with(notebook)
+    hooks.install(identities=notebook)
     yield notebook
-    identify_with(None)
+    hooks.install(identities=None)
 
 
 def names(builder: StreamsBuilder) -> list[str]:

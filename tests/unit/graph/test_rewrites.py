@@ -9,7 +9,7 @@ import pytest
 from kstreamnb.core.windows import JoinWindows
 from kstreamnb.dsl.builder import StreamsBuilder
 from kstreamnb.errors import ConfigError, TopologyError
-from kstreamnb.graph.rewrites import rules_of
+from kstreamnb.logical.optimizer.rewrites import rules_of
 from kstreamnb.topology.topology import Topology
 
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kstreamnb.core.serdes import Serdes
-from kstreamnb.spark.columns import column_from_kafka, column_to_kafka
+from kstreamnb.spark.execution.kafka_columns import column_from_kafka, column_to_kafka
 
 LONGS = st.integers(-(1 << 63), (1 << 63) - 1)
 

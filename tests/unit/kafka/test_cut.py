@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kstreamnb.errors import ConfigError
-from kstreamnb.kafka.cut import count_between, cut_by_time, ranges
+from kstreamnb.kafka.batch_offsets import count_between, cut_by_time, ranges
 
 LOGS = st.dictionaries(
     st.sampled_from(["a", "b"]),

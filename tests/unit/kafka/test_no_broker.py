@@ -11,14 +11,14 @@ import pytest
 import kstreamnb as ks
 from kstreamnb.errors import EngineError
 from kstreamnb.kafka.admin import Admin
-from kstreamnb.runtime.config import Config
-from kstreamnb.spark import feed as feed_module
-from kstreamnb.spark.deployment import deployment_of, place
-from kstreamnb.spark.feed import FileFeed, KafkaFeed
-from kstreamnb.spark.query import Query
-from kstreamnb.spark.running import Running
-from kstreamnb.spark.stream import Sink, StreamSettings
-from kstreamnb.spark.worker import Bundle
+from kstreamnb.runtime.context.config import Config
+from kstreamnb.spark.execution.worker_cache import Bundle
+from kstreamnb.spark.io import offset_source
+from kstreamnb.spark.io.offset_source import FileFeed, KafkaFeed
+from kstreamnb.spark.planning.placement import deployment_of, place
+from kstreamnb.spark.query.query import Query
+from kstreamnb.spark.query.query_handle import Running
+from kstreamnb.spark.query.streaming_query import Sink, StreamSettings
 
 NOBODY = "127.0.0.1:1"
 
@@ -34,7 +34,7 @@ def test_topics_are_neither_created_nor_deleted_where_nobody_answers() -> None:
 
 def test_who_only_looks_at_a_query_is_not_kept_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its own patience with a broker is minutes; a status has none."""
-    monkeypatch.setattr(feed_module, "_GLANCE_S", 0.2)
+    monkeypatch.setattr(offset_source, "_GLANCE_S", 0.2)
     feed = KafkaFeed(NOBODY, ("orders",))
     assert feed.glance() is None
     assert 300 == feed.patience_s

@@ -9,8 +9,8 @@ import pytest
 
 from kstreamnb.core.serdes import Serdes
 from kstreamnb.errors import BufferExhaustedError, EngineError, SerdeError
-from kstreamnb.kafka.produce import RecordProducer
-from kstreamnb.kafka.settings import connection
+from kstreamnb.kafka.client import connection
+from kstreamnb.kafka.producer import RecordProducer
 
 NOWHERE = "127.0.0.1:1"
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from kstreamnb.core.wire import Encoded, decode, encode
+from kstreamnb.core.codec import Encoded, decode, encode
 from kstreamnb.errors import ConfigError, SerdeError
 from kstreamnb.kafka.registry import SchemaRegistry
 

@@ -6,9 +6,9 @@ import pytest
 
 from kstreamnb.errors import ConfigError
 from kstreamnb.kafka.admin import Admin
-from kstreamnb.kafka.produce import RecordProducer
-from kstreamnb.kafka.reader import Reader
-from kstreamnb.kafka.settings import connection, masked
+from kstreamnb.kafka.bounded_reader import Reader
+from kstreamnb.kafka.client import connection, masked
+from kstreamnb.kafka.producer import RecordProducer
 
 
 def test_the_users_settings_stand_between_defaults_and_what_must_be():

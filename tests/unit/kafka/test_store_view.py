@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import kstreamnb as ks
-from kstreamnb.spark.store_view import StoreView
+from kstreamnb.spark.state.store_view import StoreView
 
 
 @pytest.fixture

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kstreamnb.core.codec import Encoded, decode, encode
 from kstreamnb.core.record import Change
 from kstreamnb.core.serdes import Serdes
-from kstreamnb.core.wire import Encoded, decode, encode
 from kstreamnb.errors import SerdeError
-from kstreamnb.processors.derived_tables import ChangeSerde
+from kstreamnb.operators.derived_tables import ChangeSerde
 
 TEXT = ChangeSerde(Serdes.string())
 

@@ -14,7 +14,7 @@ from kstreamnb.core.record import Change, Headers
 from kstreamnb.core.serdes import Serdes
 from kstreamnb.core.stores import StoreSpec
 from kstreamnb.errors import EngineError
-from kstreamnb.processors.foreign_key import (
+from kstreamnb.operators.foreign_key import (
     ForeignTableJoin,
     Instruction,
     Response,
@@ -30,7 +30,7 @@ from kstreamnb.processors.foreign_key import (
     subscription_prefix,
     value_hash,
 )
-from kstreamnb.processors.tables import StoreView, TableSource
+from kstreamnb.operators.tables import StoreView, TableSource
 from tests.unit.processors.fake_context import FakeContext
 
 TEXT = Serdes.string()

@@ -15,9 +15,9 @@ from kstreamnb.core.record import Change
 from kstreamnb.core.serdes import Serdes
 from kstreamnb.core.stores import StoreSpec
 from kstreamnb.core.windows import TimeWindows
-from kstreamnb.processors.aggregates import StreamAggregate, WindowAggregate
-from kstreamnb.processors.folding import count_up, zero
-from kstreamnb.processors.stateless import TableToStream
+from kstreamnb.operators.aggregates import StreamAggregate, WindowAggregate
+from kstreamnb.operators.folding import count_up, zero
+from kstreamnb.operators.stateless import TableToStream
 from tests.unit.processors.fake_context import FakeContext
 
 WINDOWS = TimeWindows(10, 5)

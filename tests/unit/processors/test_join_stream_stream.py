@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kstreamnb.core.stores import StoreSpec
-from kstreamnb.processors.stream_joins import JoinWindow, StreamSelfJoin, StreamStreamJoin
+from kstreamnb.operators.stream_joins import JoinWindow, StreamSelfJoin, StreamStreamJoin
 from tests.unit.processors.fake_context import FakeContext
 
 

@@ -9,8 +9,8 @@ import pytest
 from kstreamnb.core.operator import BindContext, Forward, Process
 from kstreamnb.core.record import Headers, RecordMetadata
 from kstreamnb.core.stores import StoreSpec
-from kstreamnb.processors.stream_joins import StreamTableJoin
-from kstreamnb.processors.tables import StoreView, TableSource
+from kstreamnb.operators.stream_joins import StreamTableJoin
+from kstreamnb.operators.tables import StoreView, TableSource
 from tests.unit.processors.fake_context import FakeContext, Fed
 
 HEADERS = (("trace", b"1"),)

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from kstreamnb.core.record import Change
 from kstreamnb.core.stores import StoreSpec
-from kstreamnb.processors.table_joins import JoinView, TableJoinMerge, TableTableJoin
-from kstreamnb.processors.tables import StoreView, TableSource
+from kstreamnb.operators.table_joins import JoinView, TableJoinMerge, TableTableJoin
+from kstreamnb.operators.tables import StoreView, TableSource
 from tests.unit.processors.fake_context import FakeContext
 
 

@@ -9,7 +9,7 @@ import pytest
 from kstreamnb.core.record import Change, Windowed
 from kstreamnb.core.stores import StoreSpec
 from kstreamnb.core.windows import SessionWindows
-from kstreamnb.processors.aggregates import SessionAggregate
+from kstreamnb.operators.aggregates import SessionAggregate
 from tests.unit.processors.fake_context import FakeContext, Fed
 
 

@@ -11,7 +11,7 @@ from kstreamnb.core.serdes import Serdes
 from kstreamnb.core.stores import StoreSpec
 from kstreamnb.core.windows import SlidingWindows
 from kstreamnb.errors import ProcessingError
-from kstreamnb.processors.sliding_aggregate import SlidingAggregate
+from kstreamnb.operators.sliding_aggregate import SlidingAggregate
 from tests.unit.processors.fake_context import FakeContext, Fed
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kstreamnb.core.record import Change
-from kstreamnb.processors.stateless import (
+from kstreamnb.operators.stateless import (
     Branch,
     Filter,
     FlatMap,

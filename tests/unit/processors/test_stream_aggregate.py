@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from kstreamnb.core.record import Change
 from kstreamnb.core.serdes import Serdes
 from kstreamnb.core.stores import StoreSpec
-from kstreamnb.processors.aggregates import StreamAggregate
-from kstreamnb.processors.folding import count_up, zero
+from kstreamnb.operators.aggregates import StreamAggregate
+from kstreamnb.operators.folding import count_up, zero
 from tests.unit.processors.fake_context import FakeContext
 
 LONG, TEXT = Serdes.long(), Serdes.string()

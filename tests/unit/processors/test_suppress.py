@@ -10,7 +10,7 @@ from kstreamnb.core.record import Change, RecordMetadata, Windowed
 from kstreamnb.core.serdes import Serdes
 from kstreamnb.core.stores import StoreSpec
 from kstreamnb.errors import ProcessingError
-from kstreamnb.processors.tables import StoreView, Suppress, SuppressView
+from kstreamnb.operators.tables import StoreView, Suppress, SuppressView
 from tests.unit.processors.fake_context import FakeContext, Fed
 
 

@@ -13,9 +13,9 @@ from kstreamnb.core.record import Change
 from kstreamnb.core.serdes import Serdes
 from kstreamnb.core.stores import StoreSpec
 from kstreamnb.errors import ProcessingError
-from kstreamnb.processors.derived_tables import TableAggregate, TableGroupBy
-from kstreamnb.processors.folding import count_down, count_up, zero
-from kstreamnb.processors.tables import TableSource
+from kstreamnb.operators.derived_tables import TableAggregate, TableGroupBy
+from kstreamnb.operators.folding import count_down, count_up, zero
+from kstreamnb.operators.tables import TableSource
 from tests.unit.processors.fake_context import FakeContext
 
 SUMS = StoreSpec("sums", "timestamped_key_value", value_serde=Serdes.long())

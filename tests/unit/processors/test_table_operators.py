@@ -9,8 +9,8 @@ import pytest
 from kstreamnb.core.record import Change
 from kstreamnb.core.stores import StoreSpec
 from kstreamnb.errors import ProcessingError
-from kstreamnb.processors.derived_tables import TableFilter, TableGroupBy, TableMapValues, TableTransformValues
-from kstreamnb.processors.tables import TableSource
+from kstreamnb.operators.derived_tables import TableFilter, TableGroupBy, TableMapValues, TableTransformValues
+from kstreamnb.operators.tables import TableSource
 from tests.unit.processors.fake_context import FakeContext
 
 ROWS = StoreSpec("rows", "timestamped_key_value")

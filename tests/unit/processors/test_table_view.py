@@ -8,8 +8,8 @@ import pytest
 
 from kstreamnb.core.record import Windowed
 from kstreamnb.core.stores import StoreSpec
-from kstreamnb.processors.derived_tables import DerivedView, TableFilter, TableMapValues, TableTransformValues
-from kstreamnb.processors.tables import StoreView
+from kstreamnb.operators.derived_tables import DerivedView, TableFilter, TableMapValues, TableTransformValues
+from kstreamnb.operators.tables import StoreView
 from tests.unit.processors.fake_context import FakeContext
 
 

@@ -10,8 +10,8 @@ from kstreamnb.core.record import Change, Windowed
 from kstreamnb.core.serdes import Serdes
 from kstreamnb.core.stores import StoreSpec
 from kstreamnb.core.windows import TimeWindows, UnlimitedWindows
-from kstreamnb.processors.aggregates import WindowAggregate
-from kstreamnb.processors.folding import count_up, zero
+from kstreamnb.operators.aggregates import WindowAggregate
+from kstreamnb.operators.folding import count_up, zero
 from tests.unit.processors.fake_context import FakeContext, Fed
 
 FOREVER_MS = 10**9

@@ -6,7 +6,7 @@ import pytest
 
 from kstreamnb.core.serdes import Serdes
 from kstreamnb.errors import ConfigError
-from kstreamnb.runtime.config import Config
+from kstreamnb.runtime.context.config import Config
 
 
 def test_dotted_and_python_names_mean_the_same() -> None:

@@ -9,12 +9,12 @@ import pytest
 from kstreamnb.core.processor import Processor
 from kstreamnb.core.record import Record, TopicRecord
 from kstreamnb.core.serdes import Serdes
-from kstreamnb.driver import TopologyTestDriver
-from kstreamnb.driver.cluster import ClusterDriver
 from kstreamnb.dsl.builder import StreamsBuilder
 from kstreamnb.dsl.options import Suppressed
 from kstreamnb.errors import ConfigError, ProcessingError
-from kstreamnb.runtime.handlers import ErrorContext, ErrorResponse, dead_letter
+from kstreamnb.runtime.context.handlers import ErrorContext, ErrorResponse, dead_letter
+from kstreamnb.simulation.cluster import ClusterDriver
+from kstreamnb.testdriver.topology_test_driver import TopologyTestDriver
 from kstreamnb.topology.topology import Topology
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kstreamnb.runtime.punctuation import PriorityQueue
+from kstreamnb.runtime.context.punctuation import PriorityQueue
 
 
 @given(st.lists(st.integers()))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kstreamnb.errors import ConfigError
-from kstreamnb.runtime.punctuation import NEVER, PunctuationQueue, Schedule, first_due
+from kstreamnb.runtime.context.punctuation import NEVER, PunctuationQueue, Schedule, first_due
 
 
 def fired(times: list[int], interval: int, due: int) -> list[int]:

@@ -14,9 +14,9 @@ from kstreamnb.core.serdes import Serdes
 from kstreamnb.core.stores import StoreSpec
 from kstreamnb.core.time import Clock
 from kstreamnb.errors import EngineError, ProcessingError, StateError
-from kstreamnb.runtime.config import Config
-from kstreamnb.runtime.task import Task
-from kstreamnb.runtime.task_plan import TaskPlan, plan_global_task, plan_tasks
+from kstreamnb.runtime.context.config import Config
+from kstreamnb.runtime.context.task_plan import TaskPlan, plan_global_task, plan_tasks
+from kstreamnb.runtime.task.task import Task
 from kstreamnb.topology.topology import Topology
 
 TEXT = {"key_serde": Serdes.string(), "value_serde": Serdes.string()}

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 import kstreamnb as ks
-from kstreamnb.core.wire import Encoded
+from kstreamnb.core.codec import Encoded
 from kstreamnb.errors import ConfigError, KStreamError
 
 UTC = dt.UTC

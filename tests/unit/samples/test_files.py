@@ -12,8 +12,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from kstreamnb.core.codec import Encoded
 from kstreamnb.core.record import Windowed
-from kstreamnb.core.wire import Encoded
 from kstreamnb.errors import ConfigError
 from kstreamnb.samples import Sample
 

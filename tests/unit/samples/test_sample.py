@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kstreamnb.core.codec import Encoded
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.serdes import Serdes
-from kstreamnb.core.wire import Encoded
 from kstreamnb.errors import ConfigError
 from kstreamnb.samples import Sample
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kstreamnb.core.codec import Encoded
 from kstreamnb.core.record import TopicRecord, Windowed
-from kstreamnb.core.wire import Encoded
 from kstreamnb.errors import ConfigError
 from kstreamnb.samples.text import format_cell, format_records, parse_cell, parse_rows
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from kstreamnb.core.stores import Stores
-from kstreamnb.description import TopologyDescription
+from kstreamnb.display import Overlay
+from kstreamnb.display.parser import parse_description
+from kstreamnb.topology.description import TopologyDescription
 from kstreamnb.topology.topology import Topology
-from kstreamnb.view import Overlay
-from kstreamnb.view.parser import parse_description
 
 NASTY = '<script>alert("1")</script>\' & \\n \\N `x` %d #35; ]]>\x07\n'
 

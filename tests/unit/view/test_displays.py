@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import kstreamnb as ks
-from kstreamnb.view import mimebundle
+from kstreamnb.display import mimebundle
 from tests.unit.view.example import shop
 
 NASTY = "<script>alert(1)</script>"

@@ -7,11 +7,11 @@ import json
 import pytest
 
 from kstreamnb.core.stores import Stores
+from kstreamnb.display.diff import diff
+from kstreamnb.display.parser import parse_description
 from kstreamnb.errors import TopologyError
+from kstreamnb.topology.document import from_json, to_json
 from kstreamnb.topology.topology import Topology
-from kstreamnb.view.diff import diff
-from kstreamnb.view.document import from_json, to_json
-from kstreamnb.view.parser import parse_description
 from tests.unit.topology.test_checks import Pass
 
 

@@ -13,10 +13,10 @@ from xml.etree import ElementTree
 
 import pytest
 
+from kstreamnb.display import graph_view, mimebundle, svg, to_dot, to_html, to_mermaid, to_svg, to_text
+from kstreamnb.display.style import CSS
 from kstreamnb.errors import EngineError
 from kstreamnb.topology.topology import Topology
-from kstreamnb.view import graph_view, mimebundle, svg, to_dot, to_html, to_mermaid, to_svg, to_text
-from kstreamnb.view.style import CSS
 from tests.unit.view.example import foreign, nasty, overlay, shop
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -148,7 +148,7 @@ def test_text_can_be_read_in_light_and_dark() -> None:
 def test_the_bytes_do_not_depend_on_the_hash_seed() -> None:
     """All formats come out equal in interpreters with different hash seeds."""
     code = (
-        "import hashlib; from tests.unit.view.example import shop, overlay; from kstreamnb.view import *\n"
+        "import hashlib; from tests.unit.view.example import shop, overlay; from kstreamnb.display import *\n"
         "view = graph_view(shop().description(), overlay())\n"
         "for form in (to_text, to_mermaid, to_dot, to_html): print(hashlib.sha256(form(view).encode()).hexdigest())"
     )

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from kstreamnb.description import DescribedNode, TopologyDescription
-from kstreamnb.view import GraphView, Overlay, graph_view, overlay_of_changes, upstream_of
-from kstreamnb.view.names import clean, identifier, node_label, store_label, topic_label
-from kstreamnb.view.parser import parse_description
+from kstreamnb.display import GraphView, Overlay, graph_view, overlay_of_changes, upstream_of
+from kstreamnb.display.names import clean, identifier
+from kstreamnb.display.parser import parse_description
+from kstreamnb.topology.description import DescribedNode, TopologyDescription
+from kstreamnb.topology.labels import node_label, store_label, topic_label
 from tests.unit.view.example import NASTY, foreign, overlay, shop
 
 

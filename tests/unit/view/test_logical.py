@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import kstreamnb as ks
-from kstreamnb.description import TopologyDescription
-from kstreamnb.view import GraphView, Overlay, logical_view, to_mermaid, to_svg, to_text
+from kstreamnb.display import GraphView, Overlay, logical_view, to_mermaid, to_svg, to_text
+from kstreamnb.topology.description import TopologyDescription
 from tests.unit.view.example import foreign
 
 

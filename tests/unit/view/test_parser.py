@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from kstreamnb.display.parser import parse_description
 from kstreamnb.errors import TopologyError
-from kstreamnb.view.parser import parse_description
 
 TEXT = """Topologies:
    Sub-topology: 0

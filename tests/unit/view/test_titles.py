@@ -9,8 +9,8 @@ from xml.etree import ElementTree
 import pytest
 
 from kstreamnb import StreamsBuilder, Topology
-from kstreamnb.view import Overlay, graph_view, to_svg
-from kstreamnb.view.titles import place, roomy
+from kstreamnb.display import Overlay, graph_view, to_svg
+from kstreamnb.display.titles import place, roomy
 from tests.unit.view.example import shop
 
 SVG = "{http://www.w3.org/2000/svg}"

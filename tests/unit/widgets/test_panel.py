@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kstreamnb.notebook.widgets.panel import _drops, _figures, _ms, _series, _size, _tasks
-from kstreamnb.spark.metrics import BatchFigures, Metric
+from kstreamnb.spark.telemetry.metrics import BatchFigures, Metric
 
 TASK = (("application-id", "shop"), ("task-id", "0_1"))
 METRICS = [

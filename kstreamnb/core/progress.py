@@ -1,0 +1,57 @@
+"""How far something is that may take long: told to whoever watches, who has the clock. Nobody else pays for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, TypeAlias, TypeVar
+
+from kstreamnb import hooks
+
+__all__ = ["Done", "Look", "Watcher", "pieces", "under_way"]
+
+Done: TypeAlias = Callable[[int], None]
+"""``done(more)``: so many more parts are done."""
+
+Look: TypeAlias = "Callable[[], tuple[int, int | None]]"
+"""How many parts are done, of how many; asked now and then, from another thread."""
+
+Watcher: TypeAlias = "Callable[[str, int | None, Look | None], AbstractContextManager[Done]]"
+"""``watcher(unit, total, look)``: watches an action of so many parts, as long as its block runs."""
+
+_Some = TypeVar("_Some", list[Any], range)
+_PIECE = 1000
+
+
+def under_way(unit: str, total: int | None = None, look: Look | None = None) -> AbstractContextManager[Done]:
+    """An action that is under way while the block runs; what the block gets is told how many more parts are done.
+
+    Where others do the work, such as Spark, ``look`` says how far they are.
+
+    Example:
+        >>> with under_way("stores", 2) as done:
+        ...     done(1)
+    """
+    watcher = hooks.current().progress
+    return nullcontext(_nobody) if watcher is None else watcher(unit, total, look)
+
+
+def pieces(items: _Some, unit: str) -> Iterator[_Some]:
+    """All items at once where nobody watches, else one thousand after the other, each told when it is done.
+
+    Example:
+        >>> list(pieces(["a", "b"], "records"))
+        [['a', 'b']]
+    """
+    if hooks.current().progress is None or len(items) <= _PIECE:
+        yield items
+        return
+    with under_way(unit, len(items)) as done:
+        for start in range(0, len(items), _PIECE):
+            piece = items[start : start + _PIECE]
+            yield piece
+            done(len(piece))
+
+
+def _nobody(_more: int) -> None:
+    """Nobody watches."""

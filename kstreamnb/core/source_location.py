@@ -1,0 +1,44 @@
+"""Where in the user's code something was declared: a notebook cell or a file, and the line.
+
+The notebook layer installs the hook `cell_of`; without it, a file name and a line remain.
+"""
+
+from __future__ import annotations
+
+import linecache
+import os
+import sys
+from dataclasses import dataclass, field
+
+from kstreamnb import hooks
+
+PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """A line of the user's code: ``place`` is ``cell 3`` or a file name without its folder, ``file`` the whole name."""
+
+    place: str
+    line: int
+    code: str = ""
+    file: str = field(default="", repr=False, compare=False)
+
+    def __str__(self) -> str:
+        where = f"{self.place}, line {self.line}"
+        return f"{where}: {self.code}" if self.code else where
+
+
+def user_origin() -> Origin:
+    """The nearest frame outside the kit, as the place where the user declared something."""
+    frame = sys._getframe(1)  # noqa: SLF001 - the cheap way to the caller; inspect.stack reads every file
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(PACKAGE):
+        frame = frame.f_back
+    return origin_of(frame.f_code.co_filename, frame.f_lineno)
+
+
+def origin_of(file: str, line: int) -> Origin:
+    """The place of a line of a code file, as a traceback names it."""
+    cell_of = hooks.current().cell_of
+    cell = None if cell_of is None else cell_of(file)
+    return Origin(cell or os.path.basename(file), line, linecache.getline(file, line).strip(), file)

@@ -1,0 +1,37 @@
+"""Pictures: a frozen model becomes a view-model, and that becomes text, Mermaid, DOT, SVG or HTML.
+
+Pure functions that know no notebook: `mimebundle` gives what a notebook front end asks an object for.
+"""
+
+from kstreamnb.display.dot import to_dot
+from kstreamnb.display.graph import Box, Edge, GraphView, Item, Overlay, graph_view, overlay_of_changes, upstream_of
+from kstreamnb.display.html import to_html
+from kstreamnb.display.logical import logical_view
+from kstreamnb.display.mermaid import to_mermaid
+from kstreamnb.display.mime import draw, forms_of, mimebundle, view_of
+from kstreamnb.display.runs import overlay_of_run
+from kstreamnb.display.svg import to_svg, warm_up
+from kstreamnb.display.text import to_text
+
+__all__ = [
+    "Box",
+    "Edge",
+    "GraphView",
+    "Item",
+    "Overlay",
+    "draw",
+    "forms_of",
+    "graph_view",
+    "logical_view",
+    "mimebundle",
+    "overlay_of_changes",
+    "overlay_of_run",
+    "to_dot",
+    "to_html",
+    "to_mermaid",
+    "to_svg",
+    "to_text",
+    "upstream_of",
+    "view_of",
+    "warm_up",
+]

@@ -1,0 +1,107 @@
+"""A topology as DOT, the language of Graphviz. Colours are left to the style sheet of the SVG."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from typing import Any
+
+import graphviz
+
+from kstreamnb.display.graph import Box, GraphView, Item
+from kstreamnb.display.names import clean
+from kstreamnb.display.titles import roomy
+
+__all__ = ["large_lines", "small_lines", "to_dot"]
+
+_FONT = "Helvetica"
+_SHAPES = {
+    "source": {"shape": "box"},
+    "processor": {"shape": "box"},
+    "sink": {"shape": "box"},
+    "topic": {"shape": "box", "style": "rounded"},
+    "internal topic": {"shape": "box", "style": "rounded,dashed"},
+    "store": {"shape": "cylinder"},
+}
+_EDGES = {"flow": "ks-flow", "store": "ks-use"}
+_LINE = 26
+_FAN = 6  # edges of one node that need no more room than others
+
+
+def to_dot(view: GraphView, *, direction: str = "TB") -> str:
+    """The picture as DOT text; ``direction`` is TB (top to bottom) or LR (left to right)."""
+    graph = graphviz.Digraph("topology")
+    apart = "0.35" if _widest(view) <= _FAN else "0.7"
+    graph.attr(rankdir=direction, bgcolor="transparent", fontname=_FONT, fontsize="11", nodesep="0.45", ranksep=apart)
+    graph.attr("node", fontname=_FONT, fontsize="12", margin="0.14,0.07", height="0.3")
+    graph.attr("edge", fontname=_FONT, fontsize="10", arrowsize="0.7")
+    for box in view.boxes:
+        _add_box(graph, box)
+    for item in view.topics:
+        _add_item(graph, item)
+    for number, edge in enumerate(view.edges):
+        count = "" if edge.count is None else f" {edge.count:,} "
+        style = {"style": "dashed", "dir": "none"} if edge.kind == "store" else {}
+        id_ = f"edge-{number}-{edge.tail}-{edge.head}"
+        graph.edge(edge.tail, edge.head, label=count, id=id_, **{"class": _EDGES[edge.kind]}, **style)
+    return str(graph.source)
+
+
+def _widest(view: GraphView) -> int:
+    """The most edges that leave or enter one shape: many of them need room to spread."""
+    ends = Counter([*((edge.tail, "out") for edge in view.edges), *((edge.head, "in") for edge in view.edges)])
+    return max(ends.values(), default=0)
+
+
+def _add_box(graph: graphviz.Digraph, box: Box) -> None:
+    if box.folded:
+        classes = ["ks-processor" if box.kind == "operator" else "ks-box"] + ([f"ks-{box.mark}"] if box.mark else [])
+        small = [
+            line for text in (f"{len(box.items)} parts", box.note, box.mark) if text for line in _wrapped(text, 32)
+        ]
+        label = _label([*_wrapped(box.title), *small])
+        graph.node(box.id, label, id=box.id, shape="box", peripheries="2", **{"class": " ".join(classes)})
+        return
+    with graph.subgraph(name=f"cluster_{box.id}") as inside:
+        kind = "ks-box ks-global" if box.is_global else "ks-box"
+        inside.attr(
+            label=_label(roomy(box.title)), labeljust="l", id=box.id, style="rounded", margin="10", **{"class": kind}
+        )
+        for item in box.items:
+            _add_item(inside, item)
+
+
+def _add_item(graph: graphviz.Digraph, item: Item) -> None:
+    classes = [f"ks-{item.kind.split()[-1]}"]
+    classes += ["ks-internal"] if item.kind == "internal topic" else []
+    classes += [f"ks-{item.mark}"] if item.mark in ("failed", "new", "changed", "stale") else []
+    label = _label([*large_lines(item), *small_lines(item)])
+    graph.node(item.id, label, id=item.id, **{"class": " ".join(classes)}, **_SHAPES[item.kind])
+
+
+def large_lines(item: Item) -> list[str]:
+    """The label, broken into lines."""
+    return _wrapped(item.label)
+
+
+def small_lines(item: Item) -> list[str]:
+    """What is written smaller below the label."""
+    return [line for text in (item.word, item.note, item.mark) if text for line in _wrapped(text, 32)]
+
+
+def _label(lines: list[str]) -> Any:
+    """A label of several lines; what the user wrote is never taken as an escape or as HTML."""
+    return graphviz.nohtml("\\n".join(str(graphviz.escape(line)) for line in lines))
+
+
+def _wrapped(text: str, width: int = _LINE) -> list[str]:
+    """Lines of about ``width`` characters, broken after spaces, dots, dashes and underscores; nothing is cut off."""
+    lines = [""]
+    for piece in re.findall(r"[^\s._/-]*(?:[\s._/-]|$)", clean(text)):
+        while len(piece) > width:
+            lines += [piece[:width], ""]
+            piece = piece[width:]
+        if len(lines[-1]) + len(piece.rstrip()) > width and lines[-1]:
+            lines.append("")
+        lines[-1] += piece
+    return [line for line in lines if line.strip()] or [" "]

@@ -1,0 +1,73 @@
+"""A topology as Mermaid text, which GitHub, GitLab, JupyterLab and many editors draw by themselves."""
+
+from __future__ import annotations
+
+import re
+
+from kstreamnb.display.graph import Box, GraphView, Item
+from kstreamnb.display.names import clean
+
+__all__ = ["to_mermaid"]
+
+_SHAPES = {
+    "source": ('["', '"]'),
+    "processor": ('["', '"]'),
+    "sink": ('["', '"]'),
+    "topic": ('(["', '"])'),
+    "internal topic": ('(["', '"])'),
+    "store": ('[("', '")]'),
+}
+_SPECIAL = re.compile(r"[^\w .,:+/=-]", re.ASCII)
+
+
+def to_mermaid(view: GraphView) -> str:
+    """A flowchart: stadiums are topics, cylinders are stores, subgraphs are sub-topologies."""
+    ids = _short_ids(view)
+    lines = ["flowchart TD", f"  accTitle: {_plain(view.title)}", f"  accDescr: {_plain(view.summary())}"]
+    for box in view.boxes:
+        lines += _box(box, ids)
+    lines += [f"  {_item(item, ids)}" for item in view.topics]
+    for edge in view.edges:
+        count = "" if edge.count is None else f"|{edge.count}|"
+        arrow = "-.-" if edge.kind == "store" else "-->"
+        lines.append(f"  {ids[edge.tail]} {arrow}{count} {ids[edge.head]}")
+    lines += [f"  %% {_plain(sentence)}" for sentence in view.sentences()]
+    dashed = [ids[item.id] for item in view.topics if item.kind == "internal topic"]
+    if dashed:
+        lines += ["  classDef internal stroke-dasharray: 4 3", f"  class {','.join(dashed)} internal"]
+    failed = [ids[item.id] for item in view.items() if item.mark == "failed"]
+    if failed:
+        lines += ["  classDef failed stroke:#d1242f,stroke-width:3px", f"  class {','.join(failed)} failed"]
+    return "\n".join(lines)
+
+
+def _short_ids(view: GraphView) -> dict[str, str]:
+    """Mermaid's ids are plain words: a letter for the kind and a number, in the order of the picture."""
+    ids = {box.id: f"box{number}" for number, box in enumerate(view.boxes)}
+    for item in view.items():
+        letter = item.kind.split()[-1][0] if item.kind != "sink" else "k"
+        ids[item.id] = f"{letter}{len(ids)}"
+    return ids
+
+
+def _box(box: Box, ids: dict[str, str]) -> list[str]:
+    if box.folded:
+        return [f'  {ids[box.id]}[["{_escaped(box.title)}"]]']
+    inside = (f"    {_item(item, ids)}" for item in box.items)
+    return [f'  subgraph {ids[box.id]}["{_escaped(box.title)}"]', *inside, "  end"]
+
+
+def _item(item: Item, ids: dict[str, str]) -> str:
+    left, right = _SHAPES[item.kind]
+    shown = (item.label, item.word, item.note, item.mark)
+    return f"{ids[item.id]}{left}{'<br/>'.join(_escaped(line) for line in shown if line)}{right}"
+
+
+def _escaped(text: str) -> str:
+    """Every character that could mean something is written as Mermaid's entity."""
+    return _SPECIAL.sub(lambda match: f"#{ord(match[0])};", clean(text))
+
+
+def _plain(text: str) -> str:
+    """For lines that are not drawn: no braces, semicolons or percent signs."""
+    return re.sub(r"[{};%#<>]", " ", clean(text))

@@ -1,0 +1,99 @@
+"""Reads the text that Kafka Streams prints of a topology, of any application, into a description.
+
+Names of nodes, topics and stores may hold dots, dashes, brackets or colons: a line is taken apart from its fixed
+ends inwards. The header may be missing, and lines may be indented by anything, as in logs and documents.
+"""
+
+from __future__ import annotations
+
+import re
+
+from kstreamnb.errors import TopologyError
+from kstreamnb.topology.description import DescribedNode, DescribedSubtopology, TopologyDescription
+
+__all__ = ["parse_description"]
+
+_HEADER = re.compile(r"(Topologies|Topology|Sub-topologies|Global Stores):?( .+:| none)?")  # of old versions too
+_SUBTOPOLOGY = re.compile(r"Sub-topology:\s+(\d+)( for global store \(will not generate tasks\))?")
+_SOURCE = re.compile(r"Source:\s+(.+?) \(topics: (.*)\)")
+_PROCESSOR = re.compile(r"Processor:\s+(.+?) \(stores: \[(.*)\]\)")
+_SINK = re.compile(r"Sink:\s+(.+?) \((topic|extractor class): (.*)\)")
+_TOPICS = re.compile(r"\[[\w.\-, ]*\]")  # a pattern may be in brackets too, but then holds other characters
+_ARROW = re.compile(r"(-->|<--)\s*(.*)")
+
+
+def parse_description(text: str) -> TopologyDescription:
+    """The description that ``text`` says; the text of the result is ``text`` again, in Java's layout.
+
+    Raises: TopologyError that names the line when one is neither a node nor an edge, or the edges contradict.
+
+    Example:
+        >>> description = parse_description('''Sub-topology: 0
+        ...     Source: in (topics: [orders.v1])
+        ...       --> out
+        ...     Sink: out (topic: copies)
+        ...       <-- in''')
+        >>> description.nodes()["in"].topics
+        ('orders.v1',)
+    """
+    groups: list[tuple[int, bool, list[dict[str, object]]]] = []
+    for number, raw in enumerate(text.splitlines(), 1):
+        line = raw.strip()
+        if not line or _HEADER.fullmatch(line):
+            continue
+        if match := _SUBTOPOLOGY.fullmatch(line):
+            groups.append((int(match[1]), match[2] is not None, []))
+        elif not groups:
+            raise _unreadable(number, line, "a description starts with a line such as Sub-topology: 0")
+        elif (match := _ARROW.fullmatch(line)) and groups[-1][2]:
+            groups[-1][2][-1][_ARROWS[match[1]]] = _names(match[2]) if match[2] not in ("none", "") else ()
+        elif node := _node(line):
+            groups[-1][2].append(node)
+        else:
+            raise _unreadable(number, line, "this is neither a source, a processor, a sink nor an edge")
+    subs = [
+        DescribedSubtopology(id_, tuple(DescribedNode(**node) for node in nodes), is_global)  # type: ignore[arg-type]
+        for id_, is_global, nodes in groups
+    ]
+    _check_edges(subs)
+    return TopologyDescription(tuple(subs))
+
+
+_ARROWS = {"-->": "successors", "<--": "predecessors"}
+
+
+def _node(line: str) -> dict[str, object] | None:
+    if match := _SOURCE.fullmatch(line):
+        if _TOPICS.fullmatch(match[2]):
+            return {"kind": "source", "name": match[1], "topics": _names(match[2][1:-1])}
+        return {"kind": "source", "name": match[1], "pattern": match[2]}
+    if match := _PROCESSOR.fullmatch(line):
+        return {"kind": "processor", "name": match[1], "stores": _names(match[2])}
+    if match := _SINK.fullmatch(line):
+        field = "topic" if match[2] == "topic" else "extractor"
+        return {"kind": "sink", "name": match[1], field: match[3]}
+    return None
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(text.split(", ")) if text else ()
+
+
+def _unreadable(number: int, line: str, why: str) -> TopologyError:
+    return TopologyError(
+        f'line {number} of the description cannot be read: "{line}"',
+        detail=why,
+        hint="paste the whole text that Topology#describe prints",
+    )
+
+
+def _check_edges(subs: list[DescribedSubtopology]) -> None:
+    for sub in subs:
+        nodes = {node.name: node for node in sub.nodes}
+        for node in sub.nodes:
+            for other in (*node.successors, *node.predecessors):
+                if other not in nodes:
+                    raise TopologyError(
+                        f'node "{node.name}" is connected to "{other}", which sub-topology {sub.id} does not have',
+                        hint="the description may have been cut off",
+                    )

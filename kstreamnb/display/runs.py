@@ -1,0 +1,123 @@
+"""How recorded runs show themselves: the graph with counts, outputs and drops; and values that are tables.
+
+Text and HTML hold the same facts. Nothing runs when a run is shown.
+"""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Sequence
+
+from kstreamnb.core.displayed import html_table
+from kstreamnb.core.formatting import aligned, counted, said, when
+from kstreamnb.core.text_table import Tabular
+from kstreamnb.display.graph import GraphView, Overlay, graph_view
+from kstreamnb.display.html import to_html
+from kstreamnb.display.mime import forms_of, graph_forms, view_of
+from kstreamnb.display.text import to_text
+from kstreamnb.replays.explain.explanation import Explanation, Explanations
+from kstreamnb.replays.replay import Replay
+from kstreamnb.testdriver.topology_test_driver import TopologyTestDriver
+from kstreamnb.topology.labels import node_title
+
+__all__ = ["overlay_of_run"]
+
+_SHOWN = 10
+_Rows = list[Sequence[str]]
+
+
+def overlay_of_run(replay: Replay) -> Overlay:
+    """Records over each edge, drops at their nodes, and the node that failed."""
+    drops: dict[str, dict[str, int]] = {}
+    for drop in replay.drops:
+        reasons = drops.setdefault(drop.node, {})
+        reasons[drop.reason] = reasons.get(drop.reason, 0) + 1
+    notes = {
+        node: ", ".join(f"{number:,} {reason}" for reason, number in found.items()) for node, found in drops.items()
+    }
+    failed = getattr(replay.error, "node", "")
+    return Overlay(replay.counts(), notes, {failed: "failed"} if failed else {})
+
+
+@view_of.register
+def _(thing: TopologyTestDriver, overlay: Overlay | None = None) -> GraphView:
+    return graph_view(thing.topology.description(), overlay)
+
+
+@forms_of.register
+def _(thing: TopologyTestDriver) -> dict[str, str]:
+    view = view_of(thing)
+    page = f"<div><p>{html.escape(str(thing))}</p>{to_html(view)}</div>"
+    return {**graph_forms(view), "text/plain": f"{thing}\n\n{to_text(view)}", "text/html": page}
+
+
+@view_of.register
+def _(thing: Replay, overlay: Overlay | None = None) -> GraphView:
+    return graph_view(thing.topology.description(), overlay or overlay_of_run(thing))
+
+
+@forms_of.register
+def _(thing: Tabular) -> dict[str, str]:
+    rows = list(thing.table())
+    title = f"<p>{html.escape(thing.title)}</p>"
+    table = html_table(thing.header, rows, [thing.title]) if rows else title
+    lines = "".join(f"<p>{html.escape(line)}</p>" for line in thing.more())
+    return {"text/plain": str(thing), "text/html": f"<div>{table}{lines}</div>"}
+
+
+@forms_of.register
+def _(thing: Explanation) -> dict[str, str]:
+    return {"text/plain": str(thing), "text/html": f"<div>{_paragraph(thing)}</div>"}
+
+
+@forms_of.register
+def _(thing: Explanations) -> dict[str, str]:
+    page = "".join(map(_paragraph, thing)) or f"<p>{html.escape(thing.nothing)}</p>"
+    return {"text/plain": str(thing), "text/html": f"<div>{page}</div>"}
+
+
+def _paragraph(thing: Explanation) -> str:
+    """The answer and what it rests on, as text that wraps between words: in a `pre` front ends break inside them."""
+    answer, *rest = (html.escape(line.strip()) for line in str(thing).splitlines())
+    items = "".join(f"<li>{line}</li>" for line in rest)
+    return f"<p>{answer}</p>" + (f"<ul>{items}</ul>" if items else "")
+
+
+@forms_of.register
+def _(thing: Replay) -> dict[str, str]:
+    view = view_of(thing)
+    parts = [_output(thing, topic) for topic in thing.topics] + ([_dropped(thing)] if thing.drops else [])
+    text = [str(thing), "", to_text(view)]
+    page = [f"<p>{html.escape(str(thing))}</p>", to_html(view)]
+    for title, header, rows in parts:
+        text += ["", title, aligned(header, rows)]
+        page.append(html_table(header, rows, [title]))
+    return {**graph_forms(view), "text/plain": "\n".join(text), "text/html": f"<div>{''.join(page)}</div>"}
+
+
+def _output(replay: Replay, topic: str) -> tuple[str, Sequence[str], _Rows]:
+    """The first records of an output topic."""
+    records = replay.output(topic)
+    number = f"{_SHOWN} of {len(records):,} records" if len(records) > _SHOWN else counted(len(records), "record")
+    rows: _Rows = [
+        (said(each.key), said(each.value), when(each.timestamp), str(each.partition)) for each in records[:_SHOWN]
+    ]
+    return f'output "{topic}": {number}', ("key", "value", "time", "partition"), rows
+
+
+def _dropped(replay: Replay) -> tuple[str, Sequence[str], _Rows]:
+    """The first records that were dropped."""
+    drops, nodes = replay.drops, replay.topology.description().nodes()
+    number = f"{_SHOWN} of {len(drops):,} records" if len(drops) > _SHOWN else counted(len(drops), "record")
+    rows: _Rows = [
+        (
+            str(drop.step),
+            node_title(nodes, drop.node),
+            drop.reason,
+            said(drop.key),
+            said(drop.value),
+            when(drop.timestamp),
+        )
+        for drop in drops[:_SHOWN]
+    ]
+    return f"dropped: {number}", ("step", "node", "why", "key", "value", "time"), rows

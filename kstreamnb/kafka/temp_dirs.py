@@ -1,0 +1,34 @@
+"""Temporary folders of processes that are started here: gone with this process, however it ends."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import shutil
+import tempfile
+from pathlib import Path
+
+from kstreamnb.kafka.checkpoint_lock import LOCK_FILE, Presence, in_use
+
+__all__ = ["scratch_folder"]
+
+
+def scratch_folder(kind: str) -> Path:
+    """A new temporary folder that is removed when this process ends.
+
+    What processes that were killed have left behind is removed now: nobody holds its lock any more.
+    """
+    prefix = f"kstreamnb-{kind}-"
+    if os.name == "posix":  # elsewhere there are no locks to tell by
+        for old in Path(tempfile.gettempdir()).glob(f"{prefix}*"):
+            if (old / LOCK_FILE).exists() and not in_use(old):
+                shutil.rmtree(old, ignore_errors=True)
+    folder = Path(tempfile.mkdtemp(prefix=prefix))
+    presence = Presence(folder)
+    atexit.register(_remove, folder, presence)
+    return folder
+
+
+def _remove(folder: Path, presence: Presence) -> None:
+    shutil.rmtree(folder, ignore_errors=True)
+    presence.leave()

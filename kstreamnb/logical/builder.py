@@ -1,0 +1,205 @@
+"""A logical graph under construction: names are counted, nodes get their ids and priorities.
+
+The DSL writes into a draft while it replays the user's declarations; `Draft.freeze` gives the graph. The functions
+at the end are what an operator may ask of the tables above it: to be kept in a store, to hand on old values, to have
+versions.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
+
+from kstreamnb.core.operator import TableView
+from kstreamnb.core.source_location import Origin
+from kstreamnb.errors import TopologyError
+from kstreamnb.logical.graph import LogicalGraph
+from kstreamnb.logical.nodes import Node, Repartition, Step, Table, TableJoin
+
+N = TypeVar("N", bound=Node)
+_LONGEST_NAME = 249
+_LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]+")
+_GENERATED = re.compile(r"KSTREAM.*-[0-9]{10}")
+
+
+def check_resource_name(name: str) -> str:
+    """The name, if topics, stores and nodes may have it.
+
+    Raises: TopologyError when it is empty, too long, "." or "..", or has other than letters, digits, ".", "_", "-".
+    """
+    if not isinstance(name, str):
+        raise TopologyError(f"a name is text, not a {type(name).__name__}")
+    if not name:
+        message, java = "a name is empty", "Name is illegal, it can't be empty"
+    elif name in (".", ".."):
+        message, java = f'"{name}" is no name', 'Name cannot be "." or ".."'
+    elif len(name) > _LONGEST_NAME:
+        message = f"a name has {len(name)} characters, more than {_LONGEST_NAME}"
+        java = f"Name is illegal, it can't be longer than {_LONGEST_NAME} characters, name: {name}"
+    elif not _LEGAL_NAME.fullmatch(name):
+        message = f'name "{name}" has a character other than letters, digits, ".", "_" and "-"'
+        java = f"Name \"{name}\" is illegal, it contains a character other than ASCII alphanumerics, '.', '_' and '-'"
+    else:
+        return name
+    raise TopologyError(message, java=f"Invalid topology: {java}")
+
+
+def repartition_node(index: int, prefix: str, **fields: Any) -> tuple[Repartition, int]:
+    """A repartition through the topic ``<prefix>-repartition``, and the next index: three are used up."""
+    topic = prefix if prefix.endswith("-repartition") else f"{prefix}-repartition"
+    sink, keys, source = f"{topic}-sink", f"{topic}-filter", f"{topic}-source"
+    if _GENERATED.fullmatch(prefix):
+        words = ("SINK", "FILTER", "SOURCE")
+        sink, keys, source = (f"KSTREAM-{word}-{index + i:010}" for i, word in enumerate(words))
+    fields = {"word": "repartition", "mergeable": True, **fields}
+    return Repartition(name=source, topic=topic, sink_name=sink, filter_name=keys, **fields), index + 3
+
+
+@dataclass
+class Draft:
+    """A graph that grows.
+
+    ``persistent`` is what stores are unless they say otherwise; ``origin`` and ``word`` are the line and the method
+    whose nodes are being added.
+    """
+
+    persistent: bool = True
+    origin: Origin | None = None
+    word: str = ""
+    index: int = 0
+    nodes: list[Node] = field(default_factory=list)
+    copartitioned: list[tuple[str, ...]] = field(default_factory=list)
+    unnamed: list[tuple[str, str]] = field(default_factory=list)
+    _priority: int = 0
+
+    # --- names ------------------------------------------------------------------------------------------------------
+    def new_name(self, prefix: str) -> str:
+        """``prefix`` and the next number."""
+        self.index += 1
+        return f"{prefix}{self.index - 1:010}"
+
+    def note_unnamed(self, what: str, name: str) -> None:
+        """Note that a "state store", "changelog topic" or "repartition topic" has a generated name."""
+        self.unnamed.append((what, name))
+
+    def note_unnamed_store(self, name: str, *, logged: bool = True) -> None:
+        """Note that a store, and its change log, has a generated name."""
+        self.note_unnamed("state store", name)
+        if logged:
+            self.note_unnamed("changelog topic", f"{name}-changelog")
+
+    def name_or_new(self, name: str | None, prefix: str, suffix: str = "") -> str:
+        """The user's name with a suffix, or a generated one: a number is used up in both cases."""
+        generated = self.new_name(prefix)
+        return generated if name is None else check_resource_name(name + suffix)
+
+    # --- nodes ------------------------------------------------------------------------------------------------------
+    def add(self, node: N, *parents: int) -> N:
+        """Put a node under its parents; gives it with its id."""
+        node = replace(node, id=len(self.nodes), origin=self.origin, word=node.word or self.word)
+        self.nodes.append(node)
+        return self.attach(node, *parents)
+
+    def attach(self, node: N, *parents: int) -> N:
+        """Put a node under (further) parents; it is lowered no earlier than what was declared before."""
+        self._priority += max(1, len(parents))
+        merged = tuple(dict.fromkeys((*self.nodes[node.id].parents, *parents)))
+        return self.change(node, parents=merged, priority=self._priority)
+
+    def step(self, name: str, operator: Any, *parents: int, **fields: Any) -> Step:
+        """Add an operator under its parents."""
+        return self.add(Step(name=name, operator=operator, **fields), *parents)
+
+    def change(self, node: N, **fields: Any) -> N:
+        """Change fields of a node that was added."""
+        changed = replace(self.nodes[node.id], **fields)
+        self.nodes[node.id] = changed
+        return changed  # type: ignore[return-value]
+
+    def repartition(self, prefix: str, **fields: Any) -> Repartition:
+        """A repartition node that is not added yet."""
+        node, self.index = repartition_node(self.index, prefix, **fields)
+        return node
+
+    def co_partition(self, sources: Iterable[str]) -> tuple[str, ...]:
+        """Require equally many partitions of the topics of these sources; gives each once."""
+        self.copartitioned.append(tuple(dict.fromkeys(sources)))
+        return self.copartitioned[-1]
+
+    def is_persistent(self, store_type: str | None) -> bool:
+        """Whether a store of that type, or one that says no type, is persistent."""
+        return self.persistent if store_type is None else store_type == "persistent"
+
+    def freeze(self) -> LogicalGraph:
+        """The graph as it stands."""
+        return LogicalGraph(tuple(self.nodes), tuple(self.copartitioned), self.index, tuple(self.unnamed))
+
+
+def view_of(draft: Draft, id_: int) -> TableView:
+    """How the rows of a table can be looked up once it is kept."""
+    return _table(draft, id_).view
+
+
+def _table(draft: Draft, id_: int) -> Table:
+    """The table of that id."""
+    node = draft.nodes[id_]
+    assert isinstance(node, Table)
+    return node
+
+
+def look_up(draft: Draft, id_: int) -> TableView:
+    """How to look up the rows of a table, which are kept from now on."""
+    node = _table(draft, id_)
+    if node.lazy:
+        draft.change(node, materialized=True)
+    for above in node.computed_from:
+        look_up(draft, above)
+    return node.view
+
+
+def check_history(draft: Draft, id_: int, grace_ms: int) -> None:
+    """See to it that a table keeps versions for as long as records wait for it.
+
+    Raises: TopologyError when it does not.
+    """
+    node = _table(draft, id_)
+    if node.store is None and node.computed_from and node.versioned is None:
+        for above in node.computed_from:
+            check_history(draft, above, grace_ms)
+    elif node.store is None or node.store.kind != "versioned":
+        raise TopologyError(
+            f'table "{node.name}" keeps no versions, so records cannot wait for it',
+            hint='give the table a versioned store, such as store="x", versioned="1h"',
+            java="KTable must be versioned to use a grace period in a stream table join.",
+        )
+    elif node.store.history_ms is not None and grace_ms > node.store.history_ms:
+        raise TopologyError(
+            f'table "{node.name}" keeps versions for {node.store.history_ms} ms, not the {grace_ms} ms of a grace',
+            java="History retention must be at least grace period.",
+        )
+
+
+def send_old(draft: Draft, id_: int, *, force: bool = True) -> bool:
+    """See to it that a table hands on old values; without ``force`` only if that needs no new store."""
+    node = _table(draft, id_)
+    if node.lazy:
+        if not force and not node.materialized:
+            return False
+        draft.change(node, materialized=True, send_old=True)
+        return True
+    if not node.send_old:
+        force = force or isinstance(node, TableJoin)
+        if not all(send_old(draft, above, force=force) for above in node.computed_from):
+            return False
+    draft.change(node, send_old=True)
+    return True
+
+
+def is_versioned(draft: Draft, id_: int) -> bool:
+    """Whether a node's output has versions: as its own store says, else if all of its parents' outputs have."""
+    node = draft.nodes[id_]
+    if isinstance(node, Table) and node.versioned is not None:
+        return node.versioned
+    return bool(node.parents) and all(is_versioned(draft, parent) for parent in node.parents)

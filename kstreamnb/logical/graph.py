@@ -1,0 +1,114 @@
+"""The logical graph: frozen nodes, what can be asked of them together, and what a rewrite did to them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from heapq import heapify, heappop, heappush
+from types import MappingProxyType
+
+from kstreamnb.errors import TopologyError
+from kstreamnb.logical.nodes import Node
+
+
+@dataclass(frozen=True)
+class LogicalGraph:
+    """What the user declared, as frozen nodes that name their parents by id.
+
+    Attributes:
+        nodes: in the order in which they were declared.
+        copartitioned: groups of source nodes that must have equally many partitions.
+        next_index: the number that the next generated name gets.
+        unnamed: what got a generated name though state hangs on it: a word for what it is, and the name.
+
+    Its text has a line for each node: number, name, the DSL's word for it, and the numbers of its parents.
+    """
+
+    nodes: tuple[Node, ...]
+    copartitioned: tuple[tuple[str, ...], ...] = ()
+    next_index: int = 0
+    unnamed: tuple[tuple[str, str], ...] = ()
+
+    def __repr__(self) -> str:
+        lines = [
+            f"{node.id:>3} {node.name}: {node.word or type(node).__name__}"
+            + (f" <- {', '.join(map(str, node.parents))}" if node.parents else "")
+            for node in self.nodes
+        ]
+        return "\n".join([f"logical graph, {len(self.nodes)} nodes", *lines])
+
+    @cached_property
+    def by_id(self) -> dict[int, Node]:
+        """Nodes by id."""
+        return {node.id: node for node in self.nodes}
+
+    @cached_property
+    def children(self) -> dict[int, tuple[int, ...]]:
+        """Ids of each node's children, in the order of their declaration."""
+        below: dict[int, list[int]] = {node.id: [] for node in self.nodes}
+        for node in self.nodes:
+            for parent in node.parents:
+                below[parent].append(node.id)
+        return {id_: tuple(ids) for id_, ids in below.items()}
+
+    def check_names(self) -> None:
+        """Raise TopologyError when anything is unnamed, naming it."""
+        lines = []
+        for what in ("changelog topic", "state store", "repartition topic"):
+            names = [name for word, name in self.unnamed if word == what]
+            lines += [f"Following {what}(s) has not been named: {', '.join(names)}\n"] if names else []
+        if lines:
+            raise TopologyError(
+                "stores or internal topics have generated names, which change when the topology is edited",
+                detail="".join(lines).rstrip().replace("\n", "; "),
+                hint='name them: store="…" where rows are kept, name="…" where streams are grouped or joined',
+                java=f"Invalid topology: {''.join(lines)}",
+            )
+
+    def ordered(self) -> Iterator[Node]:
+        """Nodes as they are lowered: by priority, each after all its parents."""
+        missing = {node.id: len(node.parents) for node in self.nodes}
+        ready = [(node.priority, node.id) for node in self.nodes if not node.parents]
+        heapify(ready)
+        while ready:
+            node = self.by_id[heappop(ready)[1]]
+            yield node
+            for id_ in self.children[node.id]:
+                missing[id_] -= 1
+                if not missing[id_]:
+                    heappush(ready, (self.by_id[id_].priority, id_))
+
+    def with_nodes(
+        self, changed: dict[int, Node], gone: Collection[int] = (), renamed: Mapping[str, str] = MappingProxyType({})
+    ) -> LogicalGraph:
+        """The same graph with nodes changed, added (new ids come last) or gone, and sources under other names."""
+        kept = [changed.get(node.id, node) for node in self.nodes if node.id not in gone]
+        made = [node for id_, node in changed.items() if id_ not in self.by_id]
+        groups = (dict.fromkeys(renamed.get(name, name) for name in group) for group in self.copartitioned)
+        return replace(self, nodes=(*kept, *made), copartitioned=tuple(map(tuple, groups)))
+
+    def upstream(self, *ids: int, through_uses: bool = True) -> set[int]:
+        """Ids of the nodes that these depend on, themselves included: by their parents, and by what else they use."""
+        found: set[int] = set()
+        waiting = list(ids)
+        while waiting:
+            id_ = waiting.pop()
+            if id_ not in found:
+                found.add(id_)
+                waiting.extend(self.by_id[id_].parents)
+                waiting.extend(self.by_id[id_].uses if through_uses else ())
+        return found
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """One application of one rule: names of the nodes it concerns before and after, and why it is right."""
+
+    rule: str
+    before: tuple[str, ...]
+    after: tuple[str, ...]
+    why: str
+
+    def __str__(self) -> str:
+        return f"{self.rule}: {', '.join(self.before)} → {', '.join(self.after) or 'nothing'}; {self.why}"

@@ -1,0 +1,144 @@
+"""Lowering: a logical graph becomes a topology, node by node, one function for each type of node."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import singledispatchmethod
+from typing import Any, TypeAlias
+
+from kstreamnb.core.extractors import FailOnInvalidTimestamp
+from kstreamnb.core.operator import Operator
+from kstreamnb.errors import KStreamError, TopologyError
+from kstreamnb.logical import nodes
+from kstreamnb.logical.graph import LogicalGraph
+from kstreamnb.operators.stateless import PassThrough, RepartitionFilter
+from kstreamnb.topology.partitions import check_fixed_partitions
+from kstreamnb.topology.topology import Topology
+
+Wrap: TypeAlias = Callable[[str, Operator], Operator]
+"""Gets a node's name and operator and gives the operator to use instead."""
+
+
+def lower(graph: LogicalGraph, *, name: str | None = None, wrap: Wrap | None = None) -> Topology:
+    """Make a topology of a graph.
+
+    Raises: TopologyError when nodes, stores or topics do not fit together, with the user's line.
+    """
+    into = _Lowering(graph, Topology(name), wrap)
+    for node in graph.ordered():
+        try:
+            into.lower(node)
+        except KStreamError as error:
+            error.at(node.origin)
+            raise
+    known = {source.name for source in into.topology.sources()}
+    for group in graph.copartitioned:
+        into.topology.co_partition(name for name in group if name in known)
+    check_fixed_partitions(into.topology)
+    return into.topology
+
+
+@dataclass(frozen=True)
+class _Lowering:
+    """A graph on its way into a topology."""
+
+    graph: LogicalGraph
+    topology: Topology
+    wrap: Wrap | None = None
+
+    def names(self, ids: tuple[int, ...]) -> tuple[str, ...]:
+        return tuple(self.graph.by_id[id_].name for id_ in ids)
+
+    def wrapped(self, name: str, operator: Any) -> Any:
+        return operator if self.wrap is None else self.wrap(name, operator)
+
+    def processor(self, node: nodes.Node, name: str, operator: Any, *parents: str) -> None:
+        self.topology.add_processor(name, self.wrapped(name, operator), *parents, dsl=node.word, origin=node.origin)
+
+    def connect(self, name: str, stores: tuple[str, ...]) -> None:
+        if stores:
+            self.topology.connect_processor_and_state_stores(name, *dict.fromkeys(stores))
+
+    @singledispatchmethod
+    def lower(self, node: nodes.Node) -> None:
+        """Add what a node stands for to the topology."""
+        raise TopologyError(f"nothing is known about nodes of type {type(node).__name__}")
+
+    @lower.register
+    def _source(self, node: nodes.StreamSource) -> None:
+        reading = {"timestamp_extractor": node.timestamp_extractor, "offset_reset": node.offset_reset}
+        self.topology.add_source(node.name, *node.topics, pattern=node.pattern, **reading, **node.settings)
+
+    @lower.register
+    def _global(self, node: nodes.GlobalTable) -> None:
+        where = (node.store, node.source_name, node.topic, node.name, self.wrapped(node.name, node.operator))
+        fields = {"timestamp_extractor": node.timestamp_extractor, "dsl": node.word, **node.settings}
+        self.topology.add_global_store(*where, **fields)
+
+    @lower.register
+    def _store(self, node: nodes.StateStore) -> None:
+        self.topology.add_state_store(node.store)
+
+    @lower.register
+    def _sink(self, node: nodes.Sink) -> None:
+        parents = self.names(node.parents)
+        self.topology.add_sink(node.name, node.topic, *parents, partitioner=node.partitioner, **node.settings)
+
+    @lower.register
+    def _repartition(self, node: nodes.Repartition) -> None:
+        self.topology.add_internal_topic(node.topic, node.partitions)
+        parents = self.names(node.parents)
+        if node.filter_name is not None:
+            keep: Any = PassThrough() if node.keep_null_keys else RepartitionFilter()
+            self.processor(node, node.filter_name, keep, *parents)
+            parents = (node.filter_name,)
+        settings = node.settings
+        self.topology.add_sink(node.sink_name, node.topic, *parents, partitioner=node.partitioner, **settings)
+        self.topology.add_source(node.name, node.topic, timestamp_extractor=FailOnInvalidTimestamp(), **settings)
+
+    @lower.register
+    def _step(self, node: nodes.Step) -> None:
+        self.processor(node, node.name, node.operator, *self.names(node.parents))
+        for store in node.own:
+            self.topology.add_state_store(store, node.name)
+        self.connect(node.name, node.stores)
+
+    @lower.register
+    def _table(self, node: nodes.Table) -> None:
+        operator, store = node.operator, node.store
+        if node.send_old and hasattr(operator, "send_old"):
+            operator = replace(operator, send_old=True)
+        if node.lazy and not node.materialized:
+            operator, store = replace(operator, store=None), None
+        elif store is not None and node.reuse_topic:
+            store = replace(store, logged=False, changelog_topic=node.topic)
+        own = (*node.own, *((store,) if store is not None else ()))
+        self._step(replace(node, operator=operator, own=own))
+
+    @lower.register
+    def _table_join(self, node: nodes.TableJoin) -> None:
+        for name, table, operator, _ in node.sides:
+            self.processor(node, name, replace(operator, send_old=node.send_old), *self.names((table,)))
+        merge = replace(node.operator, send_old=node.send_old)
+        self.processor(node, node.name, merge, *(name for name, *_ in node.sides))
+        for name, _, _, stores in node.sides:
+            self.connect(name, stores)
+        if node.store is not None:
+            self.topology.add_state_store(node.store, node.name)
+
+    @lower.register
+    def _stream_join(self, node: nodes.StreamJoin) -> None:
+        windows = [side for id_ in node.uses if isinstance(side := self.graph.by_id[id_], nodes.JoinWindow)]
+        if len(windows) == 1:
+            self.processor(node, node.name, node.alone, windows[0].name)
+            self.topology.add_state_store(windows[0].store, windows[0].name, node.name)
+            return
+        names = (node.this[0], node.other[0])
+        for (name, operator), window in zip((node.this, node.other), windows, strict=True):
+            self.processor(node, name, operator, window.name)
+        self.processor(node, node.name, node.operator, *names)
+        for window, opposite in zip(windows, reversed(names), strict=True):
+            self.topology.add_state_store(window.store, window.name, opposite)
+        for store in node.own:
+            self.topology.add_state_store(store, *names)

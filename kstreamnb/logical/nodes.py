@@ -1,0 +1,177 @@
+"""The frozen nodes of a logical graph: what was declared, before anything is known about topologies.
+
+A node names its parents by id. What it does to records is an operator; whether that changes keys or values is a
+property of the operator's type. What a node becomes is said in `kstreamnb.logical.lowering`; no node knows it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from kstreamnb.core.operator import TableView
+from kstreamnb.core.source_location import Origin
+from kstreamnb.core.stores import StoreSpec
+from kstreamnb.operators.stateless import FlatMap, FlatMapValues, Map, MapValues, SelectKey
+
+CHANGES_KEY = (FlatMap, Map, SelectKey)
+"""Operators after which a record may be in the wrong partition."""
+CHANGES_VALUE = (FlatMap, FlatMapValues, Map, MapValues)
+"""Operators after which a value has another serde."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Node:
+    """One node: ``priority`` decides the order of lowering, ``word`` is the method of the DSL that made it.
+
+    ``uses`` are the ids of nodes that it needs besides its parents.
+    """
+
+    id: int = -1
+    name: str
+    parents: tuple[int, ...] = ()
+    uses: tuple[int, ...] = ()
+    priority: int = -1
+    word: str = ""
+    origin: Origin | None = field(default=None, compare=False, repr=False)
+
+    def __str__(self) -> str:
+        return f"{self.name} ({self.origin.place}, line {self.origin.line})" if self.origin else self.name
+
+
+@dataclass(frozen=True, kw_only=True)
+class Carrier(Node):
+    """A node at a topic."""
+
+    key_serde: Any = None
+    value_serde: Any = None
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """Both serdes and the user's line, by name."""
+        return {"key_serde": self.key_serde, "value_serde": self.value_serde, "origin": self.origin}
+
+
+@dataclass(frozen=True, kw_only=True)
+class StreamSource(Carrier):
+    """Reads topics, or every topic that matches ``pattern``; streams that read the same ones are ``mergeable``."""
+
+    topics: tuple[str, ...] = ()
+    pattern: str | None = None
+    timestamp_extractor: Any = None
+    offset_reset: str | None = None
+    mergeable: bool = True
+
+
+@dataclass(frozen=True, kw_only=True)
+class GlobalTable(Carrier):
+    """Reads a topic into a global store, by an operator of ours or of the user's."""
+
+    source_name: str
+    topic: str
+    store: StoreSpec
+    operator: Any
+    timestamp_extractor: Any = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class StateStore(Node):
+    """A store that processors use by name."""
+
+    store: StoreSpec
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sink(Carrier):
+    """Writes to a topic, or to the one that ``topic(key, value, metadata)`` names."""
+
+    topic: Any
+    partitioner: Any = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Repartition(Carrier):
+    """Writes to an internal topic and reads it again; its name is that of the source behind the topic.
+
+    ``filter_name`` is the processor before a stream's topic. ``mergeable``: the optimiser may replace it.
+    ``keep_null_keys``: a join downstream has a use for them.
+    """
+
+    topic: str
+    sink_name: str
+    filter_name: str | None = None
+    partitioner: Any = None
+    partitions: int | None = None
+    mergeable: bool = False
+    keep_null_keys: bool = True
+
+
+@dataclass(frozen=True, kw_only=True)
+class Step(Node):
+    """One operator; ``stores`` are those that it uses by name, ``own`` those that come with it.
+
+    ``keeps_null_keys``: a record without a key may still have a result.
+    """
+
+    operator: Any
+    stores: tuple[str, ...] = ()
+    own: tuple[StoreSpec, ...] = ()
+    keeps_null_keys: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Merge(Step):
+    """Brings two streams together."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Table(Step):
+    """A node whose output is a table, and how its rows can be looked up (``view``).
+
+    ``store`` holds the rows, if any does. A ``lazy`` table, made of records as they come, is kept only once something
+    needs it (``materialized``); ``topic`` is where its records come from, ``reuse_topic``: that is its change log as
+    well. ``computed_from`` are tables that have to be kept, and to hand on old values, so that this one is or does.
+    ``versioned`` is None where a table has the versions of what is above it. ``grace_ms``: its rows are windows, which
+    close so long after their end.
+    """
+
+    view: TableView
+    store: StoreSpec | None = None
+    lazy: bool = False
+    materialized: bool = False
+    send_old: bool = False
+    computed_from: tuple[int, ...] = ()
+    versioned: bool | None = None
+    grace_ms: int | None = None
+    topic: str | None = None
+    reuse_topic: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableJoin(Table):
+    """Joins two tables by key: an operator for each side and the one that brings their results together.
+
+    A side is its processor's name, the table that it follows, its operator and the stores that it looks up.
+    """
+
+    sides: tuple[tuple[str, int, Any, tuple[str, ...]], ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class JoinWindow(Step):
+    """Keeps one side's records of a stream-stream join for as long as they may find partners."""
+
+    store: StoreSpec
+
+
+@dataclass(frozen=True, kw_only=True)
+class StreamJoin(Step):
+    """Joins two streams, whose windows are in ``uses``: an operator for each side and one to bring them together.
+
+    After the rewrite of a self-join there is one window, and ``alone`` does all. ``own`` is the store of pending
+    records, if there is one.
+    """
+
+    this: tuple[str, Any]
+    other: tuple[str, Any]
+    alone: Any

@@ -1,0 +1,1 @@
+"""Rewrites of the logical graph, one optimization per function."""

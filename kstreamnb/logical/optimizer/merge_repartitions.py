@@ -1,0 +1,158 @@
+"""``merge.repartition.topics``: one internal topic below an operator that changes keys, instead of several."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from kstreamnb.logical import nodes
+from kstreamnb.logical.builder import repartition_node
+from kstreamnb.logical.graph import Explanation, LogicalGraph
+
+
+def merge_repartitions(graph: LogicalGraph) -> tuple[LogicalGraph, tuple[Explanation, ...]]:
+    """Move repartitions up to the operator that changed the keys, if no value changes in between.
+
+    The topic of the first one stays. A merge of streams takes the place of the operators above it when all their
+    repartitions are below the merge. A repartition moves up only with all the ways on which records with changed keys
+    reach it: Kafka Streams moves one way for each, which may lose the order of keys to partitions, or fail. What else
+    reaches it, under the keys of its own topic, must be co-partitioned from then on.
+    """
+    work = _Work(graph)
+    explained = []
+    for changer, found in _through_merges(work, _by_changer(work)).items():
+        candidates = [id_ for id_ in found if id_ not in work.gone]
+        repartitions = work.movable(changer, candidates)
+        names = tuple(work.nodes[id_].name for id_ in repartitions)
+        if repartitions:
+            made = work.merge(changer, repartitions)
+            why = f'keys do not change between "{work.nodes[changer].name}" and these repartitions'
+            explained.append(Explanation("merge.repartition.topics", names, (made.name,), why))
+        stay = tuple(work.nodes[id_].name for id_ in candidates if id_ not in repartitions)
+        if stay:
+            explained.append(Explanation("merge.repartition.topics", stay, stay, STAYS))
+    return work.finish(), tuple(explained)
+
+
+STAYS = "records with changed keys come on another way, too, on which Kafka Streams would repartition them no more"
+
+
+class _Work:
+    """A graph being rewired: nodes by id, parents and children as lists in the order of their making."""
+
+    def __init__(self, graph: LogicalGraph) -> None:
+        self.graph = graph
+        self.nodes: dict[int, nodes.Node] = dict(graph.by_id)
+        self.parents: dict[int, list[int]] = {node.id: list(node.parents) for node in graph.nodes}
+        self.index = graph.next_index
+        self.gone: list[int] = []
+        self.renamed: dict[str, str] = {}
+        self.copartitioned = graph.copartitioned
+
+    def add(self, parent: int, child: int) -> None:
+        if parent not in self.parents[child]:
+            self.parents[child].append(parent)
+
+    def does(self, id_: int, operators: tuple[type, ...]) -> bool:
+        """Whether a node runs one of these operators."""
+        node = self.nodes[id_]
+        return isinstance(node, nodes.Step) and isinstance(node.operator, operators)
+
+    def find_above(self, start: int, wanted: Callable[[int], bool]) -> int | None:
+        """The node itself, or one above it; of several ways up the first one that leads to such a node counts."""
+        if wanted(start):
+            return start
+        found = (self.find_above(parent, wanted) for parent in self.parents[start])
+        return next((id_ for id_ in found if id_ is not None), None)
+
+    def movable(self, changer: int, repartitions: list[int]) -> dict[int, list[str]]:
+        """Repartitions that may move below ``changer``, each with the other sources that reach it."""
+        moving: set[int] = set()
+        for id_ in repartitions:
+            way = self.find_above(id_, lambda above: changer in self.parents[above] and above not in moving)
+            moving.update(() if way is None else (way,))
+        sides = {id_: self.sides(changer, id_, repartitions, moving) for id_ in repartitions}
+        kept = {id_: names for id_, names in sides.items() if names is not None}
+        return kept if len(kept) == len(repartitions) else self.movable(changer, list(kept))
+
+    def sides(self, changer: int, start: int, repartitions: list[int], moving: set[int]) -> list[str] | None:
+        """Sources besides ``changer`` whose records reach a repartition under the keys that they were written with.
+
+        None when keys change elsewhere above it, or a way from ``changer`` is not among the children that move.
+        """
+        found, above = [], [start]
+        for id_ in above:
+            node, unmoved = self.nodes[id_], changer in self.parents[id_] and id_ not in moving
+            if isinstance(node, nodes.StreamSource | nodes.Repartition) and id_ not in repartitions:
+                found.append(node.name)
+            elif unmoved or self.does(id_, nodes.CHANGES_KEY):
+                return None
+            else:
+                above.extend(parent for parent in self.parents[id_] if parent != changer and parent not in above)
+        return found
+
+    def merge(self, changer: int, repartitions: dict[int, list[str]]) -> nodes.Repartition:
+        """Put one repartition right below ``changer`` in place of these."""
+        old = [node for id_ in repartitions if isinstance(node := self.nodes[id_], nodes.Repartition)]
+        fields: dict[str, Any] = {"id": max(self.nodes) + 1, "priority": self.nodes[changer].priority}
+        fields["origin"] = old[0].origin
+        for serde in ("key_serde", "value_serde"):
+            fields[serde] = next((found for node in old if (found := getattr(node, serde)) is not None), None)
+        made, self.index = repartition_node(self.index, old[0].topic, **fields)
+        self.nodes[made.id], self.parents[made.id] = made, []
+        self.copartitioned += tuple((made.name, *names) for names in repartitions.values() if names)
+        for node in old:
+            self._replace(node, made, changer)
+        self.add(changer, made.id)
+        return made
+
+    def _replace(self, old: nodes.Repartition, made: nodes.Repartition, changer: int) -> None:
+        child = self.find_above(old.id, lambda id_: changer in self.parents[id_])
+        if child is not None:  # else an earlier repartition behind the same node has moved it (Kafka fails here)
+            self.add(made.id, child)
+            self.parents[child].remove(changer)
+        for below in [id_ for id_, parents in self.parents.items() if old.id in parents]:
+            for parent in self.parents[old.id]:
+                self.add(parent, below)
+            self.parents[below].remove(old.id)
+        self.parents[old.id] = []
+        self.gone.append(old.id)
+        self.renamed[old.name] = made.name
+
+    def finish(self) -> LogicalGraph:
+        """The graph as it is now wired."""
+        changed = {id_: replace(node, parents=tuple(self.parents[id_])) for id_, node in self.nodes.items()}
+        graph = replace(self.graph, copartitioned=self.copartitioned, next_index=self.index)
+        return graph.with_nodes(changed, self.gone, self.renamed)
+
+
+def _by_changer(work: _Work) -> dict[int, list[int]]:
+    """Operators that change keys, each with the repartitions below it that may move up to it."""
+    found: dict[int, list[int]] = {}
+    for node in work.graph.nodes:
+        if work.does(node.id, nodes.CHANGES_KEY):
+            found[node.id] = []
+        elif isinstance(node, nodes.Repartition) and node.mergeable:
+            nearest = work.find_above(node.id, lambda id_: work.does(id_, (*nodes.CHANGES_KEY, *nodes.CHANGES_VALUE)))
+            changer = work.find_above(node.id, lambda id_: work.does(id_, nodes.CHANGES_KEY))
+            if changer is not None and nearest == changer:
+                found[changer].append(node.id)
+    return found
+
+
+def _through_merges(work: _Work, by_changer: dict[int, list[int]]) -> dict[int, list[int]]:
+    """The same, with merges of streams in place of the operators above them where that covers everything."""
+    taken: dict[int, list[int]] = {}
+    replaced: set[int] = set()
+    for merge in (node for node in work.graph.nodes if isinstance(node, nodes.Merge)):
+        covered = (each for each, ids in by_changer.items() if all(_is_below(work, id_, merge.id) for id_ in ids))
+        changers = [each for each in covered if _is_below(work, merge.id, each)]
+        taken[merge.id] = list(dict.fromkeys(id_ for changer in changers for id_ in by_changer[changer]))
+        replaced.update(changers)
+    kept = {changer: ids for changer, ids in by_changer.items() if changer not in replaced}
+    return {**kept, **taken}
+
+
+def _is_below(work: _Work, start: int, above: int) -> bool:
+    return work.find_above(start, lambda id_: above in work.parents[id_]) is not None

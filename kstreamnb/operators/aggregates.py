@@ -1,0 +1,292 @@
+"""Aggregates of a grouped stream: by key over all time, in windows aligned to the epoch, in sessions.
+
+Where nothing else is wanted of them (no cache, no versions, no old values) aggregates are lines of a fused chain. A
+count may also replace a row of its store by itself, where the store allows that. Words in braces, such as ``{put}``,
+stand for things that the chain names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple, TypeAlias
+
+from kstreamnb.core.operator import BindContext, Forward, FusedStep, Process
+from kstreamnb.core.record import Change, Headers, Windowed
+from kstreamnb.core.time import MAX_TIME_MS
+from kstreamnb.core.windows import TimeWindows
+from kstreamnb.operators.folding import Adder, FoldRecord, Initializer, Late, WindowedFold, count_up, folding, zero
+from kstreamnb.operators.tables import bind_get, bind_update, is_versioned
+
+
+class Fold(NamedTuple):
+    """What is folded, and whether a child reads only the new value of each change."""
+
+    initializer: Initializer | None
+    aggregator: Adder
+    new_only: bool
+
+    @property
+    def counts(self) -> bool:
+        """Whether it counts."""
+        return (self.initializer, self.aggregator) == (zero, count_up)
+
+
+def is_simple(store: Any, *, send_old: bool) -> bool:
+    """Whether a fold on this store is no more than a lookup and a put."""
+    return not send_old and not store.spec.cached and not is_versioned(store)
+
+
+def fold_by_key(context: BindContext, store: Any, fold: Fold) -> FusedStep:
+    """Lines that fold a record into its key's row."""
+    lines = """\
+if key is None or value is None:
+ {drop}("null key" if key is None else "null value", key, value, timestamp)
+ return"""
+    names = {"drop": context.drop, "get": store.get, "put": store.put}
+    return _step([lines, _fold(fold, store, "key")], names, store, fold)
+
+
+def fold_by_window(context: BindContext, store: Any, fold: Fold, *, size: int, grace: int, late: Any) -> FusedStep:
+    """Lines that fold a record into the row of its key and tumbling window.
+
+    Window, place in the store and windowed key of a key's last record are kept: the next one is mostly in the same
+    window, and needs none of them made. Keys that are equal without being the same row are never kept.
+    """
+    places: dict[Any, _Place] = {}
+    keeps = store.keys.direct
+    known = """\
+place = {places}(key)
+if place is None or not place[0] <= timestamp < place[1]: place = {locate}(key, timestamp)"""
+    lines = f"""\
+if key is None:
+ {{drop}}("null key", key, value, timestamp)
+ return
+{known if keeps else "place = {locate}(key, timestamp)"}
+inner = key
+start, end, at, key = place
+if timestamp > {{seen}}[0]:
+ {{seen}}[0] = timestamp
+elif end <= {{seen}}[0] - {grace}:
+ {{late}}(inner, value, timestamp, start, end, {{seen}}[0] - {grace})
+ return"""
+    names = {"drop": context.drop, "get": store.row_at, "put": store.put, "places": places.get}
+    names |= {"locate": _locating(places, size, keeps=keeps), "seen": context.cell("stream_time_ms", -1), "late": late}
+    step = _step([lines, _fold(fold, store, "inner", "start")], names, store, fold)
+    return step._replace(windows_ms=size)
+
+
+_Place: TypeAlias = tuple[int, int, tuple[Any, int], Windowed]
+"""Start and end of a window, and a key in it: as the store has it, and as the table has it."""
+
+
+def _locating(places: dict[Any, _Place], size: int, *, keeps: bool) -> Callable[[Any, int], _Place]:
+    """``locate(key, timestamp)``, which with ``keeps`` keeps what it makes until a later window begins."""
+    newest = -1
+
+    def locate(key: Any, timestamp: int) -> _Place:
+        nonlocal newest
+        start = timestamp - timestamp % size
+        if start > newest:
+            newest = start
+            places.clear()
+        found = start, start + size, (key, start), Windowed(key, start, start + size)
+        if keeps:
+            places[key] = found
+        return found
+
+    return locate
+
+
+def _fold(fold: Fold, store: Any, key: str, *place: str) -> str:
+    """Lines that leave the new aggregate and its time, for a row by the names of a key and perhaps its window start."""
+    at = "at" if place else key
+    get = f"row = {{get}}({', '.join((key, *place))})"
+    put = f"{{put}}({', '.join((key, 'None if value is None else (value, timestamp)', *place))})"
+    latest = "if row[1] > timestamp: timestamp = row[1]"
+    if fold.initializer is None:
+        return f"""\
+{get}
+if row is not None:
+ value = {{f}}(row[0], value)
+ {latest}
+{put}"""
+    if not fold.counts or store.in_place() is None:
+        return f"""\
+{get}
+if row is None:
+ value = {{f}}({key}, value, {{init}}())
+else:
+ value = {{f}}({key}, value, row[0])
+ {latest}
+{put}"""
+    return f"""\
+row = {{find}}({at})
+if row is None:
+ {get}
+ value = 1 if row is None else row[0] + 1
+ if row is not None and row[1] > timestamp: timestamp = row[1]
+ {put}
+else:
+ value = row[0] + 1
+ {latest}
+ {{rows}}[{at}] = fresh = value, timestamp
+ if {{watched}}[0]: {{watched}}[0]({at}, row, fresh)"""
+
+
+def _step(lines: list[str], names: dict[str, Any], store: Any, fold: Fold) -> FusedStep:
+    """The step of these lines, with the names that they use."""
+    if not fold.new_only:
+        lines.append("value = {make}({Change}, (value, None, True))")
+    rows, watched = store.in_place() or ({}, [None])
+    names |= {"find": rows.get, "rows": rows, "watched": watched, "init": fold.initializer}
+    names |= {"make": tuple.__new__, "Change": Change}
+    text = "\n".join(lines)
+    used = tuple((word, thing) for word, thing in names.items() if f"{{{word}}}" in text)
+    return FusedStep(text, fold.aggregator, used, counts=fold.new_only and fold.counts)
+
+
+@dataclass(frozen=True)
+class StreamAggregate:
+    """Adds each record to its key's aggregate by ``aggregator(key, value, aggregate)`` and forwards the change.
+
+    ``initializer()`` begins an aggregate, and is the old value of its first change. Without one ``aggregator`` is a
+    reducer ``(aggregate, value)``, and the first value is the aggregate as it is. None deletes the row.
+
+    Shape: grouped stream[K, V] -> table[K, A]; 1 -> 0..1; key and headers kept; time: the later of record and row;
+    store: key-value.
+    Late: nothing is late; a null key or value is dropped: "null key", "null value".
+    Source: Kafka Streams `KGroupedStream#aggregate`, `#reduce`, `#count`, `CogroupedKStream#aggregate`.
+    """
+
+    store: str
+    initializer: Initializer | None
+    aggregator: Adder
+    send_old: bool = False
+
+    def bind(self, context: BindContext, forward: Forward) -> Process:
+        """Build the closure of one task."""
+        get, drop = bind_get(context.store(self.store)), context.drop
+        update = bind_update(context, self.store, forward, send_old=self.send_old)
+        initializer, aggregator = folding(self.initializer, self.aggregator)
+
+        def process(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+            if key is None or value is None:
+                drop("null key" if key is None else "null value", key, value, timestamp)
+                return
+            row = get(key)
+            old = None if row is None else row[0]
+            if row is None or old is None:
+                old = initializer()
+            elif row[1] > timestamp:
+                timestamp = row[1]
+            update(key, aggregator(key, value, old), old, timestamp, headers)
+
+        return process
+
+    def fuse(self, context: BindContext, *, new_only: bool) -> FusedStep | None:
+        """The same as lines of a fused chain, on a simple store."""
+        store = context.store(self.store)
+        fold = Fold(self.initializer, self.aggregator, new_only)
+        return fold_by_key(context, store, fold) if is_simple(store, send_old=self.send_old) else None
+
+
+@dataclass(frozen=True)
+class WindowAggregate(WindowedFold):
+    """Adds each record to the aggregate of its key in every window it is in, earliest first.
+
+    ``aggregator`` is called with ``(key, value, aggregate)``, null values included; one that gives None deletes the
+    row. Without an ``initializer`` it is a reducer ``(aggregate, value)`` and the first value is the aggregate. With
+    ``emit_on_close`` only the final results are forwarded, after the record that closed them.
+
+    Shape: windowed stream[K, V] -> table[Windowed[K], A]; 1 -> 0..n; key windowed; headers kept; time: the later of
+    record and row; store: window.
+    Units: windows are ``[start, start + size)`` in ms of stream time, which is the greatest timestamp seen here.
+    Late: a window that ended at or before stream time - grace takes no more records: "late". A null key is dropped.
+    Source: Kafka Streams `TimeWindowedKStream#aggregate`, `#count`, KIP-328, KIP-825.
+    """
+
+    def bind_fold(self, store: Any, forward: Forward | None, late: Late) -> FoldRecord:
+        """How to add a record to each of its windows."""
+        fetch, put, send_old = store.row_at, store.put, self.send_old
+        windows_for, size = self.windows.windows_for, self.windows.size_ms
+        initializer, aggregator = folding(self.initializer, self.aggregator)
+
+        def fold(key: Any, value: Any, timestamp: int, headers: Headers, close_ms: int) -> bool:
+            for start in windows_for(timestamp):
+                end = min(start + size, MAX_TIME_MS)
+                if end <= close_ms:
+                    late(key, value, timestamp, start, end, close_ms)
+                    continue
+                row = fetch(key, start)
+                old, time = (initializer(), timestamp) if row is None else row
+                new = aggregator(key, value, old)
+                if time < timestamp:
+                    time = timestamp
+                put(key, None if new is None else (new, time), start)
+                if forward is not None:
+                    forward(Windowed(key, start, end), Change(new, old if send_old else None), time, headers)
+            return True
+
+        return fold
+
+    def fuse(self, context: BindContext, *, new_only: bool) -> FusedStep | None:
+        """The same as lines of a fused chain: for tumbling windows on a simple store that outlasts them."""
+        store, windows = context.store(self.store), self.windows
+        if self.emit_on_close or not is_simple(store, send_old=self.send_old):
+            return None
+        if not isinstance(windows, TimeWindows) or windows.advance_ms != windows.size_ms:
+            return None
+        size, grace = windows.size_ms, windows.grace_ms
+        if (store.spec.retention_ms or 0) < size + grace:
+            return None
+        late, fold = self.dropping_late(context), Fold(self.initializer, self.aggregator, new_only)
+        return fold_by_window(context, store, fold, size=size, grace=grace, late=late)
+
+
+@dataclass(frozen=True)
+class SessionAggregate(WindowedFold):
+    """Adds each record to the session it belongs to, and makes one session of all that it connects.
+
+    The sessions that are merged are deleted first, oldest first. ``merger(key, left, right)`` joins their aggregates
+    with a new one from ``initializer()``; then ``aggregator(key, value, aggregate)`` adds the record, null values
+    included. Without an ``initializer`` a reducer ``(aggregate, value)`` does both. With ``emit_on_close`` only the
+    final results are forwarded.
+
+    Shape: session-windowed stream[K, V] -> table[Windowed[K], A]; 1 -> 0..n; key windowed; headers none; time: the
+    session's end; store: session.
+    Units: a session ``[start, end]`` holds records at most ``gap`` ms apart, both ends being timestamps of records.
+    Late: a record whose session, merged, ended before stream time - grace - gap is dropped: "late". So is a null key.
+    Source: Kafka Streams `SessionWindowedKStream#aggregate`, `#count`, `#reduce`, KIP-825.
+    """
+
+    merger: Callable[[Any, Any, Any], Any] | None = None
+
+    def bind_fold(self, store: Any, forward: Forward | None, late: Late) -> FoldRecord:
+        """How to replace the sessions that a record connects by one with the record in it."""
+        find_sessions, put, remove = store.find_sessions, store.put, store.remove
+        initializer, aggregator = folding(self.initializer, self.aggregator)
+        merger = self.merger or (lambda key, left, right: aggregator(key, right, left))  # as a reducer adds a value
+        gap, send_old = self.windows.gap_ms, self.send_old
+
+        def fold(key: Any, value: Any, timestamp: int, headers: Headers, close_ms: int) -> bool:
+            start = end = timestamp
+            aggregate, merged = initializer(), []
+            for session, other in find_sessions(key, timestamp - gap, timestamp + gap):
+                merged.append((session, other))
+                aggregate = merger(key, aggregate, other)
+                start, end = min(start, session[1]), max(end, session[2])
+            if end < close_ms:
+                late(key, value, timestamp, start, end, close_ms)
+                return True
+            for session, old in merged if start != end else ():
+                remove(session)
+                if forward is not None:
+                    forward(session, Change(None, old if send_old else None), session[2], ())
+            session, aggregate = Windowed(key, start, end), aggregator(key, value, aggregate)
+            put(session, aggregate)
+            if forward is not None:
+                forward(session, Change(aggregate), end, ())
+            return True
+
+        return fold

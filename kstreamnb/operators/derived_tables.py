@@ -1,0 +1,362 @@
+"""Tables made of tables: filtered, mapped, transformed row by row, or regrouped and aggregated; views of rows.
+
+A regrouped change leaves its old group and enters its new one, in one record where both are the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar, TypeAlias
+
+from kstreamnb.core.operator import BindContext, Forward, GetRow, Process, TableView
+from kstreamnb.core.processor import ProcessorContext, start
+from kstreamnb.core.record import Change, Headers
+from kstreamnb.core.serde import SerdeAround
+from kstreamnb.errors import ProcessingError, SerdeError
+from kstreamnb.operators.folding import Adder, Initializer, folding
+from kstreamnb.operators.tables import NO_ROW, bind_get, bind_update
+
+Compute: TypeAlias = Callable[[Any, Any], Any]
+"""``compute(key, value)``: what is made of a row's value; None for no row, on both ways."""
+
+
+class DerivedTable:
+    """An operator that makes each row's value of another table's; subclasses are frozen and say by `computing` what.
+
+    New values are made of new ones and old values of old ones; where the rows are kept in ``store``, the old value
+    comes from there.
+
+    Shape: table[K, V] -> table[K, V2]; 1 -> 0..1; key, time and headers kept; store: key-value, or none.
+    Source: Kafka Streams `KTableFilter`, `KTableMapValues`, `KTableTransformValues`; differences: none.
+    """
+
+    store: str | None
+    send_old: bool
+
+    @property
+    def skips(self) -> bool:
+        """Whether a change from nothing to nothing ends here."""
+        return False
+
+    def computing(self, context: BindContext) -> Compute:
+        """``compute(key, value)`` in one task."""
+        raise NotImplementedError(f"{type(self).__name__} makes nothing of a value")
+
+    def bind(self, context: BindContext, forward: Forward) -> Process:
+        """Build the closure of one task."""
+        compute, send_old, skips = self.computing(context), self.send_old, self.skips
+        get = None if self.store is None else bind_get(context.store(self.store))
+        update = bind_update(context, self.store, forward, send_old=send_old)
+
+        def derive(key: Any, change: Change, timestamp: int, headers: Headers) -> None:
+            new, old = compute(key, change[0]), None
+            if send_old:
+                old = compute(key, change[1]) if get is None else (get(key) or NO_ROW)[0]
+            if skips and new is None and old is None:
+                return
+            if get is None:
+                forward(key, Change(new, old, change[2]), timestamp, headers)
+            else:
+                update(key, new, old, timestamp, headers)
+
+        return derive
+
+
+@dataclass(frozen=True)
+class DerivedView:
+    """The rows of another table, each with what an operator makes of its value; no value is no row.
+
+    Source: Kafka Streams `KTableFilterValueGetter`, `KTableMapValuesValueGetter`, `KTableTransformValuesGetter`.
+    """
+
+    parent: TableView
+    operator: DerivedTable
+
+    @property
+    def stores(self) -> tuple[str, ...]:
+        """The parent's stores."""
+        return self.parent.stores
+
+    @property
+    def versioned(self) -> bool:
+        """As the parent."""
+        return self.parent.versioned
+
+    def bind(self, context: BindContext) -> GetRow:
+        """The row made of the parent's, or of what that was at a time."""
+        get_parent, compute = self.parent.bind(context), self.operator.computing(context)
+
+        def get(key: Any, *as_of_ms: int) -> tuple[Any, int] | None:
+            value, timestamp = get_parent(key, *as_of_ms) or NO_ROW
+            value = compute(key, value)
+            return None if value is None else (value, timestamp)
+
+        return get
+
+
+@dataclass(frozen=True)
+class TableFilter(DerivedTable):
+    """Forwards changes with the values for which ``predicate(key, value)`` does not hold taken away.
+
+    A row that is no longer kept is deleted downstream. With ``send_old`` nothing is forwarded when neither the
+    old nor the new value is kept; without it every miss is a tombstone, even of a key that was never seen. So it is
+    with a ``versioned`` parent, where an old value need not be what downstream has.
+
+    Shape: table[K, V] -> table[K, V]; 1 -> 0..1; key, time and headers kept; store: key-value, or none.
+    Source: Kafka Streams `KTable#filter`, `KTable#filterNot`.
+    """
+
+    predicate: Callable[[Any, Any], Any]
+    negate: bool = False
+    store: str | None = None
+    send_old: bool = False
+    versioned: bool = False
+
+    @property
+    def skips(self) -> bool:
+        """Whether downstream has nothing to delete where neither value is kept."""
+        return self.send_old and not self.versioned
+
+    def computing(self, context: BindContext) -> Compute:
+        """The value when its row stays; no value is not asked about."""
+        predicate, negate = self.predicate, self.negate
+
+        def keep(key: Any, value: Any) -> Any:
+            return None if value is None or bool(predicate(key, value)) == negate else value
+
+        return keep
+
+
+@dataclass(frozen=True)
+class TableMapValues(DerivedTable):
+    """Forwards changes with ``mapper(value)``, or ``mapper(key, value)`` when ``with_key``, in place of the values.
+
+    A deleted row is a deleted row: the mapper is not asked. Every update is forwarded, equal results too.
+
+    Shape: table[K, V] -> table[K, V2]; 1 -> 1; key, time and headers kept; store: key-value, or none.
+    Source: Kafka Streams `KTable#mapValues`.
+    """
+
+    mapper: Callable[..., Any]
+    with_key: bool = False
+    store: str | None = None
+    send_old: bool = False
+
+    def computing(self, context: BindContext) -> Compute:
+        """The mapped value; no value stays no value."""
+        mapper = self.mapper
+        if self.with_key:
+            return lambda key, value: None if value is None else mapper(key, value)
+        return lambda key, value: None if value is None else mapper(value)
+
+
+def _may_not_forward(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+    java = "ProcessorContext#forward() not supported."
+    raise ProcessingError("a transformer of values may not forward records; it returns the new value", java=java)
+
+
+@dataclass(frozen=True)
+class TableTransformValues(DerivedTable):
+    """Forwards changes with what a transformer makes of the values; deleted rows are shown to it, too.
+
+    ``supplier()`` makes a transformer for each task: an object with ``transform(key, value)`` and perhaps
+    ``init(context)`` and ``close()``, or a function. Without a store the old value is computed anew.
+
+    Shape: table[K, V] -> table[K, V2]; 1 -> 1; key, time and headers kept; store: key-value, or none.
+    Source: Kafka Streams `KTable#transformValues`.
+    """
+
+    supplier: Callable[[], Any]
+    store: str | None = None
+    send_old: bool = False
+
+    def computing(self, context: BindContext) -> Compute:
+        """What a new transformer of the user gives, which is initialised here."""
+        transformer = self.supplier()
+        transform = getattr(transformer, "transform", None)
+        if transform is None:
+            return transformer  # type: ignore[no-any-return] # a plain function (key, value)
+        start(transformer, context, ProcessorContext(context, _may_not_forward))
+        return transform  # type: ignore[no-any-return]
+
+
+_NO_PAIR: tuple[Any, Any] = (None, None)
+
+
+@dataclass(frozen=True)
+class TableGroupBy:
+    """Forwards a change as what to subtract from the group it leaves and what to add to the group it enters.
+
+    ``selector(key, value)`` gives the pair ``(group, value)``. When both groups are the same there is one record
+    with both values, else the subtraction comes first. A pair without a group or without a value is left out.
+
+    Shape: table[K, V] -> changes[K2, V2]; 1 -> 0..2; key changed; time and headers kept.
+    Late: of a ``versioned`` table, a change that is not the latest of its row changes no group. A null key is an error.
+    Source: Kafka Streams `KTable#groupBy`, KIP-904, KIP-914.
+    """
+
+    selector: Callable[[Any, Any], tuple[Any, Any] | None]
+    versioned: bool = False
+
+    def bind(self, context: BindContext, forward: Forward) -> Process:
+        """Build the closure of one task."""
+        selector, versioned = self.selector, self.versioned
+
+        def process(key: Any, change: Change, timestamp: int, headers: Headers) -> None:
+            if key is None:
+                raise ProcessingError(
+                    "a row of a grouped table has no key",
+                    java="Record key for the grouping KTable should not be null.",
+                )
+            new, old, is_latest = change
+            if versioned and not is_latest:
+                return
+            to_group, added = _NO_PAIR if new is None else selector(key, new) or _NO_PAIR
+            from_group, taken = _NO_PAIR if old is None else selector(key, old) or _NO_PAIR
+            adds = to_group is not None and added is not None
+            takes = from_group is not None and taken is not None
+            if adds and takes and to_group == from_group:
+                forward(to_group, Change(added, taken), timestamp, headers)
+                return
+            if takes:
+                forward(from_group, Change(None, taken), timestamp, headers)
+            if adds:
+                forward(to_group, Change(added), timestamp, headers)
+
+        return process
+
+
+@dataclass(frozen=True)
+class TableAggregate:
+    """Subtracts the old value from its group's aggregate, then adds the new one, and forwards the change.
+
+    ``adder`` and ``subtractor`` are called with ``(key, value, aggregate)``. Nothing is subtracted from a group
+    without an aggregate; ``initializer()`` begins one before the first addition. Without an initializer both are
+    reducers ``(aggregate, value)``, and the first value is the aggregate as it is.
+
+    Shape: changes[K, V] -> table[K, A]; 1 -> 1; key and headers kept; time: the later of record and row;
+    store: key-value.
+    Source: Kafka Streams `KGroupedTable#aggregate`, `#reduce`, `#count`.
+    """
+
+    store: str
+    initializer: Initializer | None
+    adder: Adder
+    subtractor: Adder
+    send_old: bool = False
+
+    def bind(self, context: BindContext, forward: Forward) -> Process:
+        """Build the closure of one task."""
+        initializer, adder = folding(self.initializer, self.adder)
+        _, subtractor = folding(self.initializer, self.subtractor)
+        get = bind_get(context.store(self.store))
+        update = bind_update(context, self.store, forward, send_old=self.send_old)
+
+        def process(key: Any, change: Change, timestamp: int, headers: Headers) -> None:
+            if key is None:
+                raise self._no_key()
+            row = get(key)
+            old = aggregate = None if row is None else row[0]
+            time = timestamp
+            if change[1] is not None and aggregate is not None:
+                aggregate = subtractor(key, change[1], aggregate)
+                time = max(timestamp, row[1])  # type: ignore[index] # an aggregate has a row
+            if change[0] is not None:
+                aggregate = adder(key, change[0], initializer() if aggregate is None else aggregate)
+                time = timestamp if row is None else max(timestamp, row[1])
+            update(key, aggregate, old, time, headers)
+
+        return process
+
+    def _no_key(self) -> ProcessingError:
+        word = "reduce" if self.initializer is None else "aggregate"
+        java = f"Record key for KTable {word} operator with state {self.store} should not be null."
+        return ProcessingError(f'a change of the grouped table "{self.store}" has no key', java=java)
+
+
+_OLD, _NEW, _BOTH = 0, 1, 2
+
+
+@dataclass(frozen=True)
+class ChangeSerde(SerdeAround):
+    r"""Writes the new value, the old value or both, and a last byte that says which.
+
+    ``inner`` is the serde of the values, None for the application's default. Whether a change was the latest of
+    its row is not written.
+
+    Example:
+        >>> from kstreamnb.core.serdes import Serdes
+        >>> ChangeSerde(Serdes.string()).serialize(Change("new", "old"))
+        b'\x06newold\x02'
+
+    Source: Kafka Streams `ChangedSerializer`, `ChangedDeserializer`, KIP-904.
+    """
+
+    plain: ClassVar[frozenset[type]] = frozenset({Change})
+    expects: ClassVar[str] = "changes of a table with an old value, a new value or both"
+
+    @property
+    def name(self) -> str:  # type: ignore[override]
+        """``change<inner>``."""
+        return f"change<{'default' if self.inner is None else self.inner.name}>"
+
+    def keeps(self, value: Any) -> bool:
+        """Whether both values would come back unchanged."""
+        new, old, is_latest = value
+        return (
+            is_latest
+            and (new is not None or old is not None)
+            and (new is None or self._inner_keeps(new))
+            and (old is None or self._inner_keeps(old))
+        )
+
+    def _inner_keeps(self, value: Any) -> bool:
+        inner = self._inner()
+        return type(value) in inner.plain and inner.keeps(value)
+
+    def _write(self, value: Any) -> bytes:
+        inner = self._inner()
+        new, old = inner.serialize(value[0]), inner.serialize(value[1])
+        if new is not None and old is not None:
+            return b"%b%b%b%c" % (_varint(len(new)), new, old, _BOTH)
+        if new is not None:
+            return b"%b%c" % (new, _NEW)
+        if old is not None:
+            return b"%b%c" % (old, _OLD)
+        java = "Both old and new values are null in ChangeSerializer, which is not allowed."
+        raise SerdeError("a change of a grouped table has neither an old nor a new value", java=java)
+
+    def _read(self, data: bytes) -> Change:
+        inner = self._inner()
+        kind, body = data[-1] if data else -1, data[:-1]
+        if kind == _NEW:
+            return Change(inner.deserialize(body))
+        if kind == _OLD:
+            return Change(None, inner.deserialize(body))
+        if kind != _BOTH:
+            java = f"Encountered unknown byte value `{kind}` for oldNewFlag in ChangedDeserializer."
+            raise self._unreadable(data, f"their last byte is {kind}", java=java)
+        length, at = _read_varint(body)
+        return Change(inner.deserialize(body[at : at + length]), inner.deserialize(body[at + length :]))
+
+
+def _varint(number: int) -> bytes:
+    """Zigzag and base 128, least group first; ``number`` is not negative."""
+    number *= 2
+    groups = bytearray()
+    while number > 0x7F:
+        groups.append(number & 0x7F | 0x80)
+        number >>= 7
+    groups.append(number)
+    return bytes(groups)
+
+
+def _read_varint(data: bytes) -> tuple[int, int]:
+    """The number and how many bytes it took."""
+    number = 0
+    for at, group in enumerate(data):
+        number |= (group & 0x7F) << 7 * at
+        if group < 0x80:
+            return number >> 1, at + 1
+    raise SerdeError("the length in a change of a table ends too early")

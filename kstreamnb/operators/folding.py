@@ -1,0 +1,158 @@
+"""What all aggregates share: initializers and adders, and what closing means for windows.
+
+The functions of a count are values that compare, so that equal topologies are equal; operators know them and take short
+cuts. Results of windows that are emitted on close are looked for in the store after each record that moved the closing
+time on. So a result that the store no longer shows, because its retention has passed, is never forwarded: as in Kafka.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar, TypeAlias
+
+from kstreamnb.core.operator import BindContext, Forward, Process
+from kstreamnb.core.record import Change, Headers
+from kstreamnb.core.windows import SessionWindows, SlidingWindows, UnlimitedWindows
+from kstreamnb.operators.tables import forwards_itself
+
+Initializer: TypeAlias = Callable[[], Any]
+Adder: TypeAlias = Callable[..., Any]
+"""``(key, value, aggregate)``, or ``(aggregate, value)`` where there is no initializer."""
+
+
+def zero() -> int:
+    """What a count starts from."""
+    return 0
+
+
+def count_up(key: Any, value: Any, count: int) -> int:
+    """Adder of a count."""
+    return count + 1
+
+
+def count_down(key: Any, value: Any, count: int) -> int:
+    """Subtractor of a count."""
+    return count - 1
+
+
+def add_counts(key: Any, left: int, right: int) -> int:
+    """Session merger of a count."""
+    return left + right
+
+
+def _nothing() -> None:
+    return
+
+
+def folding(initializer: Initializer | None, aggregator: Adder) -> tuple[Initializer, Callable[[Any, Any, Any], Any]]:
+    """Initializer and aggregator; a reducer, which has no initializer, takes its first value as it is."""
+    if initializer is not None:
+        return initializer, aggregator
+
+    def reduce(key: Any, value: Any, aggregate: Any) -> Any:
+        return value if aggregate is None else aggregator(aggregate, value)
+
+    return _nothing, reduce
+
+
+EmitClosed: TypeAlias = Callable[[int, Headers], None]
+"""``emit(close_ms, headers)`` forwards what has closed since it was last called with a later time."""
+
+FoldRecord: TypeAlias = Callable[[Any, Any, int, Headers, int], bool]
+"""``fold(key, value, timestamp, headers, close_ms)``; says whether results of windows that have closed may follow."""
+
+Late: TypeAlias = Callable[[Any, Any, int, int, int, int], None]
+"""``late(key, value, timestamp, start, end, close_ms)``."""
+
+_NEVER = -1
+
+
+def _no_emission(close_ms: int, headers: Headers) -> None:
+    """Every update is forwarded at once, so nothing waits for its window to close."""
+
+
+@dataclass(frozen=True)
+class WindowedFold:
+    """An aggregate in windows: what it is declared with, and what is done to a record whatever the windows are.
+
+    ``aggregator`` is called with ``(key, value, aggregate)``; without an ``initializer`` it is a reducer ``(aggregate,
+    value)``, and the first value is the aggregate. With ``emit_on_close`` only the final results are forwarded, after
+    the record that closed them.
+
+    Shape: windowed stream[K, V] -> table[Windowed[K], A]; 1 -> 0..n; key windowed; store: window or session.
+    Source: Kafka Streams `TimeWindowedKStream#aggregate`, `SessionWindowedKStream#aggregate`, KIP-825.
+    """
+
+    store: str
+    windows: Any
+    initializer: Initializer | None
+    aggregator: Adder
+    emit_on_close: bool = False
+    send_old: bool = False
+
+    drops_null_values: ClassVar[bool] = False
+
+    @property
+    def waits(self) -> dict[str, int]:
+        """How far stream time has to pass a window's end before it closes, in parts (ms)."""
+        return {part: getattr(self.windows, part) for part in ("grace_ms", "gap_ms") if hasattr(self.windows, part)}
+
+    def bind(self, context: BindContext, forward: Forward) -> Process:
+        """Build the closure of one task."""
+        store, drop, drops_null_values = context.store(self.store), context.drop, self.drops_null_values
+        emit, forward_now = self._results(context, store, forward)
+        fold, wait_ms = self.bind_fold(store, forward_now, self.dropping_late(context)), sum(self.waits.values())
+        seen = context.cell("stream_time_ms", -1)
+
+        def process(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+            if key is None or (value is None and drops_null_values):
+                drop("null key" if key is None else "null value", key, value, timestamp)
+                return
+            if timestamp > seen[0]:
+                seen[0] = timestamp
+            close_ms = seen[0] - wait_ms
+            if fold(key, value, timestamp, headers, close_ms):
+                emit(close_ms, headers)
+
+        return process
+
+    def bind_fold(self, store: Any, forward: Forward | None, late: Late) -> FoldRecord:
+        """How to add a record to its windows, and to forward the changes unless someone else does."""
+        raise NotImplementedError(f"{type(self).__name__} folds nothing")
+
+    def dropping_late(self, context: BindContext) -> Late:
+        """How to report a record of a closed window."""
+        drop, waits, wait_ms = context.drop, self.waits, sum(self.waits.values())
+
+        def late(key: Any, value: Any, timestamp: int, start: int, end: int, close_ms: int) -> None:
+            found = {"window_start": start, "window_end": end, "close_ms": close_ms}
+            drop("late", key, value, timestamp, {**found, **waits, "stream_time_ms": close_ms + wait_ms})
+
+        return late
+
+    def _results(self, context: BindContext, store: Any, forward: Forward) -> tuple[EmitClosed, Forward | None]:
+        """How to forward what has closed, and how to forward a change at once; None where the operator need not."""
+        windows, of_sessions = self.windows, isinstance(self.windows, SessionWindows)
+        if not self.emit_on_close or isinstance(windows, UnlimitedWindows):
+            return _no_emission, forward if forwards_itself(store, forward, send_old=self.send_old) else None
+        step = 1  # what is found by its start or, if it is a session, by its end lies at multiples of it
+        if of_sessions:
+            find, span = store.find_sessions_by_end, 1
+        elif isinstance(windows, SlidingWindows):
+            find, span = store.fetch_all, windows.difference_ms + 1
+        else:
+            find, span, step = store.fetch_all, windows.size_ms, windows.advance_ms
+        last = context.cell("last_close_ms", _NEVER)
+
+        def emit(close_ms: int, headers: Headers) -> None:
+            earliest = 0 if last[0] == _NEVER else last[0] - span + 1
+            latest = close_ms - span
+            if latest - latest % step < earliest:
+                return
+            for key, row in find(earliest, latest):
+                aggregate, timestamp = (row, key[2]) if of_sessions else row
+                forward(key, Change(aggregate), timestamp, headers)
+            last[0] = close_ms
+
+        return emit, None

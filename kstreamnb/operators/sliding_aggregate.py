@@ -1,0 +1,146 @@
+"""Aggregate a grouped stream in sliding windows: one for every set of records that are close to each other.
+
+A window is stored by its start. The time of its row is the greatest timestamp in it; that is how the algorithm
+knows, without the records themselves, where the record before the new one was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar, TypeAlias
+
+from kstreamnb.core.operator import Forward
+from kstreamnb.core.record import Change, Headers, Windowed
+from kstreamnb.errors import ProcessingError
+from kstreamnb.operators.folding import FoldRecord, Late, WindowedFold, folding
+
+_Row: TypeAlias = tuple[Any, int]
+_Add: TypeAlias = Callable[[int, "_Row | None", Any, Any, int, Headers, int], None]
+"""``add(start, row, key, value, timestamp, headers, close_ms)``; no row: a window that holds nothing yet."""
+_Copy: TypeAlias = Callable[["_Row", Any, int, Headers], None]
+_Slide: TypeAlias = Callable[[Any, Any, int, Headers, int], None]
+
+
+@dataclass(frozen=True)
+class SlidingAggregate(WindowedFold):
+    """Adds each record to the aggregates of all windows it is in, and makes the windows it begins or ends.
+
+    A record at ``t`` is in its left window ``[t - difference, t]``, and begins a right window
+    ``[t + 1, t + 1 + difference]`` once a later record is in it. The windows of records earlier than ``difference``
+    that would begin before 0 are one, ``[0, difference]``. Otherwise as `WindowAggregate`; null values are dropped.
+
+    Shape: windowed stream[K, V] -> table[Windowed[K], A]; 1 -> 0..n; key windowed; headers kept; time: the greatest
+    timestamp in the window; store: window.
+    Units: both ends of a window are inclusive; stream time is the greatest timestamp seen here.
+    Late: a window that ended before stream time - grace takes no more records: "late". Null keys and values are
+    dropped: "null key", "null value".
+    Source: Kafka Streams `TimeWindowedKStream#aggregate` by `SlidingWindows`, KIP-450, KIP-825.
+    """
+
+    drops_null_values: ClassVar[bool] = True
+
+    def bind_fold(self, store: Any, forward: Forward | None, late: Late) -> FoldRecord:
+        """How to add a record to the windows around it; an early or late one lets no results follow, as in Kafka."""
+        difference = self.windows.difference_ms
+        add, copy = self._bind_changes(store, forward, late)
+        slide, slide_early = self._bind_slide(store, add, copy), self._bind_slide_early(store, add, copy)
+
+        def fold(key: Any, value: Any, timestamp: int, headers: Headers, close_ms: int) -> bool:
+            if timestamp + difference < close_ms:
+                late(key, value, timestamp, timestamp - difference, timestamp, close_ms)
+                return False
+            is_early = timestamp < difference
+            (slide_early if is_early else slide)(key, value, timestamp, headers, close_ms)
+            return not is_early
+
+        return fold
+
+    def _bind_changes(self, store: Any, forward: Forward | None, late: Late) -> tuple[_Add, _Copy]:
+        """How to add a record to a window, and how to make a right window of what is already in another one."""
+        put, difference, send_old = store.put, self.windows.difference_ms, self.send_old
+        initializer, aggregator = folding(self.initializer, self.aggregator)
+
+        def add(
+            start: int, row: _Row | None, key: Any, value: Any, timestamp: int, headers: Headers, close_ms: int
+        ) -> None:
+            end = start + difference
+            old, row_time = (initializer(), timestamp) if row is None else row
+            if end < close_ms:
+                late(key, value, timestamp, start, end, close_ms)
+                return
+            if end == start:
+                java = "Window endMs must be greater than window startMs."
+                raise ProcessingError("a sliding window with a time difference of 0 ms holds no time", java=java)
+            new, time = aggregator(key, value, old), max(timestamp, row_time)
+            put(key, None if new is None else (new, time), start)
+            if forward is not None:
+                forward(Windowed(key, start, end), Change(new, old if send_old else None), time, headers)
+
+        def copy(row: _Row, key: Any, start: int, headers: Headers) -> None:
+            put(key, row, start)
+            if forward is not None:
+                forward(Windowed(key, start, start + difference), Change(row[0]), row[1], headers)
+
+        return add, copy
+
+    def _bind_slide(self, store: Any, add: _Add, copy: _Copy) -> _Slide:
+        """The rule for records at or after ``difference``: look back over the windows, newest first."""
+        backward_fetch, difference = store.backward_fetch, self.windows.difference_ms
+
+        def slide(key: Any, value: Any, timestamp: int, headers: Headers, close_ms: int) -> None:
+            starts: list[int] = []
+            in_left = in_right = previous = None
+            has_left = has_right = False
+            for start, row in backward_fetch(key, max(0, timestamp - 2 * difference), timestamp + 1):
+                starts.append(start)
+                end = start + difference
+                if start > timestamp:
+                    has_right = True
+                elif end > timestamp:
+                    in_right = in_right or row
+                    add(start, row, key, value, timestamp, headers, close_ms)
+                elif end == timestamp:
+                    has_left = True
+                    add(start, row, key, value, timestamp, headers, close_ms)
+                    if row[1] >= timestamp:
+                        return
+                    previous = row[1]
+                else:
+                    in_left, previous = row[0], row[1]
+                    break
+            if previous is not None and previous + 1 not in starts and previous + 1 + difference >= timestamp:
+                add(previous + 1, None, key, value, timestamp, headers, close_ms)
+            if not has_left:
+                near = previous is not None and previous >= timestamp - difference
+                row = (in_left, timestamp) if near else None
+                add(timestamp - difference, row, key, value, timestamp, headers, close_ms)
+            if not has_right and in_right is not None and in_right[1] > timestamp:
+                copy(in_right, key, timestamp + 1, headers)
+
+        return slide
+
+    def _bind_slide_early(self, store: Any, add: _Add, copy: _Copy) -> _Slide:
+        """The rule for records before ``difference``: the window at 0 stands for all that would begin before it."""
+        fetch_between = store.fetch_between
+
+        def slide_early(key: Any, value: Any, timestamp: int, headers: Headers, close_ms: int) -> None:
+            starts: list[int] = []
+            combined = in_right = previous = None
+            for start, row in fetch_between(key, 0, timestamp + 1):
+                starts.append(start)
+                if start == 0:
+                    combined = row
+                    previous = row[1] if row[1] < timestamp else None
+                elif start <= timestamp:
+                    in_right = row
+                    add(start, row, key, value, timestamp, headers, close_ms)
+            if in_right is None and combined is not None and combined[1] > timestamp:
+                in_right = combined
+            if timestamp + 1 not in starts and in_right is not None and in_right[1] > timestamp:
+                copy(in_right, key, timestamp + 1, headers)
+            if previous is not None and previous + 1 not in starts:
+                add(previous + 1, None, key, value, timestamp, headers, close_ms)
+            add(0, combined, key, value, timestamp, headers, close_ms)
+
+        return slide_early

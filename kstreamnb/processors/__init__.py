@@ -1,5 +1,0 @@
-"""What each node does to a record: operators, each a small frozen value with ``bind(context, forward)``.
-
-Nothing here knows the graph, the DSL, a store's inside or an engine; the lowering in `kstreamnb.graph` makes these
-operators and a task binds them.
-"""

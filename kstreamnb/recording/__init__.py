@@ -1,0 +1,1 @@
+"""Records what tasks do, step by step, in both directions."""

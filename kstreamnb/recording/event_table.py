@@ -1,0 +1,101 @@
+"""Entries of a recording as rows of a table: what, where, to, key, value, time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from kstreamnb.core.formatting import said, when
+from kstreamnb.recording.store_rows import stored_rows, without_cache
+from kstreamnb.recording.trace import Code, Entry, shown
+
+if TYPE_CHECKING:  # a run makes steps, and steps show entries
+    from kstreamnb.recording.recorded_run import Run
+
+__all__ = ["event_cells"]
+
+Cells = tuple[str, ...]
+
+
+def event_cells(run: Run, place: int) -> Cells:
+    """One entry in words."""
+    entry = run.history.log[place]
+    code = run.history.codes[entry[0]]
+    return _CELLS[code.kind](run, place, code, entry)
+
+
+def _consumed(run: Run, place: int, code: Code, entry: Entry) -> Cells:
+    topic, partition = code.other
+    about = said(shown(entry[3])), said(shown(entry[4])), when(entry[2])
+    return "taken", f"{topic}-{partition}@{entry[1]}", code.node, *about
+
+
+def _forwarded(run: Run, place: int, code: Code, entry: Entry) -> Cells:
+    return "handed on", code.node, code.other, said(shown(entry[1])), said(shown(entry[2])), when(entry[3])
+
+
+def _written(run: Run, place: int, code: Code, entry: Entry) -> Cells:
+    _, raw_key, old, new = entry
+    if raw_key is None:
+        return "store time", code.node, "", "", "", ""
+    store = run.tasks[code.task].stores[code.node]
+    was, now = (_rows(code.task, store, raw_key, row) for row in (old, new))
+    shown_row = (now or was)[0] if now or was else None
+    key = "" if shown_row is None else said(shown_row.key)
+    value = said(now[-1].value) if now else "deleted"
+    return "written", f"store {code.node}", "", key, f"{value}{f' instead of {said(was[-1].value)}' if was else ''}", ""
+
+
+def _rows(task: str, store: Any, raw_key: Any, row: Any) -> list[Any]:
+    merged = without_cache({raw_key: row})[0] if row is not None else {}
+    return stored_rows(task, store, merged)
+
+
+def _read(run: Run, place: int, code: Code, entry: Entry) -> Cells:
+    return "looked up", f"store {code.node}", "", said(entry[1]), "", ""
+
+
+def _produced(run: Run, place: int, code: Code, entry: Entry) -> Cells:
+    record = run.produced(place)
+    where = f"{record.topic}-{record.partition}@{record.offset}"
+    return "produced", "", where, said(record.key), said(record.value), when(record.timestamp)
+
+
+def _dropped(run: Run, place: int, code: Code, entry: Entry) -> Cells:
+    about = said(shown(entry[1])), said(shown(entry[2])), when(entry[3])
+    return f"dropped: {code.other}", code.node, "", *about
+
+
+def _cell(run: Run, place: int, code: Code, entry: Entry) -> Cells:
+    return "remembered", code.node, code.other, "", f"{entry[2]!r} instead of {entry[1]!r}", ""
+
+
+def _punctuated(run: Run, place: int, code: Code, entry: Entry) -> Cells:
+    return "punctuated", code.node, str(code.other).replace("_", " "), "", "", when(entry[1])
+
+
+def _published(run: Run, place: int, code: Code, entry: Entry) -> Cells:
+    offsets = ", ".join(f"{topic}-{partition}@{offset}" for (topic, partition), offset in entry[1].items())
+    return "published", "application", offsets, "", "", ""
+
+
+def _resumed(run: Run, place: int, code: Code, entry: Entry) -> Cells:
+    return "resumed", f"task {code.task}", "", "", "", when(entry[1]) if entry[1] >= 0 else ""
+
+
+_CELLS: dict[str, Callable[[Any, int, Code, Entry], Cells]] = {
+    "consumed": _consumed,
+    "forwarded": _forwarded,
+    "written": _written,
+    "read": _read,
+    "produced": _produced,
+    "dropped": _dropped,
+    "cell": _cell,
+    "punctuated": _punctuated,
+    "committing": lambda run, place, code, entry: ("begins to commit", f"task {code.task}", "", "", "", ""),
+    "committed": lambda run, place, code, entry: ("committed", f"task {code.task}", "", "", "", ""),
+    "published": _published,
+    "crashed": lambda run, place, code, entry: ("crashed", "application", "", "", "", ""),
+    "restarted": lambda run, place, code, entry: ("restarted", "application", "", "", "", ""),
+    "resumed": _resumed,
+}

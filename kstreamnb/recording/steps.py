@@ -1,0 +1,156 @@
+"""Steps: a record through one task, a punctuation, or a commit, with everything that happened in it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, overload
+
+from kstreamnb.core.formatting import counted, said, when
+from kstreamnb.core.record import TopicRecord
+from kstreamnb.core.text_table import Tabular
+from kstreamnb.recording.event_table import event_cells
+from kstreamnb.recording.events import Event, Forwarded, Punctuated, StoreWritten
+from kstreamnb.recording.trace_index import BEGINNINGS
+
+if TYPE_CHECKING:  # a run makes steps
+    from kstreamnb.recording.recorded_run import Run
+
+__all__ = ["Drop", "Step", "Steps"]
+
+
+@dataclass(frozen=True)
+class Drop:
+    """A record that a node or store refused.
+
+    ``record`` is the input record that was in hand, None outside one; ``details`` are the numbers that explain it.
+    """
+
+    step: int
+    task: str
+    node: str
+    reason: str
+    key: Any
+    value: Any
+    timestamp: int
+    details: dict[str, Any]
+    record: TopicRecord | None = None
+
+
+@dataclass(frozen=True)
+class Step(Tabular):
+    """One step of a run; ``number`` counts from 1, so the state after this step is that of ``replay.at(number)``.
+
+    ``node`` is the source that took the record, or the node that was punctuated.
+    """
+
+    number: int
+    kind: Literal["record", "punctuation", "commit", "crash", "restart"]
+    task: str
+    node: str
+    _run: Run = field(repr=False, compare=False)
+
+    header = ("what", "where", "to", "key", "value", "time")
+
+    @property
+    def events(self) -> tuple[Event, ...]:
+        """Everything that happened, in order: consumed, forwarded, read, written, produced, dropped, committed."""
+        history = self._run.history
+        return tuple(history.recording.event(history.log[place]) for place in history.span(self.number))
+
+    @property
+    def elsewhere(self) -> bool:
+        """Whether another application made the step: its nodes are not those of the run's topology."""
+        return "/" in self.task
+
+    @property
+    def record(self) -> TopicRecord | None:
+        """The record that was taken; None where none was."""
+        return self._run.consumed(self._run.history.starts[self.number - 1]) if self.kind == "record" else None
+
+    @property
+    def forwarded(self) -> tuple[Forwarded, ...]:
+        """What went along each edge, in order."""
+        return tuple(event for event in self.events if isinstance(event, Forwarded))
+
+    @property
+    def writes(self) -> tuple[StoreWritten, ...]:
+        """Changes of stores, in raw form; `Replay.diff` shows them as rows."""
+        return tuple(event for event in self.events if isinstance(event, StoreWritten))
+
+    @property
+    def produced(self) -> tuple[TopicRecord, ...]:
+        """Records written to topics."""
+        history = self._run.history
+        return tuple(
+            self._run.produced(place) for place in history.span(self.number) if history.code(place).kind == "produced"
+        )
+
+    @property
+    def dropped(self) -> tuple[Drop, ...]:
+        """Records that were refused."""
+        return tuple(self._run.drops(self.number))
+
+    @property
+    def title(self) -> str:
+        """What the step is about, in one line."""
+        if self.kind in ("commit", "crash", "restart"):
+            return f"step {self.number}: {self.kind}{f' of {_whose(self.task)}' if self.task else ''}"
+        first = self.events[0]
+        if isinstance(first, Punctuated):
+            kind = first.kind.replace("_", " ")
+            return (
+                f'step {self.number}: punctuation of "{self.node}" in task {self.task} at {kind} {when(first.now_ms)}'
+            )
+        record = self.record
+        assert record is not None
+        place = f"{record.topic}-{record.partition}@{record.offset}"
+        about = f"key {said(record.key)}, value {said(record.value)}, time {when(record.timestamp)}"
+        return f"step {self.number}: {place} ({about}) through task {self.task}"
+
+    def table(self) -> Iterator[tuple[str, ...]]:
+        """Everything that happened, in words."""
+        return (event_cells(self._run, place) for place in self._run.history.span(self.number))
+
+    def summary(self) -> str:
+        """What came of it, in numbers."""
+        parts = (
+            (len(self.forwarded), "hop"),
+            (sum(event.key is not None for event in self.writes), "store write"),
+            (len(self.produced), "record"),
+            (len(self.dropped), "drop"),
+        )
+        return ", ".join(counted(number, noun) for number, noun in parts if number) or "nothing came of it"
+
+
+def _whose(task: str) -> str:
+    """A task in a sentence, or an application: its name stands before a slash."""
+    return f'application "{task[:-1]}"' if task.endswith("/") else f"task {task}"
+
+
+class Steps(Sequence[Step]):
+    """All steps of a run, made when they are looked at; index 0 is step 1."""
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+
+    def __len__(self) -> int:
+        return len(self._run.history)
+
+    @overload
+    def __getitem__(self, index: int) -> Step: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Step]: ...
+    def __getitem__(self, index: int | slice) -> Step | Sequence[Step]:
+        if isinstance(index, slice):
+            return [self[number] for number in range(*index.indices(len(self)))]
+        number = range(len(self))[index] + 1
+        code = self._run.history.code(self._run.history.starts[number - 1])
+        kind: Any = BEGINNINGS[code.kind]
+        return Step(number, kind, code.task, code.node, self._run.owner(self._run.history.starts[number - 1]))
+
+    def __iter__(self) -> Iterator[Step]:
+        return (self[index] for index in range(len(self)))
+
+    def __repr__(self) -> str:
+        return f"<{counted(len(self), 'step')}>"

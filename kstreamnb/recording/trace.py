@@ -1,0 +1,304 @@
+"""What happened inside tasks, as one flat list that is cheap to write and compact enough for every hop of a long run.
+
+An entry is a tuple that begins with a small number; `Code` says what the number stands for, so that names are kept
+once. A mutable value is kept as it was when it passed. Events (`driver.events`) are made from entries on demand.
+"""
+
+from __future__ import annotations
+
+import marshal
+import pickle
+import re
+from array import array
+from collections.abc import Callable, Collection, Mapping, Sequence
+from operator import itemgetter
+from types import NoneType
+from typing import Any, NamedTuple, TypeAlias
+from uuid import UUID
+
+from kstreamnb.core.codec import Encoded
+from kstreamnb.core.record import Change, Windowed
+from kstreamnb.recording import events
+from kstreamnb.recording.events import Event
+from kstreamnb.recording.read_tracking import watch_reads
+from kstreamnb.runtime.context.task_context import CellWatch
+
+__all__ = ["NOTHING", "Code", "Entry", "Kept", "Recording", "keep", "numbers_of", "places_of", "shown"]
+
+Entry: TypeAlias = tuple[Any, ...]
+
+ATOMS: frozenset[type] = frozenset({int, str, float, bool, bytes, NoneType, Encoded, UUID})
+"""Types of values that never change."""
+
+
+_NUMBER = itemgetter(0)
+
+
+class _Nothing:
+    """Stands for the content of a cell that did not exist yet."""
+
+    def __repr__(self) -> str:
+        return "nothing"
+
+
+NOTHING = _Nothing()
+
+
+class Kept(bytes):
+    """A mutable value as it was when it passed."""
+
+    __slots__ = ()
+
+
+def keep(value: Any) -> Any:
+    """A value that will not change any more: itself where that is safe, else its copy in few bytes."""
+    kind = type(value)
+    if kind in ATOMS:
+        return value
+    if kind is dict or kind is list:
+        return _copied(value)
+    if kind is Change:
+        new, old, is_latest = value
+        return value if type(new) in ATOMS and type(old) in ATOMS else Change(keep(new), keep(old), is_latest)
+    if kind is Windowed:
+        return value if type(value[0]) in ATOMS else Windowed(keep(value[0]), value[1], value[2])
+    return _copied(value)
+
+
+def _copied(value: Any) -> Any:
+    """A copy in few bytes; what cannot be copied stays as it is, and will show what became of it."""
+    try:
+        return Kept(marshal.dumps(value))
+    except ValueError:  # not only Python's own plain types
+        pass
+    try:
+        return Kept(b"p" + pickle.dumps(value, protocol=5))
+    except (pickle.PicklingError, AttributeError, TypeError, ValueError, RecursionError):
+        return value
+
+
+def shown(value: Any) -> Any:
+    """The value that was kept; a fresh object where it is mutable."""
+    kind = type(value)
+    if kind is Kept:
+        return pickle.loads(value[1:]) if value[:1] == b"p" else marshal.loads(value)
+    if kind is Change:
+        return Change(shown(value[0]), shown(value[1]), value[2])
+    if kind is Windowed:
+        return Windowed(shown(value[0]), value[1], value[2])
+    return value
+
+
+class Code(NamedTuple):
+    """What an entry is about; its kind says what follows the number.
+
+    | kind | node | other | the entry after its number |
+    |---|---|---|---|
+    | consumed | source | (topic, partition) | offset, timestamp, key, value, headers |
+    | forwarded | parent | child | key, value, timestamp, headers |
+    | read | store | | raw key |
+    | written | store | | raw key, old row, new row |
+    | produced | | topic | partition, timestamp, wire key, wire value, headers |
+    | dropped | node | reason | key, value, timestamp, details |
+    | cell | node | cell | old, new |
+    | punctuated | node | kind of clock | now |
+    | committing, committed | | | |
+
+    A step of a run begins with an entry "consumed", "punctuated" or "committing".
+    """
+
+    kind: str
+    task: str
+    node: str = ""
+    other: Any = None
+
+
+_BYTES = 256
+
+
+def numbers_of(log: list[Entry], codes: int) -> bytes | array[int]:
+    """What the entries of a log begin with, in little memory; ``codes`` is how many numbers there are."""
+    numbers = map(_NUMBER, log)
+    return bytes(numbers) if codes <= _BYTES else array("H", numbers)
+
+
+def places_of(wanted: Sequence[bool], numbers: bytes | array[int]) -> list[int]:
+    """Where the wanted ones among some numbers are: a search in bytes costs little where little is found."""
+    if isinstance(numbers, bytes):
+        marks = numbers.translate(bytes(wanted).ljust(_BYTES, b"\0"))
+    else:
+        marks = bytes(map(wanted.__getitem__, numbers))
+    return [found.start() for found in re.finditer(b"\1", marks)]
+
+
+class Recording:
+    """Everything that happened, in order: entries in ``log``, and what their numbers stand for in ``codes``.
+
+    ``cells`` is what the cells of each task held before the first step. Lookups of rows are noted in the stores that
+    ``looked_up`` names. Tasks see it as a `runtime.scope.Recorder`.
+    """
+
+    atoms: frozenset[type] = ATOMS
+
+    def __init__(self, looked_up: Collection[str] = ()) -> None:
+        self.looked_up = looked_up
+        self.log: list[Entry] = []
+        self.codes: list[Code] = []
+        self.cells: dict[str, dict[tuple[str, str], Any]] = {}
+        self.keep: Callable[[Any], Any] = keep
+        self._numbers: dict[Code, int] = {}
+
+    @classmethod
+    def of(cls, observe: Recording | Callable[[Event], None] | None) -> Recording | None:
+        """A recording as it is, or one that keeps nothing and tells a function of every event."""
+        if observe is None or isinstance(observe, Recording):
+            return observe
+        found = cls()
+        found.log, found.keep = _Teller(found, observe), _itself
+        return found
+
+    def handed_over(self) -> Recording:
+        """What is recorded so far, in a recording that tasks do not know: they are cycles, and would keep it alive."""
+        found = Recording(self.looked_up)
+        found.log, found.codes, found.cells = self.log[:], self.codes, self.cells
+        self.log.clear()
+        return found
+
+    @property
+    def reorders(self) -> bool:
+        """Whether steps may come task by task, to be put in order when all are there."""
+        return type(self.log) is list
+
+    def taken_since(self, place: int) -> list[int]:
+        """Where records were taken, from a place on."""
+        takes = [code.kind == "consumed" for code in self.codes]
+        return [place + found for found in places_of(takes, numbers_of(self.log[place:], len(takes)))]
+
+    def number(self, kind: str, task: str, node: str = "", other: Any = None) -> int:
+        """The number of a code; a new one where it was not known."""
+        code = Code(kind, task, node, other)
+        found = self._numbers.get(code)
+        if found is None:
+            found = self._numbers[code] = len(self.codes)
+            self.codes.append(code)
+        return found
+
+    def add(self, kind: str, task: str, node: str, other: Any, *rest: Any) -> None:
+        """Append one entry."""
+        self.log.append((self.number(kind, task, node, other), *rest))
+
+    def journal(self, task: str, store: Any, *, keeps: bool) -> list[Any]:
+        """A journal for a store; ``keeps`` when others read it too."""
+        append = self.log.append
+        if store.name in self.looked_up:
+            read = self.number("read", task, store.name)
+            watch_reads(store, lambda raw_key: append((read, raw_key)))
+        return _StoreJournal(self.number("written", task, store.name), self.log, keeps=keeps)
+
+    def watch(self, task: str, cells: Mapping[tuple[str, str], list[Any]]) -> CellWatch:
+        """What notes which cells of a task have changed since it was last called."""
+        return _CellWatch(self, task, cells)
+
+    def event(self, entry: Entry) -> Event:
+        """An entry as an event, with the values as they were."""
+        code = self.codes[entry[0]]
+        return _EVENTS[code.kind](code, entry)
+
+
+class _Teller(list[Entry]):
+    """A log that keeps nothing and tells of each entry."""
+
+    def __init__(self, recording: Recording, observe: Callable[[Event], None]) -> None:
+        super().__init__()
+        self._recording, self._observe = recording, observe
+
+    def append(self, entry: Entry) -> None:
+        """Tell of one entry."""
+        self._observe(self._recording.event(entry))
+
+
+class _StoreJournal(list[Any]):
+    """A store's journal that writes every change into a log, and keeps it where deltas are made of it."""
+
+    def __init__(self, number: int, log: list[Entry], *, keeps: bool) -> None:
+        super().__init__()
+        self._number, self._log, self._keeps = number, log, keeps
+        if not keeps:
+            note = log.append
+            self.record = lambda raw_key, old, row: note((number, raw_key, old, row))
+
+    def append(self, entry: Any) -> None:
+        """Note one change."""
+        self._log.append((self._number, *entry))
+        if self._keeps:
+            super().append(entry)
+
+
+class _CellWatch:
+    """Notes the cells of a task that have changed since it was last called; stream time follows from the records."""
+
+    def __init__(self, recording: Recording, task: str, cells: Mapping[tuple[str, str], list[Any]]) -> None:
+        self._recording, self._task, self._cells = recording, task, cells
+        recording.cells[task] = {key: cell[0] for key, cell in cells.items() if key != STREAM_TIME}
+        self.watched: list[list[Any]] = []
+        self._keys = {STREAM_TIME}
+        self._note = recording.log.append
+        self._known = 0
+        self._watch(recording.cells[task])
+
+    def __call__(self) -> None:
+        """Note what has changed."""
+        if len(self._cells) != self._known:
+            self._watch({})
+        for watched in self.watched:
+            content, old = watched[0][0], watched[1]
+            if content is not old and (old is NOTHING or content != old):
+                self._note((watched[2], old, content))
+                watched[1] = content
+
+    def _watch(self, contents: Mapping[tuple[str, str], Any]) -> None:
+        """Take up cells that are new: each with its number and what it held when it was looked at last."""
+        self._known = len(self._cells)
+        for key, cell in self._cells.items():
+            if key not in self._keys:
+                self._keys.add(key)
+                number = self._recording.number("cell", self._task, *key)
+                self.watched.append([cell, contents.get(key, NOTHING), number])
+
+
+STREAM_TIME = ("", "stream_time_ms")
+
+
+def _itself(value: Any) -> Any:
+    return value
+
+
+def _consumed(code: Code, entry: Entry) -> Event:
+    _, offset, timestamp, key, value, headers = entry
+    topic, partition = code.other
+    where = code.task, code.node, topic, partition, offset
+    return events.Consumed(*where, timestamp, shown(key), shown(value), headers)
+
+
+def _forwarded(code: Code, entry: Entry) -> Event:
+    _, key, value, timestamp, headers = entry
+    return events.Forwarded(code.task, code.node, code.other, shown(key), shown(value), timestamp, headers)
+
+
+def _dropped(code: Code, entry: Entry) -> Event:
+    _, key, value, timestamp, details = entry
+    return events.Dropped(code.task, code.node, code.other, shown(key), shown(value), timestamp, details)
+
+
+_EVENTS: dict[str, Callable[[Code, Entry], Event]] = {
+    "consumed": _consumed,
+    "forwarded": _forwarded,
+    "read": lambda code, entry: events.StoreRead(code.task, code.node, entry[1]),
+    "written": lambda code, entry: events.StoreWritten(code.task, code.node, *entry[1:]),
+    "produced": lambda code, entry: events.Produced(code.other, *entry[1:]),
+    "dropped": _dropped,
+    "cell": lambda code, entry: events.CellChanged(code.task, code.node, code.other, *entry[1:]),
+    "punctuated": lambda code, entry: events.Punctuated(code.task, code.node, code.other, entry[1]),
+    "committing": lambda code, entry: events.Committing(code.task),
+    "committed": lambda code, entry: events.Committed(code.task),
+}

@@ -1,0 +1,1 @@
+"""Replays of recorded runs: navigation, queries, previews and explanations."""

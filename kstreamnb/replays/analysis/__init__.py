@@ -1,0 +1,1 @@
+"""Derives snapshots, differences, provenance and flows from a recorded run."""

@@ -1,0 +1,102 @@
+"""What reached a node in a run, and which of it went on."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Collection, Iterator
+from typing import Any, NamedTuple
+
+from kstreamnb.recording.recorded_run import Run
+from kstreamnb.recording.trace import shown
+from kstreamnb.recording.trace_index import row_before
+from kstreamnb.state.versioned import LATEST_ROW
+from kstreamnb.topology.nodes import Sink, Source
+
+__all__ = ["Arrival", "above", "arrivals", "row_at", "sinks_of"]
+
+
+class Arrival(NamedTuple):
+    """A record at a node; ``place`` is where in the log it came, ``went_on`` whether the node handed anything on."""
+
+    place: int
+    task: str
+    key: Any
+    value: Any
+    timestamp: int
+    went_on: bool
+
+
+def sinks_of(run: Run, topic: str) -> list[str]:
+    """Sinks that write to a topic, by its name in Kafka or in the topology."""
+    names = (topic, run.short(topic))
+    return [name for name, node in run.topology.nodes.items() if isinstance(node, Sink) and node.topic in names]
+
+
+def above(run: Run, nodes: Collection[str]) -> list[str]:
+    """All nodes on the ways to some nodes, those included, through topics of the application too; sources first."""
+    topology = run.topology
+    found, ahead = set(nodes), list(nodes)
+    while ahead:
+        node = topology.nodes[ahead.pop()]
+        before = list(node.parents)
+        for topic in node.topics if isinstance(node, Source) else ():
+            before += sinks_of(run, topic)
+        for name in before:
+            if name not in found:
+                found.add(name)
+                ahead.append(name)
+    return [name for name in topology.nodes if name in found]
+
+
+def arrivals(run: Run, node: str, children: Collection[str] | None = None) -> Iterator[Arrival]:
+    """Everything that reached a node; what it hands to other than ``children`` does not count as going on."""
+    history = run.history
+    source = isinstance(run.topology.nodes[node], Source)
+    came = history.places_of("consumed", node=node) if source else history.places_of("forwarded", other=node)
+    went = set()
+    for code, places in history.of_kind("forwarded", node=node):
+        if children is None or code.other in children:
+            for place in places:
+                at = bisect_right(came, place) - 1
+                if at >= 0 and history.step_of(came[at]) == history.step_of(place):
+                    went.add(came[at])
+    for place in came:
+        entry = history.log[place]
+        key, value, timestamp = (entry[3], entry[4], entry[2]) if source else entry[1:4]
+        yield Arrival(place, history.code(place).task, shown(key), shown(value), timestamp, place in went)
+
+
+def row_at(run: Run, task: str, store: str, key: Any, place: int, as_of: int | None = None) -> Any:
+    """A key-value store's raw row of a key when the log stood at a place, in the cache or not; None for no row.
+
+    With ``as_of`` it is the version that was valid at a time, where the store keeps versions.
+    """
+    owner = task if store in run.tasks[task].stores else "global"
+    found = run.tasks[owner].stores.get(store)
+    if found is None or key is None:
+        return None
+    raw_key, writes = found.keys.encode(key), run.history.writes(owner, store)
+    if found.spec.kind != "versioned":
+        return row_before(run.history.log, writes.get(raw_key, ()), place)
+    latest = row_before(run.history.log, writes.get((raw_key, LATEST_ROW), ()), place)
+    if as_of is None or latest is None or latest[1] <= as_of:
+        return latest
+    return _version(
+        (
+            row_before(run.history.log, places, place)
+            for at, places in writes.items()
+            if at is not None and at[0] == raw_key and at[1] != LATEST_ROW
+        ),
+        as_of,
+    )
+
+
+def _version(segments: Iterator[Any], as_of: int) -> Any:
+    """The version among older ones that was valid at a time."""
+    for segment in segments:
+        until, versions = segment or (0, ())
+        for valid_from, value in versions:
+            if valid_from <= as_of < until:
+                return None if value is None else (value, valid_from)
+            until = valid_from
+    return None

@@ -1,0 +1,80 @@
+"""Windows that are still open at a moment of a run, and what would close them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+from kstreamnb.core.record import Windowed
+from kstreamnb.core.time import MAX_TIME_MS
+from kstreamnb.core.windows import SessionWindows, SlidingWindows, TimeWindows, UnlimitedWindows
+from kstreamnb.recording.recorded_run import Run
+from kstreamnb.recording.store_rows import StoredRow, stored_rows
+from kstreamnb.topology.nodes import ProcessorNode
+
+__all__ = ["OpenWindow", "closes_at", "node_time", "open_windows", "windowed_nodes"]
+
+
+class OpenWindow(NamedTuple):
+    """A window that takes records yet; times in ms.
+
+    It closes when the node's stream time, which is the greatest timestamp that has reached it, is ``closes_at_ms``.
+    """
+
+    store: str
+    node: str
+    task: str
+    key: Windowed
+    value: Any
+    stream_time_ms: int
+    closes_at_ms: int
+
+    @property
+    def never_closes(self) -> bool:
+        """Whether the window has no end."""
+        return self.closes_at_ms >= MAX_TIME_MS
+
+
+def windowed_nodes(run: Run) -> dict[str, Any]:
+    """Nodes that aggregate by windows, with their operators."""
+    return {
+        name: node.operator
+        for name, node in run.topology.nodes.items()
+        if isinstance(node, ProcessorNode) and isinstance(getattr(node.operator, "windows", None), _KINDS)
+    }
+
+
+_KINDS = (TimeWindows, SlidingWindows, SessionWindows, UnlimitedWindows)
+
+
+def closes_at(windows: Any, end: int) -> int:
+    """The stream time (ms) at which a window with this end takes no more records."""
+    if isinstance(windows, SessionWindows):
+        return end + windows.gap_ms + windows.grace_ms + 1
+    if isinstance(windows, SlidingWindows):
+        return end + windows.grace_ms + 1
+    return MAX_TIME_MS if end >= MAX_TIME_MS else end + windows.grace_ms
+
+
+def node_time(run: Run, node: str, task: str, step: int) -> int:
+    """Stream time as a node has seen it."""
+    cells = run.history.cells(task, step)
+    seen: int = cells.get((node, "stream_time_ms"), -1)
+    return seen
+
+
+def open_windows(run: Run, step: int) -> Iterator[OpenWindow]:
+    """All open windows after so many steps, by store, task and key."""
+    for node, operator in windowed_nodes(run).items():
+        for task_id, task in run.tasks.items():
+            if operator.store not in task.stores or node not in task.nodes:
+                continue
+            time = node_time(run, node, task_id, step)
+            rows = stored_rows(task_id, task.stores[operator.store], run.history.rows(task_id, operator.store, step))
+            for row in _still_open(rows, time, lambda end, windows=operator.windows: closes_at(windows, end)):  # type: ignore[misc]
+                closing = closes_at(operator.windows, row.key.end)
+                yield OpenWindow(operator.store, node, task_id, row.key, row.value, time, closing)
+
+
+def _still_open(rows: list[StoredRow], time: int, closing: Callable[[int], int]) -> Iterator[StoredRow]:
+    return (row for row in rows if time < closing(row.key.end))

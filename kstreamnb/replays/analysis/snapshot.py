@@ -1,0 +1,168 @@
+"""A moment of a run: what every store held, how far time had come and what was waiting, after so many steps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from kstreamnb.core.formatting import counted, said, when
+from kstreamnb.core.record import TopicRecord
+from kstreamnb.core.text_table import Tabular
+from kstreamnb.errors import StateError
+from kstreamnb.recording.recorded_run import Run, Waiting
+from kstreamnb.recording.store_rows import StoredRow, stored_rows
+from kstreamnb.replays.analysis.open_windows import OpenWindow, open_windows
+
+__all__ = ["Moment", "StoreTable", "edge_counts"]
+
+
+@dataclass(frozen=True)
+class StoreTable(Tabular):
+    """Rows of a store, of all its partitions, at a moment: ``table[key]``, or iterate over the rows."""
+
+    name: str
+    kind: str
+    step: int
+    rows: tuple[StoredRow, ...]
+
+    header = ("task", "key", "value", "time", "note")
+
+    def __getitem__(self, key: Any) -> Any:
+        for row in self.rows:
+            if row.key == key:
+                return row.value
+        raise KeyError(key)
+
+    def __contains__(self, key: Any) -> bool:
+        return any(row.key == key for row in self.rows)
+
+    def __iter__(self) -> Iterator[StoredRow]:
+        return iter(self.rows)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def get(self, key: Any, default: Any = None) -> Any:
+        """The value of a key, or ``default``."""
+        return next((row.value for row in self.rows if row.key == key), default)
+
+    def to_dict(self) -> dict[Any, Any]:
+        """Values by key; of several rows of a key the last."""
+        return {row.key: row.value for row in self.rows}
+
+    @property
+    def title(self) -> str:
+        """Name, kind, step and number of rows."""
+        return f'store "{self.name}" ({self.kind}) after step {self.step}: {counted(len(self), "row")}'
+
+    def table(self) -> Iterator[tuple[str, ...]]:
+        """The rows in words."""
+        for row in self.rows:
+            time = "" if row.timestamp is None else when(row.timestamp)
+            yield row.task, said(row.key), said(row.value), time, row.note
+
+
+class Moment(Tabular):
+    """The state of a run after ``step`` steps; nothing is computed until it is looked at."""
+
+    header = ("task", "stream time", "stores")
+
+    def __init__(self, run: Run, step: int) -> None:
+        self.step = step
+        self._run = run
+
+    @property
+    def stores(self) -> tuple[str, ...]:
+        """Names of all stores."""
+        return tuple(dict.fromkeys(name for task in self._run.tasks.values() for name in task.stores))
+
+    def store(self, name: str) -> StoreTable:
+        """The rows of a store; raises StateError when there is none of that name."""
+        kinds = [(task_id, task.stores[name]) for task_id, task in self._run.tasks.items() if name in task.stores]
+        if not kinds:
+            raise StateError(f'there is no store "{name}"', detail=f"there are {', '.join(self.stores) or 'no stores'}")
+        rows: list[StoredRow] = []
+        for task_id, store in kinds:
+            rows += stored_rows(task_id, store, self._run.history.rows(task_id, name, self.step))
+        return StoreTable(name, kinds[0][1].spec.kind, self.step, tuple(rows))
+
+    def raw(self, task: str, store: str) -> dict[Any, Any]:
+        """A store of one task in its raw form."""
+        return self._run.history.rows(task, store, self.step)
+
+    def cells(self, task: str) -> dict[tuple[str, str], Any]:
+        """What the nodes of a task remember beside their stores, by node and name."""
+        return self._run.history.cells(task, self.step)
+
+    @property
+    def stream_time(self) -> dict[str, int]:
+        """Stream time of each task (ms), -1 before its first record."""
+        return {task: self._run.history.stream_time(task, self.step) for task in self._run.tasks}
+
+    def windows(self, store: str | None = None) -> tuple[OpenWindow, ...]:
+        """Windows that can still change, of one store or of all."""
+        return tuple(window for window in open_windows(self._run, self.step) if store in (None, window.store))
+
+    def waiting(self) -> tuple[Waiting, ...]:
+        """Records that no task had taken yet: the rest of the input, and what was on its way between tasks."""
+        return tuple(self._run.waiting(self.step))
+
+    def output(self, topic: str) -> list[TopicRecord]:
+        """What had been written to a topic."""
+        return self._run.output(topic, self.step)
+
+    def counts(self) -> dict[tuple[str, str], int]:
+        """Records over each edge of the graph so far; topics are named as in the topology."""
+        return edge_counts(self._run, self.step)
+
+    @property
+    def title(self) -> str:
+        """The step, and what was waiting."""
+        waiting = counted(len(self.waiting()), "record")
+        return f"after step {self.step:,} of {len(self._run.steps):,}: {waiting} waiting"
+
+    def table(self) -> Iterator[tuple[str, ...]]:
+        """Stream time and stores of each task."""
+        for task, time in self.stream_time.items():
+            stores = [(name, len(stored_rows(task, store, self.raw(task, name)))) for name, store in self._stores(task)]
+            rows = ", ".join(f"{name} {counted(number, 'row')}" for name, number in stores)
+            yield task, "not begun" if time < 0 else when(time), rows or "no stores"
+
+    def _stores(self, task: str) -> list[tuple[str, Any]]:
+        return list(self._run.tasks[task].stores.items())
+
+
+def edge_counts(run: Run, step: int) -> dict[tuple[str, str], int]:
+    """Records over each edge after so many steps: (topic, source), (parent, child) and (sink, topic)."""
+    history, end = run.history, run.history.end(step)
+    found: dict[tuple[str, str], int] = {}
+
+    def add(edge: tuple[str, str], places: Any) -> None:
+        number = len(places) if not places or places[-1] < end else sum(place < end for place in places)
+        found[edge] = found.get(edge, 0) + number
+
+    for code, places in history.of_kind("consumed"):
+        add((run.short(code.other[0]), code.node), places)
+    for code, places in history.of_kind("forwarded"):
+        add((code.node, code.other), places)
+    for sink, topic, number in _written(run, end):
+        found[sink, topic] = found.get((sink, topic), 0) + number
+    return found
+
+
+def _written(run: Run, end: int) -> Iterator[tuple[str, str, int]]:
+    """Records that each sink wrote to each topic: an entry "produced" follows the hop to its sink."""
+    history, codes = run.history, run.history.codes
+    numbers: dict[tuple[str, str], int] = {}
+    for place in history.places_of("produced"):
+        if place >= end:
+            break
+        before = place - 1
+        while codes[history.log[before][0]].kind == "produced":
+            before -= 1
+        code = codes[history.log[before][0]]
+        if code.kind == "forwarded":
+            edge = code.other, run.short(history.code(place).other)
+            numbers[edge] = numbers.get(edge, 0) + 1
+    return iter([(sink, topic, number) for (sink, topic), number in numbers.items()])

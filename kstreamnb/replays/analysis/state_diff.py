@@ -1,0 +1,96 @@
+"""What changed between two moments of a run: rows of stores, and how far time had come."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import zip_longest
+from typing import Any, Literal
+
+from kstreamnb.core.formatting import counted, said, when
+from kstreamnb.core.text_table import Tabular
+from kstreamnb.recording.recorded_run import Run
+from kstreamnb.recording.store_rows import StoredRow, raw_order, stored_rows, without_cache
+
+__all__ = ["RowChange", "StateDiff", "state_diff"]
+
+
+@dataclass(frozen=True)
+class RowChange:
+    """A row that is there ("+I"), is not there any more ("-D") or is another ("U")."""
+
+    kind: Literal["+I", "U", "-D"]
+    store: str
+    task: str
+    key: Any
+    old: Any
+    new: Any
+
+
+@dataclass(frozen=True)
+class StateDiff(Tabular):
+    """Changes of rows by store, task and key; ``stream_time`` gives (before, after) of tasks whose time moved (ms)."""
+
+    before: int
+    after: int
+    changes: tuple[RowChange, ...]
+    stream_time: dict[str, tuple[int, int]]
+
+    header = ("", "store", "task", "key", "old", "new")
+
+    def __len__(self) -> int:
+        return len(self.changes)
+
+    def __iter__(self) -> Iterator[RowChange]:
+        return iter(self.changes)
+
+    @property
+    def title(self) -> str:
+        """The steps and the number of changed rows."""
+        return f"from step {self.before} to step {self.after}: {counted(len(self), 'row')} changed"
+
+    def table(self) -> Iterator[tuple[str, ...]]:
+        """Each change in words."""
+        return ((c.kind, c.store, c.task, said(c.key), said(c.old), said(c.new)) for c in self.changes)
+
+    def more(self) -> Iterator[str]:
+        """How far time went."""
+        times = self.stream_time.items()
+        return (f"stream time of task {task}: {_begun(old)} to {_begun(new)}" for task, (old, new) in times)
+
+
+def _begun(time_ms: int) -> str:
+    return "not begun" if time_ms < 0 else when(time_ms)
+
+
+def state_diff(run: Run, before: int, after: int) -> StateDiff:
+    """What changed between two moments; only the rows written between them are looked at."""
+    changes = [
+        change
+        for task in run.tasks
+        for store in run.tasks[task].stores
+        for change in _of(run, task, store, before, after)
+    ]
+    times = {task: (run.history.stream_time(task, before), run.history.stream_time(task, after)) for task in run.tasks}
+    return StateDiff(before, after, tuple(changes), {task: pair for task, pair in times.items() if pair[0] != pair[1]})
+
+
+def _of(run: Run, task: str, name: str, before: int, after: int) -> Iterator[RowChange]:
+    history, store = run.history, run.tasks[task].stores[name]
+    first, last = sorted((history.end(before), history.end(after)))
+    if not any(first <= place < last for place in history.places_of("written", task=task, node=name)):
+        return
+    old, new = (without_cache(history.rows(task, name, step))[0] for step in (before, after))
+    touched = [key for key in {**old, **new} if old.get(key) != new.get(key)]
+    for raw_key in sorted(touched, key=raw_order(store)):
+        was, now = (_shown(task, store, rows, raw_key) for rows in (old, new))
+        for row, other in zip_longest(was, now):
+            if row != other:
+                kind: Any = "+I" if row is None else "-D" if other is None else "U"
+                values = (None if each is None else each.value for each in (row, other))
+                yield RowChange(kind, name, task, (row or other).key, *values)
+
+
+def _shown(task: str, store: Any, rows: dict[Any, Any], raw_key: Any) -> list[StoredRow]:
+    """The rows that one raw row stands for."""
+    return stored_rows(task, store, {raw_key: rows[raw_key]}) if raw_key in rows else []

@@ -1,0 +1,1 @@
+"""Explains drops, joins, partitions, outputs and windows of a recorded run."""

@@ -1,0 +1,130 @@
+"""Why a record was dropped, with the numbers of the rule that dropped it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kstreamnb.core.formatting import duration, interval, said, when
+from kstreamnb.core.windows import SessionWindows, SlidingWindows
+from kstreamnb.errors import EngineError
+from kstreamnb.recording.recorded_run import Run
+from kstreamnb.recording.steps import Drop
+from kstreamnb.replays.explain.explanation import Explanation, Explanations, described
+
+__all__ = ["why_dropped"]
+
+
+def why_dropped(
+    run: Run,
+    topic: str | None = None,
+    partition: int | None = None,
+    offset: int | None = None,
+    *,
+    node: str | None = None,
+    key: Any = None,
+) -> Explanations:
+    """Every drop, or those of one input record, node or key."""
+    if node is not None and node not in run.topology.nodes:
+        known = {drop.node for drop in run.drops()}
+        if node not in known:
+            raise EngineError(
+                f'there is no node "{node}"', detail=f"drops were at {', '.join(sorted(known)) or 'none'}"
+            )
+    found = []
+    for drop in run.drops():
+        record = drop.record
+        place = (None, None, None) if record is None else record[:3]
+        wanted = zip((topic, partition, offset), place, strict=True)
+        chosen = all(want is None or want == have for want, have in wanted)
+        if chosen and node in (None, drop.node) and (key is None or drop.key == key):
+            found.append(_explained(run, drop))
+    asked = f"record {topic}-{partition}@{offset}" if offset is not None else "record"
+    return Explanations(found, f"no {asked} was dropped")
+
+
+def _explained(run: Run, drop: Drop) -> Explanation:
+    reason, remedy = _REASONS.get(drop.reason, _other)(run, drop)
+    record = drop.record
+    what = "a record" if record is None else f"{record.topic}-{record.partition}@{record.offset}"
+    about = f"{what} (key {said(drop.key)}, value {said(drop.value)}, time {when(drop.timestamp)})"
+    refused = "topic" in drop.details  # by its source: it is part of no step
+    steps = [] if refused else [drop.step]
+    if "stream_time_ms" in drop.details and (ahead := _set_by(run, drop)) is not None:
+        steps.insert(0, ahead)
+    return Explanation(
+        f"{about} was dropped at {described(run, drop.node)} in task {drop.task}: {reason}",
+        numbers={"reason": drop.reason, **drop.details, "timestamp_ms": drop.timestamp},
+        node=drop.node,
+        task=drop.task,
+        steps=tuple(steps),
+        origin=getattr(run.topology.nodes.get(drop.node), "origin", None),
+        remedy=remedy,
+    )
+
+
+def _set_by(run: Run, drop: Drop) -> int | None:
+    """The step in which the stream time was reached that made the record late."""
+    time = drop.details["stream_time_ms"]
+    for place, code, entry in run.history.entries("consumed", drop.step):
+        if code.task == drop.task and entry[2] >= time:
+            return run.history.step_of(place)
+    return None
+
+
+def _late(run: Run, drop: Drop) -> tuple[str, str | None]:
+    numbers = drop.details
+    start, end, grace, time = (numbers[name] for name in ("window_start", "window_end", "grace_ms", "stream_time_ms"))
+    windows = getattr(getattr(run.topology.nodes[drop.node], "operator", None), "windows", None)
+    closed = isinstance(windows, (SessionWindows, SlidingWindows))
+    gap = numbers.get("gap_ms", 0)
+    wait = f"gap {duration(gap)} − grace {duration(grace)}" if "gap_ms" in numbers else f"grace {duration(grace)}"
+    rule = f"stream time {when(time)} − {wait} = {when(numbers['close_ms'])} {'>' if closed else '≥'} end {when(end)}"
+    needed = time - gap - end + (0 if closed else 1)
+    kind = "session" if isinstance(windows, SessionWindows) else "window"
+    reason = f"late: {kind} {interval(start, end, closed=closed)} had closed, because {rule}"
+    return reason, f"a grace of {duration(needed)} instead of {duration(grace)} would have kept it"
+
+
+def _expired(run: Run, drop: Drop) -> tuple[str, str | None]:
+    numbers = drop.details
+    if "retention_ms" not in numbers:
+        return "an answer to an older row of the left table, which has changed meanwhile", None
+    time, retention = numbers["stream_time_ms"], numbers["retention_ms"]
+    kept = f"stream time {when(time)} − retention {duration(retention)} = {when(time - retention)}"
+    return (
+        f'it is older than what store "{numbers["store"]}" keeps: {kept} is after {when(drop.timestamp)}',
+        f"a retention of {duration(time - drop.timestamp)} instead of {duration(retention)} would have kept it",
+    )
+
+
+def _unreadable(run: Run, drop: Drop) -> tuple[str, str | None]:
+    source = run.topology.nodes[drop.node]
+    plan = run.tasks[drop.task].plan
+    serdes = f"{plan.key_serde(source.key_serde)} and {plan.value_serde(source.value_serde)}"  # type: ignore[union-attr]
+    because = f": {drop.details['error']}" if "error" in drop.details else ""
+    return (
+        f"it cannot be read by the serdes of key and value, {serdes}{because}",
+        "name the serdes with which the topic was written, or send such records to a dead-letter topic",
+    )
+
+
+def _other(run: Run, drop: Drop) -> tuple[str, str | None]:
+    numbers = ", ".join(f"{name} {value}" for name, value in drop.details.items())
+    return f"{drop.reason} ({numbers})" if numbers else drop.reason, None
+
+
+def _said(reason: str, remedy: str | None = None) -> Any:
+    return lambda run, drop: (reason, remedy)
+
+
+_REASONS: dict[str, Any] = {
+    "late": _late,
+    "expired": _expired,
+    "null key": _said("its key is null, and rows are found by key", "give it a key before, with select_key()"),
+    "null value": _said("its value is null, and there is nothing to add or to join"),
+    "null foreign key": _said("its foreign key is null, so no row of the other table can belong to it"),
+    "negative timestamp": _said("its timestamp is negative", "choose a timestamp extractor that gives another time"),
+    "out of order": _said("it is older than the latest version of its row, which stands"),
+    "deserialization": _unreadable,
+    "partitioner": _said("the partitioner of the sink chose no partition"),
+}

@@ -1,0 +1,80 @@
+"""An explanation: an answer in words, with the numbers it rests on and where to look."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, overload
+
+from kstreamnb.core.displayed import Displayed
+from kstreamnb.core.source_location import Origin
+from kstreamnb.recording.recorded_run import Run
+from kstreamnb.topology.nodes import ProcessorNode
+
+__all__ = ["Explanation", "Explanations", "described"]
+
+
+@dataclass(frozen=True)
+class Explanation(Displayed):
+    """One answer.
+
+    Attributes:
+        answer: one or two sentences.
+        because: further facts, a sentence each.
+        numbers: what the answer rests on; times in ms.
+        node: the node it is about.
+        task: the task it is about.
+        steps: steps of the run to look at.
+        origin: the user's line that declared the node.
+        remedy: what would change it.
+    """
+
+    answer: str
+    because: tuple[str, ...] = ()
+    numbers: Mapping[str, Any] = field(default_factory=dict)
+    node: str | None = None
+    task: str | None = None
+    steps: tuple[int, ...] = ()
+    origin: Origin | None = None
+    remedy: str | None = None
+
+    def __str__(self) -> str:
+        steps = f"Steps: {', '.join(map(str, self.steps))}" if self.steps else None
+        lines = [self.answer, *(f"  {fact}" for fact in self.because)]
+        lines += [f"  {line}" for line in (self.remedy, steps, f"At: {self.origin}" if self.origin else None) if line]
+        return "\n".join(lines)
+
+
+class Explanations(Sequence[Explanation], Displayed):
+    """Several answers, in the order of the run; ``nothing`` is said when there are none."""
+
+    def __init__(self, found: Iterable[Explanation], nothing: str) -> None:
+        self._found, self.nothing = tuple(found), nothing
+
+    @overload
+    def __getitem__(self, index: int) -> Explanation: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Explanation]: ...
+    def __getitem__(self, index: int | slice) -> Explanation | Sequence[Explanation]:
+        return self._found[index]
+
+    def __len__(self) -> int:
+        return len(self._found)
+
+    def __iter__(self) -> Iterator[Explanation]:
+        return iter(self._found)
+
+    def __str__(self) -> str:
+        return "\n".join(map(str, self._found)) or self.nothing
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+def described(run: Run, node: str) -> str:
+    """A node in a sentence: the word of the DSL before its name."""
+    found = run.topology.nodes.get(node)
+    if found is None:
+        return f'store "{node}"'
+    word = found.dsl if isinstance(found, ProcessorNode) else None
+    return f'{word or type(found).__name__.removesuffix("Node").lower()} "{node}"'

@@ -1,0 +1,285 @@
+"""Why a record found no partner in a join: how far it looked, and what came nearest."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from kstreamnb.core.formatting import counted, duration, interval, listed, said, when
+from kstreamnb.errors import EngineError
+from kstreamnb.recording.recorded_run import Run
+from kstreamnb.recording.store_rows import stored_rows
+from kstreamnb.replays.analysis.node_flow import Arrival, arrivals, row_at
+from kstreamnb.replays.explain.explanation import Explanation, Explanations, described
+
+__all__ = ["is_table_lookup", "unmatched", "why_no_match"]
+
+_NEAREST = 3
+
+
+def why_no_match(run: Run, node: str | None = None, key: Any = None) -> Explanations:
+    """Every record that reached a join and found no partner there, or those of one join or key."""
+    joins = [name for name, each in run.topology.nodes.items() if _is_join(getattr(each, "operator", None))]
+    if node is not None and node not in joins:
+        raise EngineError(f'there is no join "{node}"', detail=f"there are {', '.join(joins) or 'none'}")
+    chosen = [name for name in joins if node in (None, name)]
+    found = [
+        answer for name in chosen for answer, about in unmatched(run, name) if key is None or key in (about, about[:1])
+    ]
+    reached = any(run.history.places_of("forwarded", other=name) for name in chosen)
+    nothing = (
+        "every record that reached a join found a partner"
+        if reached
+        else "no record reached a join"
+        if joins
+        else "there is no join"
+    )
+    return Explanations(sorted(found, key=lambda each: each.steps), nothing)
+
+
+def is_table_lookup(operator: Any) -> bool:
+    """Whether an operator joins records of a stream with rows of a table."""
+    return hasattr(operator, "view") and hasattr(operator, "joiner") and not hasattr(operator, "value_serde")
+
+
+def _is_join(operator: Any) -> bool:
+    return any(
+        (
+            _is_stream_join(operator), is_table_lookup(operator), _is_table_join(operator), _answers(operator),
+            _tells(operator),
+        )
+    )  # fmt: skip
+
+
+def _is_stream_join(operator: Any) -> bool:
+    return hasattr(operator, "other_store") and hasattr(operator, "before_ms")
+
+
+def _is_table_join(operator: Any) -> bool:
+    return hasattr(operator, "other") and hasattr(operator, "how")
+
+
+def _answers(operator: Any) -> bool:
+    """Whether an operator answers subscriptions of a foreign-key join."""
+    return type(operator).__name__ == "SubscriptionJoin"
+
+
+def _tells(operator: Any) -> bool:
+    """Whether an operator tells the subscribers of a foreign-key join."""
+    return type(operator).__name__ == "ForeignTableJoin"
+
+
+def unmatched(run: Run, node: str) -> Iterator[tuple[Explanation, Any]]:
+    """Every record that found no partner at a join, explained, with its key."""
+    operator: Any = getattr(run.topology.nodes[node], "operator", None)
+    if _is_stream_join(operator):
+        yield from _without_partner(run, node, operator)
+    elif is_table_lookup(operator):
+        yield from _without_row(run, node, operator)
+    elif _is_table_join(operator):
+        yield from _without_other_row(run, node, operator)
+    elif _answers(operator):
+        yield from _without_foreign_row(run, node, operator)
+    elif _tells(operator):
+        yield from _without_subscriber(run, node)
+
+
+# --- stream and stream ------------------------------------------------------------------------------------------------
+def _without_partner(run: Run, node: str, operator: Any) -> Iterator[tuple[Explanation, Any]]:
+    back, ahead = operator.before_ms, operator.after_ms
+    if not operator.is_left:
+        back, ahead = ahead, back
+    others = _other_side(run, operator.other_store)
+    for arrival in arrivals(run, node):
+        if arrival.key is None or arrival.value is None:
+            continue
+        mine = [other for other in others if other.task == arrival.task and other.key == arrival.key]
+        low, high = arrival.timestamp - back, arrival.timestamp + ahead
+        if not any(low <= other.timestamp <= high for other in mine):
+            yield _far(run, node, arrival, (low, high), mine, others), arrival.key
+
+
+def _other_side(run: Run, store: str) -> list[Arrival]:
+    """Records that were put into the window store of the other side."""
+    keepers = [name for name, node in run.topology.nodes.items() if _keeps(node, store)]
+    return [arrival for name in keepers for arrival in arrivals(run, name)]
+
+
+def _keeps(node: Any, store: str) -> bool:
+    """Whether a node is the one that keeps a side's records: it has a store and nothing else."""
+    operator = getattr(node, "operator", None)
+    return operator is not None and getattr(operator, "__dict__", None) == {"store": store}
+
+
+def _far(
+    run: Run, node: str, arrival: Arrival, reach: tuple[int, int], mine: list[Arrival], others: list[Arrival]
+) -> Explanation:
+    low, high = reach
+    step = run.history.step_of(arrival.place)
+    what = (
+        f"the record of key {said(arrival.key)} at {when(arrival.timestamp)} found no partner at {described(run, node)}"
+    )
+    window = f"it looked for one in {interval(low, high, closed=True)}"
+    numbers = {"timestamp_ms": arrival.timestamp, "earliest_ms": low, "latest_ms": high}
+    if mine:
+        nearest = sorted(mine, key=lambda other: _distance(other.timestamp, reach))[:_NEAREST]
+        facts = [_near(other, reach) for other in nearest]
+        numbers |= {"nearest_ms": nearest[0].timestamp, "distance_ms": _distance(nearest[0].timestamp, reach)}
+        answer = f"{what}: {window}, and the nearest of its key is at {when(nearest[0].timestamp)}, {facts[0]}"
+        because = tuple(
+            f"another is at {when(o.timestamp)}, {fact}" for o, fact in zip(nearest[1:], facts[1:], strict=True)
+        )
+        remedy = f"a window wider by {duration(numbers['distance_ms'])} would have found it"
+    else:
+        keys = dict.fromkeys(said(other.key) for other in others)
+        there = f"its keys are {listed(keys)}" if keys else "it got no record at all"
+        answer, because = (
+            f"{what}: {window}, and no record of its key came on the other side; {there}",
+            _elsewhere(arrival, others),
+        )
+        remedy = None
+    steps = (step, *(run.history.step_of(other.place) for other in mine[:_NEAREST]))
+    origin = getattr(run.topology.nodes[node], "origin", None)
+    return Explanation(answer, because, numbers, node, arrival.task, steps, origin, remedy)
+
+
+def _distance(time: int, reach: tuple[int, int]) -> int:
+    low, high = reach
+    return low - time if time < low else max(time - high, 0)
+
+
+def _near(other: Arrival, reach: tuple[int, int]) -> str:
+    return f"{duration(_distance(other.timestamp, reach))} too {'early' if other.timestamp < reach[0] else 'late'}"
+
+
+def _elsewhere(arrival: Arrival, others: list[Arrival]) -> tuple[str, ...]:
+    """The same key in another task: the two topics are not partitioned alike."""
+    found = dict.fromkeys(other.task for other in others if other.key == arrival.key and other.task != arrival.task)
+    if not found:
+        return ()
+    return (
+        f"records of key {said(arrival.key)} are in task {listed(found)}, but this one is in task {arrival.task}: "
+        "the topics are not partitioned alike",
+    )
+
+
+# --- rows of tables ---------------------------------------------------------------------------------------------------
+class _Look(NamedTuple):
+    """A look for a row: who looked, for which key, where in the log, and when."""
+
+    who: str
+    task: str
+    store: str
+    key: Any
+    place: int
+    timestamp: int
+
+
+def _without_row(run: Run, node: str, operator: Any) -> Iterator[tuple[Explanation, Any]]:
+    """A stream's records without a row in their table; those that wait in a buffer have not looked yet."""
+    store, selector = operator.view.stores[-1], getattr(operator, "key_selector", None)
+    came, buffered = list(arrivals(run, node)), operator.buffer_store is not None
+    looked = _looks_from_buffer(run, came, operator.buffer_store) if buffered else {}
+    for arrival in came:
+        key = arrival.key if selector is None else selector(arrival.key, arrival.value)
+        place = looked.get(arrival.place, arrival.place)
+        if arrival.value is None or key is None or place is None:
+            continue
+        row = row_at(run, arrival.task, store, key, place, arrival.timestamp)
+        if row is None or not (operator.left or buffered or arrival.went_on):
+            who = f"the record of key {said(arrival.key)} at {when(arrival.timestamp)}"
+            look = _Look(who, arrival.task, store, key, place, arrival.timestamp)
+            yield _absent(run, node, look, run.history.step_of(arrival.place)), arrival.key
+
+
+def _looks_from_buffer(run: Run, came: list[Arrival], store: str) -> dict[int, int | None]:
+    """For records that went into a buffer, where they came out of it to look for their row; None: not yet."""
+    found: dict[int, int | None] = {}
+    for task in dict.fromkeys(arrival.task for arrival in came):
+        encode = run.tasks[task].stores[store].keys.encode
+        mine = {
+            (a.timestamp, encode(a.key), run.history.step_of(a.place)): a.place
+            for a in came
+            if a.task == task and a.key is not None
+        }
+        for raw_key, places in run.history.writes(task, store).items():
+            put = None if raw_key is None else mine.get((*raw_key[:2], run.history.step_of(places[0])))
+            if put is not None:
+                found[put] = places[1] if len(places) > 1 else None
+    return found
+
+
+def _without_other_row(run: Run, node: str, operator: Any) -> Iterator[tuple[Explanation, Any]]:
+    """A table's rows without a row of their key in the other table."""
+    store = operator.other.stores[-1]
+    for arrival in arrivals(run, node):
+        new = arrival.value.new
+        if arrival.key is None or new is None:
+            continue
+        row = row_at(run, arrival.task, store, arrival.key, arrival.place)
+        if row is None or not (operator.keeps_this or arrival.went_on):
+            who = f"the row of key {said(arrival.key)} at {when(arrival.timestamp)}"
+            look = _Look(who, arrival.task, store, arrival.key, arrival.place, arrival.timestamp)
+            yield _absent(run, node, look, run.history.step_of(arrival.place)), arrival.key
+
+
+def _without_foreign_row(run: Run, node: str, operator: Any) -> Iterator[tuple[Explanation, Any]]:
+    """A table's rows whose foreign key is that of no row in the other table."""
+    store = operator.view.stores[-1]
+    for arrival in arrivals(run, node):
+        foreign, primary = arrival.key
+        asks = arrival.value.instruction.name.startswith("PROPAGATE")
+        if asks and foreign is not None and row_at(run, arrival.task, store, foreign, arrival.place) is None:
+            who = f"the row of key {said(primary)} with foreign key {said(foreign)} at {when(arrival.timestamp)}"
+            look = _Look(who, arrival.task, store, foreign, arrival.place, arrival.timestamp)
+            yield _absent(run, node, look, run.history.step_of(arrival.place)), primary
+
+
+def _without_subscriber(run: Run, node: str) -> Iterator[tuple[Explanation, Any]]:
+    """Rows of the other table that no row has as its foreign key."""
+    for arrival in arrivals(run, node):
+        if arrival.key is not None and not arrival.went_on:
+            who = f"the row of key {said(arrival.key)} at {when(arrival.timestamp)}"
+            answer = f"{who} is wanted by nobody at {described(run, node)}: no row had it as its foreign key then"
+            steps = (run.history.step_of(arrival.place),)
+            origin = getattr(run.topology.nodes[node], "origin", None)
+            numbers = {"timestamp_ms": arrival.timestamp}
+            yield Explanation(answer, (), numbers, node, arrival.task, steps, origin), arrival.key
+
+
+def _absent(run: Run, node: str, look: _Look, step: int) -> Explanation:
+    owner = look.task if look.store in run.tasks[look.task].stores else "global"
+    table, at = run.tasks[owner].stores[look.store], run.history.step_of(look.place)
+    raw_key, writes = table.keys.encode(look.key), run.history.writes(owner, look.store)
+    mine = writes.get(raw_key) or writes.get((raw_key, -1)) or []
+    later = next((place for place in mine if place > look.place), None)
+    held = dict.fromkeys(said(row.key) for row in stored_rows(owner, table, run.history.rows(owner, look.store, at)))
+    steps, named = [step], f"its row for key {said(look.key)}"
+    if row_at(run, look.task, look.store, look.key, look.place) is not None:
+        why = _out_of_reach(run, look, table)
+    elif later is not None:
+        steps.append(run.history.step_of(later))
+        why = f"{named} came only in step {steps[-1]}"
+    elif mine:
+        steps.insert(0, run.history.step_of(mine[-1]))
+        why = f"{named} had been deleted in step {steps[0]}"
+    else:
+        there = f"{'the key' if len(held) == 1 else 'the keys'} {listed(held)}" if held else "nothing"
+        why = f"no row for key {said(look.key)} ever came; it held {there}"
+    answer = f"{look.who} found no row in table {look.store} at {described(run, node)}: {why}"
+    origin = getattr(run.topology.nodes[node], "origin", None)
+    part = "" if owner == "global" else f" in task {owner}"
+    because = (f"the table held {counted(len(held), 'key')}{part} then",)
+    numbers = {"timestamp_ms": look.timestamp, "rows": len(held)}
+    return Explanation(answer, because, numbers, node, look.task, tuple(steps), origin)
+
+
+def _out_of_reach(run: Run, look: _Look, table: Any) -> str:
+    """Why a row that was there is not what was looked for."""
+    if table.spec.kind != "versioned":
+        return f"its row for key {said(look.key)} is left out on the way from the store to the join"
+    latest = row_at(run, look.task, look.store, look.key, look.place)
+    return (
+        f"it looks for the version that was valid at {when(look.timestamp)}; that of {when(latest[1])} came "
+        f"{duration(latest[1] - look.timestamp)} later, and an older one is not there"
+    )

@@ -1,0 +1,200 @@
+"""Why nothing, or less than expected, was written to a topic: where records stopped on the way to it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from kstreamnb.core.formatting import counted, listed, when
+from kstreamnb.core.record import Change
+from kstreamnb.recording.recorded_run import Run
+from kstreamnb.recording.steps import Drop
+from kstreamnb.replays.analysis.buffered_records import buffer_of, held_back, is_buffered
+from kstreamnb.replays.analysis.node_flow import Arrival, above, arrivals, row_at, sinks_of
+from kstreamnb.replays.explain.explanation import Explanation, described
+from kstreamnb.replays.explain.joins import is_table_lookup, unmatched
+from kstreamnb.replays.explain.predicates import unmet
+from kstreamnb.topology.nodes import ProcessorNode, Sink, Source
+
+__all__ = ["why_no_output"]
+
+_LOOKED_AT = 1_000
+_NOT_LOOKED_AT = f"only the first {_LOOKED_AT:,} of its records were looked at"
+
+
+def why_no_output(run: Run, topic: str) -> Explanation:
+    """Where the records stopped that could have led to records of a topic, and why."""
+    sinks = sinks_of(run, topic)
+    if not sinks:
+        return _nobody_writes(run, topic)
+    way = above(run, sinks)
+    stops = [stop for name in way for stop in _stops(run, name, way)]
+    silent = list(dict.fromkeys(fact for name in way for fact in _silent(run, name)))
+    written = len(run.output(topic))
+    said = f'{counted(written, "record")} went to "{topic}"' if written else f'nothing was written to "{topic}"'
+    last = stops[-1] if stops else None
+    lonely = list(_lonely(run, way))
+    facts = [*lonely, *silent]
+    unseen = run.unseen(topic)
+    if unseen:
+        facts.append(f"{counted(unseen, 'record')} more in transactions that were aborted or are not committed yet")
+    if last is not None:
+        answer = f"{said}: {last.answer}"
+        facts += [stop.answer for stop in stops[:-1]]
+    elif silent:
+        answer, facts = f"{said}: {listed(silent)}", [fact for fact in facts if fact not in silent]
+    else:
+        answer = f"{said}: every record on the way there went on"
+    return Explanation(
+        answer,
+        because=tuple(facts),
+        numbers={"written": written, "stopped": {stop.node: stop.numbers["stopped"] for stop in stops}},
+        node=None if last is None else last.node,
+        steps=() if last is None else last.steps,
+        origin=None if last is None else last.origin,
+        remedy=None if last is None else last.remedy,
+    )
+
+
+def _nobody_writes(run: Run, topic: str) -> Explanation:
+    nodes = [node for node in run.topology.nodes.values() if isinstance(node, Sink)]
+    named = [f'"{node.topic}"' for node in nodes if isinstance(node.topic, str)]
+    chosen = [described(run, node.name) for node in nodes if not isinstance(node.topic, str)]
+    count = len(run.output(topic))
+    if chosen:
+        answer = f'{counted(count, "record")} went to "{topic}": {listed(chosen)} chooses the topic of each record'
+    else:
+        answer = f'nothing was written to "{topic}": no sink writes to it; there are {listed(named) or "no sinks"}'
+    return Explanation(answer, numbers={"written": count})
+
+
+def _stops(run: Run, name: str, way: list[str]) -> Iterator[Explanation]:
+    """What did not go on from a node, by reason."""
+    node = run.topology.nodes[name]
+    if isinstance(node, Sink):
+        return
+    about: dict[str, Any] = {"node": name, "origin": getattr(node, "origin", None)}
+    for refusal, drops in _refused(run, name).items():
+        answer = f"{counted(len(drops), 'record')} did not get past {described(run, name)}: {refusal} (see why_dropped)"
+        yield Explanation(answer, numbers={"stopped": len(drops)}, **about)
+    children = [child for child in run.topology.children(name) if child in way]
+    stopped = [arrival for arrival in arrivals(run, name, children) if not arrival.went_on]
+    for reason, found in _by_reason(run, name, node, children, stopped).items():
+        steps = tuple(dict.fromkeys(run.history.step_of(arrival.place) for arrival in found[:5]))
+        answer = f"{counted(len(found), 'record')} stopped at {described(run, name)}: {reason}"
+        yield Explanation(answer, numbers={"stopped": len(found)}, steps=steps, **about)
+    waiting = [held for held in held_back(run, len(run.steps)) if held.node == name]
+    if waiting:
+        first = min(waiting, key=lambda held: held.due_ms)
+        answer = (
+            f"{counted(len(waiting), 'record')} {'is' if len(waiting) == 1 else 'are'} held back at "
+            f"{described(run, name)}: the first comes out at stream time {when(first.due_ms)} ({first.rule}), and it "
+            f"is at {when(first.stream_time_ms)} there (see why_open)"
+        )
+        yield Explanation(answer, numbers={"stopped": len(waiting)}, **about)
+
+
+def _refused(run: Run, name: str) -> dict[str, list[Drop]]:
+    """Records that a source refused before its task took them, by reason."""
+    found: dict[str, list[Drop]] = {}
+    for drop in run.drops():
+        if drop.node == name and "topic" in drop.details:
+            found.setdefault(drop.reason, []).append(drop)
+    return found
+
+
+def _by_reason(run: Run, name: str, node: Any, children: list[str], stopped: list[Arrival]) -> dict[str, list[Arrival]]:
+    drops = {drop.step: drop.reason for drop in run.drops() if drop.node == name}
+    operator = getattr(node, "operator", None)
+    holds = buffer_of(operator) is not None  # what it keeps is counted by itself
+    found: dict[str, list[Arrival]] = {}
+    for number, arrival in enumerate(stopped):
+        dropped = drops.get(run.history.step_of(arrival.place))
+        if dropped is not None:
+            reason = f"{dropped} (see why_dropped)"
+        elif holds:
+            continue
+        elif number < _LOOKED_AT or type(operator).__name__ in _JOINS:
+            reason = _reason(node, children, arrival)
+        else:
+            reason = _NOT_LOOKED_AT
+        found.setdefault(reason, []).append(arrival)
+    if is_buffered(operator):
+        alone = {answer.steps[0] for answer, _ in unmatched(run, name)}
+        for arrival in stopped:
+            if run.history.step_of(arrival.place) in alone:
+                found.setdefault(_NO_ROW, []).append(arrival)
+    rest = found.pop(_NOT_LOOKED_AT, None)
+    return found if rest is None else {_NOT_LOOKED_AT: rest, **found}
+
+
+_NO_ROW = "there was no row for it in the table (see why_no_match)"
+
+
+def _reason(node: Any, children: list[str], arrival: Arrival) -> str:
+    operator: Any = getattr(node, "operator", None)
+    new = arrival.value.new if isinstance(arrival.value, Change) else arrival.value
+    if hasattr(operator, "predicate"):
+        return unmet(operator.predicate, arrival.key, new, negate=operator.negate) or "its predicate did not let it by"
+    if hasattr(operator, "predicates"):
+        wanted = [
+            predicate
+            for predicate, child in zip(operator.predicates, operator.children, strict=False)
+            if child in children
+        ]
+        facts = [unmet(predicate, arrival.key, new) for predicate in wanted]
+        return listed([fact for fact in facts if fact]) or "it took another branch"
+    if getattr(operator, "emit_on_close", False):
+        return "its result is held back until the window closes (see why_open)"
+    return _JOINS.get(type(operator).__name__) or (
+        "its key is null" if arrival.key is None else "nothing came of it there"
+    )
+
+
+_JOINS = {
+    "StreamStreamJoin": "no partner was found (see why_no_match)",
+    "StreamTableJoin": _NO_ROW,
+    "TableTableJoin": "there was no row of its key in the other table (see why_no_match)",
+    "SubscriptionJoin": "no row of the other table had this foreign key (see why_no_match)",
+    "ForeignTableJoin": "no row had its key as a foreign key (see why_no_match)",
+}
+
+
+def _silent(run: Run, name: str) -> Iterator[str]:
+    """Topics on the way that got no record: those of a source, and those of a table that a join looks into."""
+    node = run.topology.nodes[name]
+    operator: Any = getattr(node, "operator", None)
+    sources = [node] if isinstance(node, Source) else _sources_of(run, operator) if is_table_lookup(operator) else []
+    for source in sources:
+        if not run.history.places_of("consumed", node=source.name) and not _refused(run, source.name):
+            for topic in source.topics or (str(source.pattern),):
+                if topic not in run.topology.internal_topics:
+                    yield f'topic "{topic}" got no record'
+
+
+def _sources_of(run: Run, operator: Any) -> list[Source]:
+    """Sources whose records become the rows that a join looks up."""
+    store, topology = operator.view.stores[-1], run.topology
+    keepers = [name for name, each in topology.nodes.items() if getattr(_operator(each), "store", None) == store]
+    return [each for name in above(run, keepers) if isinstance(each := topology.nodes[name], Source)]
+
+
+def _operator(node: Any) -> Any:
+    return getattr(node, "operator", None)
+
+
+def _lonely(run: Run, way: list[str]) -> Iterator[str]:
+    """Joins on the way that went on without a row of their table."""
+    for name in way:
+        node = run.topology.nodes[name]
+        operator: Any = getattr(node, "operator", None)
+        if not isinstance(node, ProcessorNode) or not is_table_lookup(operator) or not getattr(operator, "left", False):
+            continue
+        store, selector = operator.view.stores[-1], getattr(operator, "key_selector", None)
+        came = list(arrivals(run, name))[:_LOOKED_AT]
+        keys = [each.key if selector is None else selector(each.key, each.value) for each in came]
+        alone = sum(
+            row_at(run, each.task, store, key, each.place) is None for each, key in zip(came, keys, strict=True)
+        )
+        if alone:
+            yield f"{alone:,} of {counted(len(came), 'record')} found no row of table {store} at {described(run, name)}"

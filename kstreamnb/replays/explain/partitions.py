@@ -1,0 +1,94 @@
+"""Which partition a key goes to, and why a topology is cut where it is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kstreamnb.core.codec import murmur2
+from kstreamnb.core.formatting import counted, listed, said
+from kstreamnb.core.serde import Serde
+from kstreamnb.errors import EngineError
+from kstreamnb.recording.recorded_run import Run
+from kstreamnb.recording.trace import shown
+from kstreamnb.replays.analysis.node_flow import sinks_of
+from kstreamnb.replays.explain.explanation import Explanation, Explanations, described
+from kstreamnb.topology.nodes import Sink
+from kstreamnb.topology.topology import Topology
+
+__all__ = ["why_cut", "why_partition"]
+
+_POSITIVE = 0x7FFFFFFF
+
+
+def why_partition(run: Run, key: Any, topic: str | None = None) -> Explanations:
+    """Which partition of a topic, or of each topic that is read, a key belongs to, step by step."""
+    plan = next(iter(run.tasks.values())).plan
+    sources = run.topology.sources()
+    known = {plan.topic(name): source.key_serde for source in sources for name in source.topics}
+    names = [name for name in known if topic in (None, name, run.short(name))]
+    if not names:
+        raise EngineError(f'no source reads topic "{topic}"', detail=f"there are {', '.join(known)}")
+    return Explanations([_placed(run, key, name, plan.key_serde(known[name])) for name in names], "there is no topic")
+
+
+def _placed(run: Run, key: Any, topic: str, serde: Serde) -> Explanation:
+    count = run.partitions.get(topic, 1)
+    data = serde.partition_bytes(key)
+    readers = [task_id for task_id, task in run.tasks.items() if task.plan.source_of(topic) is not None]
+    if data is None:
+        return Explanation(
+            f'a null key of "{topic}" goes to partition 0 here, and to any in Kafka', numbers={"partition": 0}
+        )
+    number = murmur2(data)
+    partition = (number & _POSITIVE) % count
+    task = next((task_id for task_id in readers if task_id.endswith(f"_{partition}")), None)
+    custom = [
+        name for name in sinks_of(run, topic) if getattr(run.topology.nodes[name], "partitioner", None) is not None
+    ]
+    seen = _seen(run, key, topic)
+    because = [f'serde "{serde}" writes {counted(len(data), "byte")}: {data.hex()}']
+    because += [f"task {task} takes it"] if task else []
+    because += [f"{described(run, name)} has a partitioner of its own, which may choose another" for name in custom]
+    if seen:
+        odd = "" if seen == [partition] else ": not (only) where Kafka's partitioner puts it"
+        because.append(f"in this run its records were in partition {listed(map(str, seen))}{odd}")
+    belongs = "belongs in" if custom else "goes to"
+    return Explanation(
+        f'key {said(key)} of "{topic}" {belongs} partition {partition}: murmur2 of its bytes is {number}, without its '
+        f"sign {number & _POSITIVE}, and that modulo {count} is {partition}",
+        tuple(because),
+        {"murmur2": number, "partitions": count, "partition": partition, "seen": seen},
+        task=task,
+    )
+
+
+def _seen(run: Run, key: Any, topic: str) -> list[int]:
+    """The partitions in which records of a key were taken."""
+    log = run.history.log
+    return sorted(
+        code.other[1]
+        for code, places in run.history.of_kind("consumed")
+        if code.other[0] == topic and any(shown(log[place][3]) == key for place in places)
+    )
+
+
+def why_cut(topology: Topology, topic: str | None = None) -> Explanations:
+    """Why a topology is in several sub-topologies: one answer for each cut, or for that at a topic."""
+    cuts = topology.description().cuts()
+    if topic is not None and topic not in (known := [cut.topic for cut in cuts]):
+        raise EngineError(f'no cut is at topic "{topic}"', detail=f"there are {', '.join(known) or 'none'}")
+    found = []
+    for cut in cuts:
+        if topic in (None, cut.topic):
+            writers = [node for node in topology.nodes.values() if isinstance(node, Sink) and node.topic == cut.topic]
+            found.append(
+                Explanation(
+                    f"sub-topologies {cut.before} and {cut.after} are apart: {cut.why}",
+                    numbers={"before": cut.before, "after": cut.after},
+                    node=writers[0].name if writers else None,
+                    origin=writers[0].origin if writers else None,
+                )
+            )
+    subs = [sub.id for sub in topology.subtopologies()]
+    nothing = "it is one piece" if len(subs) == 1 else f"sub-topologies {listed(map(str, subs))} share nothing"
+    return Explanations(found, nothing)

@@ -1,0 +1,129 @@
+"""Why a window is still open, and what would close it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kstreamnb.core.formatting import duration, interval, listed, said, when
+from kstreamnb.core.record import Windowed
+from kstreamnb.core.windows import SessionWindows, SlidingWindows
+from kstreamnb.errors import EngineError
+from kstreamnb.recording.recorded_run import Run
+from kstreamnb.replays.analysis.buffered_records import HeldBack, held_back, is_buffered
+from kstreamnb.replays.analysis.open_windows import OpenWindow, open_windows, windowed_nodes
+from kstreamnb.replays.explain.explanation import Explanation, Explanations, described
+from kstreamnb.topology.nodes import ProcessorNode
+
+__all__ = ["why_open"]
+
+
+def why_open(run: Run, store: str | None = None, key: Any = None, *, at: int | None = None) -> Explanations:
+    """What waits for its time after ``at`` steps (at the end when not said), or what of it is in a store or of a key.
+
+    That is every open window, and what suppressions, joins with grace and outer joins hold back.
+    """
+    step, stores = len(run.steps) if at is None else at, {name for task in run.tasks.values() for name in task.stores}
+    if store is not None and store not in stores:
+        raise EngineError(f'there is no store "{store}"', detail=f"there are {', '.join(sorted(stores)) or 'none'}")
+    windows, waiting = list(open_windows(run, step)), list(held_back(run, step))
+    known = {(window.task, window.key) for window in windows}
+    found = [_explained(run, window, step) for window in windows if _asked(window, store, key)]
+    found += [_held(run, each) for each in waiting if (each.task, each.key) not in known and _asked(each, store, key)]
+    return Explanations(found, f"no window is open after step {step}, and nothing is held back")
+
+
+def _asked(about: OpenWindow | HeldBack, store: str | None, key: Any) -> bool:
+    """Whether something is in the store and of the key that are asked for."""
+    mine = about.key.key if isinstance(about.key, Windowed) else about.key
+    return store in (None, about.store) and (key is None or key in (about.key, mine))
+
+
+def _held(run: Run, held: HeldBack) -> Explanation:
+    """Why a change or record waits."""
+    operator: Any = run.topology.nodes[held.node].operator  # type: ignore[union-attr]
+    what = "change" if hasattr(operator, "wait_ms") else "record"
+    waits = "is held back" if what == "change" else "waits for its table" if is_buffered(operator) else "has no partner"
+    out = "it comes out" if what == "change" else "it is joined" if is_buffered(operator) else "it goes on alone"
+    now, missing = held.stream_time_ms, held.due_ms - held.stream_time_ms
+    return Explanation(
+        f"a {what} of key {said(held.key)} (value {said(held.value)}) {waits} at {described(run, held.node)} in task "
+        f"{held.task}: {out} at stream time {when(held.due_ms)} ({held.rule}), and it is at {when(now)} there",
+        numbers={"stream_time_ms": now, "due_ms": held.due_ms, "missing_ms": missing},
+        node=held.node,
+        task=held.task,
+        origin=getattr(run.topology.nodes[held.node], "origin", None),
+        remedy=f"a record with time {when(held.due_ms)} or later, that is {duration(missing)} on, would let it out: "
+        f"any key of {_partitions(run, held.task)} that reaches it",
+    )
+
+
+def _explained(run: Run, window: OpenWindow, step: int) -> Explanation:
+    windows = windowed_nodes(run)[window.node].windows
+    key, start, end = window.key
+    shown = interval(start, end, closed=isinstance(windows, (SessionWindows, SlidingWindows)))
+    what = f"{'session' if isinstance(windows, SessionWindows) else 'window'} {shown} of key {said(key)} is open"
+    numbers = {"window_start": start, "window_end": end, "stream_time_ms": window.stream_time_ms}
+    about: dict[str, Any] = {"node": window.node, "task": window.task}
+    about["origin"] = getattr(run.topology.nodes[window.node], "origin", None)
+    if window.never_closes:
+        return Explanation(f"{what}: it has no end", numbers=numbers, **about)
+    grace = windows.grace_ms
+    gap = getattr(windows, "gap_ms", 0)
+    waits = " + ".join([f"end {when(end)}", *([f"gap {duration(gap)}"] if gap else []), f"grace {duration(grace)}"])
+    last = window.closes_at_ms - end - gap - grace
+    closing = f"{when(window.closes_at_ms)} ({waits}{f' + {duration(last)}' if last else ''})"
+    numbers |= {"closes_at_ms": window.closes_at_ms, "grace_ms": grace}
+    missing = window.closes_at_ms - window.stream_time_ms
+    return Explanation(
+        f"{what}: it closes at stream time {closing}, and task {window.task} is at {when(window.stream_time_ms)}",
+        because=(*_held_back(run, window.node), *_idle(run, window, step)),
+        numbers={**numbers, "missing_ms": missing},
+        remedy=f"a record with time {when(window.closes_at_ms)} or later, that is {duration(missing)} on, would close "
+        f"it: any key of {_partitions(run, window.task)} that reaches {described(run, window.node)}",
+        **about,
+    )
+
+
+def _partitions(run: Run, task: str) -> str:
+    """What a task reads, in words."""
+    plan = run.tasks[task].plan
+    topics = [
+        plan.topic(topic)
+        for source in run.topology.sources()
+        if source.name in run.tasks[task].nodes
+        for topic in source.topics
+    ]
+    return f"partition {plan.partition} of {listed(f'{chr(34)}{topic}{chr(34)}' for topic in topics)}"
+
+
+def _held_back(run: Run, node: str) -> list[str]:
+    """Suppressions below that give nothing before the window closes."""
+    found = []
+    for name in _below(run, node):
+        operator = getattr(run.topology.nodes[name], "operator", None)
+        if getattr(operator, "window_end", False):
+            found.append(f"{described(run, name)} holds its result back until then")
+    if getattr(getattr(run.topology.nodes[node], "operator", None), "emit_on_close", False):
+        found.append("its result is given only when it closes")
+    return found
+
+
+def _below(run: Run, node: str) -> list[str]:
+    found, ahead = [], list(run.topology.children(node))
+    while ahead:
+        name = ahead.pop(0)
+        if isinstance(run.topology.nodes[name], ProcessorNode) and name not in found:
+            found.append(name)
+            ahead += run.topology.children(name)
+    return found
+
+
+def _idle(run: Run, window: OpenWindow, step: int) -> list[str]:
+    """Other tasks of the same node that are ahead: time does not pass from partition to partition."""
+    ahead = [
+        f"task {task} is at {when(time)}"
+        for task, other in run.tasks.items()
+        if task != window.task and window.node in other.nodes
+        if (time := run.history.stream_time(task, step)) >= window.closes_at_ms
+    ]
+    return [f"{listed(ahead)}, but every task has a stream time of its own"] if ahead else []

@@ -1,0 +1,109 @@
+"""Walking through a run: a position that moves over the steps in both directions, and where it is to stop."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from kstreamnb.errors import EngineError
+from kstreamnb.recording.recorded_run import Run
+from kstreamnb.recording.steps import Step
+from kstreamnb.replays.analysis.snapshot import Moment
+from kstreamnb.replays.analysis.state_diff import StateDiff, state_diff
+
+__all__ = ["Breakpoint", "Walk"]
+
+Condition = Callable[[Step], Any]
+
+
+@dataclass(frozen=True)
+class Breakpoint:
+    """Where `Replay.run_until` stops: steps that touch a node, a key, and for which a condition holds."""
+
+    node: str | None = None
+    key: Any = None
+    when: Condition | None = None
+
+    def hits(self, step: Step) -> bool:
+        """Whether a step is one to stop at."""
+        if self.node is not None and step.elsewhere:
+            return False
+        if self.node is not None and not any(self.node in (hop.node, hop.child) for hop in step.forwarded):
+            return False
+        if self.key is not None and not any(_concerns(hop.key, self.key) for hop in step.forwarded):
+            return False
+        return self.when is None or bool(self.when(step))
+
+
+class Walk:
+    """A position in a run: after `seek(n)`, ``position`` is n and ``now`` the state after n steps."""
+
+    def __init__(self, run: Run) -> None:
+        self.run = run
+        self.position = len(run.steps)
+        self.breakpoints: tuple[Breakpoint, ...] = ()
+
+    @property
+    def now(self) -> Moment:
+        """The state at the present position."""
+        return self.at(self.position)
+
+    @property
+    def current(self) -> Step | None:
+        """The step that was made last; None before the first."""
+        return self.run.steps[self.position - 1] if self.position else None
+
+    def at(self, step: int) -> Moment:
+        """The state after so many steps; the position stays."""
+        return Moment(self.run, self._checked(step))
+
+    def seek(self, step: int) -> Moment:
+        """Move to the state after so many steps."""
+        self.position = self._checked(step)
+        return self.now
+
+    def step(self) -> Step | None:
+        """Make one more step, and give it; None at the end."""
+        if self.position == len(self.run.steps):
+            return None
+        self.position += 1
+        return self.current
+
+    def back(self) -> Step | None:
+        """Undo the last step, and give it; None at the beginning."""
+        undone = self.current
+        self.position -= undone is not None
+        return undone
+
+    def breakpoint(self, *, node: str | None = None, key: Any = None, when: Condition | None = None) -> Breakpoint:
+        """Let `run_until` stop at steps that touch a node, a key (also windowed), and where ``when(step)`` holds."""
+        if node is not None and node not in self.run.topology.nodes:
+            near = ", ".join(name for name in self.run.topology.nodes if node in name) or ", ".join(
+                self.run.topology.nodes
+            )
+            raise EngineError(f'there is no node "{node}"', detail=f"there are {near}")
+        found = Breakpoint(node, key, when)
+        self.breakpoints = (*self.breakpoints, found)
+        return found
+
+    def run_until(self, predicate: Condition | None = None) -> Step | None:
+        """Go on until ``predicate(step)`` holds for the step just made, or a breakpoint is hit; None at the end."""
+        while (step := self.step()) is not None:
+            if (predicate is not None and predicate(step)) or any(stop.hits(step) for stop in self.breakpoints):
+                return step
+        return None
+
+    def diff(self, before: int, after: int) -> StateDiff:
+        """What changed in stores and stream time between two moments."""
+        return state_diff(self.run, self._checked(before), self._checked(after))
+
+    def _checked(self, step: int) -> int:
+        if not 0 <= step <= len(self.run.steps):
+            last = len(self.run.steps)
+            raise EngineError(f"there is no step {step}", detail=f"they go from 0, the beginning, to {last}")
+        return step
+
+
+def _concerns(found: Any, key: Any) -> bool:
+    return bool(found == key or (isinstance(found, tuple) and found[:1] == (key,)))

@@ -1,0 +1,119 @@
+"""Previews: the first records that reach a node, when a sample is run through only what is above it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from copy import copy
+from dataclasses import dataclass, replace
+from typing import Any
+
+from kstreamnb.core.formatting import said, when
+from kstreamnb.core.record import TopicRecord
+from kstreamnb.core.serde import Serde
+from kstreamnb.core.text_table import Tabular
+from kstreamnb.runtime.context.config import Config
+from kstreamnb.testdriver.topology_test_driver import TopologyTestDriver
+from kstreamnb.topology.nodes import Sink
+from kstreamnb.topology.topology import Topology
+
+__all__ = ["Preview", "preview"]
+
+
+@dataclass(frozen=True)
+class Preview(Tabular):
+    """The first records at a node. ``total`` is how many reached it, ``taken`` how many input records were run."""
+
+    records: tuple[TopicRecord, ...]
+    total: int
+    taken: int
+    dropped: int = 0
+
+    header = ("key", "value", "time")
+
+    def __len__(self) -> int:
+        return len(self.records)
+
+    @property
+    def title(self) -> str:
+        """How many of how many records."""
+        late = f", {self.dropped:,} dropped on the way" if self.dropped else ""
+        return f"{len(self):,} of {self.total:,} records, from {self.taken:,} input records{late}"
+
+    def table(self) -> Iterator[tuple[str, ...]]:
+        """The records in words."""
+        return ((said(record.key), said(record.value), when(record.timestamp)) for record in self.records)
+
+
+class _Every(frozenset[type]):
+    """All types there are."""
+
+    def __contains__(self, kind: object) -> bool:
+        return True
+
+
+class _AsItIs(Serde):
+    """Hands values on as they are: a preview shows objects that no serde could write."""
+
+    name = "as it is"
+    plain = _Every({object})
+
+    def serialize(self, value: Any) -> bytes | None:
+        """Only where bytes are asked for all the same."""
+        return None if value is None else repr(value).encode()
+
+    def deserialize(self, data: bytes | None) -> Any:
+        """The bytes."""
+        return data
+
+
+def preview(
+    topology: Topology,
+    sample: Iterable[TopicRecord],
+    n: int = 10,
+    *,
+    partitions: Mapping[str, int] | int | None = None,
+    config: Config | Mapping[str, Any] | None = None,
+    into: str = "preview",
+    limit: int | None = None,
+) -> Preview:
+    """Run a sample through a topology that ends in the topic ``into``, and give the first records there.
+
+    Records of topics that the topology does not read are left out. The values at the end are shown as they are: they
+    need not be of a kind that the serde could write.
+
+    Args:
+        topology: what is above a handle, as ``upstream_topology(handle)`` gives it.
+        sample: records of any topics.
+        n: how many records to show.
+        partitions: partitions of topics by name, or one number for all.
+        config: settings by Python's or Kafka's names.
+        into: the topic at the end.
+        limit: run only the first so many records of the sample.
+    """
+    sources = topology.sources()
+    records = [record for record in sample if any(source.reads(record.topic) for source in sources)][:limit]
+    topics = dict.fromkeys([*(topic for source in sources for topic in source.topics), *(r.topic for r in records)])
+    user_topics = [topic for topic in topics if topic not in topology.internal_topics]
+    counts = partitions if isinstance(partitions, Mapping) else dict.fromkeys(user_topics, partitions or 1)
+    settings: dict[str, Any] = {"partitions": {**counts, into: 1}, "changelogs": False}
+    with TopologyTestDriver(_shown_as_is(topology, into), config, **settings) as driver:
+        if records:
+            driver.pipe(records)
+        output = driver.create_output_topic(into)
+        total = output.queue_size()
+        first = tuple(output.read_record() for _ in range(min(n, total)))
+        dropped = sum(driver.metrics()["dropped-records-total"].values())
+    return Preview(first, total, len(records), dropped)
+
+
+def _shown_as_is(topology: Topology, into: str) -> Topology:
+    """The same topology with a last sink that hands on what it gets."""
+    found = copy(topology)
+    as_is = _AsItIs()
+    found.nodes = {
+        name: replace(node, key_serde=as_is, value_serde=as_is)
+        if isinstance(node, Sink) and node.topic == into
+        else node
+        for name, node in topology.nodes.items()
+    }
+    return found

@@ -1,0 +1,126 @@
+"""Replay: a run that was recorded whole, to be walked through in both directions and asked about."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from kstreamnb.core.displayed import Displayed
+from kstreamnb.core.formatting import counted
+from kstreamnb.core.record import TopicRecord
+from kstreamnb.errors import KStreamError, Suggesting
+from kstreamnb.recording.read_tracking import stores_to_watch
+from kstreamnb.recording.recorded_run import Run
+from kstreamnb.recording.steps import Drop, Steps
+from kstreamnb.recording.trace import Recording
+from kstreamnb.replays.navigation import Walk
+from kstreamnb.replays.queries import Questions
+from kstreamnb.runtime.codegen.function_builder import collector_paused
+from kstreamnb.runtime.task.task import Task
+from kstreamnb.testdriver.topology_test_driver import TopologyTestDriver
+from kstreamnb.topology.topology import Topology
+
+__all__ = ["Replay", "recorded"]
+
+
+class Replay(Walk, Questions, Suggesting, Displayed):
+    r"""A recorded run. Nothing runs again while it is looked at.
+
+    A position moves over the steps: after `seek(n)`, ``position`` is n and ``now`` the state after n steps. Position
+    0 is before the first step; a new replay stands at its end. All else asks about the whole run.
+
+    Example:
+        >>> from kstreamnb import Sample, StreamsBuilder, replay
+        >>> builder = StreamsBuilder("shop")
+        >>> builder.stream("orders").group_by_key().count(store="counts").to_stream().to("totals")
+        >>> sample = Sample.from_text("topic | key | value | time\norders | a | 1 | 0\norders | a | 3 | 5")
+        >>> run = replay(builder.build(), sample)
+        >>> run.at(1).store("counts")["a"], run.at(2).store("counts")["a"]
+        (1, 2)
+    """
+
+    def __init__(self, run: Run, error: KStreamError | None = None) -> None:
+        super().__init__(run)
+        self.error = error
+
+    @classmethod
+    def of(cls, driver: TopologyTestDriver, more: Iterable[TopicRecord] = ()) -> Replay:
+        """Repeat what a driver did in a new driver that records it, then pipe ``more`` records into the new one.
+
+        The functions of the topology run again; ``driver`` stays as it is.
+        """
+        recording = Recording(stores_to_watch(driver.topology))
+        again = driver.empty_copy(recording)
+        records = list(more)
+
+        def work() -> None:
+            driver.repeat_in(again)
+            if records:
+                again.pipe(records)
+
+        return recorded(again, recording, work, (*driver.fed_topics, *(record.topic for record in records)))
+
+    # --- what is there ---
+    @property
+    def topology(self) -> Topology:
+        """What ran."""
+        return self.run.topology
+
+    @property
+    def steps(self) -> Steps:
+        """All steps; ``steps[0]`` is step 1."""
+        return self.run.steps
+
+    @property
+    def topics(self) -> list[str]:
+        """Topics that were written from which nobody in the application reads."""
+        read = {code.other[0] for code, _ in self.run.history.of_kind("consumed")}
+        return [topic for topic in self.run.topics() if topic not in read]
+
+    @property
+    def drops(self) -> tuple[Drop, ...]:
+        """Every record that was refused, and why."""
+        return tuple(self.run.drops())
+
+    def output(self, topic: str) -> list[TopicRecord]:
+        """Records that were written to a topic."""
+        return self.run.output(topic)
+
+    def counts(self) -> dict[tuple[str, str], int]:
+        """Records over each edge of the graph: (topic, source), (parent, child) and (sink, topic)."""
+        return self.at(len(self.steps)).counts()
+
+    def __str__(self) -> str:
+        taken = [code.other[0] in self.run.fed for code, _ in self.run.history.of_kind("consumed")]
+        places = [places for _, places in self.run.history.of_kind("consumed")]
+        records = sum(len(found) for found, fed in zip(places, taken, strict=True) if fed) + self.run.refused
+        out = sum(len(self.output(topic)) for topic in self.topics)
+        parts = [f"{counted(records, 'record')} in", f"{out:,} out", f"{len(self.drops):,} dropped"]
+        name = f' of "{self.topology.name}"' if self.topology.name else ""
+        place = f"step {self.position:,} of {len(self.steps):,}"
+        return f"replay{name}: {', '.join(parts)}; {counted(len(self.run.tasks), 'task')}, {place}"
+
+    def __repr__(self) -> str:
+        return f"<{self}>"
+
+
+def recorded(driver: Any, recording: Recording, work: Callable[[], None], fed: Iterable[str]) -> Replay:
+    """Let a driver work, and give what its recording holds then; an error gets the replay until then as ``replay``."""
+    engine = driver.engine
+    tasks: dict[str, Task] = dict(engine.tasks)
+    if engine.global_task is not None:
+        tasks[engine.global_task.plan.task_id] = engine.global_task
+
+    def made(error: KStreamError | None) -> Replay:
+        told, partitions = recording.handed_over(), engine.plan().partitions
+        return Replay(Run(driver.topology, driver.config, told, tasks, partitions, fed), error)
+
+    try:
+        with collector_paused():
+            work()
+            driver.close()
+    except KStreamError as error:
+        error.replay = made(error)  # type: ignore[attr-defined]
+        error.add_note("Hint: the run until then is the error's attribute replay")
+        raise
+    return made(None)

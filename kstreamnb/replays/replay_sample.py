@@ -1,0 +1,55 @@
+"""Replaying a sample: from records to a `Replay`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from typing import Any
+
+from kstreamnb.core.record import TopicRecord
+from kstreamnb.replays.replay import Replay
+from kstreamnb.runtime.context.config import Config
+from kstreamnb.testdriver.execution.router import Layout
+from kstreamnb.testdriver.topology_test_driver import TopologyTestDriver
+from kstreamnb.topology.topology import Topology
+
+__all__ = ["replay"]
+
+
+def replay(
+    topology: Topology,
+    sample: Iterable[TopicRecord],
+    partitions: Mapping[str, int] | int | None = None,
+    *,
+    config: Config | Mapping[str, Any] | None = None,
+    task_layout: Layout = "split",
+    wall_clock: datetime | str | int = 0,
+    cache: bool | None = None,
+) -> Replay:
+    r"""Run a sample through a topology, keep everything that happens, and give it as a `Replay`.
+
+    The records are taken as `TopologyTestDriver.pipe` takes them: in the order of a merge by time, each to its end.
+
+    Args:
+        topology: what to run.
+        sample: records of any topics, such as a `Sample`.
+        partitions: partitions of topics by name, or one number for all; 1 where nothing is said.
+        config: settings by Python's or Kafka's names.
+        task_layout: as in `TopologyTestDriver`.
+        wall_clock: where the wall clock stands; it does not move.
+        cache: use record caches; they are flushed after every record.
+
+    Raises: ProcessingError and others of the run, with the replay until then as its attribute ``replay``.
+
+    Example:
+        >>> from kstreamnb import Sample, StreamsBuilder
+        >>> builder = StreamsBuilder("shop")
+        >>> builder.stream("orders").filter(lambda key, pieces: pieces > 1).to("large")
+        >>> sample = Sample.from_text("topic | key | value | time\norders | a | 1 | 0\norders | b | 3 | 5")
+        >>> run = replay(builder.build(), sample)
+        >>> print(run)
+        replay of "shop": 2 records in, 1 out, 0 dropped; 1 task, step 2 of 2
+    """
+    options: dict[str, Any] = {"partitions": partitions, "task_layout": task_layout, "wall_clock": wall_clock}
+    driver = TopologyTestDriver(topology, config, cache=cache, **options)
+    return Replay.of(driver, sample)

@@ -1,0 +1,1 @@
+"""Compiles the nodes of a task into one Python function."""

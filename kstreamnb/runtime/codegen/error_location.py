@@ -1,0 +1,179 @@
+"""Which node failed on which record: read off the traceback, so that nothing has to be noted while all goes well.
+
+Every bound function runs under a code object that belongs to its node alone; `Places` knows them all.
+"""
+
+from __future__ import annotations
+
+import os
+import sysconfig
+from collections.abc import Callable
+from traceback import walk_tb
+from types import CodeType, FunctionType, TracebackType
+from typing import Any
+
+from kstreamnb.core.codec import to_bytes
+from kstreamnb.core.record import Headers
+from kstreamnb.core.source_location import PACKAGE, Origin, origin_of
+from kstreamnb.errors import CANNOT_READ, KStreamError, ProcessingError, SerdeError
+from kstreamnb.runtime.context.handlers import ErrorContext, answer_of
+from kstreamnb.runtime.context.task_context import Scope
+from kstreamnb.topology.nodes import Sink, Source
+
+_LIBRARIES = tuple(
+    os.path.join(path, "") for path in dict.fromkeys(sysconfig.get_paths()[name] for name in ("stdlib", "purelib"))
+)
+
+
+class HandledFailure(Exception):
+    """An error about which a handler has decided: the task ends."""
+
+    def __init__(self, node: str, error: BaseException) -> None:
+        super().__init__(node, error)
+        self.node, self.error = node, error
+
+
+def original(error: BaseException) -> BaseException:
+    """What an error is to be raised from: the user's own, not the wrapper of a handler's decision."""
+    return error.error if isinstance(error, HandledFailure) else error
+
+
+class Places:
+    """Code objects of a task and the node that each of their lines belongs to."""
+
+    def __init__(self) -> None:
+        self._nodes: dict[int, tuple[CodeType, tuple[str, ...]]] = {}
+
+    def name(self, process: Callable[..., Any], node: str) -> Callable[..., Any]:
+        """The same function under code of its own, called like the node; a function that has its own stays."""
+        if not isinstance(process, FunctionType):
+            function = process
+
+            def process(key: Any, value: Any, timestamp: int, headers: Any) -> None:
+                function(key, value, timestamp, headers)
+
+        if id(process.__code__) in self._nodes:
+            return process
+        code = process.__code__.replace(co_name=node, co_qualname=node)
+        twin = FunctionType(code, process.__globals__, node, process.__defaults__, process.__closure__)
+        twin.__kwdefaults__ = process.__kwdefaults__
+        self.add(code, (node,))
+        return twin
+
+    def add(self, code: CodeType, nodes: tuple[str, ...]) -> None:
+        """Note the nodes of a code object's lines, from line 1 on; the last one has the lines that follow."""
+        self._nodes[id(code)] = (code, nodes)
+
+    def find(self, trace: TracebackType | None) -> str | None:
+        """The innermost node on a traceback."""
+        found = None
+        for frame, line in walk_tb(trace):
+            held = self._nodes.get(id(frame.f_code))
+            if held is not None:
+                nodes = held[1]
+                found = nodes[0] if len(nodes) == 1 else nodes[min(line, len(nodes)) - 1]
+        return found
+
+
+def processing_error(scope: Scope, places: Places, error: BaseException, java: str | None = None) -> ProcessingError:
+    """What a task raises when a record, or what a store's cache held, made a node fail; the original is its cause."""
+    node = error.node if isinstance(error, HandledFailure) else places.find(error.__traceback__)
+    (offset, timestamp, *_), topic, partition = scope.cursor.record(), scope.cursor.topic, scope.cursor.partition
+    node, task_id = node or scope.cursor.source, scope.plan.task_id
+    place = f"taskId={task_id}, processor={node}, topic={topic}, partition={partition}, offset={offset}"
+    where = f"record {topic}-{partition}@{offset}, timestamp {timestamp} ms, task {task_id}"
+    if isinstance(error, SerdeError) and isinstance(scope.plan.topology.nodes.get(node), Source):
+        java = java or CANNOT_READ
+    found = _error(scope, node, original(error), where, java or f"Exception caught in process. {place}")
+    found.coordinates = (str(topic), partition, offset, timestamp)
+    return found
+
+
+def punctuation_error(scope: Scope, places: Places, node: str, error: BaseException) -> ProcessingError:
+    """What a task raises when a punctuator failed."""
+    node = error.node if isinstance(error, HandledFailure) else places.find(error.__traceback__) or node
+    where = f"punctuator, stream time {scope.stream_time[0]} ms, task {scope.plan.task_id}"
+    return _error(scope, node, original(error), where, f"Exception caught while punctuating processor '{node}'")
+
+
+def init_error(scope: Scope, node: str, error: BaseException) -> ProcessingError:
+    """What a task raises when a node could not be started."""
+    java = f"failed to initialize processor {node}"
+    origin = getattr(scope.plan.topology.nodes[node], "origin", None)
+    return ProcessingError(f'failed to initialize processor "{node}"', java=java, origin=origin)
+
+
+def _error(scope: Scope, node: str, error: BaseException, where: str, java: str) -> ProcessingError:
+    declared: Origin | None = getattr(scope.plan.topology.nodes.get(node), "origin", None)
+    place = _user_frame(error.__traceback__)
+    line = None if place is None else origin_of(*place)
+    detail = f"{where}; node declared at {declared}" if line and declared else where
+    fact = f": {error.message}" if isinstance(error, KStreamError) else f" with {type(error).__name__}"
+    return ProcessingError(
+        f'node "{node}" failed{fact}',
+        node=node,
+        detail=detail,
+        hint=getattr(error, "hint", None) or _none_hint(scope, node, error),
+        origin=line or declared,
+        java=java,
+    )
+
+
+def _none_hint(scope: Scope, node: str, error: BaseException) -> str | None:
+    """What to do about a None that a function did not expect, where sessions above the node emit some."""
+    topology, above = scope.plan.topology, [node]
+    for name in above if "NoneType" in str(error) else ():
+        known = topology.nodes[name]
+        if any(topology.stores[store].kind == "session" for store in known.stores if store in topology.stores):
+            return "a session merge emits null for the session that it replaces; test value is not None first"
+        above.extend(parent for parent in known.parents if parent not in above)
+    return None
+
+
+def _user_frame(trace: TracebackType | None) -> tuple[str, int] | None:
+    """File and line of the innermost frame in the user's own code."""
+    found = None
+    for frame, line in walk_tb(trace):
+        file = frame.f_code.co_filename
+        if not file.startswith((PACKAGE, "<kstreamnb", *_LIBRARIES)):
+            found = (file, line)
+    return found
+
+
+Guard = Callable[[str, BaseException, Any, Any, int, Headers], None]
+"""``guard(node, error, *record)``: returns when the task goes on without the record, raises when it does not."""
+
+
+def guard_of(scope: Scope) -> Guard | None:
+    """What decides about failures in nodes; None where every failure ends the task."""
+    config = scope.plan.config
+    if (config.processing_handler, config.production_handler, config.dead_letter_topic) == ("fail", "fail", None):
+        return None
+    nodes = scope.plan.topology.nodes
+
+    def guard(node: str, error: BaseException, key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+        writes = isinstance(nodes[node], Sink)
+        handler = config.production_handler if writes else config.processing_handler
+        context = _context(scope, node, "production" if writes else "processing", timestamp, headers)
+        answer = answer_of(handler, context, error, config.dead_letter_topic)
+        scope.emit(tuple(letter) for letter in answer.dead_letters)
+        if answer.action == "fail":
+            raise HandledFailure(node, error) from error
+        reason = "production error" if writes else "processing error"
+        scope.drop(node, reason, key, value, timestamp, {"error": type(error).__name__})
+
+    return guard
+
+
+def _context(scope: Scope, node: str, stage: str, timestamp: int, headers: Headers) -> ErrorContext:
+    plan, cursor = scope.plan, scope.cursor
+    metadata, source = scope.metadata(), plan.topology.nodes.get(cursor.source)
+    raw: tuple[bytes | None, bytes | None] = (None, None)
+    if metadata.topic is None:
+        stage = "punctuation" if stage == "processing" else stage
+    elif isinstance(source, Source) and metadata == cursor.metadata():  # else it waited in a store, without its bytes
+        (key_serde, value_serde), wire = plan.serdes(source), cursor.raw or cursor.record()
+        raw = to_bytes(key_serde, wire[2]), to_bytes(value_serde, wire[3])
+    return ErrorContext(
+        stage, node, plan.task_id, metadata.topic, cursor.partition, metadata.offset, timestamp, headers, *raw
+    )

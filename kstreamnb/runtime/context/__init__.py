@@ -1,0 +1,1 @@
+"""What a task works with: plan, configuration, queues, contexts and error handlers."""

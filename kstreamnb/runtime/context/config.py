@@ -1,0 +1,213 @@
+"""Settings of an application, under Python names or under Kafka's dotted ones."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from functools import cache
+from importlib.resources import files
+from typing import Any, NamedTuple, Self
+
+from kstreamnb.core.extractors import extractor_of
+from kstreamnb.core.serde import Serde
+from kstreamnb.core.serdes import Serdes, serde_named
+from kstreamnb.core.time import duration_ms
+from kstreamnb.errors import ConfigError, did_you_mean
+from kstreamnb.runtime.context.handlers import handler_of, uncaught_handler_of
+
+_SPELT_ALIKE = (
+    "application_id", "bootstrap_servers", "default_key_serde", "default_value_serde", "commit_interval_ms",
+    "max_task_idle_ms", "max_poll_records", "buffered_records_per_partition", "default_timestamp_extractor",
+    "processing_guarantee",
+)  # fmt: skip
+_OLD = {
+    "cache.max.bytes.buffering": "cache_max_bytes",
+    "default.deserialization.exception.handler": "deserialization_handler",
+    "default.production.exception.handler": "production_handler",
+}
+_DOTTED = {
+    **{name.replace("_", "."): name for name in _SPELT_ALIKE},
+    **_OLD,
+    "statestore.cache.max.bytes": "cache_max_bytes",
+    "deserialization.exception.handler": "deserialization_handler",
+    "processing.exception.handler": "processing_handler",
+    "processing.exception.handler.global.enabled": "processing_handler_global",
+    "production.exception.handler": "production_handler",
+    "errors.dead.letter.queue.topic.name": "dead_letter_topic",
+}
+_SPANS = {"commit_interval": "commit_interval_ms", "max_task_idle": "max_task_idle_ms"}
+_IN_FLIGHT, _MOST_IN_FLIGHT = "max.in.flight.requests.per.connection", 5
+_GUARANTEES = ("exactly_once_v2", "at_least_once")
+_LEGAL = re.compile(r"[a-zA-Z0-9._-]+")
+_PREFIXES = ("admin.", "consumer.", "global.consumer.", "main.consumer.", "producer.", "restore.consumer.", "topic.")
+
+
+class StreamsSetting(NamedTuple):
+    """A setting of Kafka Streams, and what becomes of it here.
+
+    ``answer`` is "honoured", "translated" (to what ``words`` say), "client" (handed on) or "not needed" (and why).
+    """
+
+    name: str
+    default: str
+    answer: str
+    words: str
+
+
+@cache
+def streams_settings() -> Mapping[str, StreamsSetting]:
+    """Every setting of Kafka Streams by name."""
+    text = files(__package__).joinpath("streams_settings.tsv").read_text(encoding="utf-8")
+    rows = [line.split("\t") for line in text.splitlines() if not line.startswith("#")]
+    return {row[0]: StreamsSetting(*row) for row in rows}
+
+
+@dataclass(frozen=True)
+class Config:
+    """An application's settings; everything has a default.
+
+    ``default_key_serde`` and ``default_value_serde`` are serdes or their names; ``cache_max_bytes`` = 0 switches
+    record caches off, so that every update is forwarded at once; the handlers are ``"fail"``, ``"continue"`` or a
+    function; ``uncaught_handler`` is what the application does about an error that ended a task: "replace_thread",
+    "shutdown_client", "shutdown_application", or a function from the error to one of them. Settings that only brokers
+    and clients read are kept in ``others`` under their dotted names.
+
+    Units: ``commit_interval_ms`` and ``max_task_idle_ms`` are milliseconds of wall clock, and ``commit_interval`` and
+    ``max_task_idle`` name the same as durations; ``cache_max_bytes`` is bytes. An interval that is not said is 100 ms
+    for exactly once and 30 s for at least once; ``max_task_idle_ms`` = -1 lets a task go on without waiting.
+
+    Example:
+        >>> Config.of({"application.id": "shop", "statestore.cache.max.bytes": 0}).application_id
+        'shop'
+    """
+
+    application_id: str | None = None
+    bootstrap_servers: str | None = None
+    default_key_serde: Serde = field(default_factory=Serdes.string)
+    default_value_serde: Serde = field(default_factory=Serdes.json)
+    cache_max_bytes: int = 0
+    commit_interval_ms: int | None = None
+    max_task_idle_ms: int = 0
+    buffered_records_per_partition: int = 1_000
+    max_poll_records: int = 1_000
+    default_timestamp_extractor: Any = None
+    deserialization_handler: Any = "fail"
+    processing_handler: Any = "fail"
+    processing_handler_global: bool = False
+    production_handler: Any = "fail"
+    uncaught_handler: Any = "shutdown_client"
+    dead_letter_topic: str | None = None
+    processing_guarantee: str = "exactly_once_v2"
+    others: Mapping[str, Any] = field(default_factory=dict, repr=False)  # passwords among them
+
+    def __post_init__(self) -> None:
+        if self.application_id is not None:
+            _check_application_id(self.application_id)
+        for name in ("default_key_serde", "default_value_serde"):
+            object.__setattr__(self, name, _serde(getattr(self, name)))
+        if self.default_timestamp_extractor is not None:
+            object.__setattr__(self, "default_timestamp_extractor", extractor_of(self.default_timestamp_extractor))
+        for name in ("deserialization_handler", "processing_handler", "production_handler"):
+            object.__setattr__(self, name, handler_of(getattr(self, name), name))
+        object.__setattr__(self, "uncaught_handler", uncaught_handler_of(self.uncaught_handler))
+        if self.processing_guarantee not in _GUARANTEES:
+            fact = f'there is no processing guarantee "{self.processing_guarantee}"'
+            raise ConfigError(fact, hint=f"there are {' and '.join(_GUARANTEES)}")
+        if self.commit_interval_ms is None:
+            object.__setattr__(self, "commit_interval_ms", 100 if self.exactly_once else 30_000)
+        in_flight = self.client_settings("producer").get(_IN_FLIGHT)
+        if self.exactly_once and in_flight is not None and _whole(_IN_FLIGHT, in_flight) > _MOST_IN_FLIGHT:
+            java = f"Can't exceed {_MOST_IN_FLIGHT} when exactly-once processing is enabled"
+            raise ConfigError(f'setting "{_IN_FLIGHT}" is {in_flight}: retries could change the order', java=java)
+        for name in ("cache_max_bytes", "commit_interval_ms", "buffered_records_per_partition", "max_poll_records"):
+            object.__setattr__(self, name, _whole(name, getattr(self, name)))
+        object.__setattr__(self, "max_task_idle_ms", _whole("max_task_idle_ms", self.max_task_idle_ms, least=-1))
+        object.__setattr__(
+            self, "processing_handler_global", _flag("processing_handler_global", self.processing_handler_global)
+        )
+
+    @property
+    def exactly_once(self) -> bool:
+        """Whether results become visible together with the offsets they come from."""
+        return self.processing_guarantee == "exactly_once_v2"
+
+    @classmethod
+    def of(cls, settings: Config | Mapping[str, Any] | None) -> Self:
+        """A config from a config, a mapping with Python or dotted names, or nothing."""
+        if isinstance(settings, Config):
+            return settings  # type: ignore[return-value]
+        known, others = {f.name for f in fields(cls)}, {}
+        chosen: dict[str, Any] = {}
+        for name, value in sorted((settings or {}).items(), key=lambda each: each[0] not in _OLD):  # new names win
+            word = _DOTTED.get(name, name)
+            if word in _SPANS:
+                chosen[_SPANS[word]] = duration_ms(value, f'setting "{word}"')
+            elif word in known:
+                chosen[word] = value
+            elif "." in name:
+                others[name] = value
+            else:
+                raise _unknown(name, known)
+        return cls(**{**chosen, "others": {**others, **chosen.get("others", {})}})
+
+    def dotted(self) -> dict[str, Any]:
+        """The settings under Kafka's dotted names."""
+        return {**{dotted: getattr(self, name) for dotted, name in _DOTTED.items()}, **self.others}
+
+    def client_settings(self, client: str) -> dict[str, Any]:
+        """Settings of one client: those with its prefix, and those without any that are not for Kafka Streams alone."""
+        known = streams_settings()
+        plain = {
+            name: value
+            for name, value in self.others.items()
+            if not name.startswith(_PREFIXES) and (name not in known or known[name].answer == "client")
+        }
+        prefix = client + "."
+        own = {name[len(prefix) :]: value for name, value in self.others.items() if name.startswith(prefix)}
+        return {**plain, **own}
+
+
+def _check_application_id(value: str) -> None:
+    if _LEGAL.fullmatch(value):
+        return
+    wrong = next((char for char in value if not _LEGAL.fullmatch(char)), "")
+    better = "".join(char if _LEGAL.fullmatch(char) else "-" for char in value)
+    raise ConfigError(
+        f'application id "{value}" cannot be part of a topic name',
+        detail=f'it contains "{wrong}" (U+{ord(wrong):04X})' if wrong else "it is empty",
+        hint=f'"{better}" would do' if better else "name the application",
+    )
+
+
+def _serde(value: Any) -> Serde:
+    if isinstance(value, str):
+        word = re.sub(r".*[.$]", "", value).removesuffix("Serde")
+        return serde_named(word[:1].lower() + word[1:])
+    return value() if isinstance(value, type) else value  # type: ignore[no-any-return]
+
+
+def _whole(name: str, value: Any, *, least: int = 0) -> int:
+    try:
+        number = int(value)
+    except (TypeError, ValueError):
+        raise ConfigError(f'setting "{name}" has to be a whole number, not "{value}"') from None
+    if number < least:
+        raise ConfigError(f'setting "{name}" cannot be less than {least}: {number}')
+    return number
+
+
+def _flag(name: str, value: Any) -> bool:
+    if isinstance(value, bool):
+        return value
+    if str(value).lower() in ("true", "false"):
+        return str(value).lower() == "true"
+    raise ConfigError(f'setting "{name}" has to be true or false, not "{value}"')
+
+
+def _unknown(name: str, known: set[str]) -> ConfigError:
+    return ConfigError(
+        f'there is no setting "{name}"',
+        detail=f"there are {', '.join(sorted(known))}, and Kafka's dotted names",
+        hint=did_you_mean(name, sorted(known)),
+    )

@@ -1,0 +1,136 @@
+"""What happens to a record that cannot be read, processed or written: fail, continue, keep it as a dead letter.
+
+A handler is ``"fail"``, ``"continue"`` or a function ``(context, error) -> answer``; the answer is one of the two
+words or an `ErrorResponse`, which may carry records for a dead-letter topic. With ``dead_letter_topic`` set, the two
+words keep every failed record there by themselves.
+
+What no handler lets pass ends the task. Then the uncaught handler says what the application does: `uncaught_answer`.
+"""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple, TypeAlias, get_args
+
+from kstreamnb.core.codec import encoded
+from kstreamnb.core.record import Headers
+from kstreamnb.errors import ConfigError
+
+
+class Produced(NamedTuple):
+    """A record for a topic; key and value are in wire form."""
+
+    topic: str
+    partition: int
+    timestamp: int
+    key: Any
+    value: Any
+    headers: Headers = ()
+
+
+_JAVA_HANDLERS = {
+    "LogAndContinueExceptionHandler": "continue",
+    "LogAndContinueProcessingExceptionHandler": "continue",
+    "LogAndFailExceptionHandler": "fail",
+    "LogAndFailProcessingExceptionHandler": "fail",
+    "DefaultProductionExceptionHandler": "fail",
+}
+
+
+@dataclass(frozen=True)
+class ErrorContext:
+    """What a handler is told: the node, and the source record that was in hand.
+
+    ``stage`` is "deserialization", "processing", "punctuation" or "production". ``raw_key`` and ``raw_value`` are the
+    bytes of the source record; in a punctuator there is none, and topic, partition and offset are None, -1, -1.
+    """
+
+    stage: str
+    node: str
+    task_id: str
+    topic: str | None
+    partition: int
+    offset: int
+    timestamp: int
+    headers: Headers
+    raw_key: bytes | None
+    raw_value: bytes | None
+
+
+@dataclass(frozen=True)
+class ErrorResponse:
+    """A handler's answer, with records for dead-letter topics."""
+
+    action: Literal["fail", "continue"]
+    dead_letters: tuple[Produced, ...] = ()
+
+
+Handler: TypeAlias = "str | Callable[[ErrorContext, BaseException], ErrorResponse | str]"
+
+
+def handler_of(value: Any, setting: str) -> Handler:
+    """A handler from a word, a function, or the class name that Kafka Streams knows it by."""
+    if callable(value):
+        return value  # type: ignore[no-any-return]
+    word = _JAVA_HANDLERS.get(str(value).rsplit(".", 1)[-1], value)
+    if word not in ("fail", "continue"):
+        raise ConfigError(f'setting "{setting}" cannot be "{value}"', hint='take "fail", "continue" or a function')
+    return str(word)
+
+
+UncaughtAnswer: TypeAlias = Literal["replace_thread", "shutdown_client", "shutdown_application"]
+"""Start again from the last commit, end this client, or end every client of the application."""
+
+UncaughtHandler: TypeAlias = "UncaughtAnswer | Callable[[BaseException], UncaughtAnswer]"
+
+
+def uncaught_handler_of(value: Any) -> UncaughtHandler:
+    """An uncaught handler from a function, or from one of the three answers in Python's or Java's writing."""
+    return value if callable(value) else _uncaught(value)
+
+
+def uncaught_answer(handler: UncaughtHandler, error: BaseException) -> UncaughtAnswer:
+    """Ask what the application does about an error that ended a task."""
+    return _uncaught(handler(error)) if callable(handler) else handler
+
+
+def _uncaught(answer: Any) -> UncaughtAnswer:
+    word = str(answer).rsplit(".", 1)[-1].lower()
+    if word not in get_args(UncaughtAnswer):
+        known = ", ".join(f'"{each}"' for each in get_args(UncaughtAnswer))
+        raise ConfigError(f'an uncaught handler cannot answer "{answer}"', hint=f"take one of {known}")
+    return word  # type: ignore[return-value]
+
+
+def answer_of(
+    handler: Handler, context: ErrorContext, error: BaseException, dead_letter_topic: str | None
+) -> ErrorResponse:
+    """Ask a handler about an error."""
+    if isinstance(handler, str):
+        action: Any = handler
+        letters = () if dead_letter_topic is None else (dead_letter(dead_letter_topic, context, error),)
+        return ErrorResponse(action, letters)
+    answer = handler(context, error)
+    if isinstance(answer, ErrorResponse):
+        return answer
+    if answer not in ("fail", "continue"):
+        raise ConfigError(f'an error handler answered "{answer}"', hint='answer "fail", "continue" or an ErrorResponse')
+    return ErrorResponse(answer)  # type: ignore[arg-type]
+
+
+def dead_letter(topic: str, context: ErrorContext, error: BaseException) -> Produced:
+    """The source record as it came, for a dead-letter topic, with what went wrong in its headers."""
+    kind = type(error)
+    about = {
+        "exception": f"{kind.__module__}.{kind.__qualname__}".removeprefix("builtins."),
+        "message": str(error),
+        "stacktrace": "".join(traceback.format_exception(error)),
+        "topic": context.topic or "null",
+        "partition": str(context.partition),
+        "offset": str(context.offset),
+    }
+    headers = tuple((f"__streams.errors.{name}", text.encode()) for name, text in about.items())
+    wire = encoded(context.raw_key), encoded(context.raw_value)
+    return Produced(topic, 0, context.timestamp, *wire, (*context.headers, *headers))

@@ -1,0 +1,171 @@
+"""What all nodes of one task share while they run: time, the record in hand, stores, cells, schedules, output."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from typing import Any, Protocol
+
+from kstreamnb.core.record import Headers, RecordMetadata
+from kstreamnb.core.serde import Serde
+from kstreamnb.core.stores import StoreSpec
+from kstreamnb.core.time import Clock
+from kstreamnb.runtime.context.punctuation import PunctuationQueue
+from kstreamnb.runtime.context.record_context import Cursor
+from kstreamnb.runtime.context.task_plan import TaskPlan
+from kstreamnb.state import CacheBudget, make_store
+from kstreamnb.topology.java_order import hash_order
+
+
+class CellWatch(Protocol):
+    """Notes which cells have changed since it was last called.
+
+    ``watched`` are lists of a cell, what was last seen in it, and the number of entries about it; who notes a change
+    without asking puts the new content there.
+    """
+
+    watched: list[list[Any]]
+
+    def __call__(self) -> None:
+        """Note what has changed."""
+
+
+class Recorder(Protocol):
+    """What keeps or passes on what happens.
+
+    An entry is a tuple that begins with a number for its kind, task, node and so on. ``keep`` makes a value one that
+    will not change; those of the types in ``atoms`` need no call.
+    """
+
+    log: list[tuple[Any, ...]]
+    keep: Callable[[Any], Any]
+    atoms: frozenset[type]
+
+    def number(self, kind: str, task: str, node: str = "", other: Any = None) -> int:
+        """The number for entries of a kind about a node."""
+
+    def add(self, kind: str, task: str, node: str, other: Any, *rest: Any) -> None:
+        """Append one entry."""
+
+    @property
+    def reorders(self) -> bool:
+        """Whether steps may come task by task, to be put in order when all are there."""
+
+    def taken_since(self, place: int) -> list[int]:
+        """Where in the log records were taken, from a place on."""
+
+    def journal(self, task: str, store: Any, *, keeps: bool) -> list[Any]:
+        """A journal for a store; ``keeps`` when others read it too."""
+
+    def watch(self, task: str, cells: Mapping[tuple[str, str], list[Any]]) -> CellWatch:
+        """What notes which cells have changed since it was last called."""
+
+
+class Scope:
+    """The shared insides of one task; its stores know it as `StoreContext`.
+
+    ``cursor`` is at the record in hand. ``stamp`` is None or the ``(timestamp, headers)`` that stands in for the
+    record's own, inside nodes that write to logged or cached stores. ``out`` collects rows ``(topic, partition,
+    timestamp, key, value, headers)`` in wire form; ``topic_serdes`` tells how to read the wire form of a topic, and a
+    topic it does not name carries bytes only.
+    """
+
+    def __init__(self, plan: TaskPlan, clock: Clock, recorder: Recorder | None, out: list[Any] | None = None) -> None:
+        self.plan, self.clock, self.recorder = plan, clock, recorder
+        self.key_serde, self.value_serde = plan.key_serde, plan.value_serde
+        self.cells: dict[tuple[str, str], list[Any]] = {}
+        self.restored: dict[tuple[str, str], Any] = {}
+        self.initial: dict[tuple[str, str], Any] = {}
+        self.stream_time = self.cell("", "stream_time_ms", -1)
+        self.cursor = Cursor()
+        self.stamp: list[tuple[int, Headers] | None] = [None]
+        self.resumed: list[RecordMetadata | None] = [None]
+        self.out: list[Any] = [] if out is None else out
+        self.stores: dict[str, Any] = {}
+        self.global_stores: dict[str, Any] = {}
+        self.topic_serdes: dict[str, tuple[Serde, Serde]] = {}
+        self.keeps_changelog = False
+        self.dropped: dict[tuple[str, str], int] = {}
+        self.stream_schedules = PunctuationQueue(heap_order=plan.single)
+        self.wall_schedules = PunctuationQueue(heap_order=plan.single)
+        self.commit_requested = [False]
+        self.processors: dict[str, object] = {}
+        self.closers: list[Callable[[], None]] = []
+
+    def cell(self, node: str, name: str, initial: Any) -> list[Any]:
+        """The cell of a node; content that was restored before it existed is in it."""
+        key = (node, name)
+        found = self.cells.get(key)
+        if found is None:
+            self.initial[key] = initial
+            found = self.cells[key] = [self.restored.pop(key, initial)]
+        return found
+
+    def drop(
+        self, node: str, reason: str, key: Any, value: Any, timestamp: int, details: dict[str, Any] | None = None
+    ) -> None:
+        """Count one dropped record, and report it to whoever observes."""
+        counted = (node, reason)
+        self.dropped[counted] = self.dropped.get(counted, 0) + 1
+        recorder = self.recorder
+        if recorder is not None:
+            kept = recorder.keep(key), recorder.keep(value)
+            recorder.add("dropped", self.plan.task_id, node, reason, *kept, timestamp, dict(details or {}))
+
+    def refuse(self, store: str, key: Any, value: Any, timestamp: int, details: dict[str, Any]) -> None:
+        """Count and report a put that a store refused, because it was too old."""
+        self.drop(store, "expired", key, value, timestamp, details)
+
+    def emit(self, rows: Iterable[tuple[Any, ...]]) -> None:
+        """Produce rows that no sink wrote: dead letters."""
+        for row in rows:
+            self.out.append(row)
+            if self.recorder is not None:
+                self.recorder.add("produced", self.plan.task_id, "", row[0], *row[1:])
+
+    def metadata(self) -> RecordMetadata:
+        """Where the record in hand came from."""
+        return self.resumed[0] or self.cursor.metadata()
+
+    def resume(self, metadata: RecordMetadata | None) -> RecordMetadata | None:
+        """Let ``metadata`` stand in; gives what stood in before, None for nothing."""
+        before = self.resumed[0]
+        self.resumed[0] = metadata
+        return before
+
+    def timestamp(self) -> int:
+        """Timestamp of the record in hand."""
+        stamp = self.stamp[0]
+        return self.cursor.record()[1] if stamp is None else stamp[0]
+
+    def headers(self) -> Headers:
+        """Headers of the record in hand."""
+        stamp = self.stamp[0]
+        headers: Headers = self.cursor.record()[4] if stamp is None else stamp[1]
+        return headers
+
+    def set_record(self, timestamp: int, headers: Headers) -> None:
+        """Pretend that another record is in hand."""
+        self.stamp[0] = (timestamp, headers)
+
+
+def store_order(plan: TaskPlan, nodes: Iterable[str]) -> tuple[StoreSpec, ...]:
+    """Stores in the order in which Kafka Streams registers and flushes them: by node, then as a hash set has them."""
+    topology = plan.topology
+    names = dict.fromkeys(store for node in nodes for store in hash_order(topology.nodes[node].stores))
+    return tuple({**topology.stores, **topology.global_stores}[name] for name in names)
+
+
+def make_stores(scope: Scope, specs: Iterable[StoreSpec]) -> dict[str, Any]:
+    """Build stores, with the application's serdes and caching filled in."""
+    plan, stores = scope.plan, {}
+    budget = CacheBudget(plan.config.cache_max_bytes)
+    for spec in specs:
+        spec = replace(
+            spec,
+            key_serde=plan.key_serde(spec.key_serde),
+            value_serde=plan.value_serde(spec.value_serde),
+            cached=spec.cached and plan.config.cache_max_bytes > 0,
+        )
+        stores[spec.name] = make_store(spec, scope, budget)
+    return stores

@@ -1,0 +1,1 @@
+"""The task, and the executor that runs its records and punctuations."""

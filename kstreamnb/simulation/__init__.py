@@ -1,0 +1,1 @@
+"""Simulators: an application cluster, a consumer group and a log."""

@@ -1,0 +1,231 @@
+"""`ClusterDriver`: applications and topics as in production, step by step, in one process and without a clock."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Any, Literal, Self
+
+from kstreamnb.core.codec import encode, key_partitioner, to_bytes
+from kstreamnb.core.record import TopicRecord
+from kstreamnb.core.serde import Serde
+from kstreamnb.core.time import Clock, duration_ms, instant_ms
+from kstreamnb.errors import EngineError
+from kstreamnb.replays.replay import Replay
+from kstreamnb.runtime.context.config import Config
+from kstreamnb.simulation.cluster.application import Application
+from kstreamnb.simulation.cluster.broker import Broker, Isolation
+from kstreamnb.simulation.cluster.events import LoopEvent, LoopEvents
+from kstreamnb.simulation.cluster.topic_reader import TopicReader
+from kstreamnb.simulation.cluster.trace import Chronicle
+from kstreamnb.testdriver.input_topic import InputTopic
+from kstreamnb.testdriver.output_topic import OutputTopic
+from kstreamnb.topology.topology import Topology
+
+__all__ = ["ClusterDriver"]
+
+
+class ClusterDriver:
+    """Runs applications the way a stream thread does: poll, process, commit; nothing happens unless it is told to.
+
+    Where `TopologyTestDriver` processes each record to its end and commits, this driver keeps records waiting in
+    topics and buffers, so that commit intervals, caches, transactions, idling tasks, full buffers, crashes and
+    restores can be seen. Its wall clock moves only by `advance_wall_clock_time`.
+
+    Args:
+        topology: the first application; others come with `add_application`.
+        config: its settings, such as ``processing_guarantee``, ``commit_interval``, ``max_task_idle``,
+            ``buffered_records_per_partition`` and ``cache_max_bytes``.
+        partitions: partitions of topics by name, or one number for all; 1 where nothing is said.
+        wall_clock: where the wall clock starts: epoch milliseconds, ISO text or an aware datetime.
+        trace: note every hop and store write among the events, and record everything for `replay`.
+        verify: after every commit compare each store with its changelog and with the input up to there.
+
+    Example:
+        >>> topology = Topology().add_source("in", "orders").add_sink("out", "copies", "in")
+        >>> driver = ClusterDriver(topology, {"processing_guarantee": "exactly_once_v2", "commit_interval": "100ms"})
+        >>> driver.create_input_topic("orders").pipe_input("shoe", 1, at=0)
+        >>> driver.run_ready(), driver.create_output_topic("copies").queue_size()
+        (1, 0)
+        >>> driver.advance_wall_clock_time("100ms")
+        >>> driver.create_output_topic("copies").read_key_value()
+        ('shoe', 1)
+    """
+
+    def __init__(
+        self,
+        topology: Topology,
+        config: Config | Mapping[str, Any] | None = None,
+        *,
+        partitions: Mapping[str, int] | int | None = None,
+        wall_clock: datetime | str | int = 0,
+        trace: bool = True,
+        verify: bool = False,
+    ) -> None:
+        start = wall_clock if type(wall_clock) is int else instant_ms(wall_clock, "start of the wall clock")
+        self.clock = Clock(start)
+        self.applications: dict[str, Application] = {}
+        self._broker, self._events = Broker(), list[LoopEvent]()
+        self._chronicle, self._verify = Chronicle() if trace else None, verify
+        self._partitions = partitions if isinstance(partitions, int) else 1
+        for topic, count in (partitions if isinstance(partitions, Mapping) else {}).items():
+            self._broker.create(topic, count)
+        self.add_application(topology, config)
+
+    @property
+    def application(self) -> Application:
+        """The first application."""
+        return next(iter(self.applications.values()))
+
+    @property
+    def events(self) -> LoopEvents:
+        """Everything that happened, in order."""
+        return LoopEvents(self._events)
+
+    def add_application(
+        self, topology: Topology, config: Config | Mapping[str, Any] | None = None, *, start: bool = True
+    ) -> Application:
+        """One more application on the same topics, started unless told otherwise; its ``restart()`` does it later.
+
+        Raises: EngineError when its id is taken.
+        """
+        chosen = Config.of(config)
+        name = chosen.application_id or topology.name or "app"
+        if name in self.applications:
+            raise EngineError(f'there is an application "{name}" already', hint="give it another application_id")
+        options: dict[str, Any] = {"default_partitions": self._partitions, "chronicle": self._chronicle}
+        made = Application(
+            topology, chosen, self._broker, self.clock, self._events.append, verify=self._verify, start=start, **options
+        )
+        self.applications[name] = made
+        return made
+
+    def create_input_topic(
+        self,
+        topic: str,
+        key_serde: Serde | None = None,
+        value_serde: Serde | None = None,
+        *,
+        start: datetime | str | int | None = None,
+        auto_advance: timedelta | str | None = None,
+    ) -> InputTopic:
+        """A topic to pipe records into, where they wait; its serdes are those with which an application reads it."""
+        now = self.clock.now_ms if start is None else start if type(start) is int else instant_ms(start, "start")
+        step = 0 if auto_advance is None else duration_ms(auto_advance, "advance between records")
+        keys, values = self._read_serdes(topic)
+
+        def write(records: list[TopicRecord]) -> None:
+            self._append(topic, records, key_serde or keys, value_serde or values)
+
+        return InputTopic(topic, write, now, step)
+
+    def create_output_topic(
+        self,
+        topic: str,
+        key_serde: Serde | None = None,
+        value_serde: Serde | None = None,
+        *,
+        isolation: Isolation = "read_committed",
+    ) -> OutputTopic:
+        """A topic to read from, from its beginning; "read_uncommitted" also sees what may yet be aborted."""
+        reader = TopicReader(self._broker, topic, isolation)
+
+        def serdes() -> tuple[Serde, Serde]:
+            found = self._written_serdes(topic)
+            return key_serde or found[0], value_serde or found[1]
+
+        return OutputTopic(topic, lambda _: reader if topic in self._broker.topics else None, serdes)
+
+    def replay(self) -> Replay:
+        """What the first application has done so far; for others ask ``driver.applications[name].replay()``.
+
+        Example:
+            >>> topology = Topology().add_source("in", "orders").add_sink("out", "copies", "in")
+            >>> driver = ClusterDriver(topology, {"processing_guarantee": "exactly_once_v2"})
+            >>> driver.create_input_topic("orders").pipe_input("shoe", 1, at=0)
+            >>> driver.run_ready()
+            1
+            >>> driver.application.commit()
+            >>> run = driver.replay()
+            >>> [step.kind for step in run.steps], [len(run.at(step).output("copies")) for step in range(3)]
+            (['record', 'commit'], [0, 0, 1])
+        """
+        return self.application.replay()
+
+    def run_ready(self, limit: int | None = None) -> int:
+        """Let all applications poll and process what may be processed now; gives the number of records."""
+        done = 0
+        while limit is None or done < limit:
+            made = 0
+            for application in self.applications.values():
+                made += application._run(None if limit is None else limit - done - made)  # noqa: SLF001
+            done += made
+            if not made:
+                break
+        return done
+
+    def advance_wall_clock_time(self, by: timedelta | str) -> None:
+        """Move the wall clock on; punctuators that are due fire, and what is due to be committed is."""
+        self.clock.advance_to(self.clock.now_ms + duration_ms(by, "advance of the wall clock"))
+        for application in self.applications.values():
+            application._tick()  # noqa: SLF001 - the driver is the other half of its applications
+
+    def delay(self, topic: str, partition: int = 0, *, lag: Literal["known", "unknown"] = "known") -> None:
+        """Let fetches of a partition not come back, until `deliver`; consumers know its lag, or not even that."""
+        self._broker.partition(topic, partition)
+        self._broker.held[topic, partition] = lag == "known"
+
+    def deliver(self, topic: str, partition: int = 0) -> None:
+        """Let fetches of a partition come back again."""
+        self._broker.held.pop((topic, partition), None)
+
+    def add_partitions(self, topic: str, partitions: int) -> None:
+        """Let a topic have more partitions, as ``kafka-topics --alter`` does: records stay where they are."""
+        self._broker.add_partitions(topic, partitions)
+
+    def produced_topic_names(self) -> set[str]:
+        """Names of all topics that hold records."""
+        return {topic for topic, found in self._broker.topics.items() if any(each.records for each in found)}
+
+    def close(self) -> None:
+        """End all applications in order."""
+        for application in self.applications.values():
+            application.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _append(self, topic: str, records: list[TopicRecord], keys: Serde, values: Serde) -> None:
+        self._broker.create(topic, self._partitions)
+        place = key_partitioner(keys, len(self._broker.topics[topic]))
+        for _, partition, _, timestamp, key, value, headers in records:
+            wire_key, wire_value = encode(keys, key), encode(values, value)
+            data = [
+                None if each is None else to_bytes(serde, each)
+                for serde, each in ((keys, wire_key), (values, wire_value))
+            ]
+            chosen = place(wire_key) if partition < 0 else partition
+            offset = self._broker.append(topic, chosen, timestamp, data[0], data[1], headers)
+            if self._chronicle is not None:
+                self._chronicle.arrives(topic, chosen, offset)
+
+    def _read_serdes(self, topic: str) -> tuple[Serde, Serde]:
+        for application in self.applications.values():
+            found = application._read_serdes(topic)  # noqa: SLF001
+            if found is not None:
+                return found
+        read = ", ".join(
+            dict.fromkeys(t for a in self.applications.values() for s in a.topology.sources() for t in s.topics)
+        )
+        raise EngineError(f'no application reads topic "{topic}"', hint=f"they read {read or 'no topics'}")
+
+    def _written_serdes(self, topic: str) -> tuple[Serde, Serde]:
+        for application in self.applications.values():
+            found = application._written_serdes(topic)  # noqa: SLF001
+            if found is not None:
+                return found
+        config = self.application.config
+        return config.default_key_serde, config.default_value_serde

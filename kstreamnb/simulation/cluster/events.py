@@ -1,0 +1,59 @@
+"""What happened in the loop of an application, in order: polls, records, pauses, commits, crashes, restores."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from kstreamnb.core.formatting import when
+from kstreamnb.recording.timeline import Timeline
+
+__all__ = ["LoopEvent", "LoopEvents"]
+
+_SHOWN = 200
+
+
+@dataclass(frozen=True)
+class LoopEvent:
+    """One thing that happened.
+
+    Attributes:
+        kind: "polled", "processed", "handed on", "stored", "produced", "punctuated", "idling", "enforced", "paused",
+            "resumed", "committed", "flushed", "aborted", "crashed", "failed", "restored", "started", "refused" or
+            "closed".
+        application: whose loop it was.
+        task: the task it is about; "" for all of them.
+        place: the partition, store or node it is about.
+        at_ms: the wall clock then.
+        numbers: what else there is to say.
+    """
+
+    kind: str
+    application: str
+    task: str
+    place: str
+    at_ms: int
+    numbers: Mapping[str, Any] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        numbers = ", ".join(f"{name}={value}" for name, value in self.numbers.items())
+        where = " ".join(word for word in (self.task, self.place) if word)
+        return f"{when(self.at_ms)} {self.application} {self.kind} {where}{f': {numbers}' if numbers else ''}"
+
+
+class LoopEvents(Timeline[LoopEvent]):
+    """Events in order; ``events("committed")`` gives those of a kind."""
+
+    header = ("clock", "application", "what", "task", "where", "numbers")
+
+    def table(self) -> Iterator[tuple[str, ...]]:
+        """The last events in words."""
+        for event in self._events[-_SHOWN:]:
+            numbers = ", ".join(f"{name}={value}" for name, value in event.numbers.items())
+            yield when(event.at_ms), event.application, event.kind, event.task, event.place, numbers
+
+    def more(self) -> Iterator[str]:
+        """How many are not shown."""
+        if len(self) > _SHOWN:
+            yield f"the last {_SHOWN} of {len(self):,} are shown"

@@ -1,0 +1,63 @@
+"""Bringing stores back: from the disk as far as it goes, and then from the changelog."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from kstreamnb.core.time import Clock
+from kstreamnb.runtime.context.task_context import Scope, make_stores
+from kstreamnb.runtime.task.task import Task
+from kstreamnb.simulation.cluster.broker import Broker, LogRecord
+from kstreamnb.simulation.cluster.state_directory import Disk
+from kstreamnb.simulation.cluster.stream_task import Say
+from kstreamnb.topology.partitions import changelog_topic
+
+__all__ = ["changelog_of", "folded", "restore_store"]
+
+
+def changelog_of(task: Task, store: Any) -> str | None:
+    """The topic that a store is restored from; None for one that is not logged."""
+    if not store.spec.logged and store.spec.changelog_topic is None:
+        return None
+    return changelog_topic(task.plan.application_id, store.spec)
+
+
+def restore_store(task: Task, store: Any, broker: Broker, disk: Disk, say: Say) -> None:
+    """Fill a store of a new task: what was flushed, then the tail of the changelog."""
+    topic, task_id = changelog_of(task, store), task.plan.task_id
+    rows, start = disk.read(task_id, store.name)
+    if rows:
+        store.restore(rows)
+    if topic is None:
+        return
+    records, end = _log_of(task, store, topic, broker, start)
+    store.restore_changelog(_entries(records))
+    if end:
+        say("restored", task_id, store.name, records=len(records), from_offset=start, to_offset=end)
+
+
+def folded(task: Task, store: Any, broker: Broker) -> Any:
+    """A new store made of nothing but the changelog; None for one that is not logged."""
+    topic = changelog_of(task, store)
+    if topic is None:
+        return None
+    found = make_stores(Scope(task.plan, Clock(), None), [store.spec])[store.name]
+    found.restore_changelog(_entries(_log_of(task, store, topic, broker, 0)[0]))
+    return found
+
+
+def _log_of(task: Task, store: Any, topic: str, broker: Broker, start: int) -> tuple[list[LogRecord], int]:
+    """Records of a changelog from an offset on; a topic of the user's that serves as one only as far as processed."""
+    place = topic, task.plan.partition
+    if task.plan.partition >= len(broker.topics.get(topic, ())):
+        return [], 0
+    partition = broker.partition(*place)
+    if store.spec.logged:
+        return partition.read(start, None, "read_committed")
+    done = broker.committed.get((task.plan.application_id, *place), 0)
+    return partition.read(start, max(done - start, 0), "read_committed")[0], done
+
+
+def _entries(records: Iterable[LogRecord]) -> Iterable[tuple[bytes, bytes | None, int]]:
+    return ((record.key or b"", record.value, record.timestamp) for record in records)

@@ -1,0 +1,41 @@
+"""A second task that gets only what was committed: its stores are the fold of the input, and nothing else."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kstreamnb.core.time import Clock
+from kstreamnb.runtime.context.task_plan import TaskPlan
+from kstreamnb.runtime.task.task import Task
+
+__all__ = ["Twin"]
+
+
+class Twin:
+    """Runs what a task has run, up to its last commit; the functions of the topology run a second time for it."""
+
+    def __init__(self, plan: TaskPlan, clock: Clock, global_task: Task | None) -> None:
+        self._clock = Clock(clock.now_ms)
+        self.task = Task(plan, self._clock, global_task)
+        self._ahead: list[tuple[str, Any]] = []
+
+    def note(self, kind: str, what: Any) -> None:
+        """The task took a record, or was punctuated."""
+        self._ahead.append((kind, what))
+
+    def commit(self) -> None:
+        """Do what the task has done since its last commit."""
+        for kind, what in self._ahead:
+            if kind == "record":
+                topic, partition, record = what
+                self.task.run(topic, partition, (record,))
+            else:
+                self._clock.advance_to(what)
+                self.task.punctuate_wall_clock()
+        self.task.commit()
+        self.task.drain()
+        self._ahead.clear()
+
+    def forget(self) -> None:
+        """What was not committed never happened."""
+        self._ahead.clear()

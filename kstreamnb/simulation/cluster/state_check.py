@@ -1,0 +1,30 @@
+"""Whether the stores of a cluster's applications are what changelogs, and what the committed input, make of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from kstreamnb.simulation.cluster.broker import Broker
+from kstreamnb.simulation.cluster.restore import folded
+from kstreamnb.simulation.cluster.shadow_task import Twin
+from kstreamnb.simulation.cluster.stream_task import StreamTask
+from kstreamnb.testdriver.execution.state_consistency import StateCheck, StateDifference, differences
+
+__all__ = ["check_state"]
+
+
+def check_state(tasks: Mapping[str, StreamTask], broker: Broker, twins: Mapping[str, Twin]) -> StateCheck:
+    """Compare every store with the fold of its changelog, and with that of the input where there are twins."""
+    found: list[StateDifference] = []
+    looked = 0
+    for task_id, task in tasks.items():
+        for name, store in task.task.stores.items():
+            expected = folded(task.task, store, broker)
+            if expected is not None:
+                looked += 1
+                found += differences(task_id, store, expected, "changelog")
+            # With a cache a buffer's old values depend on when entries were evicted, which a restart changes.
+            caches = store.spec.kind == "internal" and task.task.plan.config.cache_max_bytes > 0
+            if task_id in twins and not caches:
+                found += differences(task_id, store, twins[task_id].task.stores[name], "input")
+    return StateCheck(tuple(found), looked)

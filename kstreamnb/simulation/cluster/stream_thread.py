@@ -1,0 +1,337 @@
+"""One life of an application: from its start to its end or crash, polls, records, punctuations and commits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from itertools import repeat
+from typing import Any, Literal, TypeAlias
+
+from kstreamnb.core.codec import to_bytes
+from kstreamnb.core.time import Clock
+from kstreamnb.errors import EngineError
+from kstreamnb.recording import events
+from kstreamnb.runtime.context.config import Config
+from kstreamnb.runtime.context.task_plan import plan_global_task, plan_tasks
+from kstreamnb.runtime.task.task import GlobalTask, Task
+from kstreamnb.simulation.cluster.broker import Broker, Isolation
+from kstreamnb.simulation.cluster.restore import changelog_of, restore_store
+from kstreamnb.simulation.cluster.shadow_task import Twin
+from kstreamnb.simulation.cluster.state_directory import Disk
+from kstreamnb.simulation.cluster.stream_task import Place, Say, StreamTask, wire
+from kstreamnb.simulation.cluster.trace import Part
+from kstreamnb.testdriver.execution.router import with_sources
+from kstreamnb.topology.topology import Topology
+
+__all__ = ["Fault", "InjectedCrash", "Loop"]
+
+Fault: TypeAlias = Literal["before_commit", "after_commit"]
+
+_FLUSHED_AFTER = 10_000  # changelog records between two flushes of a store, as in Kafka
+
+
+class InjectedCrash(Exception):
+    """The crash that was ordered for this moment."""
+
+
+class Loop:
+    """Tasks of an application between a start and an end.
+
+    Args:
+        application_id: the group and the prefix of internal topics.
+        topology: what to run.
+        config: the application's settings.
+        broker: the topics.
+        clock: the wall clock.
+        disk: the local disk.
+        say: notes events.
+        default_partitions: partitions of topics that do not exist yet.
+        part: records what happens within tasks too.
+        strict: refuse to start when internal topics have other numbers of partitions than they should.
+    """
+
+    def __init__(
+        self,
+        application_id: str,
+        topology: Topology,
+        config: Config,
+        broker: Broker,
+        clock: Clock,
+        disk: Disk,
+        say: Say,
+        *,
+        default_partitions: int,
+        part: Part | None,
+        strict: bool,
+    ) -> None:
+        self.id, self.config, self.broker, self.clock = application_id, config, broker, clock
+        self.isolation: Isolation = "read_committed" if config.exactly_once else "read_uncommitted"
+        self.fault: Fault | None = None
+        self.twins: Mapping[str, Twin] = {}
+        self._disk, self._say = disk, say
+        self._part = part
+        self._transaction: int | None = None
+        self._committed_ms, self._turn = clock.now_ms, 0
+        self._flushed: dict[tuple[str, str], int] = {}
+        known = with_sources(topology, broker.counts(), default_partitions)
+        plans = plan_tasks(topology, config, known, default_partitions=default_partitions)
+        for topic, count in {**known, **(plans[0].partitions if plans else {})}.items():
+            self._own(topic, count, strict=strict)
+        global_plan = plan_global_task(topology, config, known)
+        noted = 0 if part is None else len(part.log)
+        self.global_task = None if global_plan is None else GlobalTask(global_plan, clock, recorder=part)
+        self._global_positions: dict[Place, int] = {}
+        if self.global_task is not None:
+            self._begin([self.global_task], noted)
+            self._fill_global()
+        noted = 0 if part is None else len(part.log)
+        tasks = [Task(plan, clock, self.global_task, part, changelog="records") for plan in plans]
+        self._own_changelogs(tasks, strict=strict)
+        self.tasks = {task.plan.task_id: self._started(task) for task in tasks}
+        self._begin(tasks, noted)
+
+    # --- records ---
+    def run(self, limit: int | None) -> int:
+        """Poll and process until nothing is left that may be processed; gives the number of records."""
+        done = 0
+        while limit is None or done < limit:
+            polled = self._poll()
+            made = self._process(None if limit is None else limit - done)
+            done += made
+            if not (made or polled):
+                break
+        return done
+
+    def tick(self) -> None:
+        """The wall clock has moved: punctuate, and commit when that is due."""
+        for task in self.tasks.values():
+            if task.task.punctuate_wall_clock():
+                task.needs_commit = True
+                self._twin(task, "punctuate", self.clock.now_ms)
+            self._emit(task)
+        interval = self.config.commit_interval_ms
+        assert interval is not None
+        if self.clock.now_ms - self._committed_ms >= interval:
+            self.commit()
+
+    def _poll(self) -> int:
+        self._fill_global()
+        budget = self.config.max_poll_records
+        for task in self.tasks.values():
+            budget -= task.fetch(budget)
+        return self.config.max_poll_records - budget
+
+    def _process(self, limit: int | None) -> int:
+        """One record of each task that is ready, in turns, until none is."""
+        tasks, done, idle = list(self.tasks.values()), 0, 0
+        while idle < len(tasks) and (limit is None or done < limit):
+            task = tasks[self._turn % len(tasks)]
+            self._turn += 1
+            if not task.is_ready(self.clock.now_ms):
+                idle += 1
+                continue
+            idle = 0
+            done += 1
+            self._process_one(task)
+        return done
+
+    def _process_one(self, task: StreamTask) -> None:
+        topic, partition, record = task.process()
+        self._say("processed", task.id, f"{topic}-{partition}", offset=record[0], timestamp=record[1])
+        self._twin(task, "record", (topic, partition, record))
+        self._emit(task)
+        if task.task.wants_commit:
+            self.commit()
+
+    def _fill_global(self) -> None:
+        """Let the global stores have everything that is in their topics."""
+        if self.global_task is None:
+            return
+        for topic, partitions in self.broker.topics.items():
+            if self.global_task.plan.source_of(topic) is None:
+                continue
+            for number, partition in enumerate(partitions):
+                if self.broker.is_delayed(topic, number):
+                    continue
+                start = self._global_positions.get((topic, number), 0)
+                found, self._global_positions[topic, number] = partition.read(start, None, self.isolation)
+                if found:
+                    self.global_task.run(topic, number, [wire(record) for record in found])
+
+    def _emit(self, task: StreamTask) -> None:
+        """Write what a task produced and changed."""
+        places = self._trace(task)
+        rows, changes = task.task.drain(), task.task.drain_changelog()
+        if not rows and not changes:
+            return
+        if self.config.exactly_once and self._transaction is None:
+            self._transaction = self.broker.begin()
+        for (topic, partition, timestamp, key, value, headers), place in zip(rows, places or repeat(-1), strict=False):
+            serdes = task.task.topic_serdes(topic)
+            if serdes is not None:
+                key, value = (
+                    None if data is None else to_bytes(serde, data)
+                    for serde, data in zip(serdes, (key, value), strict=True)
+                )
+            self.broker.create(topic, task.task.plan.count(topic))
+            offset = self.broker.append(topic, partition, timestamp, key, value, headers, self._transaction)
+            self._say("produced", task.id, f"{topic}-{partition}", offset=offset)
+            if self._part is not None:
+                self._part.chronicle.placed[place] = offset, self._transaction
+        for change in changes:
+            self.broker.append(*change[:5], change.headers, self._transaction)
+
+    def _trace(self, task: StreamTask) -> list[int]:
+        """Say what happened within a task; gives where in the recording it has produced records."""
+        places: list[int] = []
+        if self._part is None:
+            return places
+        for place, event in self._part.news(task.id):
+            if isinstance(event, events.Forwarded):
+                self._say("handed on", task.id, f"{event.node} to {event.child}")
+            elif isinstance(event, events.StoreWritten) and event.key is not None:
+                self._say("stored", task.id, event.store)
+            elif isinstance(event, events.Dropped):
+                self._say("dropped", task.id, event.node, reason=event.reason)
+            elif isinstance(event, events.Punctuated):
+                self._say("punctuated", task.id, event.node, now_ms=event.now_ms)
+            elif isinstance(event, events.Produced):
+                places.append(place)
+        return places
+
+    # --- commits and ends ---
+    def commit(self) -> None:
+        """Flush caches, publish what was produced, and note how far the input has been processed."""
+        tasks = [task for task in self.tasks.values() if task.needs_commit or task.task.wants_commit]
+        self._committed_ms = self.clock.now_ms
+        if not tasks:
+            return
+        for task in tasks:
+            if self._part is not None and not any(store.spec.cached for store in task.task.stores.values()):
+                self._part.add("committing", task.id, "", None)  # a task with caches says so itself
+            task.task.commit()
+            self._emit(task)
+        self._fail_at("before_commit")
+        done: dict[Place, int] = {}
+        for task in tasks:
+            for (topic, partition), offset in task.offsets().items():
+                self.broker.committed[self.id, topic, partition] = done[topic, partition] = offset
+            cells = [key for key in task.task.state_keys() if key[0] == "cell"]
+            self.broker.notes[self.id, task.id] = task.task.delta_of(cells)
+            task.needs_commit = False
+            if task.id in self.twins:
+                self.twins[task.id].commit()
+        if self._part is not None:
+            self._part.publish(done)
+        self._end_transaction(aborts=False)
+        offsets = {f"{topic}-{partition}": offset for (topic, partition), offset in done.items()}
+        self._say("committed", ", ".join(task.id for task in tasks), **offsets)
+        self._fail_at("after_commit")
+        for task in tasks:
+            self._flush(task, at_least=_FLUSHED_AFTER)
+
+    def flush_stores(self) -> None:
+        """Flush every store to the disk, with the changelog's end as its checkpoint."""
+        for task in self.tasks.values():
+            task.task.commit()
+            self._emit(task)
+            self._flush(task, at_least=0)
+
+    def restore(self, task: Task, store: Any) -> None:
+        """Make a store anew."""
+        store.restore({})
+        restore_store(task, store, self.broker, self._disk, self._say)
+
+    def close(self) -> None:
+        """End in order: commit, flush, close processors."""
+        self.commit()
+        self.flush_stores()
+        for task in self.tasks.values():
+            task.task.close()
+
+    def die(self) -> None:
+        """End at once: what was not committed is lost, and under exactly once the disk cannot be trusted."""
+        if self._part is not None:
+            self._part.add("crashed", "", "", None)
+        if self._transaction is not None:
+            self._say("aborted", "", transaction=self._transaction)
+        self._end_transaction(aborts=True)
+        if self.config.exactly_once:
+            self._disk.lose()
+
+    def _end_transaction(self, *, aborts: bool) -> None:
+        if self._transaction is not None:
+            self.broker.end(self._transaction, aborts=aborts)
+            if self._part is not None:
+                self._part.end_transaction(self._transaction, aborts=aborts)
+            self._transaction = None
+
+    def _fail_at(self, moment: Fault) -> None:
+        if self.fault == moment:
+            self.fault = None
+            raise InjectedCrash(moment)
+
+    def _flush(self, task: StreamTask, at_least: int) -> None:
+        for store in task.task.stores.values():
+            topic = changelog_of(task.task, store)
+            place = topic or "", task.task.plan.partition
+            if topic is None or not store.spec.logged:
+                end = self.broker.committed.get((self.id, *place), 0)
+            else:
+                end = self.broker.partition(*place).end
+            if end - self._flushed.get((task.id, store.name), 0) < at_least:
+                continue
+            if self._disk.write(task.id, store, end):
+                self._flushed[task.id, store.name] = end
+                self._say("flushed", task.id, store.name, offset=end)
+
+    # --- start ---
+    def _begin(self, tasks: Iterable[Task], since: int) -> None:
+        """Note what tasks hold at the beginning of this life, whose making began when the log was so long."""
+        if self._part is not None:
+            self._part.begin_life({task.plan.task_id: task for task in tasks}, since=since)
+
+    def _started(self, task: Task) -> StreamTask:
+        """A task with its stores restored, its inputs found and its positions set."""
+        plan = task.plan
+        inputs = [
+            (topic, plan.partition)
+            for topic, partitions in self.broker.topics.items()
+            if plan.partition < len(partitions) and plan.source_of(topic) is not None
+        ]
+        found = StreamTask(task, sorted(inputs), self.config, self.broker, self.isolation, self._say)
+        for store in task.stores.values():
+            restore_store(task, store, self.broker, self._disk, self._say)
+        note = self.broker.notes.get((self.id, plan.task_id))
+        if note is not None:
+            task.apply_delta(note)
+        for place in found.inputs:
+            found.positions[place] = self.broker.committed.get((self.id, *place), 0)
+        self._say("started", plan.task_id, "", **{f"{topic}-{p}": at for (topic, p), at in found.positions.items()})
+        return found
+
+    def _own(self, topic: str, count: int, *, strict: bool) -> None:
+        """Make a topic, or look whether it has the right number of partitions."""
+        self.broker.create(topic, count)
+        there = len(self.broker.topics[topic])
+        if there == count:
+            return
+        if strict:
+            raise EngineError(
+                f'topic "{topic}" has {there} partitions, but the application needs {count}',
+                detail="its records lie where their keys belonged before, and so does the state made of them",
+                hint=f"move them with application.repartition({count}), or begin anew with the reset tool",
+                java=f"Existing internal topic {topic} has invalid partitions: expected: {count}; actual: {there}. "
+                "Use 'org.apache.kafka.tools.StreamsResetter' tool to clean up invalid topics before processing.",
+            )
+        self.broker.add_partitions(topic, max(count, there))
+
+    def _own_changelogs(self, tasks: list[Task], *, strict: bool) -> None:
+        for task in tasks:
+            alike = [other for other in tasks if other.plan.subtopologies == task.plan.subtopologies]
+            for store in task.stores.values():
+                if store.spec.logged:
+                    self._own(changelog_of(task, store) or "", len(alike), strict=strict)
+
+    def _twin(self, task: StreamTask, kind: str, what: Any) -> None:
+        if task.id in self.twins:
+            self.twins[task.id].note(kind, what)

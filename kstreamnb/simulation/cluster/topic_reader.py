@@ -1,0 +1,35 @@
+"""A topic as a consumer reads it, with its isolation: each record once, in the order in which they were written."""
+
+from __future__ import annotations
+
+from kstreamnb.core.record import TopicRecord
+from kstreamnb.core.serde import Serde
+from kstreamnb.simulation.cluster.broker import Broker, Isolation, LogRecord
+
+__all__ = ["TopicReader"]
+
+
+class TopicReader:
+    """Reads all partitions of one topic; what `OutputTopic` reads from."""
+
+    def __init__(self, broker: Broker, topic: str, isolation: Isolation) -> None:
+        self._broker, self._topic, self._isolation = broker, topic, isolation
+        self._positions: dict[int, int] = {}
+        self._ahead: list[tuple[int, int, LogRecord]] = []
+
+    def __len__(self) -> int:
+        """Number of records that can be read now."""
+        for number, partition in enumerate(self._broker.topics.get(self._topic, ())):
+            found, self._positions[number] = partition.read(self._positions.get(number, 0), None, self._isolation)
+            self._ahead += [(record.sequence, number, record) for record in found]
+        self._ahead.sort()
+        return len(self._ahead)
+
+    def take(self, key_serde: Serde, value_serde: Serde) -> TopicRecord:
+        """The next record."""
+        _, number, record = self._ahead.pop(0)
+        key, value = (
+            None if data is None else serde.deserialize(data)
+            for serde, data in ((key_serde, record.key), (value_serde, record.value))
+        )
+        return TopicRecord(self._topic, number, record.offset, record.timestamp, key, value, record.headers)

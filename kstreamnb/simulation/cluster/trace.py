@@ -1,0 +1,146 @@
+"""What happened in all applications of a cluster driver, as one recording that knows of commits, crashes and restarts.
+
+The log goes on through every life of an application. What a restart has changed in stores and cells is noted as the
+writes of a step of its own, so that any moment is found by doing writes again, as in every run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from kstreamnb.recording import events
+from kstreamnb.recording.events import Event
+from kstreamnb.recording.read_tracking import stores_to_watch
+from kstreamnb.recording.trace import NOTHING, STREAM_TIME, Code, Entry, Recording
+from kstreamnb.runtime.context.config import Config
+from kstreamnb.runtime.context.task_context import CellWatch
+from kstreamnb.runtime.task.task import Task
+from kstreamnb.simulation.cluster.stream_task import Place
+from kstreamnb.topology.topology import Topology
+
+__all__ = ["Chronicle", "Part", "Told"]
+
+_EVENTS: dict[str, Callable[[Code, Entry], Event]] = {
+    "published": lambda code, entry: events.Published(entry[1]),
+    "crashed": lambda code, entry: events.Crashed(),
+    "restarted": lambda code, entry: events.Restarted(),
+    "resumed": lambda code, entry: events.Resumed(code.task, entry[1]),
+}
+
+
+class Chronicle:
+    """One log of everything, and where records and transactions of the broker are in it.
+
+    Attributes:
+        log: entries of all applications.
+        codes: what their numbers stand for, with tasks as ``application/task``.
+        owners: for each code the application it is about.
+        placed: where in the log a record was written → its offset and transaction.
+        arrived: records from outside, as topic, partition and offset → how long the log was then.
+        ended: transactions → how long the log was when they ended, and whether they were aborted.
+        parts: what is known of each application by itself.
+    """
+
+    def __init__(self) -> None:
+        self.log: list[Entry] = []
+        self.codes: list[Code] = []
+        self.owners: list[str] = []
+        self.placed: dict[int, tuple[int, int | None]] = {}
+        self.arrived: dict[tuple[str, int, int], int] = {}
+        self.ended: dict[int, tuple[int, bool]] = {}
+        self.parts: dict[str, Part] = {}
+
+    def part(self, application: str, topology: Topology, config: Config) -> Part:
+        """The recorder of an application, the same for all its lives."""
+        return self.parts.setdefault(application, Part(self, application, topology, config))
+
+    def arrives(self, topic: str, partition: int, offset: int) -> None:
+        """Note a record from outside."""
+        self.arrived[topic, partition, offset] = len(self.log)
+
+
+class Told(Recording):
+    """A recording whose entries may also be of commits, crashes and restarts."""
+
+    def event(self, entry: Entry) -> Event:
+        """An entry as an event."""
+        code = self.codes[entry[0]]
+        made = _EVENTS.get(code.kind)
+        return super().event(entry) if made is None else made(code, entry)
+
+
+class Part(Told):
+    """One application's recorder: it writes into the chronicle's log, under the application's name."""
+
+    def __init__(self, chronicle: Chronicle, application: str, topology: Topology, config: Config) -> None:
+        super().__init__(stores_to_watch(topology))
+        self.log, self.codes = chronicle.log, chronicle.codes
+        self.chronicle, self.application = chronicle, application
+        self.topology, self.config = topology, config
+        self.tasks: dict[str, Task] = {}
+        self._own: dict[Code, int] = {}
+        self._watching: dict[str, CellWatch] = {}
+        self._taken_up = 0
+
+    def number(self, kind: str, task: str, node: str = "", other: Any = None) -> int:
+        """The number of a code of this application."""
+        code = Code(kind, f"{self.application}/{task}", node, other)
+        found = self._own.get(code)
+        if found is None:
+            found = self._own[code] = len(self.codes)
+            self.codes.append(code)
+            self.chronicle.owners.append(self.application)
+        return found
+
+    def watch(self, task: str, cells: Mapping[tuple[str, str], list[Any]]) -> CellWatch:
+        """As for any task; what the cells held at first is that of the first life."""
+        first = self.cells.get(task)
+        self._watching[task] = found = super().watch(task, cells)
+        if first is not None:
+            self.cells[task] = first
+        return found
+
+    def begin_life(self, tasks: Mapping[str, Task], *, since: int) -> None:
+        """Note what tasks begin with; after a life before, instead of what making them has noted since then."""
+        if any(task_id in self.tasks for task_id in tasks):
+            del self.log[since:]
+            self.add("restarted", "", "", None)
+            for task_id, task in tasks.items():
+                self._restored(task_id, self.tasks.get(task_id), task)
+        self.tasks |= tasks
+
+    def _restored(self, task_id: str, before: Task | None, task: Task) -> None:
+        """Note how a task differs from what it was in the life before."""
+        for name, store in task.stores.items():
+            number = self.number("written", task_id, name)
+            old = {} if before is None else before.stores[name].snapshot()
+            new = store.snapshot()
+            self.log += [
+                (number, key, old.get(key), new.get(key)) for key in {**old, **new} if old.get(key) != new.get(key)
+            ]
+        held = {} if before is None else before.scope.cells
+        for key, cell in task.scope.cells.items():
+            old = held[key][0] if key in held else NOTHING
+            if key != STREAM_TIME and old != cell[0]:
+                self.log.append((self.number("cell", task_id, *key), old, cell[0]))
+        self.add("resumed", task_id, "", None, task.scope.stream_time[0])
+        kept = len(self.log)
+        self._watching[task_id]()  # what it has seen is noted already
+        del self.log[kept:]
+
+    def news(self, task: str) -> Iterator[tuple[int, Event]]:
+        """Places and events of what a task has noted since some task was asked for last."""
+        start, self._taken_up = self._taken_up, len(self.log)
+        name = f"{self.application}/{task}"
+        for place in range(start, len(self.log)):
+            if self.codes[self.log[place][0]].task == name:
+                yield place, self.event(self.log[place])
+
+    def end_transaction(self, transaction: int, *, aborts: bool) -> None:
+        """Note that a transaction's records are seen from now on, or never."""
+        self.chronicle.ended[transaction] = len(self.log), aborts
+
+    def publish(self, offsets: Mapping[Place, int]) -> None:
+        """Note a commit: how far each input partition is done."""
+        self.add("published", "", "", None, dict(offsets))

@@ -1,0 +1,379 @@
+"""`ConsumerGroup`: members come, go, crash and take over, on a clock that moves only when it is told to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import timedelta
+from typing import Literal
+
+from kstreamnb.core.formatting import counted
+from kstreamnb.core.text_table import Tabular
+from kstreamnb.core.time import duration_ms, format_duration
+from kstreamnb.errors import EngineError
+from kstreamnb.simulation.consumer_group.assignors import Assignor, checked, sticky
+from kstreamnb.simulation.consumer_group.members import Listener, Member, settled, standbys_of
+from kstreamnb.simulation.consumer_group.offset_log import OffsetLog
+from kstreamnb.simulation.consumer_group.state import TaskStates
+from kstreamnb.simulation.consumer_group.views import (
+    GroupEvent,
+    GroupEvents,
+    GroupPauses,
+    GroupPositions,
+    Pause,
+    Position,
+)
+
+__all__ = ["ConsumerGroup"]
+
+
+class ConsumerGroup(Tabular):
+    """A group of consumers, or of stream threads with state, as Kafka's coordinator keeps it.
+
+    A partition has one owner. Members send heartbeats by themselves until they crash; one that took records and does
+    not poll again in time is removed, too. With ``state`` a partition moves only to a member that has read its
+    changelog but for ``acceptable_lag`` records; until then it warms up, and the group probes for it.
+
+    Args:
+        id: the group's name.
+        topics: partitions of each topic, or the log of another group.
+        assignor: who gets what; see `sticky`.
+        protocol: "cooperative" pauses what moves, "eager" everything.
+        auto_offset_reset: where to begin without a committed offset: "latest" or "earliest".
+        standby_replicas: how many members beside the owner keep a copy of a partition's state.
+        state: records in the changelog of each partition, or of all.
+        loads: what each partition costs, for assignors that ask; 1 where nothing is said.
+
+    Units: ``restore_rate`` is records a second, ``acceptable_lag`` records; spans are durations. Defaults are Kafka's.
+
+    Example:
+        >>> group = ConsumerGroup("readers", {"logs": 2})
+        >>> group.join("c1")
+        >>> group.join("c2")
+        >>> group.assignment
+        {'c1': ('logs-0',), 'c2': ('logs-1',)}
+        >>> group.crash("c1")
+        >>> group.advance_wall_clock_time("45s")
+        >>> group.assignment, group.events[-1].moved
+        ({'c2': ('logs-0', 'logs-1')}, 1)
+    """
+
+    header = ("member", "owns", "stands by for", "warms up")
+
+    def __init__(
+        self,
+        id: str,
+        topics: Mapping[str, int] | OffsetLog,
+        *,
+        assignor: Assignor = sticky,
+        protocol: Literal["cooperative", "eager"] = "cooperative",
+        auto_offset_reset: Literal["latest", "earliest"] = "latest",
+        session_timeout: timedelta | str = "45s",
+        max_poll_interval: timedelta | str = "5m",
+        max_poll_records: int = 500,
+        standby_replicas: int = 0,
+        state: Mapping[str, int] | int = 0,
+        restore_rate: int = 1_000,
+        acceptable_lag: int = 10_000,
+        max_warmups: int = 2,
+        probing_interval: timedelta | str = "10m",
+        loads: Mapping[str, int] | None = None,
+    ) -> None:
+        self.id = id
+        self.log = topics if isinstance(topics, OffsetLog) else OffsetLog(topics)
+        self.now_ms = 0
+        self.committed: dict[str, tuple[int, str]] = {}
+        self._assignor, self._is_eager = assignor, protocol == "eager"
+        self._reset_to = auto_offset_reset
+        self._session_ms = duration_ms(session_timeout, "session timeout")
+        self._poll_ms = duration_ms(max_poll_interval, "greatest interval between polls")
+        self._probe_ms = duration_ms(probing_interval, "interval of probing")
+        self._most = max_poll_records
+        self._replicas = standby_replicas
+        self._loads = loads or {}
+        sizes = state if isinstance(state, Mapping) else dict.fromkeys(self.log.places, state)
+        self._states = TaskStates(sizes, restore_rate, acceptable_lag, max_warmups)
+        self._members: dict[str, Member] = {}
+        self._owners: dict[str, str] = {}
+        self._known: tuple[str, ...] = ()
+        self._gone: dict[str, str] = {}
+        self._probe_at_ms: int | None = None
+        self._events: list[GroupEvent] = []
+        self._stopped: dict[str, int] = {}
+        self._pauses: list[Pause] = []
+
+    # --- what can be seen ---
+    @property
+    def events(self) -> GroupEvents:
+        """Everything that happened, in order."""
+        return GroupEvents(tuple(self._events))
+
+    @property
+    def assignment(self) -> dict[str, tuple[str, ...]]:
+        """What each member owns; one with nothing waits to take over."""
+        return {name: self._sorted(member.owned) for name, member in self._members.items()}
+
+    @property
+    def standbys(self) -> dict[str, tuple[str, ...]]:
+        """For which partitions each member keeps a copy of the state."""
+        return standbys_of(self._members.values(), self._replicas)
+
+    @property
+    def warmups(self) -> dict[str, str]:
+        """Which member reads ahead for which partition."""
+        return dict(self._states.warming)
+
+    @property
+    def positions(self) -> GroupPositions:
+        """Where the group stands in each partition."""
+        return GroupPositions(self._position(place, self._owners.get(place, "")) for place in self.log.places)
+
+    @property
+    def pauses(self) -> GroupPauses:
+        """For how long each partition that changed hands was not worked on: what a promise of latency has to allow."""
+        return GroupPauses(self._pauses)
+
+    @property
+    def title(self) -> str:
+        """Who is there."""
+        idle = sum(not member.owned for member in self._members.values())
+        words = f'group "{self.id}": {counted(len(self._members), "member")}, {counted(len(self._known), "partition")}'
+        return f"{words}; {idle} waiting" if idle else words
+
+    def table(self) -> Iterator[tuple[str, ...]]:
+        """Member by member."""
+        standbys = self.standbys
+        for name, places in self.assignment.items():
+            ahead = [place for place, member in self.warmups.items() if member == name]
+            yield name, ", ".join(places), ", ".join(standbys.get(name, ())), ", ".join(ahead)
+
+    def more(self) -> Iterator[str]:
+        """What keeps members waiting."""
+        if any(not member.owned for member in self._members.values()):
+            yield f"max parallelism {len(self._known)}: a partition has one owner, so more members only wait"
+
+    # --- who is there ---
+    def join(self, name: str, *, capacity: int = 1, listener: Listener | None = None) -> None:
+        """Let a member come, or one that crashed come again with what lay on its disk."""
+        known = self._members.get(name)
+        if known is not None and known.silent_since_ms is None:
+            raise EngineError(f'"{name}" is a member of group "{self.id}" already')
+        owned = known.owned if known is not None else ()
+        self._members[name] = Member(name, capacity, listener, owned)
+        self._gone.pop(name, None)
+        self._say("joined", name)
+        self._rebalance()
+
+    def leave(self, name: str) -> None:
+        """Let a member go in order: the others take over at once."""
+        self._remove(self._member(name), "left")
+
+    def crash(self, name: str) -> None:
+        """Let a member end without a word: the group finds out when its session times out."""
+        member = self._member(name)
+        member.silent_since_ms = self.now_ms
+        self._say("crashed", name, member.owned)
+
+    def advance_wall_clock_time(self, by: timedelta | str) -> None:
+        """Let time pass: sessions and polls time out, warm-ups read on, the group probes."""
+        end = self.now_ms + duration_ms(by, "advance of the wall clock")
+        self._notice_partitions()
+        while (due := min(self._due(), default=end + 1)) <= end:
+            self._pass_time(due)
+            self._work_off()
+        self._pass_time(end)
+
+    # --- what a member does ---
+    def poll(
+        self, name: str, *, max_records: int | None = None, timeout: timedelta | str = "1s"
+    ) -> tuple[tuple[str, int], ...]:
+        """Take partition and offset of the next records; with none there, wait until the timeout."""
+        self._notice_partitions()
+        member = self._member(name)
+        member.busy_since_ms = None
+        taken: list[tuple[str, int]] = []
+        for place in self._sorted(member.owned):
+            first = self._start_of(member, place)
+            last = min(self.log[place].high, first + (max_records or self._most) - len(taken))
+            taken += [(place, offset) for offset in range(first, last)]
+            member.positions[place] = max(first, last)
+        if taken:
+            member.busy_since_ms = self.now_ms
+            self._say("polled", name, dict.fromkeys(place for place, _ in taken), counted(len(taken), "record"))
+        else:
+            self.advance_wall_clock_time(timeout)
+        return tuple(taken)
+
+    def commit(self, name: str, metadata: str = "") -> dict[str, int]:
+        """Note where the group goes on: the offset after the last record that the member took, with a word."""
+        member = self._member(name)
+        mine = {place: member.positions[place] for place in self._sorted(member.owned) if place in member.positions}
+        self.committed |= {place: (offset, metadata) for place, offset in mine.items()}
+        self._say("committed", name, mine, ", ".join(map(str, mine.values())))
+        return mine
+
+    def seek(self, name: str, place: str, offset: int) -> None:
+        """Let a member go on elsewhere; what is committed stays until its next commit."""
+        member = self._member(name)
+        if place not in member.owned:
+            raise EngineError(
+                f'"{name}" does not own "{place}"', hint=f"it owns {', '.join(member.owned) or 'nothing'}"
+            )
+        member.positions[place] = offset
+
+    def reset_offsets(
+        self, to: Literal["earliest", "latest"] | int, *, dry_run: bool = False
+    ) -> dict[str, tuple[int | None, int]]:
+        """Commit other offsets for a group without members; gives the old and the new one of each partition."""
+        if self._members:
+            raise EngineError(
+                f'group "{self.id}" is active', detail=f"members: {', '.join(self._members)}", hint="end them first"
+            )
+        found = {}
+        for place in self.log.places:
+            log = self.log[place]
+            new = log.start if to == "earliest" else log.high if to == "latest" else min(max(to, log.start), log.high)
+            found[place] = (self.committed[place][0] if place in self.committed else None, new)
+        if not dry_run:
+            self.committed |= {place: (new, "") for place, (_, new) in found.items()}
+            self._say("reset", "", found, ", ".join(f"{old} → {new}" for old, new in found.values()))
+        return found
+
+    # --- the coordinator ---
+    def _rebalance(self, why: str = "rebalanced") -> None:
+        self._known, self._probe_at_ms = self.log.places, None
+        crowd, before = self._members, self._owners
+        if not crowd:
+            return
+        loads = {place: self._loads.get(place, 1) for place in self._known}
+        capacities = {name: member.capacity for name, member in crowd.items()}
+        wanted = checked(self._assignor(loads, capacities, self._had()), self._known, crowd)
+        now, ahead = settled(wanted, before, self._states)
+        self._owners = {place: name for name, places in now.items() for place in places}
+        moved = [place for place, name in self._owners.items() if before.get(place, name) != name]
+        for name, member in crowd.items():
+            lost = member.owned if self._is_eager else [place for place in member.owned if place not in now[name]]
+            self._tell(member, "revoked", lost)
+        for name, member in crowd.items():
+            got = [place for place in now[name] if self._is_eager or before.get(place) != name]
+            kept = [place for place in now[name] if place not in got]
+            member.positions = {place: at for place, at in member.positions.items() if place in kept}
+            member.owned = now[name]
+            self._note_pauses(name, [place for place in got if before.get(place, name) != name])
+            self._tell(member, "assigned", got, self._restoring(name, got))
+            self._states.fill(name, member.owned)
+        paused = len(before) if self._is_eager else len(moved)
+        fresh = sum(place not in before for place in self._known)
+        words = f"{fresh} new, " if fresh else ""
+        words += f"{len(moved)} moved, {paused} paused, {len(self._known) - fresh - paused} went on"
+        self._events.append(GroupEvent(self.now_ms, why, "", self._sorted(moved), words, len(moved), paused))
+        self._warm_up(ahead)
+
+    def _note_pauses(self, name: str, places: Iterable[str]) -> None:
+        for place in places:
+            until = self.now_ms + self._states.restore_ms(name, place)
+            lag = self._states.lag(name, place)
+            since = self._stopped.pop(place, self.now_ms)
+            self._pauses.append(Pause(place, name, since, self.now_ms, lag, until))
+
+    def _had(self) -> dict[str, tuple[str, ...]]:
+        """What each member owned; what belongs to nobody any more goes to who has read most of its state."""
+        had = {name: member.owned for name, member in self._members.items()}
+        for place, owner in self._owners.items():
+            if owner not in had and self._states.sizes.get(place):
+                copies = [name for name in had if (name, place) in self._states.restored]
+                if copies:
+                    had[min(copies, key=lambda name: self._states.lag(name, place))] += (place,)
+        return had
+
+    def _warm_up(self, ahead: Mapping[str, str]) -> None:
+        self._states.warm_up(ahead)
+        if ahead:
+            self._probe_at_ms = self.now_ms + self._probe_ms
+        for place, name in self._states.warming.items():
+            self._say("warming up", name, (place,), f"{self._states.lag(name, place):,} records behind")
+        for name, places in self.standbys.items():
+            self._states.fill(name, places)
+
+    def _restoring(self, name: str, places: Iterable[str]) -> str:
+        longest = max((self._states.restore_ms(name, place) for place in places), default=0)
+        return f"restores for {format_duration(longest)}" if longest else ""
+
+    def _tell(self, member: Member, what: str, places: Sequence[str], words: str = "") -> None:
+        if places:
+            self._say(what, member.name, places, words)
+            if member.listener is not None:
+                member.listener(what, self._sorted(places))
+
+    def _remove(self, member: Member, why: str) -> None:
+        del self._members[member.name]
+        since = self.now_ms if member.silent_since_ms is None else member.silent_since_ms
+        self._stopped |= dict.fromkeys(member.owned, since)
+        self._gone[member.name] = why
+        self._say(why, member.name, member.owned)
+        self._rebalance()
+
+    def _notice_partitions(self) -> None:
+        if self._members and self._known != self.log.places:
+            self._rebalance()
+
+    def _due(self) -> Iterator[int]:
+        for member in self._members.values():
+            if member.silent_since_ms is not None:
+                yield member.silent_since_ms + self._session_ms
+            elif member.busy_since_ms is not None:
+                yield member.busy_since_ms + self._poll_ms + 1
+        if self._probe_at_ms is not None:
+            yield self._probe_at_ms
+
+    def _work_off(self) -> None:
+        """Do what is due now."""
+        for member in list(self._members.values()):
+            if member.silent_since_ms is not None and self.now_ms >= member.silent_since_ms + self._session_ms:
+                self._remove(member, "timed out")
+            elif member.busy_since_ms is not None and self.now_ms > member.busy_since_ms + self._poll_ms:
+                self._remove(member, "polled too late")
+        if self._probe_at_ms is not None and self.now_ms >= self._probe_at_ms:
+            self._rebalance("probed")
+
+    def _pass_time(self, until_ms: int) -> None:
+        for name, place in self._states.advance(until_ms - self.now_ms):
+            self._say("warmed up", name, (place,))
+        self.now_ms = until_ms
+
+    # --- small things ---
+    def _member(self, name: str) -> Member:
+        found = self._members.get(name)
+        if found is None:
+            why = self._gone.get(name)
+            raise EngineError(
+                f'"{name}" is not a member of group "{self.id}"',
+                detail=f"it {why}; others have its partitions" if why else None,
+                hint="join() lets it come",
+            )
+        if found.silent_since_ms is not None:
+            raise EngineError(f'"{name}" has crashed', hint="join() lets it come again")
+        return found
+
+    def _start_of(self, member: Member, place: str) -> int:
+        """From where a member reads on: its position, else what is committed, else what the reset policy says."""
+        log = self.log[place]
+        found = member.positions.get(place, self.committed.get(place, (None, ""))[0])
+        if found is not None and log.start <= found <= log.high:
+            return found
+        start = log.start if self._reset_to == "earliest" else log.high
+        if found is not None:
+            self._say("out of range", member.name, (place,), f"{found} is gone; {self._reset_to} is {start}")
+        return start
+
+    def _position(self, place: str, owner: str) -> Position:
+        offset, metadata = self.committed.get(place, (None, ""))
+        at = self._members[owner].positions.get(place) if owner in self._members else None
+        return Position(place, owner, offset, at, self.log[place].high, self.log[place].end, metadata)
+
+    def _sorted(self, places: Iterable[str]) -> tuple[str, ...]:
+        """Partitions in the log's order."""
+        wanted = set(places)
+        return tuple(place for place in self.log.places if place in wanted)
+
+    def _say(self, kind: str, member: str, places: Iterable[str] = (), words: str = "") -> None:
+        self._events.append(GroupEvent(self.now_ms, kind, member, self._sorted(places), words))

@@ -1,0 +1,128 @@
+"""What a consumer group shows: what happened, and where everybody stands."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from kstreamnb.core.formatting import counted, duration
+from kstreamnb.core.text_table import Tabular
+from kstreamnb.recording.timeline import Timeline
+
+__all__ = ["GroupEvent", "GroupEvents", "GroupPauses", "GroupPositions", "Pause", "Position"]
+
+
+@dataclass(frozen=True)
+class GroupEvent:
+    """One thing that happened in a group.
+
+    Attributes:
+        at_ms: the clock then.
+        kind: "joined", "left", "crashed", "timed out", "polled too late", "rebalanced", "probed", "revoked",
+            "assigned", "warming up", "warmed up", "polled", "committed", "out of range" or "reset".
+        member: whom it is about; "" for the group.
+        places: the partitions it is about.
+        words: what else there is to say.
+        moved: of a rebalance, how many partitions went from one member to another.
+        paused: how many were not worked on meanwhile.
+    """
+
+    at_ms: int
+    kind: str
+    member: str = ""
+    places: tuple[str, ...] = ()
+    words: str = ""
+    moved: int = 0
+    paused: int = 0
+
+
+class GroupEvents(Timeline[GroupEvent]):
+    """The timeline of a group; ``events("rebalanced")`` gives the events of a kind."""
+
+    header = ("after", "what", "who", "partitions", "")
+
+    def table(self) -> Iterator[tuple[str, ...]]:
+        """Each in words."""
+        for event in self._events:
+            yield duration(event.at_ms), event.kind, event.member, ", ".join(event.places), event.words
+
+
+class Position(NamedTuple):
+    """A partition as its group sees it; None where nothing is committed, or nobody reads."""
+
+    place: str
+    owner: str
+    committed: int | None
+    position: int | None
+    high: int
+    end: int
+    metadata: str
+
+    @property
+    def lag(self) -> int | None:
+        """Records that readers may see and the group has not committed."""
+        return None if self.committed is None else self.high - self.committed
+
+
+class GroupPositions(tuple[Position, ...], Tabular):
+    """Where a group stands in each partition."""
+
+    header = ("partition", "owner", "committed", "position", "high watermark", "end", "lag", "metadata")
+
+    @property
+    def title(self) -> str:
+        """How many partitions there are, and the records that wait behind what is committed."""
+        lags = [each.lag for each in self if each.lag is not None]
+        return f"{counted(len(self), 'partition')}, {f'lag {sum(lags):,}' if lags else 'nothing committed'}"
+
+    def table(self) -> Iterator[tuple[str, ...]]:
+        """Partition by partition."""
+        for each in self:
+            numbers = (each.committed, each.position, each.high, each.end, each.lag)
+            yield each.place, each.owner, *("" if number is None else str(number) for number in numbers), each.metadata
+
+    def __repr__(self) -> str:
+        return f"<{self.title}>"
+
+
+class Pause(NamedTuple):
+    """A partition that nobody worked on for a while: from when on, until it was noticed, and until state was there."""
+
+    place: str
+    member: str
+    from_ms: int
+    noticed_ms: int
+    restored: int
+    until_ms: int
+
+    @property
+    def length_ms(self) -> int:
+        """How long in all."""
+        return self.until_ms - self.from_ms
+
+
+class GroupPauses(tuple[Pause, ...], Tabular):
+    """What changes of hands have cost: each partition, who has it now, and what was waited for."""
+
+    header = ("partition", "taken over by", "not noticed for", "records restored", "restored for", "paused for")
+
+    @property
+    def longest_ms(self) -> int:
+        """The longest pause of a partition; 0 when there was none."""
+        return max((each.length_ms for each in self), default=0)
+
+    @property
+    def title(self) -> str:
+        """How many there were, and the longest."""
+        return f"{counted(len(self), 'pause')}, the longest {duration(self.longest_ms)}"
+
+    def table(self) -> Iterator[tuple[str, ...]]:
+        """Pause by pause."""
+        for each in self:
+            spans = each.noticed_ms - each.from_ms, each.until_ms - each.noticed_ms, each.length_ms
+            noticed, restoring, paused = map(duration, spans)
+            yield each.place, each.member, noticed, f"{each.restored:,}", restoring, paused
+
+    def __repr__(self) -> str:
+        return f"<{self.title}>"

@@ -1,0 +1,53 @@
+"""`create_topic`: one call for a topic, in a simulated log or on a real cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from kstreamnb.errors import ConfigError, extra
+from kstreamnb.simulation.log.log import Log
+
+__all__ = ["create_topic"]
+
+
+@extra("kafka")
+def create_topic(
+    name: str,
+    *,
+    on: Log | str | Mapping[str, Any],
+    partitions: int = 1,
+    replication_factor: int = 1,
+    config: Mapping[str, str] | None = None,
+) -> Any:
+    """Create a topic, and give its description; raises EngineError when it exists or has too few brokers.
+
+    What ``kafka-topics.sh --create --topic userLogins --partitions 4 --replication-factor 2`` does.
+
+    Args:
+        name: the topic.
+        on: a `Log`, or the servers of a cluster as ``host:port,…`` or librdkafka's settings.
+        partitions: how many.
+        replication_factor: on how many brokers each partition lies.
+        config: settings of the topic on a cluster, such as ``{"cleanup.policy": "compact"}``.
+
+    Example:
+        >>> print(create_topic("userLogins", on=Log(brokers=3), partitions=4, replication_factor=2))
+        topic "userLogins": 4 partitions, 2 replicas
+        partition    | leader | replicas | in sync | start | high watermark | end
+        -------------+--------+----------+---------+-------+----------------+----
+        userLogins-0 | 1      | 1, 2     | 1, 2    | 0     | 0              | 0
+        userLogins-1 | 2      | 2, 3     | 2, 3    | 0     | 0              | 0
+        userLogins-2 | 3      | 3, 1     | 3, 1    | 0     | 0              | 0
+        userLogins-3 | 1      | 1, 2     | 1, 2    | 0     | 0              | 0
+    """
+    if isinstance(on, Log):
+        if config:
+            raise ConfigError(f'topic "{name}" of a Log has no settings', hint="a real cluster's topics have")
+        on.create_topic(name, partitions=partitions, replicas=replication_factor)
+        return on.describe(name)
+    from kstreamnb.kafka.admin import Admin
+
+    admin = Admin(on)
+    admin.create_topic(name, partitions=partitions, replicas=replication_factor, config=config)
+    return admin.describe(name)

@@ -1,0 +1,53 @@
+"""What a topic says of itself: leaders, replicas and offsets, partition by partition."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from kstreamnb.core.formatting import counted
+from kstreamnb.core.text_table import Tabular
+
+__all__ = ["PartitionLayout", "TopicLayout"]
+
+
+class PartitionLayout(NamedTuple):
+    """One partition; ``leader`` is None and ``in_sync`` empty while it is offline."""
+
+    place: str
+    leader: int | None
+    brokers: tuple[int, ...]
+    in_sync: tuple[int, ...]
+    start: int
+    high: int
+    end: int
+
+
+@dataclass(frozen=True)
+class TopicLayout(Tabular):
+    """A topic, as ``kafka-topics --describe`` shows it."""
+
+    name: str
+    replicas: int
+    layout: tuple[PartitionLayout, ...]
+
+    header = ("partition", "leader", "replicas", "in sync", "start", "high watermark", "end")
+
+    @property
+    def partitions(self) -> int:
+        """How many there are."""
+        return len(self.layout)
+
+    @property
+    def title(self) -> str:
+        """Name, partitions and replicas."""
+        copies = counted(self.replicas, "replica")
+        return f'topic "{self.name}": {counted(self.partitions, "partition")}, {copies}'
+
+    def table(self) -> Iterator[tuple[str, ...]]:
+        """Partition by partition."""
+        for each in self.layout:
+            leader = "none" if each.leader is None else str(each.leader)
+            copies = (", ".join(map(str, brokers)) for brokers in (each.brokers, each.in_sync))
+            yield each.place, leader, *copies, str(each.start), str(each.high), str(each.end)

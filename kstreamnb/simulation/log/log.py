@@ -1,0 +1,285 @@
+"""`Log`: topics as what they are, append-only partitions on brokers, and readers that keep their own offsets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime, timedelta
+from typing import Any, Literal
+
+from kstreamnb.core.codec import StreamPartitioner, partition_for
+from kstreamnb.core.formatting import counted, listed
+from kstreamnb.core.record import Headers, TopicRecord
+from kstreamnb.core.serde import Serde
+from kstreamnb.core.serdes import Serdes
+from kstreamnb.core.text_table import Tabular
+from kstreamnb.core.time import Clock, duration_ms, instant_ms
+from kstreamnb.errors import ConfigError, EngineError
+from kstreamnb.kafka.partitioners import RoundRobin, checked_partition, record_bytes
+from kstreamnb.simulation.cluster.broker import Broker
+from kstreamnb.simulation.consumer_group.offset_log import OffsetLog
+from kstreamnb.simulation.log.layout import PartitionLayout, TopicLayout
+from kstreamnb.simulation.log.producer import LogProducer
+from kstreamnb.simulation.log.reader import LogReader
+from kstreamnb.simulation.log.replicas import Replicas, spread
+from kstreamnb.testdriver.races.prng import Draws
+
+__all__ = ["Log"]
+
+
+class Log(Tabular):
+    """Topics of a cluster that exists in this process only: records are appended and read, never changed.
+
+    Each partition is led by one broker, from which it is written and read; its other replicas only follow. A broker
+    that fails is replaced by a replica in sync at once; elections by hand and replicas that fall behind for long are
+    left out. Groups of consumers read ``log.offsets``: ``ConsumerGroup("readers", log.offsets)``.
+
+    Args:
+        brokers: how many brokers there are, with the ids 1, 2 and so on.
+        min_insync_replicas: how many replicas in sync a write to all of them needs.
+        key_serde: how keys become bytes; text unless said otherwise.
+        value_serde: how values become bytes; JSON unless said otherwise.
+
+    Example:
+        >>> log = Log()
+        >>> log.create_topic("logins", partitions=2)
+        >>> for user in ("tom", "ann", "tom"):
+        ...     print(log.append("logins", user, "in")[1:3])
+        (1, 0)
+        (0, 0)
+        (1, 1)
+        >>> reader = log.reader("logins")
+        >>> [record.key for record in reader.read(2)], reader.positions
+        (['ann', 'tom'], {'logins-0': 1, 'logins-1': 1})
+    """
+
+    header = ("topic", "partitions", "replicas", "records")
+
+    def __init__(
+        self,
+        *,
+        brokers: int = 1,
+        min_insync_replicas: int = 1,
+        key_serde: Serde | None = None,
+        value_serde: Serde | None = None,
+    ) -> None:
+        if brokers < 1:
+            raise ConfigError(f"{brokers} brokers are too few")
+        self.brokers = brokers
+        self.min_insync_replicas = min_insync_replicas
+        self.key_serde, self.value_serde = key_serde or Serdes.string(), value_serde or Serdes.json()
+        self.offsets = OffsetLog({})
+        self.clock = Clock()
+        self._topics = Broker()
+        self._copies: dict[str, Replicas] = {}
+        self._replicas: dict[str, int] = {}
+        self._down: list[int] = []
+        self._producers: list[LogProducer] = []
+        self._spread = RoundRobin()
+
+    # --- topics ---
+    def create_topic(self, name: str, *, partitions: int = 1, replicas: int = 1) -> None:
+        """Create a topic; its partitions are led by the brokers in turn."""
+        if name in self._topics.topics:
+            raise EngineError(f'topic "{name}" exists already', detail=f"it has {self._count(name)} partitions")
+        if partitions < 1:
+            raise ConfigError(f'topic "{name}" cannot have {partitions} partitions')
+        if not 1 <= replicas <= self.brokers:
+            raise EngineError(
+                f'topic "{name}" cannot have {counted(replicas, "replica")} on {counted(self.brokers, "broker")}',
+                hint="each replica lies on a broker of its own",
+            )
+        self._topics.create(name, partitions)
+        self._replicas[name] = replicas
+        self.offsets.add_partitions(name, partitions)
+        for number, copies in enumerate(spread(partitions, replicas, self.brokers)):
+            self._copies[f"{name}-{number}"] = copies
+        for broker in self._down:
+            self._each(lambda copies, gone=broker: copies.lose(gone))
+
+    def describe(self, topic: str) -> TopicLayout:
+        """Who leads which partition, where its copies lie, and how far it goes."""
+        self._known(topic)
+        found = []
+        for number in range(self._count(topic)):
+            place = f"{topic}-{number}"
+            copies, at = self._copies[place], self.offsets[place]
+            in_sync = tuple(copies.in_sync) if copies.leader is not None else ()
+            found.append(PartitionLayout(place, copies.leader, copies.brokers, in_sync, at.start, at.high, at.end))
+        return TopicLayout(topic, self._replicas[topic], tuple(found))
+
+    # --- writing ---
+    def append(
+        self,
+        topic: str,
+        key: Any,
+        value: Any,
+        *,
+        partition: int | None = None,
+        at: datetime | str | int = 0,
+        headers: Headers = (),
+        partitioner: StreamPartitioner | None = None,
+        acks: Literal["all", "leader"] = "all",
+    ) -> TopicRecord:
+        """Append a record and give it with its partition and offset.
+
+        The key chooses the partition by Kafka's hash, unless ``partition`` or ``partitioner`` does; records without
+        one go round. With ``acks="leader"`` the others get the record by `replicate`, and nobody reads it before.
+        """
+        self._known(topic)
+        data = record_bytes(topic, key, value, self.key_serde, self.value_serde)
+        chosen = self._place(topic, key, value, data[0], partitioner) if partition is None else partition
+        self._topics.partition(topic, chosen)
+        copies = self._writable(f"{topic}-{chosen}", acks)
+        offset = self._topics.append(topic, chosen, instant_ms(at, "time of a record"), data[0], data[1], headers)
+        copies.write(to_all=acks == "all")
+        self._note(f"{topic}-{chosen}")
+        return TopicRecord(topic, chosen, offset, instant_ms(at), key, value, headers)
+
+    def interleave(
+        self, topic: str, producers: Mapping[str, Iterable[tuple[Any, Any]]], *, seed: int
+    ) -> list[tuple[str, TopicRecord]]:
+        """Let several producers append ``(key, value)`` pairs at once; gives who appended what, by arrival.
+
+        Each keeps its own order; whose record comes next is drawn from the seed, as nothing else decides it.
+
+        Example:
+            >>> log = Log()
+            >>> log.create_topic("logs")
+            >>> found = log.interleave("logs", {"a": [(None, 1), (None, 2)], "b": [(None, 3), (None, 4)]}, seed=3)
+            >>> [(name, record.value, record.offset) for name, record in found]
+            [('a', 1, 0), ('b', 3, 1), ('a', 2, 2), ('b', 4, 3)]
+        """
+        draws = Draws(seed)
+        waiting = {name: list(pairs) for name, pairs in producers.items()}
+        found = []
+        while ready := [name for name, pairs in waiting.items() if pairs]:
+            name = draws.one_of(ready)
+            found.append((name, self.append(topic, *waiting[name].pop(0))))
+        return found
+
+    def producer(self, **settings: Any) -> LogProducer:
+        """A producer that gathers records in batches, with futures and callbacks; see `LogProducer` for settings."""
+        made = LogProducer(self, **settings)
+        self._producers.append(made)
+        return made
+
+    def replicate(self) -> None:
+        """Let all replicas in sync fetch what their leaders have."""
+        self._each(Replicas.catch_up)
+
+    def advance_wall_clock_time(self, by: timedelta | str) -> None:
+        """Let time pass: producers send the batches that have waited long enough, and give up on old ones."""
+        end = self.clock.now_ms + duration_ms(by, "advance of the wall clock")
+        while (due := min((at for each in self._producers for at in each.due()), default=end + 1)) <= end:
+            self.clock.advance_to(max(due, self.clock.now_ms))
+            for each in self._producers:
+                each.work()
+        self.clock.advance_to(end)
+
+    # --- reading ---
+    def reader(self, *topics: str) -> LogReader:
+        """A reader of topics with positions of its own, at the beginning."""
+        for topic in topics:
+            self._known(topic)
+        return LogReader(self, [f"{topic}-{number}" for topic in topics for number in range(self._count(topic))])
+
+    def records(self, place: str, start: int = 0, limit: int | None = None) -> list[TopicRecord]:
+        """Committed records of a partition such as ``logins-0``, from an offset on."""
+        high = self.offsets[place].high
+        if self._copies[place].leader is None:
+            raise self._offline(place)
+        topic, _, number = place.rpartition("-")
+        wanted = high - start if limit is None else min(limit, high - start)
+        found, _ = self._topics.partition(topic, int(number)).read(start, max(0, wanted), "read_uncommitted")
+        keys, values = self.key_serde, self.value_serde
+        return [
+            TopicRecord(
+                topic, int(number), each.offset, each.timestamp,
+                keys.deserialize(each.key), values.deserialize(each.value), each.headers,
+            )
+            for each in found
+        ]  # fmt: skip
+
+    # --- brokers ---
+    def fail(self, broker: int) -> None:
+        """Let a broker fail: replicas in sync lead its partitions; those without one are offline."""
+        self._check_broker(broker)
+        if broker not in self._down:
+            self._down.append(broker)
+            self._each(lambda copies: copies.lose(broker))
+
+    def recover(self, broker: int) -> None:
+        """Let a broker come back and follow."""
+        self._check_broker(broker)
+        if broker in self._down:
+            self._down.remove(broker)
+            self._each(lambda copies: copies.regain(broker))
+            for each in self._producers:
+                each.work()
+
+    # --- displays ---
+    @property
+    def title(self) -> str:
+        """How much there is."""
+        down = f"; {listed(f'broker {each}' for each in self._down)} down" if self._down else ""
+        return f"{counted(self.brokers, 'broker')}, {counted(len(self._topics.topics), 'topic')}{down}"
+
+    def table(self) -> Iterator[tuple[str, ...]]:
+        """Topic by topic."""
+        for topic, partitions in self._topics.topics.items():
+            ends = [str(len(each.records)) for each in partitions]
+            yield topic, str(len(partitions)), str(self._replicas[topic]), " + ".join(ends)
+
+    # --- small things ---
+    def _place(self, topic: str, key: Any, value: Any, data: bytes | None, partitioner: Any = None) -> int:
+        """The partition of a record whose key has these bytes."""
+        count = self._count(topic)
+        chosen = checked_partition(partitioner or self._spread, topic, key, value, count)
+        return chosen if chosen is not None else 0 if data is None else partition_for(data, count)
+
+    def _leader(self, topic: str, partition: int) -> int | None:
+        """Which broker leads a partition now."""
+        return self._copies[f"{topic}-{partition}"].leader
+
+    def _each(self, change: Any) -> None:
+        for place, copies in self._copies.items():
+            change(copies)
+            self._note(place)
+
+    def _note(self, place: str) -> None:
+        """Cut off what no leader has any more, and say how far the partition goes."""
+        copies, at = self._copies[place], self.offsets[place]
+        topic, _, number = place.rpartition("-")
+        del self._topics.partition(topic, int(number)).records[copies.end :]
+        at.end, at.high = copies.end, copies.high
+
+    def _writable(self, place: str, acks: str) -> Replicas:
+        copies = self._copies[place]
+        if copies.leader is None:
+            raise self._offline(place)
+        if acks == "all" and len(copies.in_sync) < self.min_insync_replicas:
+            raise EngineError(
+                f'partition "{place}" has too few replicas in sync',
+                detail=f"{len(copies.in_sync)} of the {self.min_insync_replicas} that a write to all needs",
+                java="NotEnoughReplicasException",
+            )
+        return copies
+
+    def _offline(self, place: str) -> EngineError:
+        return EngineError(
+            f'partition "{place}" is offline',
+            detail=f"no replica in sync is there; brokers {listed(map(str, self._down))} are down",
+            hint=f"recover({self._copies[place].in_sync[0]}) brings the one back that has all records",
+        )
+
+    def _count(self, topic: str) -> int:
+        return len(self._topics.topics[topic])
+
+    def _known(self, topic: str) -> None:
+        if topic not in self._topics.topics:
+            there = f"there are {', '.join(self._topics.topics)}" if self._topics.topics else "there are none"
+            raise EngineError(f'topic "{topic}" does not exist', detail=there, hint="create_topic() makes it")
+
+    def _check_broker(self, broker: int) -> None:
+        if not 1 <= broker <= self.brokers:
+            raise EngineError(f"there is no broker {broker}", hint=f"they are 1 to {self.brokers}")

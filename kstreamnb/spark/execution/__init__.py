@@ -1,0 +1,1 @@
+"""Executes tasks in Spark workers, batch by batch."""

@@ -1,0 +1,117 @@
+"""What a batch gave: output in canonical order, reports of tasks, and the failure that ends it, if there is one."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from kstreamnb.kafka.output_batch import OutputColumns, OutputRecord
+from kstreamnb.spark.execution.failures import raise_first
+from kstreamnb.spark.execution.record_batch import Numbers, Order, Parcel, unpack
+from kstreamnb.spark.execution.stateful_operator import DELTA, FAILURE, OUT, REPORT
+
+__all__ = ["BatchOutput", "merge_columns", "merge_parcels"]
+
+
+@dataclass
+class BatchOutput:
+    """The rows that came out of the last level, sorted out by what they are.
+
+    ``deltas`` are changes of tasks' states as (producer, number of the entry in its log, delta).
+    """
+
+    parcels: dict[tuple[int, str], list[tuple[int, int, Parcel]]] = field(default_factory=dict)
+    reports: list[dict[str, Any]] = field(default_factory=list)
+    deltas: list[tuple[int, int, bytes]] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, table: pa.Table, owners: list[int]) -> BatchOutput:
+        """Read a batch's rows; ``owners`` gives the application of each producer.
+
+        Raises: the failure of a task, with the user's exception as its cause.
+        """
+        found = cls()
+        failures = []
+        columns = [table.column(name).to_pylist() for name in ("target", "source", "seq", "blob")]
+        for target, source, seq, blob in zip(*columns, strict=True):
+            if target == OUT:
+                parcel = unpack(blob)
+                found.parcels.setdefault((owners[source], parcel.topic), []).append((source, seq, parcel))
+            elif target == REPORT:
+                found.reports.append(pickle.loads(blob))
+            elif target == DELTA:
+                found.deltas.append((source, seq, blob))
+            elif target == FAILURE:
+                failures.append(blob)
+        if failures:
+            raise_first(failures)
+        return found
+
+    def columns(self, application: int = 0) -> Iterator[OutputColumns]:
+        """The records of an application, by topic; those of each partition in canonical order."""
+        mine = [key for key in sorted(self.parcels) if key[0] == application]
+        return chain.from_iterable(merge_columns(key[1], self.parcels[key]) for key in mine)
+
+    def records(self, application: int = 0) -> Iterator[OutputRecord]:
+        """The same, record by record."""
+        return chain.from_iterable(columns.records() for columns in self.columns(application))
+
+    def count(self) -> int:
+        """Number of output records."""
+        return sum(len(parcel) for group in self.parcels.values() for _, _, parcel in group)
+
+
+def merge_parcels(topic: str, parcels: Iterable[tuple[int, int, Parcel]]) -> Iterator[OutputRecord]:
+    """The records of one topic from (producer, number, parcel), those of each partition in canonical order."""
+    return chain.from_iterable(columns.records() for columns in merge_columns(topic, parcels))
+
+
+def merge_columns(topic: str, parcels: Iterable[tuple[int, int, Parcel]]) -> list[OutputColumns]:
+    """The same as columns: one by one where every partition has one producer only, whose records are in order."""
+    parcels = sorted(parcels, key=lambda each: each[:2])
+    columns = [
+        OutputColumns(topic, _partitions(each), each.timestamps, each.keys, each.values, each.headers)
+        for _, _, each in parcels
+    ]
+    places = {
+        (partition, source)
+        for (source, _, _), each in zip(parcels, columns, strict=True)
+        for partition in set(each.partitions.tolist())
+    }
+    if len({partition for partition, _ in places}) == len(places):
+        return columns
+    order = Order.concat([parcel.order for _, _, parcel in parcels])
+    producer = np.concatenate([np.full(len(parcel), number) for number, _, parcel in parcels])
+    index = np.lexsort((np.arange(len(producer)), producer, order.depth, order.offset, order.lane, order.m))
+    return [_taken(topic, columns, index)]
+
+
+def _partitions(parcel: Parcel) -> Numbers:
+    """A partition for each record."""
+    partition = parcel.partition
+    return np.full(len(parcel), partition, np.int64) if isinstance(partition, int) else partition
+
+
+def _taken(topic: str, columns: list[OutputColumns], index: Numbers) -> OutputColumns:
+    """The records at some positions of several columns that lie behind each other."""
+
+    def chosen(parts: Iterable[list[Any]]) -> list[Any]:
+        return list(map(list(chain.from_iterable(parts)).__getitem__, index.tolist()))
+
+    headers = None
+    if any(each.headers is not None for each in columns):
+        headers = chosen(each.headers or [()] * len(each.keys) for each in columns)
+    return OutputColumns(
+        topic,
+        np.concatenate([each.partitions for each in columns])[index],
+        np.concatenate([each.timestamps for each in columns])[index],
+        chosen(each.keys for each in columns),
+        chosen(each.values for each in columns),
+        headers,
+    )

@@ -1,0 +1,114 @@
+"""Failures on their way to the user: from a worker as a pickled error, from Spark as the few lines that matter."""
+
+from __future__ import annotations
+
+import pickle
+import re
+from typing import Any, NoReturn
+
+import cloudpickle  # type: ignore[import-untyped]
+
+from kstreamnb.core.source_location import origin_of
+from kstreamnb.errors import EngineError, KStreamError
+
+__all__ = ["NO_JVM", "TOO_SLOW", "is_damage", "jvm_gone", "pack_failure", "raise_first", "spark_failure"]
+
+_OWN = re.compile(r"kstreamnb(\.\w+)+Error: ")
+_CAUSE = re.compile(r"^\s*Caused by: (.+)$", re.MULTILINE)
+_PACKAGES = re.compile(r"^([\w$]+\.)+(?=[\w$]+(: |$))")
+_DAMAGED = re.compile(r"ChecksumException|Checksum error: |CHECKPOINT_FILE_CHECKSUM_VERIFICATION_FAILED")
+_NO_ROOM = re.compile(r"No space left on device|Disk quota exceeded|Read-only file system")
+_NO_MODULE = re.compile(r"ModuleNotFoundError: No module named '([\w.]+)'")
+_TWO = "CONCURRENT_STREAM_LOG_UPDATE"
+NO_JVM = "it does not answer this process: it was killed, or had no memory left"
+TOO_SLOW = "Python worker failed to connect back"  # Spark waits 10 s for a process of its own, whatever its settings
+_NOISE = re.compile(r"^\s*(at |File \"|\.\.\. \d+ more|Caused by|Traceback|\^)")
+
+
+def pack_failure(task: str, error: KStreamError) -> bytes:
+    """An error with its cause, as far as both can be pickled: a user's exception may hold anything."""
+    cause = error.__cause__
+    try:
+        data: bytes = cloudpickle.dumps((task, error, cause), 5)
+        pickle.loads(data)
+    except Exception:  # whatever pickling a user's exception raises: its text still goes through
+        data = cloudpickle.dumps((task, error, RuntimeError(f"{type(cause).__name__}: {cause}")), 5)
+    return data
+
+
+def raise_first(blobs: list[bytes]) -> NoReturn:
+    """Raise the failure of the first task that has one; the user's exception is its cause, ``task`` says which.
+
+    Workers know the user's cells by their files only; here they get the names that the notebook has for them.
+    """
+    task, error, cause = min((pickle.loads(blob) for blob in blobs), key=lambda failure: str(failure[0]))
+    error.task = task
+    raise error.named_by(origin_of) from cause
+
+
+def spark_failure(what: str, error: BaseException) -> EngineError:
+    """An error of Spark in the kit's form.
+
+    Where an error of the kit's own is somewhere in it, that one with its notes; else the outermost cause that Spark
+    names and the innermost, or its first sentence and the innermost Python error. Two queries on one checkpoint,
+    a machine that is too busy, a disk that takes no more, and damaged files are said in the kit's words.
+    """
+    text = str(error)
+    if TOO_SLOW in text:
+        return EngineError(
+            f"{what} failed: {TOO_SLOW}",
+            detail="this machine was too busy to start a process of Spark's within 10 s",
+            hint="start it again",
+        )
+    if _TWO in text:
+        return EngineError(
+            f"{what} failed: another one works on the same checkpoint",
+            detail="it has written its next batch there, and this one has stopped",
+            hint="stop this one; if it should go on, deploy it again",
+        )
+    lines = [line.strip() for line in text.splitlines() if line.strip() and not _NOISE.match(line)]
+    own = [at for at, line in enumerate(lines) if _OWN.match(line)]
+    if own:
+        notes = {name: note for name, _, note in (line.partition(": ") for line in lines[own[-1] + 1 : own[-1] + 4])}
+        message = lines[own[-1]].partition(": ")[2]
+        return EngineError(message, detail=notes.get("Detail"), hint=notes.get("Hint"))
+    full = _NO_ROOM.search(text)
+    if full is not None:
+        return EngineError(
+            f"{what} failed: its files cannot be written",
+            detail=f"the system says: {full.group()}",
+            hint="make room where the checkpoint and Spark's local files are, then deploy again: it goes on",
+        )
+    missing = _NO_MODULE.search(text)
+    if missing is not None:
+        file = f"{missing.group(1).partition('.')[0]}.py"
+        return EngineError(
+            f'{what} failed: Spark\'s workers cannot import module "{missing.group(1)}"',
+            detail="a function of the topology is from there; they find what is installed, and what PYTHONPATH names",
+            hint=f'install it, or spark.sparkContext.addPyFile("{file}"), or define the function in the notebook',
+        )
+    python = [line for line in lines if re.match(r"[\w.]+(Error|Exception|Interrupt)\b", line)]
+    causes = [_PACKAGES.sub("", cause) for cause in _CAUSE.findall(text)]
+    first = causes[0] if causes else lines[0] if lines else type(error).__name__
+    detail: Any = causes[-1] if causes else python[-1] if python else None
+    hint = "restore the checkpoint from a copy, or reset the application" if is_damage(error) else None
+    found = None if detail is None or detail == first else _short(detail)
+    return EngineError(f"{what} failed: {_short(first)}", detail=found, hint=hint)
+
+
+def jvm_gone(application: str) -> EngineError:
+    """The error of a query whose JVM does not answer this process any more."""
+    return EngineError.final(
+        f'the JVM that "{application}" ran in is gone',
+        detail=NO_JVM,
+        hint="see spark_logs(); spark_session() starts another one; deploy again with it, from the checkpoint",
+    )
+
+
+def is_damage(error: BaseException) -> bool:
+    """Whether Spark found files of a checkpoint damaged, or missing."""
+    return _DAMAGED.search(str(error)) is not None
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 300 else text[:297] + "..."

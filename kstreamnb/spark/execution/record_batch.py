@@ -1,0 +1,205 @@
+"""Parcels: how records travel between tasks and through Spark, many in one row.
+
+A parcel holds records of one topic from one producer, as columns. Each record carries its *order key*: the root
+(the record of an input topic that caused it) and its depth (the number of internal topics it went through). Sorted by
+that key, records of any producers and any micro-batches come in the one canonical order, the driver's.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from kstreamnb.core.codec import Encoded, to_bytes
+from kstreamnb.core.record import Headers
+from kstreamnb.spark.execution.kafka_columns import column_to_kafka
+
+__all__ = ["COMMIT", "TICK", "WALL", "Numbers", "Order", "Parcel", "pack", "root_order", "to_kafka", "unpack"]
+
+Numbers: TypeAlias = npt.NDArray[np.int64]
+
+TICK = 1 << 61
+"""The running maximum of the root that stands for a wall-clock tick: after every record of its batch."""
+COMMIT = TICK + 1
+"""The same for what a commit flushes: after the tick."""
+
+WALL = "@wall"
+"""In place of a topic: the parcel's timestamps are readings of the wall clock, each a tick.
+
+With the key "set" the clock is only set, and no punctuator looks at it.
+"""
+
+_PLAIN = frozenset({str, int, float, bool, bytes, type(None)})
+_ENCODED = frozenset({Encoded, type(None)})
+
+
+@dataclass(slots=True)
+class Order:
+    """Order keys of some records, as columns of equal length.
+
+    ``m`` is the greatest timestamp (ms) of the root's partition up to the root, ``lane`` the rank of that partition
+    among all input partitions, ``offset`` the root's offset, ``depth`` the internal topics in between.
+    """
+
+    m: Numbers
+    lane: Numbers
+    offset: Numbers
+    depth: Numbers
+
+    def __len__(self) -> int:
+        return len(self.m)
+
+    def take(self, index: Any) -> Order:
+        """The keys at some positions, in that order."""
+        return Order(self.m[index], self.lane[index], self.offset[index], self.depth[index])
+
+    def deeper(self) -> Order:
+        """The same roots one internal topic further."""
+        return Order(self.m, self.lane, self.offset, self.depth + 1)
+
+    @classmethod
+    def concat(cls, orders: Sequence[Order]) -> Order:
+        """All keys behind each other."""
+        if len(orders) == 1:
+            return orders[0]
+        names = ("m", "lane", "offset", "depth")
+        return cls(*(np.concatenate([getattr(order, name) for order in orders]) for name in names))
+
+    @classmethod
+    def of_root(cls, m: int, count: int) -> Order:
+        """Keys of ``count`` records that a tick or a commit caused."""
+        zeros = np.zeros(count, np.int64)
+        return cls(np.full(count, m, np.int64), zeros, zeros, zeros)
+
+
+def root_order(timestamps: Sequence[int], offsets: Sequence[int], lane: int, before: int = -1) -> Order:
+    """Order keys of records of an input partition; ``before`` is the greatest timestamp before them."""
+    m = np.maximum.accumulate(np.asarray(timestamps, np.int64))
+    np.maximum(m, before, out=m)
+    zeros = np.zeros(len(m), np.int64)
+    return Order(m, zeros + lane, np.asarray(offsets, np.int64), zeros)
+
+
+@dataclass(slots=True)
+class Parcel:
+    """Records of one topic in their order of production.
+
+    ``partition`` is one number, or one a record. ``offsets`` are known only for records of input topics. Keys and
+    values are in wire form; with ``kafka`` they are Kafka's own bytes, and a ``raw`` column has bytes that stand for
+    `Encoded` ones until it is unpacked. ``headers`` is None when no record has any.
+    ``clock_ms`` is the wall clock of the batch, -1 where the parcel does not say.
+    """
+
+    topic: str
+    partition: int | Numbers
+    order: Order
+    timestamps: Numbers
+    keys: list[Any]
+    values: list[Any]
+    headers: list[Headers] | None = None
+    offsets: Numbers | None = None
+    kafka: bool = False
+    clock_ms: int = -1
+    raw: tuple[bool, bool] = (False, False)
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    def part(self, begin: int, end: int) -> Parcel:
+        """The records at some positions."""
+        return Parcel(
+            self.topic,
+            self.partition if isinstance(self.partition, int) else self.partition[begin:end],
+            self.order.take(slice(begin, end)),
+            self.timestamps[begin:end],
+            self.keys[begin:end],
+            self.values[begin:end],
+            None if self.headers is None else self.headers[begin:end],
+            None if self.offsets is None else self.offsets[begin:end],
+            self.kafka,
+            self.clock_ms,
+        )
+
+    def records(self, first_offset: int = 0) -> list[tuple[int, int, Any, Any, Headers]]:
+        """The records as a task takes them: (offset, timestamp, key, value, headers)."""
+        count = len(self.keys)
+        offsets = range(first_offset, first_offset + count) if self.offsets is None else self.offsets.tolist()
+        headers = [()] * count if self.headers is None else self.headers
+        return list(zip(offsets, self.timestamps.tolist(), self.keys, self.values, headers, strict=True))
+
+
+def pack(parcel: Parcel) -> bytes:
+    """A parcel as bytes."""
+    order = parcel.order
+    columns = (
+        parcel.topic,
+        parcel.partition,
+        (_thin(order.m), _thin(order.lane), _thin(order.offset), _thin(order.depth)),
+        parcel.timestamps,
+        ("encoded", parcel.keys) if parcel.raw[0] else _pack_column(parcel.keys, kafka=parcel.kafka),
+        ("encoded", parcel.values) if parcel.raw[1] else _pack_column(parcel.values, kafka=parcel.kafka),
+        parcel.headers,
+        parcel.offsets,
+        parcel.kafka,
+        parcel.clock_ms,
+    )
+    return pickle.dumps(columns, 5)
+
+
+def unpack(data: bytes) -> Parcel:
+    """A parcel from its bytes."""
+    topic, partition, order, timestamps, keys, values, headers, *rest = pickle.loads(data)
+    count = len(timestamps)
+    columns = Order(*(_thick(column, count) for column in order))
+    return Parcel(topic, partition, columns, timestamps, _unpack_column(*keys), _unpack_column(*values), headers, *rest)
+
+
+def to_kafka(column: list[Any], serde: Any) -> list[bytes | None]:
+    """A column in wire form as Kafka's bytes; without a serde it holds bytes of some kind already."""
+    kinds = set(map(type, column))
+    if serde is None or kinds <= _ENCODED:
+        return [None if item is None else bytes(item) for item in column]
+    whole = column_to_kafka(column, serde)
+    if whole is not None:
+        return whole
+    write: Callable[[Any], bytes | None] = serde.serialize
+    if Encoded not in kinds:
+        return [None if item is None else write(item) for item in column]
+    return [to_bytes(serde, item) for item in column]
+
+
+def _thin(column: Numbers) -> Any:
+    """One number for a column that holds only that."""
+    if len(column) and column[0] == column[-1] and (column == column[0]).all():
+        return int(column[0])
+    return column
+
+
+def _thick(column: Any, count: int) -> Numbers:
+    return np.full(count, column, np.int64) if isinstance(column, int) else column
+
+
+def _pack_column(column: list[Any], *, kafka: bool) -> tuple[str, Any]:
+    if kafka:
+        return "plain", column
+    kinds = set(map(type, column))
+    if kinds <= _PLAIN:
+        return "plain", column
+    if kinds <= _ENCODED:
+        return "encoded", [None if item is None else bytes(item) for item in column]
+    if Encoded not in kinds:
+        return "objects", column
+    return "mixed", [(type(item) is Encoded, bytes(item) if type(item) is Encoded else item) for item in column]
+
+
+def _unpack_column(form: str, column: Any) -> list[Any]:
+    if form == "encoded":
+        return [None if item is None else Encoded(item) for item in column]
+    if form == "mixed":
+        return [Encoded(item) if encoded else item for encoded, item in column]
+    return column

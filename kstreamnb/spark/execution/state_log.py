@@ -1,0 +1,179 @@
+"""The state of a task in Spark's state store: a log of deltas with a head.
+
+The log maps numbers, from 1 on, to (token, entry). An entry has delta, positions, (clock, attributes of users'
+processors) and a part of a compaction. Number 0 is the head: it says how far the log goes, with the token of the
+attempt that wrote its last entry. Both are one state variable: Spark sets each up anew for every task of a batch.
+A task in a worker's memory stands at a number and a token: when both are the head's it is current; when its token is
+that of its number's entry it lacks only the entries behind; else it is rebuilt from the whole log.
+
+Compaction goes along: each batch writes a part of all current rows beside its delta, and once every row was written,
+the entries before the first part go, a few with each small batch: every call costs, and all tasks come to it together.
+No batch ever writes the whole state, unless the log has outgrown it by far.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+from collections.abc import Callable
+from typing import Any
+
+from pyspark.sql.types import BinaryType, LongType, StringType, StructField, StructType
+
+from kstreamnb.errors import EngineError, StateError
+from kstreamnb.runtime.task.task import EMPTY_DELTA
+from kstreamnb.spark.execution.processor_attributes import Attributes, attributes_of, give_attributes
+from kstreamnb.spark.execution.record_merge import Positions
+from kstreamnb.spark.execution.worker_cache import Compaction, Held
+
+__all__ = ["HEAD", "KEY_SCHEMA", "LOG_SCHEMA", "StateLog"]
+
+KEY_SCHEMA = StructType([StructField("seq", LongType())])
+LOG_SCHEMA = StructType([StructField("token", StringType()), StructField("entry", BinaryType())])
+HEAD = 0
+"""The number of the head; its entry is (number of the last entry, of the first, bytes in all)."""
+
+_MOST_ENTRIES = 200
+_LEAST_BYTES = 1 << 20
+_PART_BYTES = 1 << 16
+_MOST_PART_BYTES = 1 << 20
+_MOST_GOING = 8
+
+
+class StateLog:
+    """One task's log within the state of its group; ``load`` before the batch, ``save`` after it.
+
+    With ``verify`` a task that a worker remembers has to be what the log makes: else StateError.
+    """
+
+    def __init__(self, log: Any, *, verify: bool = False) -> None:
+        self._log, self._verify = log, verify
+        self._last: tuple[int, str, int, int] | None = None
+        self._positions: Positions = {}
+        self._attributes: Attributes = {}
+        self.found = "new"
+
+    def load(self, held: Held | None, create: Callable[[], Held]) -> Held:
+        """The task as the committed state has it, by the shortest way."""
+        held = self._current(held, create)
+        if self._verify and self.found in ("hit", "catch-up"):
+            again = create()
+            self._rebuild(again, held.seq)
+            _ensure_equal(held, again)
+        self._positions, self._attributes = dict(held.positions), attributes_of(held.task)
+        return held
+
+    def _current(self, held: Held | None, create: Callable[[], Held]) -> Held:
+        row = self._log.getValue((HEAD,))
+        if row is None:
+            self._last, self.found = None, "new"
+            return create()
+        token, (seq, base, size) = row[0], pickle.loads(bytes(row[1]))
+        self._last = (seq, token, base, size)
+        if held is not None and held.seq == seq and held.token == token:
+            self.found = "hit"
+            return held
+        if held is not None and base <= held.seq < seq and self._token_at(held.seq) == held.token:
+            self.found = "catch-up"
+            for number in range(held.seq + 1, seq + 1):
+                delta, positions, beside, _ = pickle.loads(self._entry(number))
+                _apply(held, delta, positions, beside)
+        else:
+            self.found = "rebuild"
+            held = create()
+            self._rebuild(held, seq)
+            held.base_bytes = size
+        held.seq, held.token, held.state_bytes = seq, token, size
+        return held
+
+    def save(self, held: Held) -> bytes | None:
+        """Append what changed, with a part of the compaction that is under way; gives the change, None without one."""
+        delta, attributes = held.task.take_delta(), attributes_of(held.task)
+        if self._last is None:  # all of it: what a task is born with, such as due times, never changes and counts too
+            delta = held.task.delta_of(held.task.state_keys())
+        elif delta == EMPTY_DELTA and (held.positions, attributes) == (self._positions, self._attributes):
+            return None
+        last = self._last
+        seq, base, size = (1, 1, 0) if last is None else (last[0] + 1, last[2], last[3])
+        token = os.urandom(8).hex()
+        part, base_after, dropped = self._compact(held, seq, base, size, len(delta))
+        entry = pickle.dumps((delta, held.positions, (held.clock.now_ms, attributes), part), 5)
+        self._log.updateValue((seq,), (token, entry))
+        for number in range(base, base_after):
+            self._log.removeKey((number,))
+        self._last = (seq, token, base_after, size + len(entry) - dropped)
+        self._log.updateValue((HEAD,), (token, pickle.dumps((seq, base_after, self._last[3]), 5)))
+        held.seq, held.token, held.state_bytes = seq, token, self._last[3]
+        return delta
+
+    def _token_at(self, number: int) -> str | None:
+        row = self._log.getValue((number,))
+        return None if row is None else row[0]
+
+    def _entry(self, number: int) -> bytes:
+        row = self._log.getValue((number,))
+        if row is None:
+            raise EngineError(f"entry {number} of a state log is missing", hint="restore the checkpoint from a copy")
+        return bytes(row[1])
+
+    def _rebuild(self, held: Held, seq: int) -> None:
+        entries = sorted((key[0], value[1]) for key, value in self._log.iterator())
+        for number, entry in entries:
+            if HEAD < number <= seq:
+                delta, positions, beside, part = pickle.loads(entry)
+                if part is not None:
+                    held.task.apply_delta(part)
+                _apply(held, delta, positions, beside)
+
+    def _compact(self, held: Held, seq: int, base: int, size: int, delta: int) -> tuple[bytes | None, int, int]:
+        """The part to write now, the new first entry, and how many bytes go with the entries before it."""
+        work = held.compaction
+        if work is not None and work.since < base:
+            work = held.compaction = None  # another copy of the task has compacted meanwhile
+        if work is None:
+            if seq - base < _MOST_ENTRIES and size < max(_LEAST_BYTES, 3 * held.base_bytes):
+                return None, base, 0
+            work = held.compaction = Compaction(seq, size, held.task.state_keys())
+        outgrown = size > 8 * max(_LEAST_BYTES, held.base_bytes)
+        budget = min(max(_PART_BYTES, 2 * delta), _MOST_PART_BYTES)
+        count = len(work.keys) if outgrown else max(64, budget // max(1, held.key_bytes))
+        chosen, work.keys = work.keys[:count], work.keys[count:]
+        part = held.task.delta_of(chosen) if chosen else None
+        if part:
+            held.key_bytes = max(1, len(part) // len(chosen))
+            work.written += len(part)
+        if work.keys:
+            return part, base, 0
+        if work.since - base > _MOST_GOING and delta < _PART_BYTES and not outgrown:
+            return part, base + _MOST_GOING, 0  # what stays for a while is older than every part: no harm in a rebuild
+        held.compaction = None
+        held.base_bytes = work.written
+        return part, work.since, work.bytes_before
+
+
+def _ensure_equal(held: Held, again: Held) -> None:
+    """Raise StateError where a task in memory differs from the one that was made of its log."""
+    for name, store in held.task.stores.items():
+        mine, theirs = (_rows(each) for each in (store, again.task.stores[name]))
+        if mine != theirs:
+            keys = [key for key in dict.fromkeys([*mine, *theirs]) if mine.get(key) != theirs.get(key)]
+            raise StateError(
+                f'a worker remembers store "{name}" differently from what was committed',
+                detail=f"rows that differ: {len(keys)}, the first under key {keys[0]!r}; entry {held.seq} of its log",
+                hint="restart the query: its workers begin with what was committed",
+            )
+    if held.positions != again.positions:
+        raise StateError("a worker remembers other positions than those that were committed")
+
+
+def _rows(store: Any) -> dict[Any, Any]:
+    """Rows by raw key; when a row of a bounded store was last looked up is no part of a log."""
+    return {key: row[1] for key, row in store.raw.items()} if store.spec.kind == "lru" else dict(store.raw)
+
+
+def _apply(held: Held, delta: bytes, positions: Positions, beside: tuple[int, Attributes]) -> None:
+    if delta != EMPTY_DELTA:
+        held.task.apply_delta(delta)
+    held.positions = dict(positions)
+    held.clock.now_ms, attributes = beside
+    give_attributes(held.task, attributes)

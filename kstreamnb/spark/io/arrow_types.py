@@ -1,0 +1,56 @@
+"""Keys and values of output topics as columns: the serde decides the type."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pyarrow as pa
+
+from kstreamnb.core.codec import decoder, to_bytes
+from kstreamnb.core.serde import Serde
+
+__all__ = ["arrow_column", "spark_type"]
+
+_TYPES: dict[str, tuple[str, pa.DataType]] = {
+    "string": ("string", pa.string()),
+    "uuid": ("string", pa.string()),
+    "long": ("bigint", pa.int64()),
+    "integer": ("int", pa.int32()),
+    "short": ("smallint", pa.int16()),
+    "double": ("double", pa.float64()),
+    "float": ("float", pa.float32()),
+    "boolean": ("boolean", pa.bool_()),
+    "json": ("string", pa.string()),
+}
+
+
+def spark_type(serde: Serde) -> str:
+    """The type of a column that a serde writes; a windowed key is a struct, anything unknown is Kafka's bytes."""
+    inner = getattr(serde, "inner", None)
+    if inner is not None and "windowed" in serde.name:
+        return f"struct<key: {spark_type(inner)}, start: bigint, end: bigint>"
+    return _TYPES.get(serde.name, ("binary", pa.binary()))[0]
+
+
+def _arrow_type(serde: Serde) -> pa.DataType:
+    inner = getattr(serde, "inner", None)
+    if inner is not None and "windowed" in serde.name:
+        return pa.struct([("key", _arrow_type(inner)), ("start", pa.int64()), ("end", pa.int64())])
+    return _TYPES.get(serde.name, ("binary", pa.binary()))[1]
+
+
+def arrow_column(wires: list[Any], serde: Serde) -> pa.Array:
+    """A column of wire values; JSON values are their text."""
+    kind = _arrow_type(serde)
+    if pa.types.is_binary(kind):
+        return pa.array([None if wire is None else to_bytes(serde, wire) for wire in wires], kind)
+    read = decoder(serde)
+    values = [read(wire) for wire in wires]
+    if serde.name == "json":
+        values = [None if value is None else json.dumps(value, ensure_ascii=False) for value in values]
+    elif serde.name == "uuid":
+        values = [None if value is None else str(value) for value in values]
+    elif pa.types.is_struct(kind):
+        values = [None if v is None else {"key": v.key, "start": v.start, "end": v.end} for v in values]
+    return pa.array(values, kind)

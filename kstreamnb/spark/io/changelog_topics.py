@@ -1,0 +1,89 @@
+"""Real changelog topics: what changed in the stores of a batch, as Kafka Streams would have written it.
+
+The kit itself never reads them: its state lies in the checkpoint. They are for others who want the tables as compacted
+topics. A batch brings the last value of each key that it changed; of a versioned store that is the latest version, and
+older ones stay in the checkpoint.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterator
+from typing import Any
+
+from kstreamnb.kafka.output_batch import OutputRecord
+from kstreamnb.runtime.task.task import EMPTY_DELTA
+from kstreamnb.spark.execution.worker_cache import Bundle, empty_task, read
+from kstreamnb.spark.planning.placement import PlacedTask
+from kstreamnb.spark.query.streaming_query import Batch
+from kstreamnb.state.versioned import LATEST_ROW, VersionedRows
+from kstreamnb.topology.partitions import OwnedTopic, owned_topics
+
+__all__ = ["Changelogs"]
+
+
+class Changelogs:
+    """Makes changelog records of a deployment's state changes.
+
+    Attributes:
+        topics: the topics that must exist, with their settings.
+    """
+
+    def __init__(self, bundle: Bundle) -> None:
+        deployment = read(bundle)
+        application = deployment.applications[0]
+        owned = owned_topics(application.topology, application.id, application.partitions)
+        self.topics: tuple[OwnedTopic, ...] = tuple(topic for topic in owned if topic.kind == "changelog")
+        self._names = {topic.store: topic.name for topic in self.topics}
+        self._first = len(deployment.lanes)
+        self._tasks: list[PlacedTask] = list(deployment.tasks)
+        self._bundle = bundle
+        self._stores: dict[int, dict[str, Any]] = {}
+
+    def records(self, batch: Batch) -> Iterator[OutputRecord]:
+        """The records of one batch."""
+        for source, _, delta in batch.output.deltas:
+            number = source - self._first
+            if number < len(self._tasks):  # not a copy of global tables: their topics are their logs
+                yield from self._of_task(self._tasks[number], delta, batch.clock_ms)
+
+    def _of_task(self, placed: PlacedTask, delta: bytes, clock_ms: int) -> Iterator[OutputRecord]:
+        if placed.number not in self._stores:
+            self._stores[placed.number] = dict(empty_task(self._bundle, placed).stores)
+        stores = self._stores[placed.number]
+        for full, rows in _changed(placed, delta):
+            member, _, name = full.rpartition("/")
+            topic, store = self._names.get(name), stores[full]
+            if topic is None:
+                continue
+            partition = int(member.rpartition("_")[2]) if member else placed.plan.partition
+            for raw_key, row, timestamp in _logged(store, rows):
+                key, value = store.changelog_entry(raw_key, row)
+                yield topic, partition, clock_ms if timestamp is None else timestamp, key, value, ()
+
+
+def _logged(store: Any, rows: dict[Any, Any]) -> Iterator[tuple[Any, Any, int | None]]:
+    """Raw key, row and timestamp, where the row has one, of what goes into a changelog.
+
+    What a store keeps under None, how far it has seen time, follows from its records.
+    """
+    for raw_key, row in rows.items():
+        if raw_key is None:
+            continue
+        if isinstance(store, VersionedRows):
+            if raw_key[1] == LATEST_ROW:
+                yield raw_key[0], *(row or (None, None))
+        else:
+            yield raw_key, row, row[1] if row is not None and getattr(store, "timestamped", False) else None
+
+
+def _changed(placed: PlacedTask, delta: bytes) -> Iterator[tuple[str, dict[Any, Any]]]:
+    """Rows by store, as tasks and circles write them into their deltas."""
+    if not placed.members:
+        _, stores, _ = pickle.loads(delta)
+        yield from sorted(stores.items())
+    elif delta != EMPTY_DELTA:
+        members, _ = pickle.loads(delta)
+        for member, inner in sorted(members.items()):
+            _, stores, _ = pickle.loads(inner)
+            yield from ((f"{member}/{name}", rows) for name, rows in sorted(stores.items()))

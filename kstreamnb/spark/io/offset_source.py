@@ -1,0 +1,231 @@
+"""Where a query's records come from: topics in Kafka, or batches of records kept in a file.
+
+A feed knows offsets and reads pieces; how pieces become rows of tasks is the source's matter.
+"""
+
+from __future__ import annotations
+
+import pickle
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Protocol, TypeAlias
+
+from kstreamnb.errors import EngineError
+from kstreamnb.kafka.batch_offsets import Offsets, ranges
+
+__all__ = ["Chunk", "Feed", "FileFeed", "KafkaFeed", "from_json", "to_json"]
+
+_GLANCE_S = 10.0
+Chunk: TypeAlias = tuple[str, int, Sequence[tuple[Any, ...]], Sequence[int] | None]
+"""Topic, partition, records ``(offset, timestamp, key, value, headers)``, and the order that the records come in where
+it is not that of event time."""
+
+
+class Feed(Protocol):
+    """A source of records with offsets. Topics of a second application are called ``1/topic``, and so on.
+
+    ``raw``: keys and values are Kafka's bytes, and not in wire form.
+    """
+
+    raw: bool
+
+    def beginning(self) -> Offsets:
+        """Offsets that a new query starts from."""
+
+    def end(self) -> Offsets:
+        """Offsets up to which there are records now."""
+
+    def glance(self) -> Offsets | None:
+        """The same for those who only look: None where nobody answers soon."""
+
+    def cut(self, start: Offsets, end: Offsets, limit: int) -> Offsets:
+        """Offsets of a batch of at most ``limit`` records."""
+
+    def check(self, start: Offsets, end: Offsets) -> None:
+        """Raise EngineError where records before ``end`` are lost."""
+
+    def now_ms(self) -> int:
+        """The wall clock for the next batch."""
+
+    def read(self, pieces: Sequence[tuple[str, int, int, int]]) -> Iterator[Chunk]:
+        """The records of pieces ``(topic, partition, from, to)``; chunks of one partition in order."""
+
+
+@dataclass
+class KafkaFeed:
+    """Topics of a Kafka cluster.
+
+    ``starting`` is "earliest", "latest", a time in ms, or offsets; or a pair of that and a dict of topics that have
+    their own word, time or offsets.
+    """
+
+    servers: Any = field(repr=False)
+    topics: tuple[str, ...]
+    global_topics: tuple[str, ...] = ()
+    starting: Any = "earliest"
+    fail_on_loss: bool = True
+    chunk: int = 5000
+    patience_s: float = 300.0
+    raw: bool = True
+    _reader: Any = field(default=None, repr=False)
+    _glancing: Any = field(default=None, repr=False, init=False)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_reader": None, "_glancing": None}
+
+    def reader(self) -> Any:
+        """The reader of this process."""
+        self._reader = self._reader or self._new_reader(self.patience_s)
+        return self._reader
+
+    def _new_reader(self, patience_s: float) -> Any:
+        from kstreamnb.kafka.bounded_reader import Reader
+
+        return Reader(self.servers, sorted({*self.topics, *self.global_topics}), patience_s=patience_s)
+
+    def beginning(self) -> Offsets:
+        """The first offsets as ``starting`` says; global topics always begin with their first record."""
+        reader, starting, own = self.reader(), self.starting, {}
+        if isinstance(starting, tuple):
+            starting, own = starting
+        first: Offsets = reader.beginning()
+        known: dict[Any, Offsets] = {"earliest": first}
+        chosen: Offsets = {}
+        for topic, parts in first.items():
+            word = starting.get(topic, "earliest") if isinstance(starting, Mapping) else starting
+            word = "earliest" if topic in self.global_topics else own.get(topic, word)
+            if isinstance(word, Mapping):
+                chosen[topic] = {**parts, **word}
+                continue
+            if word not in known:
+                known[word] = reader.end() if word == "latest" else reader.at_time(word)
+            chosen[topic] = known[word][topic]
+        return chosen
+
+    def begun(self) -> KafkaFeed:
+        """The same with offsets for words and times: it begins where these are now, whenever it is read first."""
+        return replace(self, starting=self.beginning(), _reader=None)
+
+    def end(self) -> Offsets:
+        """The last stable offsets."""
+        found: Offsets = self.reader().end()
+        return found
+
+    def glance(self) -> Offsets | None:
+        """The last stable offsets where a broker says so soon, for those who only look; else None."""
+        self._glancing = self._glancing or self._new_reader(_GLANCE_S)
+        try:
+            found: Offsets = self._glancing.end()
+        except EngineError:
+            return None
+        return found
+
+    def cut(self, start: Offsets, end: Offsets, limit: int) -> Offsets:
+        """The records that come first by event time; of global topics all, for they belong before the others."""
+        theirs = {topic: parts for topic, parts in end.items() if topic in self.global_topics}
+        mine = {topic: parts for topic, parts in end.items() if topic not in self.global_topics}
+        found: Offsets = self.reader().cut({topic: start.get(topic, {}) for topic in mine}, mine, limit)
+        return {**found, **theirs}
+
+    def check(self, start: Offsets, end: Offsets) -> None:
+        """Refuse to go on where records were lost, unless that is allowed."""
+        if self.fail_on_loss:
+            self.reader().check(start, end, None)
+
+    def now_ms(self) -> int:
+        """The machine's clock."""
+        return int(time.time() * 1000)  # noqa: TID251 - the one place where time enters
+
+    def read(self, pieces: Sequence[tuple[str, int, int, int]]) -> Iterator[Chunk]:
+        """Records with Kafka's bytes."""
+        from kstreamnb.kafka.bounded_reader import Piece, fetch, plain_records
+
+        wanted = [Piece(*piece) for piece in pieces]
+        for topic, partition, records in fetch(
+            self.servers, wanted, chunk=self.chunk, convert=plain_records, skip_lost=not self.fail_on_loss
+        ):
+            yield topic, partition, records, None
+
+
+@dataclass
+class FileFeed:
+    """Records in a file, cut into batches beforehand: for samples and tests, not for live data.
+
+    ``write`` makes the file; each batch is a mapping from (topic, partition) to records
+    ``(timestamp, key, value, headers)`` or ``(timestamp, key, value, headers, order)``.
+    """
+
+    path: Path
+    raw: bool = False
+    _content: Any = field(default=None, repr=False)
+
+    @classmethod
+    def write(cls, path: Path, batches: Sequence[dict[tuple[str, int], list[tuple[Any, ...]]]]) -> FileFeed:
+        """Keep batches in a new file."""
+        records: dict[tuple[str, int], list[tuple[Any, ...]]] = {}
+        ends: list[Offsets] = []
+        for batch in batches:
+            for place, rows in batch.items():
+                records.setdefault(place, []).extend(rows)
+            end: Offsets = {}
+            for (topic, partition), rows in records.items():
+                end.setdefault(topic, {})[partition] = len(rows)
+            ends.append(end)
+        path.write_bytes(pickle.dumps((records, ends), 5))
+        return cls(path)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"path": self.path, "raw": False, "_content": None}
+
+    def content(self) -> tuple[dict[tuple[str, int], list[tuple[Any, ...]]], list[Offsets]]:
+        """All records, and the end of each batch."""
+        if self._content is None:
+            self._content = pickle.loads(self.path.read_bytes())
+        return self._content
+
+    def beginning(self) -> Offsets:
+        """Zero everywhere."""
+        return {topic: dict.fromkeys(parts, 0) for topic, parts in self.end().items()}
+
+    def end(self) -> Offsets:
+        """The end of the last batch."""
+        return self.content()[1][-1]
+
+    def glance(self) -> Offsets:
+        """The same."""
+        return self.end()
+
+    def cut(self, start: Offsets, end: Offsets, limit: int) -> Offsets:
+        """The end of the first batch that lies after ``start``."""
+        for candidate in self.content()[1]:
+            full = {topic: {p: candidate.get(topic, {}).get(p, 0) for p in parts} for topic, parts in end.items()}
+            if any(last > first for _, _, first, last in ranges(start, full)):
+                return full
+        return end
+
+    def check(self, start: Offsets, end: Offsets) -> None:
+        """A file loses nothing."""
+
+    def now_ms(self) -> int:
+        """Zero: only ticks in the file move the clock."""
+        return 0
+
+    def read(self, pieces: Sequence[tuple[str, int, int, int]]) -> Iterator[Chunk]:
+        """Records in the wire form that they were written in."""
+        records, _ = self.content()
+        for topic, partition, start, end in pieces:
+            rows = records[topic, partition][start:end]
+            order = [row[4] for row in rows] if rows and len(rows[0]) > 4 else None
+            yield topic, partition, [(start + at, *row[:4]) for at, row in enumerate(rows)], order
+
+
+def to_json(offsets: Offsets) -> dict[str, dict[str, int]]:
+    """Offsets as Spark keeps them: with text for numbers in keys."""
+    return {topic: {str(part): offset for part, offset in parts.items()} for topic, parts in offsets.items()}
+
+
+def from_json(offsets: dict[str, dict[str, int]]) -> Offsets:
+    """Offsets as they were."""
+    return {topic: {int(part): offset for part, offset in parts.items()} for topic, parts in offsets.items()}

@@ -1,0 +1,219 @@
+"""Where batches go: Kafka, exactly once or at least once; memory; a user's function, as records or DataFrames."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import Any, ClassVar
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from kstreamnb.core.codec import decoder
+from kstreamnb.core.record import TopicRecord
+from kstreamnb.core.signatures import taking
+from kstreamnb.errors import EngineError
+from kstreamnb.kafka.checkpoint_lock import STARTED_SINCE
+from kstreamnb.kafka.output_batch import OutputColumns, OutputRecord, Publication, columns_of
+from kstreamnb.spark.io.arrow_types import arrow_column
+from kstreamnb.spark.planning.output_topics import writer_serdes
+from kstreamnb.spark.planning.placement import Application
+from kstreamnb.spark.query.streaming_query import Batch, Sink
+
+__all__ = ["FrameSink", "FunctionSink", "KafkaSink", "MemorySink", "decoded", "records_of", "tables_of"]
+
+
+@dataclass
+class KafkaSink(Sink):
+    """One publication a batch; what may pass is tried again from the first step on.
+
+    ``changelogs`` makes further records of each batch. Units: ``patience_s`` is how many seconds a broker may be away
+    before the query fails.
+    """
+
+    publisher: Any
+    changelogs: Callable[[Batch], Iterable[OutputRecord]] | None = None
+    patience_s: float = 300.0
+    kafka: bool = True
+    _closing: threading.Event = field(default_factory=threading.Event, repr=False)
+
+    def open(self) -> None:
+        """Fence older deployments and find what was published last."""
+        self._closing.clear()
+        self.publisher.again = self.again
+        self.publisher.open()
+
+    def publish(self, batch: Batch) -> Publication:
+        """Publish, or find that the batch is in Kafka already."""
+        from kstreamnb.kafka.transactional_writer import PublishError
+
+        end = time.monotonic() + self.patience_s
+        while True:
+            try:
+                output: Iterable[OutputColumns] = batch.output.columns()
+                if self.changelogs is not None:
+                    output = chain(output, columns_of(self.changelogs(batch)))
+                done: Publication = self.publisher.publish(batch.number, batch.source, output, batch.positions)
+                return done
+            except PublishError as error:
+                if not error.restartable or self._gives_up(end):
+                    raise
+            self._open_again(end)
+
+    def _open_again(self, end: float) -> None:
+        from kstreamnb.kafka.transactional_writer import overtaken
+
+        while True:
+            if self.claim is not None and not self.claim.holds():
+                raise overtaken(self.publisher.application, STARTED_SINCE)
+            try:
+                self.publisher.open()
+                return
+            except EngineError as error:
+                if not error.restartable or self._gives_up(end):
+                    raise
+
+    def _gives_up(self, end: float) -> bool:
+        return self._closing.wait(0.2) or time.monotonic() > end
+
+    def close(self) -> None:
+        """Let go of Kafka; a transaction that is open then is aborted by the next `open`."""
+        self._closing.set()
+        self.publisher.close()
+
+
+@dataclass
+class MemorySink(Sink):
+    """Keeps everything in this process, in wire form: by (application, topic, partition)."""
+
+    rows: dict[tuple[int, str, int], list[tuple[int, Any, Any, Any]]] = field(default_factory=dict)
+    batches: dict[int, int] = field(default_factory=dict)
+
+    def publish(self, batch: Batch) -> Publication:
+        """Append a batch's output; a batch that comes again is passed over."""
+        count = batch.output.count()
+        if batch.number in self.batches:
+            return Publication(batch.number, count, suppressed=True, differs=count != self.batches[batch.number])
+        self.batches[batch.number] = count
+        for application in sorted({owner for owner, _ in batch.output.parcels}):
+            for topic, partition, *row in batch.output.records(application):
+                self.rows.setdefault((application, topic, partition), []).append(tuple(row))
+        return Publication(batch.number, count)
+
+    def records(self, application: Application, topic: str, number: int = 0) -> dict[int, list[TopicRecord]]:
+        """The records of a topic so far by partition."""
+        return {
+            partition: list(decoded(application, topic, partition, rows))
+            for (owner, name, partition), rows in sorted(self.rows.items())
+            if (owner, name) == (number, topic)
+        }
+
+
+@dataclass
+class FunctionSink(Sink):
+    """Hands each batch's records, by topic, to a function: at least once, for a batch may come again.
+
+    The function gets the records and the batch's number, by which it can tell a batch that comes again.
+
+    Example:
+        >>> sink = FunctionSink(lambda output, batch: print(batch, sorted(output)))
+        >>> sink.application is None  # until ``deploy(…, sink=sink)``
+        True
+    """
+
+    repeats: ClassVar[str] = "its records are handed to the sink's function again"
+    function: Callable[[Mapping[str, list[TopicRecord]], int], Any]
+    application: Application | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        taking(self.function, "records", "batch")
+
+    def attach(self, application: Application, spark: SparkSession) -> None:
+        """Take note of whose output it is."""
+        self.application = application
+
+    def publish(self, batch: Batch) -> Publication:
+        """Call the function with records by topic and the batch's number."""
+        if self.application is None:
+            raise EngineError("the sink belongs to no query yet", hint="give it to deploy(…, sink=…)")
+        self.function(records_of(self.application, batch), batch.number)
+        return Publication(batch.number, batch.output.count())
+
+
+@dataclass
+class FrameSink(Sink):
+    """Hands each batch, a DataFrame by topic, to a function: at least once, for a batch may come again.
+
+    Columns are partition, timestamp (ms), key and value, typed by the topic's serdes; JSON values are text.
+
+    Example:
+        >>> sink = FrameSink(lambda frames, batch: frames["stock"].write.mode("append").parquet("lake"))
+        >>> sink.application is None  # until ``deploy(…, sink=sink)``
+        True
+    """
+
+    repeats: ClassVar[str] = FunctionSink.repeats
+    function: Callable[[Mapping[str, DataFrame], int], Any]
+    application: Application | None = field(default=None, repr=False)
+    _spark: SparkSession | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        taking(self.function, "frames", "batch")
+
+    def attach(self, application: Application, spark: SparkSession) -> None:
+        """Take note of whose output it is, and where DataFrames live."""
+        self.application, self._spark = application, spark
+
+    def publish(self, batch: Batch) -> Publication:
+        """Call the function with DataFrames by topic and the batch's number."""
+        if self.application is None or self._spark is None:
+            raise EngineError("the sink belongs to no query yet", hint="give it to deploy(…, sink=…)")
+        frames = {
+            topic: self._spark.createDataFrame(table) for topic, table in tables_of(self.application, batch).items()
+        }
+        self.function(frames, batch.number)
+        return Publication(batch.number, batch.output.count())
+
+
+def tables_of(application: Application, batch: Batch) -> dict[str, pa.Table]:
+    """A batch's output as a table by topic: partition, timestamp, key, value."""
+    by_topic: dict[str, list[tuple[Any, ...]]] = {}
+    for topic, *row in batch.output.records():
+        by_topic.setdefault(topic, []).append(tuple(row))
+    found = {}
+    for topic, rows in by_topic.items():
+        partitions, timestamps, keys, values, _ = zip(*rows, strict=True)
+        key_serde, value_serde = writer_serdes(application, topic)
+        columns = {
+            "partition": pa.array(partitions, pa.int32()),
+            "timestamp": pa.array(timestamps, pa.int64()),
+            "key": arrow_column(list(keys), key_serde),
+            "value": arrow_column(list(values), value_serde),
+        }
+        found[topic] = pa.table(columns)
+    return found
+
+
+def records_of(application: Application, batch: Batch) -> dict[str, list[TopicRecord]]:
+    """A batch's output with the user's values, by topic; those of each partition in order."""
+    by_topic: dict[str, dict[int, list[tuple[Any, ...]]]] = {}
+    for topic, partition, *row in batch.output.records():
+        by_topic.setdefault(topic, {}).setdefault(partition, []).append(tuple(row))
+    return {
+        topic: [
+            record for partition in sorted(parts) for record in decoded(application, topic, partition, parts[partition])
+        ]
+        for topic, parts in by_topic.items()
+    }
+
+
+def decoded(application: Application, topic: str, partition: int, rows: list[Any]) -> list[TopicRecord]:
+    """Rows (timestamp, key, value, headers) in wire form as records with the user's values."""
+    read_key, read_value = map(decoder, writer_serdes(application, topic))
+    return [
+        TopicRecord(topic, partition, at, timestamp, read_key(key), read_value(value), headers)
+        for at, (timestamp, key, value, headers) in enumerate(rows)
+    ]

@@ -1,0 +1,329 @@
+"""The one source of a query: all topics behind one offset, records as packed rows addressed to tasks.
+
+An offset holds the offsets of all topics, the batch's wall clock, and the time of the last wall-clock tick. It lies in
+Spark's write-ahead log, so a replayed batch has the same records, the same clock and the same ticks.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import accumulate
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+from pyspark.sql.datasource_internal import _SimpleStreamReaderWrapper
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
+
+from kstreamnb.core.serde import Serde
+from kstreamnb.errors import EngineError
+from kstreamnb.kafka.batch_offsets import Offsets, ranges
+from kstreamnb.runtime.context.task_plan import TaskPlan
+from kstreamnb.spark.execution.kafka_columns import column_from_kafka
+from kstreamnb.spark.execution.record_batch import TICK, WALL, Order, Parcel, pack, root_order
+from kstreamnb.spark.execution.worker_cache import Bundle, few_collections, read, rest
+from kstreamnb.spark.io.offset_source import Chunk, Feed, from_json, to_json
+from kstreamnb.spark.planning.placement import Deployment
+
+__all__ = ["ROW_SCHEMA", "Row5", "SourceSettings", "row_batch", "source_class"]
+
+ROW_SCHEMA = "g int, target int, source int, seq int, blob binary"
+_ARROW = pa.schema(
+    [("g", pa.int32()), ("target", pa.int32()), ("source", pa.int32()), ("seq", pa.int32()), ("blob", pa.binary())]
+)
+_FEW = 5000
+_VERY_FEW = 500
+_SENT_ALONG_BYTES = 1 << 20
+Serdes = dict[tuple[int, str], tuple[Serde, Serde]]
+"""Key and value serde by application and topic."""
+Row5 = tuple[int, int, int, int, bytes]
+"""Group value, task (or a negative address), producer, number among the producer's rows, packed parcel."""
+
+
+@dataclass(frozen=True)
+class SourceSettings:
+    """What a query's source needs: feed, deployment, records a batch (0: all), ms between ticks (0: none), readers.
+
+    ``again``: by number, the ends of batches that run again after a repair, as the log of offsets had them.
+    """
+
+    feed: Feed
+    bundle: Bundle
+    max_records: int = 0
+    tick_ms: int = 0
+    readers: int = 2
+    patience_s: float = 300.0
+    again: Mapping[int, str] = field(default_factory=dict)
+
+
+@dataclass
+class Share(InputPartition):
+    """What one Spark task reads: some pieces; the first share also wakes tasks for ticks and global tables."""
+
+    pieces: list[tuple[str, int, int, int]]
+    clock_ms: int
+    tick: bool
+    first: bool
+
+    def __post_init__(self) -> None:
+        super().__init__(None)
+
+
+class FeedReader(_SimpleStreamReaderWrapper, SupportsTriggerAvailableNow):
+    """Plans batches over a feed; reads small ones where it plans them, and all others in the workers.
+
+    Spark takes rows along with a plan from its own wrapper of simple readers only; so this is one, around itself.
+    """
+
+    def __init__(self, settings: SourceSettings) -> None:
+        super().__init__(self)
+        self.settings = settings
+        self._begun = False
+        self._stop: Offsets | None = None
+        self._silent_since = 0.0
+        ends = settings.again
+        self._again = {_same(json.loads(ends[n])): json.loads(ends[n + 1]) for n in ends if n + 1 in ends}
+
+    def initialOffset(self) -> dict[str, Any]:
+        """Where a new query begins."""
+        return {"clock": 0, "tick": 0, "offsets": to_json(self.settings.feed.beginning())}
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        """The configured number of records a batch."""
+        limit = self.settings.max_records
+        return ReadMaxRows(limit) if limit else ReadAllAvailable()
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        """Fix the end of a run over what there is now."""
+        self._stop = self.settings.feed.end()
+
+    def reportLatestOffset(self) -> dict[str, Any] | None:
+        """For the progress report: up to where there are records."""
+        return None
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
+        """The end of the next batch; ``start`` itself when there is nothing to do."""
+        if _same(start) in self._again:
+            return self._again[_same(start)]
+        settings, begin = self.settings, from_json(start["offsets"])
+        now_ms = max(int(start["clock"]), settings.feed.now_ms())
+        end = self._reachable(begin)
+        if isinstance(limit, ReadMaxRows) and end != begin:
+            end = settings.feed.cut(begin, end, limit.max_rows)
+        due = settings.tick_ms > 0 and now_ms - int(start["tick"]) >= settings.tick_ms
+        if end == begin and not due:
+            return start
+        return {"clock": now_ms, "tick": now_ms if due else start["tick"], "offsets": to_json(end)}
+
+    def _reachable(self, begin: Offsets) -> Offsets:
+        """The end of the feed; where a broker is away, no news until patience ends."""
+        try:
+            end = self._stop or self.settings.feed.end()
+        except EngineError:
+            self._silent_since = self._silent_since or time.monotonic()
+            if time.monotonic() - self._silent_since > self.settings.patience_s:
+                raise
+            return begin
+        self._silent_since = 0.0
+        self._refuse_growth(begin, end)
+        self.settings.feed.check(begin, end)
+        return end
+
+    @staticmethod
+    def _refuse_growth(begin: Offsets, end: Offsets) -> None:
+        for topic, parts in end.items():
+            if begin.get(topic) and len(parts) > len(begin[topic]):
+                raise EngineError(
+                    f'topic "{topic}" has grown from {len(begin[topic])} to {len(parts)} partitions',
+                    detail="keys would move to other partitions, away from their state",
+                    hint="copy the topic into a new one that has them, and start from a new checkpoint",
+                )
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[Share]:
+        """Shares of a batch: pieces of one task stay together; few records are not worth a second Python process."""
+        deployment = read(self.settings.bundle)
+        found = list(ranges(from_json(start["offsets"]), from_json(end["offsets"])))
+        pieces = [piece for piece in found if piece[3] > piece[2]]
+        clock, tick = int(end["clock"]), end["tick"] != start["tick"]
+        by_task: dict[int, list[tuple[str, int, int, int]]] = {}
+        for piece in pieces:
+            by_task.setdefault(deployment.readers.get(_place(piece[0], piece[1]), -1), []).append(piece)
+        few = sum(piece[3] - piece[2] for piece in pieces) <= _FEW
+        count = 1 if few else max(1, min(self.settings.readers, len(by_task)))
+        shares = [Share([], clock, tick, number == 0) for number in range(count)]
+        for number, task in enumerate(sorted(by_task)):
+            shares[number % count].pieces += by_task[task]
+        return shares
+
+    def getCache(self, start: dict[str, Any], end: dict[str, Any]) -> Iterator[pa.RecordBatch] | None:
+        """The rows of a small batch, so that no worker has to be woken for them; None for all others.
+
+        The first batch is left to a worker, too: there may be one with the connections that an earlier query has made.
+        What fails here a worker does again: Spark has it tried several times, and the query tells the failure as ever.
+        """
+        first, self._begun = not self._begun, True
+        shares = self.partitions(start, end)
+        if first or len(shares) > 1 or sum(end - begin for *_, begin, end in shares[0].pieces) > _VERY_FEW:
+            return None
+        try:
+            rows = list(self.read(shares[0]))
+        except Exception:  # whatever it is, a worker meets it again
+            return None
+        return iter(rows) if sum(batch.nbytes for batch in rows) <= _SENT_ALONG_BYTES else None
+
+    def read(self, partition: Share) -> Iterator[pa.RecordBatch]:
+        """Rows for the first level."""
+        deployment = read(self.settings.bundle)
+        if partition.first:
+            yield row_batch(_wake_up(deployment, partition))
+        seqs: dict[tuple[str, int], int] = {}
+        before: dict[tuple[str, int], int] = {}
+        serdes = reader_serdes(deployment) if self.settings.feed.raw else None
+        with few_collections():
+            for chunk in self.settings.feed.read(partition.pieces) if partition.pieces else ():
+                rows = list(_rows(deployment, chunk, partition.clock_ms, seqs, before, serdes))
+                if rows:
+                    yield row_batch(rows)
+        rest()
+
+    def commit(self, end: dict[str, Any]) -> None:
+        """Nothing to do: the sink keeps the positions."""
+
+    def stop(self) -> None:
+        """Nothing is held open between batches."""
+
+
+def _same(offset: Mapping[str, Any]) -> str:
+    """Equal for equal offsets."""
+    return json.dumps(offset, sort_keys=True)
+
+
+def source_class(name: str, settings: SourceSettings) -> type[DataSource]:
+    """A data source of its own for one query; a class made here is pickled with its settings, not shown as options."""
+
+    class QuerySource(DataSource):
+        @classmethod
+        def name(cls) -> str:
+            return name
+
+        def schema(self) -> str:
+            return ROW_SCHEMA
+
+        def streamReader(self, schema: object) -> DataSourceStreamReader:
+            return FeedReader(settings)
+
+    return QuerySource
+
+
+def row_batch(rows: Sequence[Row5]) -> pa.RecordBatch:
+    """Rows as Arrow, made of buffers: `pa.array` imports pandas, which a new process feels in a query's first batch."""
+    *numbers, blobs = zip(*rows, strict=True) if rows else ((), (), (), (), ())
+    ends = np.asarray([*accumulate(map(len, blobs), initial=0)], np.int32)
+    buffers = [[np.asarray(column, np.int32)] for column in numbers] + [[ends, b"".join(blobs)]]
+    arrays = [
+        pa.Array.from_buffers(kind.type, len(rows), [None, *map(pa.py_buffer, each)])
+        for kind, each in zip(_ARROW, buffers, strict=True)
+    ]
+    return pa.RecordBatch.from_arrays(arrays, schema=_ARROW)
+
+
+def reader_serdes(deployment: Deployment) -> Serdes:
+    """With which serdes each application reads its input topics."""
+    found: Serdes = {}
+    for number, application in enumerate(deployment.applications):
+        plan = TaskPlan(application.topology, (), config=application.config)
+        for source in application.topology.sources():
+            both = plan.key_serde(source.key_serde), plan.value_serde(source.value_serde)
+            for topic in (*application.external, *application.global_topics):
+                if source.reads(topic):
+                    found[number, topic] = both
+    return found
+
+
+def _place(topic: str, partition: int) -> tuple[int, str, int]:
+    """A partition of a feed as (application, topic, partition)."""
+    application, slash, rest = topic.partition("/")
+    return (int(application), rest, partition) if slash else (0, topic, partition)
+
+
+def _rows(
+    deployment: Deployment,
+    chunk: Chunk,
+    clock_ms: int,
+    seqs: dict[tuple[str, int], int],
+    before: dict[tuple[str, int], int],
+    serdes: Serdes | None,
+) -> Iterator[Row5]:
+    """One chunk of a partition as rows: to its reader, or to every replica of the global tables.
+
+    With ``serdes`` keys and values are Kafka's bytes, and those that can be are read by the column.
+    """
+    topic, partition, records, order = chunk
+    place = _place(topic, partition)
+    application, name, _ = place
+    seq = seqs[topic, partition] = seqs.get((topic, partition), -1) + 1
+    if name == WALL:
+        yield from _ticks(deployment, application, records, order)
+        return
+    lane = deployment.lanes[place]
+    offsets, timestamps, keys, values, headers = map(list, zip(*records, strict=True))
+    keys_order = root_order(timestamps if order is None else order, offsets, lane, before.get((topic, partition), -1))
+    before[topic, partition] = int(keys_order.m[-1])
+    raw = (False, False)
+    if serdes is not None:
+        key_serde, value_serde = serdes.get((application, name), (None, None))
+        plain_keys, plain_values = column_from_kafka(keys, key_serde), column_from_kafka(values, value_serde)
+        raw = plain_keys is None, plain_values is None
+        keys, values = keys if plain_keys is None else plain_keys, values if plain_values is None else plain_values
+    parcel = Parcel(
+        name,
+        partition,
+        keys_order,
+        np.asarray(timestamps, np.int64),
+        keys,
+        values,
+        headers if any(headers) else None,
+        np.asarray(offsets, np.int64),
+        clock_ms=clock_ms,
+        raw=raw,
+    )
+    blob = pack(parcel)
+    for target in _targets(deployment, place):
+        yield deployment.group_at(0, target), target, lane, seq, blob
+
+
+def _targets(deployment: Deployment, place: tuple[int, str, int]) -> Iterable[int]:
+    application, topic, _ = place
+    if topic in deployment.applications[application].global_topics:
+        return deployment.replica_targets(application)
+    return (deployment.readers[place],)
+
+
+def _ticks(
+    deployment: Deployment, application: int, records: Sequence[tuple[Any, ...]], order: Sequence[int] | None
+) -> Iterator[Row5]:
+    times = [record[1] for record in records]
+    count = len(times)
+    m = np.full(count, TICK, np.int64) if order is None else np.asarray(order, np.int64)
+    zeros = np.zeros(count, np.int64)
+    keys = Order(m, zeros, np.arange(count, dtype=np.int64), zeros)
+    blob = pack(Parcel(WALL, 0, keys, np.asarray(times, np.int64), [record[2] for record in records], [None] * count))
+    for task in deployment.tasks:
+        if task.application == application and task.punctuates:
+            yield deployment.group_at(0, task.number), task.number, -1, 0, blob
+
+
+def _wake_up(deployment: Deployment, share: Share) -> list[Row5]:
+    """Rows that bring no records: ticks, and a call to each replica of the global tables."""
+    rows: list[Row5] = []
+    for number, application in enumerate(deployment.applications):
+        if share.tick:
+            rows += _ticks(deployment, number, [(0, share.clock_ms, None)], None)
+        if application.global_topics:
+            for target in deployment.replica_targets(number):
+                rows.append((deployment.group_at(0, target), target, -1, 0, b""))
+    return rows

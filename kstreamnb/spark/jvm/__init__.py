@@ -1,0 +1,1 @@
+"""Sessions and the adjustments of Spark's JVM."""

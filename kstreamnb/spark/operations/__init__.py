@@ -1,0 +1,1 @@
+"""Operating deployments: restarts, alerts, rescaling, topic discovery."""

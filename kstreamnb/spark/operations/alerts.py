@@ -1,0 +1,159 @@
+"""What to be woken for: the same rules for a notebook, asked of two readings of the metrics, and for Prometheus."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from kstreamnb.spark.operations.prometheus import exposed_name
+from kstreamnb.spark.telemetry.metrics import Metric
+
+
+class _Readings(NamedTuple):
+    before: list[Metric]
+    now: list[Metric]
+
+    def total(self, group: str, name: str, *, before: bool = False) -> float:
+        metrics = self.before if before else self.now
+        return sum(metric.value for metric in metrics if (metric.group, metric.name) == (group, name))
+
+    def growth(self, group: str, name: str) -> float:
+        return self.total(group, name) - self.total(group, name, before=True)
+
+
+@dataclass(frozen=True)
+class Alert:
+    """One rule: ``expression`` in Prometheus' language, and ``summary`` with what to look at first.
+
+    Example:
+        >>> rule = alert_rules()[1]
+        >>> print(rule.name, rule.expression, sep=": ")
+        failed: kafka_streams_stream_failed_stream_threads > 0
+    """
+
+    name: str
+    expression: str
+    summary: str
+    fires: Callable[[_Readings], bool] = field(repr=False, compare=False)
+
+
+def _exposed(group: str, name: str) -> str:
+    return exposed_name(Metric(group, name, (), 0.0))
+
+
+_THREAD, _TASK, _STATE, _FETCH = (
+    "stream-thread-metrics",
+    "stream-task-metrics",
+    "stream-state-metrics",
+    "consumer-fetch-manager-metrics",
+)
+
+
+def alert_rules(*, state_bytes: int = 1 << 30, dead_letter_topic: str | None = None) -> tuple[Alert, ...]:
+    """The rules of a query.
+
+    Units: ``state_bytes`` is how many bytes of state are too many.
+
+    Example:
+        >>> [rule.name for rule in alert_rules(dead_letter_topic="dead")]
+        ['stalled', 'failed', 'lag grows', 'records dropped', 'restoring', 'state too large', 'dead letters']
+    """
+    commits, lag = _exposed(_THREAD, "commit-total"), _exposed(_FETCH, "records-lag-max")
+    rules = [
+        Alert(
+            "stalled",
+            f"increase({commits}[5m]) == 0 and {lag} > 0",
+            "records wait and no batch was committed: see the log and query.exception()",
+            lambda seen: seen.growth(_THREAD, "commit-total") == 0 and seen.total(_FETCH, "records-lag-max") > 0,
+        ),
+        Alert(
+            "failed",
+            f"{_exposed('stream-metrics', 'failed-stream-threads')} > 0",
+            "the query ended with an error: see query.exception(), then query.restart()",
+            lambda seen: seen.total("stream-metrics", "failed-stream-threads") > 0,
+        ),
+        Alert(
+            "lag grows",
+            f"deriv({lag}[10m]) > 0",
+            "more comes in than is processed: see process-rate, skew of partitions, cores",
+            lambda seen: seen.growth(_FETCH, "records-lag-max") > 0,
+        ),
+        Alert(
+            "records dropped",
+            f"increase({_exposed(_TASK, 'dropped-records-total')}[5m]) > 0",
+            "late, without key or refused: the metric of the processor node names node and reason",
+            lambda seen: seen.growth(_TASK, "dropped-records-total") > 0,
+        ),
+        Alert(
+            "restoring",
+            f"increase({_exposed(_TASK, 'restores-total')}[5m]) > 0",
+            "tasks read their whole state again: once after a failure; again and again, when workers come and go",
+            lambda seen: seen.growth(_TASK, "restores-total") > 0,
+        ),
+        Alert(
+            "state too large",
+            f"sum({_exposed(_STATE, 'state-bytes')}) > {state_bytes}",
+            "see retention and the number of keys of each store",
+            lambda seen: seen.total(_STATE, "state-bytes") > state_bytes,
+        ),
+    ]
+    if dead_letter_topic is not None:
+        rules.append(_dead_letters(dead_letter_topic))
+    return tuple(rules)
+
+
+def _dead_letters(topic: str) -> Alert:
+    group, name = "stream-topic-metrics", "records-produced-total"
+
+    def letters(metrics: Iterable[Metric]) -> float:
+        return sum(
+            each.value
+            for each in metrics
+            if (each.group, each.name) == (group, name) and ("topic-name", topic) in each.tags
+        )
+
+    return Alert(
+        "dead letters",
+        f'increase({_exposed(group, name)}{{topic_name="{topic}"}}[5m]) > 0',
+        "records were refused by a handler: their headers say where and why",
+        lambda seen: letters(seen.now) > letters(seen.before),
+    )
+
+
+def alerts(before: Iterable[Metric], now: Iterable[Metric], rules: Iterable[Alert] | None = None) -> tuple[Alert, ...]:
+    """The rules that fire between two readings of ``query.metrics()``.
+
+    Example:
+        >>> lag = ("consumer-fetch-manager-metrics", "records-lag-max", ())
+        >>> [alert.name for alert in alerts([Metric(*lag, 0.0)], [Metric(*lag, 70.0)])]
+        ['stalled', 'lag grows']
+    """
+    seen = _Readings(list(before), list(now))
+    return tuple(rule for rule in (alert_rules() if rules is None else rules) if rule.fires(seen))
+
+
+def prometheus_rules(rules: Iterable[Alert] | None = None) -> str:
+    """The rules as a file for Prometheus, which reads the metrics that `serve_metrics` offers.
+
+    Example:
+        >>> for line in prometheus_rules().splitlines()[:4]:
+        ...     print(line)
+        groups:
+        - name: kstreamnb
+          rules:
+          - alert: Stalled
+    """
+    lines = ["groups:", "- name: kstreamnb", "  rules:"]
+    for rule in alert_rules() if rules is None else rules:
+        lines += [
+            f"  - alert: {rule.name.title().replace(' ', '')}",
+            f"    expr: {_quoted(rule.expression)}",
+            "    for: 1m",
+            f"    annotations: {{summary: {_quoted(rule.summary)}}}",
+        ]
+    return "\n".join(lines) + "\n"
+
+
+def _quoted(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"

@@ -1,0 +1,86 @@
+"""Metrics of running queries for Prometheus, under the names that Kafka's JMX exporter gives them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from kstreamnb.errors import extra
+from kstreamnb.spark.telemetry.metrics import Metric
+
+__all__ = ["MetricsServer", "exposed_name", "serve_metrics"]
+
+_PREFIX = "kafka_streams_"
+
+
+class MetricsServer:
+    """An HTTP endpoint ``/metrics``; ``url`` says where. Ends with `close`, or with the process."""
+
+    def __init__(self, server: Any, thread: Any, host: str) -> None:
+        self._server, self._thread = server, thread
+        self.port: int = server.server_port
+        self.url = f"http://{host}:{self.port}/metrics"
+
+    def close(self) -> None:
+        """Stop answering."""
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+    def __repr__(self) -> str:
+        return f"<MetricsServer at {self.url}>"
+
+
+def serve_metrics(port: int = 0, *, host: str = "127.0.0.1") -> MetricsServer:
+    """Serve the metrics of all active queries of this process, in Prometheus' text format.
+
+    Args:
+        port: where to listen; 0 for any free one.
+        host: the interface; only this machine by default.
+
+    Raises:
+        MissingPackageError: prometheus_client is not installed.
+
+    Example:
+        >>> server = serve_metrics()
+        >>> server.url.startswith("http://127.0.0.1:")
+        True
+        >>> server.close()
+    """
+    with extra("metrics"):
+        from prometheus_client import CollectorRegistry, start_http_server
+    from kstreamnb.spark.query.query import active
+
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(_Collector(lambda: [metric for query in active() for metric in query.metrics()]))
+    return MetricsServer(*start_http_server(port, addr=host, registry=registry), host)
+
+
+def exposed_name(metric: Metric) -> str:
+    """What a metric is called in Prometheus.
+
+    Example:
+        >>> exposed_name(Metric("stream-thread-metrics", "process-total", (), 1.0))
+        'kafka_streams_stream_thread_process_total'
+    """
+    return _PREFIX + f"{metric.group.removesuffix('-metrics')}_{metric.name}".replace("-", "_")
+
+
+class _Collector:
+    """Asks for metrics at every scrape."""
+
+    def __init__(self, found: Callable[[], Iterable[Metric]]) -> None:
+        self._found = found
+
+    def collect(self) -> Iterator[Any]:
+        from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+
+        families: dict[tuple[str, tuple[str, ...]], Any] = {}
+        for metric in self._found():
+            labels = tuple(name.replace("-", "_") for name, _ in metric.tags)
+            name = exposed_name(metric)
+            kind = CounterMetricFamily if name.endswith("_total") else GaugeMetricFamily
+            help_ = f'{metric.group} "{metric.name}" of Kafka Streams'
+            family = families.setdefault((name, labels), kind(name.removesuffix("_total"), help_, labels=labels))
+            family.add_metric([value for _, value in metric.tags], metric.value)
+        yield from families.values()

@@ -1,0 +1,103 @@
+"""`rescale`: give a stopped query's state to more or fewer Spark partitions."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from itertools import count
+from pathlib import Path
+
+from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from kstreamnb.errors import EngineError
+from kstreamnb.kafka.checkpoint_lock import in_use
+from kstreamnb.spark.execution.failures import spark_failure
+from kstreamnb.spark.jvm.session import spark_session, tuned
+from kstreamnb.spark.planning.key_routing import spark_hash
+from kstreamnb.spark.planning.placement import COPY
+from kstreamnb.spark.state.checkpoint_manifest import checkpoint_folder, read_manifest, write_manifest
+from kstreamnb.spark.state.checkpoint_reader import last_batch, last_begun, settle
+
+__all__ = ["rescale"]
+
+
+def rescale(checkpoint: Path | str, spark_partitions: int, *, spark: SparkSession | None = None) -> None:
+    """Spread the state of a stopped query over another number of Spark partitions; its next start uses them.
+
+    Tasks, topics and results stay as they are: only how many tasks can run at once changes. Global tables, of which
+    every partition has a copy, are read from their topics again by the next start.
+
+    Args:
+        checkpoint: the query's folder.
+        spark_partitions: state partitions from now on.
+        spark: the session that moves the state; without one, `spark_session` starts one.
+
+    Raises:
+        EngineError: the query runs, or has not finished its last batch.
+
+    Example:
+        >>> try:
+        ...     rescale("no-such-folder", 4)
+        ... except EngineError as error:
+        ...     print(error)
+        folder "no-such-folder" is no checkpoint
+    """
+    folder = checkpoint_folder(checkpoint)
+    manifest = read_manifest(folder)
+    if manifest is None:
+        raise EngineError(f'folder "{folder.name}" is no checkpoint')
+    if spark_partitions < 1:
+        raise EngineError(f"a query cannot have {spark_partitions} partitions")
+    if in_use(folder):
+        raise EngineError(f'application "{manifest.application}" is running', hint="stop it first")
+    if manifest.spark_partitions == spark_partitions:
+        return
+    if any(tables for _, tables in manifest.levels) and not manifest.global_topics:
+        raise EngineError(
+            f'the checkpoint of "{manifest.application}" does not say which topics its global tables are read from',
+            detail="an earlier version wrote it",
+            hint="start it once, so that it does, and rescale it then",
+        )
+    started = last_begun(folder)
+    if started != last_batch(folder):
+        raise EngineError(
+            f'"{manifest.application}" has not finished batch {started}',
+            hint="start it with available_now=True, so that it finishes, and rescale it then",
+        )
+    if started >= 0:
+        settle(folder)
+        manager = tuned(spark or spark_session())._streamingCheckpointManager  # noqa: SLF001 - has no public name yet
+        try:
+            manager.repartition(str(folder), spark_partitions)
+        except (PySparkException, Py4JJavaError) as error:
+            raise spark_failure(f'rescaling "{manifest.application}"', error) from error
+        _read_again(folder / "offsets" / str(last_batch(folder)), manifest.global_topics)
+    groups = _with_new_copies(manifest.groups, spark_partitions)
+    write_manifest(folder, replace(manifest, spark_partitions=spark_partitions, groups=groups))
+
+
+def _with_new_copies(groups: Mapping[str, int], spark_partitions: int) -> dict[str, int]:
+    """Group values with those of new, empty copies of the global tables, one a partition, in place of the old copies.
+
+    They are below all that were ever used, so that Spark finds no state for them, and runs them first.
+    """
+    copies = [name for name in groups if COPY in name]
+    found = {name: group for name, group in groups.items() if name not in copies}
+    free = count(min(0, *groups.values()) - 1, -1) if copies else iter(())
+    for kind in sorted({name.rpartition(", ")[0] for name in copies}):
+        for partition in range(spark_partitions):
+            found[f"{kind}, {partition}"] = next(g for g in free if spark_hash(g) % spark_partitions == partition)
+    return found
+
+
+def _read_again(entry: Path, topics: Iterable[str]) -> None:
+    """Let the next batch read some topics from their beginning: positions that are not there are 0."""
+    *before, last = entry.read_text().splitlines()
+    told = json.loads(last)
+    for topic in topics:
+        told["offsets"].pop(topic, None)
+    entry.write_text("\n".join([*before, json.dumps(told)]))
+    entry.with_name(f".{entry.name}.crc").unlink(missing_ok=True)  # it was that of the other content

@@ -1,0 +1,92 @@
+"""Which topics of the cluster an application reads, and what happens when new ones match its patterns."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from kstreamnb.errors import EngineError, KStreamError, did_you_mean
+from kstreamnb.runtime.context.config import Config
+from kstreamnb.runtime.context.task_plan import TaskPlan
+from kstreamnb.spark.execution.worker_cache import Bundle
+from kstreamnb.spark.io.offset_source import KafkaFeed
+from kstreamnb.spark.planning.placement import Application, deployment_of, place
+from kstreamnb.spark.query.query import Query
+from kstreamnb.spark.state.checkpoint_manifest import Manifest, adopt, manifest_of, write_manifest
+from kstreamnb.topology.topology import Topology
+
+if TYPE_CHECKING:  # Kafka's client is loaded by who connects
+    from kstreamnb.kafka.admin import Admin
+
+__all__ = ["Discovery", "placed_on"]
+
+
+class Discovery:
+    """Looks for new topics that match a query's patterns, and has the query go on with them.
+
+    The query stops between two batches and starts again from its checkpoint; new topics are read from their beginning.
+    Topics that would give a sub-topology other tasks than its state has end the query, with the reason.
+    Units: ``every_ms`` is ms between two looks.
+    """
+
+    def __init__(
+        self,
+        query: Query,
+        settings: Config,
+        admin: Admin,
+        every_ms: int,
+        *,
+        old: Manifest,
+        feed: KafkaFeed,
+        bundle: Mapping[str, Any],
+    ) -> None:
+        self._query, self._settings, self._admin, self._every_s = query, settings, admin, every_ms / 1000
+        self._manifest, self._feed, self._bundle = old, feed, dict(bundle)
+
+    def __call__(self, lasts: Callable[[], bool]) -> None:
+        """Look as long as one start of the query lasts."""
+        pause = threading.Event()
+        while not pause.wait(self._every_s) and lasts() and self._query.is_active():
+            try:
+                there = self._admin.topics()
+            except EngineError:
+                continue  # a broker that is away tells nothing; the query itself is patient for so long
+            try:
+                self.look(there)
+            except KStreamError as error:
+                self._query.fail(error)
+                return
+
+    def look(self, there: Mapping[str, int]) -> bool:
+        """Go on with the topics that are there now; says whether there were new ones."""
+        application = placed_on(self._query.topology, self._settings, there)
+        if set(application.external) <= set(self._feed.topics):
+            return False
+        deployment = deployment_of([application], self._manifest.spark_partitions, known_groups=self._manifest.groups)
+        manifest = adopt(self._manifest, manifest_of(deployment, self._manifest.query))
+        self._manifest = replace(manifest, topic_ids=self._manifest.topic_ids)
+        bundle = Bundle.of(self._manifest.query, deployment, kafka=self._query.bundle.kafka, live=True, **self._bundle)
+        self._feed = replace(self._feed, topics=application.external, _reader=None)
+        write_manifest(self._query.checkpoint, self._manifest)
+        self._query.restart(bundle=bundle, feed=self._feed, takes_over=False)
+        return True
+
+
+def placed_on(topology: Topology, settings: Config, there: Mapping[str, int]) -> Application:
+    """The application over the topics of the cluster; refuses input topics that do not exist."""
+    name = TaskPlan(topology, (), config=settings).application_id
+    own = {f"{name}-{internal}" for internal in topology.internal_topics} | {f"{name}-commits"}
+    for source in topology.sources():
+        for topic in source.topics:
+            if topic not in there and topic not in topology.internal_topics:
+                others = sorted(set(there) - own - {name for name in there if name.startswith("__")})
+                near, way = did_you_mean(topic, others), "create it with as many partitions as needed"
+                raise EngineError(
+                    f'input topic "{topic}" does not exist',
+                    detail=f"source {source.name}; the cluster has {', '.join(others) or 'no topics'}",
+                    hint=f"{near + ' Else ' if near else ''}{way}; who may not READ a topic does not see it",
+                    origin=source.origin,
+                )
+    return place(topology, settings, {topic: n for topic, n in there.items() if topic not in own}, direct=False)

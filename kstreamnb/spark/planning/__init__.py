@@ -1,0 +1,1 @@
+"""Plans a deployment: placement of tasks, routing of records, preflight checks."""

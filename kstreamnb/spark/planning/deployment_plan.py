@@ -1,0 +1,233 @@
+"""`plan`: what a deployment will look like, before anything starts and without Spark or a broker."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from kstreamnb.core.displayed import Displayed
+from kstreamnb.runtime.context.config import Config
+from kstreamnb.spark.planning.key_routing import spark_hash
+from kstreamnb.spark.planning.output_topics import output_topics
+from kstreamnb.spark.planning.placement import Application, Deployment, deployment_of, place
+from kstreamnb.spark.planning.preflight import refuse_what_cannot_run
+from kstreamnb.topology.nodes import ProcessorNode, Sink
+from kstreamnb.topology.topology import Topology
+
+if TYPE_CHECKING:  # it brings pyspark along, and a plan needs none
+    from kstreamnb.spark.query.streaming_query import Sink as BatchSink
+
+__all__ = ["DeploymentPlan", "PlannedLevel", "plan"]
+
+_AGAIN = "when a batch is repeated after a failure"
+_SIDE_EFFECTS = {
+    "foreach": f"its function runs again {_AGAIN}",
+    "peek": f"its function runs again {_AGAIN}",
+    "print": f"it prints again {_AGAIN}, and into the log of Spark's workers",
+}
+_OWN_PROCESSOR = f"what it does outside of its stores is done again {_AGAIN}"
+_RESENT = f"its records are published again {_AGAIN}"
+
+
+@dataclass(frozen=True)
+class PlannedLevel:
+    """One operator of the query: its sub-topologies, tasks, stores and topics; ``operator`` is Spark's word for it.
+
+    ``reads`` are the topics that come from the level before through a shuffle, with their partitions.
+    """
+
+    number: int
+    operator: str
+    subtopologies: tuple[int, ...]
+    tasks: int
+    stores: tuple[str, ...]
+    reads: tuple[tuple[str, int], ...] = ()
+
+
+@dataclass(frozen=True)
+class DeploymentPlan(Displayed):
+    """What `deploy` would start; printing it shows everything.
+
+    Attributes:
+        levels: the operators in order.
+        shuffles: how often records are moved between Spark's partitions in a batch.
+        parallelism: how many tasks can run at once at most, however many cores there are.
+        through_kafka: topics that are written here and read back with the next batch.
+        circles: sub-topologies that feed each other and run in one place, as groups of ids.
+        shared: output topics that several sub-topologies write; among themselves the writers keep the one order of
+            all engines, but nobody outside may rely on more than the order of each.
+        at_least_once: what may happen again when a batch is repeated, by node, with the reason.
+        inputs: input topics with their partitions.
+        outputs: output topics that are known beforehand.
+        deployment: everything else.
+
+    Example:
+        >>> from kstreamnb import StreamsBuilder
+        >>> builder = StreamsBuilder("copy")
+        >>> builder.stream("orders").to("copies")
+        >>> planned = plan(builder.build(), {"orders": 12})
+        >>> planned.parallelism, planned.shuffles, planned.outputs
+        (12, 0, ('copies',))
+    """
+
+    levels: tuple[PlannedLevel, ...]
+    shuffles: int
+    parallelism: int
+    through_kafka: tuple[str, ...]
+    circles: tuple[tuple[int, ...], ...]
+    shared: tuple[str, ...]
+    at_least_once: tuple[tuple[str, str], ...]
+    inputs: tuple[tuple[str, int], ...]
+    outputs: tuple[str, ...]
+    deployment: Deployment
+
+    @property
+    def places(self) -> tuple[tuple[str, ...], ...]:
+        """The tasks of each of Spark's state partitions; one without any stands by."""
+        found: list[list[str]] = [[] for _ in range(self.deployment.spark_partitions)]
+        for task in self.deployment.tasks:
+            found[spark_hash(task.group) % len(found)].append(task.plan.task_id)
+        return tuple(map(tuple, found))
+
+    @property
+    def most_at_once(self) -> dict[int, int]:
+        """How many tasks of each sub-topology can run at once at most: it has one for each partition it reads."""
+        found: dict[int, int] = {}
+        for task in self.deployment.tasks:
+            for id_ in {id_ for plan in task.plans for id_ in plan.subtopologies}:
+                found[id_] = found.get(id_, 0) + 1
+        return dict(sorted(found.items()))
+
+    def __str__(self) -> str:
+        lines = ["inputs: " + _topics(self.inputs)]
+        for level in self.levels:
+            if level.reads:
+                lines.append(f"shuffle: {_topics(level.reads)}")
+            ids = ", ".join(map(str, level.subtopologies))
+            lines.append(f"level {level.number}: sub-topologies {ids}; {_count(level.tasks, 'task')}; {level.operator}")
+            lines += [f"  store {store}" for store in level.stores]
+        lines.append("outputs: " + (", ".join(self.outputs) or "none that is known beforehand"))
+        lines.append(f"shuffles: {self.shuffles}; tasks at once: {self.parallelism}")
+        each = ", ".join(f"{count} of sub-topology {id_}" for id_, count in self.most_at_once.items())
+        lines.append(f"max parallelism: {each}")
+        for circle in self.circles:
+            ids = ", ".join(map(str, circle))
+            lines.append(f"in one place: sub-topologies {ids} feed each other, so all their tasks run as one")
+        lines += [f"through Kafka: {topic} is read back with the next batch" for topic in self.through_kafka]
+        lines += [f"several writers: {topic}; only the order of each of them is sure" for topic in self.shared]
+        lines += [f"at least once: {node}, for {why}" for node, why in self.at_least_once]
+        return "\n".join(lines)
+
+
+def plan(
+    topology: Topology,
+    partitions: Mapping[str, int] | int = 1,
+    *,
+    config: Config | Mapping[str, Any] | None = None,
+    spark_partitions: int = 2,
+    guarantee: Literal["exactly_once", "at_least_once"] | None = None,
+    sink: BatchSink | None = None,
+) -> DeploymentPlan:
+    """Work out levels, tasks, shuffles, stores and guarantees of a deployment; prints as text.
+
+    Args:
+        topology: what ``builder.build()`` gave.
+        partitions: partitions of the input topics by name, or one number for all.
+        config: the application's settings.
+        spark_partitions: state partitions of the query.
+        guarantee: that of the deployment; the config's ``processing.guarantee`` where nothing is said here.
+        sink: where the output is to go instead of Kafka.
+
+    Raises:
+        TopologyError: topics that are joined differ in their partitions.
+        EngineError: something cannot run on Spark; the node, the reason and what to do instead are said.
+
+    Example:
+        >>> from kstreamnb import StreamsBuilder
+        >>> builder = StreamsBuilder("shop")
+        >>> words = builder.stream("reviews").flat_map_values(str.split)
+        >>> words.group_by(lambda key, word: word).count(store="words").to_stream().to("counts")
+        >>> print(plan(builder.build(), 4))
+        inputs: reviews (4 partitions)
+        level 0: sub-topologies 0; 4 tasks; mapInArrow
+        shuffle: shop-words-repartition (4 partitions)
+        level 1: sub-topologies 1; 4 tasks; transformWithState
+          store words (timestamped key value)
+        outputs: counts
+        shuffles: 1; tasks at once: 4
+        max parallelism: 4 of sub-topology 0, 4 of sub-topology 1
+    """
+    given = partitions if isinstance(partitions, Mapping) else {}
+    default = partitions if isinstance(partitions, int) else None
+    settings = Config.of(config)
+    application = place(topology, settings, given, direct=False, default_partitions=default)
+    refuse_what_cannot_run(application)
+    deployment = deployment_of([application], spark_partitions, default_partitions=default or 1)
+    levels = tuple(_level(application, deployment, level.number) for level in deployment.levels)
+    resent = not settings.exactly_once if guarantee is None else guarantee == "at_least_once"
+    repeated = (_RESENT if resent else "") if sink is None else sink.repeats and f"{sink.repeats} {_AGAIN}"
+    return DeploymentPlan(
+        levels,
+        sum(level.stateful or level.number > 0 for level in deployment.levels),
+        max((level.tasks for level in levels), default=0),
+        application.looped,
+        tuple(tuple(sorted(circle)) for circle in application.circles),
+        _shared(topology),
+        tuple(_at_least_once(topology, repeated)),
+        tuple((topic, application.partitions[topic]) for topic in (*application.external, *application.global_topics)),
+        output_topics(topology),
+        deployment,
+    )
+
+
+def _level(application: Application, deployment: Deployment, number: int) -> PlannedLevel:
+    here = [task for task in deployment.tasks if task.level == number]
+    level = deployment.levels[number]
+    operator = "transformWithState" if level.stateful else "mapInArrow"
+    ids = sorted({plan.subtopologies[0] for task in here for plan in task.plans})
+    owners = {group.id: group.stores for group in application.topology.subtopologies()}
+    inner = sorted({topic for id_ in ids for topic in application.reads[id_]} & application.inner)
+    return PlannedLevel(
+        number,
+        f"{operator} with global tables" if level.uses_global else operator,
+        tuple(ids),
+        len(here),
+        tuple(f"{store} ({_kind(application, store)})" for id_ in ids for store in owners[id_]),
+        tuple((topic, application.partitions[topic]) for topic in inner),
+    )
+
+
+def _kind(application: Application, store: str) -> str:
+    spec = application.topology.stores[store]
+    kind = str(spec.extra.get("type", "buffer") if spec.kind == "internal" else spec.kind).replace("_", " ")
+    return kind if spec.logged or spec.changelog_topic else f"{kind}, not logged: restored from the checkpoint alone"
+
+
+def _shared(topology: Topology) -> tuple[str, ...]:
+    writers: dict[str, set[int]] = {}
+    for group in topology.subtopologies():
+        for node in map(topology.nodes.__getitem__, group.nodes):
+            if isinstance(node, Sink) and isinstance(node.topic, str) and node.topic not in topology.internal_topics:
+                writers.setdefault(node.topic, set()).add(group.id)
+    return tuple(sorted(topic for topic, groups in writers.items() if len(groups) > 1))
+
+
+def _at_least_once(topology: Topology, repeated: str) -> Iterator[tuple[str, str]]:
+    """Nodes that do something again, and what; ``repeated`` is what comes of the output, nothing if that is exact."""
+    for node in topology.nodes.values():
+        if isinstance(node, ProcessorNode) and not node.is_global:
+            if node.dsl in _SIDE_EFFECTS:
+                yield node.name, _SIDE_EFFECTS[node.dsl]
+            elif hasattr(node.operator, "supplier"):
+                yield node.name, _OWN_PROCESSOR
+        elif repeated and isinstance(node, Sink) and node.topic not in topology.internal_topics:
+            yield node.name, repeated
+
+
+def _topics(topics: tuple[tuple[str, int], ...]) -> str:
+    return ", ".join(f"{topic} ({_count(n, 'partition')})" for topic, n in topics)
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"

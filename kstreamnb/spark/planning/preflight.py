@@ -1,0 +1,115 @@
+"""What cannot run on Spark, found before anything starts: by node, with the reason and what to do instead.
+
+Functions travel to Spark's workers as bytes. One that holds on to something of this process, such as a connection, a
+lock or the session itself, cannot; nor can a topology without an input.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+import cloudpickle  # type: ignore[import-untyped]
+
+from kstreamnb.errors import EngineError
+from kstreamnb.spark.planning.placement import Application
+from kstreamnb.topology.topology import Topology
+
+__all__ = ["LARGEST_FUNCTION", "refuse_what_cannot_run", "refuse_what_is_too_large"]
+
+LARGEST_FUNCTION = "spark.broadcast.UDFCompressionThreshold"
+"""Spark's setting of how large a function may be; larger ones become broadcasts, which stateful levels lose."""
+
+_BESIDE = 1 << 16  # what Spark packs beside the topology
+
+_MAKE_IT_THERE = (
+    "make it where it is used: inside the function, or in the init of a ks.Processor, so that every worker has its own"
+)
+
+
+def refuse_what_cannot_run(application: Application) -> None:
+    """Raise EngineError for the first thing that Spark's workers could not do; nothing has started then."""
+    if not application.external:
+        raise EngineError(
+            f'application "{application.id}" reads no topic',
+            detail="only global tables and topics that it writes itself feed it",
+            hint="add a source: builder.stream(…), builder.table(…) or Topology.add_source(…)",
+        )
+    if _failure(application) is None:
+        return
+    topology = application.topology
+    for node in topology.nodes.values():
+        parts = [getattr(node, each.name) for each in fields(node) if each.name != "origin"]
+        _refuse(f'node "{node.name}"', parts, node.origin)
+    for store in topology.stores.values():
+        _refuse(f'store "{store.name}"', [store], None)
+    settings = application.config
+    for each in fields(settings):
+        _refuse(f'setting "{each.name}"', [getattr(settings, each.name)], None)
+    raise EngineError(_cannot(f'application "{application.id}"'), detail=_failure(application), hint=_MAKE_IT_THERE)
+
+
+def refuse_what_is_too_large(size: int, limit: str) -> None:
+    """Raise EngineError where functions would become a broadcast, which Spark's stateful operators cannot read.
+
+    ``limit`` is a size as Spark writes it, such as "1m".
+
+    Example:
+        >>> try:
+        ...     refuse_what_is_too_large(3 << 20, "1m")
+        ... except EngineError as error:
+        ...     print(error)
+        the topology with its functions has 3,145,728 bytes, and this session hands on 1m at most
+    """
+    words = re.fullmatch(r"(\d+)([kmgt]?)b?", limit.lower())
+    most = int(words[1]) << 10 * " kmgt".index(words[2] or " ") if words else 1 << 20
+    if size > most - _BESIDE:
+        raise EngineError(
+            f"the topology with its functions has {size:,} bytes, and this session hands on {limit} at most",
+            detail="data that functions hold on to travels with them",
+            hint=f'start the session with "{LARGEST_FUNCTION}": "1g", as spark_session() does; or read the data in the '
+            "init of a ks.Processor",
+        )
+
+
+def _refuse(what: str, parts: Iterable[Any], origin: Any) -> None:
+    for part in parts:
+        reason = _failure(part)
+        if reason is not None:
+            held = next(_held(part, set()), None)
+            detail = reason if held is None else f"{held}: {reason}"
+            raise EngineError(_cannot(what), detail=detail, hint=_MAKE_IT_THERE, origin=origin)
+
+
+def _cannot(what: str) -> str:
+    return f"{what} cannot be sent to Spark's workers"
+
+
+def _failure(part: Any) -> str | None:
+    """Why something cannot be pickled, in one line; None when it can."""
+    try:
+        cloudpickle.dumps(part, 5)
+    except Exception as error:  # whatever the pickling of a user's object raises is the reason
+        return (str(error) or type(error).__name__).splitlines()[0]
+    return None
+
+
+def _held(part: Any, seen: set[int]) -> Iterator[str]:
+    """Names of what functions in an operator hold on to and that cannot be pickled."""
+    if id(part) in seen:
+        return
+    seen.add(id(part))
+    if inspect.isfunction(part):
+        known = inspect.getclosurevars(part)
+        for name, value in {**known.globals, **known.nonlocals}.items():
+            if _failure(value) is not None:
+                inner = next(_held(value, seen), None)
+                yield inner or f'function "{part.__name__}" uses "{name}"'
+    elif is_dataclass(part) and not isinstance(part, (type, Topology)):
+        for each in fields(part):
+            yield from _held(getattr(part, each.name), seen)
+    elif hasattr(part, "func"):  # functools.partial
+        yield from _held(part.func, seen)

@@ -1,0 +1,1 @@
+"""Running queries: their start, batches, state and end."""

@@ -1,0 +1,51 @@
+"""A query in words: its state, its positions, and every task with what it reads and keeps."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, field
+
+from kstreamnb.kafka.batch_offsets import Offsets
+from kstreamnb.spark.planning.key_routing import spark_hash
+from kstreamnb.spark.planning.placement import Deployment, PlacedTask
+
+__all__ = ["QueryStatus", "described"]
+
+
+@dataclass(frozen=True)
+class QueryStatus:
+    """What a query is doing.
+
+    ``state`` is "starting" until it takes up input, at its first start and at every other one, then "running", and
+    "stopped" or "failed" in the end; ``batch`` the last finished batch, -1 before the first; ``lag`` the records that
+    wait in the input topics, -1 where no broker answers; ``durations_ms`` are Spark's, of the last batch.
+    """
+
+    state: str
+    batch: int
+    lag: int
+    positions: Offsets = field(repr=False)
+    clock_ms: int = 0
+    durations_ms: dict[str, int] = field(default_factory=dict)
+    error: str | None = None
+
+
+def described(deployment: Deployment, state: str, batch: int, positions: Offsets, ran: Collection[str]) -> str:
+    """The text for `Query`; ``ran`` are names of the tasks that have run since it was made."""
+    after = f"after batch {batch}" if batch >= 0 else "before its first batch"
+    lines = [f'application "{deployment.applications[0].id}": {state}, {after}']
+    for topic, parts in positions.items():
+        lines.append(f"  topic {topic}: " + ", ".join(f"{part} at {offset}" for part, offset in sorted(parts.items())))
+    return "\n".join([*lines, *(_task(deployment, task, task.name in ran) for task in deployment.tasks)])
+
+
+def _task(deployment: Deployment, task: PlacedTask, has_run: bool) -> str:
+    application = deployment.applications[task.application]
+    owners = {group.id: group.stores for group in application.topology.subtopologies()}
+    ids = [(plan.subtopologies[0], plan.partition) for plan in task.plans]
+    reads = sorted({f"{topic}-{partition}" for id_, partition in ids for topic in application.reads[id_]})
+    stores = sorted({store for id_, _ in ids for store in owners[id_]})
+    words = [f"partition {spark_hash(task.group) % deployment.spark_partitions} of Spark", f"reads {', '.join(reads)}"]
+    words += [f"keeps {', '.join(stores)}"] if stores else []
+    words += [] if has_run else ["has not run yet"]
+    return f"  task {task.name.partition('/')[2]}: {'; '.join(words)}"

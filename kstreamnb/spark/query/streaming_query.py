@@ -1,0 +1,165 @@
+"""A deployment as a Spark query: one source, one operator a level, one action a batch."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Protocol
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from kstreamnb.errors import KStreamError
+from kstreamnb.kafka.batch_offsets import Offsets
+from kstreamnb.kafka.checkpoint_lock import Claim
+from kstreamnb.kafka.output_batch import Publication
+from kstreamnb.spark.execution.batch_output import BatchOutput
+from kstreamnb.spark.execution.stateful_operator import LevelProcessor, stateless_level
+from kstreamnb.spark.execution.worker_cache import Bundle, read
+from kstreamnb.spark.io.offset_source import Feed, from_json
+from kstreamnb.spark.io.stream_source import ROW_SCHEMA, SourceSettings, source_class
+from kstreamnb.spark.jvm.no_codegen import interpret
+from kstreamnb.spark.jvm.session import tuned
+from kstreamnb.spark.planning.placement import Application
+from kstreamnb.spark.state.checkpoint_recovery import entries_again
+
+__all__ = ["Action", "Batch", "Sink", "StreamSettings", "levels_of", "start_stream"]
+
+_STOP_MS = 4500  # stopping takes 5 s at most
+
+
+@dataclass(frozen=True)
+class Batch:
+    """One micro-batch's end: number, entry in the log of input offsets, positions after it, wall clock, output.
+
+    ``seconds`` is how long its tasks took.
+    """
+
+    number: int
+    source: str
+    positions: Offsets
+    clock_ms: int
+    output: BatchOutput
+    seconds: float = 0.0
+
+
+class Sink:
+    """Where a query's output goes; the same batch may come again after a failure.
+
+    ``kafka``: it wants keys and values as Kafka's bytes, and not in wire form. ``again``: by number, the entries in the
+    log of offsets of batches that run again after a repair. ``claim``: that of the query's start to its checkpoint.
+    ``repeats``: what it does again when a batch comes again, nothing where it knows the batch.
+    """
+
+    repeats: ClassVar[str] = ""
+    kafka: bool = False
+    again: Mapping[int, str] = {}
+    claim: Claim | None = None
+
+    def attach(self, application: Application, spark: SparkSession) -> None:
+        """Take note of whose output it is; called once, before anything else."""
+
+    def open(self) -> None:
+        """Get ready; called before the query starts and before each restart."""
+
+    def publish(self, batch: Batch) -> Publication:
+        """Take one batch, and say what became of it."""
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """Let go of connections; what is being published is given up where it can be."""
+
+
+class Action(Protocol):
+    """What the query does with each batch."""
+
+    def publish(self, batch: Batch) -> None:
+        """Take one batch."""
+
+    def failed(self, error: KStreamError) -> None:
+        """A task failed; the batch will not be published."""
+
+
+@dataclass(frozen=True)
+class StreamSettings:
+    """How a query runs.
+
+    Units: ``trigger_ms`` is ms between batches, 0 for at once, None for one run over what there is; ``tick_ms`` is ms
+    between wall-clock ticks while nothing comes in, 0 for none; ``max_records`` is records a batch, 0 for no limit.
+    """
+
+    checkpoint: Path
+    trigger_ms: int | None = 0
+    max_records: int = 0
+    tick_ms: int = 0
+    readers: int = 2
+
+
+def start_stream(
+    spark: SparkSession, bundle: Bundle, feed: Feed, action: Action, settings: StreamSettings
+) -> StreamingQuery:
+    """Start the query of a deployment."""
+    deployment = read(bundle)
+    session = tuned(spark)
+    interpret(session)
+    session.conf.set("spark.sql.shuffle.partitions", str(deployment.spark_partitions))
+    session.conf.set("spark.sql.streaming.stopTimeout", str(_STOP_MS))
+    name = f"kstreamnb-{bundle.name}"
+    again = entries_again(settings.checkpoint)
+    source = SourceSettings(feed, bundle, settings.max_records, settings.tick_ms, settings.readers, again=again)
+    session.dataSource.register(source_class(name, source))
+    frame = levels_of(session.readStream.format(name).load(), bundle, one_stage=settings.readers == 1)
+    writer = frame.writeStream.outputMode("append").foreachBatch(_with_each(bundle, action, settings))
+    writer = writer.option("checkpointLocation", str(settings.checkpoint)).queryName(name)
+    if settings.trigger_ms is None:
+        return writer.trigger(availableNow=True).start()
+    return writer.trigger(processingTime=f"{settings.trigger_ms} milliseconds").start()
+
+
+def levels_of(frame: DataFrame, bundle: Bundle, *, one_stage: bool = False) -> DataFrame:
+    """The levels of a deployment over rows of its source.
+
+    ``one_stage``: with one Spark partition all levels run in one task, and no row goes through a shuffle.
+    """
+    deployment = read(bundle)
+    one_stage = one_stage and deployment.spark_partitions == 1
+    for level in deployment.levels:
+        frame = frame.coalesce(1) if one_stage else frame
+        if level.stateful:
+            processor = LevelProcessor(bundle, level.number)
+            frame = frame.groupBy("g").transformWithState(processor, ROW_SCHEMA, "append", "none")
+            continue
+        if level.number and not one_stage:
+            frame = frame.repartition(deployment.spark_partitions, "g")
+        frame = frame.mapInArrow(stateless_level(bundle, level.number), ROW_SCHEMA)
+    return frame
+
+
+def owners_of(bundle: Bundle) -> list[int]:
+    """The application of every producer of rows: lanes, then tasks, then replicas."""
+    deployment = read(bundle)
+    lanes = [place[0] for place in sorted(deployment.lanes, key=deployment.lanes.__getitem__)]
+    return [*lanes, *(task.application for task in deployment.tasks), *(r.application for r in deployment.replicas)]
+
+
+def _with_each(bundle: Bundle, action: Action, settings: StreamSettings) -> Callable[[DataFrame, int], None]:
+    """What happens with each batch: one collect, then the query's action."""
+    owners, log = owners_of(bundle), settings.checkpoint / "offsets"
+
+    def act(frame: DataFrame, number: int) -> None:
+        began = time.perf_counter()
+        table = frame.toArrow()
+        try:
+            output = BatchOutput.of(table, owners)
+        except KStreamError as error:
+            action.failed(error)
+            raise
+        entry = (log / str(number)).read_text().splitlines()[-1]
+        end: dict[str, Any] = json.loads(entry)
+        seconds = time.perf_counter() - began
+        action.publish(Batch(number, entry, from_json(end["offsets"]), int(end["clock"]), output, seconds))
+
+    return act

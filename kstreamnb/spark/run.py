@@ -1,0 +1,270 @@
+"""`run`: a topology over static DataFrames of any size, through the very same tasks.
+
+Spark sorts the rows by task and time, each task runs over its stream once, and sub-topologies are chained through
+shuffles of parcels. Nothing is written anywhere but into the result.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Mapping
+from functools import reduce
+from typing import Any
+
+import numpy as np
+from pyspark import StorageLevel
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from kstreamnb.core.progress import under_way
+from kstreamnb.core.record import TopicRecord
+from kstreamnb.core.serde import Serde
+from kstreamnb.core.time import instant_ms
+from kstreamnb.errors import EngineError
+from kstreamnb.runtime.context.config import Config
+from kstreamnb.runtime.context.task_plan import TaskPlan
+from kstreamnb.spark.execution.batch_operator import (
+    BATCH_SCHEMA,
+    BatchPlan,
+    Column,
+    column_values,
+    first_level,
+    header_values,
+    next_level,
+)
+from kstreamnb.spark.execution.failures import raise_first, spark_failure
+from kstreamnb.spark.execution.record_batch import Parcel, pack, root_order
+from kstreamnb.spark.execution.stateful_operator import FAILURE, REPORT
+from kstreamnb.spark.execution.worker_cache import Bundle
+from kstreamnb.spark.io.dataframe_input import FrameInput, content_order, frame_of_records, uniform
+from kstreamnb.spark.jvm.session import spark_session, tuned
+from kstreamnb.spark.planning.placement import Application, Deployment, deployment_of, place
+from kstreamnb.spark.planning.preflight import refuse_what_cannot_run
+from kstreamnb.spark.run_result import RunResult
+from kstreamnb.topology.topology import Topology
+
+__all__ = ["run"]
+
+_runs = itertools.count()
+
+
+def run(
+    topology: Topology,
+    *,
+    spark: SparkSession | None = None,
+    inputs: Mapping[str, Any] | Iterable[TopicRecord],
+    config: Config | Mapping[str, Any] | None = None,
+    partitions: Mapping[str, int] | int = 1,
+    wall_clock: Any = 0,
+    spark_partitions: int | None = None,
+    keep_stores: bool = True,
+) -> RunResult:
+    """Run a topology over everything that some topics hold, and give what comes out.
+
+    Args:
+        topology: what ``builder.build()`` gave.
+        spark: the session; without one, `spark_session` starts one.
+        inputs: by topic, a Spark or pandas DataFrame with columns ``key, value, timestamp``, or a `FrameInput` that
+            names the columns; or records, such as a `Sample`.
+        config: as for the driver.
+        partitions: partitions of topics by name, or one number for all. They decide which records share a task, as
+            in Kafka; one partition is one task on one core.
+        wall_clock: what the wall clock shows all the time: ms, ISO text or an aware datetime.
+        spark_partitions: how many of Spark's tasks share the work; twice the cores where nothing is said.
+        keep_stores: let the result hold the stores too.
+
+    Raises:
+        EngineError: an input is missing, or the topology needs what a run over static data cannot give.
+        ProcessingError: a function of the topology failed; its own exception is the cause.
+
+    Example:
+        >>> import pandas
+        >>> from kstreamnb import StreamsBuilder
+        >>> builder = StreamsBuilder("totals")
+        >>> builder.stream("sales", value_serde="long").group_by_key().reduce(int.__add__).to_stream().to("totals")
+        >>> sales = pandas.DataFrame({"key": ["a", "b", "a"], "value": [1, 5, 2], "timestamp": [0, 1, 2]})
+        >>> result = run(builder.build(), inputs={"sales": sales})
+        >>> [(record.key, record.value) for record in result.records("totals")[0]]
+        [('a', 1), ('b', 5), ('a', 3)]
+    """
+    spark = spark or spark_session()
+    session = tuned(spark)
+    settings = Config.of(config)
+    count = partitions if isinstance(partitions, int) else 1
+    given = partitions if isinstance(partitions, Mapping) else {}
+    application = place(topology, settings, given, direct=True, default_partitions=count)
+    _check(application)
+    slots = spark_partitions or 2 * spark.sparkContext.defaultParallelism
+    deployment = deployment_of([application], slots, default_partitions=count)
+    bundle = Bundle.of(f"run{next(_runs)}", deployment, kafka=False)
+    frames, arrival = _frames(session, application, deployment, inputs)
+    missing = [topic for topic in application.external if topic not in frames]
+    if missing:
+        there = ", ".join(sorted(frames)) or "none"
+        raise EngineError(f'there is no input for topic "{missing[0]}"', detail=f"inputs were given for {there}")
+    plan = BatchPlan(
+        bundle,
+        tuple(
+            Column(topic, f"k{n}", f"v{n}", f"h{n}" if "h" in frames[topic].columns else None)
+            for n, topic in enumerate(application.external)
+        ),
+        spark.sparkContext.broadcast(_global_parcels(application, deployment, frames)),
+        wall_clock if isinstance(wall_clock, int) else instant_ms(wall_clock),
+        arrival,
+        keep_stores,
+    )
+    rows = _levels(_sorted_rows(application, deployment, frames, arrival), plan, deployment)
+    return _execute(rows, spark, application, deployment, bundle)
+
+
+def _check(application: Application) -> None:
+    refuse_what_cannot_run(application)
+    written = {topic for topic in application.looped if topic in application.global_topics}
+    if written:
+        raise EngineError(
+            f'topic "{min(written)}" feeds a global table and is written by the same topology',
+            detail="over static data a global table is complete before the first record",
+            hint="run it in the driver, or deploy it to Kafka, where the table follows with the next batch",
+        )
+
+
+def _frames(
+    session: SparkSession, application: Application, deployment: Deployment, inputs: Any
+) -> tuple[dict[str, DataFrame], bool]:
+    """Uniform frames by topic, and whether any of them has an order of arrival of its own."""
+    wanted = {*application.external, *application.global_topics}
+    if not isinstance(inputs, Mapping):
+        by_topic: dict[str, list[TopicRecord]] = {topic: [] for topic in wanted}
+        for record in inputs:
+            by_topic.setdefault(record.topic, []).append(record)
+        inputs = {
+            topic: frame_of_records(
+                session,
+                records,
+                _reader_serdes(application, topic) if topic in wanted else _unused(topic, wanted),
+                partitioned=all(record.partition >= 0 for record in records),
+            )
+            for topic, records in by_topic.items()
+        }
+    frames: dict[str, DataFrame] = {}
+    for topic, given in inputs.items():
+        if topic not in wanted:
+            _unused(topic, wanted)
+        serdes, count = _reader_serdes(application, topic), application.partitions.get(topic, 1)
+        chosen = given if isinstance(given, FrameInput) else FrameInput(given)
+        frames[topic] = uniform(session, topic, chosen, serdes=serdes, partitions=count)
+    return frames, any("o0" in frames[topic].columns for topic in application.external if topic in frames)
+
+
+def _unused(topic: str, wanted: set[str]) -> Any:
+    raise EngineError(f'topic "{topic}" is no input of the topology', detail=f"it reads {', '.join(sorted(wanted))}")
+
+
+def _reader_serdes(application: Application, topic: str) -> tuple[Serde, Serde]:
+    ids = tuple(group.id for group in application.topology.subtopologies())
+    whole = TaskPlan(application.topology, ids, config=application.config, partitions=application.partitions)
+    source = whole.source_of(topic)
+    if source is None:
+        raise EngineError(f'no source reads topic "{topic}"')
+    return whole.key_serde(source.key_serde), whole.value_serde(source.value_serde)
+
+
+def _sorted_rows(
+    application: Application, deployment: Deployment, frames: Mapping[str, DataFrame], arrival: bool
+) -> DataFrame:
+    """All input rows, those of a task together and in order: by time, or lane by lane in order of arrival."""
+    parts = []
+    for number, topic in enumerate(application.external):
+        frame = frames[topic]
+        lanes = [deployment.lanes[0, topic, p] for p in range(application.partitions.get(topic, 1))]
+        groups = [deployment.group_at(0, deployment.readers[0, topic, p], lanes[p]) for p in range(len(lanes))]
+        own = [name for name in frame.columns if name not in ("p", "ts")]
+        parts.append(
+            frame.select(
+                F.element_at(F.array(*map(F.lit, groups)), F.col("p") + 1).alias("g"),
+                (F.lit(lanes[0]) + F.col("p")).alias("lane"),
+                "ts",
+                *(F.col(name).alias(f"{name}{number}" if name in "kvh" else f"o{number}_{name}") for name in own),
+            )
+        )
+    rows = reduce(lambda left, right: left.unionByName(right, allowMissingColumns=True), parts)
+    said = [name for name in rows.columns if name.startswith("o")]
+    content = content_order(rows, *(f"{name}{number}" for number in range(len(parts)) for name in "kv"))
+    keys = ["g", "lane", *said, "ts", *content] if arrival else ["g", "ts", "lane", *content]
+    return rows.repartition(deployment.spark_partitions, "g").sortWithinPartitions(*keys).drop(*said)
+
+
+def _levels(rows: DataFrame, plan: BatchPlan, deployment: Deployment) -> DataFrame:
+    frame = rows.mapInArrow(first_level(plan), BATCH_SCHEMA)
+    for level in deployment.levels if plan.arrival else deployment.levels[1:]:
+        ordered = frame.repartition(deployment.spark_partitions, "g").sortWithinPartitions(
+            "g", "m", "lane", "at", "depth", "source", "seq"
+        )
+        frame = ordered.mapInArrow(next_level(plan, level.number), BATCH_SCHEMA)
+    return frame
+
+
+def _execute(
+    rows: DataFrame, spark: SparkSession, application: Application, deployment: Deployment, bundle: Bundle
+) -> RunResult:
+    """Run the plan once, and keep what it gave."""
+    kept = rows.select("target", "source", "seq", "m", "lane", "at", "depth", "blob").persist(
+        StorageLevel.MEMORY_AND_DISK
+    )
+    try:
+        with under_way("tasks", look=lambda: _tasks_done(spark)):
+            told = kept.where(F.col("target").isin(REPORT, FAILURE)).select("target", "blob").collect()
+    except Exception as error:
+        kept.unpersist()
+        raise spark_failure("the run", error) from error
+    failures = [bytes(row["blob"]) for row in told if row["target"] == FAILURE]
+    if failures:
+        kept.unpersist()
+        raise_first(failures)
+    reports = [bytes(row["blob"]) for row in told]
+    return RunResult(kept, spark, application, deployment, bundle, reports)
+
+
+def _tasks_done(spark: SparkSession) -> tuple[int, int]:
+    """How many tasks of the stages that run now are done, of how many."""
+    tracker = spark.sparkContext.statusTracker()
+    stages = [stage for number in tracker.getActiveStageIds() if (stage := tracker.getStageInfo(number)) is not None]
+    return sum(stage.numCompletedTasks for stage in stages), sum(stage.numTasks for stage in stages)
+
+
+def _global_parcels(
+    application: Application, deployment: Deployment, frames: Mapping[str, DataFrame]
+) -> dict[int, list[bytes]]:
+    """The content of global topics, packed, for every worker."""
+    parcels: list[bytes] = []
+    for topic in application.global_topics:
+        if topic not in frames:
+            continue
+        frame = frames[topic]
+        said = [name for name in frame.columns if name.startswith("o")]
+        table = frame.orderBy("p", *said, "ts", *content_order(frame, "k", "v")).toArrow()
+        parcels += _parcels_of(topic, table, deployment)
+    return {0: parcels}
+
+
+def _parcels_of(topic: str, table: Any, deployment: Deployment) -> Iterable[bytes]:
+    places, times = table.column("p").to_numpy(), table.column("ts").to_numpy()
+    keys, values = (column_values(table.column(name).combine_chunks()) for name in ("k", "v"))
+    told = column_values(table.column("h").combine_chunks()) if "h" in table.column_names else None
+    headers = header_values(told) or [()] * len(keys)
+    for partition in np.unique(places).tolist():
+        index = np.flatnonzero(places == partition)
+        chosen = index.tolist()
+        stamps = times[index].astype(np.int64)
+        yield pack(
+            Parcel(
+                topic,
+                partition,
+                root_order(stamps, range(len(chosen)), deployment.lanes[0, topic, partition]),
+                stamps,
+                [keys[at] for at in chosen],
+                [values[at] for at in chosen],
+                [headers[at] for at in chosen],
+                np.arange(len(chosen), dtype=np.int64),
+            )
+        )

@@ -1,0 +1,162 @@
+"""What a run over static DataFrames gave: output topics as DataFrames or records, stores, and what tasks counted."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from kstreamnb.core.codec import decoder
+from kstreamnb.core.displayed import Displayed
+from kstreamnb.core.record import TopicRecord
+from kstreamnb.core.serde import Serde
+from kstreamnb.spark.execution.batch_operator import STORE
+from kstreamnb.spark.execution.batch_output import merge_parcels
+from kstreamnb.spark.execution.record_batch import unpack
+from kstreamnb.spark.execution.stateful_operator import OUT
+from kstreamnb.spark.execution.worker_cache import Bundle, empty_task
+from kstreamnb.spark.io.arrow_types import arrow_column, spark_type
+from kstreamnb.spark.jvm.session import moved
+from kstreamnb.spark.planning.output_topics import writer_serdes
+from kstreamnb.spark.planning.placement import Application, Deployment
+from kstreamnb.spark.state.store_view import StoreView, stores_at, stores_named
+
+__all__ = ["RunResult"]
+
+
+class RunResult(Displayed):
+    """The outcome of `run`, kept in the session until `close`.
+
+    Attributes:
+        outputs: a DataFrame by output topic, with columns partition, offset, timestamp (ms), key, value, headers; they
+            live in the session that was given, where SQL finds their views.
+        reports: what each task counted: records consumed and produced, records dropped by node and reason.
+    """
+
+    def __init__(
+        self,
+        rows: DataFrame,
+        spark: SparkSession,
+        application: Application,
+        deployment: Deployment,
+        bundle: Bundle,
+        reports: list[bytes],
+    ) -> None:
+        self._rows, self._application, self._deployment, self._bundle = rows, application, deployment, bundle
+        self.reports: list[dict[str, Any]] = sorted(map(pickle.loads, reports), key=lambda report: report["task"])
+        hidden = {f"{application.id}-{name}" for name in application.topology.internal_topics}
+        topics = sorted({topic for report in self.reports for topic in report["topics"]} - hidden)
+        self.outputs: Mapping[str, DataFrame] = {topic: moved(self._output(topic), spark) for topic in topics}
+
+    def records(self, topic: str) -> dict[int, list[TopicRecord]]:
+        """The records of an output topic by partition, in their order."""
+        key_serde, value_serde = self._serdes(topic)
+        read_key, read_value = decoder(key_serde), decoder(value_serde)
+        found: dict[int, list[TopicRecord]] = {}
+        for _, partition, timestamp, key, value, headers in self.wire_records(topic):
+            rows = found.setdefault(partition, [])
+            rows.append(TopicRecord(topic, partition, len(rows), timestamp, read_key(key), read_value(value), headers))
+        return dict(sorted(found.items()))
+
+    def wire_records(self, topic: str) -> Iterator[tuple[str, int, int, Any, Any, Any]]:
+        """The records of an output topic in wire form: (topic, partition, timestamp, key, value, headers)."""
+        parcels = [(row["source"], row["seq"], unpack(bytes(row["blob"]))) for row in self._addressed(OUT).collect()]
+        return merge_parcels(topic, (each for each in parcels if each[2].topic == topic))
+
+    def store(self, name: str, *, timestamps: bool = False) -> StoreView:
+        """A store as it was at the end, over all its partitions; ``timestamps`` as `Query.store` has it."""
+        placed = stores_at(self._deployment, name)
+        source = {len(self._deployment.lanes) + task.number: task for task in placed}
+        rows = self._addressed(STORE).where(F.col("source").isin(list(source))).collect()
+        parts = {number: empty_task(self._bundle, task) for number, task in source.items()}
+        for row in rows:
+            parts[row["source"]].apply_delta(bytes(row["blob"]))
+        found = [store for number in sorted(parts) for store in stores_named(parts[number], name)]
+        return StoreView(name, found, timestamps=timestamps)
+
+    def close(self) -> None:
+        """Let the session forget the outcome."""
+        self._rows.unpersist()
+
+    def counts(self) -> dict[str, int]:
+        """Records consumed, produced and dropped by all tasks together."""
+        totals = {name: sum(report[name] for report in self.reports) for name in ("consumed", "produced")}
+        return {**totals, "dropped": sum(sum(report["dropped"].values()) for report in self.reports)}
+
+    def __repr__(self) -> str:
+        counts = self.counts()
+        told = ", ".join(f"{count:,} {what}" for what, count in counts.items())
+        return f"<RunResult of {self._application.id}: {told}; outputs {', '.join(self.outputs) or 'none'}>"
+
+    def _addressed(self, target: int) -> DataFrame:
+        return self._rows.where(F.col("target") == target).select("source", "seq", "blob")
+
+    def _serdes(self, topic: str) -> tuple[Serde, Serde]:
+        return writer_serdes(self._application, topic)
+
+    def _output(self, topic: str) -> DataFrame:
+        """The topic's records as rows: exploded, brought together by partition, sorted and numbered."""
+        serdes = self._serdes(topic)
+        kinds = [spark_type(serde) for serde in serdes]
+        headers = "array<struct<key: string, value: binary>>"  # empty lists are cheap, only nulls are not
+        columns = f"timestamp bigint, key {kinds[0]}, value {kinds[1]}, headers {headers}"
+        order = "m bigint, lane bigint, at bigint, depth bigint, source int, number bigint"
+        rows = self._rows.where(F.col("target") == OUT).select("source", "seq", "blob")
+        exploded = rows.mapInArrow(_explode(topic, serdes), f"partition int, {order}, {columns}")
+        ordered = exploded.repartition("partition").sortWithinPartitions(
+            "partition", "m", "lane", "at", "depth", "source", "number"
+        )
+        named = ordered.select("partition", "timestamp", "key", "value", "headers")
+        return named.mapInArrow(_number, f"partition int, offset bigint, {columns}")
+
+
+def _explode(topic: str, serdes: tuple[Serde, Serde]) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """Parcels into rows with their order keys."""
+
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for row in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+                parcel = unpack(row[2])
+                if parcel.topic == topic:
+                    yield _rows(row[0], row[1], parcel, serdes)
+
+    return run
+
+
+def _rows(source: int, seq: int, parcel: Any, serdes: tuple[Serde, Serde]) -> pa.RecordBatch:
+    count, order = len(parcel), parcel.order
+    partitions = np.full(count, parcel.partition) if isinstance(parcel.partition, int) else parcel.partition
+    headers = [()] * count if parcel.headers is None else parcel.headers
+    pairs = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+    columns = {
+        "partition": pa.array(partitions, pa.int32()),
+        **{name: pa.array(getattr(order, name), pa.int64()) for name in ("m", "lane")},
+        "at": pa.array(order.offset, pa.int64()),
+        "depth": pa.array(order.depth, pa.int64()),
+        "source": pa.array(np.full(count, source), pa.int32()),
+        "number": pa.array(np.arange(count) + (seq << 20), pa.int64()),
+        "timestamp": pa.array(parcel.timestamps, pa.int64()),
+        "key": arrow_column(parcel.keys, serdes[0]),
+        "value": arrow_column(parcel.values, serdes[1]),
+        "headers": pa.array([[{"key": k, "value": v} for k, v in row] for row in headers], pairs),
+    }
+    return pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
+
+
+def _number(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Give sorted rows the offsets of their partitions."""
+    partition, following = -1, 0
+    for batch in batches:
+        offsets = []
+        for place in batch.column("partition").to_pylist():
+            if place != partition:
+                partition, following = place, 0
+            offsets.append(following)
+            following += 1
+        columns = [batch.column("partition"), pa.array(offsets, pa.int64()), *batch.columns[1:]]
+        yield pa.RecordBatch.from_arrays(columns, names=["partition", "offset", *batch.schema.names[1:]])

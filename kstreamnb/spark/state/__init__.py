@@ -1,0 +1,1 @@
+"""State on Spark: checkpoints, live stores and their recovery."""

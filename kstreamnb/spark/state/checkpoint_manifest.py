@@ -1,0 +1,248 @@
+"""What a checkpoint must remember besides Spark's own files, and whether another topology may go on from it.
+
+The file ``kstreamnb.json`` beside Spark's holds the query's identity, the group value of every task, the number of
+Spark partitions, and the shape of what keeps state. It is compared before anything is touched.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from kstreamnb.core.stores import StoreSpec
+from kstreamnb.errors import ConfigError, EngineError
+from kstreamnb.kafka.checkpoint_lock import unwritable
+from kstreamnb.runtime.context.task_plan import TaskPlan
+from kstreamnb.spark.planning.placement import Application, Deployment
+from kstreamnb.topology.nodes import ProcessorNode
+
+__all__ = [
+    "FILE",
+    "Manifest",
+    "adopt",
+    "checkpoint_folder",
+    "gone",
+    "manifest_of",
+    "read_manifest",
+    "write_manifest",
+]
+
+FILE = "kstreamnb.json"
+_FORMAT = 2
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """The kit's own page of a checkpoint.
+
+    ``state`` describes, by sub-topology with state, its stores, the processors that keep cells, and its tasks;
+    ``levels`` says of each level whether it has state and reads global tables; ``topic_ids`` are those of the inputs.
+    """
+
+    query: str
+    application: str
+    spark_partitions: int
+    levels: list[list[bool]]
+    state: dict[str, Any]
+    inputs: dict[str, int]
+    groups: dict[str, int] = field(repr=False, default_factory=dict)
+    topology: str = field(repr=False, default="")
+    format: int = _FORMAT
+    global_topics: list[str] = field(default_factory=list)
+    topic_ids: dict[str, str] = field(repr=False, default_factory=dict)
+
+
+def manifest_of(deployment: Deployment, query: str | None = None) -> Manifest:
+    """The page for a deployment; a new query gets an identity of its own."""
+    state: dict[str, Any] = {}
+    for number, application in enumerate(deployment.applications):
+        prefix = f"{number}/" if number else ""
+        state.update({prefix + name: each for name, each in _state(application, deployment, number).items()})
+    first = deployment.applications[0]
+    return Manifest(
+        query or str(uuid.uuid4()),  # noqa: TID251 - a new checkpoint is a new identity
+        first.id,
+        deployment.spark_partitions,
+        [[level.stateful, level.uses_global] for level in deployment.levels],
+        state,
+        {topic: first.partitions.get(topic, 1) for topic in (*first.external, *first.global_topics)},
+        deployment.group_names(),
+        first.topology.describe(),
+        global_topics=list(first.global_topics),
+    )
+
+
+def read_manifest(checkpoint: Path) -> Manifest | None:
+    """The page of a checkpoint, None where there is no checkpoint yet.
+
+    Raises: EngineError for a checkpoint that is not the kit's, or of a later version.
+    """
+    path = checkpoint / FILE
+    if not path.exists():
+        if (checkpoint / "offsets").exists():
+            raise EngineError(
+                f'folder "{checkpoint}" is a checkpoint of another program',
+                detail=f"it has Spark's offsets but no {FILE}",
+                hint="choose an empty folder",
+            )
+        return None
+    try:
+        content = json.loads(path.read_text())
+    except ValueError as error:
+        raise EngineError(
+            f'the page "{FILE}" of checkpoint "{checkpoint}" is damaged',
+            detail=str(error),
+            hint="restore the checkpoint from a copy, or reset the application",
+        ) from error
+    if content.get("format") != _FORMAT:
+        raise EngineError(
+            f'checkpoint "{checkpoint}" has format {content.get("format")}, but this version reads format {_FORMAT}'
+        )
+    return Manifest(**content)
+
+
+def write_manifest(checkpoint: Path, manifest: Manifest) -> None:
+    """Write the page, whole or not at all.
+
+    Raises: EngineError where nothing can be written there.
+    """
+    try:
+        checkpoint.mkdir(parents=True, exist_ok=True)
+        draft = checkpoint / f".{FILE}.draft"
+        draft.write_text(json.dumps(asdict(manifest), indent=1))
+        draft.replace(checkpoint / FILE)
+    except OSError as error:
+        raise unwritable(checkpoint, error, "checkpoint") from error
+
+
+def gone(checkpoint: Path, application: str) -> EngineError:
+    """The error of a query that works on a folder which is not there any more."""
+    return EngineError.final(
+        f'checkpoint "{checkpoint}" of "{application}" is gone',
+        detail="the folder was deleted, moved or replaced since the query started; no batch is published without it",
+        hint="deploy from where the folder is now, or put it back where it was, or reset the application",
+    )
+
+
+def checkpoint_folder(checkpoint: object) -> Path:
+    """The folder of a checkpoint; an address is none, for the kit keeps files and a lock beside Spark's.
+
+    Example:
+        >>> checkpoint_folder("checkpoints/shop").name
+        'shop'
+    """
+    if not isinstance(checkpoint, str | Path) or not str(checkpoint):
+        raise ConfigError(f"checkpoint cannot be {checkpoint!r}", hint="give a folder of its own, as text or as a Path")
+    scheme, separator, path = str(checkpoint).partition("://")
+    if separator and scheme != "file":
+        raise EngineError(
+            f'checkpoint "{checkpoint}" is no folder',
+            detail="the kit keeps files of its own and a lock beside Spark's",
+            hint="mount the storage where all of Spark's processes run, and give the folder",
+        )
+    return Path(path if separator else checkpoint)
+
+
+def adopt(old: Manifest, new: Manifest) -> Manifest:
+    """The page with which a new deployment goes on from an old checkpoint.
+
+    Raises: EngineError that lists every difference when the state of the one cannot serve the other.
+    """
+    differences = [*_settings(old, new), *_differences(old.state, new.state)]
+    if differences:
+        raise EngineError(
+            f'the checkpoint of "{old.application}" cannot serve this topology',
+            detail="; ".join(differences),
+            hint="deploy with a new checkpoint and a new application id, or go back to the topology that wrote it",
+        )
+    return new
+
+
+def _settings(old: Manifest, new: Manifest) -> list[str]:
+    found = []
+    if old.application != new.application:
+        found.append(f'it belongs to application "{old.application}", not "{new.application}"')
+    if old.spark_partitions != new.spark_partitions:
+        found.append(f"it has {old.spark_partitions} Spark partitions, not {new.spark_partitions}")
+    if old.levels != new.levels:
+        found.append(f"it has {_levels_text(old)}, not {_levels_text(new)}")
+    for topic in sorted(old.inputs.keys() & new.inputs.keys()):
+        if old.inputs[topic] != new.inputs[topic]:
+            found.append(
+                f'topic "{topic}" had {old.inputs[topic]} partitions and has {new.inputs[topic]} now: keys would leave '
+                "their state (copy the topic into a new one, and start from a new checkpoint)"
+            )
+    return found
+
+
+def _levels_text(manifest: Manifest) -> str:
+    kinds = [
+        ("stateful" if stateful else "stateless") + (" with global tables" if tables else "")
+        for stateful, tables in manifest.levels
+    ]
+    return f"{len(kinds)} levels ({', '.join(kinds)})"
+
+
+def _differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
+    """What changed in the parts that keep state."""
+    found = []
+    for group in sorted(old.keys() | new.keys()):
+        if group not in new:
+            found.append(f"sub-topology {group} kept state and is gone or keeps none now")
+        elif group not in old:
+            found.append(f"sub-topology {group} is new or kept no state before")
+        else:
+            before, after = old[group], new[group]
+            if before["tasks"] != after["tasks"]:
+                found.append(f"sub-topology {group} had {before['tasks']} tasks and has {after['tasks']}")
+            for kind in ("stores", "processors"):
+                found += _changed(group, kind[:-1], before[kind], after[kind])
+    return found
+
+
+def _changed(group: str, kind: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
+    found = [f'{kind} "{name}" of sub-topology {group} is gone' for name in sorted(before.keys() - after.keys())]
+    found += [f'{kind} "{name}" of sub-topology {group} is new' for name in sorted(after.keys() - before.keys())]
+    for name in sorted(before.keys() & after.keys()):
+        if before[name] != after[name]:
+            parts = [
+                f"{setting} {before[name].get(setting)} → {after[name].get(setting)}"
+                for setting in sorted({*before[name], *after[name]})
+                if before[name].get(setting) != after[name].get(setting)
+            ]
+            found.append(f'{kind} "{name}" of sub-topology {group} changed: {", ".join(parts)}')
+    return found
+
+
+def _state(application: Application, deployment: Deployment, number: int) -> dict[str, Any]:
+    topology = application.topology
+    found: dict[str, Any] = {}
+    for task in deployment.tasks:
+        if task.application != number or not task.stateful:
+            continue
+        for plan in task.plans:
+            known = found.setdefault(str(plan.subtopologies[0]), {"tasks": 0, "stores": {}, "processors": {}})
+            known["tasks"] += 1
+            if known["tasks"] > 1:
+                continue
+            nodes = [topology.nodes[name] for name in plan.nodes]
+            names = {store for node in nodes for store in node.stores if store in topology.stores}
+            known["stores"] = {name: _shape(topology.stores[name], plan) for name in sorted(names)}
+            own = [node for node in nodes if isinstance(node, ProcessorNode) and hasattr(node.operator, "supplier")]
+            known["processors"] = {node.name: {} for node in own}
+    return found
+
+
+def _shape(spec: StoreSpec, plan: TaskPlan) -> dict[str, Any]:
+    """What decides about a store's rows; a retention may change."""
+    return {
+        "kind": spec.kind,
+        "key": plan.key_serde(spec.key_serde).name,
+        "value": plan.value_serde(spec.value_serde).name,
+        "window": spec.window_size_ms,
+        "duplicates": spec.retain_duplicates,
+    }

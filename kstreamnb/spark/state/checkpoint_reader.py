@@ -1,0 +1,122 @@
+"""State read from a checkpoint through Spark's own reader of state stores, whether the query runs or not."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from kstreamnb.spark.execution.state_log import HEAD
+from kstreamnb.spark.execution.worker_cache import Bundle, read
+from kstreamnb.spark.jvm.session import tuned
+
+__all__ = ["last_batch", "last_begun", "read_entries", "read_states", "settle"]
+
+Entry = tuple[int, int, list[bytes]]
+"""Group value, number in the log, deltas to apply one after the other."""
+
+
+def last_batch(checkpoint: Path) -> int:
+    """The last batch that a checkpoint has committed, -1 before the first."""
+    return _newest(checkpoint / "commits")
+
+
+def last_begun(checkpoint: Path) -> int:
+    """The last batch that a checkpoint has offsets for, committed or not, -1 before the first."""
+    return _newest(checkpoint / "offsets")
+
+
+def _newest(log: Path) -> int:
+    return max(_numbers(log), default=-1)
+
+
+def _numbers(log: Path) -> list[int]:
+    return [int(path.name) for path in log.glob("*") if path.name.isdigit()]
+
+
+def settle(checkpoint: Path) -> None:
+    """Let Spark find the files of a checkpoint that was moved or copied: its notes have the whole paths of some.
+
+    A checkpoint that is where it was is not touched.
+    """
+    for notes in checkpoint.glob("state/*/_metadata/v2"):
+        moved: list[tuple[Path, str]] = []
+        for number in sorted(_numbers(notes), reverse=True):
+            try:
+                version, text = (notes / str(number)).read_text().split("\n", 1)
+                note = json.loads(text)
+                here = _placed(note, checkpoint)
+            except (ValueError, KeyError):  # it is damaged: Spark finds that by its checksum
+                break
+            if here == note:
+                break
+            moved.append((notes / str(number), f"{version}\n{json.dumps(here)}"))
+        for path, text in reversed(moved):  # the newest last: where it is right, so are all before it
+            path.with_name(f".{path.name}.crc").unlink(missing_ok=True)  # it was that of the other content
+            path.write_text(text)
+
+
+def _placed(note: dict[str, Any], checkpoint: Path) -> dict[str, Any]:
+    """A note about an operator's state with the paths that its files have in this folder."""
+
+    def here(path: str) -> str:
+        return f"file:{checkpoint.absolute()}/state/{path.rpartition('/state/')[2]}"
+
+    stores = [
+        {**store, "stateSchemaFilePaths": [here(path) for path in store["stateSchemaFilePaths"]]}
+        for store in note["stateStoreInfo"]
+    ]
+    return {**note, "stateStoreInfo": stores}
+
+
+def read_entries(
+    spark: SparkSession, bundle: Bundle, checkpoint: Path, level: int, since: Mapping[int, int]
+) -> tuple[int, list[Entry]]:
+    """The last committed batch, and the log entries of some groups of a level behind the given numbers, in order."""
+    batch = last_batch(checkpoint)
+    if batch < 0:
+        return batch, []
+    stateful = [each.number for each in read(bundle).levels if each.stateful]
+    frame = _log_frame(spark, checkpoint, len(stateful) - 1 - stateful.index(level), batch)
+    frame = frame.where(F.col("g").isin(list(since)) & (F.col("seq") != HEAD))
+    for group, seq in since.items():
+        if seq > HEAD:
+            frame = frame.where((F.col("g") != group) | (F.col("seq") > seq))
+    found = []
+    for row in sorted(frame.collect(), key=lambda row: (row["g"], row["seq"])):
+        delta, _, _, part = pickle.loads(bytes(row["e"]))
+        found.append((row["g"], row["seq"], [each for each in (part, delta) if each is not None]))
+    return batch, found
+
+
+def read_states(spark: SparkSession, bundle: Bundle, checkpoint: Path) -> dict[str, list[bytes]]:
+    """All deltas of every task, by the task's name, in their order: the whole state of a query, for checks."""
+    found: dict[str, list[bytes]] = {}
+    deployment = read(bundle)
+    for level in deployment.levels:
+        if level.stateful:
+            names = {group: placed.name for group, placed in deployment.at_group(level.number).items()}
+            _, entries = read_entries(spark, bundle, checkpoint, level.number, dict.fromkeys(names, 0))
+            for group, _, deltas in entries:
+                found.setdefault(names[group], []).extend(deltas)
+    return found
+
+
+def _log_frame(spark: SparkSession, checkpoint: Path, operator: int, batch: int) -> DataFrame:
+    """The entries of all state logs of one operator: group, number, entry."""
+    settle(checkpoint)
+    options: dict[str, Any] = {"stateVarName": "log", "operatorId": str(operator), "batchId": str(batch)}
+    return (
+        tuned(spark)
+        .read.format("statestore")
+        .options(**options)
+        .load(str(checkpoint))
+        .select(
+            F.col("key.g").alias("g"), F.col("user_map_key.seq").alias("seq"), F.col("user_map_value.entry").alias("e")
+        )
+    )

@@ -1,0 +1,157 @@
+"""Stores of a query as views that keep up with it.
+
+Every batch brings the changes of its tasks' states. They wait here as bytes until somebody looks; then they are applied
+to copies of the stores in this process. What was never looked at costs no more than the bytes that wait, and when those
+become too many they go, and the next look reads the checkpoint.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from kstreamnb.spark.execution.worker_cache import Bundle, empty_task, new_global, read
+from kstreamnb.spark.jvm.session import usable
+from kstreamnb.spark.planning.placement import PlacedTask, Replica
+from kstreamnb.spark.state.checkpoint_reader import read_entries
+from kstreamnb.spark.state.store_view import StoreView, keepers_of, stores_named
+
+__all__ = ["LiveStores", "LiveView"]
+
+_MOST_WAITING_BYTES = 64 << 20
+
+
+@dataclass
+class _Copy:
+    """A task's state in this process, as of an entry of its log, and the changes that wait.
+
+    ``looked``: the checkpoint was asked for it.
+    """
+
+    seq: int = 0
+    looked: bool = False
+    task: Any = None
+    waiting: deque[tuple[int, bytes]] = field(default_factory=deque)
+    size: int = 0
+
+
+class LiveStores:
+    """Copies of the state of a query's tasks, made when they are first asked for."""
+
+    def __init__(self, spark: SparkSession, bundle: Bundle, checkpoint: Path) -> None:
+        self.bundle, self.checkpoint = bundle, checkpoint
+        self.batch = -1
+        self._spark, self._lock = spark, threading.Lock()
+        self._copies: dict[int, _Copy] = {}
+        self._lanes = len(read(bundle).lanes)
+
+    def take(self, batch: int, deltas: Iterable[tuple[int, int, bytes]]) -> None:
+        """Note the changes of a batch: (producer, number of the entry, delta)."""
+        with self._lock:
+            for source, seq, delta in deltas:
+                copy = self._copies.setdefault(source - self._lanes, _Copy())
+                copy.waiting.append((seq, delta))
+                copy.size += len(delta)
+            self.batch = batch
+            waiting = sum(copy.size for copy in self._copies.values())
+            while waiting > _MOST_WAITING_BYTES:
+                most = max(self._copies.values(), key=lambda copy: copy.size)
+                waiting -= most.size
+                most.waiting.clear()
+                most.size = 0
+
+    def forget(self) -> None:
+        """Start over: the query starts from its checkpoint."""
+        with self._lock:
+            self._copies.clear()
+            self.batch = -1
+
+    def ask(self, name: str, question: Callable[[list[Any]], Any]) -> tuple[int, Any]:
+        """The answer of a store's parts as of the last batch, and the batch; nothing changes meanwhile."""
+        with self._lock:
+            placed = keepers_of(read(self.bundle), name)
+            tasks = self._current(placed)
+            parts = [store for task in tasks for store in stores_named(task, name)]
+            return self.batch, question(parts)
+
+    def _current(self, placed: list[PlacedTask | Replica]) -> list[Any]:
+        behind = []
+        for each in placed:
+            copy = self._copies.setdefault(each.number, _Copy())
+            if copy.task is None:
+                copy.task = _empty(self.bundle, each)
+            if not _catch_up(copy) or (copy.seq == 0 and not copy.looked):
+                behind.append(each)
+        if behind:
+            self._read(behind)
+        return [self._copies[each.number].task for each in placed]
+
+    def _read(self, placed: list[PlacedTask | Replica]) -> None:
+        """Take up what the checkpoint has beyond the copies, then what waits."""
+        since = {each.group: self._copies[each.number].seq for each in placed}
+        usable(self._spark)
+        batch, entries = read_entries(self._spark, self.bundle, self.checkpoint, placed[0].level, since)
+        keepers = {each.group: each for each in placed}
+        for group, seq, deltas in entries:
+            copy = self._copies[keepers[group].number]
+            if seq > copy.seq + 1:  # the log was compacted meanwhile: what it has now is everything
+                copy.task = _empty(self.bundle, keepers[group])
+            for delta in deltas:
+                copy.task.apply_delta(delta)
+            copy.seq = seq
+        for each in placed:
+            self._copies[each.number].looked = True
+            _catch_up(self._copies[each.number])
+        self.batch = max(self.batch, batch)
+
+
+def _empty(bundle: Bundle, placed: PlacedTask | Replica) -> Any:
+    """A task, or the keeper of global tables, without any state."""
+    if isinstance(placed, Replica):
+        return new_global(read(bundle), placed.application).task
+    return empty_task(bundle, placed)
+
+
+def _catch_up(copy: _Copy) -> bool:
+    """Apply what waits; says whether nothing was missing before it."""
+    while copy.waiting:
+        seq, delta = copy.waiting[0]
+        if seq > copy.seq + 1:
+            return False
+        copy.waiting.popleft()
+        copy.size -= len(delta)
+        if seq == copy.seq + 1:
+            copy.task.apply_delta(delta)
+            copy.seq = seq
+    return True
+
+
+class LiveView(StoreView):
+    """A view that shows the last batch whenever it is read.
+
+    ``batch`` is the batch that the last answer was from, ``lag`` the records that wait in the input topics.
+    """
+
+    def __init__(self, name: str, stores: LiveStores, lag: Callable[[], int], *, timestamps: bool = False) -> None:
+        self._stores, self._lag_now = stores, lag
+        batch, parts = stores.ask(name, list)
+        super().__init__(name, parts, batch=batch, timestamps=timestamps)
+
+    @property
+    def lag(self) -> int:
+        """Records that wait in the input topics now."""
+        return self._lag_now()
+
+    def _ask(self, name: str, arguments: tuple[Any, ...], options: dict[str, Any]) -> Any:
+        def answer(parts: list[Any]) -> Any:
+            found = getattr(self._over(parts), name)(*arguments, **options)
+            return list(found) if hasattr(found, "__next__") else found
+
+        self.batch, found = self._stores.ask(self.name, answer)
+        return iter(found) if isinstance(found, list) else found

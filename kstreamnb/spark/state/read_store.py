@@ -1,0 +1,67 @@
+"""`read_store`: a store from a checkpoint, without a query and without a broker."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from kstreamnb.errors import EngineError
+from kstreamnb.runtime.context.config import Config
+from kstreamnb.spark.execution.worker_cache import Bundle
+from kstreamnb.spark.jvm.session import spark_session
+from kstreamnb.spark.planning.placement import deployment_of, place
+from kstreamnb.spark.state.checkpoint_manifest import adopt, manifest_of, read_manifest
+from kstreamnb.spark.state.live_stores import LiveStores
+from kstreamnb.spark.state.store_view import StoreView
+from kstreamnb.topology.topology import Topology
+
+__all__ = ["read_store"]
+
+
+def read_store(
+    topology: Topology,
+    name: str,
+    checkpoint: Path | str,
+    *,
+    spark: SparkSession | None = None,
+    config: Config | Mapping[str, Any] | None = None,
+    timestamps: bool = False,
+) -> StoreView:
+    """A store as the last committed batch of a checkpoint has it, whether its query runs or not.
+
+    Args:
+        topology: what wrote the checkpoint; it knows the serdes.
+        name: the store.
+        checkpoint: the query's folder.
+        spark: the session that reads; without one, `spark_session` starts one.
+        config: the settings that the query was deployed with.
+        timestamps: give rows of timestamped stores as `ValueAndTimestamp` instead of plain values.
+
+    Raises:
+        EngineError: the folder is no checkpoint, or another topology's.
+        StateError: there is no such store; the error names those there are.
+
+    Example:
+        >>> try:
+        ...     read_store(Topology(), "counts", "no-such-folder")
+        ... except EngineError as error:
+        ...     print(error)
+        folder "no-such-folder" is no checkpoint
+    """
+    folder = Path(checkpoint)
+    old = read_manifest(folder)
+    if old is None:
+        raise EngineError(f'folder "{folder.name}" is no checkpoint')
+    settings = Config.of(config)
+    if settings.application_id is None:
+        settings = replace(settings, application_id=old.application)
+    application = place(topology, settings, old.inputs, direct=False)
+    deployment = deployment_of([application], old.spark_partitions, known_groups=old.groups)
+    adopt(old, manifest_of(deployment, old.query))
+    stores = LiveStores(spark or spark_session(), Bundle.of(old.query, deployment, kafka=True), folder)
+    batch, parts = stores.ask(name, list)
+    return StoreView(name, parts, batch=batch, timestamps=timestamps)

@@ -1,0 +1,102 @@
+"""A store of a run or a query as a person looks at it: read only, over all its partitions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from kstreamnb.errors import StateError, did_you_mean
+from kstreamnb.spark.planning.placement import Deployment, PlacedTask, Replica
+from kstreamnb.state.query_views import view_of
+
+__all__ = ["StoreView", "keepers_of", "stores_at", "stores_named"]
+
+
+class StoreView:
+    """A store of any kind, read only: it reads as the test driver's stores of its kind do, over all partitions.
+
+    Rows of timestamped stores are their values; with ``timestamps`` they are `ValueAndTimestamp`. ``batch`` is the
+    last batch that the view has seen, None for a run over static data.
+
+    Example: ``view["shoe"]``, ``view.get("shoe")``, ``dict(view.all())``, ``list(view.fetch_all(0, 60_000))``.
+    """
+
+    def __init__(self, name: str, parts: Iterable[Any], *, batch: int | None = None, timestamps: bool = False) -> None:
+        self.name, self.batch, self.timestamps = name, batch, timestamps
+        self._parts = list(parts)
+        self._kind = type(self._over(self._parts))
+
+    def __getitem__(self, key: Any) -> Any:
+        found = self.get(key)
+        if found is None:
+            raise KeyError(key)
+        return found
+
+    def __contains__(self, key: Any) -> bool:
+        return self.get(key) is not None
+
+    def __iter__(self) -> Iterator[tuple[Any, Any]]:
+        found: Iterator[tuple[Any, Any]] = self.all()
+        return found
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self.all())
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        if name.startswith("_") or name not in self._reads:
+            raise AttributeError(f'a view of store "{self.name}" has no "{name}"; it has {", ".join(self._reads)}')
+        return lambda *arguments, **options: self._ask(name, arguments, options)
+
+    def __dir__(self) -> list[str]:
+        return [*super().__dir__(), *self._reads]
+
+    @property
+    def _reads(self) -> list[str]:
+        """What the store's kind of view can be asked, each over all partitions."""
+        return [name for name in vars(self._kind) if not name.startswith("_")]
+
+    def _over(self, parts: list[Any]) -> Any:
+        return view_of(self.name, parts, show_time=self.timestamps)
+
+    def _ask(self, name: str, arguments: tuple[Any, ...], options: dict[str, Any]) -> Any:
+        return getattr(self._over(self._parts), name)(*arguments, **options)
+
+    def __repr__(self) -> str:
+        since = "" if self.batch is None else f" at batch {self.batch}"
+        return f'<StoreView of "{self.name}": {len(self._parts)} partitions{since}>'
+
+
+def stores_at(deployment: Deployment, name: str) -> list[PlacedTask]:
+    """The tasks that have a store.
+
+    Raises: StateError that names the stores there are.
+    """
+    application = deployment.applications[0]
+    owners = {group.id: group.stores for group in application.topology.subtopologies()}
+    placed = [
+        task
+        for task in deployment.tasks
+        if task.application == 0 and any(name in owners[plan.subtopologies[0]] for plan in task.plans)
+    ]
+    if not placed:
+        names = sorted(application.topology.stores)
+        raise StateError(
+            f'there is no store "{name}"',
+            detail=f"there are {', '.join(names) or 'none'}",
+            hint=did_you_mean(name, names),
+        )
+    return placed
+
+
+def keepers_of(deployment: Deployment, name: str) -> list[PlacedTask | Replica]:
+    """Who keeps a store in a query: its tasks, or for a global one the first of its copies."""
+    if name in deployment.applications[0].topology.global_stores:
+        copies = [replica for replica in deployment.replicas if replica.application == 0]
+        if copies:
+            return [copies[0]]
+    return [*stores_at(deployment, name)]
+
+
+def stores_named(task: Any, name: str) -> list[Any]:
+    """The store of a task, or those of all members of a circle."""
+    return [store for full, store in task.stores.items() if full.rpartition("/")[2] == name]

@@ -1,0 +1,1 @@
+"""Routes records between the tasks of a test driver."""

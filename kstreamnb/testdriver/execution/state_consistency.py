@@ -1,0 +1,135 @@
+"""Whether stores are what their changelogs, and what the committed input, make of them: row by row."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from kstreamnb.core.formatting import counted, said
+from kstreamnb.core.text_table import Tabular
+from kstreamnb.core.time import Clock
+from kstreamnb.errors import StateError
+from kstreamnb.recording.store_rows import stored_rows
+from kstreamnb.runtime.context.task_context import Scope, make_stores
+from kstreamnb.runtime.task.task import Task
+from kstreamnb.topology.partitions import changelog_topic
+
+__all__ = ["ChangelogFolds", "StateCheck", "StateDifference", "differences"]
+
+_SHOWN = 50
+
+
+@dataclass(frozen=True)
+class StateDifference:
+    """One key whose row in the store is not the one it should be; None is no row.
+
+    ``against`` is "changelog" or "input"; of a deployed query "log", which its checkpoint has, or "changelog".
+    """
+
+    task: str
+    store: str
+    key: Any
+    found: Any
+    expected: Any
+    against: str
+
+
+@dataclass(frozen=True)
+class StateCheck(Tabular):
+    """What differs between stores and what they are made from; false when nothing does."""
+
+    rows: tuple[StateDifference, ...]
+    stores: int
+
+    header = ("task", "store", "key", "in the store", "should be", "by the")
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __iter__(self) -> Iterator[StateDifference]:
+        return iter(self.rows)
+
+    @property
+    def title(self) -> str:
+        """How much differs."""
+        if not self.rows:
+            return f"state is consistent: {counted(self.stores, 'store')} looked at"
+        return f"state is inconsistent in {counted(len(self), 'row')}; {counted(self.stores, 'store')} looked at"
+
+    def table(self) -> Iterator[tuple[str, ...]]:
+        """The first rows that differ."""
+        for row in self.rows[:_SHOWN]:
+            yield row.task, row.store, said(row.key), said(row.found), said(row.expected), row.against
+
+
+def differences(task: str, store: Any, expected: Any, against: str) -> Iterator[StateDifference]:
+    """Rows of a store that are not those of another one, which is made of its changelog, or of the input."""
+    mine, theirs = (_rows(task, each) for each in (store, expected))
+    for shown in dict.fromkeys([*mine, *theirs]):
+        one, other = mine.get(shown), theirs.get(shown)
+        if one != other:
+            key = (one or other or (None,))[0]
+            yield StateDifference(task, store.name, key, _value(one), _value(other), against)
+
+
+def _rows(task: str, store: Any) -> dict[str, tuple[Any, Any, Any]]:
+    """Rows by what tells them apart: key, and time or note where a key has several rows."""
+    found: dict[str, tuple[Any, Any, Any]] = {}
+    for row in stored_rows(task, store, store.snapshot()):
+        name = repr(row.key)
+        while name in found:
+            name += "'"
+        # When a row of a bounded store was last looked up is no part of any log, in Kafka neither.
+        value = row.value[1] if store.spec.kind == "lru" else row.value
+        found[name] = row.key, value, row.timestamp
+    return found
+
+
+def _value(row: tuple[Any, Any, Any] | None) -> Any:
+    return None if row is None else row[1]
+
+
+class ChangelogFolds:
+    """What the changelogs of an engine make of its stores, kept up with what is written to them.
+
+    With ``keep`` the records of the changelogs stay where they are; else they are gone once they were folded.
+    """
+
+    def __init__(self, tasks: Mapping[str, Task], logs: Mapping[str, Any], *, keep: bool) -> None:
+        self._logs, self._keep = logs, keep
+        self._stores: list[tuple[str, Any, Any]] = []
+        self._folds: dict[str, dict[int, Any]] = {}
+        self._read: dict[str, int] = {}
+        for task_id, task in tasks.items():
+            logged = [store for store in task.stores.values() if store.spec.logged]
+            folds = make_stores(Scope(task.plan, Clock(), None), [store.spec for store in logged])
+            for store in logged:
+                topic = changelog_topic(task.plan.application_id, store.spec)
+                self._folds.setdefault(topic, {})[task.plan.partition] = folds[store.name]
+                self._stores.append((task_id, store, folds[store.name]))
+
+    def check(self) -> StateCheck:
+        """Compare every store that has a changelog of its own with its fold; all of them have to be committed."""
+        self._catch_up()
+        found = [row for task, store, fold in self._stores for row in differences(task, store, fold, "changelog")]
+        return StateCheck(tuple(found), len(self._stores))
+
+    def ensure(self) -> None:
+        """Raise StateError when a store is not what its changelog makes of it."""
+        found = self.check()
+        if found.rows:
+            raise StateError("stores are not what their changelogs make of them after a commit", detail=str(found))
+
+    def _catch_up(self) -> None:
+        for topic, folds in self._folds.items():
+            log = self._logs.get(topic)
+            if log is None:
+                continue
+            read = self._read.get(topic, 0)
+            for _, partition, time, key, value, _ in log.rows[read:]:
+                folds[partition].restore_changelog([(key or b"", value, time)])
+            self._read[topic] = len(log.rows) if self._keep else 0
+            if not self._keep:
+                log.named = log.named or bool(log.rows)
+                log.rows.clear()

@@ -1,0 +1,1 @@
+"""Searches for topologies whose result depends on the order of processing."""

@@ -1,0 +1,330 @@
+"""Looking for races: a sample worked off in many orders that are all allowed, and what comes out differently."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any, Literal
+
+from kstreamnb.core.codec import decode
+from kstreamnb.core.formatting import counted, listed, said, when
+from kstreamnb.core.progress import under_way
+from kstreamnb.core.record import TopicRecord
+from kstreamnb.core.text_table import Tabular
+from kstreamnb.errors import KStreamError
+from kstreamnb.recording.store_rows import stored_rows
+from kstreamnb.runtime.context.config import Config
+from kstreamnb.testdriver.execution.router import Engine
+from kstreamnb.testdriver.races.prng import Draws
+from kstreamnb.testdriver.races.random_schedule import Interleaving, Move
+from kstreamnb.testdriver.topology_test_driver import TopologyTestDriver
+from kstreamnb.topology.topology import Topology
+
+__all__ = ["Exploration", "KeyDifference", "Race", "explore"]
+
+Kind = Literal["result", "history", "order"]
+_KINDS: tuple[Kind, ...] = ("result", "history", "order")
+_MEANING = {
+    "result": "the last value of a key depends on the order of work",
+    "history": "values in between depend on the order of work, the last one does not",
+    "order": "the same values come in another order",
+}
+_ATTEMPTS, _SHOWN, _FEW, _FEW_RECORDS = 400, 20, 24, 6
+
+
+@dataclass(frozen=True)
+class KeyDifference:
+    """What came for a key in the usual order, and in another one; ``where`` is a topic or a store."""
+
+    where: str
+    key: str
+    usual: tuple[Any, ...]
+    other: tuple[Any, ...]
+
+    @property
+    def kind(self) -> Kind:
+        """How bad it is: "result", "history" or "order"."""
+        if self.usual[-1:] != self.other[-1:] and _multiset(self.usual) != _multiset(self.other):
+            return "result"
+        return "history" if _multiset(self.usual) != _multiset(self.other) else "order"
+
+
+@dataclass(frozen=True)
+class Race(Tabular):
+    """A way of working off a few records that leads elsewhere.
+
+    Attributes:
+        kind: "result" (a last value differs), "history" (values in between do) or "order".
+        sample: the records; leaving out any one of them, no order was found that differs.
+        moves: in which order partitions delivered and tasks worked.
+        differences: by topic or store, and key.
+    """
+
+    kind: Kind
+    sample: tuple[TopicRecord, ...]
+    moves: tuple[Move, ...]
+    differences: tuple[KeyDifference, ...]
+
+    header = ("where", "key", "in the usual order", "in this order")
+
+    @property
+    def title(self) -> str:
+        """What it is."""
+        return f"race with {counted(len(self.sample), 'record')}: {_MEANING[self.kind]}"
+
+    def table(self) -> Iterator[tuple[str, ...]]:
+        """What differs."""
+        for each in self.differences[:_SHOWN]:
+            yield each.where, each.key, ", ".join(map(said, each.usual)), ", ".join(map(said, each.other))
+
+    def more(self) -> Iterator[str]:
+        """The records and the moves."""
+        for record in self.sample[:_FEW]:
+            about = f"key {said(record.key)}, value {said(record.value)}, time {when(record.timestamp)}"
+            yield f"record of {record.topic}-{record.partition}: {about}"
+        for number, move in enumerate(self.moves[:_FEW], 1):
+            yield f"move {number}: {move}"
+        if len(self.moves) > _FEW:
+            yield f"{_FEW} of {len(self.moves):,} moves are shown"
+
+
+@dataclass(frozen=True)
+class Exploration(Tabular):
+    """What came out of a sample in many orders; false when it was always the same.
+
+    Attributes:
+        schedules: how many orders were tried.
+        outcomes: how many different outcomes there were.
+        found: for each kind of difference, how many orders showed it.
+        race: the worst one, made as short as possible; None when there is none.
+        seed: gives the same orders again.
+
+    Example:
+        >>> from kstreamnb import StreamsBuilder
+        >>> builder = StreamsBuilder("clicks")
+        >>> builder.stream("click").left_join(builder.table("tier"), lambda click, tier: [click, tier]).to("out")
+        >>> sample = [TopicRecord("tier", 0, 0, 0, "anna", "gold"), TopicRecord("click", 0, 0, 5, "anna", "home")]
+        >>> print(explore(builder.build(), sample, schedules=20).race)
+        race with 2 records: the last value of a key depends on the order of work
+        where       | key    | in the usual order | in this order
+        ------------+--------+--------------------+---------------
+        topic "out" | "anna" | ["home", "gold"]   | ["home", null]
+        record of tier-0: key "anna", value "gold", time 0
+        record of click-0: key "anna", value "home", time 5
+        move 1: click-0 delivers 1 record
+        move 2: task 0_0 processes 1 record
+        move 3: tier-0 delivers 1 record
+        move 4: task 0_0 processes 1 record
+    """
+
+    schedules: int
+    outcomes: int
+    found: Mapping[Kind, int]
+    race: Race | None
+    seed: int
+
+    def __bool__(self) -> bool:
+        return self.race is not None
+
+    @property
+    def header(self) -> tuple[str, ...]:  # type: ignore[override]
+        """Columns of the race's table."""
+        return Race.header
+
+    @property
+    def title(self) -> str:
+        """How many orders differ, and in what."""
+        tried = f"{counted(self.schedules, 'order')} of work (seed {self.seed})"
+        if self.race is None:
+            return f"no race found: {tried}, one outcome"
+        parts = [f"{self.found[kind]:,} differ in the {kind}" for kind in _KINDS if self.found.get(kind)]
+        return f"race found: {tried}, {counted(self.outcomes, 'outcome')}; {listed(parts)}"
+
+    def table(self) -> Iterator[tuple[str, ...]]:
+        """What differs in the shortest case."""
+        return iter(()) if self.race is None else self.race.table()
+
+    def more(self) -> Iterator[str]:
+        """The shortest case: its records, and how they were worked off."""
+        if self.race is not None:
+            yield self.race.title
+            yield from self.race.more()
+
+
+def explore(
+    topology: Topology,
+    sample: Iterable[TopicRecord],
+    schedules: int = 200,
+    seed: int = 0,
+    *,
+    partitions: Mapping[str, int] | int | None = None,
+    config: Config | Mapping[str, Any] | None = None,
+) -> Exploration:
+    """Work a sample off in other orders that a cluster might choose, and report what comes out differently.
+
+    Each order draws when partitions deliver records and which task works next. Values are compared by topic and key,
+    and so is what stores hold at the end; timestamps, and the order between keys, are not results. A difference is
+    shrunk to records none of which can be left out, which are as a rule the fewest that show it.
+
+    With ``max_task_idle`` in the config tasks wait for partitions that are still to deliver, as they would in Kafka.
+
+    Args:
+        topology: what to run.
+        sample: records of any topics, such as a `Sample`.
+        schedules: how many orders to try.
+        seed: decides all of them.
+        partitions: as in `TopologyTestDriver`; with one partition everywhere there is little to go wrong.
+        config: the application's settings.
+
+    Example:
+        >>> topology = Topology().add_source("in", "orders").add_sink("out", "copies", "in")
+        >>> print(explore(topology, [TopicRecord("orders", -1, -1, 0, "shoe", 1)], schedules=10))
+        no race found: 10 orders of work (seed 0), one outcome
+    """
+    runs = _Runs(topology, Config.of(config), partitions)
+    records = runs.placed(sample)
+    with under_way("orders", schedules) as done:
+        usual, outcomes, found = runs.usual(records), dict[str, None](), Counter[Kind]()
+        for number in range(schedules):
+            differences = usual.differences(runs.shuffled(records, seed + number)[0])
+            if differences:
+                outcomes[repr(differences)] = None
+                found[differences[0].kind] += 1
+            done(1)
+        race = _shrunk(runs, records, min(found, key=_KINDS.index), seed, schedules) if found else None
+    return Exploration(schedules, len(outcomes) + 1, dict(found), race, seed)
+
+
+class _Outcome:
+    """What a run has written and kept, to be compared with that of another run."""
+
+    def __init__(self, engine: Engine, error: KStreamError | None) -> None:
+        self._engine = engine
+        self._error = None if error is None else (getattr(error, "node", ""), error.message)
+        self._written: dict[tuple[str, Any], list[Any]] = {}
+        for topic, log in engine.logs.items():
+            if engine.route(topic) is None and not log.named:
+                for _, _, _, key, value, _ in log.rows:
+                    self._written.setdefault((topic, key), []).append(value)
+        self._kept = {
+            (task_id, name): {key: row[0] if store.timestamped else row for key, row in store.raw.items()}
+            for task_id, task in engine.tasks.items()
+            for name, store in task.stores.items()
+            if store.spec.kind != "internal" and not store.spec.retain_duplicates
+        }
+
+    def differences(self, other: _Outcome) -> tuple[KeyDifference, ...]:
+        """Keys for which something else came in another run, the worst first."""
+        if (self._written, self._kept, self._error) == (other._written, other._kept, other._error):
+            return ()
+        mine, theirs = self._shown(), other._shown()
+        found = [
+            KeyDifference(*place, mine.get(place, ()), theirs.get(place, ()))
+            for place in sorted({**mine, **theirs})
+            if mine.get(place, ()) != theirs.get(place, ())
+        ]
+        return tuple(sorted(found, key=lambda each: _KINDS.index(each.kind)))
+
+    def _shown(self) -> dict[tuple[str, str], tuple[Any, ...]]:
+        """Values by topic or store and by key, as users know them."""
+        found: dict[tuple[str, str], list[Any]] = {}
+        for (topic, key), values in self._written.items():
+            serdes = self._engine.logs[topic].serdes
+            if serdes is not None:
+                key, values = decode(serdes[0], key), [decode(serdes[1], value) for value in values]
+            found.setdefault((f'topic "{topic}"', said(key)), []).extend(values)
+        for task_id, name in self._kept:
+            store = self._engine.tasks[task_id].stores[name]
+            for row in stored_rows(task_id, store, store.snapshot()):
+                found.setdefault((f'store "{name}"', said(row.key)), []).append(row.value)
+        if self._error is not None:
+            found["the run fails", self._error[0]] = [self._error[1]]
+        return {place: tuple(values) for place, values in found.items()}
+
+
+class _Runs:
+    """A topology, run in the usual order and in others."""
+
+    def __init__(self, topology: Topology, config: Config, partitions: Mapping[str, int] | int | None) -> None:
+        self._topology, self._config, self._partitions = topology, config, partitions
+        self._roots: dict[int, Any] = {}
+
+    def placed(self, sample: Iterable[TopicRecord]) -> list[TopicRecord]:
+        """The records, each in the partition of its key where it is in none."""
+        driver, found = self._driver(), []
+        for record in sample:
+            (root,) = driver.encoder(record.topic, None, None)([record])
+            found.append(record._replace(partition=root[1]))
+            self._roots[id(found[-1])] = root
+        return found
+
+    def usual(self, records: list[TopicRecord]) -> _Outcome:
+        """What comes out in the order of every engine of the kit."""
+        return self._outcome(lambda engine: engine.feed([self._roots[id(record)] for record in records]))
+
+    def shuffled(self, records: list[TopicRecord], seed: int) -> tuple[_Outcome, tuple[Move, ...]]:
+        """What comes out in an order drawn from a seed, and that order."""
+        roots, moves = [self._roots[id(record)] for record in records], list[Move]()
+        draws, patient = Draws(seed), self._config.max_task_idle_ms > 0
+        found = self._outcome(lambda engine: Interleaving(engine, roots, draws, moves, patient=patient).run())
+        return found, tuple(moves)
+
+    def _outcome(self, work: Callable[[Engine], None]) -> _Outcome:
+        engine = self._driver().engine
+        try:
+            work(engine)
+        except KStreamError as error:
+            return _Outcome(engine, error)
+        return _Outcome(engine, None)
+
+    def _driver(self) -> TopologyTestDriver:
+        return TopologyTestDriver(self._topology, self._config, partitions=self._partitions, verify=False)
+
+
+def _multiset(values: tuple[Any, ...]) -> list[str]:
+    return sorted(map(repr, values))
+
+
+def _shrunk(runs: _Runs, records: list[TopicRecord], kind: Kind, seed: int, schedules: int) -> Race:
+    """The race with as few records as possible, and among orders that show it the one with the fewest moves."""
+    left = [_ATTEMPTS]
+
+    def race_of(some: list[TopicRecord], tries: int) -> Race | None:
+        usual, best = runs.usual(some), None
+        for number in range(tries):
+            left[0] -= 1
+            other, moves = runs.shuffled(some, seed + number)
+            differences = usual.differences(other)
+            if differences and differences[0].kind == kind and (best is None or len(moves) < len(best.moves)):
+                best = Race(kind, tuple(some), moves, differences)
+                if tries <= _FEW:
+                    break
+        return best
+
+    found = race_of(records, schedules)
+    assert found is not None, "an order with this difference was seen among the same seeds"
+    left[0] = _ATTEMPTS
+    chunk = max(len(records) // 2, 1)
+    while left[0] > 0:
+        before, kept, at = found, list(found.sample), 0
+        while at < len(kept) and left[0] > 0:
+            fewer = kept[:at] + kept[at + chunk :]
+            smaller = race_of(fewer, _FEW) if fewer else None
+            if smaller is None:
+                at += chunk
+            else:
+                found, kept = smaller, fewer
+        if chunk == 1 and found is before:
+            break
+        chunk = max(chunk // 2, 1)
+    found = _least(found, lambda some: race_of(some, _FEW))
+    return race_of(list(found.sample), 4 * _FEW) or found
+
+
+def _least(race: Race, race_of: Callable[[list[TopicRecord]], Race | None]) -> Race:
+    """The race of the fewest among few records: no one can be left out now, but perhaps several at once can."""
+    sizes = range(2, len(race.sample) - 1) if len(race.sample) <= _FEW_RECORDS else ()
+    smaller = (race_of(list(some)) for size in sizes for some in combinations(race.sample, size))
+    return next((found for found in smaller if found is not None), race)

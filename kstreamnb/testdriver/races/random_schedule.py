@@ -1,0 +1,99 @@
+"""One run in an order of its own: when partitions deliver and which task works next are drawn from a seed.
+
+Every order is allowed in which a cluster could have done the same work: each partition delivers its records in their
+order, a task takes the least head among those it has, and what it writes can be fetched from then on.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from kstreamnb.core.formatting import counted
+from kstreamnb.testdriver.execution.router import Engine, Root
+from kstreamnb.testdriver.races.prng import Draws
+
+__all__ = ["Interleaving", "Move"]
+
+Place: TypeAlias = tuple[str, int]
+
+_SIZES = (1, 1, 1, 2, 3, 8, 50, 1_000_000)
+
+
+@dataclass(frozen=True)
+class Move:
+    """One thing that was done: a partition delivered records, or a task processed some."""
+
+    kind: str
+    where: str
+    records: int
+
+    def __str__(self) -> str:
+        done = "delivers" if self.kind == "deliver" else "processes"
+        return f"{self.where} {done} {counted(self.records, 'record')}"
+
+
+class Interleaving:
+    """Runs roots through an engine; ``moves`` gets what was done.
+
+    ``patient``: a task waits as long as one of its partitions may still get records, as with a long ``max_task_idle``.
+    """
+
+    def __init__(self, engine: Engine, roots: list[Root], draws: Draws, moves: list[Move], *, patient: bool) -> None:
+        self._moves = moves
+        self._engine, self._draws, self._patient = engine, draws, patient
+        self._coming: dict[Place, deque[Any]] = {}
+        self._inputs: dict[int, dict[Place, None]] = {}
+        for topic, partition, *record in roots:
+            route = engine.route(topic)
+            assert route is not None
+            coming = self._coming.setdefault((topic, partition), deque())
+            coming.append((len(coming), *record))
+            if not route.is_global:
+                self._inputs.setdefault(route.tasks[partition], {})[topic, partition] = None
+
+    def run(self) -> None:
+        """Work until nothing is left."""
+        while True:
+            deliveries = [place for place, records in self._coming.items() if records]
+            ready = [index for index in range(len(self._engine.order)) if self._is_ready(index, hurried=False)]
+            if not deliveries and not ready:
+                ready = [index for index in range(len(self._engine.order)) if self._is_ready(index, hurried=True)]
+                if not ready:
+                    return
+            chosen = self._draws.below(len(deliveries) + len(ready))
+            size = self._draws.one_of(_SIZES)
+            if chosen < len(deliveries):
+                self._deliver(deliveries[chosen], size)
+            else:
+                self._work(ready[chosen - len(deliveries)], size)
+
+    def _deliver(self, place: Place, size: int) -> None:
+        engine, records = self._engine, self._coming[place]
+        route = engine.route(place[0])
+        assert route is not None
+        taken = [records.popleft() for _ in range(min(size, len(records)))]
+        if route.is_global:
+            engine.feed([(*place, *record[1:]) for record in taken])
+        else:
+            engine.order[route.tasks[place[1]]].push(*place, taken)
+        self._moves.append(Move("deliver", f"{place[0]}-{place[1]}", len(taken)))
+
+    def _work(self, index: int, size: int) -> None:
+        task = self._engine.order[index]
+        done = task.run_ready(1 if self._patient else size)
+        self._moves.append(Move("process", f"task {task.plan.task_id}", done))
+        for reader, topic, partition, record in self._engine.collect(index):
+            place = topic, partition
+            if place not in self._coming:
+                self._coming[place] = deque()
+                self._inputs.setdefault(reader, {})[place] = None
+            self._coming[place].append(record)
+
+    def _is_ready(self, index: int, *, hurried: bool) -> bool:
+        task = self._engine.order[index]
+        waiting = [place for place in self._inputs.get(index, ()) if task.lane(*place).fill()]
+        if not self._patient or hurried or not waiting:
+            return bool(waiting)
+        return all(place in waiting or not self._coming[place] for place in self._inputs[index])

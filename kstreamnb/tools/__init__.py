@@ -1,0 +1,1 @@
+"""Tools that bring several engines together: parity, benchmark, demo, store server."""

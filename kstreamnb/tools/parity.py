@@ -1,0 +1,328 @@
+"""Parity: the same topology and the same sample in the driver and on Spark, compared partition by partition.
+
+It stands beside `demo.py` because it joins the driver with Spark, which do not know each other. Called by users, and by
+notebooks before they deploy. A query's stores are compared here, too, in the driver's words.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from html import escape
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from kstreamnb.core.displayed import html_table
+from kstreamnb.core.formatting import counted, listed
+from kstreamnb.core.progress import under_way
+from kstreamnb.core.record import TopicRecord
+from kstreamnb.core.text_table import Tabular
+from kstreamnb.display import forms_of
+from kstreamnb.errors import KStreamError
+from kstreamnb.runtime.context.config import Config
+from kstreamnb.runtime.context.task_plan import TaskPlan
+from kstreamnb.testdriver.execution.state_consistency import StateCheck, StateDifference, differences
+from kstreamnb.testdriver.topology_test_driver import TopologyTestDriver
+from kstreamnb.topology.nodes import Sink
+from kstreamnb.topology.topology import Topology
+from kstreamnb.validation.output_diff import OutputDiff
+from kstreamnb.validation.output_diff import diff as output_diff
+
+if TYPE_CHECKING:  # Spark is loaded when it is needed
+    from pyspark.sql import SparkSession
+
+    from kstreamnb.spark.query.query import Query
+
+__all__ = ["EngineOutcome", "Parity", "internal_topics", "parity", "verify_state"]
+
+_BATCHES = 4
+
+Outputs: TypeAlias = "Mapping[str, list[TopicRecord]]"
+Partitions: TypeAlias = "Mapping[str, int] | int"
+
+
+@dataclass(frozen=True)
+class EngineOutcome:
+    """What one engine made of a sample: records by output topic, how many it dropped, the error that ended it."""
+
+    engine: str
+    outputs: Outputs = field(default_factory=dict)
+    dropped: int = 0
+    error: KStreamError | None = None
+
+    def counts(self) -> dict[tuple[str, int], int]:
+        """Records by topic and partition."""
+        found: dict[tuple[str, int], int] = {}
+        for topic, records in self.outputs.items():
+            for record in records:
+                found[topic, record.partition] = found.get((topic, record.partition), 0) + 1
+        return found
+
+
+@dataclass(frozen=True)
+class Parity(Tabular):
+    """Driver and Spark side by side. ``differences`` has, by engine, every row that is not the driver's.
+
+    Example:
+        >>> outputs = {"totals": [TopicRecord("totals", 0, 0, 5, "shoe", 3)]}
+        >>> driver, spark = EngineOutcome("driver", outputs), EngineOutcome("Spark", outputs, dropped=1)
+        >>> print(Parity("2 records", (driver, spark), {"Spark": output_diff(outputs, outputs)}))
+        driver and Spark DIFFER on 2 records
+        topic  | partition | driver | Spark |
+        -------+-----------+--------+-------+------
+        totals | 0         | 1      | 1     | equal
+        dropped: driver 0, Spark 1
+    """
+
+    sample: str
+    outcomes: tuple[EngineOutcome, ...]
+    differences: Mapping[str, OutputDiff]
+
+    @property
+    def is_equal(self) -> bool:
+        """Whether every engine made the same records of the sample, and dropped and failed alike."""
+        driver, *others = self.outcomes
+        same = all(each.dropped == driver.dropped and _failure(each) == _failure(driver) for each in others)
+        return same and not any(found.rows for found in self.differences.values())
+
+    @property
+    def header(self) -> tuple[str, ...]:  # type: ignore[override]  # the engines are columns
+        """Engines are columns."""
+        return ("topic", "partition", *(each.engine for each in self.outcomes), "")
+
+    @property
+    def title(self) -> str:
+        """The verdict, with the sample it holds for."""
+        engines = listed(each.engine for each in self.outcomes)
+        return f"{engines} {'agree' if self.is_equal else 'DIFFER'} on {self.sample}"
+
+    def table(self) -> Iterator[tuple[str, ...]]:
+        """Records of each engine by topic and partition, and whether they are equal."""
+        counts = [each.counts() for each in self.outcomes]
+        wrong = [(row.topic, row.partition) for found in self.differences.values() for row in found.rows]
+        for place in sorted({place for found in counts for place in found}):
+            rows = wrong.count(place)
+            verdict = f"{counted(rows, 'row')} differ" if rows else "equal"
+            yield (place[0], str(place[1]), *(f"{found.get(place, 0):,}" for found in counts), verdict)
+
+    def more(self) -> Iterator[str]:
+        """Dropped records, errors, and what differs row by row."""
+        dropped = {each.engine: each.dropped for each in self.outcomes}
+        if any(dropped.values()):
+            yield "dropped: " + ", ".join(f"{engine} {number:,}" for engine, number in dropped.items())
+        for each in self.outcomes:
+            if each.error is not None:
+                yield f"{each.engine} failed: {type(each.error).__name__}: {each.error}"
+        for found in self.differences.values():
+            if found.rows:
+                yield str(found)
+
+
+def parity(
+    topology: Topology,
+    sample: Iterable[TopicRecord],
+    spark: SparkSession | None = None,
+    *,
+    partitions: Partitions = 1,
+    config: Config | Mapping[str, Any] | None = None,
+    streaming: bool = False,
+) -> Parity:
+    r"""Run a sample through the driver and through Spark, and compare what comes out, partition by partition.
+
+    Args:
+        topology: what ``builder.build()`` gave.
+        sample: records of the topology's topics.
+        spark: the session; without one, ``spark_session()`` starts one.
+        partitions: partitions of topics by name, or one number for all.
+        config: settings by Python's or Kafka's names.
+        streaming: also deploy it, from a local broker of its own to that broker, in micro-batches.
+
+    An error of an engine is part of what is compared: it ends that engine's run, not the comparison.
+
+    Example:
+        >>> from kstreamnb import Sample, StreamsBuilder
+        >>> builder = StreamsBuilder("shop")
+        >>> builder.stream("orders").group_by_key().count().to_stream().to("totals", value_serde="long")
+        >>> sample = Sample.from_text("topic | key | value | time\norders | a | 1 | 5\norders | a | 3 | 7")
+        >>> print(parity(builder.build(), sample))
+        driver and Spark agree on 2 records
+        topic  | partition | driver | Spark |
+        -------+-----------+--------+-------+------
+        totals | 0         | 2      | 2     | equal
+    """
+    read = topology.sources()
+    records = [record for record in sample if any(source.reads(record.topic) for source in read)]
+    engines: dict[str, Callable[[], EngineOutcome]] = {
+        "driver": lambda: _on_driver(topology, records, partitions, config),
+        "Spark": lambda: _on_frames(topology, records, partitions, config, spark),
+    }
+    if streaming:
+        engines["Kafka"] = lambda: _on_kafka(topology, records, partitions, config, spark)
+    outcomes = []
+    with under_way("engines", len(engines)) as done:
+        for engine, run in engines.items():
+            outcomes.append(_outcome(engine, run))
+            done(1)
+    driver, *others = outcomes
+    found = {
+        each.engine: replace(output_diff(driver.outputs, each.outputs), names=("driver", each.engine))
+        for each in others
+    }
+    return Parity(counted(len(records), "record"), tuple(outcomes), found)
+
+
+def verify_state(query: Query) -> StateCheck:
+    r"""Compare every store of a deployed query with what its log in the checkpoint makes of it, row by row.
+
+    What is compared is the store that ``query.store(name)`` shows. Where the deployment writes changelog topics, what
+    the log makes is compared with what these make. Records wait meanwhile. A stopped query can be compared, too.
+
+    Raises: EngineError where a batch was published that the checkpoint has not committed; a restart does that.
+
+    Example:
+        >>> from tempfile import TemporaryDirectory
+        >>> from kstreamnb import Admin, Sample, StreamsBuilder, deploy, local_broker, produce
+        >>> builder = StreamsBuilder("visits")
+        >>> counts = builder.stream("pages").group_by_key().count(store="counts")
+        >>> sample = Sample.from_text("topic | key | value | time\npages | a | 1 | 5\npages | a | 2 | 6")
+        >>> with local_broker() as broker, TemporaryDirectory() as checkpoint:
+        ...     servers = broker.bootstrap_servers
+        ...     Admin(servers).create_topic("pages")
+        ...     sent = produce(servers, sample)
+        ...     query = deploy(builder.build(), bootstrap_servers=servers, checkpoint=checkpoint, changelogs=True)
+        ...     done = query.await_input()
+        ...     print(verify_state(query))
+        ...     query.stop()
+        state is consistent: 1 store looked at
+    """
+    from kstreamnb.spark.operations.state_verification import stores_beside
+
+    found: list[StateDifference] = []
+    stores = 0
+    with under_way("stores") as done:
+        for task, store, made, against in stores_beside(query):
+            stores += against == "log"
+            found += differences(task, store, made, against)
+            done(1)
+    return StateCheck(tuple(found), stores)
+
+
+def _outcome(engine: str, run: Callable[[], EngineOutcome]) -> EngineOutcome:
+    try:
+        return run()
+    except KStreamError as error:
+        return EngineOutcome(engine, error=error)
+
+
+def _failure(outcome: EngineOutcome) -> tuple[Any, ...] | None:
+    error = outcome.error
+    return None if error is None else (type(error), getattr(error, "node", ""), getattr(error, "coordinates", None))
+
+
+def _on_driver(topology: Topology, records: list[TopicRecord], partitions: Partitions, config: Any) -> EngineOutcome:
+    with TopologyTestDriver(topology, config, partitions=partitions) as driver:
+        driver.pipe(records)
+        topics = sorted(driver.produced_topic_names() - internal_topics(topology, config))
+        outputs = {topic: driver.create_output_topic(topic).read_records() for topic in topics}
+        dropped = int(sum(driver.metrics()["dropped-records-total"].values()))
+    return EngineOutcome("driver", outputs, dropped)
+
+
+def internal_topics(topology: Topology, config: Config | Mapping[str, Any] | None = None) -> set[str]:
+    """Names that topics between sub-topologies, and changelogs, have in Kafka."""
+    plan = _plan(topology, config)
+    changelogs = {f"{plan.application_id}-{store}-changelog" for store in topology.stores}
+    return {plan.topic(name) for name in topology.internal_topics} | changelogs
+
+
+def _plan(topology: Topology, config: Any) -> TaskPlan:
+    groups = tuple(group.id for group in topology.subtopologies())
+    return TaskPlan(topology, groups, config=Config.of(config))
+
+
+def _on_frames(
+    topology: Topology, records: list[TopicRecord], partitions: Partitions, config: Any, spark: Any
+) -> EngineOutcome:
+    from kstreamnb.spark.run import run
+
+    result = run(topology, spark=spark, inputs=records, config=config, partitions=partitions, keep_stores=False)
+    try:
+        parts = {topic: result.records(topic).values() for topic in result.outputs}
+        outputs = {topic: [record for part in found for record in part] for topic, found in parts.items()}
+        return EngineOutcome("Spark", outputs, result.counts()["dropped"])
+    finally:
+        result.close()
+
+
+def _on_kafka(
+    topology: Topology, records: list[TopicRecord], partitions: Partitions, config: Any, spark: Any
+) -> EngineOutcome:
+    """Through a broker of its own; the batches are small, so that there are several."""
+    from kstreamnb.kafka.admin import Admin
+    from kstreamnb.kafka.local_broker import local_broker
+    from kstreamnb.spark.deploy import deploy
+
+    plan = _plan(topology, config)
+    inputs = {name for source in topology.sources() for name in source.topics} - set(topology.internal_topics)
+    inputs |= {record.topic for record in records}
+    with local_broker() as broker, tempfile.TemporaryDirectory(prefix="kstreamnb-parity-") as checkpoint:
+        servers = broker.bootstrap_servers
+        for topic in sorted(inputs):
+            count = partitions if isinstance(partitions, int) else partitions.get(topic, 1)
+            Admin(servers).create_topic(topic, partitions=count)
+            _send(servers, plan, topic, [record for record in records if record.topic == topic])
+        query = deploy(
+            topology,
+            spark=spark,
+            bootstrap_servers=servers,
+            checkpoint=checkpoint,
+            config=config,
+            application_id=plan.application_id,
+            available_now=True,
+            max_records=max(1, len(records) // _BATCHES),
+        )
+        query.await_termination()
+        written = _written(plan, set(Admin(servers).topics()) - inputs)
+        outputs = {topic: _taken(servers, plan, topic) for topic in written}
+        return EngineOutcome("Kafka", outputs, sum(batch.dropped for batch in query.recent()))
+
+
+def _send(servers: str, plan: TaskPlan, topic: str, records: list[TopicRecord]) -> None:
+    """Produce a topic's records with the serdes of its source."""
+    from kstreamnb.kafka.producer import produce
+
+    source = plan.source_of(topic)
+    key_serde, value_serde = (None, None) if source is None else (source.key_serde, source.value_serde)
+    serdes = {"key_serde": plan.key_serde(key_serde), "value_serde": plan.value_serde(value_serde)}
+    produce(servers, records, keep_partitions=all(record.partition >= 0 for record in records), **serdes)
+
+
+def _written(plan: TaskPlan, there: set[str]) -> list[str]:
+    """Topics that sinks wrote to: those that they name; where one chooses, all that are nobody's own."""
+    sinks = [node.topic for node in plan.topology.nodes.values() if isinstance(node, Sink)]
+    named = {topic for topic in sinks if isinstance(topic, str)} - set(plan.topology.internal_topics)
+    if all(isinstance(topic, str) for topic in sinks):
+        return sorted(named & there)
+    return sorted(topic for topic in there if not topic.startswith(("_", f"{plan.application_id}-")))
+
+
+def _taken(servers: str, plan: TaskPlan, topic: str) -> list[TopicRecord]:
+    """All records of an output topic, read with the serdes of a sink that writes it."""
+    from kstreamnb.kafka.capture import CaptureLimits, capture
+
+    sinks = [node for node in plan.topology.nodes.values() if isinstance(node, Sink)]
+    named = [sink for sink in sinks if sink.topic == topic]
+    sink = (named or [each for each in sinks if not isinstance(each.topic, str)])[0]
+    key_serde, value_serde = plan.key_serde(sink.key_serde), plan.value_serde(sink.value_serde)
+    everything = CaptureLimits(records=None, bytes=None, seconds=None)
+    return list(capture(servers, [topic], everything, key_serde=key_serde, value_serde=value_serde).records)
+
+
+@forms_of.register
+def _(thing: Parity) -> dict[str, str]:
+    rows = list(thing.table())
+    differing = [found for found in thing.differences.values() if found.rows]
+    tables = "".join((forms_of(found) or {})["text/html"] for found in differing)
+    lines = "".join(f"<p>{escape(line)}</p>" for line in list(thing.more())[: -len(differing) or None])
+    page = f"<p><b>{escape(thing.title)}</b></p>{html_table(thing.header, rows) if rows else ''}{lines}{tables}"
+    return {"text/plain": str(thing), "text/html": f"<div>{page}</div>"}

@@ -1,0 +1,112 @@
+"""Why a topology is cut into sub-topologies: one sentence for every topic that joins two of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from kstreamnb.topology.description import DescribedNode, DescribedSubtopology, TopologyDescription
+from kstreamnb.topology.labels import changes_key, node_label, node_title
+
+__all__ = ["Cut", "cuts_of", "internal_topics", "separation"]
+
+
+@dataclass(frozen=True)
+class Cut:
+    """Sub-topology ``before`` writes ``topic``, ``after`` reads it; ``why`` in a sentence and ``short`` in a phrase."""
+
+    topic: str
+    before: int
+    after: int
+    why: str
+    short: str | None
+
+
+def internal_topics(description: TopologyDescription) -> frozenset[str]:
+    """Topics that the application makes for itself: known ones, or judged by Kafka's names in a foreign text."""
+    known = {topic.name for topic in description.internal_topics}
+    nodes = description.nodes().values()
+    both = {node.topic for node in nodes if node.topic} & {topic for node in nodes for topic in node.topics}
+    return frozenset(known | {topic for topic in both if topic.endswith("-repartition") or _foreign_key(topic)})
+
+
+def cuts_of(description: TopologyDescription) -> tuple[Cut, ...]:
+    """All cuts, in the order of the sub-topologies."""
+    internal = internal_topics(description)
+    writers: dict[str, list[tuple[DescribedSubtopology, DescribedNode]]] = {}
+    for sub in description.subtopologies:
+        for node in sub.nodes:
+            if node.topic is not None:
+                writers.setdefault(node.topic, []).append((sub, node))
+    cuts = []
+    for after in description.subtopologies:
+        for topic in (topic for node in after.nodes for topic in node.topics):
+            sinks: dict[int, list[DescribedNode]] = {}
+            for before, sink in writers.get(topic, ()):
+                sinks.setdefault(before.id, []).append(sink)
+            for id_, nodes in sinks.items():
+                why, short = _reason(topic, id_, after.id, nodes, internal, description)
+                cuts.append(Cut(topic, id_, after.id, why, short))
+    return tuple(sorted(cuts, key=lambda cut: (cut.before, cut.after)))
+
+
+def separation(description: TopologyDescription, sub: DescribedSubtopology, cuts: tuple[Cut, ...]) -> str | None:
+    """Why a sub-topology that no topic joins to another stands apart; None when there is nothing to explain."""
+    if sub.is_global:
+        return "global store: every task sees all of its topic, so it is kept apart and has no tasks of its own"
+    if len(description.subtopologies) == 1 or any(sub.id in (cut.before, cut.after) for cut in cuts):
+        return None
+    return "shares no node and no store with the others: it reads only topics from outside"
+
+
+def _reason(
+    topic: str,
+    before: int,
+    after: int,
+    sinks: list[DescribedNode],
+    internal: frozenset[str],
+    description: TopologyDescription,
+) -> tuple[str, str | None]:
+    if before == after:
+        return f"sub-topology {after} reads topic {topic} back, which it writes itself", "read back"
+    if direction := _foreign_key(topic):
+        return f"foreign-key join: {direction} through topic {topic}", f"foreign-key join: {direction}"
+    if topic not in internal:
+        return f"sub-topology {after} reads topic {topic}, which sub-topology {before} writes", None
+    nodes = description.nodes()
+    changers = dict.fromkeys(name for sink in sinks for name in _key_changers(nodes, sink))
+    if not changers:
+        return f"repartition asked for: through topic {topic}", "repartition asked for"
+    labels = dict.fromkeys(node_label(nodes[name])[0] for name in changers)
+    titles = ", ".join(node_title(nodes, name) for name in changers)
+    return (
+        f"key changed at {titles}: repartitioned through topic {topic}",
+        f"key changed at {', '.join(labels)}",
+    )
+
+
+def _key_changers(nodes: Mapping[str, DescribedNode], sink: DescribedNode) -> list[str]:
+    """The nearest nodes above ``sink`` that change keys, on every path."""
+    found: dict[str, None] = {}
+    seen: set[str] = set()
+    open_nodes = list(sink.predecessors)
+    while open_nodes:
+        name = open_nodes.pop(0)
+        if name in seen:
+            continue
+        seen.add(name)
+        if changes_key(nodes[name]):
+            found[name] = None
+        else:
+            open_nodes += nodes[name].predecessors
+    return list(found)
+
+
+def _foreign_key(topic: str) -> str | None:
+    """Which way a foreign-key join sends records through its own topics."""
+    if topic.endswith("-topic"):
+        if "SUBSCRIPTION-REGISTRATION" in topic or topic.endswith("-subscription-registration-topic"):
+            return "subscriptions go to the foreign key's partition"
+        if "SUBSCRIPTION-RESPONSE" in topic or topic.endswith("-subscription-response-topic"):
+            return "answers go back to the primary key's partition"
+    return None

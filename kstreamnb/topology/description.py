@@ -1,0 +1,244 @@
+"""A description of a topology as a value: what Kafka Streams prints, and beside it what only the kit knows.
+
+`describe_topology` computes it in Java's orders; `view.parser` reads it from the text of any application, and
+`view.document` from JSON. Its text is the text of Kafka's ``TopologyDescription``.
+
+Nodes go by the size of the tree below them (every path counts), then by name. The lists of neighbours are tree
+sets filled while those sizes still grow, in the order of a hash map over the names; both are reproduced.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+from kstreamnb.core.displayed import Displayed
+from kstreamnb.core.stores import StoreSpec
+from kstreamnb.topology.java_order import TreeSet, copied_hash_order, hash_order, utf16
+from kstreamnb.topology.nodes import Node, Sink, Source, Subtopology
+from kstreamnb.topology.topology import Topology
+
+if TYPE_CHECKING:  # reasons are found in descriptions
+    from kstreamnb.topology.cuts import Cut
+
+NodeKind = Literal["source", "processor", "sink"]
+
+
+@dataclass(frozen=True)
+class DescribedNode:
+    """One node. ``extractor`` is the text of a function that chooses a sink's topic.
+
+    The last fields are known only for a topology of the kit; they do not count in equality, so that a description
+    equals the one that is read back from its text.
+    """
+
+    kind: NodeKind
+    name: str
+    topics: tuple[str, ...] = ()
+    pattern: str | None = None
+    topic: str | None = None
+    extractor: str | None = None
+    stores: tuple[str, ...] = ()
+    successors: tuple[str, ...] = ()
+    predecessors: tuple[str, ...] = ()
+    dsl: str | None = field(default=None, compare=False)
+    origin: str | None = field(default=None, compare=False)
+    settings: tuple[tuple[str, str], ...] = field(default=(), compare=False)
+
+    def __str__(self) -> str:
+        """The node's lines, without indentation and without a line end after the last."""
+        if self.kind == "source":
+            topics = self.pattern if self.pattern is not None else f"[{', '.join(self.topics)}]"
+            head = f"Source: {self.name} (topics: {topics})"
+        elif self.kind == "processor":
+            head = f"Processor: {self.name} (stores: [{', '.join(self.stores)}])"
+        else:
+            to = f"topic: {self.topic}" if self.extractor is None else f"extractor class: {self.extractor}"
+            head = f"Sink: {self.name} ({to})"
+        lines = [head]
+        if self.kind != "sink":
+            lines.append(f"      --> {', '.join(self.successors) or 'none'}")
+        if self.kind != "source":
+            lines.append(f"      <-- {', '.join(self.predecessors) or 'none'}")
+        return "\n".join(lines)
+
+
+@dataclass(frozen=True)
+class DescribedSubtopology:
+    """One sub-topology with its nodes in the order in which Java prints them."""
+
+    id: int
+    nodes: tuple[DescribedNode, ...]
+    is_global: bool = False
+
+    def __str__(self) -> str:
+        note = " for global store (will not generate tasks)" if self.is_global else ""
+        body = "".join(f"    {node}\n" for node in self.nodes)
+        return f"Sub-topology: {self.id}{note}\n{body}" + ("" if self.is_global else "\n")
+
+
+@dataclass(frozen=True)
+class DescribedStore:
+    """One store: its kind and its settings as texts."""
+
+    name: str
+    kind: str
+    settings: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True)
+class DescribedTopic:
+    """One repartition topic, without the application's id; ``partitions`` None follows from the topics upstream."""
+
+    name: str
+    partitions: int | None = None
+
+
+@dataclass(frozen=True)
+class TopologyDescription(Displayed):
+    """All sub-topologies by id; stores and internal topics are known only for a topology of the kit.
+
+    Example:
+        >>> from kstreamnb import Topology
+        >>> description = Topology().add_source("in", "a").add_sink("out", "b", "in").description()
+        >>> print(description)
+        Topologies:
+           Sub-topology: 0
+            Source: in (topics: [a])
+              --> out
+            Sink: out (topic: b)
+              <-- in
+        <BLANKLINE>
+    """
+
+    subtopologies: tuple[DescribedSubtopology, ...]
+    stores: tuple[DescribedStore, ...] = field(default=(), compare=False)
+    internal_topics: tuple[DescribedTopic, ...] = field(default=(), compare=False)
+    copartitioned: tuple[tuple[str, ...], ...] = field(default=(), compare=False)
+    name: str | None = field(default=None, compare=False)
+
+    def __str__(self) -> str:
+        return "Topologies:\n " + "".join(f"  {sub}" for sub in self.subtopologies)
+
+    def nodes(self) -> dict[str, DescribedNode]:
+        """Every node by name, in the order of the text."""
+        return {node.name: node for sub in self.subtopologies for node in sub.nodes}
+
+    def cuts(self) -> tuple[Cut, ...]:
+        """Why it is in several sub-topologies: one cut for every topic that joins two of them."""
+        from kstreamnb.topology.cuts import cuts_of  # it reads descriptions
+
+        return cuts_of(self)
+
+
+def describe_topology(topology: Topology) -> TopologyDescription:
+    """What Kafka Streams would print of ``topology``, and what it would not."""
+    stores = {**topology.stores, **topology.global_stores}
+    return TopologyDescription(
+        tuple(_subtopology(topology.nodes, sub) for sub in topology.subtopologies()),
+        tuple(_store(spec) for spec in stores.values()),
+        tuple(DescribedTopic(topic.name, topic.partitions) for topic in topology.internal_topics.values()),
+        tuple(topology.copartitioned),
+        topology.name,
+    )
+
+
+class _Placed:
+    """A node while its sub-topology is put in order."""
+
+    def __init__(self, node: Node) -> None:
+        self.node = node
+        self.name = node.name
+        self.size = 1
+        self.key = utf16(node.name)
+        self.predecessors: TreeSet[_Placed] = TreeSet(_compare)
+        self.successors: TreeSet[_Placed] = TreeSet(_compare)
+        self.known: list[_Placed] = []
+
+
+def _compare(one: _Placed, two: _Placed) -> int:
+    if one is two:
+        return 0
+    if one.size != two.size:
+        return _int(two.size - one.size)
+    return -1 if one.key < two.key else 1
+
+
+def _int(number: int) -> int:
+    """A 32-bit integer as Java keeps it: the sizes of a wide graph do overflow."""
+    return (number + 0x80000000) % 0x100000000 - 0x80000000
+
+
+def _subtopology(nodes: Mapping[str, Node], sub: Subtopology) -> DescribedSubtopology:
+    placed = {name: _Placed(nodes[name]) for name in sub.nodes}
+    position = {name: index for index, name in enumerate(sub.nodes)}
+    for name in hash_order(hash_order(sub.nodes)):  # Java copies the set into a map
+        node = placed[name]
+        for parent in node.node.parents:
+            predecessor = placed[parent]
+            node.predecessors.add(predecessor)
+            predecessor.successors.add(node)
+            if predecessor not in node.known:
+                node.known.append(predecessor)
+            _grow(predecessor, node.size, position)
+    ordered: TreeSet[_Placed] = TreeSet(_compare)
+    for name in hash_order(hash_order(sub.nodes)):  # Java copies the set into a map
+        ordered.add(placed[name])
+    return DescribedSubtopology(sub.id, tuple(_described(node) for node in ordered), sub.is_global)
+
+
+def _grow(node: _Placed, by: int, position: Mapping[str, int]) -> None:
+    """Add ``by`` to the size of ``node`` and, along every path known so far, to those above it."""
+    grown = {node.name: by}
+    above = {node.name: node}
+    while above:
+        lowest = above.pop(max(above, key=position.__getitem__))
+        lowest.size = _int(lowest.size + grown[lowest.name])
+        for predecessor in lowest.known:
+            grown[predecessor.name] = grown.get(predecessor.name, 0) + grown[lowest.name]
+            above[predecessor.name] = predecessor
+
+
+def _described(placed: _Placed) -> DescribedNode:
+    node = placed.node
+    shared: dict[str, Any] = {
+        "successors": tuple(other.name for other in placed.successors),
+        "predecessors": tuple(other.name for other in placed.predecessors),
+        "origin": str(node.origin) if node.origin else None,
+    }
+    if isinstance(node, Source):
+        settings = _settings(node, "key_serde", "value_serde", "timestamp_extractor", "offset_reset")
+        topics = tuple(copied_hash_order(node.topics))
+        return DescribedNode("source", node.name, topics, node.pattern, settings=settings, **shared)
+    if isinstance(node, Sink):
+        settings = _settings(node, "key_serde", "value_serde", "partitioner")
+        shared["extractor" if callable(node.topic) else "topic"] = function_text(node.topic)
+        return DescribedNode("sink", node.name, settings=settings, **shared)
+    settings = (("operator", type(node.operator).__name__),)
+    stores = tuple(copied_hash_order(node.stores))
+    return DescribedNode("processor", node.name, stores=stores, dsl=node.dsl, settings=settings, **shared)
+
+
+def _settings(node: Any, *names: str) -> tuple[tuple[str, str], ...]:
+    values = ((name, getattr(node, name)) for name in names)
+    return tuple((name, function_text(value)) for name, value in values if value is not None)
+
+
+_STORE_SETTINGS = (
+    *("key_serde", "value_serde", "retention_ms", "window_size_ms", "history_ms", "max_entries"),
+    *("logged", "cached", "persistent", "changelog_topic"),
+)
+
+
+def _store(spec: StoreSpec) -> DescribedStore:
+    return DescribedStore(spec.name, spec.kind, _settings(spec, *_STORE_SETTINGS))
+
+
+def function_text(value: Any) -> str:
+    """A short, stable text of a serde, a function or a plain value: its name, never an address."""
+    if isinstance(value, str | int):
+        return str(value)
+    if value.__class__.__str__ is not object.__str__ and not hasattr(value, "__dataclass_fields__"):
+        return str(value) if not hasattr(value, "__qualname__") else value.__qualname__
+    return str(getattr(value, "name", None) or getattr(value, "__qualname__", None) or type(value).__name__)

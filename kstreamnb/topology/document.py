@@ -1,0 +1,119 @@
+"""A topology's description as a JSON document: stable, versioned and comparable, for tools and for version control.
+
+    {"format": "kstreamnb.topology", "version": 1, "name": …,
+     "subtopologies": [{"id": 0, "global": false, "nodes": [
+         {"kind": "source", "name": …, "topics": […], "pattern": …, "successors": […]},
+         {"kind": "processor", "name": …, "stores": […], "successors": […], "predecessors": […], "dsl": …},
+         {"kind": "sink", "name": …, "topic": …, "extractor": …, "predecessors": […]}]}],
+     "stores": [{"name": …, "kind": …, "settings": {…}}],
+     "internal_topics": [{"name": …, "partitions": …}],
+     "copartitioned": [[source, …]]}
+
+Fields that are empty or unknown are left out. Nodes and lists are in the order of Kafka's text, keys as above, so
+that equal topologies give equal bytes. ``origin`` (the user's line) is there only when asked for.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Any
+
+from kstreamnb.errors import TopologyError
+from kstreamnb.topology.description import (
+    DescribedNode,
+    DescribedStore,
+    DescribedSubtopology,
+    DescribedTopic,
+    TopologyDescription,
+)
+
+__all__ = ["fingerprint", "from_json", "to_json"]
+
+_FORMAT, _VERSION = "kstreamnb.topology", 1
+_LISTS = ("topics", "stores", "successors", "predecessors")
+_TEXTS = ("pattern", "topic", "extractor", "dsl", "origin")
+
+
+def to_json(description: TopologyDescription, *, origins: bool = False, indent: int | None = 2) -> str:
+    """The document as text; ``indent=None`` puts it on one line."""
+    return json.dumps(_document(description, origins=origins), indent=indent, ensure_ascii=False)
+
+
+def from_json(text: str) -> TopologyDescription:
+    """The description that a document holds.
+
+    Raises: TopologyError when ``text`` is not such a document, or one of a later version.
+    """
+    try:
+        document = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise TopologyError(f"the text is not JSON: {error}") from error
+    if not isinstance(document, dict) or document.get("format") != _FORMAT:
+        raise TopologyError(f'the JSON is no topology: it has no "format": "{_FORMAT}"')
+    if document.get("version") != _VERSION:
+        raise TopologyError(f"cannot read version {document.get('version')} of a topology, only {_VERSION}")
+    return TopologyDescription(
+        tuple(
+            DescribedSubtopology(sub["id"], tuple(_node(node) for node in sub["nodes"]), sub["global"])
+            for sub in document["subtopologies"]
+        ),
+        tuple(_store(store) for store in document.get("stores", ())),
+        tuple(DescribedTopic(topic["name"], topic.get("partitions")) for topic in document.get("internal_topics", ())),
+        tuple(tuple(group) for group in document.get("copartitioned", ())),
+        document.get("name"),
+    )
+
+
+def fingerprint(description: TopologyDescription) -> str:
+    """16 hexadecimal digits that change when the structure does: nodes, edges, topics, stores and their settings.
+
+    What the user's functions do is not part of it, nor are the topology's name and the places in the code.
+    """
+    document = _document(description, origins=False)
+    document.pop("name", None)
+    canonical = json.dumps(document, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(canonical.encode()).hexdigest()[:16]
+
+
+def _document(description: TopologyDescription, *, origins: bool) -> dict[str, Any]:
+    document: dict[str, Any] = {"format": _FORMAT, "version": _VERSION}
+    if description.name is not None:
+        document["name"] = description.name
+    document["subtopologies"] = [
+        {"id": sub.id, "global": sub.is_global, "nodes": [_node_document(node, origins) for node in sub.nodes]}
+        for sub in description.subtopologies
+    ]
+    if description.stores:
+        document["stores"] = [
+            {"name": store.name, "kind": store.kind, "settings": dict(store.settings)} for store in description.stores
+        ]
+    if description.internal_topics:
+        document["internal_topics"] = [
+            {"name": topic.name} | ({} if topic.partitions is None else {"partitions": topic.partitions})
+            for topic in description.internal_topics
+        ]
+    if description.copartitioned:
+        document["copartitioned"] = [list(group) for group in description.copartitioned]
+    return document
+
+
+def _node_document(node: DescribedNode, origins: bool) -> dict[str, Any]:
+    document: dict[str, Any] = {"kind": node.kind, "name": node.name}
+    document |= {field: list(getattr(node, field)) for field in _LISTS if getattr(node, field)}
+    texts = _TEXTS if origins else _TEXTS[:-1]
+    document |= {field: getattr(node, field) for field in texts if getattr(node, field) is not None}
+    if node.settings:
+        document["settings"] = dict(node.settings)
+    return document
+
+
+def _node(document: dict[str, Any]) -> DescribedNode:
+    fields: dict[str, Any] = {field: tuple(document.get(field, ())) for field in _LISTS}
+    fields |= {field: document.get(field) for field in _TEXTS}
+    settings = tuple(document.get("settings", {}).items())
+    return DescribedNode(document["kind"], document["name"], **fields, settings=settings)
+
+
+def _store(document: dict[str, Any]) -> DescribedStore:
+    return DescribedStore(document["name"], document["kind"], tuple(document["settings"].items()))

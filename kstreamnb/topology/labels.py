@@ -1,0 +1,95 @@
+"""Labels of nodes, stores and topics: the user's name first, a word of the DSL for generated names."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from kstreamnb.topology.description import DescribedNode
+
+__all__ = ["changes_key", "is_generated", "node_label", "node_title", "store_label", "topic_label", "word_of"]
+
+_GENERATED = re.compile(r"(KSTREAM|KTABLE|COGROUPKSTREAM)-([A-Z][A-Z-]*?)-\d{10}(\d+|-.+)?")
+_WORDS = {
+    "KEY-SELECT": "select_key",
+    "SELECT": "group_by",
+    "MAPVALUES": "map_values",
+    "FLATMAP": "flat_map",
+    "FLATMAPVALUES": "flat_map_values",
+    "TRANSFORMVALUES": "transform_values",
+    "PROCESSVALUES": "process_values",
+    "PROCESSOR": "process",
+    "PRINTER": "print",
+    "TOSTREAM": "to_stream",
+    "TOTABLE": "to_table",
+    "LEFTJOIN": "left join",
+    "WINDOWED": "join window",
+    "JOINTHIS": "join, left input",
+    "JOINOTHER": "join, right input",
+    "OUTERTHIS": "outer join, left input",
+    "OUTEROTHER": "outer join, right input",
+    "FK-JOIN-SUBSCRIPTION-REGISTRATION": "foreign-key join: subscribe",
+    "FK-JOIN-SUBSCRIPTION-PROCESSOR": "foreign-key join",
+    "FK-JOIN-SUBSCRIPTION-RESPONSE-RESOLVER-PROCESSOR": "foreign-key join: resolve",
+    "FK-JOIN-SUBSCRIPTION": "foreign-key join subscription",
+    "FK-JOIN-OUTPUT": "foreign-key join: result",
+}
+# One word of the DSL may be several nodes, or cover several methods: there the name tells more.
+_SAYS_MORE = {"WINDOWED", "JOINTHIS", "JOINOTHER", "OUTERTHIS", "OUTEROTHER", "MERGE", "REDUCE"} | {
+    word for word in _WORDS if word.startswith("FK-JOIN")
+}
+_CHANGES_KEY = {"select_key", "map", "flat_map", "group_by", "process", "transform", "flat_transform"}
+
+
+def is_generated(name: str) -> bool:
+    """Whether Kafka's counter made the name up."""
+    return _GENERATED.fullmatch(name) is not None
+
+
+def word_of(node: DescribedNode) -> str | None:
+    """What a node does, in a word of the DSL; None for a node that only its user could explain."""
+    match = _GENERATED.fullmatch(node.name)
+    if node.kind != "processor":
+        return node.kind
+    if match is None or (node.dsl and match[2] not in _SAYS_MORE):
+        return node.dsl
+    word = "table" if match[2] == "SOURCE" else _WORDS.get(match[2], match[2].lower().replace("-", " "))
+    return f"{word} {match[3].strip('-').replace('-', ' ')}" if match[3] else word
+
+
+def changes_key(node: DescribedNode) -> bool:
+    """Whether records may leave the node under another key."""
+    return word_of(node) in _CHANGES_KEY
+
+
+def node_label(node: DescribedNode) -> tuple[str, str | None]:
+    """What is written in large and, below it, in small."""
+    word = word_of(node)
+    if is_generated(node.name):
+        return word or node.name, None
+    return node.name, word
+
+
+def node_title(nodes: Mapping[str, DescribedNode], name: str) -> str:
+    """What is written in large on a node, with its name behind when another node has the same, as two filters have."""
+    label = node_label(nodes[name])[0]
+    alone = [node_label(node)[0] for node in nodes.values()].count(label) == 1
+    return label if alone else f'{label} "{name}"'
+
+
+def store_label(name: str) -> str:
+    """A store's name, or ``aggregate store`` for one that has only a generated name."""
+    if match := re.fullmatch(r"(?:KSTREAM|KTABLE|COGROUPKSTREAM)-([A-Z-]+?)(?:-STATE-STORE)?-\d{10}(?:-store)?", name):
+        return f"{_WORDS.get(match[1], match[1].lower().replace('-', ' '))} store"
+    match = re.fullmatch(r"(.+)-STATE-STORE-\d{10}", name)
+    return f"{match[1]} store" if match else name
+
+
+def topic_label(name: str) -> str:
+    """A topic's name, or what it is for when its name is made of a generated one."""
+    match = re.fullmatch(r"(?:KSTREAM|KTABLE|COGROUPKSTREAM)-(.+?)-\d{10}-(repartition|topic)", name)
+    if match is None:
+        return name
+    stem = re.sub(r"-?STATE-STORE", "", match[1])
+    purpose = _WORDS.get(stem, stem.lower().replace("-", " "))
+    return f"{purpose} {match[2]}" if match[2] == "repartition" != purpose else purpose

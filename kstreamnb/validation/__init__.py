@@ -1,0 +1,1 @@
+"""Checks of topologies, samples, settings and directories before they run."""

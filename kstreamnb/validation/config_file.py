@@ -1,0 +1,59 @@
+"""Settings from a YAML file, as Spring applications and operators of clusters keep them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from kstreamnb.errors import ConfigError, extra
+from kstreamnb.runtime.context.config import Config, streams_settings
+
+_SPRING = "spring.kafka.streams."
+
+
+@extra("yaml")
+def read_config(path: Path | str) -> Config:
+    r"""Read an application's settings: flat, or below ``spring.kafka.streams`` (and its ``properties``).
+
+    Names may be Kafka's (``commit.interval.ms``), the kit's (``commit_interval``) or written with hyphens
+    (``commit-interval``); a plain number is milliseconds where a duration is meant.
+
+    Raises: ConfigError for a name that is none, with the nearest one, and for a file that holds no settings.
+
+    Example:
+        >>> from tempfile import TemporaryDirectory
+        >>> with TemporaryDirectory() as folder:
+        ...     file = Path(folder, "application.yml")
+        ...     _ = file.write_text("spring.kafka.streams:\n  application-id: shop\n  commit-interval: 100\n")
+        ...     config = read_config(file)
+        >>> config.application_id, config.commit_interval_ms
+        ('shop', 100)
+    """
+    import yaml
+
+    content = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+    if not isinstance(content, dict):
+        raise ConfigError(f'file "{Path(path).name}" holds no settings', hint="one `name: value` a line")
+    leaves = dict(_leaves(content))
+    ours = {name.removeprefix(_SPRING): value for name, value in leaves.items() if name.startswith(_SPRING)}
+    named = {name.removeprefix("properties."): value for name, value in (ours or leaves).items()}
+    return Config.of({_name(name, value): value for name, value in named.items()})
+
+
+def _leaves(content: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
+    """Every value under its path, written with dots."""
+    for name, value in content.items():
+        if isinstance(value, dict):
+            yield from _leaves(value, f"{above}{name}.")
+        else:
+            yield f"{above}{name}", value
+
+
+def _name(written: str, value: Any) -> str:
+    """A setting's name as `Config` knows it."""
+    dotted = written.replace("-", ".")
+    if dotted in streams_settings():
+        return dotted
+    name = written if "." in written else written.replace("-", "_")
+    return f"{name}_ms" if name in ("commit_interval", "max_task_idle") and isinstance(value, int) else name

@@ -1,0 +1,142 @@
+"""What becomes of an application's settings: nobody's setting is ignored in silence."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from kstreamnb.core.formatting import counted
+from kstreamnb.core.text_table import Tabular
+from kstreamnb.runtime.context.config import Config, StreamsSetting, streams_settings
+
+_COMMON_MS = range(100, 501)
+_COMMON = "where readers wait for commits, 100 to 500 ms are common"
+_NO_GROUP = "Spark has no members with sessions: the tasks of a worker that is lost run again elsewhere"
+_OTHERS = {
+    # Settings that texts on Kafka Streams name and Kafka Streams does not have: Kafka's default, answer, words.
+    "session.timeout.ms": ("45000", "not needed", _NO_GROUP),
+    "heartbeat.interval.ms": ("3000", "not needed", f"sent in the background, whatever poll() does; {_NO_GROUP}"),
+    "max.poll.interval.ms": ("300000", "not needed", _NO_GROUP),
+    "acks": ("all", "client", "the publisher's transactions need all; a lost leader loses no acknowledged record"),
+    "enable.idempotence": ("true", "client", "retries neither double nor reorder, with 5 requests in flight or less"),
+    "socket.receive.buffer.bytes": ("0", "client", 'what Java calls "receive.buffer.bytes"; either name is taken'),
+    "rocksdb.compaction.style": (
+        "",
+        "unknown",
+        "no setting of Kafka Streams: a class named by rocksdb.config.setter sets it; here no store needs compaction",
+    ),
+    "incremental.restore": (
+        "",
+        "unknown",
+        "no setting of Kafka: a restart reads the last snapshot in the checkpoint and the changes after it",
+    ),
+    "min.cleanable.dirty.ratio": (
+        "0.5",
+        "not needed",
+        "a topic's setting: a lower ratio compacts sooner, a higher one later; it counts for changelog topics",
+    ),
+    "retention.ms": (
+        "604800000",
+        "not needed",
+        "a topic's setting, without effect where cleanup.policy is compact, as in changelogs",
+    ),
+}
+
+
+class Answer(NamedTuple):
+    """One setting: what it was given as, Kafka's default, what becomes of it, and in words.
+
+    ``answer`` is "honoured", "translated", "client", "not needed" or "unknown".
+    """
+
+    name: str
+    value: str
+    default: str
+    answer: str
+    words: str
+
+
+class ConfigReport(Tabular):
+    """The answer to each setting, by name."""
+
+    header = ("setting", "value", "Kafka's default", "answer", "")
+
+    def __init__(self, answers: tuple[Answer, ...]) -> None:
+        self.answers = answers
+
+    def __getitem__(self, name: str) -> Answer:
+        for answer in self.answers:
+            if answer.name == name:
+                return answer
+        raise KeyError(name)
+
+    def __len__(self) -> int:
+        return len(self.answers)
+
+    def __iter__(self) -> Iterator[Answer]:
+        return iter(self.answers)
+
+    @property
+    def title(self) -> str:
+        """How many settings got which answer."""
+        kinds = sorted({each.answer for each in self})
+        counts = [f"{sum(each.answer == kind for each in self)} {kind}" for kind in kinds]
+        return f"{counted(len(self), 'setting')}: {', '.join(counts)}" if counts else "no settings"
+
+    def table(self) -> Iterator[tuple[str, ...]]:
+        """Each setting."""
+        return iter(self.answers)
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+def config_report(config: Config | Mapping[str, Any] | None = None) -> ConfigReport:
+    """Say what becomes of each setting: those given by their dotted names, or all of Kafka Streams' without any.
+
+    Values of settings that only clients read are not shown: there are passwords among them.
+
+    Raises: ConfigError for a value that makes no sense.
+
+    Example:
+        >>> for each in config_report({"application.id": "shop", "num.stream.threads": 4, "commit.intervall.ms": 100}):
+        ...     print(f"{each.name}={each.value}: {each.answer}; {each.words}")
+        application.id=shop: honoured; names internal topics, transactions and the group whose offsets show the lag
+        commit.intervall.ms=: unknown; did you mean "commit.interval.ms"? It is handed to the Kafka client as it is
+        num.stream.threads=4: translated; spark_session(cores=), or the cores of the cluster
+    """
+    settings = Config.of(config)
+    if config is None:
+        return ConfigReport(tuple(_answer(each, None, settings) for each in streams_settings().values()))
+    given = settings.dotted() if isinstance(config, Config) else config
+    known = streams_settings()
+    answers = [
+        _answer(known[name], value, settings) if name in known else _unlisted(name, value)
+        for name, value in sorted(given.items())
+    ]
+    return ConfigReport(tuple(answers))
+
+
+def _answer(setting: StreamsSetting, value: Any, settings: Config) -> Answer:
+    shown = "" if value is None or setting.answer == "client" else str(getattr(value, "name", value))
+    words = setting.words or "handed to the Kafka client"
+    if setting.name == "commit.interval.ms":
+        words += f"; {settings.commit_interval_ms} ms here"
+        if value is not None and settings.commit_interval_ms not in _COMMON_MS:
+            words += f": {_COMMON}"
+    return Answer(setting.name, shown, setting.default, setting.answer, words)
+
+
+def _unlisted(name: str, value: Any) -> Answer:
+    """A setting that Kafka Streams does not have: the kit's own, a client's, or a mistake."""
+    if "." not in name:
+        return Answer(name, str(getattr(value, "name", value)), "", "honoured", "a setting under the kit's own name")
+    plain = name.removeprefix("consumer.").removeprefix("producer.").removeprefix("topic.")
+    if plain in _OTHERS:
+        default, answer, words = _OTHERS[plain]
+        return Answer(name, "", default, answer, words)
+    near = difflib.get_close_matches(name, streams_settings(), 1, cutoff=0.85)
+    if near:
+        return Answer(name, "", "", "unknown", f'did you mean "{near[0]}"? It is handed to the Kafka client as it is')
+    return Answer(name, "", "", "client", "handed to the Kafka client as it is")

@@ -1,0 +1,77 @@
+"""What a check found: how bad it is, where, and what to do about it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal, overload
+
+from kstreamnb.core.formatting import counted
+from kstreamnb.core.source_location import Origin
+from kstreamnb.core.text_table import Tabular
+
+__all__ = ["Finding", "Findings", "Severity"]
+
+Severity = Literal["error", "warning", "hint"]
+_ORDER = ("error", "warning", "hint")
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that a check found.
+
+    An "error" keeps the application from starting or makes results wrong, a "warning" may do so, a "hint" costs only
+    time or space.
+    """
+
+    severity: Severity
+    place: str
+    fact: str
+    remedy: str = ""
+    origin: Origin | None = None
+
+    def __str__(self) -> str:
+        lines = [
+            f"{self.severity}: {self.place}: {self.fact}",
+            self.remedy,
+            f"At: {self.origin}" if self.origin else "",
+        ]
+        return "\n  ".join(line for line in lines if line)
+
+
+class Findings(Sequence[Finding], Tabular):
+    """All that was found, the worst first; false when there is nothing."""
+
+    header = ("", "where", "what", "remedy", "declared at")
+
+    def __init__(self, found: Iterable[Finding]) -> None:
+        self._found = tuple(sorted(dict.fromkeys(found), key=lambda each: _ORDER.index(each.severity)))
+
+    @overload
+    def __getitem__(self, index: int) -> Finding: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Finding]: ...
+    def __getitem__(self, index: int | slice) -> Finding | Sequence[Finding]:
+        return self._found[index]
+
+    def __len__(self) -> int:
+        return len(self._found)
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    @property
+    def errors(self) -> tuple[Finding, ...]:
+        """What has to be dealt with before the application can run."""
+        return tuple(each for each in self if each.severity == "error")
+
+    @property
+    def title(self) -> str:
+        """How much of what was found."""
+        counts = [(sum(each.severity == word for each in self), word) for word in _ORDER]
+        return ", ".join(counted(number, word) for number, word in counts if number) or "nothing was found"
+
+    def table(self) -> Iterator[tuple[str, ...]]:
+        """Each finding."""
+        for each in self:
+            yield each.severity, each.place, each.fact, each.remedy, "" if each.origin is None else str(each.origin)

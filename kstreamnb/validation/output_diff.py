@@ -1,0 +1,165 @@
+"""Comparing outputs: every row that differs, in a table, instead of the first mismatch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+from typing import Any, Literal, TypeAlias
+
+from kstreamnb.core.formatting import counted, listed, said, when
+from kstreamnb.core.record import TopicRecord
+from kstreamnb.core.text_table import Tabular
+from kstreamnb.replays.replay import Replay
+
+__all__ = ["OutputDiff", "Outputs", "RowDifference", "assert_outputs_equal", "diff"]
+
+Outputs: TypeAlias = "Replay | Mapping[str, Iterable[Any]] | Iterable[Any]"
+"""A replay, records by topic, or records: `TopicRecord`, or tuples ``(key, value, timestamp)``."""
+
+_MATCHED = 2_000
+_SHOWN = 50
+
+
+@dataclass(frozen=True)
+class RowDifference:
+    """A record that only the first run has ("-"), or only the second ("+"); ``index`` counts within its partition."""
+
+    kind: Literal["-", "+"]
+    topic: str
+    partition: int
+    index: int
+    record: TopicRecord
+
+
+@dataclass(frozen=True)
+class OutputDiff(Tabular):
+    """What differs between the outputs of two runs, by topic and partition; false when nothing does."""
+
+    rows: tuple[RowDifference, ...]
+    equal: int
+    names: tuple[str, str] = ("first", "second")
+
+    header = ("", "topic", "partition", "row", "key", "value", "time", "headers")
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __iter__(self) -> Iterator[RowDifference]:
+        return iter(self.rows)
+
+    @property
+    def title(self) -> str:
+        """Whether they are equal, and where not."""
+        if not self.rows:
+            return f"outputs are equal: {counted(self.equal, 'record')}"
+        topics = listed(f'"{topic}"' for topic in dict.fromkeys(row.topic for row in self.rows))
+        return f"outputs differ in {counted(len(self), 'row')} of {topics}; {counted(self.equal, 'record')} equal"
+
+    def table(self) -> Iterator[tuple[str, ...]]:
+        """The first rows that differ."""
+        return map(_cells, self.rows[:_SHOWN])
+
+    def more(self) -> Iterator[str]:
+        """What the signs mean, and how many rows are not shown."""
+        if self.rows:
+            yield f'"-": only {self.names[0]}, "+": only {self.names[1]}'
+        if len(self) > _SHOWN:
+            yield f"{_SHOWN} of {len(self):,} rows are shown"
+
+
+def _cells(row: RowDifference) -> tuple[str, ...]:
+    record = row.record
+    headers = ", ".join(f"{name}={data!r}" for name, data in record.headers)
+    place = row.kind, row.topic, str(row.partition), str(row.index)
+    return *place, said(record.key), said(record.value), when(record.timestamp), headers
+
+
+def diff(first: Outputs, second: Outputs, *, topics: Sequence[str] | None = None) -> OutputDiff:
+    """Compare the outputs of two runs, record by record within each partition of each topic.
+
+    Args:
+        first: a replay, or the records of a run.
+        second: the other run.
+        topics: compare only these; otherwise all that either of them wrote.
+    """
+    return _diff(first, second, topics, ("first", "second"))
+
+
+def assert_outputs_equal(actual: Outputs, expected: Outputs, *, topics: Sequence[str] | None = None) -> None:
+    """Raise AssertionError with a table of all differing rows unless two outputs are equal."""
+    found = _diff(expected, actual, topics, ("expected", "actual"))
+    if found.rows:
+        raise AssertionError(str(found))
+
+
+def _diff(first: Outputs, second: Outputs, topics: Sequence[str] | None, names: tuple[str, str]) -> OutputDiff:
+    mine, theirs = _by_partition(first), _by_partition(second)
+    rows: list[RowDifference] = []
+    equal = 0
+    for place in sorted({*mine, *theirs}):
+        if topics is None or place[0] in topics:
+            same, differing = _differences(place, mine.get(place, []), theirs.get(place, []))
+            equal += same
+            rows += differing
+    return OutputDiff(tuple(rows), equal, names)
+
+
+def _by_partition(outputs: Outputs) -> dict[tuple[str, int], list[TopicRecord]]:
+    if isinstance(outputs, Replay):
+        records: list[TopicRecord] = [record for topic in outputs.topics for record in outputs.output(topic)]
+    elif isinstance(outputs, Mapping):
+        records = [_record(record, topic) for topic, found in outputs.items() for record in found]
+    else:
+        records = [_record(record, "output") for record in outputs]
+    found: dict[tuple[str, int], list[TopicRecord]] = {}
+    for record in records:
+        found.setdefault((record.topic, record.partition), []).append(record)
+    return found
+
+
+def _record(given: Any, topic: str) -> TopicRecord:
+    if isinstance(given, TopicRecord):
+        return given
+    key, value, *rest = given
+    return TopicRecord(topic, 0, 0, rest[0] if rest else 0, key, value, tuple(rest[1]) if len(rest) > 1 else ())
+
+
+def _differences(
+    place: tuple[str, int], mine: list[TopicRecord], theirs: list[TopicRecord]
+) -> tuple[int, list[RowDifference]]:
+    """How many records are equal, and those that are not, matched so that as few as possible differ."""
+    start = 0
+    while start < min(len(mine), len(theirs)) and _content(mine[start]) == _content(theirs[start]):
+        start += 1
+    rows: list[RowDifference] = []
+    equal = start
+    for kind, a, b, c, d in _opcodes(mine[start:], theirs[start:]):
+        if kind == "equal":
+            equal += b - a
+            continue
+        rows += [RowDifference("-", *place, start + at, mine[start + at]) for at in range(a, b)]
+        rows += [RowDifference("+", *place, start + at, theirs[start + at]) for at in range(c, d)]
+    return equal, rows
+
+
+def _opcodes(mine: list[TopicRecord], theirs: list[TopicRecord]) -> Iterator[tuple[str, int, int, int, int]]:
+    if max(len(mine), len(theirs)) <= _MATCHED:
+        left, right = (list(map(_content, records)) for records in (mine, theirs))
+        yield from SequenceMatcher(None, left, right, autojunk=False).get_opcodes()
+        return
+    for at in range(max(len(mine), len(theirs))):  # too many to match: row by row
+        one, other = mine[at : at + 1], theirs[at : at + 1]
+        same = [*map(_content, one)] == [*map(_content, other)]
+        yield "equal" if same else "replace", at, at + len(one), at, at + len(other)
+
+
+def _content(record: TopicRecord) -> str:
+    return repr((record.timestamp, _canonical(record.key), _canonical(record.value), tuple(record.headers)))
+
+
+def _canonical(value: Any) -> Any:
+    """The same for equal values: the order of a dict's keys does not count."""
+    if isinstance(value, dict):
+        return {"dict": sorted((repr(key), _canonical(item)) for key, item in value.items())}
+    return [_canonical(item) for item in value] if isinstance(value, list) else value

@@ -1,0 +1,208 @@
+"""Checks before running: what is wrong, or will be, with a topology on topics of these sizes and such records."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from kstreamnb.core.formatting import duration, listed
+from kstreamnb.core.record import TopicRecord
+from kstreamnb.core.windows import UnlimitedWindows
+from kstreamnb.errors import TopologyError
+from kstreamnb.runtime.context.config import Config
+from kstreamnb.runtime.context.task_plan import TaskPlan
+from kstreamnb.topology.nodes import ProcessorNode, Sink, Source
+from kstreamnb.topology.topology import Topology
+from kstreamnb.validation.directory_checks import folder_findings
+from kstreamnb.validation.issue import Finding, Findings
+from kstreamnb.validation.sample_checks import check_sample
+
+__all__ = ["check", "check_partitions"]
+
+
+def check(
+    topology: Topology,
+    *,
+    partitions: Mapping[str, int] | int | None = None,
+    sample: Iterable[TopicRecord] | None = None,
+    config: Config | Mapping[str, Any] | None = None,
+    folders: Mapping[str, str | Path] | None = None,
+) -> Findings:
+    """Look for what would keep a topology from starting, make its results wrong, or cost more than it has to.
+
+    With a sample, its records are run through the topology once, and everything that fails is gathered.
+
+    Args:
+        topology: what to check.
+        partitions: partitions of the topics by name, or one number for all; those of the sample where nothing is said.
+        sample: records of any topics, with the partitions they came from.
+        config: settings by Python's or Kafka's names.
+        folders: where a deployment keeps what, such as ``{"checkpoint": "/data/shop", "broker log": "/logs"}``.
+
+    Example:
+        >>> from kstreamnb import StreamsBuilder
+        >>> builder = StreamsBuilder("uneven")
+        >>> orders, rates = builder.stream("orders"), builder.table("rates")
+        >>> orders.join(rates, lambda order, rate: order * rate).to("out")
+        >>> found = check(builder.build(), partitions={"orders": 4, "rates": 2, "out": 4})
+        >>> [(finding.severity, finding.fact) for finding in found]
+        [('error', 'topics must have the same number of partitions: "orders" has 4, "rates" has 2')]
+    """
+    records = None if sample is None else list(sample)
+    counts = _counts(topology, partitions, records or ())
+    settings = Config.of(config)
+    found = [
+        *_partition_findings(topology, counts),
+        *_serde_findings(topology, settings),
+        *_repartitions(topology),
+        *_astray(topology),
+        *_unbounded(topology),
+        *_writers(topology),
+        *folder_findings(folders or {}),
+    ]
+    if records is not None:
+        found += check_sample(
+            topology, settings, counts, records, runs=not any(each.severity == "error" for each in found)
+        )
+    return Findings(found)
+
+
+def check_partitions(topology: Topology, partitions: Mapping[str, int]) -> Findings:
+    """Look only at the numbers of partitions: whether all topics are there, and joined ones have the same number.
+
+    Example:
+        >>> from kstreamnb import StreamsBuilder
+        >>> builder = StreamsBuilder("even")
+        >>> builder.stream("orders").to("out")
+        >>> print(check_partitions(builder.build(), {"orders": 4, "out": 4}))
+        nothing was found
+    """
+    return Findings(_partition_findings(topology, dict(partitions)))
+
+
+def _counts(
+    topology: Topology, partitions: Mapping[str, int] | int | None, records: Iterable[TopicRecord]
+) -> dict[str, int]:
+    read = {
+        topic: 1 for source in topology.sources() for topic in source.topics if topic not in topology.internal_topics
+    }
+    if isinstance(partitions, Mapping):
+        return dict(partitions)
+    if partitions is not None:
+        return dict.fromkeys(read, partitions)
+    for record in records:
+        read[record.topic] = max(read.get(record.topic, 1), record.partition + 1)
+    return read
+
+
+def _partition_findings(topology: Topology, counts: Mapping[str, int]) -> Iterator[Finding]:
+    """S4-42: co-partitioned topics have the same number of partitions; topics of global tables may have any."""
+    try:
+        topology.partition_counts(counts)
+    except TopologyError as error:
+        named = [each for each in topology.sources() if any(f'"{topic}"' in error.message for topic in each.topics)]
+        origin = error.origin or (named[-1].origin if named else None)
+        yield Finding("error", "partitions", error.message, error.hint or "", origin)
+
+
+def _serde_findings(topology: Topology, config: Config) -> Iterator[Finding]:
+    """Topics that are joined have keys of the same serde: other bytes lie in other partitions."""
+    plan = TaskPlan(topology, (), config=config)
+    for group in topology.copartitioned:
+        sources = [node for name in group if isinstance(node := topology.nodes[name], Source)]
+        serdes = {source.name: plan.key_serde(source.key_serde) for source in sources}
+        if len({str(serde) for serde in serdes.values()}) > 1:
+            words = listed(f'"{_topic(source)}" with "{serdes[source.name]}"' for source in sources)
+            yield Finding(
+                "error",
+                listed(f'"{_topic(source)}"' for source in sources),
+                f"joined topics are read with different key serdes: {words}; equal keys have other bytes",
+                "read both as they were written, and bring one to the other's key with select_key()",
+                sources[-1].origin,
+            )
+
+
+def _topic(source: Source) -> str:
+    return source.topics[0] if source.topics else str(source.pattern)
+
+
+def _repartitions(topology: Topology) -> Iterator[Finding]:
+    """S4-44: a repartition costs a hop over the network, and is needed only after the key has changed."""
+    for cut in topology.description().cuts():
+        if cut.short == "repartition asked for":
+            sink = next(node for node in topology.nodes.values() if isinstance(node, Sink) and node.topic == cut.topic)
+            fixed = topology.internal_topics[cut.topic].partitions if cut.topic in topology.internal_topics else None
+            if fixed is None:
+                fact = "it is repartitioned although its key has not changed, at the cost of a hop over the network"
+                yield Finding("hint", f'topic "{cut.topic}"', fact, "leave repartition() out", sink.origin)
+
+
+_REKEYING = ("select_key", "map", "flat_map")
+
+
+def _astray(topology: Topology) -> Iterator[Finding]:
+    """S4-03: records of one key lie on several partitions after it changed, and no topic brings them together."""
+    for name, node in topology.nodes.items():
+        if not isinstance(node, ProcessorNode) or node.dsl != "process" or not node.stores:
+            continue
+        changed = next((above for above in _above(topology, node) if above.dsl in _REKEYING), None)
+        if changed is not None:
+            yield Finding(
+                "warning",
+                f'"{name}"',
+                f'keys were changed by "{changed.name}": its store sees only what of a key came to its task',
+                "put repartition() between the two",
+                node.origin,
+            )
+
+
+def _above(topology: Topology, node: ProcessorNode) -> Iterator[ProcessorNode]:
+    """Processors that a node's records come through since the last topic, nearest first."""
+    waiting, seen = list(node.parents), set[str]()
+    while waiting:
+        name = waiting.pop(0)
+        parent = topology.nodes[name]
+        if name not in seen and isinstance(parent, ProcessorNode):
+            seen.add(name)
+            yield parent
+            waiting += parent.parents
+
+
+def _unbounded(topology: Topology) -> Iterator[Finding]:
+    """Buffers and windows without an end."""
+    for name, node in topology.nodes.items():
+        if not isinstance(node, ProcessorNode):
+            continue
+        operator: Any = node.operator
+        if hasattr(operator, "max_records") and operator.max_records is None and operator.max_bytes is None:
+            wait = duration(operator.wait_ms)
+            waits = "until their window closes" if operator.window_end else f"for {wait} of stream time"
+            yield Finding(
+                "hint" if operator.window_end else "warning",
+                f'"{name}"',
+                f"its buffer has no limit: it keeps a change of every key {waits}",
+                "limit it with BufferConfig.max_records(…) or max_bytes(…)",
+                node.origin,
+            )
+        if isinstance(getattr(operator, "windows", None), UnlimitedWindows):
+            yield Finding(
+                "warning", f'"{name}"', "its window never ends, so its rows are never forgotten", "", node.origin
+            )
+
+
+def _writers(topology: Topology) -> Iterator[Finding]:
+    """S3-24: order holds within a partition and for a single writer only."""
+    writers: dict[str, dict[int, None]] = {}
+    for sub in topology.subtopologies():
+        for name in sub.nodes:
+            node = topology.nodes[name]
+            if isinstance(node, Sink) and isinstance(node.topic, str):
+                writers.setdefault(node.topic, {})[sub.id] = None
+    for topic, subs in writers.items():
+        if len(subs) > 1:
+            yield Finding(
+                "warning",
+                f'topic "{topic}"',
+                f"sub-topologies {listed(map(str, subs))} write to it: there is no order between them",
+            )

@@ -1,0 +1,151 @@
+"""Checks that need records: keys in partitions where they do not belong, and all that fails when they are run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from kstreamnb.core.codec import encoder, key_partitioner
+from kstreamnb.core.formatting import counted, listed, said
+from kstreamnb.core.record import TopicRecord
+from kstreamnb.errors import KStreamError
+from kstreamnb.recording.steps import Drop
+from kstreamnb.replays.explain.dropped import why_dropped
+from kstreamnb.replays.explain.explanation import Explanation
+from kstreamnb.replays.replay import Replay
+from kstreamnb.replays.replay_sample import replay
+from kstreamnb.runtime.context.config import Config
+from kstreamnb.runtime.context.task_plan import TaskPlan
+from kstreamnb.topology.nodes import ProcessorNode, Source
+from kstreamnb.topology.topology import Topology
+from kstreamnb.validation.issue import Finding
+
+__all__ = ["check_sample"]
+
+_NAMED = 3
+_FAILURES = ("processing error", "production error", "deserialization")
+
+
+def check_sample(
+    topology: Topology, config: Config, counts: Mapping[str, int], records: list[TopicRecord], *, runs: bool
+) -> Iterator[Finding]:
+    """Findings about a sample, and, where it can be run, about what becomes of its records."""
+    yield from _misplaced(topology, config, counts, records)
+    if not runs:
+        return
+    patient = replace(
+        config, processing_handler="continue", production_handler="continue", deserialization_handler="continue"
+    )
+    known = [record for record in records if any(source.reads(record.topic) for source in topology.sources())]
+    try:
+        found = replay(topology, known, counts, config=patient)
+    except KStreamError as error:
+        yield Finding("error", getattr(error, "node", "") or "run", error.message, error.hint or "", error.origin)
+        return
+    yield from _failures(topology, found)
+    yield from _losses(topology, found, known)
+
+
+def _misplaced(
+    topology: Topology, config: Config, counts: Mapping[str, int], records: list[TopicRecord]
+) -> Iterator[Finding]:
+    """S4-43: keys that are not in the partition where Kafka's default partitioner puts them."""
+    plan = TaskPlan(topology, (), config=config)
+    joined = {name for group in topology.copartitioned for name in group if len(group) > 1}
+    for source in topology.sources():
+        serde = plan.key_serde(source.key_serde)
+        encode = encoder(serde)
+        for topic in dict.fromkeys(record.topic for record in records if source.reads(record.topic)):
+            count = counts.get(topic, 1)
+            place = key_partitioner(serde, count)
+            mine = [record for record in records if record.topic == topic and record.partition >= 0]
+            wrong: dict[str, str] = {}
+            for record in mine if count > 1 else ():
+                if record.key is not None and (right := place(encode(record.key))) != record.partition:
+                    wrong[said(record.key)] = f"{said(record.key)} is in {record.partition} and belongs to {right}"
+            if wrong:
+                keys = len(dict.fromkeys(said(record.key) for record in mine))
+                yield Finding(
+                    "error" if source.name in joined else "warning",
+                    f'topic "{topic}"',
+                    f"{len(wrong):,} of {counted(keys, 'key')} are not in the partition of their key: "
+                    f"{listed(wrong.values(), most=_NAMED)}",
+                    "it was written by another partitioner, or is partitioned by something else than its key: "
+                    "bring it to the right partitions with repartition() before it is joined or grouped",
+                    source.origin,
+                )
+
+
+def _failures(topology: Topology, found: Replay) -> Iterator[Finding]:
+    """Records that a function, a serde or a sink failed on, by node."""
+    groups: dict[tuple[str, str], list[Drop]] = {}
+    for drop in found.drops:
+        if drop.reason in _FAILURES:
+            groups.setdefault((drop.node, drop.reason), []).append(drop)
+    for (name, reason), drops in groups.items():
+        first = drops[0]
+        node = topology.nodes[name]
+        if reason == "deserialization":
+            fact = f"{counted(len(drops), 'record')} cannot be read by its serdes"
+            remedy = "look at the serdes of the topic"
+        elif reason == "production error":
+            fact = f"{counted(len(drops), 'record')} cannot be written, the first with value {said(first.value)}"
+            remedy = "give the sink a serde for such values, or convert them with map_values() before"
+        else:
+            kind = first.details.get("error", "an error")
+            fact = f"it failed on {counted(len(drops), 'record')} with {kind}, first on value {said(first.value)}"
+            remedy = _null_hint(topology, name, first)
+        yield Finding("error", f'"{name}"', fact, remedy, node.origin)
+
+
+def _null_hint(topology: Topology, name: str, drop: Drop) -> str:
+    """S4-31: sessions that grow send a null for what they were before."""
+    if drop.value is not None:
+        return "make the function accept such values, or filter them out before"
+    merges = any(_is_session(topology.nodes[above]) for above in _above(topology, name))
+    why = (
+        "a session merge emits null for the session that it replaces"
+        if merges
+        else "a table emits null for a deleted row"
+    )
+    return f"{why}; test value is not None first"
+
+
+def _is_session(node: Any) -> bool:
+    return hasattr(getattr(getattr(node, "operator", None), "windows", None), "gap_ms")
+
+
+def _above(topology: Topology, name: str) -> list[str]:
+    found: list[str] = []
+    ahead = list(topology.nodes[name].parents)
+    while ahead:
+        each = ahead.pop()
+        if each not in found:
+            found.append(each)
+            ahead += topology.nodes[each].parents
+    return found
+
+
+def _behind(drop: Explanation) -> int:
+    """How far a record was behind the time at which it would have been in time."""
+    numbers = drop.numbers
+    return int(numbers.get("stream_time_ms", 0)) - int(numbers.get("window_end", numbers["timestamp_ms"]))
+
+
+def _losses(topology: Topology, found: Replay, records: list[TopicRecord]) -> Iterator[Finding]:
+    """Records that are dropped by the rules: late ones, and those without a key where one is needed."""
+    for name, node in topology.nodes.items():
+        if not isinstance(node, (ProcessorNode, Source)):
+            continue
+        late = [drop for drop in found.drops if drop.node == name and drop.reason in ("late", "expired")]
+        if late:
+            answers = [each for each in why_dropped(found.run, node=name) if each.numbers["reason"] == late[0].reason]
+            worst = max(answers, key=_behind)
+            fact = f"{counted(len(late), 'record')} of the sample came too late"
+            remedy = (worst.remedy or "").replace("kept it", "kept it" if len(late) == 1 else "kept them all")
+            yield Finding("warning", f'"{name}"', fact, remedy, node.origin)
+        nulls = [drop for drop in found.drops if drop.node == name and drop.reason in ("null key", "null value")]
+        if nulls:
+            fact = f"{counted(len(nulls), 'record')} of the sample ({len(records):,} in all) dropped: {nulls[0].reason}"
+            yield Finding("warning", f'"{name}"', fact, "give records a key and a value before", node.origin)
