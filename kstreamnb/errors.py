@@ -23,7 +23,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, ClassVar, Self
 
 if TYPE_CHECKING:  # the tree stands below every other module
-    from kstreamnb.core.source_location import Origin
+    from kstreamnb.core.source_location import SourceLocation
 
 __all__ = [
     "BufferExhaustedError",
@@ -66,7 +66,7 @@ class KStreamError(Exception):
         *,
         detail: str | None = None,
         hint: str | None = None,
-        origin: Origin | None = None,
+        origin: SourceLocation | None = None,
         java: str | None = None,
     ) -> None:
         super().__init__(message)
@@ -84,14 +84,14 @@ class KStreamError(Exception):
         if origin is not None:
             self.add_note(f"At: {origin}")
 
-    def at(self, origin: Origin | None) -> Self:
+    def at(self, origin: SourceLocation | None) -> Self:
         """The same error with the user's line, unless it has one already."""
         if self.origin is None and origin is not None:
             self.origin = origin
             self.add_note(f"At: {origin}")
         return self
 
-    def named_by(self, name: Callable[[str, int], Origin]) -> Self:
+    def named_by(self, name: Callable[[str, int], SourceLocation]) -> Self:
         """The same error with its line named anew from file and line, where another process named it that knew less."""
         if self.origin is not None and self.origin.file:
             found = name(self.origin.file, self.origin.line)
@@ -181,7 +181,7 @@ class ProcessingError(KStreamError):
         coordinates: tuple[str, int, int, int] | None = None,
         detail: str | None = None,
         hint: str | None = None,
-        origin: Origin | None = None,
+        origin: SourceLocation | None = None,
         java: str | None = None,
     ) -> None:
         super().__init__(message, detail=detail, hint=hint, origin=origin, java=java)

@@ -16,21 +16,21 @@ from kstreamnb.core.serde import Serde, StringSerde, WholeSerde
 from kstreamnb.errors import ConfigError
 
 Wire: TypeAlias = Any
-"""A plain value, `Encoded` bytes, or None."""
+"""A plain value, `SerializedValue` bytes, or None."""
 
 
-class Encoded(bytes):
+class SerializedValue(bytes):
     """Bytes that a serde has to read before a user sees the value."""
 
     __slots__ = ()
 
     def __repr__(self) -> str:
-        return f"Encoded({bytes(self)!r})"
+        return f"SerializedValue({bytes(self)!r})"
 
 
 def encoded(data: bytes | None) -> Wire:
     """The wire form of bytes from elsewhere, unread."""
-    return None if data is None else Encoded(data)
+    return None if data is None else SerializedValue(data)
 
 
 def encode(serde: Serde, value: Any) -> Wire:
@@ -40,12 +40,12 @@ def encode(serde: Serde, value: Any) -> Wire:
 
 def decode(serde: Serde, wire: Wire) -> Any:
     """The value of a wire form; a new object unless it is immutable."""
-    return serde.deserialize(wire) if type(wire) is Encoded else wire
+    return serde.deserialize(wire) if type(wire) is SerializedValue else wire
 
 
 def to_bytes(serde: Serde, wire: Wire) -> bytes | None:
     """Kafka's bytes of a wire form."""
-    return bytes(wire) if type(wire) is Encoded else serde.serialize(wire)
+    return bytes(wire) if type(wire) is SerializedValue else serde.serialize(wire)
 
 
 def encoder(serde: Serde) -> Callable[[Any], Wire]:
@@ -54,7 +54,9 @@ def encoder(serde: Serde) -> Callable[[Any], Wire]:
 
     def encode_value(value: Any) -> Wire:
         kind = type(value)
-        if value is None or kind is Encoded or (kind in plain and keeps(value)):  # bytes from elsewhere stay unread
+        if (
+            value is None or kind is SerializedValue or (kind in plain and keeps(value))
+        ):  # bytes from elsewhere stay unread
             return value
         return encoded(write(value))
 
@@ -79,7 +81,7 @@ def decoder(serde: Serde) -> Callable[[Wire], Any]:
     read = serde.deserialize
 
     def decode_value(wire: Wire) -> Any:
-        return read(wire) if type(wire) is Encoded else wire
+        return read(wire) if type(wire) is SerializedValue else wire
 
     return decode_value
 
@@ -142,10 +144,10 @@ def key_partitioner(serde: Serde, partitions: int) -> Callable[[Wire], int]:
         return lambda key: 0
     memo: dict[Any, int] = {}
     # Only types of which equal values have equal bytes: 1, 1.0 and True are equal, and so are 0.0 and -0.0.
-    hashable = {str, bytes, Encoded, int} if isinstance(serde, WholeSerde) else {str, bytes, Encoded}
+    hashable = {str, bytes, SerializedValue, int} if isinstance(serde, WholeSerde) else {str, bytes, SerializedValue}
     direct = type(serde).partition_bytes is Serde.partition_bytes
     if not direct:
-        hashable.discard(Encoded)  # bytes of a whole key must not be taken for those of an inner one
+        hashable.discard(SerializedValue)  # bytes of a whole key must not be taken for those of an inner one
 
     def partition(key: Wire) -> int:
         place = key if direct or type(key) is not Windowed else key[0]
@@ -153,7 +155,7 @@ def key_partitioner(serde: Serde, partitions: int) -> Callable[[Wire], int]:
         known = memo.get(place) if kind in hashable else None
         if known is not None:
             return known
-        if type(key) is Encoded and direct:
+        if type(key) is SerializedValue and direct:
             data: bytes | None = key
         else:
             data = serde.partition_bytes(decode(serde, key))

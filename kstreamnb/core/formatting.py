@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from kstreamnb.core.codec import Encoded
+from kstreamnb.core.codec import SerializedValue
 from kstreamnb.core.record import Change, Windowed
 from kstreamnb.core.time import format_duration, format_ms
 
@@ -29,7 +29,7 @@ def said(value: Any) -> str:
         return said(value.new) if value.old is None else f"{said(value.new)} instead of {said(value.old)}"
     if isinstance(value, (set, frozenset)):
         return f"{{{', '.join(sorted(map(said, value)))}}}"
-    if type(value) is Encoded:
+    if type(value) is SerializedValue:
         text = f"the bytes {value.hex()}"
     else:
         try:

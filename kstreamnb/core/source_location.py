@@ -16,7 +16,7 @@ PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
 
 @dataclass(frozen=True, slots=True)
-class Origin:
+class SourceLocation:
     """A line of the user's code: ``place`` is ``cell 3`` or a file name without its folder, ``file`` the whole name."""
 
     place: str
@@ -29,7 +29,7 @@ class Origin:
         return f"{where}: {self.code}" if self.code else where
 
 
-def user_origin() -> Origin:
+def user_origin() -> SourceLocation:
     """The nearest frame outside the kit, as the place where the user declared something."""
     frame = sys._getframe(1)  # noqa: SLF001 - the cheap way to the caller; inspect.stack reads every file
     while frame.f_back is not None and frame.f_code.co_filename.startswith(PACKAGE):
@@ -37,8 +37,8 @@ def user_origin() -> Origin:
     return origin_of(frame.f_code.co_filename, frame.f_lineno)
 
 
-def origin_of(file: str, line: int) -> Origin:
+def origin_of(file: str, line: int) -> SourceLocation:
     """The place of a line of a code file, as a traceback names it."""
     cell_of = hooks.current().cell_of
     cell = None if cell_of is None else cell_of(file)
-    return Origin(cell or os.path.basename(file), line, linecache.getline(file, line).strip(), file)
+    return SourceLocation(cell or os.path.basename(file), line, linecache.getline(file, line).strip(), file)

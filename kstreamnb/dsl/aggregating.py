@@ -13,7 +13,7 @@ from kstreamnb.dsl.declarations import Handle
 from kstreamnb.dsl.flows import CogroupFlow, GroupFlow, TableFlow
 from kstreamnb.dsl.materializing import Keeping, kept, kept_in, rows_store, windows_store
 from kstreamnb.dsl.options import Kept, spelled_out
-from kstreamnb.logical.builder import Draft
+from kstreamnb.logical.builder import GraphBuilder
 from kstreamnb.logical.nodes import Repartition, Table
 from kstreamnb.operators.aggregates import SessionAggregate, StreamAggregate, WindowAggregate
 from kstreamnb.operators.derived_tables import ChangeSerde, TableAggregate
@@ -239,14 +239,16 @@ class KGroupedTable(Handle, kind="grouped_table"):
 
 
 # --- in the graph -----------------------------------------------------------------------------------------------------
-def _count(draft: Draft, grouped: GroupFlow, keeping: Keeping) -> TableFlow:
+def _count(draft: GraphBuilder, grouped: GroupFlow, keeping: Keeping) -> TableFlow:
     unnamed = keeping.said and keeping.store_name is None
     if unnamed and not isinstance(grouped.windows, SlidingWindows):
         draft.new_name("KSTREAM-AGGREGATE-STATE-STORE-")  # Kafka uses up a number here
     return _fold(draft, grouped, keeping, (zero, count_up, add_counts), Serdes.long())
 
 
-def _fold(draft: Draft, grouped: GroupFlow, keeping: Keeping, functions: Any, value_serde: Any = None) -> TableFlow:
+def _fold(
+    draft: GraphBuilder, grouped: GroupFlow, keeping: Keeping, functions: Any, value_serde: Any = None
+) -> TableFlow:
     java, value_serde = _kind(grouped, functions, value_serde)
     store_name = keeping.new_store(draft, f"KSTREAM-{java}-")
     name = draft.name_or_new(keeping.name, f"KSTREAM-{java}-")
@@ -264,7 +266,9 @@ def _kind(grouped: GroupFlow, functions: Any, value_serde: Any) -> tuple[str, An
     return ("REDUCE", grouped.value_serde) if functions[0] is None else ("AGGREGATE", value_serde)
 
 
-def _store(draft: Draft, grouped: GroupFlow | CogroupFlow, keeping: Keeping, name: str, **serdes: Any) -> StoreSpec:
+def _store(
+    draft: GraphBuilder, grouped: GroupFlow | CogroupFlow, keeping: Keeping, name: str, **serdes: Any
+) -> StoreSpec:
     """The store of an aggregation."""
     if grouped.windows is None:
         return rows_store(draft, keeping, name, **serdes)
@@ -286,7 +290,7 @@ def _folding(grouped: Any, store: StoreSpec, initializer: Any, aggregator: Any, 
     return {"operator": operator, "grace_ms": grace_ms, **kept_in(store)}
 
 
-def _behind(draft: Draft, shared: GroupFlow | CogroupFlow, group: GroupFlow, store_name: str) -> Any:
+def _behind(draft: GraphBuilder, shared: GroupFlow | CogroupFlow, group: GroupFlow, store_name: str) -> Any:
     """The repartition behind a group.
 
     A grouped stream has one for all its aggregations when its topic has a name, a cogrouped one in any case.
@@ -311,7 +315,9 @@ def _table(node: Table, store: StoreSpec, sources: tuple[str, ...], grouped: Any
     return TableFlow(node.id, node.name, key_serde, store.value_serde, sources, keeping.store_name)
 
 
-def _aggregate_all(draft: Draft, grouped: CogroupFlow, keeping: Keeping, initializer: Any, merger: Any) -> TableFlow:
+def _aggregate_all(
+    draft: GraphBuilder, grouped: CogroupFlow, keeping: Keeping, initializer: Any, merger: Any
+) -> TableFlow:
     store_name = keeping.new_store(draft, "COGROUPKSTREAM-AGGREGATE-")
     store = _store(draft, grouped, keeping, store_name)
     parents = [
@@ -334,7 +340,9 @@ def _aggregate_all(draft: Draft, grouped: CogroupFlow, keeping: Keeping, initial
     return _table(merge, store, (merge.name,), grouped, keeping)
 
 
-def _fold_table(draft: Draft, group: GroupFlow, keeping: Keeping, functions: Any, value_serde: Any = None) -> TableFlow:
+def _fold_table(
+    draft: GraphBuilder, group: GroupFlow, keeping: Keeping, functions: Any, value_serde: Any = None
+) -> TableFlow:
     java, value_serde = _kind(group, functions, value_serde)
     store_name = keeping.new_store(draft, "KTABLE-AGGREGATE-")
     store = rows_store(draft, keeping, store_name, group.key_serde, value_serde)

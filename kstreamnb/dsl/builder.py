@@ -9,14 +9,14 @@ from typing import Any, Unpack
 from kstreamnb.core.operator import Operator
 from kstreamnb.core.processor import UserProcessor
 from kstreamnb.core.stores import StoreSpec
-from kstreamnb.dsl.declarations import Declaration, Handle, Ledger, replay
+from kstreamnb.dsl.declarations import Declaration, DeclarationLog, Handle, replay
 from kstreamnb.dsl.flows import GlobalFlow, StreamFlow, TableFlow
 from kstreamnb.dsl.fronts import GlobalKTable, KStream, KTable
 from kstreamnb.dsl.materializing import Keeping, kept, lazy_table, rows_store
 from kstreamnb.dsl.options import Consumed, Reading, StoreType, TableReading, given, serdes_of, spelled_out
 from kstreamnb.errors import ConfigError, Suggesting, TopologyError
-from kstreamnb.logical.builder import Draft
-from kstreamnb.logical.graph import Explanation, LogicalGraph
+from kstreamnb.logical.builder import GraphBuilder
+from kstreamnb.logical.graph import LogicalGraph, Optimization
 from kstreamnb.logical.lowering import lower
 from kstreamnb.logical.nodes import GlobalTable, StateStore, StreamSource
 from kstreamnb.logical.optimizer.rewrites import optimise, rules_of
@@ -56,7 +56,7 @@ class StreamsBuilder(Suggesting):
         self.name = name
         self.ensure_explicit_names = ensure_explicit_names
         self.processor_wrapper = processor_wrapper
-        self.ledger = Ledger.open(name)
+        self.ledger = DeclarationLog.open(name)
         self.ledger.persistent = store_type == "persistent"
 
     @spelled_out
@@ -206,7 +206,7 @@ class StreamsBuilder(Suggesting):
         self.ledger.check()
         return replay(self.declarations(), persistent=self.ledger.persistent).draft.freeze()
 
-    def explain(self, *, optimize: bool | str = True) -> tuple[Explanation, ...]:
+    def explain(self, *, optimize: bool | str = True) -> tuple[Optimization, ...]:
         """What optimising changes: for every rewrite the nodes before and after, and why.
 
         Example:
@@ -256,7 +256,7 @@ def _table_arguments(topic: str, consumed: Consumed | None, options: TableReadin
     return {"topic": topic, "options": given(Consumed, consumed, **reading), "keeping": keeping}
 
 
-def _stream(draft: Draft, topics: tuple[str, ...], pattern: str | None, options: Consumed) -> StreamFlow:
+def _stream(draft: GraphBuilder, topics: tuple[str, ...], pattern: str | None, options: Consumed) -> StreamFlow:
     name = draft.name_or_new(options.name, "KSTREAM-SOURCE-")
     node = draft.add(StreamSource(name=name, topics=topics, pattern=pattern, **_reading(options)))
     return StreamFlow(node.id, name, options.key_serde, options.value_serde, (name,))
@@ -266,7 +266,7 @@ def _reading(options: Consumed) -> dict[str, Any]:
     return {name: value for name, value in vars(options).items() if name != "name"}
 
 
-def _table(draft: Draft, topic: str, options: Consumed, keeping: Keeping) -> TableFlow:
+def _table(draft: GraphBuilder, topic: str, options: Consumed, keeping: Keeping) -> TableFlow:
     store_name = keeping.new_store(draft, f"{topic}-")
     source = draft.name_or_new(options.name, "KSTREAM-SOURCE-", "-source")
     name = draft.name_or_new(options.name, "KTABLE-SOURCE-")
@@ -275,7 +275,7 @@ def _table(draft: Draft, topic: str, options: Consumed, keeping: Keeping) -> Tab
     return lazy_table(draft, name, store, keeping, node.id, (source,), topic)
 
 
-def _global_table(draft: Draft, topic: str, options: Consumed, keeping: Keeping) -> GlobalFlow:
+def _global_table(draft: GraphBuilder, topic: str, options: Consumed, keeping: Keeping) -> GlobalFlow:
     if keeping.options.is_versioned:
         java = "Invalid topology: GlobalTables cannot be versioned."
         raise TopologyError(f'global table "{topic}" cannot be versioned', java=java)
@@ -285,7 +285,7 @@ def _global_table(draft: Draft, topic: str, options: Consumed, keeping: Keeping)
     return GlobalFlow(node.id, store_name, keeping.store_name)
 
 
-def _global(draft: Draft, topic: str, store: StoreSpec, operator: Any, options: Consumed) -> GlobalTable:
+def _global(draft: GraphBuilder, topic: str, store: StoreSpec, operator: Any, options: Consumed) -> GlobalTable:
     source = draft.name_or_new(options.name, "KSTREAM-SOURCE-", "-source")
     name = draft.name_or_new(options.name, "KTABLE-SOURCE-")
     reading = {name: value for name, value in _reading(options).items() if name != "offset_reset"}
@@ -293,9 +293,9 @@ def _global(draft: Draft, topic: str, store: StoreSpec, operator: Any, options: 
     return draft.add(node)
 
 
-def _add_state_store(draft: Draft, store: StoreSpec) -> None:
+def _add_state_store(draft: GraphBuilder, store: StoreSpec) -> None:
     draft.add(StateStore(name=store.name, store=store))
 
 
-def _add_global_store(draft: Draft, store: StoreSpec, topic: str, supplier: Any, options: Consumed) -> None:
+def _add_global_store(draft: GraphBuilder, store: StoreSpec, topic: str, supplier: Any, options: Consumed) -> None:
     _global(draft, topic, store, UserProcessor(supplier), options)

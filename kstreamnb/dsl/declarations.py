@@ -2,7 +2,7 @@
 
 A handle (a `KStream`, a `KTable` …) refers to a declaration. Outside notebooks every call is a new one. A notebook
 layer may give declarations an identity (`Hooks.identities`): what a cell declared in an earlier run is gone when it
-runs again, and what was made from it follows to its successor (`Ledger.succeed`).
+runs again, and what was made from it follows to its successor (`DeclarationLog.succeed`).
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar
 
 from kstreamnb import hooks
-from kstreamnb.core.source_location import Origin, user_origin
+from kstreamnb.core.source_location import SourceLocation, user_origin
 from kstreamnb.errors import KStreamError, Suggesting, TopologyError
-from kstreamnb.logical.builder import Draft, check_resource_name
+from kstreamnb.logical.builder import GraphBuilder, check_resource_name
 
 
 class Identity(NamedTuple):
@@ -28,23 +28,23 @@ class Identity(NamedTuple):
 class Identities(Protocol):
     """What a notebook layer supplies."""
 
-    def ledger(self, name: str | None) -> Ledger | None:
+    def ledger(self, name: str | None) -> DeclarationLog | None:
         """The ledger that a re-run cell continues when it makes a builder again; None for a new one."""
         return None
 
-    def opened(self, ledger: Ledger) -> None:
+    def opened(self, ledger: DeclarationLog) -> None:
         """Called with every new ledger."""
         return
 
-    def identity(self, ledger: Ledger, word: str) -> Identity | None:
+    def identity(self, ledger: DeclarationLog, word: str) -> Identity | None:
         """The identity of the declaration that is about to be made; None for one that is like no other."""
         return None
 
-    def settle(self, ledger: Ledger) -> None:
+    def settle(self, ledger: DeclarationLog) -> None:
         """Called before declarations are looked at: the time to say which of them succeed others."""
         return
 
-    def outdated(self, ledger: Ledger) -> Mapping[Declaration, str]:
+    def outdated(self, ledger: DeclarationLog) -> Mapping[Declaration, str]:
         """Declarations that were made with something that was edited since, each with a sentence about it."""
         return {}
 
@@ -74,7 +74,7 @@ class Declaration:
     emit: Callable[..., Any]
     parents: tuple[Declaration, ...]
     arguments: dict[str, Any]
-    origin: Origin
+    origin: SourceLocation
     place: tuple[int, int] = (0, 0)
     successor: Declaration | None = None
 
@@ -107,7 +107,7 @@ def _parents_first(
 
 
 @dataclass(eq=False)
-class Ledger:
+class DeclarationLog:
     """The declarations of one builder, in the order in which their cells, and within a cell they, first appeared.
 
     ``persistent`` is what the builder's stores are unless they say otherwise, ``sample`` what previews run on.
@@ -120,7 +120,7 @@ class Ledger:
     _runs: dict[Hashable, tuple[Hashable, int]] = field(default_factory=dict)
 
     @classmethod
-    def open(cls, name: str | None) -> Ledger:
+    def open(cls, name: str | None) -> DeclarationLog:
         """A new ledger, or the one that the builder's cell made before."""
         ledger = _identities().ledger(name)
         if ledger is None:
@@ -237,7 +237,7 @@ class Handle(Suggesting):
             cls.kind = kind
             Handle._kinds[kind] = cls
 
-    def __init__(self, ledger: Ledger, declaration: Declaration) -> None:
+    def __init__(self, ledger: DeclarationLog, declaration: Declaration) -> None:
         self.ledger = ledger
         self._declaration = declaration
 
@@ -282,7 +282,7 @@ class Handle(Suggesting):
         return made
 
     @property
-    def origin(self) -> Origin:
+    def origin(self) -> SourceLocation:
         """The user's line that declared it."""
         return self.declaration.origin
 
@@ -295,16 +295,16 @@ class Handle(Suggesting):
 
 
 @dataclass(frozen=True)
-class Replay:
+class ReplayedDeclarations:
     """A draft, and what each declaration became in it."""
 
-    draft: Draft
+    draft: GraphBuilder
     flows: dict[Declaration, Any]
 
 
-def replay(declarations: Iterable[Declaration], *, persistent: bool = True) -> Replay:
+def replay(declarations: Iterable[Declaration], *, persistent: bool = True) -> ReplayedDeclarations:
     """Write declarations, parents first, into a new draft."""
-    draft = Draft(persistent=persistent)
+    draft = GraphBuilder(persistent=persistent)
     flows: dict[Declaration, Any] = {}
     for declaration in declarations:
         draft.origin, draft.word = declaration.origin, declaration.word
@@ -314,7 +314,7 @@ def replay(declarations: Iterable[Declaration], *, persistent: bool = True) -> R
         except KStreamError as error:
             error.at(declaration.origin)
             raise
-    return Replay(draft, flows)
+    return ReplayedDeclarations(draft, flows)
 
 
 def flow_of(handle: Handle) -> Any:

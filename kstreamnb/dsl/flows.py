@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, TypeAlias
 
-from kstreamnb.logical.nodes import Repartition, Step
+from kstreamnb.logical.nodes import Operation, Repartition
 from kstreamnb.operators.table_joins import How
 
 Names: TypeAlias = tuple[str, ...]
@@ -35,7 +35,7 @@ class StreamFlow(KeyedFlow):
     rekeyed: bool = False
     repartitioned: Repartition | None = None
 
-    def then(self, node: Step, **changes: Any) -> StreamFlow:
+    def then(self, node: Operation, **changes: Any) -> StreamFlow:
         """The stream behind one more node."""
         return replace(self, node=node.id, name=node.name, repartitioned=None, **changes)
 

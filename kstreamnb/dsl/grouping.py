@@ -20,7 +20,7 @@ from kstreamnb.dsl.flows import CogroupFlow, GroupFlow, StreamFlow, TableFlow
 from kstreamnb.dsl.options import K2, EmitStrategy, Grouped, Grouping, K, V, given, serdes_of, spelled_out
 from kstreamnb.dsl.streams import transform
 from kstreamnb.errors import ConfigError
-from kstreamnb.logical.builder import Draft, is_versioned, send_old
+from kstreamnb.logical.builder import GraphBuilder, is_versioned, send_old
 from kstreamnb.operators.derived_tables import TableGroupBy
 from kstreamnb.operators.stateless import SelectKey
 
@@ -228,17 +228,17 @@ def _kind_of(windows: Any) -> str:
 
 
 # --- in the graph -----------------------------------------------------------------------------------------------------
-def _group_by_key(draft: Draft, source: StreamFlow, options: Grouped) -> GroupFlow:
+def _group_by_key(draft: GraphBuilder, source: StreamFlow, options: Grouped) -> GroupFlow:
     serdes = serdes_of(options, source.key_serde, source.value_serde)
     grouped: dict[str, Any] = {"rekeyed": source.rekeyed, "topic_name": options.name, **serdes}
     return GroupFlow(source.node, source.name, sources=source.sources, **grouped)
 
 
-def _group_by(draft: Draft, source: StreamFlow, selector: Any, options: Grouped) -> GroupFlow:
+def _group_by(draft: GraphBuilder, source: StreamFlow, selector: Any, options: Grouped) -> GroupFlow:
     return _group_by_key(draft, transform(draft, source, "KEY-SELECT", SelectKey(selector), options.name), options)
 
 
-def _group_table_by(draft: Draft, source: TableFlow, selector: Any, options: Grouped) -> GroupFlow:
+def _group_table_by(draft: GraphBuilder, source: TableFlow, selector: Any, options: Grouped) -> GroupFlow:
     name = draft.name_or_new(options.name, "KTABLE-SELECT-")
     node = draft.step(name, TableGroupBy(selector, is_versioned(draft, source.node)), source.node)
     send_old(draft, source.node)
@@ -246,13 +246,13 @@ def _group_table_by(draft: Draft, source: TableFlow, selector: Any, options: Gro
     return GroupFlow(node.id, name, sources=source.sources, rekeyed=True, topic_name=options.name, **serdes)
 
 
-def _cogroup(draft: Draft, group: GroupFlow, aggregator: Any) -> CogroupFlow:
+def _cogroup(draft: GraphBuilder, group: GroupFlow, aggregator: Any) -> CogroupFlow:
     return CogroupFlow(groups={group: aggregator})
 
 
-def _cogroup_more(draft: Draft, cogroup: CogroupFlow, group: GroupFlow, aggregator: Any) -> CogroupFlow:
+def _cogroup_more(draft: GraphBuilder, cogroup: CogroupFlow, group: GroupFlow, aggregator: Any) -> CogroupFlow:
     return replace(cogroup, groups={**cogroup.groups, group: aggregator})
 
 
-def _change(draft: Draft, group: GroupFlow | CogroupFlow, **changes: Any) -> GroupFlow | CogroupFlow:
+def _change(draft: GraphBuilder, group: GroupFlow | CogroupFlow, **changes: Any) -> GroupFlow | CogroupFlow:
     return replace(group, **changes)

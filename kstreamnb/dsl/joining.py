@@ -14,7 +14,7 @@ from kstreamnb.dsl.declarations import Handle
 from kstreamnb.dsl.flows import GlobalFlow, Joining, StreamFlow, TableFlow
 from kstreamnb.dsl.options import GlobalJoined, Joined, K, StoreType, StreamJoined, V, given, spelled_out
 from kstreamnb.errors import TopologyError
-from kstreamnb.logical.builder import Draft, check_history, look_up
+from kstreamnb.logical.builder import GraphBuilder, check_history, look_up
 from kstreamnb.logical.nodes import JoinWindow, StateStore, StreamJoin
 from kstreamnb.operators.stateless import PassThrough
 from kstreamnb.operators.stream_joins import JoinWindow as KeepWindow
@@ -146,7 +146,9 @@ def _declare(self: Handle, other: Handle, verb: str, how: How, positional: Any, 
 
 
 # --- in the graph -----------------------------------------------------------------------------------------------------
-def _in_place(draft: Draft, stream: StreamFlow, prefix: str | None, options: Any, value_serde: Any) -> StreamFlow:
+def _in_place(
+    draft: GraphBuilder, stream: StreamFlow, prefix: str | None, options: Any, value_serde: Any
+) -> StreamFlow:
     """The stream with its keys in their partitions: as it is, or behind a topic, which joins under its name share."""
     if not stream.rekeyed:
         return stream
@@ -167,7 +169,7 @@ _SIDES = {"inner": (_THIS, _OTHER), "left": (_THIS, _OUTER_OTHER), "outer": (_OU
 
 
 def _join_streams(
-    draft: Draft, left: StreamFlow, right: StreamFlow, join: Joining, windows: JoinWindows, options: StreamJoined
+    draft: GraphBuilder, left: StreamFlow, right: StreamFlow, join: Joining, windows: JoinWindows, options: StreamJoined
 ) -> StreamFlow:
     name = options.name
     this = _in_place(draft, left, name and f"{name}-left", options, options.value_serde)
@@ -199,7 +201,12 @@ def _join_streams(
 
 
 def _stores(
-    draft: Draft, flows: tuple[Any, Any], how: How, windows: JoinWindows, options: StreamJoined, numbered: list[str]
+    draft: GraphBuilder,
+    flows: tuple[Any, Any],
+    how: How,
+    windows: JoinWindows,
+    options: StreamJoined,
+    numbered: list[str],
 ) -> list[StoreSpec]:
     """The stores of both sides, and that of pending records where some wait for partners."""
     base, supplied = options.store_name, (options.this_store, options.other_store)
@@ -244,7 +251,7 @@ def _supplied(spec: StoreSpec, wanted: StoreSpec) -> StoreSpec:
     return replace(wanted, name=spec.name, persistent=spec.persistent, factory=spec.factory)
 
 
-def _join_table(draft: Draft, left: StreamFlow, table: TableFlow, join: Joining, options: Joined) -> StreamFlow:
+def _join_table(draft: GraphBuilder, left: StreamFlow, table: TableFlow, join: Joining, options: Joined) -> StreamFlow:
     this = _in_place(draft, left, options.name, options, options.value_serde)
     sources = draft.co_partition((*this.sources, *table.sources))
     name = draft.name_or_new(options.name, "KSTREAM-LEFTJOIN-" if join.is_left else "KSTREAM-JOIN-")
@@ -269,7 +276,7 @@ def _join_table(draft: Draft, left: StreamFlow, table: TableFlow, join: Joining,
 
 
 def _join_global(
-    draft: Draft, left: StreamFlow, table: GlobalFlow, join: Joining, key_selector: Any, options: GlobalJoined
+    draft: GraphBuilder, left: StreamFlow, table: GlobalFlow, join: Joining, key_selector: Any, options: GlobalJoined
 ) -> StreamFlow:
     name = draft.name_or_new(options.name, "KSTREAM-LEFTJOIN-")
     view = StoreView(table.store)

@@ -12,7 +12,7 @@ from kstreamnb.core.windows import SessionWindows, SlidingWindows
 from kstreamnb.dsl.flows import Names, TableFlow
 from kstreamnb.dsl.options import Materialized, given, serdes_of
 from kstreamnb.errors import ConfigError
-from kstreamnb.logical.builder import Draft, check_resource_name
+from kstreamnb.logical.builder import GraphBuilder, check_resource_name
 from kstreamnb.logical.nodes import Table
 from kstreamnb.operators.tables import StoreView, TableSource
 
@@ -30,7 +30,7 @@ class Keeping:
         """The user's name of the store."""
         return self.options.store_name
 
-    def new_store(self, draft: Draft, prefix: str, *, logged: bool = True) -> str:
+    def new_store(self, draft: GraphBuilder, prefix: str, *, logged: bool = True) -> str:
         """The store's name: the user's, or a generated one, which is then noted."""
         if self.store_name is not None:
             return self.store_name
@@ -50,7 +50,9 @@ def kept(keywords: Mapping[str, Any]) -> Keeping:
     return Keeping(name, given(Materialized, materialized, **options), said=True)
 
 
-def rows_store(draft: Draft, keeping: Keeping, name: str, key_serde: Any = None, value_serde: Any = None) -> StoreSpec:
+def rows_store(
+    draft: GraphBuilder, keeping: Keeping, name: str, key_serde: Any = None, value_serde: Any = None
+) -> StoreSpec:
     """A store of rows by key; the serdes are those that hold where the user gave none."""
     options = keeping.options
     fields = _common(draft, options, key_serde, value_serde)
@@ -69,7 +71,13 @@ def kept_in(store: StoreSpec) -> dict[str, Any]:
 
 
 def lazy_table(
-    draft: Draft, name: str, store: StoreSpec, keeping: Keeping, parent: int, sources: Names, topic: str | None = None
+    draft: GraphBuilder,
+    name: str,
+    store: StoreSpec,
+    keeping: Keeping,
+    parent: int,
+    sources: Names,
+    topic: str | None = None,
 ) -> TableFlow:
     """A table made of records as they come: kept under the user's name, or once something needs it."""
     fields = {"lazy": True, "materialized": keeping.store_name is not None, "topic": topic, **kept_in(store)}
@@ -78,7 +86,7 @@ def lazy_table(
 
 
 def windows_store(
-    draft: Draft, keeping: Keeping, name: str, windows: Any, *, emit_on_close: bool, **serdes: Any
+    draft: GraphBuilder, keeping: Keeping, name: str, windows: Any, *, emit_on_close: bool, **serdes: Any
 ) -> StoreSpec:
     """A store of rows by key and window, kept as long as late records may come.
 
@@ -106,7 +114,9 @@ def windows_store(
     return StoreSpec(name, kind, retention_ms=retention, window_size_ms=size, extra=extra, **fields)
 
 
-def _common(draft: Draft, options: Materialized, key_serde: Any = None, value_serde: Any = None) -> dict[str, Any]:
+def _common(
+    draft: GraphBuilder, options: Materialized, key_serde: Any = None, value_serde: Any = None
+) -> dict[str, Any]:
     logged = options.logged and getattr(options.store, "logged", True)  # a spec can say no by itself
     fields = {**serdes_of(options, key_serde, value_serde), **options.logging, "logged": logged}
     return {**fields, "cached": options.cached, "persistent": draft.is_persistent(options.store_type)}

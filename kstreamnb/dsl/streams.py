@@ -31,8 +31,8 @@ from kstreamnb.dsl.options import (
     spelled_out,
 )
 from kstreamnb.errors import TopologyError
-from kstreamnb.logical.builder import Draft
-from kstreamnb.logical.nodes import CHANGES_KEY, CHANGES_VALUE, Merge, Sink, Step
+from kstreamnb.logical.builder import GraphBuilder
+from kstreamnb.logical.nodes import CHANGES_KEY, CHANGES_VALUE, Merge, Operation, StreamSink
 from kstreamnb.operators import stateless
 from kstreamnb.topology.validation import supplied_stores
 
@@ -433,7 +433,7 @@ class BranchedKStream(Handle, kind="split"):
 
 
 # --- in the graph -----------------------------------------------------------------------------------------------------
-def transform(draft: Draft, source: StreamFlow, java: str, operator: Operator, name: str | None) -> StreamFlow:
+def transform(draft: GraphBuilder, source: StreamFlow, java: str, operator: Operator, name: str | None) -> StreamFlow:
     """Put an operator behind a stream; serdes hold only for what it leaves as it was."""
     node = draft.step(draft.name_or_new(name, f"KSTREAM-{java}-"), operator, source.node)
     stream = source.then(node)
@@ -444,12 +444,12 @@ def transform(draft: Draft, source: StreamFlow, java: str, operator: Operator, n
     return stream
 
 
-def _print(draft: Draft, source: StreamFlow, options: Printed) -> StreamFlow:
+def _print(draft: GraphBuilder, source: StreamFlow, options: Printed) -> StreamFlow:
     operator = stateless.Print(options.label or source.name, options.write or print, options.mapper)
     return transform(draft, source, "PRINTER", operator, options.name)
 
 
-def _merge(draft: Draft, left: StreamFlow, right: StreamFlow, name: str | None) -> StreamFlow:
+def _merge(draft: GraphBuilder, left: StreamFlow, right: StreamFlow, name: str | None) -> StreamFlow:
     node = Merge(name=draft.name_or_new(name, "KSTREAM-MERGE-"), operator=stateless.PassThrough())
     node = draft.add(node, left.node, right.node)
     sources = tuple(dict.fromkeys((*left.sources, *right.sources)))
@@ -457,7 +457,7 @@ def _merge(draft: Draft, left: StreamFlow, right: StreamFlow, name: str | None) 
 
 
 def _process(
-    draft: Draft, source: StreamFlow, supplier: Any, stores: tuple[str, ...], name: str | None, fixed: bool
+    draft: GraphBuilder, source: StreamFlow, supplier: Any, stores: tuple[str, ...], name: str | None, fixed: bool
 ) -> StreamFlow:
     name = name or draft.new_name("KSTREAM-PROCESSVALUES-" if fixed else "KSTREAM-PROCESSOR-")
     operator = UserFixedKeyProcessor(supplier) if fixed else UserProcessor(supplier)
@@ -467,13 +467,13 @@ def _process(
     return StreamFlow(node.id, name, None, None, source.sources, rekeyed=True)
 
 
-def _to(draft: Draft, source: StreamFlow, topic: Any, options: Produced) -> None:
+def _to(draft: GraphBuilder, source: StreamFlow, topic: Any, options: Produced) -> None:
     serdes = serdes_of(options, source.key_serde, source.value_serde)
     name = draft.name_or_new(options.name, "KSTREAM-SINK-")
-    draft.add(Sink(name=name, topic=topic, partitioner=options.partitioner, **serdes), source.node)
+    draft.add(StreamSink(name=name, topic=topic, partitioner=options.partitioner, **serdes), source.node)
 
 
-def _repartition(draft: Draft, source: StreamFlow, options: Repartitioned) -> StreamFlow:
+def _repartition(draft: GraphBuilder, source: StreamFlow, options: Repartitioned) -> StreamFlow:
     name = options.name
     if name is None:
         name = draft.new_name("KSTREAM-REPARTITION-")
@@ -484,7 +484,7 @@ def _repartition(draft: Draft, source: StreamFlow, options: Repartitioned) -> St
     return StreamFlow(node.id, node.name, node.key_serde, node.value_serde, (node.name,))
 
 
-def _to_table(draft: Draft, source: StreamFlow, keeping: Keeping) -> TableFlow:
+def _to_table(draft: GraphBuilder, source: StreamFlow, keeping: Keeping) -> TableFlow:
     name = draft.name_or_new(keeping.name, "KSTREAM-TOTABLE-")
     store_name = keeping.new_store(draft, "KSTREAM-TOTABLE-")
     store = rows_store(draft, keeping, store_name, source.key_serde, source.value_serde)
@@ -498,14 +498,14 @@ def _to_table(draft: Draft, source: StreamFlow, keeping: Keeping) -> TableFlow:
     return lazy_table(draft, name, store, keeping, parent, sources)
 
 
-def _split(draft: Draft, source: StreamFlow, name: str | None) -> StreamFlow:
+def _split(draft: GraphBuilder, source: StreamFlow, name: str | None) -> StreamFlow:
     name = draft.name_or_new(name, "KSTREAM-BRANCH-")
     return source.then(draft.step(name, stateless.Branch((), (None,)), source.node))
 
 
-def _branch(draft: Draft, above: StreamFlow, predicate: Any, suffix: str) -> StreamFlow:
+def _branch(draft: GraphBuilder, above: StreamFlow, predicate: Any, suffix: str) -> StreamFlow:
     split = draft.nodes[above.node]
-    assert isinstance(split, Step)
+    assert isinstance(split, Operation)
     name = split.name + suffix
     predicates, (*children, default) = split.operator.predicates, split.operator.children
     if predicate is None:

@@ -14,7 +14,7 @@ from kstreamnb.dsl.materializing import Keeping, kept, kept_in, lazy_table, rows
 from kstreamnb.dsl.options import V2, K, Kept, Suppressed, TableJoined, V, given, serdes_of, spelled_out
 from kstreamnb.dsl.streams import transform
 from kstreamnb.errors import TopologyError
-from kstreamnb.logical.builder import Draft, is_versioned, look_up, send_old, view_of
+from kstreamnb.logical.builder import GraphBuilder, is_versioned, look_up, send_old, view_of
 from kstreamnb.logical.nodes import Repartition, StateStore, Table, TableJoin
 from kstreamnb.operators import foreign_key as fk
 from kstreamnb.operators.derived_tables import DerivedView, TableFilter, TableMapValues, TableTransformValues
@@ -256,26 +256,32 @@ def _declare(self: Handle, other: Handle, verb: str, how: How, functions: Any, o
 
 
 # --- in the graph -----------------------------------------------------------------------------------------------------
-def _filter(draft: Draft, source: TableFlow, predicate: Any, negate: bool, keeping: Keeping) -> TableFlow:
+def _filter(draft: GraphBuilder, source: TableFlow, predicate: Any, negate: bool, keeping: Keeping) -> TableFlow:
     known = send_old(draft, source.node, force=False)
     name = _name(draft, "FILTER", keeping)
     operator = TableFilter(predicate, negate, keeping.store_name, versioned=is_versioned(draft, source.node))
     return _derive(draft, source, name, operator, keeping, source.value_serde, send_old=known)
 
 
-def _map_values(draft: Draft, source: TableFlow, mapper: Any, with_key: bool, keeping: Keeping) -> TableFlow:
+def _map_values(draft: GraphBuilder, source: TableFlow, mapper: Any, with_key: bool, keeping: Keeping) -> TableFlow:
     name = _name(draft, "MAPVALUES", keeping)
     return _derive(draft, source, name, TableMapValues(mapper, with_key, keeping.store_name), keeping)
 
 
-def _name(draft: Draft, java: str, keeping: Keeping) -> str:
+def _name(draft: GraphBuilder, java: str, keeping: Keeping) -> str:
     if keeping.said and keeping.store_name is None:
         draft.new_name(f"KTABLE-{java}-STATE-STORE-")  # Kafka uses up a number here
     return draft.name_or_new(keeping.name, f"KTABLE-{java}-")
 
 
 def _derive(
-    draft: Draft, source: TableFlow, name: str, operator: Any, keeping: Keeping, value_serde: Any = None, **fields: Any
+    draft: GraphBuilder,
+    source: TableFlow,
+    name: str,
+    operator: Any,
+    keeping: Keeping,
+    value_serde: Any = None,
+    **fields: Any,
 ) -> TableFlow:
     """A table computed row by row from another, when it is asked unless it is kept under a name of the user's."""
     user_name, serdes = keeping.store_name, serdes_of(keeping.options, source.key_serde, value_serde)
@@ -288,7 +294,7 @@ def _derive(
     return TableFlow(node.id, name, sources=source.sources, store_name=user_name, **serdes)
 
 
-def _to_stream(draft: Draft, source: TableFlow, mapper: Any, name: str | None) -> StreamFlow:
+def _to_stream(draft: GraphBuilder, source: TableFlow, mapper: Any, name: str | None) -> StreamFlow:
     node = draft.step(draft.name_or_new(name, "KTABLE-TOSTREAM-"), TableToStream(), source.node)
     stream = StreamFlow(node.id, node.name, source.key_serde, source.value_serde, source.sources)
     if mapper is None:
@@ -297,7 +303,7 @@ def _to_stream(draft: Draft, source: TableFlow, mapper: Any, name: str | None) -
     return transform(draft, stream, "KEY-SELECT", SelectKey(mapper), None)
 
 
-def _suppress(draft: Draft, source: TableFlow, suppressed: Suppressed) -> TableFlow:
+def _suppress(draft: GraphBuilder, source: TableFlow, suppressed: Suppressed) -> TableFlow:
     if is_versioned(draft, source.node):
         raise TopologyError(
             f'table "{source.name}" is versioned: its changes cannot be held back',
@@ -322,7 +328,7 @@ def _suppress(draft: Draft, source: TableFlow, suppressed: Suppressed) -> TableF
     return TableFlow(node.id, name, source.key_serde, source.value_serde, (source.name,))
 
 
-def _grace(draft: Draft, node: int, below: str = "") -> int:
+def _grace(draft: GraphBuilder, node: int, below: str = "") -> int:
     """How long after its end a window upstream closes.
 
     Raises: TopologyError when there is no windowed aggregation upstream.
@@ -342,14 +348,14 @@ def _grace(draft: Draft, node: int, below: str = "") -> int:
 
 
 def _transform_values(
-    draft: Draft, source: TableFlow, supplier: Any, stores: tuple[str, ...], keeping: Keeping
+    draft: GraphBuilder, source: TableFlow, supplier: Any, stores: tuple[str, ...], keeping: Keeping
 ) -> TableFlow:
     name = draft.name_or_new(keeping.name, "KTABLE-TRANSFORMVALUES-")
     fields = {"stores": stores, "own": supplied_stores(name, supplier)}
     return _derive(draft, source, name, TableTransformValues(supplier, keeping.store_name), keeping, **fields)
 
 
-def _join_tables(draft: Draft, left: TableFlow, right: TableFlow, join: Joining, keeping: Keeping) -> TableFlow:
+def _join_tables(draft: GraphBuilder, left: TableFlow, right: TableFlow, join: Joining, keeping: Keeping) -> TableFlow:
     name, options, how, joiner = keeping.name, keeping.options, join.how, join.joiner
     store_name = keeping.new_store(draft, "KTABLE-MERGE-") if keeping.said else None
     merge = draft.name_or_new(name, "KTABLE-MERGE-")
@@ -378,7 +384,13 @@ _FK = "KTABLE-FK-JOIN-SUBSCRIPTION"
 
 
 def _join_foreign(
-    draft: Draft, left: TableFlow, right: TableFlow, join: Joining, keeping: Keeping, key_of: Any, options: TableJoined
+    draft: GraphBuilder,
+    left: TableFlow,
+    right: TableFlow,
+    join: Joining,
+    keeping: Keeping,
+    key_of: Any,
+    options: TableJoined,
 ) -> TableFlow:
     send_old(draft, right.node)
     send_old(draft, left.node)
@@ -408,7 +420,7 @@ def _join_foreign(
 
 
 def _through(
-    draft: Draft, name: str | None, suffix: str, topic: str, parents: list[int], partitioner: Any, serdes: Any
+    draft: GraphBuilder, name: str | None, suffix: str, topic: str, parents: list[int], partitioner: Any, serdes: Any
 ) -> Repartition:
     """An internal topic, from its sink to the source behind it."""
     sink = draft.name_or_new(name, "KTABLE-SINK-", f"{suffix}-sink")
@@ -417,7 +429,9 @@ def _through(
     return draft.add(node, *parents)
 
 
-def _answers(draft: Draft, name: str | None, left: TableFlow, right: TableFlow, subscribed: Repartition) -> list[int]:
+def _answers(
+    draft: GraphBuilder, name: str | None, left: TableFlow, right: TableFlow, subscribed: Repartition
+) -> list[int]:
     """What stands where the right table is: subscriptions are kept and answered, now and at every change."""
     store = draft.name_or_new(name, f"{_FK}-STATE-STORE-", "-subscription-store")
     kept_as: dict[str, Any] = {"persistent": draft.persistent, "extra": {"type": "subscriptions"}}

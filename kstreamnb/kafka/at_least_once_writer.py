@@ -11,10 +11,10 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Produ
 
 from kstreamnb.kafka.batch_offsets import Offsets
 from kstreamnb.kafka.client import Servers, client, connection, kafka_error
-from kstreamnb.kafka.output_batch import OutputColumns, Publication
+from kstreamnb.kafka.output_batch import OutputBatch, OutputColumns
 from kstreamnb.kafka.transactional_writer import not_published, send_all
 
-__all__ = ["Deliverer"]
+__all__ = ["AtLeastOnceWriter"]
 
 _TUNING = {
     "linger.ms": 5,
@@ -26,7 +26,7 @@ _TUNING = {
 _AGAIN = "the batch is sent again after a restart"
 
 
-class Deliverer:
+class AtLeastOnceWriter:
     """Sends the batches of one application; ``config`` are further settings of the producer.
 
     Units: ``patience_s`` is how many seconds a batch may take to be acknowledged.
@@ -64,7 +64,7 @@ class Deliverer:
 
     def publish(
         self, batch: int, source: str, output: Iterable[OutputColumns], positions: Offsets | None = None
-    ) -> Publication:
+    ) -> OutputBatch:
         """Send one batch and wait for its acknowledgements; then commit the positions for tools that show lag."""
         if self._producer is None:
             self.open()
@@ -89,7 +89,7 @@ class Deliverer:
             reason = failures[0] if failures else TimeoutError()
             raise not_published(self.application, reason, self.servers, hint=_AGAIN)
         self._commit(positions or {})
-        return Publication(batch, count)
+        return OutputBatch(batch, count)
 
     def _commit(self, positions: Offsets) -> None:
         places = [TopicPartition(t, p, n) for t, parts in positions.items() for p, n in parts.items()]

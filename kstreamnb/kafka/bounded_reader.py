@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
-from kstreamnb.core.codec import Encoded
+from kstreamnb.core.codec import SerializedValue
 from kstreamnb.core.record import Headers
 from kstreamnb.errors import ConfigError, EngineError
 from kstreamnb.kafka.admin import Admin
@@ -27,7 +27,7 @@ from kstreamnb.kafka.client import Servers, client, connection, kafka_error
 __all__ = [
     "Piece",
     "RawRecord",
-    "Reader",
+    "BoundedReader",
     "arrived",
     "at_end",
     "bounded_consumer",
@@ -37,7 +37,7 @@ __all__ = [
     "raw_record",
 ]
 
-RawRecord: TypeAlias = tuple[int, int, Encoded | None, Encoded | None, Headers]
+RawRecord: TypeAlias = tuple[int, int, SerializedValue | None, SerializedValue | None, Headers]
 """``(offset, timestamp, key, value, headers)`` as a task takes it."""
 
 _EOF = KafkaError._PARTITION_EOF  # noqa: SLF001 - librdkafka's own codes have such names
@@ -75,8 +75,8 @@ def raw_record(message: Message) -> RawRecord:
     return (
         message.offset(),
         message.timestamp()[1],
-        None if key is None else Encoded(key),
-        None if value is None else Encoded(value),
+        None if key is None else SerializedValue(key),
+        None if value is None else SerializedValue(value),
         tuple(headers) if headers else (),
     )
 
@@ -122,7 +122,7 @@ def _consumer_settings(servers: Servers) -> dict[str, Any]:
     )
 
 
-class Reader:
+class BoundedReader:
     """The offsets of some topics, and where to end a batch.
 
     ``topics`` are names, or ``pattern`` is a regular expression that whole names match.

@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 from confluent_kafka import Consumer, Message, TopicPartition
 
-from kstreamnb.core.codec import Encoded
+from kstreamnb.core.codec import SerializedValue
 from kstreamnb.core.progress import Done, under_way
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.serde import Serde
@@ -17,7 +17,7 @@ from kstreamnb.core.serdes import Serdes
 from kstreamnb.core.time import Instant
 from kstreamnb.errors import ConfigError, SerdeError
 from kstreamnb.kafka.batch_offsets import Offsets, ranges
-from kstreamnb.kafka.bounded_reader import Reader, arrived, at_end, bounded_consumer, raw_record
+from kstreamnb.kafka.bounded_reader import BoundedReader, arrived, at_end, bounded_consumer, raw_record
 from kstreamnb.kafka.client import Servers
 
 __all__ = ["CaptureLimits", "Captured", "Progress", "capture", "ends_of"]
@@ -132,11 +132,11 @@ def capture(
 
     ``from_`` is "earliest", "latest" (which waits for new records), an instant, or offsets by topic and partition.
     Without ``follow`` a limit of records takes those that are first by event time, on every run the same ones. What
-    a serde cannot read stays as `Encoded` bytes.
+    a serde cannot read stays as `SerializedValue` bytes.
     """
     limits = limits or CaptureLimits()
     _check_topics(topics)
-    reader = Reader(servers, topics)
+    reader = BoundedReader(servers, topics)
     bounded = not limits.follow and from_ != "latest"
     start, end = _start(reader, from_), ends_of(reader) if bounded else reader.end()
     ends: Offsets | None = None
@@ -163,7 +163,7 @@ def capture(
     return Captured(records, reading.ended, _bounds(places, reading.positions, end))
 
 
-def _start(reader: Reader, from_: Instant | str | Mapping[str, Mapping[int, int]]) -> Offsets:
+def _start(reader: BoundedReader, from_: Instant | str | Mapping[str, Mapping[int, int]]) -> Offsets:
     if not isinstance(from_, Mapping):
         return reader.admin.offsets(reader.topics(), from_)
     beginning = reader.beginning()
@@ -173,7 +173,7 @@ def _start(reader: Reader, from_: Instant | str | Mapping[str, Mapping[int, int]
     return {topic: {**parts, **from_.get(topic, {})} for topic, parts in beginning.items()}
 
 
-def ends_of(reader: Reader) -> Offsets:
+def ends_of(reader: BoundedReader) -> Offsets:
     """Where the topics end now, behind what was committed a moment ago: brokers show that to readers a little later."""
     written, found = reader.admin.offsets(reader.topics(), committed=False), reader.end()
     patience = time.monotonic() + _SETTLE_S
@@ -205,7 +205,7 @@ def _record(message: Message, key_serde: Serde, value_serde: Serde) -> TopicReco
     return TopicRecord(*place, _decoded(key_serde, key), _decoded(value_serde, value), headers)
 
 
-def _decoded(serde: Serde, data: Encoded | None) -> object:
+def _decoded(serde: Serde, data: SerializedValue | None) -> object:
     try:
         return serde.deserialize(data)
     except SerdeError:

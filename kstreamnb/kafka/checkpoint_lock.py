@@ -11,7 +11,7 @@ from pathlib import Path
 
 from kstreamnb.errors import EngineError
 
-__all__ = ["LOCK_FILE", "STARTED_SINCE", "Claim", "Presence", "in_use", "unwritable"]
+__all__ = ["LOCK_FILE", "STARTED_SINCE", "OwnerToken", "SharedLock", "in_use", "unwritable"]
 
 LOCK_FILE = ".kstreamnb.lock"
 STARTED_SINCE = "it was started over the same checkpoint since"
@@ -19,14 +19,14 @@ _SIZE = 16
 _NOT_THERE = FileNotFoundError, NotADirectoryError
 
 
-class Presence:
+class SharedLock:
     """Says that a folder is in use, until `leave` or the end of the process.
 
     Example:
         >>> from tempfile import TemporaryDirectory
         >>> with TemporaryDirectory() as parent:
         ...     folder = Path(parent) / "checkpoint"
-        ...     presence = Presence(folder)
+        ...     presence = SharedLock(folder)
         ...     before = presence.there()
         ...     moved = folder.rename(Path(parent) / "elsewhere")
         ...     presence.leave()
@@ -58,7 +58,7 @@ class Presence:
             os.close(file)
 
 
-class Claim:
+class OwnerToken:
     """The claim of the start that was last over a folder; who started earlier must not come back by itself.
 
     Kafka fences whoever opened its transactions earlier, so an older deployment that opens them once more, after a
@@ -67,7 +67,7 @@ class Claim:
     Example:
         >>> from tempfile import TemporaryDirectory
         >>> with TemporaryDirectory() as folder:
-        ...     first, second = Claim(Path(folder)), Claim(Path(folder))
+        ...     first, second = OwnerToken(Path(folder)), OwnerToken(Path(folder))
         ...     overtaken = first.holds(), second.holds()
         ...     second.withdraw()
         ...     overtaken, (first.holds(), second.holds())

@@ -11,10 +11,10 @@ from confluent_kafka import Consumer
 
 from kstreamnb.kafka.client import Servers, client, connection
 
-__all__ = ["Listener"]
+__all__ = ["LatencyProbe"]
 
 
-class Listener:
+class LatencyProbe:
     """Reads a topic in a thread of its own; ``ages_ms`` has, for each record, now less its timestamp."""
 
     def __init__(self, servers: Servers, topic: str) -> None:

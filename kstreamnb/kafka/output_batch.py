@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from kstreamnb.core.record import Headers
 
-__all__ = ["OutputColumns", "OutputRecord", "Publication", "columns_of"]
+__all__ = ["OutputColumns", "OutputRecord", "OutputBatch", "columns_of"]
 
 OutputRecord: TypeAlias = tuple[str, int, int, Any, Any, Headers]
 """``(topic, partition, timestamp, key, value, headers)``; for Kafka key and value are bytes or None."""
@@ -37,7 +37,7 @@ class OutputColumns(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Publication:
+class OutputBatch:
     """What became of a batch: published, or suppressed because it was published already.
 
     ``differs`` says that the replay computed other records than were published: the topology is not deterministic.

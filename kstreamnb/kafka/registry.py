@@ -63,7 +63,7 @@ class SchemaRegistry:
 
     Example:
         >>> registry = SchemaRegistry("mock://doc")
-        >>> serde = registry.avro("orders", '{"type": "record", "name": "Order", "fields": []}')
+        >>> serde = registry.avro("orders", '{"type": "record", "name": "OrderKey", "fields": []}')
         >>> serde.name
         'avro<orders-value>'
     """

@@ -8,7 +8,7 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from kstreamnb.kafka.checkpoint_lock import LOCK_FILE, Presence, in_use
+from kstreamnb.kafka.checkpoint_lock import LOCK_FILE, SharedLock, in_use
 
 __all__ = ["scratch_folder"]
 
@@ -24,11 +24,11 @@ def scratch_folder(kind: str) -> Path:
             if (old / LOCK_FILE).exists() and not in_use(old):
                 shutil.rmtree(old, ignore_errors=True)
     folder = Path(tempfile.mkdtemp(prefix=prefix))
-    presence = Presence(folder)
+    presence = SharedLock(folder)
     atexit.register(_remove, folder, presence)
     return folder
 
 
-def _remove(folder: Path, presence: Presence) -> None:
+def _remove(folder: Path, presence: SharedLock) -> None:
     shutil.rmtree(folder, ignore_errors=True)
     presence.leave()

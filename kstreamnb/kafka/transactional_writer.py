@@ -25,9 +25,9 @@ from kstreamnb.kafka.admin import Admin
 from kstreamnb.kafka.batch_offsets import Offsets
 from kstreamnb.kafka.bounded_reader import arrived, at_end, bounded_consumer
 from kstreamnb.kafka.client import Servers, client, connection, kafka_error, sendable_time
-from kstreamnb.kafka.output_batch import OutputColumns, Publication
+from kstreamnb.kafka.output_batch import OutputBatch, OutputColumns
 
-__all__ = ["Marker", "Publication", "PublishError", "Publisher", "not_published", "overtaken", "send_all"]
+__all__ = ["Marker", "OutputBatch", "PublishError", "TransactionalWriter", "not_published", "overtaken", "send_all"]
 
 _FENCED = {KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH}  # noqa: SLF001
 _PATIENCE_S = 600.0
@@ -94,7 +94,7 @@ def not_published(application: str, error: Exception | KafkaError, servers: Serv
     return PublishError(failed.message, detail=failed.detail, hint=hint)
 
 
-class Publisher:
+class TransactionalWriter:
     """Publishes the batches of one query of an application, each of them once.
 
     ``query`` is the identity of the checkpoint; ``config`` are further settings of the producer. ``again``: by number,
@@ -158,7 +158,7 @@ class Publisher:
         positions: Offsets | None = None,
         *,
         between: Callable[[str], None] = lambda step: None,
-    ) -> Publication:
+    ) -> OutputBatch:
         """Publish one batch, or suppress it where it is in Kafka already, or refuse it.
 
         ``source`` is the batch's entry in the query's log of input offsets; ``positions`` are the offsets after it.
@@ -182,7 +182,7 @@ class Publisher:
             raise self._failure(error) from error
         between("committed")
         self.marker = marker
-        return Publication(batch, count)
+        return OutputBatch(batch, count)
 
     def _is_replay(self, batch: int, entry: str) -> bool:
         """Whether the batch is in Kafka already; raises where checkpoint and marker contradict each other."""
@@ -224,14 +224,14 @@ class Publisher:
                 hint="use the checkpoint of that query, reset the application, or give it a new id",
             )
 
-    def _suppress(self, batch: int, output: Iterable[OutputColumns]) -> Publication:
+    def _suppress(self, batch: int, output: Iterable[OutputColumns]) -> OutputBatch:
         found, count = _Checksum(), 0
         for columns in output:
             found.add(columns)
             count += len(columns.keys)
         last = self.marker
         differs = last is not None and last.batch == batch and last.output != str(found)
-        return Publication(batch, count, suppressed=True, differs=differs)
+        return OutputBatch(batch, count, suppressed=True, differs=differs)
 
     def _produce(self, producer: Producer, output: Iterable[OutputColumns]) -> tuple[int, str]:
         found, count = _Checksum(), 0

@@ -1,6 +1,6 @@
 """A logical graph under construction: names are counted, nodes get their ids and priorities.
 
-The DSL writes into a draft while it replays the user's declarations; `Draft.freeze` gives the graph. The functions
+The DSL writes into a draft while it replays the user's declarations; `GraphBuilder.freeze` gives the graph. Functions
 at the end are what an operator may ask of the tables above it: to be kept in a store, to hand on old values, to have
 versions.
 """
@@ -13,12 +13,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from kstreamnb.core.operator import TableView
-from kstreamnb.core.source_location import Origin
+from kstreamnb.core.source_location import SourceLocation
 from kstreamnb.errors import TopologyError
 from kstreamnb.logical.graph import LogicalGraph
-from kstreamnb.logical.nodes import Node, Repartition, Step, Table, TableJoin
+from kstreamnb.logical.nodes import LogicalNode, Operation, Repartition, Table, TableJoin
 
-N = TypeVar("N", bound=Node)
+N = TypeVar("N", bound=LogicalNode)
 _LONGEST_NAME = 249
 _LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]+")
 _GENERATED = re.compile(r"KSTREAM.*-[0-9]{10}")
@@ -58,7 +58,7 @@ def repartition_node(index: int, prefix: str, **fields: Any) -> tuple[Repartitio
 
 
 @dataclass
-class Draft:
+class GraphBuilder:
     """A graph that grows.
 
     ``persistent`` is what stores are unless they say otherwise; ``origin`` and ``word`` are the line and the method
@@ -66,10 +66,10 @@ class Draft:
     """
 
     persistent: bool = True
-    origin: Origin | None = None
+    origin: SourceLocation | None = None
     word: str = ""
     index: int = 0
-    nodes: list[Node] = field(default_factory=list)
+    nodes: list[LogicalNode] = field(default_factory=list)
     copartitioned: list[tuple[str, ...]] = field(default_factory=list)
     unnamed: list[tuple[str, str]] = field(default_factory=list)
     _priority: int = 0
@@ -108,9 +108,9 @@ class Draft:
         merged = tuple(dict.fromkeys((*self.nodes[node.id].parents, *parents)))
         return self.change(node, parents=merged, priority=self._priority)
 
-    def step(self, name: str, operator: Any, *parents: int, **fields: Any) -> Step:
+    def step(self, name: str, operator: Any, *parents: int, **fields: Any) -> Operation:
         """Add an operator under its parents."""
-        return self.add(Step(name=name, operator=operator, **fields), *parents)
+        return self.add(Operation(name=name, operator=operator, **fields), *parents)
 
     def change(self, node: N, **fields: Any) -> N:
         """Change fields of a node that was added."""
@@ -137,19 +137,19 @@ class Draft:
         return LogicalGraph(tuple(self.nodes), tuple(self.copartitioned), self.index, tuple(self.unnamed))
 
 
-def view_of(draft: Draft, id_: int) -> TableView:
+def view_of(draft: GraphBuilder, id_: int) -> TableView:
     """How the rows of a table can be looked up once it is kept."""
     return _table(draft, id_).view
 
 
-def _table(draft: Draft, id_: int) -> Table:
+def _table(draft: GraphBuilder, id_: int) -> Table:
     """The table of that id."""
     node = draft.nodes[id_]
     assert isinstance(node, Table)
     return node
 
 
-def look_up(draft: Draft, id_: int) -> TableView:
+def look_up(draft: GraphBuilder, id_: int) -> TableView:
     """How to look up the rows of a table, which are kept from now on."""
     node = _table(draft, id_)
     if node.lazy:
@@ -159,7 +159,7 @@ def look_up(draft: Draft, id_: int) -> TableView:
     return node.view
 
 
-def check_history(draft: Draft, id_: int, grace_ms: int) -> None:
+def check_history(draft: GraphBuilder, id_: int, grace_ms: int) -> None:
     """See to it that a table keeps versions for as long as records wait for it.
 
     Raises: TopologyError when it does not.
@@ -181,7 +181,7 @@ def check_history(draft: Draft, id_: int, grace_ms: int) -> None:
         )
 
 
-def send_old(draft: Draft, id_: int, *, force: bool = True) -> bool:
+def send_old(draft: GraphBuilder, id_: int, *, force: bool = True) -> bool:
     """See to it that a table hands on old values; without ``force`` only if that needs no new store."""
     node = _table(draft, id_)
     if node.lazy:
@@ -197,7 +197,7 @@ def send_old(draft: Draft, id_: int, *, force: bool = True) -> bool:
     return True
 
 
-def is_versioned(draft: Draft, id_: int) -> bool:
+def is_versioned(draft: GraphBuilder, id_: int) -> bool:
     """Whether a node's output has versions: as its own store says, else if all of its parents' outputs have."""
     node = draft.nodes[id_]
     if isinstance(node, Table) and node.versioned is not None:

@@ -9,7 +9,7 @@ from heapq import heapify, heappop, heappush
 from types import MappingProxyType
 
 from kstreamnb.errors import TopologyError
-from kstreamnb.logical.nodes import Node
+from kstreamnb.logical.nodes import LogicalNode
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class LogicalGraph:
     Its text has a line for each node: number, name, the DSL's word for it, and the numbers of its parents.
     """
 
-    nodes: tuple[Node, ...]
+    nodes: tuple[LogicalNode, ...]
     copartitioned: tuple[tuple[str, ...], ...] = ()
     next_index: int = 0
     unnamed: tuple[tuple[str, str], ...] = ()
@@ -39,7 +39,7 @@ class LogicalGraph:
         return "\n".join([f"logical graph, {len(self.nodes)} nodes", *lines])
 
     @cached_property
-    def by_id(self) -> dict[int, Node]:
+    def by_id(self) -> dict[int, LogicalNode]:
         """Nodes by id."""
         return {node.id: node for node in self.nodes}
 
@@ -66,7 +66,7 @@ class LogicalGraph:
                 java=f"Invalid topology: {''.join(lines)}",
             )
 
-    def ordered(self) -> Iterator[Node]:
+    def ordered(self) -> Iterator[LogicalNode]:
         """Nodes as they are lowered: by priority, each after all its parents."""
         missing = {node.id: len(node.parents) for node in self.nodes}
         ready = [(node.priority, node.id) for node in self.nodes if not node.parents]
@@ -80,7 +80,10 @@ class LogicalGraph:
                     heappush(ready, (self.by_id[id_].priority, id_))
 
     def with_nodes(
-        self, changed: dict[int, Node], gone: Collection[int] = (), renamed: Mapping[str, str] = MappingProxyType({})
+        self,
+        changed: dict[int, LogicalNode],
+        gone: Collection[int] = (),
+        renamed: Mapping[str, str] = MappingProxyType({}),
     ) -> LogicalGraph:
         """The same graph with nodes changed, added (new ids come last) or gone, and sources under other names."""
         kept = [changed.get(node.id, node) for node in self.nodes if node.id not in gone]
@@ -102,7 +105,7 @@ class LogicalGraph:
 
 
 @dataclass(frozen=True)
-class Explanation:
+class Optimization:
     """One application of one rule: names of the nodes it concerns before and after, and why it is right."""
 
     rule: str

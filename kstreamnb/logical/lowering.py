@@ -53,7 +53,7 @@ class _Lowering:
     def wrapped(self, name: str, operator: Any) -> Any:
         return operator if self.wrap is None else self.wrap(name, operator)
 
-    def processor(self, node: nodes.Node, name: str, operator: Any, *parents: str) -> None:
+    def processor(self, node: nodes.LogicalNode, name: str, operator: Any, *parents: str) -> None:
         self.topology.add_processor(name, self.wrapped(name, operator), *parents, dsl=node.word, origin=node.origin)
 
     def connect(self, name: str, stores: tuple[str, ...]) -> None:
@@ -61,7 +61,7 @@ class _Lowering:
             self.topology.connect_processor_and_state_stores(name, *dict.fromkeys(stores))
 
     @singledispatchmethod
-    def lower(self, node: nodes.Node) -> None:
+    def lower(self, node: nodes.LogicalNode) -> None:
         """Add what a node stands for to the topology."""
         raise TopologyError(f"nothing is known about nodes of type {type(node).__name__}")
 
@@ -81,7 +81,7 @@ class _Lowering:
         self.topology.add_state_store(node.store)
 
     @lower.register
-    def _sink(self, node: nodes.Sink) -> None:
+    def _sink(self, node: nodes.StreamSink) -> None:
         parents = self.names(node.parents)
         self.topology.add_sink(node.name, node.topic, *parents, partitioner=node.partitioner, **node.settings)
 
@@ -98,7 +98,7 @@ class _Lowering:
         self.topology.add_source(node.name, node.topic, timestamp_extractor=FailOnInvalidTimestamp(), **settings)
 
     @lower.register
-    def _step(self, node: nodes.Step) -> None:
+    def _step(self, node: nodes.Operation) -> None:
         self.processor(node, node.name, node.operator, *self.names(node.parents))
         for store in node.own:
             self.topology.add_state_store(store, node.name)

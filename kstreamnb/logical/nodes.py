@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kstreamnb.core.operator import TableView
-from kstreamnb.core.source_location import Origin
+from kstreamnb.core.source_location import SourceLocation
 from kstreamnb.core.stores import StoreSpec
 from kstreamnb.operators.stateless import FlatMap, FlatMapValues, Map, MapValues, SelectKey
 
@@ -21,7 +21,7 @@ CHANGES_VALUE = (FlatMap, FlatMapValues, Map, MapValues)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Node:
+class LogicalNode:
     """One node: ``priority`` decides the order of lowering, ``word`` is the method of the DSL that made it.
 
     ``uses`` are the ids of nodes that it needs besides its parents.
@@ -33,14 +33,14 @@ class Node:
     uses: tuple[int, ...] = ()
     priority: int = -1
     word: str = ""
-    origin: Origin | None = field(default=None, compare=False, repr=False)
+    origin: SourceLocation | None = field(default=None, compare=False, repr=False)
 
     def __str__(self) -> str:
         return f"{self.name} ({self.origin.place}, line {self.origin.line})" if self.origin else self.name
 
 
 @dataclass(frozen=True, kw_only=True)
-class Carrier(Node):
+class Carrier(LogicalNode):
     """A node at a topic."""
 
     key_serde: Any = None
@@ -75,14 +75,14 @@ class GlobalTable(Carrier):
 
 
 @dataclass(frozen=True, kw_only=True)
-class StateStore(Node):
+class StateStore(LogicalNode):
     """A store that processors use by name."""
 
     store: StoreSpec
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sink(Carrier):
+class StreamSink(Carrier):
     """Writes to a topic, or to the one that ``topic(key, value, metadata)`` names."""
 
     topic: Any
@@ -107,7 +107,7 @@ class Repartition(Carrier):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Step(Node):
+class Operation(LogicalNode):
     """One operator; ``stores`` are those that it uses by name, ``own`` those that come with it.
 
     ``keeps_null_keys``: a record without a key may still have a result.
@@ -120,12 +120,12 @@ class Step(Node):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Merge(Step):
+class Merge(Operation):
     """Brings two streams together."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Table(Step):
+class Table(Operation):
     """A node whose output is a table, and how its rows can be looked up (``view``).
 
     ``store`` holds the rows, if any does. A ``lazy`` table, made of records as they come, is kept only once something
@@ -158,14 +158,14 @@ class TableJoin(Table):
 
 
 @dataclass(frozen=True, kw_only=True)
-class JoinWindow(Step):
+class JoinWindow(Operation):
     """Keeps one side's records of a stream-stream join for as long as they may find partners."""
 
     store: StoreSpec
 
 
 @dataclass(frozen=True, kw_only=True)
-class StreamJoin(Step):
+class StreamJoin(Operation):
     """Joins two streams, whose windows are in ``uses``: an operator for each side and one to bring them together.
 
     After the rewrite of a self-join there is one window, and ``alone`` does all. ``own`` is the store of pending

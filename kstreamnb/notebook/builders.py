@@ -7,7 +7,7 @@ from html import escape
 
 from kstreamnb.display import Overlay, graph_view, mimebundle, to_html, to_text
 from kstreamnb.dsl.builder import StreamsBuilder
-from kstreamnb.dsl.declarations import Declaration, Ledger, replay
+from kstreamnb.dsl.declarations import Declaration, DeclarationLog, replay
 from kstreamnb.errors import KStreamError
 from kstreamnb.logical.lowering import lower
 from kstreamnb.notebook.handles import declared_in, error_text
@@ -39,7 +39,7 @@ def show_builder(
     return bundle
 
 
-def _drawn(ledger: Ledger) -> tuple[Topology, tuple[Declaration, ...]]:
+def _drawn(ledger: DeclarationLog) -> tuple[Topology, tuple[Declaration, ...]]:
     """The topology with what stale declarations have lost; without both where that does not fit together any more."""
     whole = _with_lost(ledger)
     try:
@@ -49,7 +49,7 @@ def _drawn(ledger: Ledger) -> tuple[Topology, tuple[Declaration, ...]]:
         return lower(replay(sound, persistent=ledger.persistent).draft.freeze(), name=ledger.name), sound
 
 
-def _with_lost(ledger: Ledger) -> tuple[Declaration, ...]:
+def _with_lost(ledger: DeclarationLog) -> tuple[Declaration, ...]:
     """What counts, and above it what is gone but was something's parent; parents first."""
     done: dict[Declaration, None] = {}
 
@@ -64,7 +64,9 @@ def _with_lost(ledger: Ledger) -> tuple[Declaration, ...]:
     return tuple(done)
 
 
-def _marks(ledger: Ledger, topology: Topology, drawn: tuple[Declaration, ...]) -> tuple[dict[str, str], dict[str, str]]:
+def _marks(
+    ledger: DeclarationLog, topology: Topology, drawn: tuple[Declaration, ...]
+) -> tuple[dict[str, str], dict[str, str]]:
     """Marks and notes by node: gone, made from something gone, or with a function that was edited since."""
     sound, outdated = set(ledger.sound()), ledger.outdated
     marks, words = {}, {}

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Hashable, Iterator, Mapping
 from typing import Any
 
-from kstreamnb.dsl.declarations import Declaration, Handle, Identity, Ledger
+from kstreamnb.dsl.declarations import Declaration, DeclarationLog, Handle, Identity
 from kstreamnb.notebook.functions import file_of, functions_of, same_code
 from kstreamnb.notebook.saving import CellRun, bound_samples
 from kstreamnb.notebook.variables import Variables, statements
@@ -50,9 +50,9 @@ class Cells:
         self._places: dict[str, str] = {}
         self._texts: dict[str, tuple[Hashable, str]] = {}
         self._has_told = False
-        self._ledgers: dict[Hashable, list[Ledger]] = {}
-        self._taken: list[Ledger] = []
-        self._all: list[Ledger] = []
+        self._ledgers: dict[Hashable, list[DeclarationLog]] = {}
+        self._taken: list[DeclarationLog] = []
+        self._all: list[DeclarationLog] = []
         self._bound: dict[Hashable, dict[str, Declaration]] = {}
         self._variables = Variables(shell.user_ns)
 
@@ -133,7 +133,7 @@ class Cells:
         return self._places.get(file)
 
     # --- what the DSL asks ---
-    def ledger(self, name: str | None) -> Ledger | None:
+    def ledger(self, name: str | None) -> DeclarationLog | None:
         """The ledger that this cell's builder had in the cell's run before: of that name, or else the next one."""
         if self.cell is None:
             return None
@@ -144,21 +144,21 @@ class Cells:
             self._taken.append(found)
         return found
 
-    def opened(self, ledger: Ledger) -> None:
+    def opened(self, ledger: DeclarationLog) -> None:
         """Remember a new ledger as one of this cell."""
         self._all.append(ledger)
         if self.cell is not None:
             self._ledgers.setdefault(self.cell, []).append(ledger)
             self._taken.append(ledger)
 
-    def identity(self, ledger: Ledger, word: str) -> Identity | None:
+    def identity(self, ledger: DeclarationLog, word: str) -> Identity | None:
         """A declaration of this run of this cell."""
         if self.cell is None:
             return None
         self._order += 1
         return Identity(self.cell, self.run, (self.run, self._order, word))
 
-    def settle(self, ledger: Ledger) -> None:
+    def settle(self, ledger: DeclarationLog) -> None:
         """Let what this cell's variables hold now succeed what they held after its run before."""
         before = self._bound.get(self.cell) if self.cell is not None else None
         if not before:
@@ -171,7 +171,7 @@ class Cells:
         }
         ledger.succeed({gone: new for gone, new in successors.items() if ledger.holds(new)})
 
-    def outdated(self, ledger: Ledger) -> dict[Declaration, str]:
+    def outdated(self, ledger: DeclarationLog) -> dict[Declaration, str]:
         """Declarations whose cell, run now, would find another function or another handle under a name."""
         found, held = {}, ledger.declarations()
         others = {

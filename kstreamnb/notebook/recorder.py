@@ -16,7 +16,7 @@ from typing import Any
 from nbclient import NotebookClient
 from nbformat import NotebookNode
 
-__all__ = ["SANITIZERS", "START_S", "Recorder", "quiet_environment"]
+__all__ = ["SANITIZERS", "START_S", "NotebookRecorder", "quiet_environment"]
 
 SANITIZERS = Path(__file__).with_name("sanitizers.cfg")
 
@@ -28,7 +28,7 @@ _OUTPUT_S = 60  # nbclient gives a busy machine 4 s, and leaves out what comes l
 START_S = 300
 
 
-class Recorder(NotebookClient):
+class NotebookRecorder(NotebookClient):
     """Executes a notebook in a folder and tidies its outputs; `live` says which cells are not compared, and why."""
 
     def __init__(self, notebook: NotebookNode, folder: Path) -> None:

@@ -15,7 +15,7 @@ from nbclient.exceptions import CellExecutionError
 from kstreamnb.core.formatting import counted
 from kstreamnb.core.progress import under_way
 from kstreamnb.errors import EngineError
-from kstreamnb.notebook.recorder import SANITIZERS, START_S, Recorder, quiet_environment
+from kstreamnb.notebook.recorder import SANITIZERS, START_S, NotebookRecorder, quiet_environment
 from kstreamnb.notebook.saving import CellRun, portable
 
 __all__ = ["check", "record", "sanitizers", "save_cells"]
@@ -80,7 +80,7 @@ def sanitizers() -> Path:
 
 
 def _recorded(notebook: nbformat.NotebookNode, place: Path) -> tuple[str, ...]:
-    recorder = Recorder(notebook, place.parent)
+    recorder = NotebookRecorder(notebook, place.parent)
     try:
         with under_way("cells", sum(cell.cell_type == "code" for cell in notebook.cells)) as done:
             recorder.on_cell_executed = lambda **_: done(1)

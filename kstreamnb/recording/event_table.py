@@ -10,31 +10,31 @@ from kstreamnb.recording.store_rows import stored_rows, without_cache
 from kstreamnb.recording.trace import Code, Entry, shown
 
 if TYPE_CHECKING:  # a run makes steps, and steps show entries
-    from kstreamnb.recording.recorded_run import Run
+    from kstreamnb.recording.recorded_run import RecordedRun
 
 __all__ = ["event_cells"]
 
 Cells = tuple[str, ...]
 
 
-def event_cells(run: Run, place: int) -> Cells:
+def event_cells(run: RecordedRun, place: int) -> Cells:
     """One entry in words."""
     entry = run.history.log[place]
     code = run.history.codes[entry[0]]
     return _CELLS[code.kind](run, place, code, entry)
 
 
-def _consumed(run: Run, place: int, code: Code, entry: Entry) -> Cells:
+def _consumed(run: RecordedRun, place: int, code: Code, entry: Entry) -> Cells:
     topic, partition = code.other
     about = said(shown(entry[3])), said(shown(entry[4])), when(entry[2])
     return "taken", f"{topic}-{partition}@{entry[1]}", code.node, *about
 
 
-def _forwarded(run: Run, place: int, code: Code, entry: Entry) -> Cells:
+def _forwarded(run: RecordedRun, place: int, code: Code, entry: Entry) -> Cells:
     return "handed on", code.node, code.other, said(shown(entry[1])), said(shown(entry[2])), when(entry[3])
 
 
-def _written(run: Run, place: int, code: Code, entry: Entry) -> Cells:
+def _written(run: RecordedRun, place: int, code: Code, entry: Entry) -> Cells:
     _, raw_key, old, new = entry
     if raw_key is None:
         return "store time", code.node, "", "", "", ""
@@ -51,35 +51,35 @@ def _rows(task: str, store: Any, raw_key: Any, row: Any) -> list[Any]:
     return stored_rows(task, store, merged)
 
 
-def _read(run: Run, place: int, code: Code, entry: Entry) -> Cells:
+def _read(run: RecordedRun, place: int, code: Code, entry: Entry) -> Cells:
     return "looked up", f"store {code.node}", "", said(entry[1]), "", ""
 
 
-def _produced(run: Run, place: int, code: Code, entry: Entry) -> Cells:
+def _produced(run: RecordedRun, place: int, code: Code, entry: Entry) -> Cells:
     record = run.produced(place)
     where = f"{record.topic}-{record.partition}@{record.offset}"
     return "produced", "", where, said(record.key), said(record.value), when(record.timestamp)
 
 
-def _dropped(run: Run, place: int, code: Code, entry: Entry) -> Cells:
+def _dropped(run: RecordedRun, place: int, code: Code, entry: Entry) -> Cells:
     about = said(shown(entry[1])), said(shown(entry[2])), when(entry[3])
     return f"dropped: {code.other}", code.node, "", *about
 
 
-def _cell(run: Run, place: int, code: Code, entry: Entry) -> Cells:
+def _cell(run: RecordedRun, place: int, code: Code, entry: Entry) -> Cells:
     return "remembered", code.node, code.other, "", f"{entry[2]!r} instead of {entry[1]!r}", ""
 
 
-def _punctuated(run: Run, place: int, code: Code, entry: Entry) -> Cells:
+def _punctuated(run: RecordedRun, place: int, code: Code, entry: Entry) -> Cells:
     return "punctuated", code.node, str(code.other).replace("_", " "), "", "", when(entry[1])
 
 
-def _published(run: Run, place: int, code: Code, entry: Entry) -> Cells:
+def _published(run: RecordedRun, place: int, code: Code, entry: Entry) -> Cells:
     offsets = ", ".join(f"{topic}-{partition}@{offset}" for (topic, partition), offset in entry[1].items())
     return "published", "application", offsets, "", "", ""
 
 
-def _resumed(run: Run, place: int, code: Code, entry: Entry) -> Cells:
+def _resumed(run: RecordedRun, place: int, code: Code, entry: Entry) -> Cells:
     return "resumed", f"task {code.task}", "", "", "", when(entry[1]) if entry[1] >= 0 else ""
 
 

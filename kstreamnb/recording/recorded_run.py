@@ -16,12 +16,12 @@ from kstreamnb.core.record import TopicRecord
 from kstreamnb.errors import EngineError
 from kstreamnb.recording.steps import Drop, Steps
 from kstreamnb.recording.trace import Recording, shown
-from kstreamnb.recording.trace_index import History
+from kstreamnb.recording.trace_index import TraceIndex
 from kstreamnb.runtime.context.config import Config
 from kstreamnb.runtime.task.task import Task
 from kstreamnb.topology.topology import Topology
 
-__all__ = ["Place", "Run", "Waiting"]
+__all__ = ["Place", "RecordedRun", "Waiting"]
 
 Place = tuple[str, int]
 
@@ -34,7 +34,7 @@ class Waiting(NamedTuple):
     record: TopicRecord
 
 
-class Run:
+class RecordedRun:
     """History, tasks and topology of a run.
 
     Args:
@@ -57,14 +57,14 @@ class Run:
     ) -> None:
         self.topology, self.config, self.tasks, self.partitions = topology, config, dict(tasks), dict(partitions)
         self.fed = frozenset(fed)
-        self.history = History(recording)
+        self.history = TraceIndex(recording)
 
     @property
     def steps(self) -> Steps:
         """All steps; not kept, so that a run ends with the last one who looks at it, and its log with it."""
         return Steps(self)
 
-    def owner(self, place: int) -> Run:
+    def owner(self, place: int) -> RecordedRun:
         """The run that an entry of the log belongs to: another one where several applications write one log."""
         return self
 

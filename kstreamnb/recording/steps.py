@@ -14,7 +14,7 @@ from kstreamnb.recording.events import Event, Forwarded, Punctuated, StoreWritte
 from kstreamnb.recording.trace_index import BEGINNINGS
 
 if TYPE_CHECKING:  # a run makes steps
-    from kstreamnb.recording.recorded_run import Run
+    from kstreamnb.recording.recorded_run import RecordedRun
 
 __all__ = ["Drop", "Step", "Steps"]
 
@@ -48,7 +48,7 @@ class Step(Tabular):
     kind: Literal["record", "punctuation", "commit", "crash", "restart"]
     task: str
     node: str
-    _run: Run = field(repr=False, compare=False)
+    _run: RecordedRun = field(repr=False, compare=False)
 
     header = ("what", "where", "to", "key", "value", "time")
 
@@ -131,7 +131,7 @@ def _whose(task: str) -> str:
 class Steps(Sequence[Step]):
     """All steps of a run, made when they are looked at; index 0 is step 1."""
 
-    def __init__(self, run: Run) -> None:
+    def __init__(self, run: RecordedRun) -> None:
         self._run = run
 
     def __len__(self) -> int:

@@ -16,7 +16,7 @@ from types import NoneType
 from typing import Any, NamedTuple, TypeAlias
 from uuid import UUID
 
-from kstreamnb.core.codec import Encoded
+from kstreamnb.core.codec import SerializedValue
 from kstreamnb.core.record import Change, Windowed
 from kstreamnb.recording import events
 from kstreamnb.recording.events import Event
@@ -27,7 +27,7 @@ __all__ = ["NOTHING", "Code", "Entry", "Kept", "Recording", "keep", "numbers_of"
 
 Entry: TypeAlias = tuple[Any, ...]
 
-ATOMS: frozenset[type] = frozenset({int, str, float, bool, bytes, NoneType, Encoded, UUID})
+ATOMS: frozenset[type] = frozenset({int, str, float, bool, bytes, NoneType, SerializedValue, UUID})
 """Types of values that never change."""
 
 

@@ -15,7 +15,7 @@ from typing import Any
 from kstreamnb.recording.trace import NOTHING, Code, Entry, Recording, numbers_of, places_of
 from kstreamnb.state import InCache
 
-__all__ = ["BEGINNINGS", "History", "row_before"]
+__all__ = ["BEGINNINGS", "TraceIndex", "row_before"]
 
 
 BEGINNINGS = {
@@ -28,7 +28,7 @@ BEGINNINGS = {
 """Kinds of entries that begin a step, and what the step is then called."""
 
 
-class History:
+class TraceIndex:
     """A finished recording by steps (numbered from 1) and by states (after so many steps).
 
     ``starts`` tells where each step begins in the log. ``foreign`` names tasks of other applications in the same log:

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from kstreamnb.errors import EngineError
-from kstreamnb.recording.recorded_run import Run
+from kstreamnb.recording.recorded_run import RecordedRun
 from kstreamnb.recording.steps import Step
-from kstreamnb.replays.analysis.snapshot import Moment
+from kstreamnb.replays.analysis.snapshot import Snapshot
 from kstreamnb.replays.analysis.state_diff import StateDiff, state_diff
 
-__all__ = ["Breakpoint", "Walk"]
+__all__ = ["Breakpoint", "Navigation"]
 
 Condition = Callable[[Step], Any]
 
@@ -36,16 +36,16 @@ class Breakpoint:
         return self.when is None or bool(self.when(step))
 
 
-class Walk:
+class Navigation:
     """A position in a run: after `seek(n)`, ``position`` is n and ``now`` the state after n steps."""
 
-    def __init__(self, run: Run) -> None:
+    def __init__(self, run: RecordedRun) -> None:
         self.run = run
         self.position = len(run.steps)
         self.breakpoints: tuple[Breakpoint, ...] = ()
 
     @property
-    def now(self) -> Moment:
+    def now(self) -> Snapshot:
         """The state at the present position."""
         return self.at(self.position)
 
@@ -54,11 +54,11 @@ class Walk:
         """The step that was made last; None before the first."""
         return self.run.steps[self.position - 1] if self.position else None
 
-    def at(self, step: int) -> Moment:
+    def at(self, step: int) -> Snapshot:
         """The state after so many steps; the position stays."""
-        return Moment(self.run, self._checked(step))
+        return Snapshot(self.run, self._checked(step))
 
-    def seek(self, step: int) -> Moment:
+    def seek(self, step: int) -> Snapshot:
         """Move to the state after so many steps."""
         self.position = self._checked(step)
         return self.now

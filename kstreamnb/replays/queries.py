@@ -5,25 +5,25 @@ from __future__ import annotations
 from typing import Any
 
 from kstreamnb.core.record import TopicRecord
-from kstreamnb.recording.recorded_run import Run
-from kstreamnb.replays.analysis.provenance import Lineage, lineage_of
+from kstreamnb.recording.recorded_run import RecordedRun
+from kstreamnb.replays.analysis.provenance import Provenance, lineage_of
 from kstreamnb.replays.analysis.record_trace import RecordedInput
 from kstreamnb.replays.explain import dropped, joins, outputs, partitions, windows
 from kstreamnb.replays.explain.explanation import Explanation, Explanations
 
-__all__ = ["Questions"]
+__all__ = ["Queries"]
 
 
-class Questions:
+class Queries:
     """Questions about a whole run; answers are values with text, numbers, and the steps to look at."""
 
-    run: Run
+    run: RecordedRun
 
     def record(self, topic: str, partition: int, offset: int) -> RecordedInput:
         """A record that the application took: ``.journey()`` gives all that it caused."""
         return RecordedInput(self.run, topic, partition, offset)
 
-    def lineage(self, record: TopicRecord | tuple[str, int, int]) -> Lineage:
+    def lineage(self, record: TopicRecord | tuple[str, int, int]) -> Provenance:
         """All input records that contributed to an output record, given itself or as (topic, partition, offset)."""
         return lineage_of(self.run, *record[:3])
 

@@ -10,11 +10,11 @@ from kstreamnb.core.formatting import counted
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.errors import KStreamError, Suggesting
 from kstreamnb.recording.read_tracking import stores_to_watch
-from kstreamnb.recording.recorded_run import Run
+from kstreamnb.recording.recorded_run import RecordedRun
 from kstreamnb.recording.steps import Drop, Steps
 from kstreamnb.recording.trace import Recording
-from kstreamnb.replays.navigation import Walk
-from kstreamnb.replays.queries import Questions
+from kstreamnb.replays.navigation import Navigation
+from kstreamnb.replays.queries import Queries
 from kstreamnb.runtime.codegen.function_builder import collector_paused
 from kstreamnb.runtime.task.task import Task
 from kstreamnb.testdriver.topology_test_driver import TopologyTestDriver
@@ -23,7 +23,7 @@ from kstreamnb.topology.topology import Topology
 __all__ = ["Replay", "recorded"]
 
 
-class Replay(Walk, Questions, Suggesting, Displayed):
+class Replay(Navigation, Queries, Suggesting, Displayed):
     r"""A recorded run. Nothing runs again while it is looked at.
 
     A position moves over the steps: after `seek(n)`, ``position`` is n and ``now`` the state after n steps. Position
@@ -39,7 +39,7 @@ class Replay(Walk, Questions, Suggesting, Displayed):
         (1, 2)
     """
 
-    def __init__(self, run: Run, error: KStreamError | None = None) -> None:
+    def __init__(self, run: RecordedRun, error: KStreamError | None = None) -> None:
         super().__init__(run)
         self.error = error
 
@@ -113,7 +113,7 @@ def recorded(driver: Any, recording: Recording, work: Callable[[], None], fed: I
 
     def made(error: KStreamError | None) -> Replay:
         told, partitions = recording.handed_over(), engine.plan().partitions
-        return Replay(Run(driver.topology, driver.config, told, tasks, partitions, fed), error)
+        return Replay(RecordedRun(driver.topology, driver.config, told, tasks, partitions, fed), error)
 
     try:
         with collector_paused():

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from kstreamnb.core.codec import Encoded
+from kstreamnb.core.codec import SerializedValue
 from kstreamnb.errors import ConfigError
 from kstreamnb.samples.text import format_cell
 
@@ -28,8 +28,8 @@ def redact(self: Sample, *fields: str, replacement: Any = "***") -> Sample:
     blank = _changing(self, fields, lambda value: replacement)
     records = tuple(
         record._replace(
-            key=Encoded() if type(record.key) is Encoded else record.key,
-            value=Encoded() if type(record.value) is Encoded else blank(record.value),
+            key=SerializedValue() if type(record.key) is SerializedValue else record.key,
+            value=SerializedValue() if type(record.value) is SerializedValue else blank(record.value),
             headers=tuple((name, None) for name, _ in record.headers),
         )
         for record in self.records

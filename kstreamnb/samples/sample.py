@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
-from kstreamnb.core.codec import Encoded
+from kstreamnb.core.codec import SerializedValue
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.serde import Serde
 from kstreamnb.core.time import Instant
@@ -37,7 +37,7 @@ class Sample(Suggesting):
 
     Within a partition records lie in the order in which they arrived, which need not be that of their timestamps.
     Partition -1 stands for the one where the key belongs. A key or value that no serde could read stays as
-    `Encoded` bytes. ``notes`` say where the records came from and what was done to them.
+    `SerializedValue` bytes. ``notes`` say where the records came from and what was done to them.
 
     Example:
         >>> sample = Sample.from_text('''
@@ -222,7 +222,7 @@ class Sample(Suggesting):
     @property
     def undecodable(self) -> Sample:
         """The records whose key or value no serde could read."""
-        return self.where(lambda record: Encoded in (type(record.key), type(record.value)))
+        return self.where(lambda record: SerializedValue in (type(record.key), type(record.value)))
 
     def statistics(self, *, top: int = 3) -> SampleStatistics:
         """Keys, skew over partitions and lateness of each topic, with the grace that they suggest."""

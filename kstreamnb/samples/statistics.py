@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from math import ceil
 from typing import Any
 
-from kstreamnb.core.codec import Encoded
+from kstreamnb.core.codec import SerializedValue
 from kstreamnb.core.displayed import Displayed
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.time import format_duration, format_ms
@@ -159,7 +159,7 @@ def _topic(topic: str, records: list[TopicRecord], top: int) -> TopicStatistics:
         len(keys),
         sum(record.key is None for record in records),
         sum(record.value is None for record in records),
-        sum(Encoded in (type(record.key), type(record.value)) for record in records),
+        sum(SerializedValue in (type(record.key), type(record.value)) for record in records),
         tuple(sorted(keys.items(), key=lambda each: (-each[1], each[0]))[:top]),
         tuple(sorted(partitions.items())),
         min(times),

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 from uuid import UUID
 
-from kstreamnb.core.codec import Encoded
+from kstreamnb.core.codec import SerializedValue
 from kstreamnb.core.record import Headers, TopicRecord, ValueAndTimestamp, Windowed
 from kstreamnb.core.time import duration_ms, format_ms, instant_ms
 from kstreamnb.errors import ConfigError
@@ -38,7 +38,7 @@ def format_cell(value: Any, *, iso: bool = False) -> str:
     """
     if value is None:
         return ""
-    if type(value) is Encoded:
+    if type(value) is SerializedValue:
         return f"undecoded:{value.hex()}"
     if isinstance(value, (bytes, bytearray)):
         return f"bytes:{value.hex()}"
@@ -86,7 +86,7 @@ def parse_cell(text: str) -> Any:
     kind, colon, rest = word.partition(":")
     try:
         if colon and kind in ("bytes", "undecoded"):
-            return (bytes if kind == "bytes" else Encoded).fromhex(rest)
+            return (bytes if kind == "bytes" else SerializedValue).fromhex(rest)
         if colon and kind == "uuid":
             return UUID(rest)
     except ValueError as error:

@@ -14,19 +14,19 @@ from kstreamnb.core.time import duration_ms, instant_ms
 from kstreamnb.errors import ConfigError, EngineError
 from kstreamnb.kafka.batch_offsets import Offsets
 from kstreamnb.runtime.context.config import Config
-from kstreamnb.spark.execution.worker_cache import Bundle
+from kstreamnb.spark.execution.worker_cache import DeploymentBlob
 from kstreamnb.spark.io.changelog_topics import Changelogs
-from kstreamnb.spark.io.offset_source import Feed, KafkaFeed
+from kstreamnb.spark.io.offset_source import KafkaOffsetSource, OffsetSource
 from kstreamnb.spark.io.sinks import KafkaSink
 from kstreamnb.spark.jvm.session import spark_session, usable
-from kstreamnb.spark.operations.restart_policy import Supervisor
-from kstreamnb.spark.operations.topic_discovery import Discovery, placed_on
-from kstreamnb.spark.operations.topic_watcher import Lookout, refuse_other_topics
+from kstreamnb.spark.operations.restart_policy import RestartPolicy
+from kstreamnb.spark.operations.topic_discovery import TopicDiscovery, placed_on
+from kstreamnb.spark.operations.topic_watcher import TopicWatcher, refuse_other_topics
 from kstreamnb.spark.planning.output_topics import output_topics
 from kstreamnb.spark.planning.placement import Application, Deployment, deployment_of
 from kstreamnb.spark.planning.preflight import LARGEST_FUNCTION, refuse_what_cannot_run, refuse_what_is_too_large
 from kstreamnb.spark.query.query import Query
-from kstreamnb.spark.query.streaming_query import Sink, StreamSettings
+from kstreamnb.spark.query.streaming_query import QuerySink, StreamSettings
 from kstreamnb.spark.state.checkpoint_manifest import (
     Manifest,
     adopt,
@@ -62,7 +62,7 @@ def deploy(
     memory_limit: int = 1 << 30,
     fail_on_loss: bool = True,
     create_topics: bool = True,
-    sink: Sink | None = None,
+    sink: QuerySink | None = None,
     changelogs: bool = False,
     discover: Any = "30s",
     parity: bool = True,
@@ -158,17 +158,19 @@ def deploy(
         admin.create_topic(topic, partitions=partitions, exists_ok=True)
     manifest = replace(manifest, topic_ids=ids)
     write_manifest(folder, manifest)
-    feed = KafkaFeed(servers, application.external, application.global_topics, started, fail_on_loss)
+    feed = KafkaOffsetSource(servers, application.external, application.global_topics, started, fail_on_loss)
     feed = feed.begun() if fresh else feed
     written = _written(topology, settings) if isinstance(sink, KafkaSink) else []
     if changelogs:
         written += _keep_changelogs(sink, deployment, manifest.query, admin, there)
     bundle = {"memory_limit": memory_limit, "verify": verify}
     query = query_of(session, deployment, feed, sink, stream, manifest.query, **bundle)
-    lookout = Lookout(query, admin, ids, written, fail_on_loss=fail_on_loss)
-    query.companions += [Supervisor(query, settings.uncaught_handler), lookout]
+    lookout = TopicWatcher(query, admin, ids, written, fail_on_loss=fail_on_loss)
+    query.companions += [RestartPolicy(query, settings.uncaught_handler), lookout]
     if any(source.pattern for source in topology.sources()):
-        query.companions.append(Discovery(query, settings, admin, discover_ms, old=manifest, feed=feed, bundle=bundle))
+        query.companions.append(
+            TopicDiscovery(query, settings, admin, discover_ms, old=manifest, feed=feed, bundle=bundle)
+        )
     return query.restart()
 
 
@@ -176,7 +178,7 @@ def _refuse_other_kinds(topology: Any, spark: Any, sink: Any) -> None:
     for given, kind, name, hint in (
         (topology, Topology, "topology", "give what builder.build() gives"),
         (spark, SparkSession, "Spark session", "give what spark_session() gives"),
-        (sink, Sink, "sink", "FunctionSink(function) hands each batch to a function"),
+        (sink, QuerySink, "sink", "FunctionSink(function) hands each batch to a function"),
     ):
         if not isinstance(given, kind) and (given is not None or kind is Topology):
             raise ConfigError(f'type "{type(given).__name__}" is no {name}', hint=hint)
@@ -195,11 +197,13 @@ def _written(topology: Topology, settings: Config) -> list[str]:
     return [*output_topics(topology), *([] if letters is None else [letters])]
 
 
-def _keep_changelogs(sink: Sink, deployment: Deployment, name: str, admin: Any, there: Mapping[str, int]) -> list[str]:
+def _keep_changelogs(
+    sink: QuerySink, deployment: Deployment, name: str, admin: Any, there: Mapping[str, int]
+) -> list[str]:
     """Have the sink write changelogs, and create their topics; gives their names."""
     if not isinstance(sink, KafkaSink):
         raise EngineError("changelog topics need Kafka as the sink")
-    found = Changelogs(Bundle.of(name, deployment, kafka=True))
+    found = Changelogs(DeploymentBlob.of(name, deployment, kafka=True))
     for topic in found.topics:
         if topic.name not in there:
             admin.create_topic(topic.name, partitions=topic.partitions or 1, config=dict(topic.config), exists_ok=True)
@@ -210,8 +214,8 @@ def _keep_changelogs(sink: Sink, deployment: Deployment, name: str, admin: Any, 
 def start_query(
     spark: SparkSession,
     deployment: Deployment,
-    feed: Feed,
-    sink: Sink,
+    feed: OffsetSource,
+    sink: QuerySink,
     settings: StreamSettings,
     name: str,
     **bundle: Any,
@@ -223,14 +227,14 @@ def start_query(
 def query_of(
     spark: SparkSession,
     deployment: Deployment,
-    feed: Feed,
-    sink: Sink,
+    feed: OffsetSource,
+    sink: QuerySink,
     settings: StreamSettings,
     name: str,
     **bundle: Any,
 ) -> Query:
     """The query of a deployment, not started yet."""
-    packed = Bundle.of(name, deployment, kafka=sink.kafka, **{"live": True, **bundle})
+    packed = DeploymentBlob.of(name, deployment, kafka=sink.kafka, **{"live": True, **bundle})
     refuse_what_is_too_large(len(packed.data), spark.sparkContext.getConf().get(LARGEST_FUNCTION, "1m"))
     sink.attach(deployment.applications[0], spark)
     return Query(spark, packed, feed, sink, settings, deployment.applications[0].id)
@@ -287,13 +291,13 @@ def _publisher(
 ) -> Any:
     found: Any
     if guarantee == "exactly_once":
-        from kstreamnb.kafka.transactional_writer import Publisher
+        from kstreamnb.kafka.transactional_writer import TransactionalWriter
 
-        found = Publisher(servers, application, query, config=producer)
+        found = TransactionalWriter(servers, application, query, config=producer)
     elif guarantee == "at_least_once":
-        from kstreamnb.kafka.at_least_once_writer import Deliverer
+        from kstreamnb.kafka.at_least_once_writer import AtLeastOnceWriter
 
-        found = Deliverer(servers, application, config=producer)
+        found = AtLeastOnceWriter(servers, application, config=producer)
     else:
         raise EngineError(f'there is no guarantee "{guarantee}"', hint='take "exactly_once" or "at_least_once"')
     if producer:

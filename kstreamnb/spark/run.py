@@ -33,9 +33,9 @@ from kstreamnb.spark.execution.batch_operator import (
     next_level,
 )
 from kstreamnb.spark.execution.failures import raise_first, spark_failure
-from kstreamnb.spark.execution.record_batch import Parcel, pack, root_order
+from kstreamnb.spark.execution.record_batch import RecordBatch, pack, root_order
 from kstreamnb.spark.execution.stateful_operator import FAILURE, REPORT
-from kstreamnb.spark.execution.worker_cache import Bundle
+from kstreamnb.spark.execution.worker_cache import DeploymentBlob
 from kstreamnb.spark.io.dataframe_input import FrameInput, content_order, frame_of_records, uniform
 from kstreamnb.spark.jvm.session import spark_session, tuned
 from kstreamnb.spark.planning.placement import Application, Deployment, deployment_of, place
@@ -96,7 +96,7 @@ def run(
     _check(application)
     slots = spark_partitions or 2 * spark.sparkContext.defaultParallelism
     deployment = deployment_of([application], slots, default_partitions=count)
-    bundle = Bundle.of(f"run{next(_runs)}", deployment, kafka=False)
+    bundle = DeploymentBlob.of(f"run{next(_runs)}", deployment, kafka=False)
     frames, arrival = _frames(session, application, deployment, inputs)
     missing = [topic for topic in application.external if topic not in frames]
     if missing:
@@ -205,7 +205,7 @@ def _levels(rows: DataFrame, plan: BatchPlan, deployment: Deployment) -> DataFra
 
 
 def _execute(
-    rows: DataFrame, spark: SparkSession, application: Application, deployment: Deployment, bundle: Bundle
+    rows: DataFrame, spark: SparkSession, application: Application, deployment: Deployment, bundle: DeploymentBlob
 ) -> RunResult:
     """Run the plan once, and keep what it gave."""
     kept = rows.select("target", "source", "seq", "m", "lane", "at", "depth", "blob").persist(
@@ -257,7 +257,7 @@ def _parcels_of(topic: str, table: Any, deployment: Deployment) -> Iterable[byte
         chosen = index.tolist()
         stamps = times[index].astype(np.int64)
         yield pack(
-            Parcel(
+            RecordBatch(
                 topic,
                 partition,
                 root_order(stamps, range(len(chosen)), deployment.lanes[0, topic, partition]),

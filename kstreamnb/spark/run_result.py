@@ -19,7 +19,7 @@ from kstreamnb.spark.execution.batch_operator import STORE
 from kstreamnb.spark.execution.batch_output import merge_parcels
 from kstreamnb.spark.execution.record_batch import unpack
 from kstreamnb.spark.execution.stateful_operator import OUT
-from kstreamnb.spark.execution.worker_cache import Bundle, empty_task
+from kstreamnb.spark.execution.worker_cache import DeploymentBlob, empty_task
 from kstreamnb.spark.io.arrow_types import arrow_column, spark_type
 from kstreamnb.spark.jvm.session import moved
 from kstreamnb.spark.planning.output_topics import writer_serdes
@@ -44,7 +44,7 @@ class RunResult(Displayed):
         spark: SparkSession,
         application: Application,
         deployment: Deployment,
-        bundle: Bundle,
+        bundle: DeploymentBlob,
         reports: list[bytes],
     ) -> None:
         self._rows, self._application, self._deployment, self._bundle = rows, application, deployment, bundle

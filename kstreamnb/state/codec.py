@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from kstreamnb.core.codec import Encoded, decoder, encoder
+from kstreamnb.core.codec import SerializedValue, decoder, encoder
 from kstreamnb.core.record import Headers, RecordMetadata, Windowed
 from kstreamnb.errors import StateError
 
@@ -46,11 +46,11 @@ class ValueCodec:
 
     def from_bytes(self, data: bytes | None) -> Any:
         """The wire form of a value in bytes."""
-        return None if data is None else self.encode(self.decode(Encoded(data)))
+        return None if data is None else self.encode(self.decode(SerializedValue(data)))
 
 
 class EncodedRow(tuple[Any, int]):
-    """``(wire value, timestamp)`` whose value is `Encoded`; a row that is exactly a tuple is handed out as it is."""
+    """``(wire value, timestamp)`` whose value is `SerializedValue`; a row that is exactly a tuple is returned as is."""
 
     __slots__ = ()
 
@@ -59,7 +59,7 @@ def stamped(wire: Any, timestamp: int) -> tuple[Any, int] | None:
     """The row of a timestamped store; None for no value."""
     if wire is None:
         return None
-    return EncodedRow((wire, timestamp)) if type(wire) is Encoded else (wire, timestamp)
+    return EncodedRow((wire, timestamp)) if type(wire) is SerializedValue else (wire, timestamp)
 
 
 _NUMBERS = frozenset({int, float, bool})
@@ -79,10 +79,10 @@ def key_codec(serde: Any) -> KeyCodec:
             return key
         data = serde.serialize(key)
         kept = serde.deserialize(data)
-        return kept if type(kept) in plain and serde.keeps(kept) else Encoded(data)
+        return kept if type(kept) in plain and serde.keeps(kept) else SerializedValue(data)
 
     def to_bytes(key: Any) -> bytes:
-        return bytes(key) if type(key) is Encoded else serde.serialize(key)
+        return bytes(key) if type(key) is SerializedValue else serde.serialize(key)
 
     return KeyCodec(encode, decoder(serde), to_bytes, direct, str if str in plain else None)
 
@@ -100,7 +100,7 @@ def value_codec(serde: Any) -> ValueCodec:
     plain = serde.plain
 
     def to_bytes(value: Any) -> bytes | None:
-        return bytes(value) if type(value) is Encoded else serde.serialize(value)
+        return bytes(value) if type(value) is SerializedValue else serde.serialize(value)
 
     small = SMALL if int in plain and (serde.width or 8) >= 4 else 0
     return ValueCodec(encoder(serde), decoder(serde), to_bytes, str if str in plain else None, small)

@@ -22,7 +22,7 @@ JournalEntry: TypeAlias = tuple[Any, Any, Any]
 ChangelogRecord: TypeAlias = tuple[Any, Any, int, Headers]
 """``(raw_key, row, timestamp, headers)``; a row of None is a tombstone."""
 
-Recorder: TypeAlias = Callable[[Any, Any, Any], None]
+ChangeListener: TypeAlias = Callable[[Any, Any, Any], None]
 
 
 class StoreContext(Protocol):
@@ -136,7 +136,7 @@ class Store:
     journal = _Hooked("_journal")
     changes = _Hooked("_changes")
 
-    def in_place(self) -> tuple[dict[Any, Any], list[Recorder | None]] | None:
+    def in_place(self) -> tuple[dict[Any, Any], list[ChangeListener | None]] | None:
         """The rows, where an operator may replace one by itself, and a cell with who is to be told of it, or None.
 
         It may put ``(whole number, timestamp)`` where it found a row under the key itself, or under ``(key, window
@@ -147,7 +147,7 @@ class Store:
             return self.raw, self.watched
         return None
 
-    def _recorder(self) -> Recorder | None:
+    def _recorder(self) -> ChangeListener | None:
         journal, changes = self._journal, self._changes
         if changes is None:
             if journal is None:

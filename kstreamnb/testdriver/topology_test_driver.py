@@ -21,7 +21,7 @@ from kstreamnb.recording.events import Event
 from kstreamnb.recording.trace import Recording
 from kstreamnb.runtime.context.config import Config
 from kstreamnb.testdriver.execution.partition_counts import given_partitions
-from kstreamnb.testdriver.execution.router import Engine, Layout, Root
+from kstreamnb.testdriver.execution.router import Layout, Root, Router
 from kstreamnb.testdriver.execution.state_consistency import ChangelogFolds, StateCheck, differences
 from kstreamnb.testdriver.execution.topic_log import convert
 from kstreamnb.testdriver.input_topic import InputTopic
@@ -86,7 +86,7 @@ class TopologyTestDriver(Suggesting, Displayed):
         counts, default = given_partitions(topology, self.config, partitions)
         start = wall_clock if type(wall_clock) is int else instant_ms(wall_clock, "start of the wall clock")
         self.clock = Clock(start)
-        self.engine = Engine(
+        self.engine = Router(
             topology,
             self.config,
             self.clock,

@@ -126,7 +126,7 @@ def word_count(name: str) -> Topology:
 def _latency(spark: Any, servers: Any, seconds: float, rate: int) -> Benchmark:
     from kstreamnb.core.serdes import Serdes
     from kstreamnb.kafka.admin import Admin
-    from kstreamnb.kafka.latency_probe import Listener
+    from kstreamnb.kafka.latency_probe import LatencyProbe
     from kstreamnb.kafka.local_broker import LocalBroker
     from kstreamnb.kafka.producer import RecordProducer
     from kstreamnb.spark.deploy import deploy
@@ -143,7 +143,7 @@ def _latency(spark: Any, servers: Any, seconds: float, rate: int) -> Benchmark:
         checkpoint = Path(folder) / "checkpoint"
         query = deploy(word_count(name), spark=session, bootstrap_servers=servers, checkpoint=checkpoint, parity=False)
         stack.callback(query.stop)
-        heard = stack.enter_context(Listener(servers, f"{name}-counts"))
+        heard = stack.enter_context(LatencyProbe(servers, f"{name}-counts"))
         settings = {"bootstrap.servers": servers, "linger.ms": 0} if isinstance(servers, str) else servers
         with RecordProducer(settings, value_serde=Serdes.string()) as producer:
             warm = _send(producer, f"{name}-text", rate, _WARM_UP_S)

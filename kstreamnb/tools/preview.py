@@ -15,7 +15,7 @@ from kstreamnb.dsl.flows import StreamFlow, TableFlow
 from kstreamnb.errors import ConfigError, KStreamError, TopologyError
 from kstreamnb.logical.graph import LogicalGraph
 from kstreamnb.logical.lowering import lower
-from kstreamnb.logical.nodes import GlobalTable, Node, Sink, StateStore, Step
+from kstreamnb.logical.nodes import GlobalTable, LogicalNode, Operation, StateStore, StreamSink
 from kstreamnb.logical.optimizer.rewrites import optimise
 from kstreamnb.operators.stateless import Branch, TableToStream
 from kstreamnb.replays.preview import Preview, preview
@@ -96,7 +96,7 @@ def upstream_topology(handle: Handle, *, into: str = "preview") -> Topology:
     if not isinstance(flow, StreamFlow):
         raise TopologyError(f"a {type(handle).__name__} has no records of its own", hint="aggregate it first")
     serdes = {"key_serde": flow.key_serde, "value_serde": flow.value_serde}
-    sink = draft.add(Sink(name=f"{into}-sink", topic=into, **serdes), flow.node)
+    sink = draft.add(StreamSink(name=f"{into}-sink", topic=into, **serdes), flow.node)
     return lower(_only(optimise(draft.freeze(), ())[0], sink.id), name=ledger.name)
 
 
@@ -116,10 +116,10 @@ def _only(graph: LogicalGraph, *ids: int) -> LogicalGraph:
     return replace(graph, nodes=tuple(_without_branches(node, names) for node in part), copartitioned=())
 
 
-def _without_branches(node: Node, names: set[str]) -> Node:
+def _without_branches(node: LogicalNode, names: set[str]) -> LogicalNode:
     """A split that sends nothing to branches that are not there; any other node as it is."""
     operator = getattr(node, "operator", None)
-    if not isinstance(node, Step) or not isinstance(operator, Branch):
+    if not isinstance(node, Operation) or not isinstance(operator, Branch):
         return node
     children = tuple(child if child in names else None for child in operator.children)
     return replace(node, operator=replace(operator, children=children))

@@ -17,7 +17,7 @@ from typing import Any, TypeAlias
 
 from kstreamnb.core.operator import Operator
 from kstreamnb.core.serdes import NamesSerdes
-from kstreamnb.core.source_location import Origin
+from kstreamnb.core.source_location import SourceLocation
 
 TopicName: TypeAlias = "str | Callable[[Any, Any, Any], str]"
 """A topic, or a function ``(key, value, metadata) -> topic`` that chooses one for each record."""
@@ -38,7 +38,7 @@ class Source(NamesSerdes):
     timestamp_extractor: Any = None
     offset_reset: str | None = None
     is_global: bool = False
-    origin: Origin | None = field(default=None, compare=False, repr=False)
+    origin: SourceLocation | None = field(default=None, compare=False, repr=False)
 
     parents = ()
     stores = ()
@@ -60,7 +60,7 @@ class ProcessorNode:
     stores: tuple[str, ...] = ()
     is_global: bool = False
     dsl: str | None = field(default=None, compare=False)
-    origin: Origin | None = field(default=None, compare=False, repr=False)
+    origin: SourceLocation | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class Sink(NamesSerdes):
     key_serde: Any = None
     value_serde: Any = None
     partitioner: Any = None
-    origin: Origin | None = field(default=None, compare=False, repr=False)
+    origin: SourceLocation | None = field(default=None, compare=False, repr=False)
 
     stores = ()
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Self
 from kstreamnb.core.displayed import Displayed
 from kstreamnb.core.operator import Operator
 from kstreamnb.core.processor import UserProcessor
-from kstreamnb.core.source_location import Origin, user_origin
+from kstreamnb.core.source_location import SourceLocation, user_origin
 from kstreamnb.core.stores import StoreSpec
 from kstreamnb.errors import Suggesting, TopologyError
 from kstreamnb.topology import validation
@@ -74,7 +74,7 @@ class Topology(Suggesting, Displayed):
         value_serde: Any = None,
         timestamp_extractor: Any = None,
         offset_reset: str | None = None,
-        origin: Origin | None = None,
+        origin: SourceLocation | None = None,
     ) -> Self:
         """Add a node that reads ``topics``, or every topic whose whole name matches ``pattern``.
 
@@ -99,7 +99,7 @@ class Topology(Suggesting, Displayed):
         *parents: str,
         stores: Iterable[str] = (),
         dsl: str | None = None,
-        origin: Origin | None = None,
+        origin: SourceLocation | None = None,
     ) -> Self:
         """Add a node that runs a processor; ``supplier`` makes a new one for every task (a class does).
 
@@ -132,7 +132,7 @@ class Topology(Suggesting, Displayed):
         key_serde: Any = None,
         value_serde: Any = None,
         partitioner: Any = None,
-        origin: Origin | None = None,
+        origin: SourceLocation | None = None,
     ) -> Self:
         """Add a node that writes to ``topic``, or to the topic that ``topic(key, value, metadata)`` names.
 
@@ -179,7 +179,7 @@ class Topology(Suggesting, Displayed):
         value_serde: Any = None,
         timestamp_extractor: Any = None,
         dsl: str | None = None,
-        origin: Origin | None = None,
+        origin: SourceLocation | None = None,
     ) -> Self:
         """Add a store that every task reads whole: ``source`` reads ``topic``, processor ``name`` keeps the store.
 

@@ -8,22 +8,22 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from kstreamnb.validation.issue import Finding
+from kstreamnb.validation.issue import Issue
 
 __all__ = ["folder_findings"]
 
 
-def folder_findings(folders: Mapping[str, str | Path]) -> Iterator[Finding]:
+def folder_findings(folders: Mapping[str, str | Path]) -> Iterator[Issue]:
     """S4-53: folders by what lies in them, such as "checkpoint" and "broker log"; those to be made count, too."""
     places = {name: Path(path).expanduser().resolve() for name, path in folders.items()}
     passing = {Path(folder).resolve() for folder in ("/tmp", "/var/tmp", tempfile.gettempdir())}
     for name, path in places.items():
         if passing & {path, *path.parents}:
             fact = f'it lies in "{path}", which systems empty when they start'
-            yield Finding("warning", name, fact, "choose a folder that stays")
+            yield Issue("warning", name, fact, "choose a folder that stays")
     for (one, first), (other, second) in itertools.combinations(places.items(), 2):
         if _device(first) == _device(second):
-            yield Finding(
+            yield Issue(
                 "warning",
                 f"{one} and {other}",
                 "they share a device: each waits for the other's writes, and both are gone with it",

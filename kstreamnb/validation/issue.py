@@ -7,17 +7,17 @@ from dataclasses import dataclass
 from typing import Literal, overload
 
 from kstreamnb.core.formatting import counted
-from kstreamnb.core.source_location import Origin
+from kstreamnb.core.source_location import SourceLocation
 from kstreamnb.core.text_table import Tabular
 
-__all__ = ["Finding", "Findings", "Severity"]
+__all__ = ["Issue", "Issues", "Severity"]
 
 Severity = Literal["error", "warning", "hint"]
 _ORDER = ("error", "warning", "hint")
 
 
 @dataclass(frozen=True)
-class Finding:
+class Issue:
     """One thing that a check found.
 
     An "error" keeps the application from starting or makes results wrong, a "warning" may do so, a "hint" costs only
@@ -28,7 +28,7 @@ class Finding:
     place: str
     fact: str
     remedy: str = ""
-    origin: Origin | None = None
+    origin: SourceLocation | None = None
 
     def __str__(self) -> str:
         lines = [
@@ -39,19 +39,19 @@ class Finding:
         return "\n  ".join(line for line in lines if line)
 
 
-class Findings(Sequence[Finding], Tabular):
+class Issues(Sequence[Issue], Tabular):
     """All that was found, the worst first; false when there is nothing."""
 
     header = ("", "where", "what", "remedy", "declared at")
 
-    def __init__(self, found: Iterable[Finding]) -> None:
+    def __init__(self, found: Iterable[Issue]) -> None:
         self._found = tuple(sorted(dict.fromkeys(found), key=lambda each: _ORDER.index(each.severity)))
 
     @overload
-    def __getitem__(self, index: int) -> Finding: ...
+    def __getitem__(self, index: int) -> Issue: ...
     @overload
-    def __getitem__(self, index: slice) -> Sequence[Finding]: ...
-    def __getitem__(self, index: int | slice) -> Finding | Sequence[Finding]:
+    def __getitem__(self, index: slice) -> Sequence[Issue]: ...
+    def __getitem__(self, index: int | slice) -> Issue | Sequence[Issue]:
         return self._found[index]
 
     def __len__(self) -> int:
@@ -61,7 +61,7 @@ class Findings(Sequence[Finding], Tabular):
         return str(self)
 
     @property
-    def errors(self) -> tuple[Finding, ...]:
+    def errors(self) -> tuple[Issue, ...]:
         """What has to be dealt with before the application can run."""
         return tuple(each for each in self if each.severity == "error")
 

@@ -15,7 +15,7 @@ from kstreamnb.runtime.context.task_plan import TaskPlan
 from kstreamnb.topology.nodes import ProcessorNode, Sink, Source
 from kstreamnb.topology.topology import Topology
 from kstreamnb.validation.directory_checks import folder_findings
-from kstreamnb.validation.issue import Finding, Findings
+from kstreamnb.validation.issue import Issue, Issues
 from kstreamnb.validation.sample_checks import check_sample
 
 __all__ = ["check", "check_partitions"]
@@ -28,7 +28,7 @@ def check(
     sample: Iterable[TopicRecord] | None = None,
     config: Config | Mapping[str, Any] | None = None,
     folders: Mapping[str, str | Path] | None = None,
-) -> Findings:
+) -> Issues:
     """Look for what would keep a topology from starting, make its results wrong, or cost more than it has to.
 
     With a sample, its records are run through the topology once, and everything that fails is gathered.
@@ -65,10 +65,10 @@ def check(
         found += check_sample(
             topology, settings, counts, records, runs=not any(each.severity == "error" for each in found)
         )
-    return Findings(found)
+    return Issues(found)
 
 
-def check_partitions(topology: Topology, partitions: Mapping[str, int]) -> Findings:
+def check_partitions(topology: Topology, partitions: Mapping[str, int]) -> Issues:
     """Look only at the numbers of partitions: whether all topics are there, and joined ones have the same number.
 
     Example:
@@ -78,7 +78,7 @@ def check_partitions(topology: Topology, partitions: Mapping[str, int]) -> Findi
         >>> print(check_partitions(builder.build(), {"orders": 4, "out": 4}))
         nothing was found
     """
-    return Findings(_partition_findings(topology, dict(partitions)))
+    return Issues(_partition_findings(topology, dict(partitions)))
 
 
 def _counts(
@@ -96,17 +96,17 @@ def _counts(
     return read
 
 
-def _partition_findings(topology: Topology, counts: Mapping[str, int]) -> Iterator[Finding]:
+def _partition_findings(topology: Topology, counts: Mapping[str, int]) -> Iterator[Issue]:
     """S4-42: co-partitioned topics have the same number of partitions; topics of global tables may have any."""
     try:
         topology.partition_counts(counts)
     except TopologyError as error:
         named = [each for each in topology.sources() if any(f'"{topic}"' in error.message for topic in each.topics)]
         origin = error.origin or (named[-1].origin if named else None)
-        yield Finding("error", "partitions", error.message, error.hint or "", origin)
+        yield Issue("error", "partitions", error.message, error.hint or "", origin)
 
 
-def _serde_findings(topology: Topology, config: Config) -> Iterator[Finding]:
+def _serde_findings(topology: Topology, config: Config) -> Iterator[Issue]:
     """Topics that are joined have keys of the same serde: other bytes lie in other partitions."""
     plan = TaskPlan(topology, (), config=config)
     for group in topology.copartitioned:
@@ -114,7 +114,7 @@ def _serde_findings(topology: Topology, config: Config) -> Iterator[Finding]:
         serdes = {source.name: plan.key_serde(source.key_serde) for source in sources}
         if len({str(serde) for serde in serdes.values()}) > 1:
             words = listed(f'"{_topic(source)}" with "{serdes[source.name]}"' for source in sources)
-            yield Finding(
+            yield Issue(
                 "error",
                 listed(f'"{_topic(source)}"' for source in sources),
                 f"joined topics are read with different key serdes: {words}; equal keys have other bytes",
@@ -127,7 +127,7 @@ def _topic(source: Source) -> str:
     return source.topics[0] if source.topics else str(source.pattern)
 
 
-def _repartitions(topology: Topology) -> Iterator[Finding]:
+def _repartitions(topology: Topology) -> Iterator[Issue]:
     """S4-44: a repartition costs a hop over the network, and is needed only after the key has changed."""
     for cut in topology.description().cuts():
         if cut.short == "repartition asked for":
@@ -135,20 +135,20 @@ def _repartitions(topology: Topology) -> Iterator[Finding]:
             fixed = topology.internal_topics[cut.topic].partitions if cut.topic in topology.internal_topics else None
             if fixed is None:
                 fact = "it is repartitioned although its key has not changed, at the cost of a hop over the network"
-                yield Finding("hint", f'topic "{cut.topic}"', fact, "leave repartition() out", sink.origin)
+                yield Issue("hint", f'topic "{cut.topic}"', fact, "leave repartition() out", sink.origin)
 
 
 _REKEYING = ("select_key", "map", "flat_map")
 
 
-def _astray(topology: Topology) -> Iterator[Finding]:
+def _astray(topology: Topology) -> Iterator[Issue]:
     """S4-03: records of one key lie on several partitions after it changed, and no topic brings them together."""
     for name, node in topology.nodes.items():
         if not isinstance(node, ProcessorNode) or node.dsl != "process" or not node.stores:
             continue
         changed = next((above for above in _above(topology, node) if above.dsl in _REKEYING), None)
         if changed is not None:
-            yield Finding(
+            yield Issue(
                 "warning",
                 f'"{name}"',
                 f'keys were changed by "{changed.name}": its store sees only what of a key came to its task',
@@ -169,7 +169,7 @@ def _above(topology: Topology, node: ProcessorNode) -> Iterator[ProcessorNode]:
             waiting += parent.parents
 
 
-def _unbounded(topology: Topology) -> Iterator[Finding]:
+def _unbounded(topology: Topology) -> Iterator[Issue]:
     """Buffers and windows without an end."""
     for name, node in topology.nodes.items():
         if not isinstance(node, ProcessorNode):
@@ -178,7 +178,7 @@ def _unbounded(topology: Topology) -> Iterator[Finding]:
         if hasattr(operator, "max_records") and operator.max_records is None and operator.max_bytes is None:
             wait = duration(operator.wait_ms)
             waits = "until their window closes" if operator.window_end else f"for {wait} of stream time"
-            yield Finding(
+            yield Issue(
                 "hint" if operator.window_end else "warning",
                 f'"{name}"',
                 f"its buffer has no limit: it keeps a change of every key {waits}",
@@ -186,12 +186,12 @@ def _unbounded(topology: Topology) -> Iterator[Finding]:
                 node.origin,
             )
         if isinstance(getattr(operator, "windows", None), UnlimitedWindows):
-            yield Finding(
+            yield Issue(
                 "warning", f'"{name}"', "its window never ends, so its rows are never forgotten", "", node.origin
             )
 
 
-def _writers(topology: Topology) -> Iterator[Finding]:
+def _writers(topology: Topology) -> Iterator[Issue]:
     """S3-24: order holds within a partition and for a single writer only."""
     writers: dict[str, dict[int, None]] = {}
     for sub in topology.subtopologies():
@@ -201,7 +201,7 @@ def _writers(topology: Topology) -> Iterator[Finding]:
                 writers.setdefault(node.topic, {})[sub.id] = None
     for topic, subs in writers.items():
         if len(subs) > 1:
-            yield Finding(
+            yield Issue(
                 "warning",
                 f'topic "{topic}"',
                 f"sub-topologies {listed(map(str, subs))} write to it: there is no order between them",

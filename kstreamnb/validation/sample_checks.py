@@ -19,7 +19,7 @@ from kstreamnb.runtime.context.config import Config
 from kstreamnb.runtime.context.task_plan import TaskPlan
 from kstreamnb.topology.nodes import ProcessorNode, Source
 from kstreamnb.topology.topology import Topology
-from kstreamnb.validation.issue import Finding
+from kstreamnb.validation.issue import Issue
 
 __all__ = ["check_sample"]
 
@@ -29,7 +29,7 @@ _FAILURES = ("processing error", "production error", "deserialization")
 
 def check_sample(
     topology: Topology, config: Config, counts: Mapping[str, int], records: list[TopicRecord], *, runs: bool
-) -> Iterator[Finding]:
+) -> Iterator[Issue]:
     """Findings about a sample, and, where it can be run, about what becomes of its records."""
     yield from _misplaced(topology, config, counts, records)
     if not runs:
@@ -41,7 +41,7 @@ def check_sample(
     try:
         found = replay(topology, known, counts, config=patient)
     except KStreamError as error:
-        yield Finding("error", getattr(error, "node", "") or "run", error.message, error.hint or "", error.origin)
+        yield Issue("error", getattr(error, "node", "") or "run", error.message, error.hint or "", error.origin)
         return
     yield from _failures(topology, found)
     yield from _losses(topology, found, known)
@@ -49,7 +49,7 @@ def check_sample(
 
 def _misplaced(
     topology: Topology, config: Config, counts: Mapping[str, int], records: list[TopicRecord]
-) -> Iterator[Finding]:
+) -> Iterator[Issue]:
     """S4-43: keys that are not in the partition where Kafka's default partitioner puts them."""
     plan = TaskPlan(topology, (), config=config)
     joined = {name for group in topology.copartitioned for name in group if len(group) > 1}
@@ -66,7 +66,7 @@ def _misplaced(
                     wrong[said(record.key)] = f"{said(record.key)} is in {record.partition} and belongs to {right}"
             if wrong:
                 keys = len(dict.fromkeys(said(record.key) for record in mine))
-                yield Finding(
+                yield Issue(
                     "error" if source.name in joined else "warning",
                     f'topic "{topic}"',
                     f"{len(wrong):,} of {counted(keys, 'key')} are not in the partition of their key: "
@@ -77,7 +77,7 @@ def _misplaced(
                 )
 
 
-def _failures(topology: Topology, found: Replay) -> Iterator[Finding]:
+def _failures(topology: Topology, found: Replay) -> Iterator[Issue]:
     """Records that a function, a serde or a sink failed on, by node."""
     groups: dict[tuple[str, str], list[Drop]] = {}
     for drop in found.drops:
@@ -96,7 +96,7 @@ def _failures(topology: Topology, found: Replay) -> Iterator[Finding]:
             kind = first.details.get("error", "an error")
             fact = f"it failed on {counted(len(drops), 'record')} with {kind}, first on value {said(first.value)}"
             remedy = _null_hint(topology, name, first)
-        yield Finding("error", f'"{name}"', fact, remedy, node.origin)
+        yield Issue("error", f'"{name}"', fact, remedy, node.origin)
 
 
 def _null_hint(topology: Topology, name: str, drop: Drop) -> str:
@@ -133,7 +133,7 @@ def _behind(drop: Explanation) -> int:
     return int(numbers.get("stream_time_ms", 0)) - int(numbers.get("window_end", numbers["timestamp_ms"]))
 
 
-def _losses(topology: Topology, found: Replay, records: list[TopicRecord]) -> Iterator[Finding]:
+def _losses(topology: Topology, found: Replay, records: list[TopicRecord]) -> Iterator[Issue]:
     """Records that are dropped by the rules: late ones, and those without a key where one is needed."""
     for name, node in topology.nodes.items():
         if not isinstance(node, (ProcessorNode, Source)):
@@ -144,8 +144,8 @@ def _losses(topology: Topology, found: Replay, records: list[TopicRecord]) -> It
             worst = max(answers, key=_behind)
             fact = f"{counted(len(late), 'record')} of the sample came too late"
             remedy = (worst.remedy or "").replace("kept it", "kept it" if len(late) == 1 else "kept them all")
-            yield Finding("warning", f'"{name}"', fact, remedy, node.origin)
+            yield Issue("warning", f'"{name}"', fact, remedy, node.origin)
         nulls = [drop for drop in found.drops if drop.node == name and drop.reason in ("null key", "null value")]
         if nulls:
             fact = f"{counted(len(nulls), 'record')} of the sample ({len(records):,} in all) dropped: {nulls[0].reason}"
-            yield Finding("warning", f'"{name}"', fact, "give records a key and a value before", node.origin)
+            yield Issue("warning", f'"{name}"', fact, "give records a key and a value before", node.origin)

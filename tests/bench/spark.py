@@ -25,12 +25,12 @@ from pathlib import Path
 from typing import Any
 
 import kstreamnb as ks
-from kstreamnb.kafka.output_batch import Publication
+from kstreamnb.kafka.output_batch import OutputBatch
 from kstreamnb.runtime.context.config import Config
 from kstreamnb.spark.deploy import start_query
 from kstreamnb.spark.jvm.profiles import PROFILES
 from kstreamnb.spark.planning.placement import deployment_of, place
-from kstreamnb.spark.query.streaming_query import Batch, Sink, StreamSettings
+from kstreamnb.spark.query.streaming_query import QueryBatch, QuerySink, StreamSettings
 from tests.bench.floor import plain_levels
 from tests.bench.made import PARTITIONS, START_MS, Made
 
@@ -40,16 +40,16 @@ _WARM_UP = 3
 
 
 @dataclass
-class Timed(Sink):
+class Timed(QuerySink):
     """Takes batches in and notes when each was done, by the clock and by CPU."""
 
     done: list[tuple[float, float, int]] = field(default_factory=list)
 
-    def publish(self, batch: Batch) -> Publication:
+    def publish(self, batch: QueryBatch) -> OutputBatch:
         """Count the batch's records."""
         count = batch.output.count()
         self.done.append((time.perf_counter(), cpu_seconds(), count))
-        return Publication(batch.number, count)
+        return OutputBatch(batch.number, count)
 
     def steps(self) -> list[tuple[float, float]]:
         """Seconds and CPU seconds of each batch after the first."""
@@ -108,17 +108,17 @@ def memory_mb() -> float:
 
 
 @dataclass
-class Light(Sink):
+class Light(QuerySink):
     """Takes batches in at no cost of its own; asks for the CPU time once after the warm-up and once at the end."""
 
     marks: tuple[int, int]
     found: list[float] = field(default_factory=list)
 
-    def publish(self, batch: Batch) -> Publication:
+    def publish(self, batch: QueryBatch) -> OutputBatch:
         """Look at the CPU time where that is due."""
         if batch.number in self.marks:
             self.found.append(cpu_seconds())
-        return Publication(batch.number, batch.output.count())
+        return OutputBatch(batch.number, batch.output.count())
 
     def cpu_ms(self) -> float:
         """CPU time of a batch between the marks, on average."""
@@ -144,7 +144,7 @@ def squaring() -> ks.Topology:
     return builder.build()
 
 
-def streamed(spark: Any, feed: Made, sink: Sink, *, levels: int = 1, slots: int = 0) -> Any:
+def streamed(spark: Any, feed: Made, sink: QuerySink, *, levels: int = 1, slots: int = 0) -> Any:
     """A query over made records, with ``slots`` one that only maps them; when it is over, the query."""
     topology = squaring() if slots else counting(levels)
     application = place(topology, Config(), {"numbers": PARTITIONS}, direct=True)

@@ -21,15 +21,15 @@ from kstreamnb.core.codec import decoder, encoder, to_bytes
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.serdes import Serdes
 from kstreamnb.errors import KStreamError
-from kstreamnb.kafka.output_batch import Publication
+from kstreamnb.kafka.output_batch import OutputBatch
 from kstreamnb.runtime.context.config import Config
 from kstreamnb.runtime.task.task import EMPTY_DELTA
 from kstreamnb.spark.deploy import start_query
-from kstreamnb.spark.execution.record_batch import Order
-from kstreamnb.spark.io.offset_source import FileFeed
+from kstreamnb.spark.execution.record_batch import OrderKey
+from kstreamnb.spark.io.offset_source import FileOffsetSource
 from kstreamnb.spark.jvm.session import spark_session
 from kstreamnb.spark.planning.placement import Application, deployment_of, place
-from kstreamnb.spark.query.streaming_query import Batch, Sink, StreamSettings
+from kstreamnb.spark.query.streaming_query import QueryBatch, QuerySink, StreamSettings
 from kstreamnb.spark.state.checkpoint_reader import read_states
 from kstreamnb.testdriver.topology_test_driver import TopologyTestDriver
 from tests.golden.compare import compare
@@ -86,13 +86,13 @@ class _Case:
 
 
 @dataclass
-class _StepSink(Sink):
+class _StepSink(QuerySink):
     """Keeps output rows with the steps that caused them."""
 
     rows: dict[tuple[int, str], list[Any]] = field(default_factory=dict)
     dropped: dict[int, int] = field(default_factory=dict)
 
-    def publish(self, batch: Batch) -> Publication:
+    def publish(self, batch: QueryBatch) -> OutputBatch:
         """Take up a batch."""
         for (application, topic), parcels in batch.output.parcels.items():
             kept = self.rows.setdefault((application, topic), [])
@@ -106,7 +106,7 @@ class _StepSink(Sink):
         for report in batch.output.reports:
             application = int(report["task"].partition("/")[0])
             self.dropped[application] = self.dropped.get(application, 0) + sum(report["dropped"].values())
-        return Publication(batch.number, batch.output.count())
+        return OutputBatch(batch.number, batch.output.count())
 
 
 def check_on_spark(vectors: Iterable[Vector], *, in_process: bool = False) -> Iterator[Verdict]:
@@ -185,9 +185,9 @@ def _run_here(cases: list[_Case], batches: int | None) -> None:
     sink = _StepSink()
     with tempfile.TemporaryDirectory(prefix="kstreamnb-golden-") as name:
         cluster = Cluster.of(deployment, name, commit_every_record=True)
-        feed = FileFeed.write(Path(name) / "feed", _batches(cases, batches))
+        feed = FileOffsetSource.write(Path(name) / "feed", _batches(cases, batches))
         for number, output in enumerate(cluster.batches(feed, lambda number: cluster.forget_tasks())):
-            sink.publish(Batch(number, "", {}, 0, output))
+            sink.publish(QueryBatch(number, "", {}, 0, output))
         cluster.forget()
     _fill(cases, sink, cluster.deltas())
 
@@ -199,7 +199,7 @@ def _run_on_spark(cases: list[_Case], batches: int | None) -> None:
     sink = _StepSink()
     with tempfile.TemporaryDirectory(prefix="kstreamnb-golden-") as name:
         folder = Path(name)
-        source = FileFeed.write(folder / "feed", _batches(cases, batches))
+        source = FileOffsetSource.write(folder / "feed", _batches(cases, batches))
         settings = StreamSettings(folder / "checkpoint", None, max_records=1)
         query = start_query(spark, deployment, source, sink, settings, folder.name, commit_every_record=True)
         query.await_termination(1200)
@@ -271,7 +271,7 @@ def _reader(case: _Case, topic: str, types: dict[str, str]) -> tuple[Any, Any]:
     return decoder(key_serde), lambda wire: read(to_bytes(value_serde, wire))
 
 
-def _keys(order: Order) -> list[tuple[int, int, int, int]]:
+def _keys(order: OrderKey) -> list[tuple[int, int, int, int]]:
     return list(zip(order.m.tolist(), order.lane.tolist(), order.offset.tolist(), order.depth.tolist(), strict=True))
 
 

@@ -171,10 +171,10 @@ def _prepare(doom: Doom) -> None:
     """Bring the points of a batch to the notice of its doom."""
     from pyspark.sql.classic.dataframe import DataFrame
 
-    from kstreamnb.kafka.transactional_writer import Publisher
+    from kstreamnb.kafka.transactional_writer import TransactionalWriter
 
     points = {name: point for point, name in doom.applications.items()}
-    collect, publish = DataFrame._collect_as_arrow, Publisher.publish
+    collect, publish = DataFrame._collect_as_arrow, TransactionalWriter.publish
 
     def collecting(self: Any, **options: Any) -> Any:
         query = self.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId")
@@ -199,7 +199,7 @@ def _prepare(doom: Doom) -> None:
         return done
 
     DataFrame._collect_as_arrow = collecting
-    Publisher.publish = publishing  # type: ignore[assignment,method-assign]
+    TransactionalWriter.publish = publishing  # type: ignore[assignment,method-assign]
 
 
 def main(servers: str, folder: str, plan: str) -> int:

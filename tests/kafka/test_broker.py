@@ -10,11 +10,11 @@ from confluent_kafka.admin import ConfigResource, ResourceType
 
 from kstreamnb.errors import EngineError
 from kstreamnb.kafka.admin import Admin
-from kstreamnb.kafka.bounded_reader import Reader, fetch, pieces_between
+from kstreamnb.kafka.bounded_reader import BoundedReader, fetch, pieces_between
 from kstreamnb.kafka.local_broker import LocalBroker
-from kstreamnb.kafka.output_batch import Publication, columns_of
+from kstreamnb.kafka.output_batch import OutputBatch, columns_of
 from kstreamnb.kafka.reset import committed_positions
-from kstreamnb.kafka.transactional_writer import Publisher
+from kstreamnb.kafka.transactional_writer import TransactionalWriter
 from tests.kafka.apps import settle
 
 pytestmark = pytest.mark.kafka
@@ -31,7 +31,7 @@ def test_a_killed_broker_comes_back_with_its_data(own):
     """After kill -9 the same address serves the same records; readers and publishers go on."""
     admin = Admin(own.bootstrap_servers)
     admin.create_topic("out", partitions=2)
-    publisher = Publisher(own.bootstrap_servers, "app", "q1")
+    publisher = TransactionalWriter(own.bootstrap_servers, "app", "q1")
     publisher.open()
     rows = [("out", n % 2, 5, b"k", b"%d" % n, ()) for n in range(10)]
     publisher.publish(0, "offsets 0", columns_of(rows))
@@ -39,14 +39,14 @@ def test_a_killed_broker_comes_back_with_its_data(own):
     assert not own.running
     back = threading.Timer(1.0, own.start)
     back.start()
-    assert Publication(1, 10) == publisher.publish(1, "offsets 1", columns_of(rows))
+    assert OutputBatch(1, 10) == publisher.publish(1, "offsets 1", columns_of(rows))
     back.join()
     assert own.running
     settle(admin, "out")
-    reader = Reader(own.bootstrap_servers, ["out"])
+    reader = BoundedReader(own.bootstrap_servers, ["out"])
     pieces = pieces_between(reader.beginning(), reader.end())
     assert 20 == sum(len(records) for _, _, records in fetch(own.bootstrap_servers, pieces))
-    assert 1 == Publisher(own.bootstrap_servers, "app", "q1").open().batch
+    assert 1 == TransactionalWriter(own.bootstrap_servers, "app", "q1").open().batch
 
 
 def test_a_broker_that_is_away_is_an_error_in_the_end(own):
@@ -102,7 +102,7 @@ def test_a_publisher_outlives_a_broker_that_was_killed(own):
     admin = Admin(own.bootstrap_servers)
     for topic in ("read", "written"):
         admin.create_topic(topic)
-    publisher = Publisher(own.bootstrap_servers, "outlives", "query")
+    publisher = TransactionalWriter(own.bootstrap_servers, "outlives", "query")
     publisher.open()
     publisher.publish(0, "offsets 0", columns_of([("written", 0, 5, b"k", b"v", ())]), {"read": {0: 1}})
     own.kill()

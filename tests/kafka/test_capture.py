@@ -9,7 +9,7 @@ import time
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from kstreamnb.core.codec import Encoded
+from kstreamnb.core.codec import SerializedValue
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.serdes import Serdes
 from kstreamnb.errors import ConfigError, EngineError
@@ -100,7 +100,9 @@ def test_what_no_serde_reads_stays_as_bytes(servers, topic):
         producer.produce(orders, value, key, 0)
     producer.flush()
     sample = Sample.capture(servers, orders)
-    assert [("a", 1), (Encoded(b"\xff"), Encoded(b"{")), (None, None)] == [(r.key, r.value) for r in sample]
+    assert [("a", 1), (SerializedValue(b"\xff"), SerializedValue(b"{")), (None, None)] == [
+        (r.key, r.value) for r in sample
+    ]
     assert 1 == len(sample.undecodable)
     assert "undecoded:7b" in repr(sample)
     raw = Sample.capture(servers, orders, key_serde=Serdes.bytes(), value_serde=Serdes.bytes())

@@ -14,7 +14,7 @@ from kstreamnb.core.record import TopicRecord
 from kstreamnb.kafka.admin import Admin
 from kstreamnb.kafka.producer import produce
 from kstreamnb.kafka.reset import reset_positions
-from kstreamnb.kafka.transactional_writer import Publisher
+from kstreamnb.kafka.transactional_writer import TransactionalWriter
 from kstreamnb.samples import Sample
 
 pytestmark = pytest.mark.kafka
@@ -39,7 +39,7 @@ def test_a_capture_becomes_a_file(servers, topic, tmp_path):
 
 def test_a_reset_asks_first(servers, name):
     """The plan is shown; nothing happens without a yes."""
-    publisher = Publisher(servers, name, "q")
+    publisher = TransactionalWriter(servers, name, "q")
     publisher.open()
     publisher.publish(0, "offsets", [])
     publisher.close()

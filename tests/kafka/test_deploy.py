@@ -7,9 +7,9 @@ import time
 import pytest
 
 import kstreamnb as ks
-from kstreamnb.kafka.checkpoint_lock import Claim, in_use
+from kstreamnb.kafka.checkpoint_lock import OwnerToken, in_use
 from kstreamnb.kafka.producer import produce
-from kstreamnb.kafka.transactional_writer import Publisher, PublishError
+from kstreamnb.kafka.transactional_writer import PublishError, TransactionalWriter
 from kstreamnb.spark.state.checkpoint_manifest import read_manifest
 from tests.kafka.apps import PATIENCE_S, Bench, counting, counts, final
 
@@ -112,8 +112,8 @@ def test_what_restarts_by_itself_leaves_a_newer_deployment_alone(bench: Bench) -
     bench.fill("older-in", 10)
     older = bench.deploy(counting("older"))
     assert older.await_input(180)
-    sink, claim = older.action.sink, Claim(older.checkpoint)
-    newer = Publisher(bench.servers, "older", sink.publisher.query)
+    sink, claim = older.action.sink, OwnerToken(older.checkpoint)
+    newer = TransactionalWriter(bench.servers, "older", sink.publisher.query)
     newer.open()
     taken_over = r'a newer deployment of "older" has taken over'
     with pytest.raises(PublishError, match=taken_over):
@@ -141,7 +141,9 @@ def test_a_start_that_fails_leaves_the_older_deployment_its_claim(bench: Bench) 
     assert older.await_input(180)
     sink = older.action.sink
     claim, publisher = sink.claim, sink.publisher
-    sink.publisher = Publisher({"bootstrap.servers": bench.servers, "acks": "seven"}, "claimed", publisher.query)
+    sink.publisher = TransactionalWriter(
+        {"bootstrap.servers": bench.servers, "acks": "seven"}, "claimed", publisher.query
+    )
     with pytest.raises(ks.ConfigError):
         older.restart()
     assert sink.claim is claim
@@ -157,7 +159,7 @@ def test_at_least_once_is_the_same_topology_without_transactions(bench: Bench) -
     """S1-44, S4-16: only the setting differs; positions are committed, there is no marker."""
     bench.fill("plain-in", 30)
     query = bench.run(counting("plain"), config={"processing.guarantee": "at_least_once"})
-    assert "Deliverer" in repr(query._action.sink)
+    assert "AtLeastOnceWriter" in repr(query._action.sink)
     assert 30 == len(bench.read("plain-out"))
     assert "plain-commits" not in bench.admin.topics()
     assert {"plain-in": {0: 30}} == bench.group("plain")

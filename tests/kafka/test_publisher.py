@@ -9,10 +9,10 @@ from confluent_kafka import OFFSET_INVALID, Consumer, KafkaException, TopicParti
 
 from kstreamnb.errors import EngineError
 from kstreamnb.kafka.admin import Admin
-from kstreamnb.kafka.at_least_once_writer import Deliverer
-from kstreamnb.kafka.bounded_reader import Reader, fetch, pieces_between
-from kstreamnb.kafka.output_batch import Publication, columns_of
-from kstreamnb.kafka.transactional_writer import Marker, Publisher, PublishError
+from kstreamnb.kafka.at_least_once_writer import AtLeastOnceWriter
+from kstreamnb.kafka.bounded_reader import BoundedReader, fetch, pieces_between
+from kstreamnb.kafka.output_batch import OutputBatch, columns_of
+from kstreamnb.kafka.transactional_writer import Marker, PublishError, TransactionalWriter
 from tests.kafka.apps import settle
 
 pytestmark = pytest.mark.kafka
@@ -28,7 +28,7 @@ def _columns(topic, batch, count=3):
 
 def _committed(servers, topic):
     settle(Admin(servers), topic)
-    reader = Reader(servers, [topic])
+    reader = BoundedReader(servers, [topic])
     return [
         (topic, partition, *record[1:])
         for topic, partition, records in fetch(servers, pieces_between(reader.beginning(), reader.end()))
@@ -45,7 +45,7 @@ def _positions(servers, name, topic):
 
 
 def _publisher(servers, name, query="q1"):
-    publisher = Publisher(servers, name, query)
+    publisher = TransactionalWriter(servers, name, query)
     publisher.open()
     return publisher
 
@@ -53,13 +53,13 @@ def _publisher(servers, name, query="q1"):
 def test_batches_arrive_whole_with_their_timestamps_and_headers(servers, topic, name):
     """Every record of every batch is in Kafka once, and the marker names the last batch."""
     out = topic(2, "-out")
-    publisher = Publisher(servers, name, "q1")
+    publisher = TransactionalWriter(servers, name, "q1")
     assert publisher.open() is None
     for batch in range(3):
-        assert Publication(batch, 3) == publisher.publish(batch, f"offsets {batch}", _columns(out, batch))
+        assert OutputBatch(batch, 3) == publisher.publish(batch, f"offsets {batch}", _columns(out, batch))
     expected = sorted(record for batch in range(3) for record in _records(out, batch))
     assert expected == sorted(_committed(servers, out))
-    marker = Publisher(servers, name, "q1").open()
+    marker = TransactionalWriter(servers, name, "q1").open()
     assert isinstance(marker, Marker)
     assert ("q1", 2) == (marker.query, marker.batch)
 
@@ -69,9 +69,9 @@ def test_a_replayed_batch_is_suppressed(servers, topic, name):
     out = topic(2, "-out")
     _publisher(servers, name).publish(0, "offsets", _columns(out, 0))
     again = _publisher(servers, name)
-    assert Publication(0, 3, suppressed=True) == again.publish(0, "offsets", _columns(out, 0))
+    assert OutputBatch(0, 3, suppressed=True) == again.publish(0, "offsets", _columns(out, 0))
     assert 3 == len(_committed(servers, out))
-    assert Publication(1, 3) == again.publish(1, "more", _columns(out, 1))
+    assert OutputBatch(1, 3) == again.publish(1, "more", _columns(out, 1))
 
 
 def test_a_replay_may_come_in_other_pieces(servers, topic, name):
@@ -79,9 +79,9 @@ def test_a_replay_may_come_in_other_pieces(servers, topic, name):
     out = topic(2, "-out")
     records = [*_records(out, 0), (out, 0, 1009, None, b"v", ()), (out, 1, 1009, b"k", None, ())]
     publisher = _publisher(servers, name)
-    assert Publication(0, 5) == publisher.publish(0, "offsets", columns_of(records))
+    assert OutputBatch(0, 5) == publisher.publish(0, "offsets", columns_of(records))
     pieces = [columns for record in records for columns in columns_of([record])]
-    assert Publication(0, 5, suppressed=True) == publisher.publish(0, "offsets", pieces)
+    assert OutputBatch(0, 5, suppressed=True) == publisher.publish(0, "offsets", pieces)
 
 
 def test_a_replay_that_computes_other_records_is_told(servers, topic, name):
@@ -89,7 +89,7 @@ def test_a_replay_that_computes_other_records_is_told(servers, topic, name):
     out = topic(2, "-out")
     publisher = _publisher(servers, name)
     publisher.publish(0, "offsets", _columns(out, 0))
-    assert Publication(0, 2, suppressed=True, differs=True) == publisher.publish(0, "offsets", _columns(out, 0, 2))
+    assert OutputBatch(0, 2, suppressed=True, differs=True) == publisher.publish(0, "offsets", _columns(out, 0, 2))
 
 
 def test_a_batch_that_was_not_committed_leaves_nothing(servers, topic, name):
@@ -108,11 +108,11 @@ def test_a_batch_that_was_not_committed_leaves_nothing(servers, topic, name):
 
         with pytest.raises(KeyboardInterrupt):
             published(_publisher(servers, name), between=crash)
-        again = Publisher(servers, name, "q1")
+        again = TransactionalWriter(servers, name, "q1")
         assert again.open() is None
         assert [[], []] == [_committed(servers, each) for each in (out, changelog)]
         assert [OFFSET_INVALID] * 2 == _positions(servers, name, out)
-    assert Publication(0, 6) == published(again)
+    assert OutputBatch(0, 6) == published(again)
     assert [3, 3] == [len(_committed(servers, each)) for each in (out, changelog)]
     assert [7, 8] == _positions(servers, name, out)
 
@@ -184,7 +184,7 @@ def test_a_foreign_checkpoint_is_refused_and_leaves_the_query_that_runs_alone(se
     with pytest.raises(PublishError, match="belongs to another checkpoint") as caught:
         _publisher(servers, name, "q2")
     assert ("foreign query", False) == (caught.value.reason, caught.value.restartable)
-    assert Publication(1, 3) == first.publish(1, "offsets 1", _columns(out, 1))
+    assert OutputBatch(1, 3) == first.publish(1, "offsets 1", _columns(out, 1))
 
 
 def test_a_late_batch_without_a_marker_is_refused(servers, topic, name):
@@ -223,7 +223,7 @@ def test_an_unknown_partition_fails_the_batch_and_can_be_repeated(servers, topic
         publisher.publish(0, "offsets", columns_of([(out, 9, 0, b"k", b"v", ())]))
     assert caught.value.restartable
     assert publisher.open() is None
-    assert Publication(0, 1) == publisher.publish(0, "offsets", columns_of([(out, 0, 0, b"k", b"v", ())]))
+    assert OutputBatch(0, 1) == publisher.publish(0, "offsets", columns_of([(out, 0, 0, b"k", b"v", ())]))
     assert 1 == len(_committed(servers, out))
 
 
@@ -237,11 +237,11 @@ def test_an_unknown_partition_fails_the_batch_and_can_be_repeated(servers, topic
     ],
     ids=["for-the-producer", "for-the-topic", "of-the-future", "without-a-key"],
 )
-@pytest.mark.parametrize("kind", [Publisher, Deliverer])
+@pytest.mark.parametrize("kind", [TransactionalWriter, AtLeastOnceWriter])
 def test_a_record_that_kafka_never_takes_is_said_at_once(servers, topic, name, admin, config, record, said, kind):
     """It is the same when it comes again: no restart helps, and an open transaction does not hold up other readers."""
     out = topic(1, "-out", **config)
-    publisher = _publisher(servers, name) if kind is Publisher else Deliverer(servers, name)
+    publisher = _publisher(servers, name) if kind is TransactionalWriter else AtLeastOnceWriter(servers, name)
     timestamp, key, value = record
     with pytest.raises(PublishError) as caught:
         publisher.publish(0, "offsets", columns_of([(out, 0, 0, b"k", b"v", ()), (out, 0, timestamp, key, value, ())]))
@@ -249,7 +249,7 @@ def test_a_record_that_kafka_never_takes_is_said_at_once(servers, topic, name, a
     assert said in str(caught.value.detail)
     assert caught.value.hint is not None
     assert out in str(caught.value.detail)
-    if kind is Publisher:
+    if kind is TransactionalWriter:
         settle(admin, out, 20.0)
         assert admin.offsets([out]) == admin.offsets([out], committed=False)
         assert [] == _committed(servers, out)
@@ -265,4 +265,4 @@ def test_the_epoch_itself_is_published_as_one_millisecond(servers, topic, name):
 def test_a_closed_publisher_says_so(servers, name):
     """Nothing is published before `open`."""
     with pytest.raises(EngineError, match="the publisher is not open"):
-        Publisher(servers, name, "q1").publish(0, "offsets", [])
+        TransactionalWriter(servers, name, "q1").publish(0, "offsets", [])

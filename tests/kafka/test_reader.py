@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from confluent_kafka import Producer
 
-from kstreamnb.core.codec import Encoded
+from kstreamnb.core.codec import SerializedValue
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.errors import ConfigError, EngineError
-from kstreamnb.kafka.bounded_reader import Piece, Reader, fetch, pieces_between
+from kstreamnb.kafka.bounded_reader import BoundedReader, Piece, fetch, pieces_between
 from kstreamnb.kafka.producer import produce
 from tests.kafka.apps import settle
 
@@ -35,7 +35,7 @@ def test_offsets_between_are_read_whole_and_in_order(servers, topic):
     found = _read(servers, [Piece(orders, 0, 10, 50), Piece(orders, 1, 0, 7)], chunk=8)
     assert [*range(10, 50)] == [record[0] for record in found[orders, 0]]
     assert [*range(7)] == [record[0] for record in found[orders, 1]]
-    assert (10, 201, Encoded(b"k20"), Encoded(b"20"), (("h", b"x"),)) == found[orders, 0][0]
+    assert (10, 201, SerializedValue(b"k20"), SerializedValue(b"20"), (("h", b"x"),)) == found[orders, 0][0]
     assert found == _read(servers, [Piece(orders, 0, 10, 50), Piece(orders, 1, 0, 7)])
 
 
@@ -58,7 +58,7 @@ def test_only_committed_records_are_read_and_control_records_end_a_piece(servers
         producer.flush()
         (producer.commit_transaction if keep else producer.abort_transaction)(30)
     settle(admin, orders)
-    reader = Reader(servers, [orders])
+    reader = BoundedReader(servers, [orders])
     assert {orders: {0: 8}} == reader.end()
     [(_, _, records)] = fetch(servers, pieces_between(reader.beginning(), reader.end()))
     assert [b"0", b"2"] == [record[3] for record in records]
@@ -72,7 +72,7 @@ def test_the_end_stays_before_an_open_transaction(servers, topic, admin):
     producer.begin_transaction()
     producer.produce(orders, b"open", partition=0)
     producer.flush()
-    reader = Reader(servers, [orders])
+    reader = BoundedReader(servers, [orders])
     assert {orders: {0: 0}} == reader.end()
     producer.commit_transaction(30)
     settle(admin, orders)  # the broker marks the partition a moment after it has taken the commit
@@ -83,7 +83,7 @@ def test_times_become_offsets(servers, topic):
     """The first record at or after a time; the end where there is none."""
     orders = topic(2)
     _fill(servers, orders, count=10)
-    reader = Reader(servers, [orders])
+    reader = BoundedReader(servers, [orders])
     assert {orders: {0: 0, 1: 0}} == reader.at_time(0)
     assert {orders: {0: 2, 1: 2}} == reader.at_time(32)
     assert {orders: {0: 5, 1: 5}} == reader.at_time(1000)
@@ -93,7 +93,7 @@ def test_batches_are_cut_by_event_time(servers, topic):
     """The cut of a limited batch takes the records that are first over all partitions."""
     orders = topic(2)
     _fill(servers, orders, count=100)
-    reader = Reader(servers, [orders])
+    reader = BoundedReader(servers, [orders])
     start, end, sizes = reader.beginning(), reader.end(), []
     while start != end:
         cut = reader.cut(start, end, 16)
@@ -109,16 +109,16 @@ def test_batches_are_cut_by_event_time(servers, topic):
 def test_topics_are_found_by_pattern(servers, topic):
     """Whole names match."""
     first, _ = topic(suffix="-1"), topic(suffix="-1-not")
-    assert (first,) == Reader(servers, pattern=first[:-1] + r"\d").topics()
+    assert (first,) == BoundedReader(servers, pattern=first[:-1] + r"\d").topics()
     with pytest.raises(ConfigError, match="either topics or a pattern"):
-        Reader(servers, ["a"], pattern="b")
+        BoundedReader(servers, ["a"], pattern="b")
 
 
 def test_lost_records_are_refused(servers, topic, admin):
     """A topic that begins later or ends earlier than was read is not read on."""
     orders = topic()
     _fill(servers, orders, partitions=1, count=3)
-    reader = Reader(servers, [orders])
+    reader = BoundedReader(servers, [orders])
     with pytest.raises(EngineError, match="ends at offset 3 in partition 0, before offset 9"):
         reader.check({orders: {0: 9}}, reader.end())
     with pytest.raises(EngineError, match="begins at offset 2 in partition 0, after offset 1"):
@@ -126,7 +126,7 @@ def test_lost_records_are_refused(servers, topic, admin):
     with pytest.raises(EngineError, match="no longer has the offsets"):
         list(fetch(servers, [Piece(orders, 0, 77, 99)]))
     with pytest.raises(EngineError, match='topic "nowhere" does not exist'):
-        Reader(servers, ["nowhere"]).end()
+        BoundedReader(servers, ["nowhere"]).end()
 
 
 def test_an_interrupted_read_leaves_nothing_behind(servers, topic):

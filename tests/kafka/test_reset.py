@@ -10,7 +10,7 @@ from confluent_kafka import Consumer
 from kstreamnb.errors import EngineError
 from kstreamnb.kafka.output_batch import columns_of
 from kstreamnb.kafka.reset import plan_reset, reset
-from kstreamnb.kafka.transactional_writer import Publisher, PublishError
+from kstreamnb.kafka.transactional_writer import PublishError, TransactionalWriter
 from kstreamnb.topology.topology import Topology
 from tests.kafka.apps import PATIENCE_S
 
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.kafka
 def test_a_reset_application_begins_anew(servers, topic, admin, name, tmp_path):
     """Marker, internal topics, group and checkpoint go; inputs and outputs stay; a running one is fenced."""
     out, changelog, other = topic(1, "-out"), topic(1, "-store-changelog"), topic(1, "ly-store-changelog")
-    running = Publisher(servers, name, "q1", config={"transaction.timeout.ms": 10_000})
+    running = TransactionalWriter(servers, name, "q1", config={"transaction.timeout.ms": 10_000})
     running.open()
     running.publish(0, "offsets", columns_of([(out, 0, 5, b"k", b"v", ())]), {out: {0: 1}})
     checkpoint = tmp_path / "checkpoint"
@@ -41,7 +41,7 @@ def test_a_reset_application_begins_anew(servers, topic, admin, name, tmp_path):
     assert "nothing to delete" in str(plan_reset(servers, name, checkpoint=checkpoint))
     with pytest.raises(PublishError):
         running.publish(1, "more", columns_of([(out, 0, 5, b"k", b"v", ())]))
-    assert Publisher(servers, name, "q2").open() is None
+    assert TransactionalWriter(servers, name, "q2").open() is None
 
 
 def test_with_the_topology_exactly_its_own_topics_go(servers, topic, name):

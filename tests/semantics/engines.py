@@ -17,7 +17,7 @@ from kstreamnb.core.codec import encoder, key_partitioner
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.runtime.context.config import Config
 from kstreamnb.runtime.context.task_plan import TaskPlan
-from kstreamnb.spark.io.offset_source import FileFeed
+from kstreamnb.spark.io.offset_source import FileOffsetSource
 from kstreamnb.spark.io.sinks import MemorySink
 from kstreamnb.spark.planning.placement import Application, Deployment, deployment_of, place
 from kstreamnb.testdriver.topology_test_driver import TopologyTestDriver
@@ -27,7 +27,7 @@ from tests.spark.steps import Step, packed, tick
 __all__ = ["ON_LEVELS", "ON_SPARK", "FramesEngine", "StreamEngine", "on_levels", "on_spark"]
 
 ON_LEVELS, ON_SPARK = (8, 2, 1), (3, 1)
-Runner = Callable[[Deployment, FileFeed, Path], tuple[MemorySink, Callable[[str], Any]]]
+Runner = Callable[[Deployment, FileOffsetSource, Path], tuple[MemorySink, Callable[[str], Any]]]
 """Runs a deployment over a feed; gives what came out, and a look at a store of its first application."""
 
 
@@ -68,7 +68,9 @@ class StreamEngine:
         steps = [_steps(application, scenario) for application in applications]
         counts = _batches_of(applications[0], len(steps[0]), self.batches)
         path = self.folder / f"feed-{len(list(self.folder.iterdir()))}"
-        sink, look = self.runner(deployment, FileFeed.write(path, packed(steps, counts)), path.with_suffix(".state"))
+        sink, look = self.runner(
+            deployment, FileOffsetSource.write(path, packed(steps, counts)), path.with_suffix(".state")
+        )
         found = [
             {topic: _outputs(sink, application, topic, number) for topic in scenario.output}
             for number, application in enumerate(applications)
@@ -121,21 +123,21 @@ def _plain(topics: dict[str, list[TopicRecord]]) -> dict[str, list[Output]]:
     }
 
 
-def on_levels(deployment: Deployment, feed: FileFeed, folder: Path) -> tuple[MemorySink, Callable[[str], Any]]:
+def on_levels(deployment: Deployment, feed: FileOffsetSource, folder: Path) -> tuple[MemorySink, Callable[[str], Any]]:
     """The levels without Spark, with workers that forget everything after each batch."""
-    from kstreamnb.spark.query.streaming_query import Batch
+    from kstreamnb.spark.query.streaming_query import QueryBatch
     from tests.spark.inprocess import Cluster
 
     sink, cluster = MemorySink(), Cluster.of(deployment, str(folder))
     for number, output in enumerate(cluster.batches(feed, lambda number: cluster.forget_tasks())):
-        sink.publish(Batch(number, "", {}, 0, output))
+        sink.publish(QueryBatch(number, "", {}, 0, output))
     return sink, cluster.store
 
 
 def on_spark(spark: Any) -> Runner:
     """One streaming query."""
 
-    def run(deployment: Deployment, feed: FileFeed, folder: Path) -> tuple[MemorySink, Callable[[str], Any]]:
+    def run(deployment: Deployment, feed: FileOffsetSource, folder: Path) -> tuple[MemorySink, Callable[[str], Any]]:
         from kstreamnb.spark.deploy import start_query
         from kstreamnb.spark.query.streaming_query import StreamSettings
 

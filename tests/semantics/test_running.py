@@ -13,10 +13,10 @@ from prometheus_client import CollectorRegistry, generate_latest
 
 import kstreamnb as ks
 from kstreamnb.errors import EngineError
-from kstreamnb.kafka.output_batch import Publication
-from kstreamnb.spark.io.offset_source import FileFeed
+from kstreamnb.kafka.output_batch import OutputBatch
+from kstreamnb.spark.io.offset_source import FileOffsetSource
 from kstreamnb.spark.operations.prometheus import _Collector, exposed_name
-from kstreamnb.spark.query.streaming_query import Batch
+from kstreamnb.spark.query.streaming_query import QueryBatch
 from kstreamnb.spark.telemetry.metrics import MetricsBook
 from tests.semantics.test_aggregations import WORDS
 from tests.spark.inprocess import Cluster
@@ -151,10 +151,10 @@ def measured(folder: Path) -> MetricsBook:
     """The metrics of a query after one batch that dropped a record."""
     deployment = placed(counting("measured"), 2)
     rows: list[Row] = [("in", f"KEY-{n}" if n else None, 1, n) for n in range(8)]
-    feed = FileFeed.write(folder / "feed", batched(deployment, rows, 1))
+    feed = FileOffsetSource.write(folder / "feed", batched(deployment, rows, 1))
     (output,) = Cluster.of(deployment, folder.name).batches(feed)
     book = MetricsBook("measured")
-    book.add(Batch(0, "", {}, 0, output), Publication(0, 7), 0.01)
+    book.add(QueryBatch(0, "", {}, 0, output), OutputBatch(0, 7), 0.01)
     return book
 
 

@@ -17,8 +17,8 @@ from kstreamnb.spark.execution import worker_cache
 from kstreamnb.spark.execution.batch_output import BatchOutput
 from kstreamnb.spark.execution.state_log import HEAD, StateLog
 from kstreamnb.spark.execution.stateful_operator import run_group
-from kstreamnb.spark.execution.worker_cache import Bundle, empty_task
-from kstreamnb.spark.io.offset_source import FileFeed
+from kstreamnb.spark.execution.worker_cache import DeploymentBlob, empty_task
+from kstreamnb.spark.io.offset_source import FileOffsetSource
 from kstreamnb.spark.io.stream_source import FeedReader, SourceSettings
 from kstreamnb.spark.planning.placement import Deployment
 from kstreamnb.spark.query.streaming_query import owners_of
@@ -57,14 +57,14 @@ class Cluster:
     """Runs a deployment batch by batch; ``forget()`` empties the workers' memory as a restart would."""
 
     deployment: Deployment
-    bundle: Bundle
+    bundle: DeploymentBlob
     states: dict[tuple[int, int], DictLog] = field(default_factory=dict)
     found: list[str] = field(default_factory=list)
 
     @classmethod
     def of(cls, deployment: Deployment, name: str, **settings: Any) -> Cluster:
         """A cluster with nothing in it."""
-        return cls(deployment, Bundle.of(name, deployment, **{"kafka": False, **settings}))
+        return cls(deployment, DeploymentBlob.of(name, deployment, **{"kafka": False, **settings}))
 
     @staticmethod
     def forget() -> None:
@@ -97,7 +97,9 @@ class Cluster:
                     found.setdefault(placed.name, []).extend(each for each in (part, delta) if each is not None)
         return found
 
-    def batches(self, feed: FileFeed, between: Callable[[int], None] = lambda number: None) -> Iterator[BatchOutput]:
+    def batches(
+        self, feed: FileOffsetSource, between: Callable[[int], None] = lambda number: None
+    ) -> Iterator[BatchOutput]:
         """The output of every batch of a feed."""
         reader = FeedReader(SourceSettings(feed, self.bundle, max_records=1))
         start, number = reader.initialOffset(), 0

@@ -11,7 +11,7 @@ from kstreamnb.core.record import TopicRecord
 from kstreamnb.runtime.context.config import Config
 from kstreamnb.runtime.context.task_plan import TaskPlan
 from kstreamnb.spark.deploy import start_query
-from kstreamnb.spark.io.offset_source import FileFeed
+from kstreamnb.spark.io.offset_source import FileOffsetSource
 from kstreamnb.spark.io.sinks import MemorySink
 from kstreamnb.spark.planning.placement import Application, Deployment, deployment_of, place
 from kstreamnb.spark.query.query import Query
@@ -94,7 +94,7 @@ def query_over(
     readers: int = 2,
 ) -> tuple[Query, MemorySink]:
     """A query over batches kept in a file, one micro-batch each; it ends by itself."""
-    feed = FileFeed.write(folder / "feed.pickle", batches)
+    feed = FileOffsetSource.write(folder / "feed.pickle", batches)
     kept = sink or MemorySink()
     settings = StreamSettings(folder / "checkpoint", None, max_records=1, readers=readers)
     return start_query(spark, deployment, feed, kept, settings, name or folder.name), kept

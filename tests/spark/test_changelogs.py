@@ -9,8 +9,8 @@ import pytest
 
 import kstreamnb as ks
 from kstreamnb.spark.io.changelog_topics import Changelogs
-from kstreamnb.spark.io.offset_source import FileFeed
-from kstreamnb.spark.query.streaming_query import Batch
+from kstreamnb.spark.io.offset_source import FileOffsetSource
+from kstreamnb.spark.query.streaming_query import QueryBatch
 from tests.spark.inprocess import Cluster
 from tests.spark.streams import Row, batched, placed
 from tests.spark.test_streaming import disordered, joined, three_levels, two_levels
@@ -44,9 +44,9 @@ def written(folder: Path, topology: ks.Topology, rows: list[Row], batches: int) 
     cluster = Cluster.of(deployment, folder.name, live=True)
     cluster.forget()
     changelogs, found = Changelogs(cluster.bundle), Logs()
-    feed = FileFeed.write(folder / "feed.pickle", batched(deployment, rows, batches))
+    feed = FileOffsetSource.write(folder / "feed.pickle", batched(deployment, rows, batches))
     for number, output in enumerate(cluster.batches(feed)):
-        for topic, partition, _, key, value, _ in changelogs.records(Batch(number, "", {}, 0, output)):
+        for topic, partition, _, key, value, _ in changelogs.records(QueryBatch(number, "", {}, 0, output)):
             found.setdefault((topic, partition), {})[key] = value
     return found
 

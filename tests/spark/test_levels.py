@@ -15,15 +15,15 @@ from typing import Any
 import pytest
 
 import kstreamnb as ks
-from kstreamnb.core.codec import Encoded
+from kstreamnb.core.codec import SerializedValue
 from kstreamnb.spark.execution import state_log, worker_cache
 from kstreamnb.spark.execution.record_batch import WALL
-from kstreamnb.spark.execution.worker_cache import Bundle, empty_task
+from kstreamnb.spark.execution.worker_cache import DeploymentBlob, empty_task
 from kstreamnb.spark.io import stream_source
-from kstreamnb.spark.io.offset_source import FileFeed
+from kstreamnb.spark.io.offset_source import FileOffsetSource
 from kstreamnb.spark.io.sinks import MemorySink
 from kstreamnb.spark.io.stream_source import FeedReader, SourceSettings
-from kstreamnb.spark.query.streaming_query import Batch
+from kstreamnb.spark.query.streaming_query import QueryBatch
 from tests.spark.inprocess import Cluster, DictLog
 from tests.spark.streams import Output, Row, batched, by_partition, driven, in_order, outputs, placed
 from tests.spark.test_streaming import disordered, joined, three_levels, two_levels
@@ -36,12 +36,12 @@ def run_in(
     cluster: Cluster, folder: Path, batches: Sequence[Any], topics: Sequence[str], between: Callable[[int], None]
 ) -> dict[str, Output]:
     """What a cluster writes in some batches."""
-    from kstreamnb.spark.io.offset_source import FileFeed
+    from kstreamnb.spark.io.offset_source import FileOffsetSource
 
     sink = MemorySink()
-    feed = FileFeed.write(folder / FEED, batches)
+    feed = FileOffsetSource.write(folder / FEED, batches)
     for number, output in enumerate(cluster.batches(feed, between)):
-        sink.publish(Batch(number, "", {}, 0, output))
+        sink.publish(QueryBatch(number, "", {}, 0, output))
     return outputs(cluster.deployment, sink, topics)
 
 
@@ -198,10 +198,10 @@ def test_only_tasks_with_data_run(tmp_path: Path) -> None:
     builder.stream("in").group_by_key().count(store="counts").to_stream().to("out", value_serde="long")
     deployment = placed(builder.build(), 8)
     cluster = Cluster.of(deployment, tmp_path.name)
-    from kstreamnb.spark.io.offset_source import FileFeed
+    from kstreamnb.spark.io.offset_source import FileOffsetSource
 
     rows: list[Row] = [("in", key, 1, at) for at, key in enumerate(("a", "a", "k1"))]
-    feed = FileFeed.write(tmp_path / FEED, batched(deployment, rows, 1))
+    feed = FileOffsetSource.write(tmp_path / FEED, batched(deployment, rows, 1))
     (output,) = cluster.batches(feed)
     assert {report["consumed"] for report in output.reports} == {2, 1}
     assert len(output.reports) == 2
@@ -405,8 +405,8 @@ def test_a_small_batch_is_sent_along_with_its_plan(tmp_path: Path, monkeypatch: 
     """What a worker would read comes with the plan; the first batch, large ones and failures are left to workers."""
     topology, rows = two_levels(), disordered(["in"], 60)
     deployment = placed(topology, 3)
-    feed = FileFeed.write(tmp_path / "feed.pickle", batched(deployment, rows, 2))
-    reader = FeedReader(SourceSettings(feed, Bundle.of("small", deployment, kafka=False), max_records=1))
+    feed = FileOffsetSource.write(tmp_path / "feed.pickle", batched(deployment, rows, 2))
+    reader = FeedReader(SourceSettings(feed, DeploymentBlob.of("small", deployment, kafka=False), max_records=1))
     start = reader.initialOffset()
     end = reader.latestOffset(start, reader.getDefaultReadLimit())
     (share,) = reader.partitions(start, end)
@@ -465,7 +465,7 @@ def test_a_global_record_that_cannot_be_read_is_the_handlers_matter(tmp_path: Pa
     rows.to("out")
     deployment = placed(builder.build(), 1, deserialization_handler=handler)
     batches = batched(deployment, [("in", "a", 1, 5)], 1)
-    batches[0]["names", 0] = [(1, "a", Encoded(b"not a long"), ()), (2, "b", 7, ())]
+    batches[0]["names", 0] = [(1, "a", SerializedValue(b"not a long"), ()), (2, "b", 7, ())]
     cluster = Cluster.of(deployment, tmp_path.name)
     cluster.forget()
     if handler == "fail":

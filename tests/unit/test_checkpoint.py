@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kstreamnb.errors import EngineError
-from kstreamnb.kafka.checkpoint_lock import Claim, Presence
+from kstreamnb.kafka.checkpoint_lock import OwnerToken, SharedLock
 from kstreamnb.spark.execution.failures import spark_failure
 from kstreamnb.spark.state.checkpoint_manifest import FILE, Manifest, checkpoint_folder, read_manifest, write_manifest
 from kstreamnb.spark.state.checkpoint_reader import settle
@@ -34,7 +34,7 @@ def test_a_checkpoint_that_cannot_be_written_is_named_with_the_systems_reason(tm
             write_manifest(folder, PAGE)
         assert (caught.value.detail or "").startswith("the system says: ")
         assert caught.value.hint
-        for start in (Presence, Claim):
+        for start in (SharedLock, OwnerToken):
             with pytest.raises(EngineError, match=f'folder "{folder}" cannot be written'):
                 start(folder)
 

@@ -8,10 +8,10 @@ from typing import Any
 
 from kstreamnb.logical import nodes
 from kstreamnb.logical.builder import repartition_node
-from kstreamnb.logical.graph import Explanation, LogicalGraph
+from kstreamnb.logical.graph import LogicalGraph, Optimization
 
 
-def merge_repartitions(graph: LogicalGraph) -> tuple[LogicalGraph, tuple[Explanation, ...]]:
+def merge_repartitions(graph: LogicalGraph) -> tuple[LogicalGraph, tuple[Optimization, ...]]:
     """Move repartitions up to the operator that changed the keys, if no value changes in between.
 
     The topic of the first one stays. A merge of streams takes the place of the operators above it when all their
@@ -28,10 +28,10 @@ def merge_repartitions(graph: LogicalGraph) -> tuple[LogicalGraph, tuple[Explana
         if repartitions:
             made = work.merge(changer, repartitions)
             why = f'keys do not change between "{work.nodes[changer].name}" and these repartitions'
-            explained.append(Explanation("merge.repartition.topics", names, (made.name,), why))
+            explained.append(Optimization("merge.repartition.topics", names, (made.name,), why))
         stay = tuple(work.nodes[id_].name for id_ in candidates if id_ not in repartitions)
         if stay:
-            explained.append(Explanation("merge.repartition.topics", stay, stay, STAYS))
+            explained.append(Optimization("merge.repartition.topics", stay, stay, STAYS))
     return work.finish(), tuple(explained)
 
 
@@ -43,7 +43,7 @@ class _Work:
 
     def __init__(self, graph: LogicalGraph) -> None:
         self.graph = graph
-        self.nodes: dict[int, nodes.Node] = dict(graph.by_id)
+        self.nodes: dict[int, nodes.LogicalNode] = dict(graph.by_id)
         self.parents: dict[int, list[int]] = {node.id: list(node.parents) for node in graph.nodes}
         self.index = graph.next_index
         self.gone: list[int] = []
@@ -57,7 +57,7 @@ class _Work:
     def does(self, id_: int, operators: tuple[type, ...]) -> bool:
         """Whether a node runs one of these operators."""
         node = self.nodes[id_]
-        return isinstance(node, nodes.Step) and isinstance(node.operator, operators)
+        return isinstance(node, nodes.Operation) and isinstance(node.operator, operators)
 
     def find_above(self, start: int, wanted: Callable[[int], bool]) -> int | None:
         """The node itself, or one above it; of several ways up the first one that leads to such a node counts."""

@@ -10,12 +10,12 @@ from dataclasses import replace
 from typing import TypeAlias
 
 from kstreamnb.errors import ACCEPTABLE_OPTIMISATIONS, ConfigError, TopologyError
-from kstreamnb.logical.graph import Explanation, LogicalGraph
-from kstreamnb.logical.nodes import Node, Repartition, Step, StreamJoin, StreamSource, Table
+from kstreamnb.logical.graph import LogicalGraph, Optimization
+from kstreamnb.logical.nodes import LogicalNode, Operation, Repartition, StreamJoin, StreamSource, Table
 from kstreamnb.logical.optimizer.merge_repartitions import merge_repartitions
 
 
-def merge_sources(graph: LogicalGraph) -> tuple[LogicalGraph, tuple[Explanation, ...]]:
+def merge_sources(graph: LogicalGraph) -> tuple[LogicalGraph, tuple[Optimization, ...]]:
     """Let the first source of a set of topics, or of a pattern, feed what hangs on later ones.
 
     Raises: TopologyError when sets overlap without being equal, their offset resets differ, or a table reads one, too.
@@ -35,7 +35,7 @@ def merge_sources(graph: LogicalGraph) -> tuple[LogicalGraph, tuple[Explanation,
     for node in graph.nodes:
         if isinstance(node, Table) and node.topic in readers:
             _refuse_both(node.topic, *sorted((node, readers[node.topic]), key=lambda either: either.id))
-    changed: dict[int, Node] = {}
+    changed: dict[int, LogicalNode] = {}
     for node in graph.nodes:
         if any(parent in merged for parent in node.parents):
             parents = [parent for parent in node.parents if parent not in merged]
@@ -43,13 +43,13 @@ def merge_sources(graph: LogicalGraph) -> tuple[LogicalGraph, tuple[Explanation,
             changed[node.id] = replace(node, parents=tuple(dict.fromkeys(parents)))
     names = {graph.by_id[id_].name: first.name for id_, first in merged.items()}
     explained = tuple(
-        Explanation("merge.duplicate.sources", (first.name, graph.by_id[id_].name), (first.name,), "same topics")
+        Optimization("merge.duplicate.sources", (first.name, graph.by_id[id_].name), (first.name,), "same topics")
         for id_, first in merged.items()
     )
     return graph.with_nodes(changed, merged, names), explained
 
 
-def _refuse_both(topic: str, first: Node, second: Node) -> None:
+def _refuse_both(topic: str, first: LogicalNode, second: LogicalNode) -> None:
     raise TopologyError(
         f'topic "{topic}" is read both as a stream and as a table',
         detail=f"{first} and {second}",
@@ -77,26 +77,26 @@ def _check_mergeable(first: StreamSource, later: StreamSource, topic: str) -> No
         )
 
 
-def reuse_source_topics(graph: LogicalGraph) -> tuple[LogicalGraph, tuple[Explanation, ...]]:
+def reuse_source_topics(graph: LogicalGraph) -> tuple[LogicalGraph, tuple[Optimization, ...]]:
     """Let every kept table that is read from a topic use that topic instead of a change log of its own."""
-    changed: dict[int, Node] = {}
+    changed: dict[int, LogicalNode] = {}
     explained = []
     for node in graph.nodes:
         if isinstance(node, Table) and node.store and node.topic and node.materialized:
             changed[node.id] = replace(node, reuse_topic=True)
             why = f'topic "{node.topic}" holds every row already'
             explained.append(
-                Explanation("reuse.ktable.source.topics", (f"{node.store.name}-changelog",), (node.topic,), why)
+                Optimization("reuse.ktable.source.topics", (f"{node.store.name}-changelog",), (node.topic,), why)
             )
     return graph.with_nodes(changed), tuple(explained)
 
 
-def single_store_self_join(graph: LogicalGraph) -> tuple[LogicalGraph, tuple[Explanation, ...]]:
+def single_store_self_join(graph: LogicalGraph) -> tuple[LogicalGraph, tuple[Optimization, ...]]:
     """Keep one window store of every join whose two sides are the same node.
 
     As in Kafka, a left or outer join is treated as an inner one.
     """
-    changed: dict[int, Node] = {}
+    changed: dict[int, LogicalNode] = {}
     gone: list[int] = []
     explained = []
     for node in graph.nodes:
@@ -107,19 +107,19 @@ def single_store_self_join(graph: LogicalGraph) -> tuple[LogicalGraph, tuple[Exp
             names = tuple(graph.by_id[id_].name for id_ in node.uses)
             before = (*names, node.this[0], node.other[0], node.name)
             why = "both sides are the same records"
-            explained.append(Explanation("single.store.self.join", before, (names[0], node.name), why))
+            explained.append(Optimization("single.store.self.join", before, (names[0], node.name), why))
     return graph.with_nodes(changed, gone), tuple(explained)
 
 
-def drop_null_keys(graph: LogicalGraph) -> tuple[LogicalGraph, tuple[Explanation, ...]]:
+def drop_null_keys(graph: LogicalGraph) -> tuple[LogicalGraph, tuple[Optimization, ...]]:
     """Keep null keys only above left and outer joins."""
-    joins = [node for node in graph.nodes if isinstance(node, Step) and node.keeps_null_keys]
+    joins = [node for node in graph.nodes if isinstance(node, Operation) and node.keeps_null_keys]
     needed = graph.upstream(*(parent for node in joins for parent in node.parents), through_uses=False)
     found = (node for node in graph.nodes if isinstance(node, Repartition))
     return graph.with_nodes({each.id: replace(each, keep_null_keys=each.id in needed) for each in found}), ()
 
 
-Rewrite: TypeAlias = Callable[[LogicalGraph], tuple[LogicalGraph, tuple[Explanation, ...]]]
+Rewrite: TypeAlias = Callable[[LogicalGraph], tuple[LogicalGraph, tuple[Optimization, ...]]]
 
 RULES: dict[str, Rewrite] = {
     "reuse.ktable.source.topics": reuse_source_topics,
@@ -157,9 +157,9 @@ def rules_of(optimize: bool | str) -> tuple[str, ...]:
     return tuple(rule for rule in RULES if rule in words or words == ["all"])
 
 
-def optimise(graph: LogicalGraph, rules: tuple[str, ...]) -> tuple[LogicalGraph, tuple[Explanation, ...]]:
+def optimise(graph: LogicalGraph, rules: tuple[str, ...]) -> tuple[LogicalGraph, tuple[Optimization, ...]]:
     """Apply what always runs and the rules named; gives the graph and what was done."""
-    done: list[Explanation] = []
+    done: list[Optimization] = []
     for rewrite in (merge_sources, *(RULES[rule] for rule in RULES if rule in rules), drop_null_keys):
         graph, explained = rewrite(graph)
         done.extend(explained)

@@ -17,7 +17,7 @@ from kstreamnb.notebook.widgets.graphs import described, edge_ids, flow_order, p
 from kstreamnb.recording.events import Consumed, Forwarded, Produced, Punctuated
 from kstreamnb.recording.steps import Step
 from kstreamnb.recording.store_rows import StoredRow
-from kstreamnb.replays.analysis.snapshot import Moment
+from kstreamnb.replays.analysis.snapshot import Snapshot
 from kstreamnb.replays.analysis.state_diff import RowChange
 from kstreamnb.replays.navigation import Breakpoint
 from kstreamnb.replays.replay import Replay
@@ -155,7 +155,7 @@ class Stepper(FactsWidget):
         text = f"{said(key)}: {said(value)} at {when(timestamp)}"
         return {"edge": self._edges.get(edge, ""), "tail": edge[0], "head": edge[1], "text": text}
 
-    def _counts(self, moment: Moment) -> dict[str, str]:
+    def _counts(self, moment: Snapshot) -> dict[str, str]:
         """Records over each edge so far, by the edge's id."""
         names = {item.id: item.name for item in self._view.items()}
         counts = moment.counts()
@@ -165,7 +165,7 @@ class Stepper(FactsWidget):
             if tail in names and head in names and not head.startswith("store-")
         }
 
-    def _stores(self, moment: Moment) -> Iterator[dict[str, Any]]:
+    def _stores(self, moment: Snapshot) -> Iterator[dict[str, Any]]:
         """Rows of every store after the step; rows that it changed also as they were before."""
         position = self.replay.position
         changed: dict[str, list[RowChange]] = {}
@@ -190,7 +190,7 @@ class Stepper(FactsWidget):
                 "marks": [mark for _, mark in shown],
             }
 
-    def _times(self, moment: Moment) -> Iterator[list[str]]:
+    def _times(self, moment: Snapshot) -> Iterator[list[str]]:
         before = self.replay.at(max(0, self.replay.position - 1)).stream_time
         for task, time in moment.stream_time.items():
             was = before[task]
@@ -225,7 +225,7 @@ def _drops(step: Step | None) -> tuple[Any, ...]:
     return () if step is None or step.elsewhere else step.dropped
 
 
-def _windows(moment: Moment) -> dict[str, Any]:
+def _windows(moment: Snapshot) -> dict[str, Any]:
     found = moment.windows()
     rows = [
         [each.store, said(each.key), said(each.value), when(each.stream_time_ms) if each.stream_time_ms >= 0 else "",
@@ -236,7 +236,7 @@ def _windows(moment: Moment) -> dict[str, Any]:
     return {"number": number, "header": ["store", "window", "value", "stream time", "closes"], "rows": rows}
 
 
-def _waiting(moment: Moment) -> dict[str, Any]:
+def _waiting(moment: Snapshot) -> dict[str, Any]:
     found = moment.waiting()
     rows = [
         [each.where, each.task, f"{each.record.topic}-{each.record.partition}@{each.record.offset}",

@@ -6,15 +6,15 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from kstreamnb.core.formatting import duration, when
-from kstreamnb.recording.recorded_run import Run
+from kstreamnb.recording.recorded_run import RecordedRun
 from kstreamnb.recording.store_rows import stored_rows
 from kstreamnb.replays.analysis.open_windows import node_time
 from kstreamnb.topology.nodes import ProcessorNode
 
-__all__ = ["HeldBack", "buffer_of", "held_back", "is_buffered"]
+__all__ = ["BufferedRecord", "buffer_of", "held_back", "is_buffered"]
 
 
-class HeldBack(NamedTuple):
+class BufferedRecord(NamedTuple):
     """One record that a node keeps until stream time is ``due_ms``; times in ms.
 
     ``rule`` is the sum that ``due_ms`` comes from, in words.
@@ -43,7 +43,7 @@ def is_buffered(operator: Any) -> bool:
     return getattr(operator, "buffer_store", None) is not None
 
 
-def held_back(run: Run, step: int) -> Iterator[HeldBack]:
+def held_back(run: RecordedRun, step: int) -> Iterator[BufferedRecord]:
     """Everything that waits after so many steps, by node and task."""
     for name, node in run.topology.nodes.items():
         store = buffer_of(node.operator) if isinstance(node, ProcessorNode) else None
@@ -52,7 +52,7 @@ def held_back(run: Run, step: int) -> Iterator[HeldBack]:
                 yield from _waiting(run, name, node.operator, task_id, str(store), step)  # type: ignore[union-attr]
 
 
-def _waiting(run: Run, node: str, operator: Any, task: str, store: str, step: int) -> Iterator[HeldBack]:
+def _waiting(run: RecordedRun, node: str, operator: Any, task: str, store: str, step: int) -> Iterator[BufferedRecord]:
     keeper, rows = run.tasks[task].stores[store], run.history.rows(task, store, step)
     now = _time(run, node, operator, task, rows, step)
     for raw_key, row in rows.items():
@@ -62,10 +62,10 @@ def _waiting(run: Run, node: str, operator: Any, task: str, store: str, step: in
         if due is not None:
             for shown in stored_rows(task, keeper, {raw_key: row}):
                 value = shown.value.new if hasattr(operator, "wait_ms") else shown.value
-                yield HeldBack(node, task, store, shown.key, value, now, due, rule)
+                yield BufferedRecord(node, task, store, shown.key, value, now, due, rule)
 
 
-def _time(run: Run, node: str, operator: Any, task: str, rows: dict[Any, Any], step: int) -> int:
+def _time(run: RecordedRun, node: str, operator: Any, task: str, rows: dict[Any, Any], step: int) -> int:
     """Stream time as the node has seen it."""
     if hasattr(operator, "tracker"):
         seen: int = run.history.cells(task, step).get(("", f"{operator.tracker}-time"), -1)

@@ -6,7 +6,7 @@ from bisect import bisect_right
 from collections.abc import Collection, Iterator
 from typing import Any, NamedTuple
 
-from kstreamnb.recording.recorded_run import Run
+from kstreamnb.recording.recorded_run import RecordedRun
 from kstreamnb.recording.trace import shown
 from kstreamnb.recording.trace_index import row_before
 from kstreamnb.state.versioned import LATEST_ROW
@@ -26,13 +26,13 @@ class Arrival(NamedTuple):
     went_on: bool
 
 
-def sinks_of(run: Run, topic: str) -> list[str]:
+def sinks_of(run: RecordedRun, topic: str) -> list[str]:
     """Sinks that write to a topic, by its name in Kafka or in the topology."""
     names = (topic, run.short(topic))
     return [name for name, node in run.topology.nodes.items() if isinstance(node, Sink) and node.topic in names]
 
 
-def above(run: Run, nodes: Collection[str]) -> list[str]:
+def above(run: RecordedRun, nodes: Collection[str]) -> list[str]:
     """All nodes on the ways to some nodes, those included, through topics of the application too; sources first."""
     topology = run.topology
     found, ahead = set(nodes), list(nodes)
@@ -48,7 +48,7 @@ def above(run: Run, nodes: Collection[str]) -> list[str]:
     return [name for name in topology.nodes if name in found]
 
 
-def arrivals(run: Run, node: str, children: Collection[str] | None = None) -> Iterator[Arrival]:
+def arrivals(run: RecordedRun, node: str, children: Collection[str] | None = None) -> Iterator[Arrival]:
     """Everything that reached a node; what it hands to other than ``children`` does not count as going on."""
     history = run.history
     source = isinstance(run.topology.nodes[node], Source)
@@ -66,7 +66,7 @@ def arrivals(run: Run, node: str, children: Collection[str] | None = None) -> It
         yield Arrival(place, history.code(place).task, shown(key), shown(value), timestamp, place in went)
 
 
-def row_at(run: Run, task: str, store: str, key: Any, place: int, as_of: int | None = None) -> Any:
+def row_at(run: RecordedRun, task: str, store: str, key: Any, place: int, as_of: int | None = None) -> Any:
     """A key-value store's raw row of a key when the log stood at a place, in the cache or not; None for no row.
 
     With ``as_of`` it is the version that was valid at a time, where the store keeps versions.

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from kstreamnb.core.record import Windowed
 from kstreamnb.core.time import MAX_TIME_MS
 from kstreamnb.core.windows import SessionWindows, SlidingWindows, TimeWindows, UnlimitedWindows
-from kstreamnb.recording.recorded_run import Run
+from kstreamnb.recording.recorded_run import RecordedRun
 from kstreamnb.recording.store_rows import StoredRow, stored_rows
 from kstreamnb.topology.nodes import ProcessorNode
 
@@ -35,7 +35,7 @@ class OpenWindow(NamedTuple):
         return self.closes_at_ms >= MAX_TIME_MS
 
 
-def windowed_nodes(run: Run) -> dict[str, Any]:
+def windowed_nodes(run: RecordedRun) -> dict[str, Any]:
     """Nodes that aggregate by windows, with their operators."""
     return {
         name: node.operator
@@ -56,14 +56,14 @@ def closes_at(windows: Any, end: int) -> int:
     return MAX_TIME_MS if end >= MAX_TIME_MS else end + windows.grace_ms
 
 
-def node_time(run: Run, node: str, task: str, step: int) -> int:
+def node_time(run: RecordedRun, node: str, task: str, step: int) -> int:
     """Stream time as a node has seen it."""
     cells = run.history.cells(task, step)
     seen: int = cells.get((node, "stream_time_ms"), -1)
     return seen
 
 
-def open_windows(run: Run, step: int) -> Iterator[OpenWindow]:
+def open_windows(run: RecordedRun, step: int) -> Iterator[OpenWindow]:
     """All open windows after so many steps, by store, task and key."""
     for node, operator in windowed_nodes(run).items():
         for task_id, task in run.tasks.items():

@@ -16,17 +16,17 @@ from kstreamnb.core.formatting import counted, said, when
 from kstreamnb.core.record import Change, TopicRecord, Windowed
 from kstreamnb.core.text_table import Tabular
 from kstreamnb.recording.read_tracking import use_of_rows
-from kstreamnb.recording.recorded_run import Run
+from kstreamnb.recording.recorded_run import RecordedRun
 from kstreamnb.recording.trace import Code, shown
 from kstreamnb.recording.trace_index import row_before
 from kstreamnb.state import InCache
 from kstreamnb.topology.nodes import ProcessorNode, Source
 
-__all__ = ["Lineage", "lineage_of"]
+__all__ = ["Provenance", "lineage_of"]
 
 
 @dataclass(frozen=True)
-class Lineage(Tabular):
+class Provenance(Tabular):
     """The input records that a written record was made of, in the order in which they were taken."""
 
     output: TopicRecord
@@ -55,13 +55,13 @@ class Lineage(Tabular):
             yield str(step), place, said(each.key), said(each.value), when(each.timestamp)
 
 
-def lineage_of(run: Run, topic: str, partition: int, offset: int) -> Lineage:
+def lineage_of(run: RecordedRun, topic: str, partition: int, offset: int) -> Provenance:
     """All input records that contributed to a record; raises EngineError when none such was written."""
     place = run.find_output(topic, partition, offset)
     found = sorted(_Trace(run).inputs_of(place))
     steps = tuple(run.history.step_of(each) for each in found)
     inputs = tuple(run.owner(each).consumed(each) for each in found)
-    return Lineage(run.owner(place).produced(place), inputs, steps)
+    return Provenance(run.owner(place).produced(place), inputs, steps)
 
 
 class _Parts(NamedTuple):
@@ -80,7 +80,7 @@ class _Trace:
     Where several applications wrote the log, each has a trace of its own, and they hand places on to each other.
     """
 
-    def __init__(self, run: Run, others: dict[Run, _Trace] | None = None) -> None:
+    def __init__(self, run: RecordedRun, others: dict[RecordedRun, _Trace] | None = None) -> None:
         self._run, self._history, self._log = run, run.history, run.history.log
         self._others = {} if others is None else others
         self._others[run] = self

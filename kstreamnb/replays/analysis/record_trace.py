@@ -8,20 +8,20 @@ from typing import Any, overload
 from kstreamnb.core.displayed import Displayed
 from kstreamnb.core.formatting import said, when
 from kstreamnb.core.record import TopicRecord
-from kstreamnb.recording.recorded_run import Run
+from kstreamnb.recording.recorded_run import RecordedRun
 from kstreamnb.recording.steps import Step
 from kstreamnb.replays.analysis.state_diff import state_diff
 
-__all__ = ["Journey", "RecordedInput"]
+__all__ = ["RecordTrace", "RecordedInput"]
 
 
-class Journey(Sequence[Step], Displayed):
+class RecordTrace(Sequence[Step], Displayed):
     """The steps that a record caused, in order, its own first; ``depth`` tells how many topics lie between.
 
     What waits in a store or buffer and comes out later belongs to the record that let it out.
     """
 
-    def __init__(self, run: Run, places: Sequence[int]) -> None:
+    def __init__(self, run: RecordedRun, places: Sequence[int]) -> None:
         self._run = run
         self.depth: dict[int, int] = {}
         ahead = [(place, 0) for place in places]
@@ -81,14 +81,14 @@ class Journey(Sequence[Step], Displayed):
 class RecordedInput(Displayed):
     """One record that the application took."""
 
-    def __init__(self, run: Run, topic: str, partition: int, offset: int) -> None:
+    def __init__(self, run: RecordedRun, topic: str, partition: int, offset: int) -> None:
         self._run = run
         self._places = run.find_input(topic, partition, offset)
         self.record = run.consumed(self._places[0])
 
-    def journey(self) -> Journey:
+    def journey(self) -> RecordTrace:
         """Everything that it caused."""
-        return Journey(self._run, self._places)
+        return RecordTrace(self._run, self._places)
 
     def __str__(self) -> str:
         record: Any = self.record

@@ -10,11 +10,11 @@ from kstreamnb.core.formatting import counted, said, when
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.text_table import Tabular
 from kstreamnb.errors import StateError
-from kstreamnb.recording.recorded_run import Run, Waiting
+from kstreamnb.recording.recorded_run import RecordedRun, Waiting
 from kstreamnb.recording.store_rows import StoredRow, stored_rows
 from kstreamnb.replays.analysis.open_windows import OpenWindow, open_windows
 
-__all__ = ["Moment", "StoreTable", "edge_counts"]
+__all__ = ["Snapshot", "StoreTable", "edge_counts"]
 
 
 @dataclass(frozen=True)
@@ -63,12 +63,12 @@ class StoreTable(Tabular):
             yield row.task, said(row.key), said(row.value), time, row.note
 
 
-class Moment(Tabular):
+class Snapshot(Tabular):
     """The state of a run after ``step`` steps; nothing is computed until it is looked at."""
 
     header = ("task", "stream time", "stores")
 
-    def __init__(self, run: Run, step: int) -> None:
+    def __init__(self, run: RecordedRun, step: int) -> None:
         self.step = step
         self._run = run
 
@@ -133,7 +133,7 @@ class Moment(Tabular):
         return list(self._run.tasks[task].stores.items())
 
 
-def edge_counts(run: Run, step: int) -> dict[tuple[str, str], int]:
+def edge_counts(run: RecordedRun, step: int) -> dict[tuple[str, str], int]:
     """Records over each edge after so many steps: (topic, source), (parent, child) and (sink, topic)."""
     history, end = run.history, run.history.end(step)
     found: dict[tuple[str, str], int] = {}
@@ -151,7 +151,7 @@ def edge_counts(run: Run, step: int) -> dict[tuple[str, str], int]:
     return found
 
 
-def _written(run: Run, end: int) -> Iterator[tuple[str, str, int]]:
+def _written(run: RecordedRun, end: int) -> Iterator[tuple[str, str, int]]:
     """Records that each sink wrote to each topic: an entry "produced" follows the hop to its sink."""
     history, codes = run.history, run.history.codes
     numbers: dict[tuple[str, str], int] = {}

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from kstreamnb.core.formatting import counted, said, when
 from kstreamnb.core.text_table import Tabular
-from kstreamnb.recording.recorded_run import Run
+from kstreamnb.recording.recorded_run import RecordedRun
 from kstreamnb.recording.store_rows import StoredRow, raw_order, stored_rows, without_cache
 
 __all__ = ["RowChange", "StateDiff", "state_diff"]
@@ -63,7 +63,7 @@ def _begun(time_ms: int) -> str:
     return "not begun" if time_ms < 0 else when(time_ms)
 
 
-def state_diff(run: Run, before: int, after: int) -> StateDiff:
+def state_diff(run: RecordedRun, before: int, after: int) -> StateDiff:
     """What changed between two moments; only the rows written between them are looked at."""
     changes = [
         change
@@ -75,7 +75,7 @@ def state_diff(run: Run, before: int, after: int) -> StateDiff:
     return StateDiff(before, after, tuple(changes), {task: pair for task, pair in times.items() if pair[0] != pair[1]})
 
 
-def _of(run: Run, task: str, name: str, before: int, after: int) -> Iterator[RowChange]:
+def _of(run: RecordedRun, task: str, name: str, before: int, after: int) -> Iterator[RowChange]:
     history, store = run.history, run.tasks[task].stores[name]
     first, last = sorted((history.end(before), history.end(after)))
     if not any(first <= place < last for place in history.places_of("written", task=task, node=name)):

@@ -7,7 +7,7 @@ from typing import Any
 from kstreamnb.core.formatting import duration, interval, said, when
 from kstreamnb.core.windows import SessionWindows, SlidingWindows
 from kstreamnb.errors import EngineError
-from kstreamnb.recording.recorded_run import Run
+from kstreamnb.recording.recorded_run import RecordedRun
 from kstreamnb.recording.steps import Drop
 from kstreamnb.replays.explain.explanation import Explanation, Explanations, described
 
@@ -15,7 +15,7 @@ __all__ = ["why_dropped"]
 
 
 def why_dropped(
-    run: Run,
+    run: RecordedRun,
     topic: str | None = None,
     partition: int | None = None,
     offset: int | None = None,
@@ -42,7 +42,7 @@ def why_dropped(
     return Explanations(found, f"no {asked} was dropped")
 
 
-def _explained(run: Run, drop: Drop) -> Explanation:
+def _explained(run: RecordedRun, drop: Drop) -> Explanation:
     reason, remedy = _REASONS.get(drop.reason, _other)(run, drop)
     record = drop.record
     what = "a record" if record is None else f"{record.topic}-{record.partition}@{record.offset}"
@@ -62,7 +62,7 @@ def _explained(run: Run, drop: Drop) -> Explanation:
     )
 
 
-def _set_by(run: Run, drop: Drop) -> int | None:
+def _set_by(run: RecordedRun, drop: Drop) -> int | None:
     """The step in which the stream time was reached that made the record late."""
     time = drop.details["stream_time_ms"]
     for place, code, entry in run.history.entries("consumed", drop.step):
@@ -71,7 +71,7 @@ def _set_by(run: Run, drop: Drop) -> int | None:
     return None
 
 
-def _late(run: Run, drop: Drop) -> tuple[str, str | None]:
+def _late(run: RecordedRun, drop: Drop) -> tuple[str, str | None]:
     numbers = drop.details
     start, end, grace, time = (numbers[name] for name in ("window_start", "window_end", "grace_ms", "stream_time_ms"))
     windows = getattr(getattr(run.topology.nodes[drop.node], "operator", None), "windows", None)
@@ -85,7 +85,7 @@ def _late(run: Run, drop: Drop) -> tuple[str, str | None]:
     return reason, f"a grace of {duration(needed)} instead of {duration(grace)} would have kept it"
 
 
-def _expired(run: Run, drop: Drop) -> tuple[str, str | None]:
+def _expired(run: RecordedRun, drop: Drop) -> tuple[str, str | None]:
     numbers = drop.details
     if "retention_ms" not in numbers:
         return "an answer to an older row of the left table, which has changed meanwhile", None
@@ -97,7 +97,7 @@ def _expired(run: Run, drop: Drop) -> tuple[str, str | None]:
     )
 
 
-def _unreadable(run: Run, drop: Drop) -> tuple[str, str | None]:
+def _unreadable(run: RecordedRun, drop: Drop) -> tuple[str, str | None]:
     source = run.topology.nodes[drop.node]
     plan = run.tasks[drop.task].plan
     serdes = f"{plan.key_serde(source.key_serde)} and {plan.value_serde(source.value_serde)}"  # type: ignore[union-attr]
@@ -108,7 +108,7 @@ def _unreadable(run: Run, drop: Drop) -> tuple[str, str | None]:
     )
 
 
-def _other(run: Run, drop: Drop) -> tuple[str, str | None]:
+def _other(run: RecordedRun, drop: Drop) -> tuple[str, str | None]:
     numbers = ", ".join(f"{name} {value}" for name, value in drop.details.items())
     return f"{drop.reason} ({numbers})" if numbers else drop.reason, None
 

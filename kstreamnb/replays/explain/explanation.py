@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any, overload
 
 from kstreamnb.core.displayed import Displayed
-from kstreamnb.core.source_location import Origin
-from kstreamnb.recording.recorded_run import Run
+from kstreamnb.core.source_location import SourceLocation
+from kstreamnb.recording.recorded_run import RecordedRun
 from kstreamnb.topology.nodes import ProcessorNode
 
 __all__ = ["Explanation", "Explanations", "described"]
@@ -35,7 +35,7 @@ class Explanation(Displayed):
     node: str | None = None
     task: str | None = None
     steps: tuple[int, ...] = ()
-    origin: Origin | None = None
+    origin: SourceLocation | None = None
     remedy: str | None = None
 
     def __str__(self) -> str:
@@ -71,7 +71,7 @@ class Explanations(Sequence[Explanation], Displayed):
         return str(self)
 
 
-def described(run: Run, node: str) -> str:
+def described(run: RecordedRun, node: str) -> str:
     """A node in a sentence: the word of the DSL before its name."""
     found = run.topology.nodes.get(node)
     if found is None:

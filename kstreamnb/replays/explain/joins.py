@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from kstreamnb.core.formatting import counted, duration, interval, listed, said, when
 from kstreamnb.errors import EngineError
-from kstreamnb.recording.recorded_run import Run
+from kstreamnb.recording.recorded_run import RecordedRun
 from kstreamnb.recording.store_rows import stored_rows
 from kstreamnb.replays.analysis.node_flow import Arrival, arrivals, row_at
 from kstreamnb.replays.explain.explanation import Explanation, Explanations, described
@@ -17,7 +17,7 @@ __all__ = ["is_table_lookup", "unmatched", "why_no_match"]
 _NEAREST = 3
 
 
-def why_no_match(run: Run, node: str | None = None, key: Any = None) -> Explanations:
+def why_no_match(run: RecordedRun, node: str | None = None, key: Any = None) -> Explanations:
     """Every record that reached a join and found no partner there, or those of one join or key."""
     joins = [name for name, each in run.topology.nodes.items() if _is_join(getattr(each, "operator", None))]
     if node is not None and node not in joins:
@@ -69,7 +69,7 @@ def _tells(operator: Any) -> bool:
     return type(operator).__name__ == "ForeignTableJoin"
 
 
-def unmatched(run: Run, node: str) -> Iterator[tuple[Explanation, Any]]:
+def unmatched(run: RecordedRun, node: str) -> Iterator[tuple[Explanation, Any]]:
     """Every record that found no partner at a join, explained, with its key."""
     operator: Any = getattr(run.topology.nodes[node], "operator", None)
     if _is_stream_join(operator):
@@ -85,7 +85,7 @@ def unmatched(run: Run, node: str) -> Iterator[tuple[Explanation, Any]]:
 
 
 # --- stream and stream ------------------------------------------------------------------------------------------------
-def _without_partner(run: Run, node: str, operator: Any) -> Iterator[tuple[Explanation, Any]]:
+def _without_partner(run: RecordedRun, node: str, operator: Any) -> Iterator[tuple[Explanation, Any]]:
     back, ahead = operator.before_ms, operator.after_ms
     if not operator.is_left:
         back, ahead = ahead, back
@@ -99,7 +99,7 @@ def _without_partner(run: Run, node: str, operator: Any) -> Iterator[tuple[Expla
             yield _far(run, node, arrival, (low, high), mine, others), arrival.key
 
 
-def _other_side(run: Run, store: str) -> list[Arrival]:
+def _other_side(run: RecordedRun, store: str) -> list[Arrival]:
     """Records that were put into the window store of the other side."""
     keepers = [name for name, node in run.topology.nodes.items() if _keeps(node, store)]
     return [arrival for name in keepers for arrival in arrivals(run, name)]
@@ -112,7 +112,7 @@ def _keeps(node: Any, store: str) -> bool:
 
 
 def _far(
-    run: Run, node: str, arrival: Arrival, reach: tuple[int, int], mine: list[Arrival], others: list[Arrival]
+    run: RecordedRun, node: str, arrival: Arrival, reach: tuple[int, int], mine: list[Arrival], others: list[Arrival]
 ) -> Explanation:
     low, high = reach
     step = run.history.step_of(arrival.place)
@@ -175,7 +175,7 @@ class _Look(NamedTuple):
     timestamp: int
 
 
-def _without_row(run: Run, node: str, operator: Any) -> Iterator[tuple[Explanation, Any]]:
+def _without_row(run: RecordedRun, node: str, operator: Any) -> Iterator[tuple[Explanation, Any]]:
     """A stream's records without a row in their table; those that wait in a buffer have not looked yet."""
     store, selector = operator.view.stores[-1], getattr(operator, "key_selector", None)
     came, buffered = list(arrivals(run, node)), operator.buffer_store is not None
@@ -192,7 +192,7 @@ def _without_row(run: Run, node: str, operator: Any) -> Iterator[tuple[Explanati
             yield _absent(run, node, look, run.history.step_of(arrival.place)), arrival.key
 
 
-def _looks_from_buffer(run: Run, came: list[Arrival], store: str) -> dict[int, int | None]:
+def _looks_from_buffer(run: RecordedRun, came: list[Arrival], store: str) -> dict[int, int | None]:
     """For records that went into a buffer, where they came out of it to look for their row; None: not yet."""
     found: dict[int, int | None] = {}
     for task in dict.fromkeys(arrival.task for arrival in came):
@@ -209,7 +209,7 @@ def _looks_from_buffer(run: Run, came: list[Arrival], store: str) -> dict[int, i
     return found
 
 
-def _without_other_row(run: Run, node: str, operator: Any) -> Iterator[tuple[Explanation, Any]]:
+def _without_other_row(run: RecordedRun, node: str, operator: Any) -> Iterator[tuple[Explanation, Any]]:
     """A table's rows without a row of their key in the other table."""
     store = operator.other.stores[-1]
     for arrival in arrivals(run, node):
@@ -223,7 +223,7 @@ def _without_other_row(run: Run, node: str, operator: Any) -> Iterator[tuple[Exp
             yield _absent(run, node, look, run.history.step_of(arrival.place)), arrival.key
 
 
-def _without_foreign_row(run: Run, node: str, operator: Any) -> Iterator[tuple[Explanation, Any]]:
+def _without_foreign_row(run: RecordedRun, node: str, operator: Any) -> Iterator[tuple[Explanation, Any]]:
     """A table's rows whose foreign key is that of no row in the other table."""
     store = operator.view.stores[-1]
     for arrival in arrivals(run, node):
@@ -235,7 +235,7 @@ def _without_foreign_row(run: Run, node: str, operator: Any) -> Iterator[tuple[E
             yield _absent(run, node, look, run.history.step_of(arrival.place)), primary
 
 
-def _without_subscriber(run: Run, node: str) -> Iterator[tuple[Explanation, Any]]:
+def _without_subscriber(run: RecordedRun, node: str) -> Iterator[tuple[Explanation, Any]]:
     """Rows of the other table that no row has as its foreign key."""
     for arrival in arrivals(run, node):
         if arrival.key is not None and not arrival.went_on:
@@ -247,7 +247,7 @@ def _without_subscriber(run: Run, node: str) -> Iterator[tuple[Explanation, Any]
             yield Explanation(answer, (), numbers, node, arrival.task, steps, origin), arrival.key
 
 
-def _absent(run: Run, node: str, look: _Look, step: int) -> Explanation:
+def _absent(run: RecordedRun, node: str, look: _Look, step: int) -> Explanation:
     owner = look.task if look.store in run.tasks[look.task].stores else "global"
     table, at = run.tasks[owner].stores[look.store], run.history.step_of(look.place)
     raw_key, writes = table.keys.encode(look.key), run.history.writes(owner, look.store)
@@ -274,7 +274,7 @@ def _absent(run: Run, node: str, look: _Look, step: int) -> Explanation:
     return Explanation(answer, because, numbers, node, look.task, tuple(steps), origin)
 
 
-def _out_of_reach(run: Run, look: _Look, table: Any) -> str:
+def _out_of_reach(run: RecordedRun, look: _Look, table: Any) -> str:
     """Why a row that was there is not what was looked for."""
     if table.spec.kind != "versioned":
         return f"its row for key {said(look.key)} is left out on the way from the store to the join"

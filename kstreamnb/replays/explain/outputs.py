@@ -7,7 +7,7 @@ from typing import Any
 
 from kstreamnb.core.formatting import counted, listed, when
 from kstreamnb.core.record import Change
-from kstreamnb.recording.recorded_run import Run
+from kstreamnb.recording.recorded_run import RecordedRun
 from kstreamnb.recording.steps import Drop
 from kstreamnb.replays.analysis.buffered_records import buffer_of, held_back, is_buffered
 from kstreamnb.replays.analysis.node_flow import Arrival, above, arrivals, row_at, sinks_of
@@ -22,7 +22,7 @@ _LOOKED_AT = 1_000
 _NOT_LOOKED_AT = f"only the first {_LOOKED_AT:,} of its records were looked at"
 
 
-def why_no_output(run: Run, topic: str) -> Explanation:
+def why_no_output(run: RecordedRun, topic: str) -> Explanation:
     """Where the records stopped that could have led to records of a topic, and why."""
     sinks = sinks_of(run, topic)
     if not sinks:
@@ -56,7 +56,7 @@ def why_no_output(run: Run, topic: str) -> Explanation:
     )
 
 
-def _nobody_writes(run: Run, topic: str) -> Explanation:
+def _nobody_writes(run: RecordedRun, topic: str) -> Explanation:
     nodes = [node for node in run.topology.nodes.values() if isinstance(node, Sink)]
     named = [f'"{node.topic}"' for node in nodes if isinstance(node.topic, str)]
     chosen = [described(run, node.name) for node in nodes if not isinstance(node.topic, str)]
@@ -68,7 +68,7 @@ def _nobody_writes(run: Run, topic: str) -> Explanation:
     return Explanation(answer, numbers={"written": count})
 
 
-def _stops(run: Run, name: str, way: list[str]) -> Iterator[Explanation]:
+def _stops(run: RecordedRun, name: str, way: list[str]) -> Iterator[Explanation]:
     """What did not go on from a node, by reason."""
     node = run.topology.nodes[name]
     if isinstance(node, Sink):
@@ -94,7 +94,7 @@ def _stops(run: Run, name: str, way: list[str]) -> Iterator[Explanation]:
         yield Explanation(answer, numbers={"stopped": len(waiting)}, **about)
 
 
-def _refused(run: Run, name: str) -> dict[str, list[Drop]]:
+def _refused(run: RecordedRun, name: str) -> dict[str, list[Drop]]:
     """Records that a source refused before its task took them, by reason."""
     found: dict[str, list[Drop]] = {}
     for drop in run.drops():
@@ -103,7 +103,9 @@ def _refused(run: Run, name: str) -> dict[str, list[Drop]]:
     return found
 
 
-def _by_reason(run: Run, name: str, node: Any, children: list[str], stopped: list[Arrival]) -> dict[str, list[Arrival]]:
+def _by_reason(
+    run: RecordedRun, name: str, node: Any, children: list[str], stopped: list[Arrival]
+) -> dict[str, list[Arrival]]:
     drops = {drop.step: drop.reason for drop in run.drops() if drop.node == name}
     operator = getattr(node, "operator", None)
     holds = buffer_of(operator) is not None  # what it keeps is counted by itself
@@ -160,7 +162,7 @@ _JOINS = {
 }
 
 
-def _silent(run: Run, name: str) -> Iterator[str]:
+def _silent(run: RecordedRun, name: str) -> Iterator[str]:
     """Topics on the way that got no record: those of a source, and those of a table that a join looks into."""
     node = run.topology.nodes[name]
     operator: Any = getattr(node, "operator", None)
@@ -172,7 +174,7 @@ def _silent(run: Run, name: str) -> Iterator[str]:
                     yield f'topic "{topic}" got no record'
 
 
-def _sources_of(run: Run, operator: Any) -> list[Source]:
+def _sources_of(run: RecordedRun, operator: Any) -> list[Source]:
     """Sources whose records become the rows that a join looks up."""
     store, topology = operator.view.stores[-1], run.topology
     keepers = [name for name, each in topology.nodes.items() if getattr(_operator(each), "store", None) == store]
@@ -183,7 +185,7 @@ def _operator(node: Any) -> Any:
     return getattr(node, "operator", None)
 
 
-def _lonely(run: Run, way: list[str]) -> Iterator[str]:
+def _lonely(run: RecordedRun, way: list[str]) -> Iterator[str]:
     """Joins on the way that went on without a row of their table."""
     for name in way:
         node = run.topology.nodes[name]

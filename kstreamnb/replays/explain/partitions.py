@@ -8,7 +8,7 @@ from kstreamnb.core.codec import murmur2
 from kstreamnb.core.formatting import counted, listed, said
 from kstreamnb.core.serde import Serde
 from kstreamnb.errors import EngineError
-from kstreamnb.recording.recorded_run import Run
+from kstreamnb.recording.recorded_run import RecordedRun
 from kstreamnb.recording.trace import shown
 from kstreamnb.replays.analysis.node_flow import sinks_of
 from kstreamnb.replays.explain.explanation import Explanation, Explanations, described
@@ -20,7 +20,7 @@ __all__ = ["why_cut", "why_partition"]
 _POSITIVE = 0x7FFFFFFF
 
 
-def why_partition(run: Run, key: Any, topic: str | None = None) -> Explanations:
+def why_partition(run: RecordedRun, key: Any, topic: str | None = None) -> Explanations:
     """Which partition of a topic, or of each topic that is read, a key belongs to, step by step."""
     plan = next(iter(run.tasks.values())).plan
     sources = run.topology.sources()
@@ -31,7 +31,7 @@ def why_partition(run: Run, key: Any, topic: str | None = None) -> Explanations:
     return Explanations([_placed(run, key, name, plan.key_serde(known[name])) for name in names], "there is no topic")
 
 
-def _placed(run: Run, key: Any, topic: str, serde: Serde) -> Explanation:
+def _placed(run: RecordedRun, key: Any, topic: str, serde: Serde) -> Explanation:
     count = run.partitions.get(topic, 1)
     data = serde.partition_bytes(key)
     readers = [task_id for task_id, task in run.tasks.items() if task.plan.source_of(topic) is not None]
@@ -62,7 +62,7 @@ def _placed(run: Run, key: Any, topic: str, serde: Serde) -> Explanation:
     )
 
 
-def _seen(run: Run, key: Any, topic: str) -> list[int]:
+def _seen(run: RecordedRun, key: Any, topic: str) -> list[int]:
     """The partitions in which records of a key were taken."""
     log = run.history.log
     return sorted(

@@ -8,8 +8,8 @@ from kstreamnb.core.formatting import duration, interval, listed, said, when
 from kstreamnb.core.record import Windowed
 from kstreamnb.core.windows import SessionWindows, SlidingWindows
 from kstreamnb.errors import EngineError
-from kstreamnb.recording.recorded_run import Run
-from kstreamnb.replays.analysis.buffered_records import HeldBack, held_back, is_buffered
+from kstreamnb.recording.recorded_run import RecordedRun
+from kstreamnb.replays.analysis.buffered_records import BufferedRecord, held_back, is_buffered
 from kstreamnb.replays.analysis.open_windows import OpenWindow, open_windows, windowed_nodes
 from kstreamnb.replays.explain.explanation import Explanation, Explanations, described
 from kstreamnb.topology.nodes import ProcessorNode
@@ -17,7 +17,7 @@ from kstreamnb.topology.nodes import ProcessorNode
 __all__ = ["why_open"]
 
 
-def why_open(run: Run, store: str | None = None, key: Any = None, *, at: int | None = None) -> Explanations:
+def why_open(run: RecordedRun, store: str | None = None, key: Any = None, *, at: int | None = None) -> Explanations:
     """What waits for its time after ``at`` steps (at the end when not said), or what of it is in a store or of a key.
 
     That is every open window, and what suppressions, joins with grace and outer joins hold back.
@@ -32,13 +32,13 @@ def why_open(run: Run, store: str | None = None, key: Any = None, *, at: int | N
     return Explanations(found, f"no window is open after step {step}, and nothing is held back")
 
 
-def _asked(about: OpenWindow | HeldBack, store: str | None, key: Any) -> bool:
+def _asked(about: OpenWindow | BufferedRecord, store: str | None, key: Any) -> bool:
     """Whether something is in the store and of the key that are asked for."""
     mine = about.key.key if isinstance(about.key, Windowed) else about.key
     return store in (None, about.store) and (key is None or key in (about.key, mine))
 
 
-def _held(run: Run, held: HeldBack) -> Explanation:
+def _held(run: RecordedRun, held: BufferedRecord) -> Explanation:
     """Why a change or record waits."""
     operator: Any = run.topology.nodes[held.node].operator  # type: ignore[union-attr]
     what = "change" if hasattr(operator, "wait_ms") else "record"
@@ -57,7 +57,7 @@ def _held(run: Run, held: HeldBack) -> Explanation:
     )
 
 
-def _explained(run: Run, window: OpenWindow, step: int) -> Explanation:
+def _explained(run: RecordedRun, window: OpenWindow, step: int) -> Explanation:
     windows = windowed_nodes(run)[window.node].windows
     key, start, end = window.key
     shown = interval(start, end, closed=isinstance(windows, (SessionWindows, SlidingWindows)))
@@ -84,7 +84,7 @@ def _explained(run: Run, window: OpenWindow, step: int) -> Explanation:
     )
 
 
-def _partitions(run: Run, task: str) -> str:
+def _partitions(run: RecordedRun, task: str) -> str:
     """What a task reads, in words."""
     plan = run.tasks[task].plan
     topics = [
@@ -96,7 +96,7 @@ def _partitions(run: Run, task: str) -> str:
     return f"partition {plan.partition} of {listed(f'{chr(34)}{topic}{chr(34)}' for topic in topics)}"
 
 
-def _held_back(run: Run, node: str) -> list[str]:
+def _held_back(run: RecordedRun, node: str) -> list[str]:
     """Suppressions below that give nothing before the window closes."""
     found = []
     for name in _below(run, node):
@@ -108,7 +108,7 @@ def _held_back(run: Run, node: str) -> list[str]:
     return found
 
 
-def _below(run: Run, node: str) -> list[str]:
+def _below(run: RecordedRun, node: str) -> list[str]:
     found, ahead = [], list(run.topology.children(node))
     while ahead:
         name = ahead.pop(0)
@@ -118,7 +118,7 @@ def _below(run: Run, node: str) -> list[str]:
     return found
 
 
-def _idle(run: Run, window: OpenWindow, step: int) -> list[str]:
+def _idle(run: RecordedRun, window: OpenWindow, step: int) -> list[str]:
     """Other tasks of the same node that are ahead: time does not pass from partition to partition."""
     ahead = [
         f"task {task} is at {when(time)}"

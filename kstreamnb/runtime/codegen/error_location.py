@@ -1,6 +1,6 @@
 """Which node failed on which record: read off the traceback, so that nothing has to be noted while all goes well.
 
-Every bound function runs under a code object that belongs to its node alone; `Places` knows them all.
+Every bound function runs under a code object that belongs to its node alone; `ErrorLocations` knows them all.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from typing import Any
 
 from kstreamnb.core.codec import to_bytes
 from kstreamnb.core.record import Headers
-from kstreamnb.core.source_location import PACKAGE, Origin, origin_of
+from kstreamnb.core.source_location import PACKAGE, SourceLocation, origin_of
 from kstreamnb.errors import CANNOT_READ, KStreamError, ProcessingError, SerdeError
 from kstreamnb.runtime.context.handlers import ErrorContext, answer_of
-from kstreamnb.runtime.context.task_context import Scope
+from kstreamnb.runtime.context.task_context import TaskContext
 from kstreamnb.topology.nodes import Sink, Source
 
 _LIBRARIES = tuple(
@@ -38,7 +38,7 @@ def original(error: BaseException) -> BaseException:
     return error.error if isinstance(error, HandledFailure) else error
 
 
-class Places:
+class ErrorLocations:
     """Code objects of a task and the node that each of their lines belongs to."""
 
     def __init__(self) -> None:
@@ -75,7 +75,9 @@ class Places:
         return found
 
 
-def processing_error(scope: Scope, places: Places, error: BaseException, java: str | None = None) -> ProcessingError:
+def processing_error(
+    scope: TaskContext, places: ErrorLocations, error: BaseException, java: str | None = None
+) -> ProcessingError:
     """What a task raises when a record, or what a store's cache held, made a node fail; the original is its cause."""
     node = error.node if isinstance(error, HandledFailure) else places.find(error.__traceback__)
     (offset, timestamp, *_), topic, partition = scope.cursor.record(), scope.cursor.topic, scope.cursor.partition
@@ -89,22 +91,22 @@ def processing_error(scope: Scope, places: Places, error: BaseException, java: s
     return found
 
 
-def punctuation_error(scope: Scope, places: Places, node: str, error: BaseException) -> ProcessingError:
+def punctuation_error(scope: TaskContext, places: ErrorLocations, node: str, error: BaseException) -> ProcessingError:
     """What a task raises when a punctuator failed."""
     node = error.node if isinstance(error, HandledFailure) else places.find(error.__traceback__) or node
     where = f"punctuator, stream time {scope.stream_time[0]} ms, task {scope.plan.task_id}"
     return _error(scope, node, original(error), where, f"Exception caught while punctuating processor '{node}'")
 
 
-def init_error(scope: Scope, node: str, error: BaseException) -> ProcessingError:
+def init_error(scope: TaskContext, node: str, error: BaseException) -> ProcessingError:
     """What a task raises when a node could not be started."""
     java = f"failed to initialize processor {node}"
     origin = getattr(scope.plan.topology.nodes[node], "origin", None)
     return ProcessingError(f'failed to initialize processor "{node}"', java=java, origin=origin)
 
 
-def _error(scope: Scope, node: str, error: BaseException, where: str, java: str) -> ProcessingError:
-    declared: Origin | None = getattr(scope.plan.topology.nodes.get(node), "origin", None)
+def _error(scope: TaskContext, node: str, error: BaseException, where: str, java: str) -> ProcessingError:
+    declared: SourceLocation | None = getattr(scope.plan.topology.nodes.get(node), "origin", None)
     place = _user_frame(error.__traceback__)
     line = None if place is None else origin_of(*place)
     detail = f"{where}; node declared at {declared}" if line and declared else where
@@ -119,7 +121,7 @@ def _error(scope: Scope, node: str, error: BaseException, where: str, java: str)
     )
 
 
-def _none_hint(scope: Scope, node: str, error: BaseException) -> str | None:
+def _none_hint(scope: TaskContext, node: str, error: BaseException) -> str | None:
     """What to do about a None that a function did not expect, where sessions above the node emit some."""
     topology, above = scope.plan.topology, [node]
     for name in above if "NoneType" in str(error) else ():
@@ -144,7 +146,7 @@ Guard = Callable[[str, BaseException, Any, Any, int, Headers], None]
 """``guard(node, error, *record)``: returns when the task goes on without the record, raises when it does not."""
 
 
-def guard_of(scope: Scope) -> Guard | None:
+def guard_of(scope: TaskContext) -> Guard | None:
     """What decides about failures in nodes; None where every failure ends the task."""
     config = scope.plan.config
     if (config.processing_handler, config.production_handler, config.dead_letter_topic) == ("fail", "fail", None):
@@ -165,7 +167,7 @@ def guard_of(scope: Scope) -> Guard | None:
     return guard
 
 
-def _context(scope: Scope, node: str, stage: str, timestamp: int, headers: Headers) -> ErrorContext:
+def _context(scope: TaskContext, node: str, stage: str, timestamp: int, headers: Headers) -> ErrorContext:
     plan, cursor = scope.plan, scope.cursor
     metadata, source = scope.metadata(), plan.topology.nodes.get(cursor.source)
     raw: tuple[bytes | None, bytes | None] = (None, None)

@@ -15,13 +15,13 @@ from functools import lru_cache
 from types import CodeType, FunctionType
 from typing import Any
 
-from kstreamnb.core.codec import Encoded, decoder, encoder
+from kstreamnb.core.codec import SerializedValue, decoder, encoder
 from kstreamnb.core.operator import FusedStep, Process
 from kstreamnb.core.record import Change, Windowed
 from kstreamnb.core.serde import Serde, StringSerde
 from kstreamnb.core.serdes import JsonSerde, TimeWindowedSerde, WindowedSerde
 from kstreamnb.errors import EngineError
-from kstreamnb.runtime.codegen.error_location import Places
+from kstreamnb.runtime.codegen.error_location import ErrorLocations
 from kstreamnb.runtime.context.task_context import Recorder
 
 _ASSIGNS = re.compile(r"^\s*([\w, ]+?) =[^=]", re.MULTILINE)
@@ -30,7 +30,7 @@ _REBINDS_KEY = re.compile(r"\bkey\b[^()=\]]*=[^=]|\bfor\b.*\bkey\b")
 _ONE_RECORD = "def chain(key, value, timestamp, headers):"
 
 
-class Chain:
+class FunctionBuilder:
     """Lines of one function over the local names key, value, timestamp and headers, each belonging to a node.
 
     ``head`` begins the function; ``leave`` is the word that ends the work on a record. ``inner_of``: where the local
@@ -41,7 +41,7 @@ class Chain:
         self._lines = head.split("\n")
         self._nodes = [node] * len(self._lines)
         self._leave, self._indent = leave, " " * indent
-        self.names: dict[str, Any] = {"Encoded": Encoded}
+        self.names: dict[str, Any] = {"SerializedValue": SerializedValue}
         self.inner_of: int | None = None
         self.kept: set[str] = set()
         self.read_key: Serde | None = None  # the serde whose way through a topic the key has behind it
@@ -90,7 +90,7 @@ class Chain:
         self._lines.append(" " + line)
         self._nodes.append(self._nodes[0])
 
-    def compile(self, places: Places) -> Any:
+    def compile(self, places: ErrorLocations) -> Any:
         """The function."""
         if len(self._lines) == 1:
             self.add(self._nodes[0], "pass")
@@ -107,23 +107,23 @@ def _parsed(text: str) -> CodeType:
     return compile(text, "<kstreamnb>", "exec")
 
 
-def decoding(chain: Chain, serde: Serde, name: str) -> str:
+def decoding(chain: FunctionBuilder, serde: Serde, name: str) -> str:
     """An expression for the value of a local name in wire form."""
-    return f"{chain.name(decoder(serde))}({name}) if type({name}) is Encoded else {name}"
+    return f"{chain.name(decoder(serde))}({name}) if type({name}) is SerializedValue else {name}"
 
 
-def encoding(chain: Chain, serde: Serde, name: str) -> str:
+def encoding(chain: FunctionBuilder, serde: Serde, name: str) -> str:
     """An expression for the wire form of a local name; the commonest kinds of value need no call."""
     return _unless_kept(chain, serde, name, encoder(serde))
 
 
-def isolating(chain: Chain, serde: Serde, name: str) -> str:
+def isolating(chain: FunctionBuilder, serde: Serde, name: str) -> str:
     """An expression for what a local name would be after a way through a topic."""
     write, read, twin = encoder(serde), decoder(serde), serde.twin
     return _unless_kept(chain, serde, name, lambda value: twin(value) or read(write(value)))
 
 
-def _unless_kept(chain: Chain, serde: Serde, name: str, slow: Callable[[Any], Any]) -> str:
+def _unless_kept(chain: FunctionBuilder, serde: Serde, name: str, slow: Callable[[Any], Any]) -> str:
     """The name itself where its value is in wire form already, else a call of ``slow``."""
     if name == "value" and chain.counted and int in serde.plain and serde.width in (None, _COUNT_BYTES):
         return name
@@ -133,7 +133,7 @@ def _unless_kept(chain: Chain, serde: Serde, name: str, slow: Callable[[Any], An
     return call if kept is None else f"{name} if {kept} else {call}"
 
 
-def _kept(chain: Chain, serde: Serde, name: str) -> str | None:
+def _kept(chain: FunctionBuilder, serde: Serde, name: str) -> str | None:
     """A quick test that says yes only for values which the serde keeps as they are; None where there is none."""
     plain: frozenset[type] = serde.plain
     keeps: Callable[..., Any] = type(serde).keeps
@@ -157,7 +157,7 @@ def _kept(chain: Chain, serde: Serde, name: str) -> str | None:
     return None
 
 
-Ending = Callable[[Chain], list[str]]
+Ending = Callable[[FunctionBuilder], list[str]]
 """Lines for what is noted at the end of a record: cells that changed, and a commit."""
 
 Loop = Callable[[Any, int], Any]
@@ -179,7 +179,7 @@ def loop_chain(
     marks: tuple[list[int], list[Any]] | None,
     ending: Ending | None,
     first: list[int] | None,
-) -> Chain:
+) -> FunctionBuilder:
     """The beginning of a loop over records of a shape; what is done with each is to be appended.
 
     ``marks`` is a list that gets, before each record, the length of another one. ``first`` holds the offset of the
@@ -187,7 +187,7 @@ def loop_chain(
     """
     begun = ("" if ending is None else " begun = False\n") + ("" if first is None else " offset = first[0] - 1\n")
     each = "while True:" if shape == IN_TURN else f"for {shape} in records:"
-    chain = Chain(source, f"def loop(records, now):\n{begun} {each}", leave="continue", indent=2)
+    chain = FunctionBuilder(source, f"def loop(records, now):\n{begun} {each}", leave="continue", indent=2)
     names = {"stream_time": stream_time, "due": due, "punctuate": punctuate, "first": first}
     chain.names.update(names, negative=_negative, misplaced=_misplaced)
     lines = ["if now >= due[0]: punctuate(now)"]
@@ -210,7 +210,7 @@ def loop_chain(
     return chain
 
 
-def note_hop(chain: Chain, recorder: Recorder, task: str, parent: str, child: str) -> None:
+def note_hop(chain: FunctionBuilder, recorder: Recorder, task: str, parent: str, child: str) -> None:
     """A node hands the record to a child."""
     number = recorder.number("forwarded", task, parent, child)
     _keep(chain, recorder, parent, recorder.atoms)
@@ -218,7 +218,7 @@ def note_hop(chain: Chain, recorder: Recorder, task: str, parent: str, child: st
 
 
 def note_consumed(
-    chain: Chain, recorder: Recorder, code: tuple[str, str, str, int], lasting: Iterable[type] = ()
+    chain: FunctionBuilder, recorder: Recorder, code: tuple[str, str, str, int], lasting: Iterable[type] = ()
 ) -> None:
     """The record was taken from a partition; ``code`` is task, source, topic and partition.
 
@@ -230,17 +230,17 @@ def note_consumed(
     _note(chain, recorder, source, f"{number}, offset, timestamp, kept_key, kept_value, headers")
 
 
-def note_produced(chain: Chain, recorder: Recorder, task: str, sink: str, topic: str, partition: str) -> None:
+def note_produced(chain: FunctionBuilder, recorder: Recorder, task: str, sink: str, topic: str, partition: str) -> None:
     """A plain sink wrote the record, whose key and value are in wire form."""
     number = recorder.number("produced", task, "", topic)
     _note(chain, recorder, sink, f"{number}, {partition}, timestamp, key, value, headers")
 
 
-def _note(chain: Chain, recorder: Recorder, node: str, entry: str) -> None:
+def _note(chain: FunctionBuilder, recorder: Recorder, node: str, entry: str) -> None:
     chain.add(node, f"{chain.name(recorder.log.append)}(({entry}))")
 
 
-def _keep(chain: Chain, recorder: Recorder, node: str, atoms: frozenset[type]) -> None:
+def _keep(chain: FunctionBuilder, recorder: Recorder, node: str, atoms: frozenset[type]) -> None:
     """Lines that leave key and value, as they are to be kept, in local names; nothing where they are there already."""
     lasting, keep = chain.name(atoms), chain.name(recorder.keep)
     for name, kind in (("key", Windowed), ("value", Change)):

@@ -10,8 +10,8 @@ from kstreamnb.core.operator import Process
 from kstreamnb.core.record import Headers
 from kstreamnb.core.serde import Serde
 from kstreamnb.errors import EngineError
-from kstreamnb.runtime.codegen.function_builder import Chain, encoding, note_produced
-from kstreamnb.runtime.context.task_context import Scope
+from kstreamnb.runtime.codegen.function_builder import FunctionBuilder, encoding, note_produced
+from kstreamnb.runtime.context.task_context import TaskContext
 from kstreamnb.runtime.context.task_plan import TaskPlan
 from kstreamnb.topology.nodes import Sink
 
@@ -29,13 +29,13 @@ def topic_serdes(plan: TaskPlan, nodes: Iterable[str]) -> dict[str, tuple[Serde,
     return {topic: serdes for topic, serdes in found.items() if serdes is not None}
 
 
-def is_plain_sink(sink: Sink, scope: Scope) -> bool:
+def is_plain_sink(sink: Sink, scope: TaskContext) -> bool:
     """Whether the sink always writes to one topic, by key, in a form that its readers know."""
     fixed = isinstance(sink.topic, str) and sink.partitioner is None
     return fixed and scope.plan.topic(str(sink.topic)) in scope.topic_serdes
 
 
-def sink_line(chain: Chain, sink: Sink, scope: Scope) -> None:
+def sink_line(chain: FunctionBuilder, sink: Sink, scope: TaskContext) -> None:
     """Append what a plain sink does to a fused chain."""
     plan, (key_serde, value_serde) = scope.plan, scope.plan.serdes(sink)
     key, value = encoding(chain, key_serde, "key"), encoding(chain, value_serde, "value")
@@ -53,7 +53,7 @@ def sink_line(chain: Chain, sink: Sink, scope: Scope) -> None:
     chain.add(sink.name, f"{append}(({topic!r}, {partition}, timestamp, {key}, {value}, headers))")
 
 
-def bind_sink(sink: Sink, scope: Scope) -> Process:
+def bind_sink(sink: Sink, scope: TaskContext) -> Process:
     """A sink of any kind as a function."""
     plan = scope.plan
     key_serde, value_serde = plan.serdes(sink)
@@ -80,7 +80,7 @@ def _bytes_of(serde: Serde) -> Callable[[Any], Any]:
     return lambda value: encoded(serde.serialize(value))
 
 
-def _partitions(sink: Sink, scope: Scope, key_serde: Serde) -> Callable[[str, Any, Any], Iterable[int]]:
+def _partitions(sink: Sink, scope: TaskContext, key_serde: Serde) -> Callable[[str, Any, Any], Iterable[int]]:
     """``choose(topic, key, value)``: the partitions of a record, none where it is to be dropped."""
     by_key: dict[str, Callable[[Any], int]] = {}
     encode, count, partitioner = encoder(key_serde), scope.plan.count, sink.partitioner

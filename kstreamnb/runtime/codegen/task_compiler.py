@@ -18,11 +18,11 @@ from kstreamnb.core.processor import PunctuationType
 from kstreamnb.core.record import Headers
 from kstreamnb.core.serde import Serde
 from kstreamnb.errors import STORE_NOT_CONNECTED, ProcessingError, StateError
-from kstreamnb.runtime.codegen.error_location import Guard, HandledFailure, Places, init_error
+from kstreamnb.runtime.codegen.error_location import ErrorLocations, Guard, HandledFailure, init_error
 from kstreamnb.runtime.codegen.function_builder import (
     WIRE_RECORDS,
-    Chain,
     Ending,
+    FunctionBuilder,
     Loop,
     decoding,
     loop_chain,
@@ -31,8 +31,8 @@ from kstreamnb.runtime.codegen.function_builder import (
 )
 from kstreamnb.runtime.codegen.sinks import bind_sink, is_plain_sink, sink_line
 from kstreamnb.runtime.context.punctuation import Schedule, first_due
-from kstreamnb.runtime.context.record_queue import Lane
-from kstreamnb.runtime.context.task_context import Scope
+from kstreamnb.runtime.context.record_queue import RecordQueue
+from kstreamnb.runtime.context.task_context import TaskContext
 from kstreamnb.topology.nodes import ProcessorNode, Sink, Source
 
 
@@ -42,7 +42,7 @@ class NodeContext:
     ``children`` are the names of the node's children, ``hop`` gives what hands a record to one of them.
     """
 
-    def __init__(self, scope: Scope, node: str, children: Sequence[str], hop: Callable[[str], Forward]) -> None:
+    def __init__(self, scope: TaskContext, node: str, children: Sequence[str], hop: Callable[[str], Forward]) -> None:
         plan = scope.plan
         self.node, self.task_id, self.partition = node, plan.task_id, plan.partition
         self.application_id, self.configs = plan.application_id, plan.config.dotted
@@ -104,10 +104,10 @@ class NodeContext:
         self._scope.commit_requested[0] = True
 
 
-class Wiring:
+class TaskCompiler:
     """The bound functions of one task, by node."""
 
-    def __init__(self, scope: Scope, places: Places, nodes: tuple[str, ...], guard: Guard | None) -> None:
+    def __init__(self, scope: TaskContext, places: ErrorLocations, nodes: tuple[str, ...], guard: Guard | None) -> None:
         topology = scope.plan.topology
         self._scope, self._places, self._guard = scope, places, guard
         self._nodes = {name: topology.nodes[name] for name in nodes}
@@ -122,7 +122,7 @@ class Wiring:
 
     def entry(self, source: str, *, decoded: bool) -> Process:
         """The function that takes a record of a source through all nodes below; from its wire form, or decoded."""
-        chain = Chain(source)
+        chain = FunctionBuilder(source)
         if not decoded:
             for name, serde in zip(("key", "value"), self._serdes(source), strict=True):
                 chain.add(source, f"{name} = {decoding(chain, serde, name)}")
@@ -139,7 +139,7 @@ class Wiring:
 
     def loop(
         self,
-        lane: Lane,
+        lane: RecordQueue,
         shape: str,
         punctuate: Callable[[int], None],
         marks: tuple[list[int], list[Any]] | None,
@@ -177,13 +177,13 @@ class Wiring:
         node = self._nodes[name]
         if isinstance(node, Sink):
             if self._fuses and is_plain_sink(node, self._scope):
-                chain = Chain(name)
+                chain = FunctionBuilder(name)
                 sink_line(chain, node, self._scope)
                 return chain.compile(self._places)  # type: ignore[no-any-return]
             return self._wrap(name, self._places.name(bind_sink(node, self._scope), name))
         assert isinstance(node, ProcessorNode)
         if self._step(name) is not None:
-            chain = Chain(name)
+            chain = FunctionBuilder(name)
             return self._continue(chain, self._append(chain, name)).compile(self._places)  # type: ignore[no-any-return]
         return self._wrap(name, self._bind_operator(node))
 
@@ -192,13 +192,13 @@ class Wiring:
         if len(children) == 1 and self._scope.recorder is None:
             forward = self.process(children[0])
         else:
-            forward = self._continue(Chain(name), name).compile(self._places)
+            forward = self._continue(FunctionBuilder(name), name).compile(self._places)
         with self._starting(name):
             process = node.operator.bind(self._context(name), forward)
         process = self._places.name(process, name)
         return self._stamped(process) if any(map(self._notes_record, node.stores)) else process
 
-    def _continue(self, chain: Chain, name: str) -> Chain:
+    def _continue(self, chain: FunctionBuilder, name: str) -> FunctionBuilder:
         """Append what happens below a node: inlined where that is possible, else called."""
         while True:
             children = self._children[name]
@@ -217,16 +217,16 @@ class Wiring:
                 return chain
             name = self._append(chain, last)
 
-    def _call(self, chain: Chain, name: str, child: str) -> None:
+    def _call(self, chain: FunctionBuilder, name: str, child: str) -> None:
         """Append the call of a child."""
         self._note_hop(chain, name, child)
         chain.call(name, self.process(child))
 
-    def _note_hop(self, chain: Chain, name: str, child: str) -> None:
+    def _note_hop(self, chain: FunctionBuilder, name: str, child: str) -> None:
         if self._scope.recorder is not None:
             note_hop(chain, self._scope.recorder, self._scope.plan.task_id, name, child)
 
-    def _append(self, chain: Chain, name: str) -> str:
+    def _append(self, chain: FunctionBuilder, name: str) -> str:
         """Append a node's own lines; gives the last node whose work is done by them."""
         step, child = self._step(name), self._child_reading_new(name)
         assert step is not None
@@ -289,7 +289,7 @@ class Wiring:
         """What hands a record from a node to one of its children."""
         if self._scope.recorder is None:
             return self.process(child)
-        chain = Chain(name)
+        chain = FunctionBuilder(name)
         self._call(chain, name, child)
         return chain.compile(self._places)  # type: ignore[no-any-return]
 

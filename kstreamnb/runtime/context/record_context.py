@@ -45,7 +45,7 @@ class Batch:
         return *self._place, None if self._first is None else self._first + index
 
 
-class Cursor:
+class RecordContext:
     """Where a task is; ``raw`` is the record in hand as it came, if that differs."""
 
     __slots__ = ("_batch", "_place", "_record", "raw")

@@ -22,19 +22,19 @@ from kstreamnb.core.operator import Process
 from kstreamnb.core.record import Record, TopicRecord
 from kstreamnb.errors import CANNOT_READ, ProcessingError
 from kstreamnb.runtime.context.handlers import ErrorContext, answer_of
-from kstreamnb.runtime.context.record_context import Cursor, WireRecord
-from kstreamnb.runtime.context.task_context import Scope
+from kstreamnb.runtime.context.record_context import RecordContext, WireRecord
+from kstreamnb.runtime.context.task_context import TaskContext
 from kstreamnb.topology.nodes import Source
 
 Read = Callable[[str, WireRecord], "WireRecord | None"]
 
 
-class Lane:
+class RecordQueue:
     """Records of one partition, in order; ``head`` is the next one, as far as it has been looked at."""
 
     __slots__ = ("_chunks", "_cursor", "_head_from", "_read", "head", "partition", "process", "source", "topic")
 
-    def __init__(self, source: str, topic: str, partition: int, process: Process, cursor: Cursor) -> None:
+    def __init__(self, source: str, topic: str, partition: int, process: Process, cursor: RecordContext) -> None:
         self.source, self.topic, self.partition = source, topic, partition
         self.process = process
         self.head: WireRecord | None = None
@@ -114,7 +114,7 @@ class Lane:
         return found
 
 
-def is_careful(source: Source, scope: Scope) -> bool:
+def is_careful(source: Source, scope: TaskContext) -> bool:
     """Whether the records of a source have to be looked at before they may be chosen."""
     config = scope.plan.config
     extractor = source.timestamp_extractor or config.default_timestamp_extractor
@@ -126,7 +126,7 @@ def is_careful(source: Source, scope: Scope) -> bool:
     )
 
 
-def reader_of(source: Source, partition: int, scope: Scope, time: list[int]) -> Read:
+def reader_of(source: Source, partition: int, scope: TaskContext, time: list[int]) -> Read:
     """``read(topic, record)``: the record decoded and with its event time, or None when it is dropped."""
     plan = scope.plan
     key_serde, value_serde = plan.serdes(source)
@@ -161,7 +161,7 @@ def reader_of(source: Source, partition: int, scope: Scope, time: list[int]) -> 
     return read
 
 
-def _extractor(source: Source, scope: Scope) -> TimestampExtractor:
+def _extractor(source: Source, scope: TaskContext) -> TimestampExtractor:
     if scope.plan.is_global:  # Kafka Streams asks no extractor there
         return extractor_of(lambda record, _: Record(record.key, record.value, record.timestamp).timestamp)
     chosen = source.timestamp_extractor or scope.plan.config.default_timestamp_extractor
@@ -169,7 +169,7 @@ def _extractor(source: Source, scope: Scope) -> TimestampExtractor:
     return found.on(scope.clock) if isinstance(found, WallclockTimestampExtractor) else found
 
 
-def _refuse(scope: Scope, context: ErrorContext, error: Exception) -> None:
+def _refuse(scope: TaskContext, context: ErrorContext, error: Exception) -> None:
     """Ask the handler about a record that cannot be decoded; returns when the task goes on."""
     config = scope.plan.config
     answer = answer_of(config.deserialization_handler, context, error, config.dead_letter_topic)

@@ -11,7 +11,7 @@ from kstreamnb.core.serde import Serde
 from kstreamnb.core.stores import StoreSpec
 from kstreamnb.core.time import Clock
 from kstreamnb.runtime.context.punctuation import PunctuationQueue
-from kstreamnb.runtime.context.record_context import Cursor
+from kstreamnb.runtime.context.record_context import RecordContext
 from kstreamnb.runtime.context.task_plan import TaskPlan
 from kstreamnb.state import CacheBudget, make_store
 from kstreamnb.topology.java_order import hash_order
@@ -61,7 +61,7 @@ class Recorder(Protocol):
         """What notes which cells have changed since it was last called."""
 
 
-class Scope:
+class TaskContext:
     """The shared insides of one task; its stores know it as `StoreContext`.
 
     ``cursor`` is at the record in hand. ``stamp`` is None or the ``(timestamp, headers)`` that stands in for the
@@ -77,7 +77,7 @@ class Scope:
         self.restored: dict[tuple[str, str], Any] = {}
         self.initial: dict[tuple[str, str], Any] = {}
         self.stream_time = self.cell("", "stream_time_ms", -1)
-        self.cursor = Cursor()
+        self.cursor = RecordContext()
         self.stamp: list[tuple[int, Headers] | None] = [None]
         self.resumed: list[RecordMetadata | None] = [None]
         self.out: list[Any] = [] if out is None else out
@@ -156,7 +156,7 @@ def store_order(plan: TaskPlan, nodes: Iterable[str]) -> tuple[StoreSpec, ...]:
     return tuple({**topology.stores, **topology.global_stores}[name] for name in names)
 
 
-def make_stores(scope: Scope, specs: Iterable[StoreSpec]) -> dict[str, Any]:
+def make_stores(scope: TaskContext, specs: Iterable[StoreSpec]) -> dict[str, Any]:
     """Build stores, with the application's serdes and caching filled in."""
     plan, stores = scope.plan, {}
     budget = CacheBudget(plan.config.cache_max_bytes)

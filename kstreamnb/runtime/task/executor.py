@@ -14,8 +14,8 @@ from kstreamnb.core.extractors import negative_timestamp
 from kstreamnb.core.processor import PunctuationType
 from kstreamnb.errors import EngineError, ProcessingError
 from kstreamnb.runtime.codegen.error_location import (
+    ErrorLocations,
     HandledFailure,
-    Places,
     guard_of,
     original,
     processing_error,
@@ -25,25 +25,25 @@ from kstreamnb.runtime.codegen.function_builder import (
     IN_TURN,
     TOPIC_RECORDS,
     WIRE_RECORDS,
-    Chain,
+    FunctionBuilder,
     Loop,
     NegativeTimestamp,
     collector_paused,
 )
-from kstreamnb.runtime.codegen.task_compiler import Wiring
+from kstreamnb.runtime.codegen.task_compiler import TaskCompiler
 from kstreamnb.runtime.context.punctuation import PunctuationQueue, Schedule
 from kstreamnb.runtime.context.record_context import NO_RECORD, Batch, Partition, WireRecord
-from kstreamnb.runtime.context.record_queue import Lane, is_careful, reader_of
-from kstreamnb.runtime.context.task_context import CellWatch, Scope
+from kstreamnb.runtime.context.record_queue import RecordQueue, is_careful, reader_of
+from kstreamnb.runtime.context.task_context import CellWatch, TaskContext
 from kstreamnb.state import Store
 
 _FEW, _CHUNK = 8, 250_000
 
 
-class Runner:
+class Executor:
     """Bound nodes, and the ways to set them to work; ``consumed`` counts the records taken."""
 
-    def __init__(self, scope: Scope, nodes: tuple[str, ...], *, commit_every_record: bool) -> None:
+    def __init__(self, scope: TaskContext, nodes: tuple[str, ...], *, commit_every_record: bool) -> None:
         self.scope, self.nodes = scope, nodes
         self.consumed = 0
         self._commits = commit_every_record
@@ -56,19 +56,19 @@ class Runner:
         scope = self.scope
         for schedules in (scope.stream_schedules, scope.wall_schedules):
             schedules.forget()
-        self._places = Places()
-        self._lanes: dict[tuple[str, int], Lane] = {}
+        self._places = ErrorLocations()
+        self._lanes: dict[tuple[str, int], RecordQueue] = {}
         self._loops: dict[tuple[tuple[str, str, int], str, bool], Loop] = {}
         self._guard, recorder = guard_of(scope), scope.recorder
         self._cells: CellWatch | None = None
-        self._wiring = Wiring(scope, self._places, self.nodes, self._guard)
+        self._wiring = TaskCompiler(scope, self._places, self.nodes, self._guard)
         order = {name: index for index, name in enumerate(self.nodes)}
         for schedules in (scope.stream_schedules, scope.wall_schedules):
             schedules.sort(order)
         if recorder is not None:
             self._cells = recorder.watch(scope.plan.task_id, scope.cells)
 
-    def lane(self, topic: str, partition: int) -> Lane:
+    def lane(self, topic: str, partition: int) -> RecordQueue:
         """The lane in front of a partition."""
         lane = self._lanes.get((topic, partition))
         return self._open(topic, partition) if lane is None else lane
@@ -77,7 +77,7 @@ class Runner:
         """Whether records can go through in bulk: nothing has to be seen, caught or committed between them."""
         return self._guard is None and not self._has_to_flush()
 
-    def bulk(self, lane: Lane, records: list[Any], first: int | None, marks: list[int] | None) -> int:
+    def bulk(self, lane: RecordQueue, records: list[Any], first: int | None, marks: list[int] | None) -> int:
         """All records of a plain lane, in one loop if possible; ``first`` is the offset of a list of topic records."""
         if (len(records) <= _FEW and first is None) or not self.is_fast():
             return self.steps(lane, iter(records), marks)
@@ -129,7 +129,7 @@ class Runner:
                 self.consumed += batch.taken(*place)
             self._leave()
 
-    def steps(self, lane: Lane, records: Iterator[WireRecord], marks: list[int] | None) -> int:
+    def steps(self, lane: RecordQueue, records: Iterator[WireRecord], marks: list[int] | None) -> int:
         """Records of a lane one by one, with all that may happen between them: looks, events, commits."""
         scope, process, before = self.scope, lane.process, self.consumed
         cursor, stream_time, due = scope.cursor, scope.stream_time, scope.stream_schedules.due
@@ -178,7 +178,7 @@ class Runner:
             scope.stamp[0] = None
         self._note("committed")
 
-    def _open(self, topic: str, partition: int) -> Lane:
+    def _open(self, topic: str, partition: int) -> RecordQueue:
         scope = self.scope
         plan, source = scope.plan, scope.plan.source_of(topic)
         if source is None:
@@ -188,7 +188,7 @@ class Runner:
         if lane is None:
             careful = is_careful(source, scope)
             entry = self._wiring.entry(source.name, decoded=careful)
-            lane = self._lanes[shared, partition] = Lane(source.name, topic, partition, entry, scope.cursor)
+            lane = self._lanes[shared, partition] = RecordQueue(source.name, topic, partition, entry, scope.cursor)
             if careful:
                 time = scope.cell(source.name, f"partition time {shared}-{partition}", -1)
                 lane.read_with(reader_of(source, partition, scope, time))
@@ -209,7 +209,7 @@ class Runner:
         finally:
             self._leave()
 
-    def _loop(self, lane: Lane, shape: str, *, marked: bool = False) -> Loop:
+    def _loop(self, lane: RecordQueue, shape: str, *, marked: bool = False) -> Loop:
         place = lane.source, lane.topic, lane.partition
         loop = self._loops.get((place, shape, marked))
         if loop is None:
@@ -227,7 +227,7 @@ class Runner:
         """Whether a commit after each record changes anything."""
         return self._commits and any(store.spec.cached or store.changes is not None for store in self._flushing)
 
-    def _ending(self, chain: Chain) -> list[str]:
+    def _ending(self, chain: FunctionBuilder) -> list[str]:
         """Lines for the end of a record: what it has changed besides stores, and a commit that flushes nothing."""
         recorder, watch = self.scope.recorder, self._cells
         if recorder is None or watch is None:

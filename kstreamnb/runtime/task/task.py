@@ -21,10 +21,10 @@ from kstreamnb.runtime.codegen.sinks import topic_serdes
 from kstreamnb.runtime.context.handlers import Produced
 from kstreamnb.runtime.context.punctuation import PriorityQueue
 from kstreamnb.runtime.context.record_context import WireRecord
-from kstreamnb.runtime.context.record_queue import Lane
-from kstreamnb.runtime.context.task_context import Recorder, Scope, make_stores, store_order
+from kstreamnb.runtime.context.record_queue import RecordQueue
+from kstreamnb.runtime.context.task_context import Recorder, TaskContext, make_stores, store_order
 from kstreamnb.runtime.context.task_plan import TaskPlan
-from kstreamnb.runtime.task.executor import Runner
+from kstreamnb.runtime.task.executor import Executor
 from kstreamnb.topology.partitions import changelog_topic
 
 StateKey: TypeAlias = tuple[str, Any, Any]
@@ -36,7 +36,7 @@ _VERSION = 1
 class Checkpointed:
     """The part of a task that saves and restores its state."""
 
-    scope: Scope
+    scope: TaskContext
     _journals: dict[str, list[Any]] | None
     _taken: dict[tuple[str, str], Any]
 
@@ -161,15 +161,15 @@ class Task(Checkpointed):
         out: list[Any] | None = None,
     ) -> None:
         self.plan = plan
-        self.scope = scope = Scope(plan, clock, recorder, out)
+        self.scope = scope = TaskContext(plan, clock, recorder, out)
         self.nodes = plan.nodes
         order: Any = (lambda lane: lane.place[0]) if plan.single else attrgetter("place")
-        self._ready: PriorityQueue[Lane] = PriorityQueue(order)
+        self._ready: PriorityQueue[RecordQueue] = PriorityQueue(order)
         self._waiting: set[int] = set()
         scope.topic_serdes = topic_serdes(plan, self.nodes)
         scope.stores = make_stores(scope, store_order(plan, self.nodes))
         self._note_changes(track=track, changelog=changelog)
-        self._runner = Runner(scope, self.nodes, commit_every_record=commit_every_record)
+        self._runner = Executor(scope, self.nodes, commit_every_record=commit_every_record)
         self.lane, self.in_turn = self._runner.lane, self._runner.in_turn
         self._global_state: Task | None = None
         self._connect(global_state)
@@ -186,7 +186,7 @@ class Task(Checkpointed):
             self._connect(other)
 
     @property
-    def first_lane(self) -> Lane | None:
+    def first_lane(self) -> RecordQueue | None:
         """The lane whose head `run_ready` would take first; None when nothing waits."""
         return self._ready.peek()
 
@@ -316,7 +316,7 @@ class Task(Checkpointed):
         self.scope.global_stores = {} if global_state is None else global_state.stores
         self._runner.wire()
 
-    def _line_up(self, lane: Lane) -> None:
+    def _line_up(self, lane: RecordQueue) -> None:
         """Let a lane wait for its turn, if it has anything."""
         if id(lane) not in self._waiting and lane.fill():
             self._waiting.add(id(lane))

@@ -9,7 +9,7 @@ from kstreamnb.core.serde import Serde
 from kstreamnb.errors import EngineError, StateError
 from kstreamnb.replays.replay import Replay
 from kstreamnb.simulation.cluster.events import LoopEvents
-from kstreamnb.simulation.cluster.lifecycle import Lives
+from kstreamnb.simulation.cluster.lifecycle import ApplicationLifecycle
 from kstreamnb.simulation.cluster.recorded_run import runs_of
 from kstreamnb.simulation.cluster.repartitioning import move_state
 from kstreamnb.simulation.cluster.state_check import check_state
@@ -19,7 +19,7 @@ from kstreamnb.testdriver.store_views import view_of
 __all__ = ["Application"]
 
 
-class Application(Lives):
+class Application(ApplicationLifecycle):
     """One application: a group of tasks that commits together.
 
     Attributes:

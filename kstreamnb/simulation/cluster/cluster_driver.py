@@ -17,7 +17,7 @@ from kstreamnb.simulation.cluster.application import Application
 from kstreamnb.simulation.cluster.broker import Broker, Isolation
 from kstreamnb.simulation.cluster.events import LoopEvent, LoopEvents
 from kstreamnb.simulation.cluster.topic_reader import TopicReader
-from kstreamnb.simulation.cluster.trace import Chronicle
+from kstreamnb.simulation.cluster.trace import ClusterTrace
 from kstreamnb.testdriver.input_topic import InputTopic
 from kstreamnb.testdriver.output_topic import OutputTopic
 from kstreamnb.topology.topology import Topology
@@ -66,7 +66,7 @@ class ClusterDriver:
         self.clock = Clock(start)
         self.applications: dict[str, Application] = {}
         self._broker, self._events = Broker(), list[LoopEvent]()
-        self._chronicle, self._verify = Chronicle() if trace else None, verify
+        self._chronicle, self._verify = ClusterTrace() if trace else None, verify
         self._partitions = partitions if isinstance(partitions, int) else 1
         for topic, count in (partitions if isinstance(partitions, Mapping) else {}).items():
             self._broker.create(topic, count)

@@ -12,21 +12,21 @@ from kstreamnb.runtime.context.config import Config
 from kstreamnb.runtime.context.handlers import uncaught_answer
 from kstreamnb.simulation.cluster.broker import Broker
 from kstreamnb.simulation.cluster.events import LoopEvent, LoopEvents
-from kstreamnb.simulation.cluster.shadow_task import Twin
+from kstreamnb.simulation.cluster.shadow_task import ShadowTask
 from kstreamnb.simulation.cluster.state_check import check_state
-from kstreamnb.simulation.cluster.state_directory import Disk
+from kstreamnb.simulation.cluster.state_directory import StateDirectory
 from kstreamnb.simulation.cluster.stream_task import StreamTask
-from kstreamnb.simulation.cluster.stream_thread import InjectedCrash, Loop
-from kstreamnb.simulation.cluster.trace import Chronicle
+from kstreamnb.simulation.cluster.stream_thread import InjectedCrash, StreamThread
+from kstreamnb.simulation.cluster.trace import ClusterTrace
 from kstreamnb.topology.partitions import owned_topics
 from kstreamnb.topology.topology import Topology
 
-__all__ = ["Lives", "Status"]
+__all__ = ["ApplicationLifecycle", "Status"]
 
 Status = Literal["created", "running", "crashed", "closed"]
 
 
-class Lives:
+class ApplicationLifecycle:
     """What can be done to an application: see `Application` for what can be asked of it."""
 
     def __init__(
@@ -38,7 +38,7 @@ class Lives:
         note: Callable[[LoopEvent], None],
         *,
         default_partitions: int,
-        chronicle: Chronicle | None,
+        chronicle: ClusterTrace | None,
         verify: bool,
         start: bool = True,
     ) -> None:
@@ -48,17 +48,17 @@ class Lives:
         self._broker, self._clock, self._note = broker, clock, note
         self._partitions, self._chronicle, self._verifies = default_partitions, chronicle, verify
         self._part = None if chronicle is None else chronicle.part(self.id, topology, self.config)
-        self._disk, self._events = Disk(), list[LoopEvent]()
-        self._twins: dict[str, Twin] = {}
+        self._disk, self._events = StateDirectory(), list[LoopEvent]()
+        self._twins: dict[str, ShadowTask] = {}
         self._has_twins = verify
         self._failed: Any = ()
-        self._loop: Loop | None = None
+        self._loop: StreamThread | None = None
         if start:
             self.restart()
 
     def commit(self) -> None:
         """Commit now, whatever the interval says."""
-        self._guarded(Loop.commit)
+        self._guarded(StreamThread.commit)
 
     def crash(self, when: Literal["now", "before_commit", "after_commit"] = "now") -> None:
         """End without a commit: now, or at the next commit, just before or just after it is made.
@@ -79,7 +79,7 @@ class Lives:
         if self.status == "running":
             self.close()
         before = len(self._events)
-        loop = self._loop = Loop(
+        loop = self._loop = StreamThread(
             self.id,
             self.topology,
             self.config,
@@ -94,7 +94,8 @@ class Lives:
         self.status = "running"
         if self._has_twins and not self._twins:
             self._twins = {
-                task_id: Twin(task.task.plan, self._clock, loop.global_task) for task_id, task in loop.tasks.items()
+                task_id: ShadowTask(task.task.plan, self._clock, loop.global_task)
+                for task_id, task in loop.tasks.items()
             }
         loop.twins = self._twins
         return LoopEvents(self._events[before:])("restored")
@@ -102,14 +103,14 @@ class Lives:
     def close(self) -> None:
         """End in order: commit, flush stores to the disk, close processors."""
         if self.status == "running":
-            self._guarded(Loop.close)
+            self._guarded(StreamThread.close)
         if self.status == "running":
             self.status = "closed"
             self._say("closed", "")
 
     def flush_stores(self) -> None:
         """Flush stores to the disk, so that a restart need not read the changelog before this point."""
-        self._guarded(Loop.flush_stores)
+        self._guarded(StreamThread.flush_stores)
 
     def lose_store(self, name: str | None = None, *, task: str | None = None) -> None:
         """Let the disk lose a store, all of them, or those of one task."""
@@ -162,9 +163,9 @@ class Lives:
 
     def _tick(self) -> None:
         if self.status == "running":
-            self._guarded(Loop.tick)
+            self._guarded(StreamThread.tick)
 
-    def _guarded(self, work: Callable[[Loop], Any]) -> None:
+    def _guarded(self, work: Callable[[StreamThread], Any]) -> None:
         """Let the loop do something; when that fails, the application has crashed, or goes on from its last commit."""
         commits = sum(event.kind == "committed" for event in self._events) if self._verifies else 0
         try:
@@ -212,7 +213,7 @@ class Lives:
             self._twins, self._has_twins = {}, False  # what is processed again is in the stores twice
         self._say("crashed", "", when=at)
 
-    def _alive(self) -> Loop:
+    def _alive(self) -> StreamThread:
         if self.status != "running" or self._loop is None:
             raise EngineError(f'application "{self.id}" is {self.status}', hint="restart() starts it")
         return self._loop

@@ -10,14 +10,14 @@ from functools import cached_property
 from math import inf
 from typing import Any
 
-from kstreamnb.core.codec import Encoded, decode
+from kstreamnb.core.codec import SerializedValue, decode
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.errors import EngineError
-from kstreamnb.recording.recorded_run import Place, Run, Waiting
+from kstreamnb.recording.recorded_run import Place, RecordedRun, Waiting
 from kstreamnb.recording.trace import Code, Entry
-from kstreamnb.recording.trace_index import History
+from kstreamnb.recording.trace_index import TraceIndex
 from kstreamnb.simulation.cluster.broker import Broker, LogRecord
-from kstreamnb.simulation.cluster.trace import Chronicle, Told
+from kstreamnb.simulation.cluster.trace import ClusterTrace, Told
 
 __all__ = ["ClusterRun", "runs_of"]
 
@@ -77,11 +77,11 @@ class Happened:
         return found
 
 
-class ClusterRun(Run):
+class ClusterRun(RecordedRun):
     """One application's part of what happened; ``peers`` are the runs of all of them by name."""
 
     def __init__(
-        self, application: str, chronicle: Chronicle, happened: Happened, peers: dict[str, ClusterRun]
+        self, application: str, chronicle: ClusterTrace, happened: Happened, peers: dict[str, ClusterRun]
     ) -> None:
         part, self.happened, self.peers = chronicle.parts[application], happened, peers
         told = Told()
@@ -99,9 +99,9 @@ class ClusterRun(Run):
             part.topology, part.config, told, part.tasks, {t: len(p) for t, p in happened.topics.items()}, fed
         )
         foreign = [c.task for c, owner in zip(told.codes, happened.owners, strict=True) if owner != application]
-        self.history = History(told, foreign)
+        self.history = TraceIndex(told, foreign)
 
-    def owner(self, place: int) -> Run:
+    def owner(self, place: int) -> RecordedRun:
         """The run of the application that an entry is about."""
         return self.peers[self.happened.owners[self.happened.log[place][0]]]
 
@@ -150,7 +150,7 @@ class ClusterRun(Run):
         found, nobody = list[int](), None
         for run in self.peers.values():
             try:
-                found += Run.find_input(run, topic, partition, offset)
+                found += RecordedRun.find_input(run, topic, partition, offset)
             except EngineError as error:
                 nobody = nobody or error
         if not found and nobody is not None:
@@ -191,7 +191,7 @@ class ClusterRun(Run):
         plan, record = self.tasks[task].plan, self.happened.topics[topic][partition][offset]
         source: Any = plan.source_of(topic)
         key, value = (
-            None if data is None else decode(serde, Encoded(data))
+            None if data is None else decode(serde, SerializedValue(data))
             for serde, data in (
                 (plan.key_serde(source.key_serde), record.key), (plan.value_serde(source.value_serde), record.value)
             )
@@ -207,7 +207,7 @@ def _last(places: list[int], end: int) -> int:
     return places[at - 1] if at else -1
 
 
-def runs_of(chronicle: Chronicle, broker: Broker) -> dict[str, ClusterRun]:
+def runs_of(chronicle: ClusterTrace, broker: Broker) -> dict[str, ClusterRun]:
     """What happened until now, as runs of all applications that know each other."""
     topics = {topic: [partition.records[:] for partition in found] for topic, found in broker.topics.items()}
     happened = Happened(

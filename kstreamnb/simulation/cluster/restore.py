@@ -6,10 +6,10 @@ from collections.abc import Iterable
 from typing import Any
 
 from kstreamnb.core.time import Clock
-from kstreamnb.runtime.context.task_context import Scope, make_stores
+from kstreamnb.runtime.context.task_context import TaskContext, make_stores
 from kstreamnb.runtime.task.task import Task
 from kstreamnb.simulation.cluster.broker import Broker, LogRecord
-from kstreamnb.simulation.cluster.state_directory import Disk
+from kstreamnb.simulation.cluster.state_directory import StateDirectory
 from kstreamnb.simulation.cluster.stream_task import Say
 from kstreamnb.topology.partitions import changelog_topic
 
@@ -23,7 +23,7 @@ def changelog_of(task: Task, store: Any) -> str | None:
     return changelog_topic(task.plan.application_id, store.spec)
 
 
-def restore_store(task: Task, store: Any, broker: Broker, disk: Disk, say: Say) -> None:
+def restore_store(task: Task, store: Any, broker: Broker, disk: StateDirectory, say: Say) -> None:
     """Fill a store of a new task: what was flushed, then the tail of the changelog."""
     topic, task_id = changelog_of(task, store), task.plan.task_id
     rows, start = disk.read(task_id, store.name)
@@ -42,7 +42,7 @@ def folded(task: Task, store: Any, broker: Broker) -> Any:
     topic = changelog_of(task, store)
     if topic is None:
         return None
-    found = make_stores(Scope(task.plan, Clock(), None), [store.spec])[store.name]
+    found = make_stores(TaskContext(task.plan, Clock(), None), [store.spec])[store.name]
     found.restore_changelog(_entries(_log_of(task, store, topic, broker, 0)[0]))
     return found
 

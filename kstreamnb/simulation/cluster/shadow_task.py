@@ -8,10 +8,10 @@ from kstreamnb.core.time import Clock
 from kstreamnb.runtime.context.task_plan import TaskPlan
 from kstreamnb.runtime.task.task import Task
 
-__all__ = ["Twin"]
+__all__ = ["ShadowTask"]
 
 
-class Twin:
+class ShadowTask:
     """Runs what a task has run, up to its last commit; the functions of the topology run a second time for it."""
 
     def __init__(self, plan: TaskPlan, clock: Clock, global_task: Task | None) -> None:

@@ -6,14 +6,14 @@ from collections.abc import Mapping
 
 from kstreamnb.simulation.cluster.broker import Broker
 from kstreamnb.simulation.cluster.restore import folded
-from kstreamnb.simulation.cluster.shadow_task import Twin
+from kstreamnb.simulation.cluster.shadow_task import ShadowTask
 from kstreamnb.simulation.cluster.stream_task import StreamTask
 from kstreamnb.testdriver.execution.state_consistency import StateCheck, StateDifference, differences
 
 __all__ = ["check_state"]
 
 
-def check_state(tasks: Mapping[str, StreamTask], broker: Broker, twins: Mapping[str, Twin]) -> StateCheck:
+def check_state(tasks: Mapping[str, StreamTask], broker: Broker, twins: Mapping[str, ShadowTask]) -> StateCheck:
     """Compare every store with the fold of its changelog, and with that of the input where there are twins."""
     found: list[StateDifference] = []
     looked = 0

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["Disk"]
+__all__ = ["StateDirectory"]
 
 
-class Disk:
+class StateDirectory:
     """Flushed stores by task and name; it outlives crashes, unless it is lost."""
 
     def __init__(self) -> None:

@@ -15,14 +15,14 @@ from kstreamnb.runtime.context.task_plan import plan_global_task, plan_tasks
 from kstreamnb.runtime.task.task import GlobalTask, Task
 from kstreamnb.simulation.cluster.broker import Broker, Isolation
 from kstreamnb.simulation.cluster.restore import changelog_of, restore_store
-from kstreamnb.simulation.cluster.shadow_task import Twin
-from kstreamnb.simulation.cluster.state_directory import Disk
+from kstreamnb.simulation.cluster.shadow_task import ShadowTask
+from kstreamnb.simulation.cluster.state_directory import StateDirectory
 from kstreamnb.simulation.cluster.stream_task import Place, Say, StreamTask, wire
 from kstreamnb.simulation.cluster.trace import Part
 from kstreamnb.testdriver.execution.router import with_sources
 from kstreamnb.topology.topology import Topology
 
-__all__ = ["Fault", "InjectedCrash", "Loop"]
+__all__ = ["Fault", "InjectedCrash", "StreamThread"]
 
 Fault: TypeAlias = Literal["before_commit", "after_commit"]
 
@@ -33,7 +33,7 @@ class InjectedCrash(Exception):
     """The crash that was ordered for this moment."""
 
 
-class Loop:
+class StreamThread:
     """Tasks of an application between a start and an end.
 
     Args:
@@ -56,7 +56,7 @@ class Loop:
         config: Config,
         broker: Broker,
         clock: Clock,
-        disk: Disk,
+        disk: StateDirectory,
         say: Say,
         *,
         default_partitions: int,
@@ -66,7 +66,7 @@ class Loop:
         self.id, self.config, self.broker, self.clock = application_id, config, broker, clock
         self.isolation: Isolation = "read_committed" if config.exactly_once else "read_uncommitted"
         self.fault: Fault | None = None
-        self.twins: Mapping[str, Twin] = {}
+        self.twins: Mapping[str, ShadowTask] = {}
         self._disk, self._say = disk, say
         self._part = part
         self._transaction: int | None = None

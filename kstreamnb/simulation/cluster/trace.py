@@ -19,7 +19,7 @@ from kstreamnb.runtime.task.task import Task
 from kstreamnb.simulation.cluster.stream_task import Place
 from kstreamnb.topology.topology import Topology
 
-__all__ = ["Chronicle", "Part", "Told"]
+__all__ = ["ClusterTrace", "Part", "Told"]
 
 _EVENTS: dict[str, Callable[[Code, Entry], Event]] = {
     "published": lambda code, entry: events.Published(entry[1]),
@@ -29,7 +29,7 @@ _EVENTS: dict[str, Callable[[Code, Entry], Event]] = {
 }
 
 
-class Chronicle:
+class ClusterTrace:
     """One log of everything, and where records and transactions of the broker are in it.
 
     Attributes:
@@ -73,7 +73,7 @@ class Told(Recording):
 class Part(Told):
     """One application's recorder: it writes into the chronicle's log, under the application's name."""
 
-    def __init__(self, chronicle: Chronicle, application: str, topology: Topology, config: Config) -> None:
+    def __init__(self, chronicle: ClusterTrace, application: str, topology: Topology, config: Config) -> None:
         super().__init__(stores_to_watch(topology))
         self.log, self.codes = chronicle.log, chronicle.codes
         self.chronicle, self.application = chronicle, application

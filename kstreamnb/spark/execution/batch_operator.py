@@ -16,16 +16,23 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from kstreamnb.core.codec import Encoded
+from kstreamnb.core.codec import SerializedValue
 from kstreamnb.core.time import Clock
 from kstreamnb.errors import KStreamError
 from kstreamnb.runtime.task.task import GlobalTask
 from kstreamnb.spark.execution.failures import pack_failure
-from kstreamnb.spark.execution.record_batch import Order, Parcel, pack, unpack
+from kstreamnb.spark.execution.record_batch import OrderKey, RecordBatch, pack, unpack
 from kstreamnb.spark.execution.record_merge import Arrival, place_of
 from kstreamnb.spark.execution.stateful_operator import FAILURE, REPORT, addressed, report_of
 from kstreamnb.spark.execution.task_batch import commit, run_parcels
-from kstreamnb.spark.execution.worker_cache import Bundle, Held, few_collections, new_task, outlets_of, read
+from kstreamnb.spark.execution.worker_cache import (
+    CachedTask,
+    DeploymentBlob,
+    few_collections,
+    new_task,
+    outlets_of,
+    read,
+)
 from kstreamnb.spark.planning.placement import PlacedTask
 
 __all__ = [
@@ -67,7 +74,7 @@ class BatchPlan:
     ``arrival``: rows come lane by lane in order of arrival, and not merged by time.
     """
 
-    bundle: Bundle
+    bundle: DeploymentBlob
     columns: tuple[Column, ...]
     global_parcels: Any
     wall_clock_ms: int = 0
@@ -84,7 +91,7 @@ class _Runner:
         self.source = len(deployment.lanes) + placed.number
         self.outlets = outlets_of(plan.bundle, placed)
         tables = _global_tables(plan, placed.application) if placed.uses_global else None
-        self.held: Held = new_task(plan.bundle, placed, tables, now_ms=plan.wall_clock_ms, track=False)
+        self.held: CachedTask = new_task(plan.bundle, placed, tables, now_ms=plan.wall_clock_ms, track=False)
         self.seq, self.seconds = -1, 0.0
         self.out: dict[str, int] = {}
 
@@ -106,12 +113,12 @@ class _Runner:
         report = report_of(self.placed, self.held, zero, "none", self.out, self.seconds)
         yield self._row(REPORT, pickle.dumps(report, 5))
 
-    def _rows(self, parcels: list[Parcel]) -> Iterator[Row9]:
+    def _rows(self, parcels: list[RecordBatch]) -> Iterator[Row9]:
         for target, parcel in addressed(self.plan.bundle, self.placed, parcels):
             self.out[parcel.topic] = self.out.get(parcel.topic, 0) + len(parcel)
             yield self._row(target, pack(parcel), parcel.order)
 
-    def _row(self, target: int, blob: bytes, order: Order | None = None) -> Row9:
+    def _row(self, target: int, blob: bytes, order: OrderKey | None = None) -> Row9:
         self.seq += 1
         return _row(self.plan.bundle, self.placed.level, target, self.source, self.seq, blob, order)
 
@@ -204,7 +211,7 @@ class _Merge:
         self._open.append(arrival)
         self._held += len(arrival.parcel)
 
-    def before(self, parcel: Parcel) -> list[Arrival]:
+    def before(self, parcel: RecordBatch) -> list[Arrival]:
         """What lies before a parcel's first record, once that is worth the while."""
         if self._held < _PART or not len(parcel):
             return []
@@ -227,7 +234,7 @@ class _Merge:
         return ready
 
 
-def _position(order: Order, border: tuple[int, int, int, int]) -> int:
+def _position(order: OrderKey, border: tuple[int, int, int, int]) -> int:
     """How many of some sorted keys are less than a key."""
     low, high = 0, len(order)
     for column, value in zip((order.m, order.lane, order.offset, order.depth), border, strict=True):
@@ -240,7 +247,9 @@ def _feed(runner: _Runner, arrivals: list[Arrival]) -> Iterator[Row9]:
     return runner.feed(arrivals) if arrivals else iter(())
 
 
-def _row(bundle: Bundle, level: int, target: int, source: int, seq: int, blob: bytes, order: Order | None) -> Row9:
+def _row(
+    bundle: DeploymentBlob, level: int, target: int, source: int, seq: int, blob: bytes, order: OrderKey | None
+) -> Row9:
     group = read(bundle).group_at(level + 1, target, source)
     if order is None or not len(order):
         return group, target, source, seq, 0, 0, 0, 0, blob
@@ -250,7 +259,7 @@ def _row(bundle: Bundle, level: int, target: int, source: int, seq: int, blob: b
     )
 
 
-def _lane_row(bundle: Bundle, target: int, arrival: Arrival, seq: int, arrival_order: bool) -> Row9:
+def _lane_row(bundle: DeploymentBlob, target: int, arrival: Arrival, seq: int, arrival_order: bool) -> Row9:
     """A parcel of input records for a later stage: the first level itself where rows came in order of arrival."""
     level = -1 if arrival_order else 0
     return _row(bundle, level, target, arrival.source, seq, pack(arrival.parcel), arrival.parcel.order)
@@ -299,11 +308,11 @@ def _arrivals(
         counted[lane] = count + len(index), int(m[-1])
         offsets = np.arange(count, count + len(index), dtype=np.int64)
         zeros = np.zeros(len(index), np.int64)
-        order = Order(m, zeros + lane, offsets, zeros)
+        order = OrderKey(m, zeros + lane, offsets, zeros)
         yield Arrival(
             lane,
             0,
-            Parcel(topic, partition, order, timestamps, keys or [], values or [], header_values(headers), offsets),
+            RecordBatch(topic, partition, order, timestamps, keys or [], values or [], header_values(headers), offsets),
         )
 
 
@@ -312,7 +321,7 @@ def column_values(column: Any, index: Any = None) -> list[Any]:
     if index is not None:
         column = column.take(pa.array(index))
     if pa.types.is_binary(column.type) or pa.types.is_large_binary(column.type):
-        return [None if item is None else Encoded(item) for item in column.to_pylist()]
+        return [None if item is None else SerializedValue(item) for item in column.to_pylist()]
     kind = column.type
     if (pa.types.is_integer(kind) or pa.types.is_floating(kind)) and not column.null_count:
         return column.to_numpy(zero_copy_only=False).tolist()

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from kstreamnb.kafka.output_batch import OutputColumns, OutputRecord
 from kstreamnb.spark.execution.failures import raise_first
-from kstreamnb.spark.execution.record_batch import Numbers, Order, Parcel, unpack
+from kstreamnb.spark.execution.record_batch import Numbers, OrderKey, RecordBatch, unpack
 from kstreamnb.spark.execution.stateful_operator import DELTA, FAILURE, OUT, REPORT
 
 __all__ = ["BatchOutput", "merge_columns", "merge_parcels"]
@@ -26,7 +26,7 @@ class BatchOutput:
     ``deltas`` are changes of tasks' states as (producer, number of the entry in its log, delta).
     """
 
-    parcels: dict[tuple[int, str], list[tuple[int, int, Parcel]]] = field(default_factory=dict)
+    parcels: dict[tuple[int, str], list[tuple[int, int, RecordBatch]]] = field(default_factory=dict)
     reports: list[dict[str, Any]] = field(default_factory=list)
     deltas: list[tuple[int, int, bytes]] = field(default_factory=list)
 
@@ -67,12 +67,12 @@ class BatchOutput:
         return sum(len(parcel) for group in self.parcels.values() for _, _, parcel in group)
 
 
-def merge_parcels(topic: str, parcels: Iterable[tuple[int, int, Parcel]]) -> Iterator[OutputRecord]:
+def merge_parcels(topic: str, parcels: Iterable[tuple[int, int, RecordBatch]]) -> Iterator[OutputRecord]:
     """The records of one topic from (producer, number, parcel), those of each partition in canonical order."""
     return chain.from_iterable(columns.records() for columns in merge_columns(topic, parcels))
 
 
-def merge_columns(topic: str, parcels: Iterable[tuple[int, int, Parcel]]) -> list[OutputColumns]:
+def merge_columns(topic: str, parcels: Iterable[tuple[int, int, RecordBatch]]) -> list[OutputColumns]:
     """The same as columns: one by one where every partition has one producer only, whose records are in order."""
     parcels = sorted(parcels, key=lambda each: each[:2])
     columns = [
@@ -86,13 +86,13 @@ def merge_columns(topic: str, parcels: Iterable[tuple[int, int, Parcel]]) -> lis
     }
     if len({partition for partition, _ in places}) == len(places):
         return columns
-    order = Order.concat([parcel.order for _, _, parcel in parcels])
+    order = OrderKey.concat([parcel.order for _, _, parcel in parcels])
     producer = np.concatenate([np.full(len(parcel), number) for number, _, parcel in parcels])
     index = np.lexsort((np.arange(len(producer)), producer, order.depth, order.offset, order.lane, order.m))
     return [_taken(topic, columns, index)]
 
 
-def _partitions(parcel: Parcel) -> Numbers:
+def _partitions(parcel: RecordBatch) -> Numbers:
     """A partition for each record."""
     partition = parcel.partition
     return np.full(len(parcel), partition, np.int64) if isinstance(partition, int) else partition

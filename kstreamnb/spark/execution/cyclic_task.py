@@ -15,10 +15,10 @@ from kstreamnb.runtime.context.task_plan import TaskPlan
 from kstreamnb.runtime.task.task import EMPTY_DELTA, Task
 from kstreamnb.spark.execution.record_merge import Place, Taken
 
-__all__ = ["Circle"]
+__all__ = ["CyclicTask"]
 
 
-class Circle:
+class CyclicTask:
     """Several tasks behind the face of one; ``hidden`` topics go around and are seen by nobody else.
 
     Attributes:

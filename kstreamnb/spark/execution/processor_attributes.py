@@ -15,8 +15,8 @@ import cloudpickle  # type: ignore[import-untyped]
 
 from kstreamnb.runtime.codegen.task_compiler import NodeContext
 from kstreamnb.runtime.context.punctuation import Schedule
-from kstreamnb.runtime.context.task_context import Scope
-from kstreamnb.spark.execution.cyclic_task import Circle
+from kstreamnb.runtime.context.task_context import TaskContext
+from kstreamnb.spark.execution.cyclic_task import CyclicTask
 from kstreamnb.state import Store
 
 __all__ = ["Attributes", "attributes_of", "give_attributes"]
@@ -45,7 +45,7 @@ def give_attributes(task: Any, attributes: Attributes) -> None:
 
 
 def _owners(task: Any) -> dict[tuple[str, str], Any]:
-    members = task.members.items() if isinstance(task, Circle) else [("", task)]
+    members = task.members.items() if isinstance(task, CyclicTask) else [("", task)]
     return {(id_, node): owner for id_, member in members for node, owner in member.scope.processors.items()}
 
 
@@ -69,7 +69,7 @@ class _LeadsToTask(Exception):
 class _Guarded:
     def persistent_id(self, value: object) -> None:
         """Refuse what belongs to the task; everything else is pickled as it is."""
-        if isinstance(value, (Scope, Store, Schedule, NodeContext)):
+        if isinstance(value, (TaskContext, Store, Schedule, NodeContext)):
             raise _LeadsToTask
 
 

@@ -15,11 +15,11 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from kstreamnb.core.codec import Encoded, to_bytes
+from kstreamnb.core.codec import SerializedValue, to_bytes
 from kstreamnb.core.record import Headers
 from kstreamnb.spark.execution.kafka_columns import column_to_kafka
 
-__all__ = ["COMMIT", "TICK", "WALL", "Numbers", "Order", "Parcel", "pack", "root_order", "to_kafka", "unpack"]
+__all__ = ["COMMIT", "TICK", "WALL", "Numbers", "OrderKey", "RecordBatch", "pack", "root_order", "to_kafka", "unpack"]
 
 Numbers: TypeAlias = npt.NDArray[np.int64]
 
@@ -35,11 +35,11 @@ With the key "set" the clock is only set, and no punctuator looks at it.
 """
 
 _PLAIN = frozenset({str, int, float, bool, bytes, type(None)})
-_ENCODED = frozenset({Encoded, type(None)})
+_ENCODED = frozenset({SerializedValue, type(None)})
 
 
 @dataclass(slots=True)
-class Order:
+class OrderKey:
     """Order keys of some records, as columns of equal length.
 
     ``m`` is the greatest timestamp (ms) of the root's partition up to the root, ``lane`` the rank of that partition
@@ -54,16 +54,16 @@ class Order:
     def __len__(self) -> int:
         return len(self.m)
 
-    def take(self, index: Any) -> Order:
+    def take(self, index: Any) -> OrderKey:
         """The keys at some positions, in that order."""
-        return Order(self.m[index], self.lane[index], self.offset[index], self.depth[index])
+        return OrderKey(self.m[index], self.lane[index], self.offset[index], self.depth[index])
 
-    def deeper(self) -> Order:
+    def deeper(self) -> OrderKey:
         """The same roots one internal topic further."""
-        return Order(self.m, self.lane, self.offset, self.depth + 1)
+        return OrderKey(self.m, self.lane, self.offset, self.depth + 1)
 
     @classmethod
-    def concat(cls, orders: Sequence[Order]) -> Order:
+    def concat(cls, orders: Sequence[OrderKey]) -> OrderKey:
         """All keys behind each other."""
         if len(orders) == 1:
             return orders[0]
@@ -71,33 +71,33 @@ class Order:
         return cls(*(np.concatenate([getattr(order, name) for order in orders]) for name in names))
 
     @classmethod
-    def of_root(cls, m: int, count: int) -> Order:
+    def of_root(cls, m: int, count: int) -> OrderKey:
         """Keys of ``count`` records that a tick or a commit caused."""
         zeros = np.zeros(count, np.int64)
         return cls(np.full(count, m, np.int64), zeros, zeros, zeros)
 
 
-def root_order(timestamps: Sequence[int], offsets: Sequence[int], lane: int, before: int = -1) -> Order:
+def root_order(timestamps: Sequence[int], offsets: Sequence[int], lane: int, before: int = -1) -> OrderKey:
     """Order keys of records of an input partition; ``before`` is the greatest timestamp before them."""
     m = np.maximum.accumulate(np.asarray(timestamps, np.int64))
     np.maximum(m, before, out=m)
     zeros = np.zeros(len(m), np.int64)
-    return Order(m, zeros + lane, np.asarray(offsets, np.int64), zeros)
+    return OrderKey(m, zeros + lane, np.asarray(offsets, np.int64), zeros)
 
 
 @dataclass(slots=True)
-class Parcel:
+class RecordBatch:
     """Records of one topic in their order of production.
 
     ``partition`` is one number, or one a record. ``offsets`` are known only for records of input topics. Keys and
     values are in wire form; with ``kafka`` they are Kafka's own bytes, and a ``raw`` column has bytes that stand for
-    `Encoded` ones until it is unpacked. ``headers`` is None when no record has any.
+    `SerializedValue` ones until it is unpacked. ``headers`` is None when no record has any.
     ``clock_ms`` is the wall clock of the batch, -1 where the parcel does not say.
     """
 
     topic: str
     partition: int | Numbers
-    order: Order
+    order: OrderKey
     timestamps: Numbers
     keys: list[Any]
     values: list[Any]
@@ -110,9 +110,9 @@ class Parcel:
     def __len__(self) -> int:
         return len(self.keys)
 
-    def part(self, begin: int, end: int) -> Parcel:
+    def part(self, begin: int, end: int) -> RecordBatch:
         """The records at some positions."""
-        return Parcel(
+        return RecordBatch(
             self.topic,
             self.partition if isinstance(self.partition, int) else self.partition[begin:end],
             self.order.take(slice(begin, end)),
@@ -133,7 +133,7 @@ class Parcel:
         return list(zip(offsets, self.timestamps.tolist(), self.keys, self.values, headers, strict=True))
 
 
-def pack(parcel: Parcel) -> bytes:
+def pack(parcel: RecordBatch) -> bytes:
     """A parcel as bytes."""
     order = parcel.order
     columns = (
@@ -151,12 +151,14 @@ def pack(parcel: Parcel) -> bytes:
     return pickle.dumps(columns, 5)
 
 
-def unpack(data: bytes) -> Parcel:
+def unpack(data: bytes) -> RecordBatch:
     """A parcel from its bytes."""
     topic, partition, order, timestamps, keys, values, headers, *rest = pickle.loads(data)
     count = len(timestamps)
-    columns = Order(*(_thick(column, count) for column in order))
-    return Parcel(topic, partition, columns, timestamps, _unpack_column(*keys), _unpack_column(*values), headers, *rest)
+    columns = OrderKey(*(_thick(column, count) for column in order))
+    return RecordBatch(
+        topic, partition, columns, timestamps, _unpack_column(*keys), _unpack_column(*values), headers, *rest
+    )
 
 
 def to_kafka(column: list[Any], serde: Any) -> list[bytes | None]:
@@ -168,7 +170,7 @@ def to_kafka(column: list[Any], serde: Any) -> list[bytes | None]:
     if whole is not None:
         return whole
     write: Callable[[Any], bytes | None] = serde.serialize
-    if Encoded not in kinds:
+    if SerializedValue not in kinds:
         return [None if item is None else write(item) for item in column]
     return [to_bytes(serde, item) for item in column]
 
@@ -192,14 +194,16 @@ def _pack_column(column: list[Any], *, kafka: bool) -> tuple[str, Any]:
         return "plain", column
     if kinds <= _ENCODED:
         return "encoded", [None if item is None else bytes(item) for item in column]
-    if Encoded not in kinds:
+    if SerializedValue not in kinds:
         return "objects", column
-    return "mixed", [(type(item) is Encoded, bytes(item) if type(item) is Encoded else item) for item in column]
+    return "mixed", [
+        (type(item) is SerializedValue, bytes(item) if type(item) is SerializedValue else item) for item in column
+    ]
 
 
 def _unpack_column(form: str, column: Any) -> list[Any]:
     if form == "encoded":
-        return [None if item is None else Encoded(item) for item in column]
+        return [None if item is None else SerializedValue(item) for item in column]
     if form == "mixed":
-        return [Encoded(item) if encoded else item for encoded, item in column]
+        return [SerializedValue(item) if encoded else item for encoded, item in column]
     return column

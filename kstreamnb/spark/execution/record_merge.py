@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from kstreamnb.core.record import Headers
-from kstreamnb.spark.execution.record_batch import Numbers, Order, Parcel
+from kstreamnb.spark.execution.record_batch import Numbers, OrderKey, RecordBatch
 
 __all__ = ["Arrival", "Merged", "Place", "Positions", "Taken", "place_of"]
 
@@ -34,10 +34,10 @@ class Arrival:
 
     source: int
     seq: int
-    parcel: Parcel
+    parcel: RecordBatch
 
 
-def place_of(parcel: Parcel) -> Place:
+def place_of(parcel: RecordBatch) -> Place:
     """Where the records of a parcel lie that is addressed to a task."""
     if not isinstance(parcel.partition, int):
         raise TypeError(f"a parcel for a task has one partition; {parcel.topic} has a column of them")
@@ -57,7 +57,7 @@ class Merged:
         self.places = sorted({place_of(arrival.parcel) for arrival in arrivals})
         rank = {place: number for number, place in enumerate(self.places)}
         self.counted = {rank[place_of(a.parcel)] for a in arrivals if a.parcel.offsets is not None}
-        self.order = Order.concat([arrival.parcel.order for arrival in arrivals])
+        self.order = OrderKey.concat([arrival.parcel.order for arrival in arrivals])
         self.records: list[Taken] = []
         for arrival in arrivals:
             self.records += arrival.parcel.records()
@@ -83,7 +83,7 @@ class Merged:
             for offset, at in enumerate(mine.tolist(), first):
                 records[at] = (offset, *records[at][1:])
 
-    def runs(self) -> Iterator[tuple[Place, list[Taken], Order]]:
+    def runs(self) -> Iterator[tuple[Place, list[Taken], OrderKey]]:
         """The records in order, cut wherever the partition changes."""
         if self.single:
             yield self.places[0], self.records, self.order
@@ -95,7 +95,7 @@ class Merged:
             part = index[begin:end]
             yield self.places[int(where[begin])], [self.records[at] for at in part.tolist()], self.order.take(part)
 
-    def roots(self) -> Iterator[tuple[list[tuple[int, Place, Taken, bool]], Order]]:
+    def roots(self) -> Iterator[tuple[list[tuple[int, Place, Taken, bool]], OrderKey]]:
         """The records of each root together, as (depth, place, record, whether its offset is known)."""
         sorted_ = self.order.take(self.index)
         same = (np.diff(sorted_.m) == 0) & (np.diff(sorted_.lane) == 0) & (np.diff(sorted_.offset) == 0)
@@ -108,7 +108,7 @@ class Merged:
             yield found, sorted_.take(slice(begin, begin + 1))
 
 
-def _least_head_first(index: Numbers, order: Order, where: Numbers, records: list[Taken]) -> Numbers:
+def _least_head_first(index: Numbers, order: OrderKey, where: Numbers, records: list[Taken]) -> Numbers:
     """Order records of one root and depth that lie in several partitions as the queues of a task would."""
     sorted_ = order.take(index)
     same = (

@@ -24,7 +24,7 @@ from kstreamnb.errors import EngineError, StateError
 from kstreamnb.runtime.task.task import EMPTY_DELTA
 from kstreamnb.spark.execution.processor_attributes import Attributes, attributes_of, give_attributes
 from kstreamnb.spark.execution.record_merge import Positions
-from kstreamnb.spark.execution.worker_cache import Compaction, Held
+from kstreamnb.spark.execution.worker_cache import CachedTask, Compaction
 
 __all__ = ["HEAD", "KEY_SCHEMA", "LOG_SCHEMA", "StateLog"]
 
@@ -53,7 +53,7 @@ class StateLog:
         self._attributes: Attributes = {}
         self.found = "new"
 
-    def load(self, held: Held | None, create: Callable[[], Held]) -> Held:
+    def load(self, held: CachedTask | None, create: Callable[[], CachedTask]) -> CachedTask:
         """The task as the committed state has it, by the shortest way."""
         held = self._current(held, create)
         if self._verify and self.found in ("hit", "catch-up"):
@@ -63,7 +63,7 @@ class StateLog:
         self._positions, self._attributes = dict(held.positions), attributes_of(held.task)
         return held
 
-    def _current(self, held: Held | None, create: Callable[[], Held]) -> Held:
+    def _current(self, held: CachedTask | None, create: Callable[[], CachedTask]) -> CachedTask:
         row = self._log.getValue((HEAD,))
         if row is None:
             self._last, self.found = None, "new"
@@ -86,7 +86,7 @@ class StateLog:
         held.seq, held.token, held.state_bytes = seq, token, size
         return held
 
-    def save(self, held: Held) -> bytes | None:
+    def save(self, held: CachedTask) -> bytes | None:
         """Append what changed, with a part of the compaction that is under way; gives the change, None without one."""
         delta, attributes = held.task.take_delta(), attributes_of(held.task)
         if self._last is None:  # all of it: what a task is born with, such as due times, never changes and counts too
@@ -116,7 +116,7 @@ class StateLog:
             raise EngineError(f"entry {number} of a state log is missing", hint="restore the checkpoint from a copy")
         return bytes(row[1])
 
-    def _rebuild(self, held: Held, seq: int) -> None:
+    def _rebuild(self, held: CachedTask, seq: int) -> None:
         entries = sorted((key[0], value[1]) for key, value in self._log.iterator())
         for number, entry in entries:
             if HEAD < number <= seq:
@@ -125,7 +125,7 @@ class StateLog:
                     held.task.apply_delta(part)
                 _apply(held, delta, positions, beside)
 
-    def _compact(self, held: Held, seq: int, base: int, size: int, delta: int) -> tuple[bytes | None, int, int]:
+    def _compact(self, held: CachedTask, seq: int, base: int, size: int, delta: int) -> tuple[bytes | None, int, int]:
         """The part to write now, the new first entry, and how many bytes go with the entries before it."""
         work = held.compaction
         if work is not None and work.since < base:
@@ -151,7 +151,7 @@ class StateLog:
         return part, work.since, work.bytes_before
 
 
-def _ensure_equal(held: Held, again: Held) -> None:
+def _ensure_equal(held: CachedTask, again: CachedTask) -> None:
     """Raise StateError where a task in memory differs from the one that was made of its log."""
     for name, store in held.task.stores.items():
         mine, theirs = (_rows(each) for each in (store, again.task.stores[name]))
@@ -171,7 +171,7 @@ def _rows(store: Any) -> dict[Any, Any]:
     return {key: row[1] for key, row in store.raw.items()} if store.spec.kind == "lru" else dict(store.raw)
 
 
-def _apply(held: Held, delta: bytes, positions: Positions, beside: tuple[int, Attributes]) -> None:
+def _apply(held: CachedTask, delta: bytes, positions: Positions, beside: tuple[int, Attributes]) -> None:
     if delta != EMPTY_DELTA:
         held.task.apply_delta(delta)
     held.positions = dict(positions)

@@ -20,13 +20,13 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 from kstreamnb.errors import KStreamError
 from kstreamnb.spark.execution.failures import pack_failure
 from kstreamnb.spark.execution.processor_attributes import attributes_of, give_attributes
-from kstreamnb.spark.execution.record_batch import WALL, Parcel, pack, unpack
+from kstreamnb.spark.execution.record_batch import WALL, RecordBatch, pack, unpack
 from kstreamnb.spark.execution.record_merge import Arrival, place_of
 from kstreamnb.spark.execution.state_log import KEY_SCHEMA, LOG_SCHEMA, StateLog
 from kstreamnb.spark.execution.task_batch import commit, run_parcels
 from kstreamnb.spark.execution.worker_cache import (
-    Bundle,
-    Held,
+    CachedTask,
+    DeploymentBlob,
     check_in,
     check_out,
     few_collections,
@@ -47,7 +47,7 @@ __all__ = [
     "FAILURE",
     "OUT",
     "REPORT",
-    "LevelProcessor",
+    "StatefulOperator",
     "addressed",
     "report_of",
     "run_group",
@@ -61,10 +61,10 @@ _MOST_RECORDS = 20_000
 _OutRow = Row("g", "target", "source", "seq", "blob")
 
 
-class LevelProcessor(StatefulProcessor):
+class StatefulOperator(StatefulProcessor):
     """A stateful level for `transformWithState`; the state of a group is the log of its task."""
 
-    def __init__(self, bundle: Bundle, level: int) -> None:
+    def __init__(self, bundle: DeploymentBlob, level: int) -> None:
         self.bundle, self.level = bundle, level
 
     def init(self, handle: Any) -> None:
@@ -84,7 +84,9 @@ class LevelProcessor(StatefulProcessor):
         rest()
 
 
-def stateless_level(bundle: Bundle, level: int) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+def stateless_level(
+    bundle: DeploymentBlob, level: int
+) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """A level without state for `mapInArrow`."""
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -100,7 +102,7 @@ def stateless_level(bundle: Bundle, level: int) -> Callable[[Iterator[pa.RecordB
     return run
 
 
-def run_group(bundle: Bundle, level: int, group: int, rows: list[Row5], log: StateLog | None) -> Iterator[Row5]:
+def run_group(bundle: DeploymentBlob, level: int, group: int, rows: list[Row5], log: StateLog | None) -> Iterator[Row5]:
     """What becomes of the rows of one group: its task's output, and the rest addressed to the next level."""
     deployment = read(bundle)
     placed = placed_at(bundle, level).get(group)
@@ -116,7 +118,9 @@ def run_group(bundle: Bundle, level: int, group: int, rows: list[Row5], log: Sta
         yield from _run_placed(bundle, placed, mine, log)
 
 
-def _run_placed(bundle: Bundle, placed: PlacedTask | Replica, rows: list[Row5], log: StateLog | None) -> Iterator[Row5]:
+def _run_placed(
+    bundle: DeploymentBlob, placed: PlacedTask | Replica, rows: list[Row5], log: StateLog | None
+) -> Iterator[Row5]:
     if isinstance(placed, PlacedTask) and placed.uses_global and replica(bundle, placed) is None:
         return  # the failure of its global tables ends the batch
     deployment = read(bundle)
@@ -158,7 +162,9 @@ def _run_placed(bundle: Bundle, placed: PlacedTask | Replica, rows: list[Row5], 
     yield next_group, REPORT, source, 0, pickle.dumps(report, 5)
 
 
-def _run_task(bundle: Bundle, placed: PlacedTask | Replica, held: Held, arrivals: list[Arrival]) -> list[Parcel]:
+def _run_task(
+    bundle: DeploymentBlob, placed: PlacedTask | Replica, held: CachedTask, arrivals: list[Arrival]
+) -> list[RecordBatch]:
     if isinstance(placed, Replica):
         for arrival in sorted(arrivals, key=lambda arrival: (arrival.source, arrival.seq)):
             parcel = arrival.parcel
@@ -172,7 +178,7 @@ def _run_task(bundle: Bundle, placed: PlacedTask | Replica, held: Held, arrivals
     return run_parcels(held.task, arrivals, held.positions, outlets) + commit(held.task, outlets)
 
 
-def _first_twin(bundle: Bundle, placed: PlacedTask | Replica) -> int:
+def _first_twin(bundle: DeploymentBlob, placed: PlacedTask | Replica) -> int:
     """The first replica of the same global tables; a task itself."""
     return read(bundle).replica_targets(placed.application)[0] if isinstance(placed, Replica) else placed.number
 
@@ -190,13 +196,15 @@ def _first_clock(arrivals: list[Arrival]) -> int:
     return min(ticks) if ticks else max([0, *(arrival.parcel.clock_ms for arrival in arrivals)])
 
 
-def _new(bundle: Bundle, placed: PlacedTask | Replica, now_ms: int) -> Held:
+def _new(bundle: DeploymentBlob, placed: PlacedTask | Replica, now_ms: int) -> CachedTask:
     if isinstance(placed, Replica):
         return new_global(read(bundle), placed.application)
     return new_task(bundle, placed, replica(bundle, placed) if placed.uses_global else None, now_ms=now_ms)
 
 
-def addressed(bundle: Bundle, placed: PlacedTask | Replica, parcels: Iterable[Parcel]) -> Iterator[tuple[int, Parcel]]:
+def addressed(
+    bundle: DeploymentBlob, placed: PlacedTask | Replica, parcels: Iterable[RecordBatch]
+) -> Iterator[tuple[int, RecordBatch]]:
     """Parcels with their targets, none of them too long; a topic that is read and sold goes both ways."""
     deployment = read(bundle)
     inner = deployment.applications[placed.application].inner
@@ -213,7 +221,12 @@ def addressed(bundle: Bundle, placed: PlacedTask | Replica, parcels: Iterable[Pa
 
 
 def report_of(
-    placed: PlacedTask | Replica, held: Held, before: dict[str, Any], found: str, out: dict[str, int], seconds: float
+    placed: PlacedTask | Replica,
+    held: CachedTask,
+    before: dict[str, Any],
+    found: str,
+    out: dict[str, int],
+    seconds: float,
 ) -> dict[str, Any]:
     """What a task did, as plain numbers; ``out`` counts records by output topic, inner ones among them."""
     after = held.task.counters()

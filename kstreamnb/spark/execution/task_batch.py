@@ -11,14 +11,14 @@ from typing import Any
 
 import numpy as np
 
-from kstreamnb.core.codec import Encoded, to_bytes
-from kstreamnb.spark.execution.cyclic_task import Circle
-from kstreamnb.spark.execution.record_batch import COMMIT, WALL, Numbers, Order, Parcel, to_kafka
+from kstreamnb.core.codec import SerializedValue, to_bytes
+from kstreamnb.spark.execution.cyclic_task import CyclicTask
+from kstreamnb.spark.execution.record_batch import COMMIT, WALL, Numbers, OrderKey, RecordBatch, to_kafka
 from kstreamnb.spark.execution.record_merge import Arrival, Merged, Positions
 
 __all__ = ["Outlets", "commit", "run_parcels"]
 
-_PORTABLE = frozenset({str, int, float, bool, bytes, type(None), Encoded})
+_PORTABLE = frozenset({str, int, float, bool, bytes, type(None), SerializedValue})
 
 
 @dataclass(frozen=True)
@@ -35,13 +35,15 @@ class Outlets:
     mixed: frozenset[str]
     kafka: bool
 
-    def parcel(self, topic: str, partition: int | Numbers, order: Order, columns: Sequence[Sequence[Any]]) -> Parcel:
+    def parcel(
+        self, topic: str, partition: int | Numbers, order: OrderKey, columns: Sequence[Sequence[Any]]
+    ) -> RecordBatch:
         """A parcel from the columns timestamp, key, value and headers of produced records."""
         timestamps, keys, values, headers = columns
         key_serde, value_serde = self.serdes.get(topic, (None, None))
         leaves = self.kafka and topic not in self.inner
         shape = to_kafka if leaves else _as_bytes if topic in self.mixed else _portable
-        return Parcel(
+        return RecordBatch(
             topic,
             partition,
             order,
@@ -53,21 +55,21 @@ class Outlets:
         )
 
 
-def run_parcels(task: Any, arrivals: list[Arrival], positions: Positions, outlets: Outlets) -> list[Parcel]:
+def run_parcels(task: Any, arrivals: list[Arrival], positions: Positions, outlets: Outlets) -> list[RecordBatch]:
     """Feed a task everything that arrived, in canonical order, and give what it produced."""
     if not any(len(arrival.parcel) for arrival in arrivals):
         return []
     marks: list[int] = []
     merged = Merged(arrivals)
-    feed = _feed_circle if isinstance(task, Circle) else _feed
-    order = Order.concat(list(feed(task, merged, positions, marks)))
+    feed = _feed_circle if isinstance(task, CyclicTask) else _feed
+    order = OrderKey.concat(list(feed(task, merged, positions, marks)))
     made = np.asarray([0, *marks], np.int64)
     counts = made[1:] - made[:-1]
     caused = order if (counts == 1).all() else order.take(np.repeat(np.arange(len(counts)), counts))
     return _parcels(task.drain(), _deep(task, caused), outlets)
 
 
-def _feed(task: Any, merged: Merged, positions: Positions, marks: list[int]) -> Iterator[Order]:
+def _feed(task: Any, merged: Merged, positions: Positions, marks: list[int]) -> Iterator[OrderKey]:
     """Records in order, as many at once as come from one partition."""
     merged.number(positions)
     for (topic, partition), records, order in merged.runs():
@@ -78,7 +80,7 @@ def _feed(task: Any, merged: Merged, positions: Positions, marks: list[int]) -> 
         yield order
 
 
-def _feed_circle(task: Circle, merged: Merged, positions: Positions, marks: list[int]) -> Iterator[Order]:
+def _feed_circle(task: CyclicTask, merged: Merged, positions: Positions, marks: list[int]) -> Iterator[OrderKey]:
     """Root by root: what a root sets going around comes before the next one. The circle counts offsets itself."""
     for records, order in merged.roots():
         if records[0][1][0] == WALL:
@@ -89,21 +91,21 @@ def _feed_circle(task: Circle, merged: Merged, positions: Positions, marks: list
         yield order
 
 
-def commit(task: Any, outlets: Outlets) -> list[Parcel]:
+def commit(task: Any, outlets: Outlets) -> list[RecordBatch]:
     """Flush caches at the end of a batch."""
     task.commit()
     for store in task.stores.values():
         if hasattr(store, "clear_cache"):
             store.clear_cache()  # a task that is rebuilt elsewhere has no cache: neither may this one go on with it
     produced = task.drain()
-    return _parcels(produced, _deep(task, Order.of_root(COMMIT, len(produced))), outlets)
+    return _parcels(produced, _deep(task, OrderKey.of_root(COMMIT, len(produced))), outlets)
 
 
-def _deep(task: Any, order: Order) -> Order:
+def _deep(task: Any, order: OrderKey) -> OrderKey:
     """The order keys of produced records; a circle knows their depths."""
-    if not isinstance(task, Circle):
+    if not isinstance(task, CyclicTask):
         return order
-    return Order(order.m, order.lane, order.offset, np.asarray(task.take_depths(), np.int64))
+    return OrderKey(order.m, order.lane, order.offset, np.asarray(task.take_depths(), np.int64))
 
 
 def _tick(task: Any, ticks: list[Any], marks: list[int]) -> None:
@@ -115,11 +117,11 @@ def _tick(task: Any, ticks: list[Any], marks: list[int]) -> None:
         marks.append(task.produced)
 
 
-def _parcels(produced: list[Any], order: Order, outlets: Outlets) -> list[Parcel]:
+def _parcels(produced: list[Any], order: OrderKey, outlets: Outlets) -> list[RecordBatch]:
     """Produced records as parcels: one a topic, and one a partition where it is an internal topic."""
     if not produced:
         return []
-    parcels: list[Parcel] = []
+    parcels: list[RecordBatch] = []
     for topic, (partitions, *columns), keys in _by_topic(produced, order):
         place = np.asarray(partitions, np.int64)
         if topic not in outlets.inner:
@@ -135,7 +137,7 @@ def _parcels(produced: list[Any], order: Order, outlets: Outlets) -> list[Parcel
     return parcels
 
 
-def _by_topic(produced: list[Any], order: Order) -> Iterator[tuple[str, Sequence[Sequence[Any]], Order]]:
+def _by_topic(produced: list[Any], order: OrderKey) -> Iterator[tuple[str, Sequence[Sequence[Any]], OrderKey]]:
     """Produced records by topic, as columns, with their order keys."""
     written, *everything = zip(*produced, strict=True)
     if len(set(written)) == 1:
@@ -153,8 +155,8 @@ def _portable(column: list[Any], serde: Any) -> list[Any]:
     """A column whose items can be rebuilt in any process: builtin values as they are, all else as bytes."""
     if set(map(type, column)) <= _PORTABLE:
         return column
-    return [item if type(item) in _PORTABLE else Encoded(to_bytes(serde, item) or b"") for item in column]
+    return [item if type(item) in _PORTABLE else SerializedValue(to_bytes(serde, item) or b"") for item in column]
 
 
 def _as_bytes(column: list[Any], serde: Any) -> list[Any]:
-    return [None if item is None else Encoded(item) for item in to_kafka(column, serde)]
+    return [None if item is None else SerializedValue(item) for item in to_kafka(column, serde)]

@@ -22,7 +22,7 @@ from kstreamnb.core.time import Clock
 from kstreamnb.errors import EngineError
 from kstreamnb.runtime.codegen.sinks import topic_serdes
 from kstreamnb.runtime.task.task import GlobalTask, Task
-from kstreamnb.spark.execution.cyclic_task import Circle
+from kstreamnb.spark.execution.cyclic_task import CyclicTask
 from kstreamnb.spark.execution.record_merge import Positions
 from kstreamnb.spark.execution.task_batch import Outlets
 from kstreamnb.spark.planning.key_routing import spark_hash
@@ -30,9 +30,9 @@ from kstreamnb.spark.planning.output_topics import writer_serdes
 from kstreamnb.spark.planning.placement import Deployment, PlacedTask, Replica
 
 __all__ = [
-    "Bundle",
+    "DeploymentBlob",
     "Compaction",
-    "Held",
+    "CachedTask",
     "check_in",
     "check_out",
     "empty_task",
@@ -51,8 +51,8 @@ __all__ = [
 _BATCHES_BETWEEN_COLLECTIONS = 500
 _OBJECTS_BETWEEN_COLLECTIONS = 1_000_000
 _deployments: OrderedDict[str, Deployment] = OrderedDict()
-_tasks: OrderedDict[tuple[str, int], Held] = OrderedDict()
-_replicas: dict[tuple[str, int], Held] = {}
+_tasks: OrderedDict[tuple[str, int], CachedTask] = OrderedDict()
+_replicas: dict[tuple[str, int], CachedTask] = {}
 _failed: set[tuple[str, int]] = set()
 _outlets: dict[tuple[str, int, int], Outlets] = {}
 _placed: dict[tuple[str, int], dict[int, PlacedTask | Replica]] = {}
@@ -60,7 +60,7 @@ _rested = [0]
 
 
 @dataclass(frozen=True)
-class Bundle:
+class DeploymentBlob:
     """A deployment as bytes, under a name by which each worker reads it only once; ``kafka``: output leaves as bytes.
 
     ``memory_limit`` is the number of state bytes that one worker may keep; what is used least goes first.
@@ -77,7 +77,7 @@ class Bundle:
     verify: bool = False
 
     @classmethod
-    def of(cls, name: str, deployment: Deployment, **settings: Any) -> Bundle:
+    def of(cls, name: str, deployment: Deployment, **settings: Any) -> DeploymentBlob:
         """Pickle a deployment with the user's functions in it; other functions make another name."""
         data = cloudpickle.dumps(deployment, 5)
         return cls(f"{name}-{zlib.crc32(data):08x}", zlib.compress(data), **settings)
@@ -94,7 +94,7 @@ class Compaction:
 
 
 @dataclass
-class Held:
+class CachedTask:
     """A task in a worker with the place in its state log that it stands at."""
 
     task: Any
@@ -108,7 +108,7 @@ class Held:
     compaction: Compaction | None = None
 
 
-def read(bundle: Bundle) -> Deployment:
+def read(bundle: DeploymentBlob) -> Deployment:
     """The deployment of a bundle."""
     found = _deployments.get(bundle.name)
     if found is None:
@@ -124,7 +124,7 @@ def read(bundle: Bundle) -> Deployment:
     return found
 
 
-def placed_at(bundle: Bundle, level: int) -> dict[int, PlacedTask | Replica]:
+def placed_at(bundle: DeploymentBlob, level: int) -> dict[int, PlacedTask | Replica]:
     """Tasks and replicas of one level by group value."""
     key = (bundle.name, level)
     if key not in _placed:
@@ -132,7 +132,7 @@ def placed_at(bundle: Bundle, level: int) -> dict[int, PlacedTask | Replica]:
     return _placed[key]
 
 
-def outlets_of(bundle: Bundle, placed: PlacedTask) -> Outlets:
+def outlets_of(bundle: DeploymentBlob, placed: PlacedTask) -> Outlets:
     """How a task's output is packed."""
     key = (bundle.name, placed.application, placed.plan.subtopologies[0])
     if key not in _outlets:
@@ -147,8 +147,8 @@ def outlets_of(bundle: Bundle, placed: PlacedTask) -> Outlets:
 
 
 def new_task(
-    bundle: Bundle, placed: PlacedTask, global_state: Any = None, *, now_ms: int = 0, track: bool | None = None
-) -> Held:
+    bundle: DeploymentBlob, placed: PlacedTask, global_state: Any = None, *, now_ms: int = 0, track: bool | None = None
+) -> CachedTask:
     """A task that has seen nothing; punctuators of the wall clock count from ``now_ms``."""
     clock = Clock(now_ms)
     options: dict[str, Any] = {
@@ -159,25 +159,25 @@ def new_task(
         application = read(bundle).applications[placed.application]
         hidden = frozenset(f"{application.id}-{name}" for name in application.topology.internal_topics)
         going_round = frozenset(t for plan in placed.members for t in application.reads[plan.subtopologies[0]]) & hidden
-        return Held(Circle(placed.members, clock, global_state, going_round, **options), clock)
-    return Held(Task(placed.plan, clock, global_state, **options), clock)
+        return CachedTask(CyclicTask(placed.members, clock, global_state, going_round, **options), clock)
+    return CachedTask(Task(placed.plan, clock, global_state, **options), clock)
 
 
-def empty_task(bundle: Bundle, placed: PlacedTask) -> Any:
+def empty_task(bundle: DeploymentBlob, placed: PlacedTask) -> Any:
     """A task to look at restored stores with: it never runs."""
     tables = new_global(read(bundle), placed.application).task if placed.uses_global else None
     return new_task(bundle, placed, tables, track=False).task
 
 
-def new_global(deployment: Deployment, application: int) -> Held:
+def new_global(deployment: Deployment, application: int) -> CachedTask:
     """The keeper of an application's global stores, empty."""
     clock, plan = Clock(), deployment.global_plan(application)
     if plan is None:
         raise EngineError("there are no global stores")
-    return Held(GlobalTask(plan, clock, track=True), clock)
+    return CachedTask(GlobalTask(plan, clock, track=True), clock)
 
 
-def replica(bundle: Bundle, placed: PlacedTask) -> Any:
+def replica(bundle: DeploymentBlob, placed: PlacedTask) -> Any:
     """The global tables for a task: the replica of its Spark partition, which ran before it; None where that failed."""
     deployment = read(bundle)
     partition = spark_hash(placed.group) % deployment.spark_partitions
@@ -188,13 +188,13 @@ def replica(bundle: Bundle, placed: PlacedTask) -> Any:
     raise EngineError("a task's global tables have no replica")
 
 
-def check_out(key: tuple[str, int]) -> Held | None:
+def check_out(key: tuple[str, int]) -> CachedTask | None:
     """Take a task, or a replica of global tables, out of the worker's memory."""
     _failed.discard(key)
     return _tasks.pop(key, None) or _replicas.pop(key, None)
 
 
-def check_in(key: tuple[str, int], held: Held, memory_limit: int) -> None:
+def check_in(key: tuple[str, int], held: CachedTask, memory_limit: int) -> None:
     """Put a task back; the ones used least go while all together exceed the limit."""
     if isinstance(held.task, GlobalTask):
         _replicas[key] = held

@@ -13,9 +13,9 @@ from typing import Any
 
 from kstreamnb.kafka.output_batch import OutputRecord
 from kstreamnb.runtime.task.task import EMPTY_DELTA
-from kstreamnb.spark.execution.worker_cache import Bundle, empty_task, read
+from kstreamnb.spark.execution.worker_cache import DeploymentBlob, empty_task, read
 from kstreamnb.spark.planning.placement import PlacedTask
-from kstreamnb.spark.query.streaming_query import Batch
+from kstreamnb.spark.query.streaming_query import QueryBatch
 from kstreamnb.state.versioned import LATEST_ROW, VersionedRows
 from kstreamnb.topology.partitions import OwnedTopic, owned_topics
 
@@ -29,7 +29,7 @@ class Changelogs:
         topics: the topics that must exist, with their settings.
     """
 
-    def __init__(self, bundle: Bundle) -> None:
+    def __init__(self, bundle: DeploymentBlob) -> None:
         deployment = read(bundle)
         application = deployment.applications[0]
         owned = owned_topics(application.topology, application.id, application.partitions)
@@ -40,7 +40,7 @@ class Changelogs:
         self._bundle = bundle
         self._stores: dict[int, dict[str, Any]] = {}
 
-    def records(self, batch: Batch) -> Iterator[OutputRecord]:
+    def records(self, batch: QueryBatch) -> Iterator[OutputRecord]:
         """The records of one batch."""
         for source, _, delta in batch.output.deltas:
             number = source - self._first

@@ -15,7 +15,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from kstreamnb.core.codec import Encoded, encoder, key_partitioner, to_bytes
+from kstreamnb.core.codec import SerializedValue, encoder, key_partitioner, to_bytes
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.serde import Serde
 from kstreamnb.errors import ConfigError, EngineError
@@ -229,7 +229,7 @@ def _choose(serde: Serde, partitions: int) -> Callable[[Iterator[pa.RecordBatch]
         for batch in batches:
             keys = batch.column("k")
             if pa.types.is_binary(keys.type):
-                wires = [None if key is None else Encoded(key) for key in keys.to_pylist()]
+                wires = [None if key is None else SerializedValue(key) for key in keys.to_pylist()]
             else:
                 wires = [write(key) for key in keys.to_pylist()]
             chosen = pa.array([choose(wire) for wire in wires], pa.int32())

@@ -15,10 +15,10 @@ import pyarrow.parquet as pq
 
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.errors import ConfigError, EngineError
-from kstreamnb.kafka.output_batch import Publication
+from kstreamnb.kafka.output_batch import OutputBatch
 from kstreamnb.spark.io.sinks import records_of, tables_of
 from kstreamnb.spark.planning.placement import Application
-from kstreamnb.spark.query.streaming_query import Batch, Sink
+from kstreamnb.spark.query.streaming_query import QueryBatch, QuerySink
 
 __all__ = ["DatabaseSink", "ParquetSink"]
 
@@ -26,7 +26,7 @@ _MARKS = {"qmark": "?", "format": "%s", "pyformat": "%s"}
 
 
 @dataclass
-class DatabaseSink(Sink):
+class DatabaseSink(QuerySink):
     """Upserts each batch into tables by key, and notes the batch in the same database transaction.
 
     A tombstone deletes its row. When the transaction fails, neither rows nor position have moved, and the query ends;
@@ -62,7 +62,7 @@ class DatabaseSink(Sink):
         """Take note of whose output it is."""
         self.application = application
 
-    def publish(self, batch: Batch) -> Publication:
+    def publish(self, batch: QueryBatch) -> OutputBatch:
         """One transaction: rows, then the batch's number."""
         if self.application is None:
             raise EngineError("the sink belongs to no query yet", hint="give it to deploy(…, sink=…)")
@@ -70,12 +70,12 @@ class DatabaseSink(Sink):
         try:
             cursor, count = connection.cursor(), batch.output.count()
             if batch.number <= self._position(cursor):
-                return Publication(batch.number, count, suppressed=True)
+                return OutputBatch(batch.number, count, suppressed=True)
             for topic, records in records_of(self.application, batch).items():
                 (self.write or self._upsert)(cursor, topic, records)
             self._note(cursor, batch.number)
             connection.commit()
-            return Publication(batch.number, count)
+            return OutputBatch(batch.number, count)
         except BaseException:
             connection.rollback()
             raise
@@ -126,7 +126,7 @@ class DatabaseSink(Sink):
 
 
 @dataclass
-class ParquetSink(Sink):
+class ParquetSink(QuerySink):
     """Writes one Parquet file a batch and topic: ``folder/topic/batch-000000012.parquet``.
 
     The file of a batch that comes again takes the place of the first one, with the same content. Columns are
@@ -144,7 +144,7 @@ class ParquetSink(Sink):
         """Take note of whose output it is."""
         self.application = application
 
-    def publish(self, batch: Batch) -> Publication:
+    def publish(self, batch: QueryBatch) -> OutputBatch:
         """Write whole files or none: each is renamed when it is complete."""
         if self.application is None:
             raise EngineError("the sink belongs to no query yet", hint="give it to deploy(…, sink=…)")
@@ -154,7 +154,7 @@ class ParquetSink(Sink):
             draft = path.with_name(f".{path.name}.draft")
             pq.write_table(table, draft)
             draft.replace(path)
-        return Publication(batch.number, batch.output.count())
+        return OutputBatch(batch.number, batch.output.count())
 
 
 def _quoted(table: str) -> str:

@@ -15,7 +15,7 @@ from typing import Any, Protocol, TypeAlias
 from kstreamnb.errors import EngineError
 from kstreamnb.kafka.batch_offsets import Offsets, ranges
 
-__all__ = ["Chunk", "Feed", "FileFeed", "KafkaFeed", "from_json", "to_json"]
+__all__ = ["Chunk", "OffsetSource", "FileOffsetSource", "KafkaOffsetSource", "from_json", "to_json"]
 
 _GLANCE_S = 10.0
 Chunk: TypeAlias = tuple[str, int, Sequence[tuple[Any, ...]], Sequence[int] | None]
@@ -23,7 +23,7 @@ Chunk: TypeAlias = tuple[str, int, Sequence[tuple[Any, ...]], Sequence[int] | No
 it is not that of event time."""
 
 
-class Feed(Protocol):
+class OffsetSource(Protocol):
     """A source of records with offsets. Topics of a second application are called ``1/topic``, and so on.
 
     ``raw``: keys and values are Kafka's bytes, and not in wire form.
@@ -54,7 +54,7 @@ class Feed(Protocol):
 
 
 @dataclass
-class KafkaFeed:
+class KafkaOffsetSource:
     """Topics of a Kafka cluster.
 
     ``starting`` is "earliest", "latest", a time in ms, or offsets; or a pair of that and a dict of topics that have
@@ -81,9 +81,9 @@ class KafkaFeed:
         return self._reader
 
     def _new_reader(self, patience_s: float) -> Any:
-        from kstreamnb.kafka.bounded_reader import Reader
+        from kstreamnb.kafka.bounded_reader import BoundedReader
 
-        return Reader(self.servers, sorted({*self.topics, *self.global_topics}), patience_s=patience_s)
+        return BoundedReader(self.servers, sorted({*self.topics, *self.global_topics}), patience_s=patience_s)
 
     def beginning(self) -> Offsets:
         """The first offsets as ``starting`` says; global topics always begin with their first record."""
@@ -104,7 +104,7 @@ class KafkaFeed:
             chosen[topic] = known[word][topic]
         return chosen
 
-    def begun(self) -> KafkaFeed:
+    def begun(self) -> KafkaOffsetSource:
         """The same with offsets for words and times: it begins where these are now, whenever it is read first."""
         return replace(self, starting=self.beginning(), _reader=None)
 
@@ -150,7 +150,7 @@ class KafkaFeed:
 
 
 @dataclass
-class FileFeed:
+class FileOffsetSource:
     """Records in a file, cut into batches beforehand: for samples and tests, not for live data.
 
     ``write`` makes the file; each batch is a mapping from (topic, partition) to records
@@ -162,7 +162,7 @@ class FileFeed:
     _content: Any = field(default=None, repr=False)
 
     @classmethod
-    def write(cls, path: Path, batches: Sequence[dict[tuple[str, int], list[tuple[Any, ...]]]]) -> FileFeed:
+    def write(cls, path: Path, batches: Sequence[dict[tuple[str, int], list[tuple[Any, ...]]]]) -> FileOffsetSource:
         """Keep batches in a new file."""
         records: dict[tuple[str, int], list[tuple[Any, ...]]] = {}
         ends: list[Offsets] = []

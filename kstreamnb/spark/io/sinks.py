@@ -17,17 +17,17 @@ from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.signatures import taking
 from kstreamnb.errors import EngineError
 from kstreamnb.kafka.checkpoint_lock import STARTED_SINCE
-from kstreamnb.kafka.output_batch import OutputColumns, OutputRecord, Publication, columns_of
+from kstreamnb.kafka.output_batch import OutputBatch, OutputColumns, OutputRecord, columns_of
 from kstreamnb.spark.io.arrow_types import arrow_column
 from kstreamnb.spark.planning.output_topics import writer_serdes
 from kstreamnb.spark.planning.placement import Application
-from kstreamnb.spark.query.streaming_query import Batch, Sink
+from kstreamnb.spark.query.streaming_query import QueryBatch, QuerySink
 
 __all__ = ["FrameSink", "FunctionSink", "KafkaSink", "MemorySink", "decoded", "records_of", "tables_of"]
 
 
 @dataclass
-class KafkaSink(Sink):
+class KafkaSink(QuerySink):
     """One publication a batch; what may pass is tried again from the first step on.
 
     ``changelogs`` makes further records of each batch. Units: ``patience_s`` is how many seconds a broker may be away
@@ -35,7 +35,7 @@ class KafkaSink(Sink):
     """
 
     publisher: Any
-    changelogs: Callable[[Batch], Iterable[OutputRecord]] | None = None
+    changelogs: Callable[[QueryBatch], Iterable[OutputRecord]] | None = None
     patience_s: float = 300.0
     kafka: bool = True
     _closing: threading.Event = field(default_factory=threading.Event, repr=False)
@@ -46,7 +46,7 @@ class KafkaSink(Sink):
         self.publisher.again = self.again
         self.publisher.open()
 
-    def publish(self, batch: Batch) -> Publication:
+    def publish(self, batch: QueryBatch) -> OutputBatch:
         """Publish, or find that the batch is in Kafka already."""
         from kstreamnb.kafka.transactional_writer import PublishError
 
@@ -56,7 +56,7 @@ class KafkaSink(Sink):
                 output: Iterable[OutputColumns] = batch.output.columns()
                 if self.changelogs is not None:
                     output = chain(output, columns_of(self.changelogs(batch)))
-                done: Publication = self.publisher.publish(batch.number, batch.source, output, batch.positions)
+                done: OutputBatch = self.publisher.publish(batch.number, batch.source, output, batch.positions)
                 return done
             except PublishError as error:
                 if not error.restartable or self._gives_up(end):
@@ -86,22 +86,22 @@ class KafkaSink(Sink):
 
 
 @dataclass
-class MemorySink(Sink):
+class MemorySink(QuerySink):
     """Keeps everything in this process, in wire form: by (application, topic, partition)."""
 
     rows: dict[tuple[int, str, int], list[tuple[int, Any, Any, Any]]] = field(default_factory=dict)
     batches: dict[int, int] = field(default_factory=dict)
 
-    def publish(self, batch: Batch) -> Publication:
+    def publish(self, batch: QueryBatch) -> OutputBatch:
         """Append a batch's output; a batch that comes again is passed over."""
         count = batch.output.count()
         if batch.number in self.batches:
-            return Publication(batch.number, count, suppressed=True, differs=count != self.batches[batch.number])
+            return OutputBatch(batch.number, count, suppressed=True, differs=count != self.batches[batch.number])
         self.batches[batch.number] = count
         for application in sorted({owner for owner, _ in batch.output.parcels}):
             for topic, partition, *row in batch.output.records(application):
                 self.rows.setdefault((application, topic, partition), []).append(tuple(row))
-        return Publication(batch.number, count)
+        return OutputBatch(batch.number, count)
 
     def records(self, application: Application, topic: str, number: int = 0) -> dict[int, list[TopicRecord]]:
         """The records of a topic so far by partition."""
@@ -113,7 +113,7 @@ class MemorySink(Sink):
 
 
 @dataclass
-class FunctionSink(Sink):
+class FunctionSink(QuerySink):
     """Hands each batch's records, by topic, to a function: at least once, for a batch may come again.
 
     The function gets the records and the batch's number, by which it can tell a batch that comes again.
@@ -135,16 +135,16 @@ class FunctionSink(Sink):
         """Take note of whose output it is."""
         self.application = application
 
-    def publish(self, batch: Batch) -> Publication:
+    def publish(self, batch: QueryBatch) -> OutputBatch:
         """Call the function with records by topic and the batch's number."""
         if self.application is None:
             raise EngineError("the sink belongs to no query yet", hint="give it to deploy(…, sink=…)")
         self.function(records_of(self.application, batch), batch.number)
-        return Publication(batch.number, batch.output.count())
+        return OutputBatch(batch.number, batch.output.count())
 
 
 @dataclass
-class FrameSink(Sink):
+class FrameSink(QuerySink):
     """Hands each batch, a DataFrame by topic, to a function: at least once, for a batch may come again.
 
     Columns are partition, timestamp (ms), key and value, typed by the topic's serdes; JSON values are text.
@@ -167,7 +167,7 @@ class FrameSink(Sink):
         """Take note of whose output it is, and where DataFrames live."""
         self.application, self._spark = application, spark
 
-    def publish(self, batch: Batch) -> Publication:
+    def publish(self, batch: QueryBatch) -> OutputBatch:
         """Call the function with DataFrames by topic and the batch's number."""
         if self.application is None or self._spark is None:
             raise EngineError("the sink belongs to no query yet", hint="give it to deploy(…, sink=…)")
@@ -175,10 +175,10 @@ class FrameSink(Sink):
             topic: self._spark.createDataFrame(table) for topic, table in tables_of(self.application, batch).items()
         }
         self.function(frames, batch.number)
-        return Publication(batch.number, batch.output.count())
+        return OutputBatch(batch.number, batch.output.count())
 
 
-def tables_of(application: Application, batch: Batch) -> dict[str, pa.Table]:
+def tables_of(application: Application, batch: QueryBatch) -> dict[str, pa.Table]:
     """A batch's output as a table by topic: partition, timestamp, key, value."""
     by_topic: dict[str, list[tuple[Any, ...]]] = {}
     for topic, *row in batch.output.records():
@@ -197,7 +197,7 @@ def tables_of(application: Application, batch: Batch) -> dict[str, pa.Table]:
     return found
 
 
-def records_of(application: Application, batch: Batch) -> dict[str, list[TopicRecord]]:
+def records_of(application: Application, batch: QueryBatch) -> dict[str, list[TopicRecord]]:
     """A batch's output with the user's values, by topic; those of each partition in order."""
     by_topic: dict[str, dict[int, list[tuple[Any, ...]]]] = {}
     for topic, partition, *row in batch.output.records():

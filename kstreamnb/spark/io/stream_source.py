@@ -24,9 +24,9 @@ from kstreamnb.errors import EngineError
 from kstreamnb.kafka.batch_offsets import Offsets, ranges
 from kstreamnb.runtime.context.task_plan import TaskPlan
 from kstreamnb.spark.execution.kafka_columns import column_from_kafka
-from kstreamnb.spark.execution.record_batch import TICK, WALL, Order, Parcel, pack, root_order
-from kstreamnb.spark.execution.worker_cache import Bundle, few_collections, read, rest
-from kstreamnb.spark.io.offset_source import Chunk, Feed, from_json, to_json
+from kstreamnb.spark.execution.record_batch import TICK, WALL, OrderKey, RecordBatch, pack, root_order
+from kstreamnb.spark.execution.worker_cache import DeploymentBlob, few_collections, read, rest
+from kstreamnb.spark.io.offset_source import Chunk, OffsetSource, from_json, to_json
 from kstreamnb.spark.planning.placement import Deployment
 
 __all__ = ["ROW_SCHEMA", "Row5", "SourceSettings", "row_batch", "source_class"]
@@ -51,8 +51,8 @@ class SourceSettings:
     ``again``: by number, the ends of batches that run again after a repair, as the log of offsets had them.
     """
 
-    feed: Feed
-    bundle: Bundle
+    feed: OffsetSource
+    bundle: DeploymentBlob
     max_records: int = 0
     tick_ms: int = 0
     readers: int = 2
@@ -279,7 +279,7 @@ def _rows(
         plain_keys, plain_values = column_from_kafka(keys, key_serde), column_from_kafka(values, value_serde)
         raw = plain_keys is None, plain_values is None
         keys, values = keys if plain_keys is None else plain_keys, values if plain_values is None else plain_values
-    parcel = Parcel(
+    parcel = RecordBatch(
         name,
         partition,
         keys_order,
@@ -310,8 +310,10 @@ def _ticks(
     count = len(times)
     m = np.full(count, TICK, np.int64) if order is None else np.asarray(order, np.int64)
     zeros = np.zeros(count, np.int64)
-    keys = Order(m, zeros, np.arange(count, dtype=np.int64), zeros)
-    blob = pack(Parcel(WALL, 0, keys, np.asarray(times, np.int64), [record[2] for record in records], [None] * count))
+    keys = OrderKey(m, zeros, np.arange(count, dtype=np.int64), zeros)
+    blob = pack(
+        RecordBatch(WALL, 0, keys, np.asarray(times, np.int64), [record[2] for record in records], [None] * count)
+    )
     for task in deployment.tasks:
         if task.application == application and task.punctuates:
             yield deployment.group_at(0, task.number), task.number, -1, 0, blob

@@ -13,7 +13,7 @@ from kstreamnb.spark.execution.failures import TOO_SLOW
 if TYPE_CHECKING:  # a supervisor is a query's companion
     from kstreamnb.spark.query.query import Query
 
-__all__ = ["Companion", "Supervisor"]
+__all__ = ["Companion", "RestartPolicy"]
 
 Companion = Callable[[Callable[[], bool]], object]
 """What runs beside a query in a thread of its own, from a start on; it is told how to ask whether that is the last."""
@@ -21,7 +21,7 @@ Companion = Callable[[Callable[[], bool]], object]
 _PAUSE_S = 0.5
 
 
-class Supervisor:
+class RestartPolicy:
     """Looks after a query: asks the handler when it fails; "replace_thread" starts it again, once for a failing record.
 
     Looking also revives a query whose start failed because the machine was busy.

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from kstreamnb.errors import EngineError
-from kstreamnb.spark.execution.worker_cache import Bundle, empty_task, read
+from kstreamnb.spark.execution.worker_cache import DeploymentBlob, empty_task, read
 from kstreamnb.spark.io.changelog_topics import Changelogs
 from kstreamnb.spark.io.sinks import KafkaSink
 from kstreamnb.spark.state.checkpoint_reader import last_batch, read_states
@@ -62,13 +62,13 @@ def _await_commit(query: Query) -> None:
         time.sleep(0.02)
 
 
-def _beside_changelogs(bundle: Bundle, servers: Any, again: dict[str, Any]) -> Iterator[Beside]:
+def _beside_changelogs(bundle: DeploymentBlob, servers: Any, again: dict[str, Any]) -> Iterator[Beside]:
     """The stores that the log makes, beside new ones that their changelog topics make."""
-    from kstreamnb.kafka.bounded_reader import Reader, fetch, pieces_between
+    from kstreamnb.kafka.bounded_reader import BoundedReader, fetch, pieces_between
     from kstreamnb.kafka.capture import ends_of
 
     topics = {topic.store: topic.name for topic in Changelogs(bundle).topics}
-    reader = Reader(servers, topics.values())
+    reader = BoundedReader(servers, topics.values())
     entries: dict[tuple[str, int], list[tuple[Any, Any, int]]] = {}
     for topic, partition, records in fetch(servers, pieces_between(reader.beginning(), ends_of(reader))):
         entries.setdefault((topic, partition), []).extend((key, value, at) for _, at, key, value, _ in records)

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from kstreamnb.errors import EngineError, KStreamError, did_you_mean
 from kstreamnb.runtime.context.config import Config
 from kstreamnb.runtime.context.task_plan import TaskPlan
-from kstreamnb.spark.execution.worker_cache import Bundle
-from kstreamnb.spark.io.offset_source import KafkaFeed
+from kstreamnb.spark.execution.worker_cache import DeploymentBlob
+from kstreamnb.spark.io.offset_source import KafkaOffsetSource
 from kstreamnb.spark.planning.placement import Application, deployment_of, place
 from kstreamnb.spark.query.query import Query
 from kstreamnb.spark.state.checkpoint_manifest import Manifest, adopt, manifest_of, write_manifest
@@ -20,10 +20,10 @@ from kstreamnb.topology.topology import Topology
 if TYPE_CHECKING:  # Kafka's client is loaded by who connects
     from kstreamnb.kafka.admin import Admin
 
-__all__ = ["Discovery", "placed_on"]
+__all__ = ["TopicDiscovery", "placed_on"]
 
 
-class Discovery:
+class TopicDiscovery:
     """Looks for new topics that match a query's patterns, and has the query go on with them.
 
     The query stops between two batches and starts again from its checkpoint; new topics are read from their beginning.
@@ -39,7 +39,7 @@ class Discovery:
         every_ms: int,
         *,
         old: Manifest,
-        feed: KafkaFeed,
+        feed: KafkaOffsetSource,
         bundle: Mapping[str, Any],
     ) -> None:
         self._query, self._settings, self._admin, self._every_s = query, settings, admin, every_ms / 1000
@@ -67,7 +67,9 @@ class Discovery:
         deployment = deployment_of([application], self._manifest.spark_partitions, known_groups=self._manifest.groups)
         manifest = adopt(self._manifest, manifest_of(deployment, self._manifest.query))
         self._manifest = replace(manifest, topic_ids=self._manifest.topic_ids)
-        bundle = Bundle.of(self._manifest.query, deployment, kafka=self._query.bundle.kafka, live=True, **self._bundle)
+        bundle = DeploymentBlob.of(
+            self._manifest.query, deployment, kafka=self._query.bundle.kafka, live=True, **self._bundle
+        )
         self._feed = replace(self._feed, topics=application.external, _reader=None)
         write_manifest(self._query.checkpoint, self._manifest)
         self._query.restart(bundle=bundle, feed=self._feed, takes_over=False)

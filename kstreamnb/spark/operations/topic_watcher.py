@@ -17,14 +17,14 @@ if TYPE_CHECKING:  # a lookout is a query's companion
     from kstreamnb.kafka.admin import Admin
     from kstreamnb.spark.query.query import Query
 
-__all__ = ["Lookout", "refuse_other_topics"]
+__all__ = ["TopicWatcher", "refuse_other_topics"]
 
 _EVERY_S = 1.0
 _LOOKS = 3  # in a row without a topic: a broker that has just come back may not know it yet
 _WAY_OUT = "reset the application, or deploy it with fail_on_loss=False to read what comes behind its position"
 
 
-class Lookout:
+class TopicWatcher:
     """Ends a query whose topics are gone, or were created anew.
 
     ``ids`` are those of input topics as far as they are known; of others the first look takes note. With

@@ -16,7 +16,7 @@ from kstreamnb.topology.nodes import ProcessorNode, Sink
 from kstreamnb.topology.topology import Topology
 
 if TYPE_CHECKING:  # it brings pyspark along, and a plan needs none
-    from kstreamnb.spark.query.streaming_query import Sink as BatchSink
+    from kstreamnb.spark.query.streaming_query import QuerySink
 
 __all__ = ["DeploymentPlan", "PlannedLevel", "plan"]
 
@@ -127,7 +127,7 @@ def plan(
     config: Config | Mapping[str, Any] | None = None,
     spark_partitions: int = 2,
     guarantee: Literal["exactly_once", "at_least_once"] | None = None,
-    sink: BatchSink | None = None,
+    sink: QuerySink | None = None,
 ) -> DeploymentPlan:
     """Work out levels, tasks, shuffles, stores and guarantees of a deployment; prints as text.
 

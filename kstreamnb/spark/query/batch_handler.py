@@ -11,11 +11,11 @@ from pathlib import Path
 from kstreamnb.errors import EngineError, KStreamError
 from kstreamnb.spark.execution.batch_output import BatchOutput
 from kstreamnb.spark.io.offset_source import from_json
-from kstreamnb.spark.query.streaming_query import Action, Batch, Sink
+from kstreamnb.spark.query.streaming_query import Action, QueryBatch, QuerySink
 from kstreamnb.spark.state.checkpoint_reader import last_batch
 from kstreamnb.spark.state.live_stores import LiveStores
 from kstreamnb.spark.telemetry.metrics import BatchFigures, MetricsBook
-from kstreamnb.spark.telemetry.query_log import Journal
+from kstreamnb.spark.telemetry.query_log import QueryLog
 
 __all__ = ["BatchAction", "Relay", "Watcher"]
 
@@ -28,7 +28,7 @@ class Relay:
     def __init__(self, action: Action) -> None:
         self._action: Action | None = action
 
-    def publish(self, batch: Batch) -> None:
+    def publish(self, batch: QueryBatch) -> None:
         """Pass one batch on."""
         self._there().publish(batch)
 
@@ -55,10 +55,10 @@ class BatchAction:
         before: called before a batch is published; what it raises forbids that.
     """
 
-    def __init__(self, sink: Sink, stores: LiveStores, journal: Journal) -> None:
+    def __init__(self, sink: QuerySink, stores: LiveStores, journal: QueryLog) -> None:
         self.sink, self.stores, self.journal = sink, stores, journal
         self.book = MetricsBook(journal.application)
-        self.last = Batch(-1, "", {}, 0, BatchOutput())
+        self.last = QueryBatch(-1, "", {}, 0, BatchOutput())
         self.error: KStreamError | None = None
         self.watchers: list[Watcher] = []
         self.busy = threading.Lock()
@@ -72,11 +72,11 @@ class BatchAction:
         try:
             entry = (checkpoint / "offsets" / str(number)).read_text().splitlines()[-1]
             end = json.loads(entry)
-            self.last = Batch(number, entry, from_json(end["offsets"]), int(end["clock"]), BatchOutput())
+            self.last = QueryBatch(number, entry, from_json(end["offsets"]), int(end["clock"]), BatchOutput())
         except (OSError, ValueError, LookupError) as error:  # it is damaged: Spark says so, or repairs it
             self.journal.warn("checkpoint unread", batch=number, error=str(error))
 
-    def publish(self, batch: Batch) -> None:
+    def publish(self, batch: QueryBatch) -> None:
         """Called with each batch, in Spark's thread."""
         with self.busy:
             began = time.perf_counter()
@@ -91,7 +91,7 @@ class BatchAction:
                 raise
             figures = self.book.add(batch, done, time.perf_counter() - began)
             self.stores.take(batch.number, batch.output.deltas)
-            self.last = Batch(batch.number, batch.source, batch.positions, batch.clock_ms, BatchOutput())
+            self.last = QueryBatch(batch.number, batch.source, batch.positions, batch.clock_ms, BatchOutput())
         self.journal.batch(figures)
         if done.differs:
             self.journal.warn("replay differs", batch=batch.number, hint="the topology is not deterministic")

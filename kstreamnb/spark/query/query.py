@@ -14,23 +14,23 @@ from pyspark.sql import SparkSession
 
 from kstreamnb.errors import EngineError, KStreamError, Suggesting
 from kstreamnb.kafka.batch_offsets import count_between
-from kstreamnb.kafka.checkpoint_lock import STARTED_SINCE, Claim, Presence
+from kstreamnb.kafka.checkpoint_lock import STARTED_SINCE, OwnerToken, SharedLock
 from kstreamnb.spark.execution.failures import TOO_SLOW, is_damage, jvm_gone, spark_failure
-from kstreamnb.spark.execution.worker_cache import Bundle, read
-from kstreamnb.spark.io.offset_source import Feed
+from kstreamnb.spark.execution.worker_cache import DeploymentBlob, read
+from kstreamnb.spark.io.offset_source import OffsetSource
 from kstreamnb.spark.jvm.session import usable
 from kstreamnb.spark.operations.restart_policy import Companion
 from kstreamnb.spark.query.batch_handler import BatchAction, Relay, Watcher
-from kstreamnb.spark.query.query_handle import Running
+from kstreamnb.spark.query.query_handle import QueryHandle
 from kstreamnb.spark.query.query_status import QueryStatus, described
 from kstreamnb.spark.query.signals import asked_to_end
-from kstreamnb.spark.query.streaming_query import Sink, StreamSettings, start_stream
+from kstreamnb.spark.query.streaming_query import QuerySink, StreamSettings, start_stream
 from kstreamnb.spark.state.checkpoint_manifest import gone
 from kstreamnb.spark.state.checkpoint_reader import last_batch, settle
 from kstreamnb.spark.state.checkpoint_recovery import entries_again, finish, take_back
 from kstreamnb.spark.state.live_stores import LiveStores, LiveView
 from kstreamnb.spark.telemetry.metrics import BatchFigures, Metric, MetricsBook, lag_between
-from kstreamnb.spark.telemetry.query_log import Journal
+from kstreamnb.spark.telemetry.query_log import QueryLog
 from kstreamnb.topology.topology import Topology
 
 __all__ = ["Query", "QueryStatus", "active", "stop_all"]
@@ -76,7 +76,13 @@ class Query(Suggesting):
     }
 
     def __init__(
-        self, spark: SparkSession, bundle: Bundle, feed: Feed, sink: Sink, settings: StreamSettings, application: str
+        self,
+        spark: SparkSession,
+        bundle: DeploymentBlob,
+        feed: OffsetSource,
+        sink: QuerySink,
+        settings: StreamSettings,
+        application: str,
     ) -> None:
         self.application, self.checkpoint = application, settings.checkpoint
         self.topology: Topology = read(bundle).applications[0].topology
@@ -84,13 +90,13 @@ class Query(Suggesting):
         self.companions: list[Companion] = []
         self._feed, self._settings = feed, settings
         self._action = BatchAction(
-            sink, LiveStores(spark, bundle, settings.checkpoint), Journal(application, bundle.name)
+            sink, LiveStores(spark, bundle, settings.checkpoint), QueryLog(application, bundle.name)
         )
         self._action.before = self._refuse_without_checkpoint
-        self._streaming: Running | None = None
+        self._streaming: QueryHandle | None = None
         self._ended = threading.Event()  # set when the last stream ends
         self._ended.set()
-        self._presence: Presence | None = None
+        self._presence: SharedLock | None = None
         self._stopped = self._starting = False
         self._reviving, self._revived = threading.RLock(), (-2, 0)  # the last batch then, and how often since
 
@@ -144,7 +150,7 @@ class Query(Suggesting):
             self._presence.leave()
         return self._action.error
 
-    def _why_ended(self, streaming: Running) -> KStreamError | None:
+    def _why_ended(self, streaming: QueryHandle) -> KStreamError | None:
         found = streaming.exception()
         if streaming.gone:
             return jvm_gone(self.application)
@@ -250,7 +256,9 @@ class Query(Suggesting):
             self._action.busy.release()
         self._action.sink.close()
 
-    def restart(self, *, bundle: Bundle | None = None, feed: Feed | None = None, takes_over: bool = True) -> Query:
+    def restart(
+        self, *, bundle: DeploymentBlob | None = None, feed: OffsetSource | None = None, takes_over: bool = True
+    ) -> Query:
         """Stop where it runs, and go on from the checkpoint; with another bundle and feed where topics have come.
 
         ``takes_over``: from a newer deployment, too; what restarts by itself leaves that one alone.
@@ -258,7 +266,9 @@ class Query(Suggesting):
         self._stopped = False
         return self._start(bundle=bundle, feed=feed, takes_over=takes_over)
 
-    def _start(self, *, bundle: Bundle | None = None, feed: Feed | None = None, takes_over: bool = False) -> Query:
+    def _start(
+        self, *, bundle: DeploymentBlob | None = None, feed: OffsetSource | None = None, takes_over: bool = False
+    ) -> Query:
         self._starting = True
         try:
             self._begin(bundle, feed, takes_over=takes_over)
@@ -274,7 +284,7 @@ class Query(Suggesting):
             self._halt()
         return self
 
-    def _begin(self, bundle: Bundle | None, feed: Feed | None, *, takes_over: bool) -> None:
+    def _begin(self, bundle: DeploymentBlob | None, feed: OffsetSource | None, *, takes_over: bool) -> None:
         if self._streaming is not None:
             self._halt()
             self._outlive(self._streaming)
@@ -293,12 +303,12 @@ class Query(Suggesting):
         self._open(takes_over=takes_over)
         self._action.error = None
         self._action.stores.forget()
-        self._presence = Presence(self.checkpoint)
+        self._presence = SharedLock(self.checkpoint)
         relay = Relay(self._action)
-        self._streaming = Running(start_stream(self.spark, self.bundle, self._feed, relay, self._settings))
+        self._streaming = QueryHandle(start_stream(self.spark, self.bundle, self._feed, relay, self._settings))
         self._attend(self._streaming, relay)
 
-    def _attend(self, streaming: Running, relay: Relay) -> None:
+    def _attend(self, streaming: QueryHandle, relay: Relay) -> None:
         """Start what runs beside the query, and what notices its end without asking again and again."""
         ended = self._ended = threading.Event()
 
@@ -316,7 +326,7 @@ class Query(Suggesting):
         """Have the sink ready, which fences older deployments; a claim comes first, that none of them fences back."""
         sink = self._action.sink
         before, sink.again = sink.claim, entries_again(self.checkpoint)
-        claim = Claim(self.checkpoint) if takes_over else None
+        claim = OwnerToken(self.checkpoint) if takes_over else None
         sink.claim = claim or before
         try:
             sink.open()
@@ -335,13 +345,13 @@ class Query(Suggesting):
 
         return overtaken(self.application, STARTED_SINCE)
 
-    def _end(self, streaming: Running) -> None:
+    def _end(self, streaming: QueryHandle) -> None:
         late = streaming.stop()
         if late is not None:
             self._action.journal.warn("stops late", error=late)
 
     @staticmethod
-    def _outlive(streaming: Running) -> None:
+    def _outlive(streaming: QueryHandle) -> None:
         """Wait for one that stops late: two cannot work on one checkpoint."""
         end = time.monotonic() + _LATE_S
         while streaming.active() and time.monotonic() < end:

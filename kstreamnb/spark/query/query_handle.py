@@ -9,12 +9,12 @@ from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql.streaming.query import StreamingQuery
 
-__all__ = ["Running"]
+__all__ = ["QueryHandle"]
 
 _NO_ANSWER = Py4JError, OSError
 
 
-class Running:
+class QueryHandle:
     """Answers what Spark says of a query; once its JVM is gone it is not active, and ``gone`` is true.
 
     Nothing here raises errors of Py4J. ``streaming`` is Spark's own handle.

@@ -14,25 +14,25 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from kstreamnb.errors import KStreamError
 from kstreamnb.kafka.batch_offsets import Offsets
-from kstreamnb.kafka.checkpoint_lock import Claim
-from kstreamnb.kafka.output_batch import Publication
+from kstreamnb.kafka.checkpoint_lock import OwnerToken
+from kstreamnb.kafka.output_batch import OutputBatch
 from kstreamnb.spark.execution.batch_output import BatchOutput
-from kstreamnb.spark.execution.stateful_operator import LevelProcessor, stateless_level
-from kstreamnb.spark.execution.worker_cache import Bundle, read
-from kstreamnb.spark.io.offset_source import Feed, from_json
+from kstreamnb.spark.execution.stateful_operator import StatefulOperator, stateless_level
+from kstreamnb.spark.execution.worker_cache import DeploymentBlob, read
+from kstreamnb.spark.io.offset_source import OffsetSource, from_json
 from kstreamnb.spark.io.stream_source import ROW_SCHEMA, SourceSettings, source_class
 from kstreamnb.spark.jvm.no_codegen import interpret
 from kstreamnb.spark.jvm.session import tuned
 from kstreamnb.spark.planning.placement import Application
 from kstreamnb.spark.state.checkpoint_recovery import entries_again
 
-__all__ = ["Action", "Batch", "Sink", "StreamSettings", "levels_of", "start_stream"]
+__all__ = ["Action", "QueryBatch", "QuerySink", "StreamSettings", "levels_of", "start_stream"]
 
 _STOP_MS = 4500  # stopping takes 5 s at most
 
 
 @dataclass(frozen=True)
-class Batch:
+class QueryBatch:
     """One micro-batch's end: number, entry in the log of input offsets, positions after it, wall clock, output.
 
     ``seconds`` is how long its tasks took.
@@ -46,7 +46,7 @@ class Batch:
     seconds: float = 0.0
 
 
-class Sink:
+class QuerySink:
     """Where a query's output goes; the same batch may come again after a failure.
 
     ``kafka``: it wants keys and values as Kafka's bytes, and not in wire form. ``again``: by number, the entries in the
@@ -57,7 +57,7 @@ class Sink:
     repeats: ClassVar[str] = ""
     kafka: bool = False
     again: Mapping[int, str] = {}
-    claim: Claim | None = None
+    claim: OwnerToken | None = None
 
     def attach(self, application: Application, spark: SparkSession) -> None:
         """Take note of whose output it is; called once, before anything else."""
@@ -65,7 +65,7 @@ class Sink:
     def open(self) -> None:
         """Get ready; called before the query starts and before each restart."""
 
-    def publish(self, batch: Batch) -> Publication:
+    def publish(self, batch: QueryBatch) -> OutputBatch:
         """Take one batch, and say what became of it."""
         raise NotImplementedError
 
@@ -76,7 +76,7 @@ class Sink:
 class Action(Protocol):
     """What the query does with each batch."""
 
-    def publish(self, batch: Batch) -> None:
+    def publish(self, batch: QueryBatch) -> None:
         """Take one batch."""
 
     def failed(self, error: KStreamError) -> None:
@@ -99,7 +99,7 @@ class StreamSettings:
 
 
 def start_stream(
-    spark: SparkSession, bundle: Bundle, feed: Feed, action: Action, settings: StreamSettings
+    spark: SparkSession, bundle: DeploymentBlob, feed: OffsetSource, action: Action, settings: StreamSettings
 ) -> StreamingQuery:
     """Start the query of a deployment."""
     deployment = read(bundle)
@@ -119,7 +119,7 @@ def start_stream(
     return writer.trigger(processingTime=f"{settings.trigger_ms} milliseconds").start()
 
 
-def levels_of(frame: DataFrame, bundle: Bundle, *, one_stage: bool = False) -> DataFrame:
+def levels_of(frame: DataFrame, bundle: DeploymentBlob, *, one_stage: bool = False) -> DataFrame:
     """The levels of a deployment over rows of its source.
 
     ``one_stage``: with one Spark partition all levels run in one task, and no row goes through a shuffle.
@@ -129,7 +129,7 @@ def levels_of(frame: DataFrame, bundle: Bundle, *, one_stage: bool = False) -> D
     for level in deployment.levels:
         frame = frame.coalesce(1) if one_stage else frame
         if level.stateful:
-            processor = LevelProcessor(bundle, level.number)
+            processor = StatefulOperator(bundle, level.number)
             frame = frame.groupBy("g").transformWithState(processor, ROW_SCHEMA, "append", "none")
             continue
         if level.number and not one_stage:
@@ -138,14 +138,14 @@ def levels_of(frame: DataFrame, bundle: Bundle, *, one_stage: bool = False) -> D
     return frame
 
 
-def owners_of(bundle: Bundle) -> list[int]:
+def owners_of(bundle: DeploymentBlob) -> list[int]:
     """The application of every producer of rows: lanes, then tasks, then replicas."""
     deployment = read(bundle)
     lanes = [place[0] for place in sorted(deployment.lanes, key=deployment.lanes.__getitem__)]
     return [*lanes, *(task.application for task in deployment.tasks), *(r.application for r in deployment.replicas)]
 
 
-def _with_each(bundle: Bundle, action: Action, settings: StreamSettings) -> Callable[[DataFrame, int], None]:
+def _with_each(bundle: DeploymentBlob, action: Action, settings: StreamSettings) -> Callable[[DataFrame, int], None]:
     """What happens with each batch: one collect, then the query's action."""
     owners, log = owners_of(bundle), settings.checkpoint / "offsets"
 
@@ -160,6 +160,6 @@ def _with_each(bundle: Bundle, action: Action, settings: StreamSettings) -> Call
         entry = (log / str(number)).read_text().splitlines()[-1]
         end: dict[str, Any] = json.loads(entry)
         seconds = time.perf_counter() - began
-        action.publish(Batch(number, entry, from_json(end["offsets"]), int(end["clock"]), output, seconds))
+        action.publish(QueryBatch(number, entry, from_json(end["offsets"]), int(end["clock"]), output, seconds))
 
     return act

@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from kstreamnb.spark.execution.state_log import HEAD
-from kstreamnb.spark.execution.worker_cache import Bundle, read
+from kstreamnb.spark.execution.worker_cache import DeploymentBlob, read
 from kstreamnb.spark.jvm.session import tuned
 
 __all__ = ["last_batch", "last_begun", "read_entries", "read_states", "settle"]
@@ -75,7 +75,7 @@ def _placed(note: dict[str, Any], checkpoint: Path) -> dict[str, Any]:
 
 
 def read_entries(
-    spark: SparkSession, bundle: Bundle, checkpoint: Path, level: int, since: Mapping[int, int]
+    spark: SparkSession, bundle: DeploymentBlob, checkpoint: Path, level: int, since: Mapping[int, int]
 ) -> tuple[int, list[Entry]]:
     """The last committed batch, and the log entries of some groups of a level behind the given numbers, in order."""
     batch = last_batch(checkpoint)
@@ -94,7 +94,7 @@ def read_entries(
     return batch, found
 
 
-def read_states(spark: SparkSession, bundle: Bundle, checkpoint: Path) -> dict[str, list[bytes]]:
+def read_states(spark: SparkSession, bundle: DeploymentBlob, checkpoint: Path) -> dict[str, list[bytes]]:
     """All deltas of every task, by the task's name, in their order: the whole state of a query, for checks."""
     found: dict[str, list[bytes]] = {}
     deployment = read(bundle)

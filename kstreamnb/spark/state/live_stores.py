@@ -16,7 +16,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from kstreamnb.spark.execution.worker_cache import Bundle, empty_task, new_global, read
+from kstreamnb.spark.execution.worker_cache import DeploymentBlob, empty_task, new_global, read
 from kstreamnb.spark.jvm.session import usable
 from kstreamnb.spark.planning.placement import PlacedTask, Replica
 from kstreamnb.spark.state.checkpoint_reader import read_entries
@@ -44,7 +44,7 @@ class _Copy:
 class LiveStores:
     """Copies of the state of a query's tasks, made when they are first asked for."""
 
-    def __init__(self, spark: SparkSession, bundle: Bundle, checkpoint: Path) -> None:
+    def __init__(self, spark: SparkSession, bundle: DeploymentBlob, checkpoint: Path) -> None:
         self.bundle, self.checkpoint = bundle, checkpoint
         self.batch = -1
         self._spark, self._lock = spark, threading.Lock()
@@ -111,7 +111,7 @@ class LiveStores:
         self.batch = max(self.batch, batch)
 
 
-def _empty(bundle: Bundle, placed: PlacedTask | Replica) -> Any:
+def _empty(bundle: DeploymentBlob, placed: PlacedTask | Replica) -> Any:
     """A task, or the keeper of global tables, without any state."""
     if isinstance(placed, Replica):
         return new_global(read(bundle), placed.application).task

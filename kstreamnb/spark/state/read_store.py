@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from kstreamnb.errors import EngineError
 from kstreamnb.runtime.context.config import Config
-from kstreamnb.spark.execution.worker_cache import Bundle
+from kstreamnb.spark.execution.worker_cache import DeploymentBlob
 from kstreamnb.spark.jvm.session import spark_session
 from kstreamnb.spark.planning.placement import deployment_of, place
 from kstreamnb.spark.state.checkpoint_manifest import adopt, manifest_of, read_manifest
@@ -62,6 +62,6 @@ def read_store(
     application = place(topology, settings, old.inputs, direct=False)
     deployment = deployment_of([application], old.spark_partitions, known_groups=old.groups)
     adopt(old, manifest_of(deployment, old.query))
-    stores = LiveStores(spark or spark_session(), Bundle.of(old.query, deployment, kafka=True), folder)
+    stores = LiveStores(spark or spark_session(), DeploymentBlob.of(old.query, deployment, kafka=True), folder)
     batch, parts = stores.ask(name, list)
     return StoreView(name, parts, batch=batch, timestamps=timestamps)

@@ -12,8 +12,8 @@ import numpy as np
 
 from kstreamnb.core.displayed import html_table
 from kstreamnb.kafka.batch_offsets import Offsets, ranges
-from kstreamnb.kafka.output_batch import Publication
-from kstreamnb.spark.query.streaming_query import Batch
+from kstreamnb.kafka.output_batch import OutputBatch
+from kstreamnb.spark.query.streaming_query import QueryBatch
 
 __all__ = ["BatchFigures", "Metric", "Metrics", "MetricsBook", "as_dict", "lag_between"]
 
@@ -109,7 +109,7 @@ class MetricsBook:
         self._window: deque[tuple[float, BatchFigures]] = deque()
         self._latency = (0.0, 0.0, 0.0)
 
-    def add(self, batch: Batch, done: Publication, commit_seconds: float) -> BatchFigures:
+    def add(self, batch: QueryBatch, done: OutputBatch, commit_seconds: float) -> BatchFigures:
         """Take up the reports of a batch; gives its figures."""
         consumed = dropped = 0
         for report in batch.output.reports:
@@ -247,7 +247,7 @@ def _lag_metrics(client: _Tags, lag: Mapping[tuple[str, int], int]) -> Iterator[
     yield Metric(group, "records-lag-max", client, float(max(lag.values(), default=0)))
 
 
-def _ages(batch: Batch, now_ms: float) -> tuple[float, float, float] | None:
+def _ages(batch: QueryBatch, now_ms: float) -> tuple[float, float, float] | None:
     """Least, middle and greatest age of a batch's output, by its timestamps."""
     stamps = [parcel.timestamps for group in batch.output.parcels.values() for _, _, parcel in group if len(parcel)]
     if not stamps:

@@ -14,13 +14,13 @@ from typing import Any
 from kstreamnb.errors import KStreamError, ProcessingError
 from kstreamnb.spark.telemetry.metrics import BatchFigures
 
-__all__ = ["JsonLines", "Journal", "log_to"]
+__all__ = ["JsonLines", "QueryLog", "log_to"]
 
 _LOG = logging.getLogger("kstreamnb.query")
 _LOG.addHandler(logging.NullHandler())
 
 
-class Journal:
+class QueryLog:
     """The log of one query."""
 
     def __init__(self, application: str, query: str) -> None:

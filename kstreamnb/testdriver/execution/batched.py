@@ -17,7 +17,7 @@ from kstreamnb.runtime.codegen.function_builder import collector_paused
 from kstreamnb.testdriver.execution.topic_log import convert
 
 if TYPE_CHECKING:  # an engine has waves
-    from kstreamnb.testdriver.execution.router import Engine, Outlet, Root, Route
+    from kstreamnb.testdriver.execution.router import OutputRoute, Root, Router, TopicRoute
 
 __all__ = ["Waves", "task_order"]
 
@@ -58,7 +58,7 @@ def task_order(
 class Waves:
     """One passage of many roots through all tasks of an engine."""
 
-    def __init__(self, engine: Engine, order: list[int]) -> None:
+    def __init__(self, engine: Router, order: list[int]) -> None:
         self._engine, self._order = engine, order
         self._arrivals: list[list[Arrival]] = [[] for _ in order]
         self._rows: dict[str, list[Any]] = {}
@@ -135,7 +135,7 @@ class Waves:
     def _spread(self, index: int, arrivals: list[Arrival], marks: list[int], rows: list[Any]) -> None:
         """Log what a task wrote and hand it to those who read it, each row with its place in the order."""
         engine, logged, before, sequence = self._engine, self._rows, 0, 0
-        outlets: dict[str, tuple[Outlet, list[Any], Route | None, bool]] = {}
+        outlets: dict[str, tuple[OutputRoute, list[Any], TopicRoute | None, bool]] = {}
         for arrival, mark in zip(arrivals, marks, strict=False):
             if mark == before:
                 continue
@@ -159,7 +159,7 @@ class Waves:
             before = mark
 
 
-def _reader(engine: Engine, topic: str, partition: int) -> int:
+def _reader(engine: Router, topic: str, partition: int) -> int:
     route = engine.route(topic)
     index = None if route is None else route.tasks.get(partition)
     if index is None:

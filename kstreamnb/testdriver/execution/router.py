@@ -29,7 +29,7 @@ from kstreamnb.testdriver.execution.topic_log import TopicLog, convert
 from kstreamnb.topology.nodes import Sink, Source
 from kstreamnb.topology.topology import Topology
 
-__all__ = ["Engine", "Layout", "Outlet", "Root", "Route", "with_sources"]
+__all__ = ["Router", "Layout", "OutputRoute", "Root", "TopicRoute", "with_sources"]
 
 Layout = Literal["split", "single"]
 Root = tuple[str, int, int, Any, Any, Any]
@@ -40,7 +40,7 @@ Delivery = tuple[int, str, int, tuple[int, int, Any, Any, Any]]
 
 
 @dataclass(frozen=True)
-class Route:
+class TopicRoute:
     """Where records of a topic go: indexes of tasks by partition, the global task or both; and how they are read.
 
     ``offsets`` names the counter of offsets: topics of one pattern share it in the layout of Kafka's test driver.
@@ -54,12 +54,12 @@ class Route:
 
 
 @dataclass(frozen=True)
-class Outlet:
+class OutputRoute:
     """What becomes of rows that a task writes to a topic: ``read_as`` is None where nobody reads them."""
 
     log: TopicLog
     written_as: tuple[Serde, Serde] | None
-    route: Route | None
+    route: TopicRoute | None
 
     def logged(self, row: Any) -> Any:
         """A row in the form of the log."""
@@ -69,7 +69,7 @@ class Outlet:
         return (*row[:3], convert(row[3], written_as[0], _BYTES), convert(row[4], written_as[1], _BYTES), row[5])
 
 
-class Engine:
+class Router:
     """Tasks, logs and offsets.
 
     Args:
@@ -110,8 +110,8 @@ class Engine:
         self._default = default_partitions
         self._counts = plans[0].partitions if plans else known
         self.offsets: dict[tuple[str, int], int] = {}
-        self._routes: dict[str, Route | None] = {}
-        self._outlets: dict[tuple[int, str], Outlet] = {}
+        self._routes: dict[str, TopicRoute | None] = {}
+        self._outlets: dict[tuple[int, str], OutputRoute] = {}
         self.recorded: list[Any] = [] if recorder is None else recorder.log
         self._in_turn = recorder is not None and (
             not recorder.reorders or any(map(_looks_at_records, self.tasks.values()))
@@ -123,7 +123,7 @@ class Engine:
         """A plan of no task: names of topics, counts and serdes."""
         return TaskPlan(self.topology, (), config=self.config, partitions=self._counts)
 
-    def route(self, topic: str) -> Route | None:
+    def route(self, topic: str) -> TopicRoute | None:
         """Where records of a topic go; None for a topic that the application does not read."""
         if topic not in self._routes:
             self._routes[topic] = self._find_route(topic)
@@ -247,7 +247,7 @@ class Engine:
         route = self.route(topic)
         return {} if route is None else None if route.is_global else route.tasks
 
-    def _find_route(self, topic: str) -> Route | None:
+    def _find_route(self, topic: str) -> TopicRoute | None:
         tasks, found, offsets = {}, None, topic
         for index, task in enumerate(self.order):
             source = task.plan.source_of(topic)
@@ -262,7 +262,7 @@ class Engine:
             return None
         plan, node = found[0].plan, found[1]
         serdes = plan.key_serde(node.key_serde), plan.value_serde(node.value_serde)
-        return Route(topic, offsets, tasks, source is not None, serdes)
+        return TopicRoute(topic, offsets, tasks, source is not None, serdes)
 
     def _stands_alone(self, topics: Any) -> bool:
         """Whether nothing that records of some topics cause is read again, by tasks or into global stores."""
@@ -300,7 +300,7 @@ class Engine:
                 Waves(self, self._waves).run(piece)
 
     def _address(
-        self, route: Route, partition: int, timestamp: int, key: Any, value: Any, headers: Any
+        self, route: TopicRoute, partition: int, timestamp: int, key: Any, value: Any, headers: Any
     ) -> tuple[int, tuple[int, int, Any, Any, Any]]:
         """Which task takes a record, and the record with its offset."""
         index = route.tasks.get(partition)
@@ -311,7 +311,9 @@ class Engine:
         self.offsets[place] = offset + 1
         return index, (offset, timestamp, key, value, headers)
 
-    def _feed_global(self, route: Route, partition: int, timestamp: int, key: Any, value: Any, headers: Any) -> None:
+    def _feed_global(
+        self, route: TopicRoute, partition: int, timestamp: int, key: Any, value: Any, headers: Any
+    ) -> None:
         """Let the global stores have a record."""
         assert self.global_task is not None
         place = f"{route.topic} (global)", partition
@@ -378,12 +380,12 @@ class Engine:
                 read.append((row, outlet))
         return read
 
-    def outlet(self, index: int, topic: str) -> Outlet:
+    def outlet(self, index: int, topic: str) -> OutputRoute:
         """What becomes of rows that a task writes to a topic."""
         found = self._outlets.get((index, topic))
         if found is None:
             log = self.logs.setdefault(topic, TopicLog(topic, self.writer_serdes(topic)))
-            found = Outlet(log, self.order[index].topic_serdes(topic), self.route(topic))
+            found = OutputRoute(log, self.order[index].topic_serdes(topic), self.route(topic))
             self._outlets[index, topic] = found
         return found
 

@@ -11,7 +11,7 @@ from kstreamnb.core.text_table import Tabular
 from kstreamnb.core.time import Clock
 from kstreamnb.errors import StateError
 from kstreamnb.recording.store_rows import stored_rows
-from kstreamnb.runtime.context.task_context import Scope, make_stores
+from kstreamnb.runtime.context.task_context import TaskContext, make_stores
 from kstreamnb.runtime.task.task import Task
 from kstreamnb.topology.partitions import changelog_topic
 
@@ -103,7 +103,7 @@ class ChangelogFolds:
         self._read: dict[str, int] = {}
         for task_id, task in tasks.items():
             logged = [store for store in task.stores.values() if store.spec.logged]
-            folds = make_stores(Scope(task.plan, Clock(), None), [store.spec for store in logged])
+            folds = make_stores(TaskContext(task.plan, Clock(), None), [store.spec for store in logged])
             for store in logged:
                 topic = changelog_topic(task.plan.application_id, store.spec)
                 self._folds.setdefault(topic, {})[task.plan.partition] = folds[store.name]

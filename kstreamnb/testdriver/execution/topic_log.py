@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kstreamnb.core.codec import Encoded, decode, to_bytes
+from kstreamnb.core.codec import SerializedValue, decode, to_bytes
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.serde import Serde
 
@@ -57,6 +57,6 @@ class TopicLog:
 
 def convert(wire: Any, writer: Serde, reader: Serde) -> Any:
     """The wire form of one serde as that of another: by way of the bytes, unless they are the same."""
-    if wire is None or type(wire) is Encoded or writer == reader:
+    if wire is None or type(wire) is SerializedValue or writer == reader:
         return wire
-    return Encoded(to_bytes(writer, wire) or b"")
+    return SerializedValue(to_bytes(writer, wire) or b"")

@@ -16,9 +16,9 @@ from kstreamnb.core.text_table import Tabular
 from kstreamnb.errors import KStreamError
 from kstreamnb.recording.store_rows import stored_rows
 from kstreamnb.runtime.context.config import Config
-from kstreamnb.testdriver.execution.router import Engine
+from kstreamnb.testdriver.execution.router import Router
 from kstreamnb.testdriver.races.prng import Draws
-from kstreamnb.testdriver.races.random_schedule import Interleaving, Move
+from kstreamnb.testdriver.races.random_schedule import Move, RandomSchedule
 from kstreamnb.testdriver.topology_test_driver import TopologyTestDriver
 from kstreamnb.topology.topology import Topology
 
@@ -200,7 +200,7 @@ def explore(
 class _Outcome:
     """What a run has written and kept, to be compared with that of another run."""
 
-    def __init__(self, engine: Engine, error: KStreamError | None) -> None:
+    def __init__(self, engine: Router, error: KStreamError | None) -> None:
         self._engine = engine
         self._error = None if error is None else (getattr(error, "node", ""), error.message)
         self._written: dict[tuple[str, Any], list[Any]] = {}
@@ -268,10 +268,10 @@ class _Runs:
         """What comes out in an order drawn from a seed, and that order."""
         roots, moves = [self._roots[id(record)] for record in records], list[Move]()
         draws, patient = Draws(seed), self._config.max_task_idle_ms > 0
-        found = self._outcome(lambda engine: Interleaving(engine, roots, draws, moves, patient=patient).run())
+        found = self._outcome(lambda engine: RandomSchedule(engine, roots, draws, moves, patient=patient).run())
         return found, tuple(moves)
 
-    def _outcome(self, work: Callable[[Engine], None]) -> _Outcome:
+    def _outcome(self, work: Callable[[Router], None]) -> _Outcome:
         engine = self._driver().engine
         try:
             work(engine)

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from kstreamnb.core.formatting import counted
-from kstreamnb.testdriver.execution.router import Engine, Root
+from kstreamnb.testdriver.execution.router import Root, Router
 from kstreamnb.testdriver.races.prng import Draws
 
-__all__ = ["Interleaving", "Move"]
+__all__ = ["RandomSchedule", "Move"]
 
 Place: TypeAlias = tuple[str, int]
 
@@ -34,13 +34,13 @@ class Move:
         return f"{self.where} {done} {counted(self.records, 'record')}"
 
 
-class Interleaving:
+class RandomSchedule:
     """Runs roots through an engine; ``moves`` gets what was done.
 
     ``patient``: a task waits as long as one of its partitions may still get records, as with a long ``max_task_idle``.
     """
 
-    def __init__(self, engine: Engine, roots: list[Root], draws: Draws, moves: list[Move], *, patient: bool) -> None:
+    def __init__(self, engine: Router, roots: list[Root], draws: Draws, moves: list[Move], *, patient: bool) -> None:
         self._moves = moves
         self._engine, self._draws, self._patient = engine, draws, patient
         self._coming: dict[Place, deque[Any]] = {}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kstreamnb.core.codec import Encoded, encode, key_partitioner, murmur2, partition_for
+from kstreamnb.core.codec import SerializedValue, encode, key_partitioner, murmur2, partition_for
 from kstreamnb.core.record import Windowed
 from kstreamnb.core.serdes import Serdes
 from kstreamnb.errors import ConfigError
@@ -30,7 +30,7 @@ def test_encoded_and_plain_keys_go_to_the_same_partition():
     for serde, key in [(Serdes.string(), "shoe"), (Serdes.long(), 7), (Serdes.json(), 7), (Serdes.uuid(), None)]:
         choose = key_partitioner(serde, 24)
         data = serde.serialize(key)
-        wire = None if data is None else Encoded(data)
+        wire = None if data is None else SerializedValue(data)
         assert choose(encode(serde, key)) == choose(wire)
 
 
@@ -49,7 +49,7 @@ def test_a_windowed_key_follows_its_inner_key():
     choose = key_partitioner(serde, 100)
     for start in (0, 10, 500):
         window = Windowed("shoe", start, start + 10)
-        assert partition_for(b"shoe", 100) == choose(window) == choose(Encoded(serde.serialize(window)))
+        assert partition_for(b"shoe", 100) == choose(window) == choose(SerializedValue(serde.serialize(window)))
 
 
 def test_null_keys_and_single_partitions_go_to_partition_0():

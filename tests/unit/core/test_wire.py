@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from kstreamnb.core.codec import Encoded, decode, decoder, encode, encoder, to_bytes
+from kstreamnb.core.codec import SerializedValue, decode, decoder, encode, encoder, to_bytes
 from kstreamnb.core.record import Windowed
 from kstreamnb.core.serdes import Serdes
 from kstreamnb.errors import SerdeError
@@ -45,7 +45,7 @@ def test_immutable_values_stay_as_they_are(serde, value):
 def test_other_values_are_kept_as_bytes(serde, value):
     """What a user may change, or what would come back rounded, is encoded and read anew every time."""
     wire = encoder(serde)(value)
-    assert type(wire) is Encoded
+    assert type(wire) is SerializedValue
     assert wire == encode(serde, value) == to_bytes(serde, wire)
     assert type(to_bytes(serde, wire)) is bytes
     first, second = decode(serde, wire), decoder(serde)(wire)

@@ -9,7 +9,7 @@ import pytest
 
 from kstreamnb import head, hooks
 from kstreamnb.dsl.builder import StreamsBuilder
-from kstreamnb.dsl.declarations import Identities, Identity, Ledger
+from kstreamnb.dsl.declarations import DeclarationLog, Identities, Identity
 from kstreamnb.errors import TopologyError
 from kstreamnb.tools.preview import upstream_topology
 
@@ -18,7 +18,7 @@ class Cells(Identities):
     """Stands for a notebook: a cell's run, and within it the n-th call of each word, make an identity."""
 
     def __init__(self) -> None:
-        self.ledgers: dict[str | None, Ledger] = {}
+        self.ledgers: dict[str | None, DeclarationLog] = {}
         self.cell: str | None = None
         self.runs = 0
         self.counts: dict[str, int] = {}
@@ -31,21 +31,21 @@ class Cells(Identities):
             ledger.begin(cell, self.runs)
         return self
 
-    def settle(self, ledger: Ledger) -> None:
+    def settle(self, ledger: DeclarationLog) -> None:
         now = {each.identity[::2]: each for each in ledger.declarations()}
         gone = {key: each for key, each in self.before.items() if key in now and now[key] is not each}
         ledger.succeed({each: now[key] for key, each in gone.items()})
 
-    def outdated(self, ledger: Ledger) -> dict[Any, str]:
+    def outdated(self, ledger: DeclarationLog) -> dict[Any, str]:
         return {}
 
-    def ledger(self, name: str | None) -> Ledger | None:
+    def ledger(self, name: str | None) -> DeclarationLog | None:
         return self.ledgers.get(name)
 
-    def opened(self, ledger: Ledger) -> None:
+    def opened(self, ledger: DeclarationLog) -> None:
         self.ledgers[ledger.name] = ledger
 
-    def identity(self, ledger: Ledger, word: str) -> Identity | None:
+    def identity(self, ledger: DeclarationLog, word: str) -> Identity | None:
         if self.cell is None:
             return None
         self.counts[word] = self.counts.get(word, -1) + 1

@@ -12,13 +12,13 @@ import kstreamnb as ks
 from kstreamnb.errors import EngineError
 from kstreamnb.kafka.admin import Admin
 from kstreamnb.runtime.context.config import Config
-from kstreamnb.spark.execution.worker_cache import Bundle
+from kstreamnb.spark.execution.worker_cache import DeploymentBlob
 from kstreamnb.spark.io import offset_source
-from kstreamnb.spark.io.offset_source import FileFeed, KafkaFeed
+from kstreamnb.spark.io.offset_source import FileOffsetSource, KafkaOffsetSource
 from kstreamnb.spark.planning.placement import deployment_of, place
 from kstreamnb.spark.query.query import Query
-from kstreamnb.spark.query.query_handle import Running
-from kstreamnb.spark.query.streaming_query import Sink, StreamSettings
+from kstreamnb.spark.query.query_handle import QueryHandle
+from kstreamnb.spark.query.streaming_query import QuerySink, StreamSettings
 
 NOBODY = "127.0.0.1:1"
 
@@ -35,10 +35,10 @@ def test_topics_are_neither_created_nor_deleted_where_nobody_answers() -> None:
 def test_who_only_looks_at_a_query_is_not_kept_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its own patience with a broker is minutes; a status has none."""
     monkeypatch.setattr(offset_source, "_GLANCE_S", 0.2)
-    feed = KafkaFeed(NOBODY, ("orders",))
+    feed = KafkaOffsetSource(NOBODY, ("orders",))
     assert feed.glance() is None
     assert 300 == feed.patience_s
-    assert pickle.loads(pickle.dumps(feed)) == KafkaFeed(NOBODY, ("orders",))
+    assert pickle.loads(pickle.dumps(feed)) == KafkaOffsetSource(NOBODY, ("orders",))
 
 
 class Slow:
@@ -55,7 +55,7 @@ class Slow:
         """It has ended."""
 
 
-class Closed(Sink):
+class Closed(QuerySink):
     """Opens for nobody."""
 
     def open(self) -> None:
@@ -68,11 +68,11 @@ def test_a_query_that_cannot_start_again_says_why_to_whoever_looks(tmp_path: Pat
     builder = ks.StreamsBuilder("again")
     builder.stream("in").to("out")
     deployment = deployment_of([place(builder.build(), Config(), {"in": 1}, direct=True)], 1)
-    feed = FileFeed.write(tmp_path / "feed.pickle", [])
+    feed = FileOffsetSource.write(tmp_path / "feed.pickle", [])
     nobody: Any = None
     settings = StreamSettings(tmp_path / "checkpoint")
-    query = Query(nobody, Bundle.of("again", deployment, kafka=False), feed, Closed(), settings, "again")
-    query._streaming = Running(Slow())  # type: ignore[arg-type]
+    query = Query(nobody, DeploymentBlob.of("again", deployment, kafka=False), feed, Closed(), settings, "again")
+    query._streaming = QueryHandle(Slow())  # type: ignore[arg-type]
     assert not query.is_active()
     assert "no broker answers" == str(query.exception())
     assert ("failed", "no broker answers") == (query.status(lag=False).state, query.status(lag=False).error)

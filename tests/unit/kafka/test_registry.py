@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from kstreamnb.core.codec import Encoded, decode, encode
+from kstreamnb.core.codec import SerializedValue, decode, encode
 from kstreamnb.errors import ConfigError, SerdeError
 from kstreamnb.kafka.registry import SchemaRegistry
 
@@ -69,7 +69,7 @@ def test_users_classes_become_dicts_and_back():
     """Two functions are enough; in stores such values are kept as bytes."""
     serde = SchemaRegistry("mock://class").avro("orders", AVRO, to_dict=_as_dict, from_dict=_as_order)
     wire = encode(serde, Order("shoe", 2))
-    assert type(wire) is Encoded
+    assert type(wire) is SerializedValue
     assert Order("shoe", 2) == decode(serde, wire)
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from kstreamnb.errors import ConfigError
 from kstreamnb.kafka.admin import Admin
-from kstreamnb.kafka.bounded_reader import Reader
+from kstreamnb.kafka.bounded_reader import BoundedReader
 from kstreamnb.kafka.client import connection, masked
 from kstreamnb.kafka.producer import RecordProducer
 
@@ -34,7 +34,7 @@ def test_secrets_are_masked(name):
     assert {name: ""} == masked({name: ""})
 
 
-@pytest.mark.parametrize("make", [Admin, lambda servers: Reader(servers, ["in"]), RecordProducer])
+@pytest.mark.parametrize("make", [Admin, lambda servers: BoundedReader(servers, ["in"]), RecordProducer])
 def test_a_setting_that_librdkafka_does_not_know_is_named(make):
     """The error says which one, and never its value."""
     with pytest.raises(ConfigError, match=r'No such configuration property: "sasl\.passwort"') as caught:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kstreamnb.core.codec import Encoded, decode, encode
+from kstreamnb.core.codec import SerializedValue, decode, encode
 from kstreamnb.core.record import Change
 from kstreamnb.core.serdes import Serdes
 from kstreamnb.errors import SerdeError
@@ -66,5 +66,5 @@ def test_a_change_comes_back_as_it_was(new: Any, old: Any) -> None:
 def test_changes_of_plain_values_cost_nothing_on_the_wire() -> None:
     """Others are bytes, so that nobody can change them on the way."""
     assert Change("new", "old") is encode(TEXT, change := Change("new", "old")) or change == encode(TEXT, change)
-    assert type(encode(ChangeSerde(Serdes.json()), Change({"a": 1}))) is Encoded
-    assert type(encode(TEXT, Change("new", None, False))) is Encoded
+    assert type(encode(ChangeSerde(Serdes.json()), Change({"a": 1}))) is SerializedValue
+    assert type(encode(TEXT, Change("new", None, False))) is SerializedValue

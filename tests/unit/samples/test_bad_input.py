@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 import kstreamnb as ks
-from kstreamnb.core.codec import Encoded
+from kstreamnb.core.codec import SerializedValue
 from kstreamnb.errors import ConfigError, KStreamError
 
 UTC = dt.UTC
@@ -110,4 +110,6 @@ def test_what_could_not_be_decoded_is_gone_after_a_redaction() -> None:
     """Keys too: nobody knows what is in them."""
     sample = ks.Sample.from_text('topic | key | value\nt | undecoded:01 | undecoded:ff\nt | a | {"card": 1}')
     redacted = sample.redact("card")
-    assert [(Encoded(), Encoded()), ("a", {"card": "***"})] == [(row.key, row.value) for row in redacted]
+    assert [(SerializedValue(), SerializedValue()), ("a", {"card": "***"})] == [
+        (row.key, row.value) for row in redacted
+    ]

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from kstreamnb.core.codec import Encoded
+from kstreamnb.core.codec import SerializedValue
 from kstreamnb.core.record import Windowed
 from kstreamnb.errors import ConfigError
 from kstreamnb.samples import Sample
@@ -30,7 +30,7 @@ ODD = Sample.from_records(
         ("t", 0, 1, 10, None, None),
         ("t", 0, 2, 10, Windowed("a", 0, 10), 1.0),
         ("u", 0, 0, 10, UUID(int=1), {"n": None, "other": [{"x": 1}, {"y": "a|b"}]}),
-        ("u", 0, 1, 10, 7, Encoded(b"\x00")),
+        ("u", 0, 1, 10, 7, SerializedValue(b"\x00")),
         ("u", 0, 2, 10, b"\x01", True),
         ("u", 0, 3, 10, "7", {"$cell": 1}),
     ]

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kstreamnb.core.codec import Encoded
+from kstreamnb.core.codec import SerializedValue
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.serdes import Serdes
 from kstreamnb.errors import ConfigError
@@ -159,7 +159,7 @@ def test_fields_are_redacted_wherever_they_are():
     value = {"card": "4711", "customer": {"name": "Ada", "age": 36}, "items": [{"name": "x"}, {"n": 1}]}
     before = copy.deepcopy(value)
     sample = Sample.from_records(
-        [("t", 0, 0, 0, "k", value, (("h", b"secret"),)), ("t", 0, 1, 0, "k", Encoded(b"secret"))]
+        [("t", 0, 0, 0, "k", value, (("h", b"secret"),)), ("t", 0, 1, 0, "k", SerializedValue(b"secret"))]
     )
     clean = sample.redact("card", "customer.name", "items.name")
     assert {
@@ -216,7 +216,7 @@ def test_a_sample_shows_its_hash_its_notes_and_its_first_records():
     many = _sample([("a", 0, n, "x", n) for n in range(1000)])
     assert f"Sample of 1,000 records, hash {many.content_hash}" == repr(many).splitlines()[0]
     assert "10 of 1,000" == repr(many).splitlines()[-1]
-    bad = Sample.from_records([("t", 0, 0, 0, "k", Encoded(b"\x00\xff"))])
+    bad = Sample.from_records([("t", 0, 0, 0, "k", SerializedValue(b"\x00\xff"))])
     assert "1 could not be decoded" in repr(bad)
     assert "undecoded:00ff" in repr(bad)
     assert bad == bad.undecodable

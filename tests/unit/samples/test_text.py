@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kstreamnb.core.codec import Encoded
+from kstreamnb.core.codec import SerializedValue
 from kstreamnb.core.record import TopicRecord, Windowed
 from kstreamnb.errors import ConfigError
 from kstreamnb.samples.text import format_cell, format_records, parse_cell, parse_rows
@@ -20,7 +20,7 @@ _JSON = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(_TEXT, inner, max_size=3),
     max_leaves=6,
 )
-_CELLS = _JSON | st.binary(max_size=4) | st.uuids() | st.binary(max_size=4).map(Encoded)
+_CELLS = _JSON | st.binary(max_size=4) | st.uuids() | st.binary(max_size=4).map(SerializedValue)
 _KEYS = _CELLS | st.builds(Windowed, _TEXT.filter(bool) | st.integers(), st.integers(0, 2**42), st.integers(0, 2**42))
 
 
@@ -48,7 +48,7 @@ def test_a_printed_cell_is_read_back(value):
         ('{"a": [1, null]}', {"a": [1, None]}),
         ("NaN", "NaN"),
         ("bytes:00ff", b"\x00\xff"),
-        ("undecoded:00ff", Encoded(b"\x00\xff")),
+        ("undecoded:00ff", SerializedValue(b"\x00\xff")),
         ("uuid:123e4567-e89b-12d3-a456-426614174000", UUID("123e4567-e89b-12d3-a456-426614174000")),
         ("shoe@0/10", Windowed("shoe", 0, 10)),
         ("7@1970-01-01T00:00:01Z/2000", Windowed(7, 1000, 2000)),

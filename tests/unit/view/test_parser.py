@@ -16,7 +16,7 @@ TEXT = """Topologies:
       <-- KSTREAM-SOURCE-0000000000
     Sink: out (topic: shop.totals)
       <-- by.customer
-    Sink: route (extractor class: com.shop.Router$$Lambda/0x0000@1a2b)
+    Sink: route (extractor class: com.shop.Engine$$Lambda/0x0000@1a2b)
       <-- by.customer
 
   Sub-topology: 1 for global store (will not generate tasks)
@@ -40,7 +40,7 @@ def test_a_foreign_text_comes_back_byte_for_byte() -> None:
     assert nodes["KSTREAM-SOURCE-0000000000"].topics == ("shop.orders.v1", "shop.returns")
     assert nodes["audit"].pattern == r"(audit|log)[.]v\d+"
     assert nodes["by.customer"].stores == ("last.seen", "totals")
-    assert nodes["route"].extractor == "com.shop.Router$$Lambda/0x0000@1a2b"
+    assert nodes["route"].extractor == "com.shop.Engine$$Lambda/0x0000@1a2b"
     assert [sub.is_global for sub in description.subtopologies] == [False, True, False]
 
 
