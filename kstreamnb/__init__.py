@@ -61,7 +61,7 @@ _WHERE: dict[str, str] = {
         "kstreamnb.simulation.cluster": ("Application", "ClusterDriver"),
         "kstreamnb.simulation.consumer_group": ("ConsumerGroup",),
         "kstreamnb.simulation.log": ("Log", "create_topic"),
-        "kstreamnb.testdriver.races.race_detector": ("Exploration", "explore"),
+        "kstreamnb.testdriver.races.race_detector": ("RaceReport", "find_races"),
         "kstreamnb.validation.preflight": ("check", "check_partitions"),
         "kstreamnb.testdriver.mock_processor_context": ("MockProcessorContext",),
         "kstreamnb.validation.config_file": ("read_config",),
@@ -151,8 +151,8 @@ if TYPE_CHECKING:
     from kstreamnb.simulation.log import Log as Log
     from kstreamnb.simulation.log import create_topic as create_topic
     from kstreamnb.testdriver.mock_processor_context import MockProcessorContext as MockProcessorContext
-    from kstreamnb.testdriver.races.race_detector import Exploration as Exploration
-    from kstreamnb.testdriver.races.race_detector import explore as explore
+    from kstreamnb.testdriver.races.race_detector import RaceReport as RaceReport
+    from kstreamnb.testdriver.races.race_detector import find_races as find_races
     from kstreamnb.testdriver.topology_test_driver import TopologyTestDriver as TopologyTestDriver
     from kstreamnb.testing import diff as diff
     from kstreamnb.tools.preview import head as head

@@ -12,12 +12,12 @@ from kstreamnb.recording.trace import Code, Entry, shown
 if TYPE_CHECKING:  # a run makes steps, and steps show entries
     from kstreamnb.recording.recorded_run import RecordedRun
 
-__all__ = ["event_cells"]
+__all__ = ["event_row"]
 
 Cells = tuple[str, ...]
 
 
-def event_cells(run: RecordedRun, place: int) -> Cells:
+def event_row(run: RecordedRun, place: int) -> Cells:
     """One entry in words."""
     entry = run.history.log[place]
     code = run.history.codes[entry[0]]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 from kstreamnb.core.formatting import counted, said, when
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.text_table import Tabular
-from kstreamnb.recording.event_table import event_cells
+from kstreamnb.recording.event_table import event_row
 from kstreamnb.recording.events import Event, Forwarded, Punctuated, StoreWritten
 from kstreamnb.recording.trace_index import BEGINNINGS
 
@@ -110,7 +110,7 @@ class Step(Tabular):
 
     def table(self) -> Iterator[tuple[str, ...]]:
         """Everything that happened, in words."""
-        return (event_cells(self._run, place) for place in self._run.history.span(self.number))
+        return (event_row(self._run, place) for place in self._run.history.span(self.number))
 
     def summary(self) -> str:
         """What came of it, in numbers."""

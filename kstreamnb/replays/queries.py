@@ -6,7 +6,7 @@ from typing import Any
 
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.recording.recorded_run import RecordedRun
-from kstreamnb.replays.analysis.provenance import Provenance, lineage_of
+from kstreamnb.replays.analysis.provenance import Provenance, provenance_of
 from kstreamnb.replays.analysis.record_trace import RecordedInput
 from kstreamnb.replays.explain import dropped, joins, outputs, partitions, windows
 from kstreamnb.replays.explain.explanation import Explanation, Explanations
@@ -20,12 +20,12 @@ class Queries:
     run: RecordedRun
 
     def record(self, topic: str, partition: int, offset: int) -> RecordedInput:
-        """A record that the application took: ``.journey()`` gives all that it caused."""
+        """A record that the application took: ``.trace()`` gives all that it caused."""
         return RecordedInput(self.run, topic, partition, offset)
 
-    def lineage(self, record: TopicRecord | tuple[str, int, int]) -> Provenance:
+    def provenance(self, record: TopicRecord | tuple[str, int, int]) -> Provenance:
         """All input records that contributed to an output record, given itself or as (topic, partition, offset)."""
-        return lineage_of(self.run, *record[:3])
+        return provenance_of(self.run, *record[:3])
 
     def why_dropped(
         self,

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import kstreamnb as ks
-from kstreamnb.testdriver.races.race_detector import explore
+from kstreamnb.testdriver.races.race_detector import find_races
 
 KEYS = ("a", "b", "c")
 EXACTLY = {"processing_guarantee": "exactly_once_v2"}
@@ -87,7 +87,7 @@ def test_an_order_that_is_no_race_gives_what_the_test_driver_gives(records: list
     builder = ks.StreamsBuilder("count")
     builder.stream("in").group_by_key().count(store="n").to_stream().to("out")
     made = [ks.TopicRecord("in", -1, -1, at, key, value) for key, value, at in records]
-    assert not explore(builder.build(), made, schedules=10, seed=seed, partitions=3)
+    assert not find_races(builder.build(), made, schedules=10, seed=seed, partitions=3)
 
 
 def joined(builder: ks.StreamsBuilder) -> None:
@@ -111,9 +111,9 @@ def test_a_race_is_shrunk_to_the_fewest_records_that_show_it(declare: Any, rows:
     declare(builder)
     topology = builder.build()
     sample = [ks.TopicRecord(topic, -1, -1, at, key, n) for n, (topic, key, at) in enumerate(rows)]
-    found = explore(topology, sample, schedules=30)
+    found = find_races(topology, sample, schedules=30)
     if found.race is not None:
         for size in range(2, len(found.race.sample)):
             for fewer in combinations(sample, size):
-                other = explore(topology, fewer, schedules=12)
+                other = find_races(topology, fewer, schedules=12)
                 assert found.race.kind not in other.found

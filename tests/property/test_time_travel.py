@@ -229,7 +229,7 @@ def test_a_sliding_window_comes_from_the_records_within_it(records: list[Any]) -
     """Its sum tells its parts; that it begins where it does may be due to others, which are not part of its result."""
     whole = run("sliding", records)
     for output in whole.output("out"):
-        assert output.value == sum(record.value for record in whole.lineage(output))
+        assert output.value == sum(record.value for record in whole.provenance(output))
 
 
 @given(records=rows)
@@ -242,7 +242,7 @@ def test_what_a_table_takes_back_is_part_of_a_lineage_too(records: list[Any]) ->
     whole = run("regrouped", records)
     for output in whole.output("out"):
         (wanted,) = contents([output])
-        assert wanted in contents(again(whole, list(whole.lineage(output))).output("out"))
+        assert wanted in contents(again(whole, list(whole.provenance(output))).output("out"))
 
 
 @pytest.mark.parametrize("shape", [shape for shape in SHAPES if shape not in ("sliding", "regrouped")])
@@ -259,7 +259,7 @@ def test_a_lineage_is_complete_and_minimal(shape: str, records: list[Any]) -> No
     later = [ks.TopicRecord("l", partition, -1, 1_000, "z", 0) for partition in (0, 1)] if shape in WAITING else []
     whole = run(shape, records)
     for output in whole.output("out"):
-        inputs = list(whole.lineage(output))
+        inputs = list(whole.provenance(output))
         (wanted,) = contents([output])
         assert wanted in contents(again(whole, inputs + later).output("out"))
         for left_out in range(len(inputs)):

@@ -11,7 +11,7 @@ from kstreamnb.recording.store_rows import stored_rows
 from kstreamnb.replays.analysis.open_windows import node_time
 from kstreamnb.topology.nodes import ProcessorNode
 
-__all__ = ["BufferedRecord", "buffer_of", "held_back", "is_buffered"]
+__all__ = ["BufferedRecord", "buffer_of", "buffered_records", "is_buffered"]
 
 
 class BufferedRecord(NamedTuple):
@@ -43,7 +43,7 @@ def is_buffered(operator: Any) -> bool:
     return getattr(operator, "buffer_store", None) is not None
 
 
-def held_back(run: RecordedRun, step: int) -> Iterator[BufferedRecord]:
+def buffered_records(run: RecordedRun, step: int) -> Iterator[BufferedRecord]:
     """Everything that waits after so many steps, by node and task."""
     for name, node in run.topology.nodes.items():
         store = buffer_of(node.operator) if isinstance(node, ProcessorNode) else None

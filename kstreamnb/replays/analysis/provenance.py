@@ -22,7 +22,7 @@ from kstreamnb.recording.trace_index import row_before
 from kstreamnb.state import InCache
 from kstreamnb.topology.nodes import ProcessorNode, Source
 
-__all__ = ["Provenance", "lineage_of"]
+__all__ = ["Provenance", "provenance_of"]
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class Provenance(Tabular):
             yield str(step), place, said(each.key), said(each.value), when(each.timestamp)
 
 
-def lineage_of(run: RecordedRun, topic: str, partition: int, offset: int) -> Provenance:
+def provenance_of(run: RecordedRun, topic: str, partition: int, offset: int) -> Provenance:
     """All input records that contributed to a record; raises EngineError when none such was written."""
     place = run.find_output(topic, partition, offset)
     found = sorted(_Trace(run).inputs_of(place))

@@ -86,7 +86,7 @@ class RecordedInput(Displayed):
         self._places = run.find_input(topic, partition, offset)
         self.record = run.consumed(self._places[0])
 
-    def journey(self) -> RecordTrace:
+    def trace(self) -> RecordTrace:
         """Everything that it caused."""
         return RecordTrace(self._run, self._places)
 

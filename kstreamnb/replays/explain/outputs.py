@@ -9,7 +9,7 @@ from kstreamnb.core.formatting import counted, listed, when
 from kstreamnb.core.record import Change
 from kstreamnb.recording.recorded_run import RecordedRun
 from kstreamnb.recording.steps import Drop
-from kstreamnb.replays.analysis.buffered_records import buffer_of, held_back, is_buffered
+from kstreamnb.replays.analysis.buffered_records import buffer_of, buffered_records, is_buffered
 from kstreamnb.replays.analysis.node_flow import Arrival, above, arrivals, row_at, sinks_of
 from kstreamnb.replays.explain.explanation import Explanation, described
 from kstreamnb.replays.explain.joins import is_table_lookup, unmatched
@@ -83,7 +83,7 @@ def _stops(run: RecordedRun, name: str, way: list[str]) -> Iterator[Explanation]
         steps = tuple(dict.fromkeys(run.history.step_of(arrival.place) for arrival in found[:5]))
         answer = f"{counted(len(found), 'record')} stopped at {described(run, name)}: {reason}"
         yield Explanation(answer, numbers={"stopped": len(found)}, steps=steps, **about)
-    waiting = [held for held in held_back(run, len(run.steps)) if held.node == name]
+    waiting = [held for held in buffered_records(run, len(run.steps)) if held.node == name]
     if waiting:
         first = min(waiting, key=lambda held: held.due_ms)
         answer = (

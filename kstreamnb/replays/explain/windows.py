@@ -9,7 +9,7 @@ from kstreamnb.core.record import Windowed
 from kstreamnb.core.windows import SessionWindows, SlidingWindows
 from kstreamnb.errors import EngineError
 from kstreamnb.recording.recorded_run import RecordedRun
-from kstreamnb.replays.analysis.buffered_records import BufferedRecord, held_back, is_buffered
+from kstreamnb.replays.analysis.buffered_records import BufferedRecord, buffered_records, is_buffered
 from kstreamnb.replays.analysis.open_windows import OpenWindow, open_windows, windowed_nodes
 from kstreamnb.replays.explain.explanation import Explanation, Explanations, described
 from kstreamnb.topology.nodes import ProcessorNode
@@ -25,7 +25,7 @@ def why_open(run: RecordedRun, store: str | None = None, key: Any = None, *, at:
     step, stores = len(run.steps) if at is None else at, {name for task in run.tasks.values() for name in task.stores}
     if store is not None and store not in stores:
         raise EngineError(f'there is no store "{store}"', detail=f"there are {', '.join(sorted(stores)) or 'none'}")
-    windows, waiting = list(open_windows(run, step)), list(held_back(run, step))
+    windows, waiting = list(open_windows(run, step)), list(buffered_records(run, step))
     known = {(window.task, window.key) for window in windows}
     found = [_explained(run, window, step) for window in windows if _asked(window, store, key)]
     found += [_held(run, each) for each in waiting if (each.task, each.key) not in known and _asked(each, store, key)]

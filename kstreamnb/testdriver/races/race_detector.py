@@ -22,7 +22,7 @@ from kstreamnb.testdriver.races.random_schedule import Move, RandomSchedule
 from kstreamnb.testdriver.topology_test_driver import TopologyTestDriver
 from kstreamnb.topology.topology import Topology
 
-__all__ = ["Exploration", "KeyDifference", "Race", "explore"]
+__all__ = ["RaceReport", "KeyDifference", "Race", "find_races"]
 
 Kind = Literal["result", "history", "order"]
 _KINDS: tuple[Kind, ...] = ("result", "history", "order")
@@ -91,7 +91,7 @@ class Race(Tabular):
 
 
 @dataclass(frozen=True)
-class Exploration(Tabular):
+class RaceReport(Tabular):
     """What came out of a sample in many orders; false when it was always the same.
 
     Attributes:
@@ -106,7 +106,7 @@ class Exploration(Tabular):
         >>> builder = StreamsBuilder("clicks")
         >>> builder.stream("click").left_join(builder.table("tier"), lambda click, tier: [click, tier]).to("out")
         >>> sample = [TopicRecord("tier", 0, 0, 0, "anna", "gold"), TopicRecord("click", 0, 0, 5, "anna", "home")]
-        >>> print(explore(builder.build(), sample, schedules=20).race)
+        >>> print(find_races(builder.build(), sample, schedules=20).race)
         race with 2 records: the last value of a key depends on the order of work
         where       | key    | in the usual order | in this order
         ------------+--------+--------------------+---------------
@@ -153,7 +153,7 @@ class Exploration(Tabular):
             yield from self.race.more()
 
 
-def explore(
+def find_races(
     topology: Topology,
     sample: Iterable[TopicRecord],
     schedules: int = 200,
@@ -161,7 +161,7 @@ def explore(
     *,
     partitions: Mapping[str, int] | int | None = None,
     config: Config | Mapping[str, Any] | None = None,
-) -> Exploration:
+) -> RaceReport:
     """Work a sample off in other orders that a cluster might choose, and report what comes out differently.
 
     Each order draws when partitions deliver records and which task works next. Values are compared by topic and key,
@@ -180,7 +180,7 @@ def explore(
 
     Example:
         >>> topology = Topology().add_source("in", "orders").add_sink("out", "copies", "in")
-        >>> print(explore(topology, [TopicRecord("orders", -1, -1, 0, "shoe", 1)], schedules=10))
+        >>> print(find_races(topology, [TopicRecord("orders", -1, -1, 0, "shoe", 1)], schedules=10))
         no race found: 10 orders of work (seed 0), one outcome
     """
     runs = _Runs(topology, Config.of(config), partitions)
@@ -194,7 +194,7 @@ def explore(
                 found[differences[0].kind] += 1
             done(1)
         race = _shrunk(runs, records, min(found, key=_KINDS.index), seed, schedules) if found else None
-    return Exploration(schedules, len(outcomes) + 1, dict(found), race, seed)
+    return RaceReport(schedules, len(outcomes) + 1, dict(found), race, seed)
 
 
 class _Outcome:

@@ -94,7 +94,7 @@ def test_at_least_once_keeps_in_its_stores_what_a_crash_has_written_twice() -> N
     run = driver.replay()
     assert 2 == run.now.store("n")["k"]
     assert [1, 2] == [record.value for record in run.output("out")]
-    assert 2 == len([step for step in run.record("in", 0, 0).journey() if step.kind == "record"])
+    assert 2 == len([step for step in run.record("in", 0, 0).trace() if step.kind == "record"])
 
 
 def test_a_journey_goes_on_in_the_next_application() -> None:
@@ -106,13 +106,13 @@ def test_a_journey_goes_on_in_the_next_application() -> None:
     run = driver.replay()
     place = run.output("out")[0]
     (taken,) = [step.record for step in run.steps if step.record is not None and step.record.topic == "in"]
-    journey = run.record(*taken[:3]).journey()
-    assert ["in", "sums-sums-repartition", "out"] == [step.record.topic for step in journey]  # type: ignore[union-attr]
-    assert ["named/" in step.task for step in journey] == [False, False, True]
-    assert [("named", [1, "Ann"])] == [(record.topic, record.value) for record in journey.outputs]
+    trace = run.record(*taken[:3]).trace()
+    assert ["in", "sums-sums-repartition", "out"] == [step.record.topic for step in trace]  # type: ignore[union-attr]
+    assert ["named/" in step.task for step in trace] == [False, False, True]
+    assert [("named", [1, "Ann"])] == [(record.topic, record.value) for record in trace.outputs]
     (last,) = second.replay().output("named")
-    assert {"in", "names"} == {record.topic for record in second.replay().lineage(last)}
-    assert [1] == [record.value for record in run.lineage(place)]
+    assert {"in", "names"} == {record.topic for record in second.replay().provenance(last)}
+    assert [1] == [record.value for record in run.provenance(place)]
     assert "2 records in, 1 out" in str(second.replay())
 
 
@@ -205,7 +205,7 @@ def test_every_moment_is_what_the_stores_held_then(seed: int, config: dict[str, 
         assert sorted(read, key=_place) == sorted(runs[name].output(topic), key=_place)
     if config is EXACTLY:  # at least once sums up again what came twice
         for output in runs["sums"].output("out"):
-            assert output.value == sum(record.value for record in runs["sums"].lineage(output))
+            assert output.value == sum(record.value for record in runs["sums"].provenance(output))
 
 
 @pytest.mark.parametrize("cache", [0, 200])

@@ -119,7 +119,7 @@ def test_with_a_risk_score_the_alert_comes_and_names_its_four_records() -> None:
     """S4-46: the alert comes from the score that was valid and the three transactions, not from the older score."""
     run = fraud(("risk-scores", "userA", 60, 0), ("risk-scores", "userA", 85, 1), *TRANSACTIONS)
     (alert,) = run.output("fraud-alerts")
-    assert [85, 1500, 2000, 1800] == [record.value for record in run.lineage(alert)]
+    assert [85, 1500, 2000, 1800] == [record.value for record in run.provenance(alert)]
     assert "1 record went to" in run.why_no_output("fraud-alerts").answer
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import kstreamnb as ks
-from kstreamnb.testdriver.races.race_detector import explore
+from kstreamnb.testdriver.races.race_detector import find_races
 
 
 def records(*rows: tuple[str, Any, Any, int]) -> list[ks.TopicRecord]:
@@ -28,7 +28,7 @@ CLICKS = records(
 
 def test_a_click_that_may_come_before_its_row_is_a_race_of_two_records() -> None:
     """S0-27: a join with a table depends on who is first; two records show it: a row, and a click of its key."""
-    found = explore(joined(), CLICKS, schedules=40, seed=3)
+    found = find_races(joined(), CLICKS, schedules=40, seed=3)
     assert found
     race = found.race
     assert race is not None
@@ -51,21 +51,21 @@ def test_functions_that_change_their_value_do_not_change_the_next_order() -> Non
 
     builder = ks.StreamsBuilder("spoiled")
     builder.stream("in").map_values(spoil).select_key(lambda key, _: key).repartition().map_values(spoil).to("out")
-    found = explore(builder.build(), records(*(("in", f"k{n}", {"n": n}, n) for n in range(6))), schedules=10, seed=1)
+    found = find_races(builder.build(), records(*(("in", f"k{n}", {"n": n}, n) for n in range(6))), schedules=10, seed=1)
     assert not found
 
 
 def test_the_same_seed_gives_the_same_report() -> None:
     """Reports can be compared, and a race can be looked at again."""
-    once, again = (explore(joined(), CLICKS, schedules=20, seed=5, partitions=2) for _ in range(2))
+    once, again = (find_races(joined(), CLICKS, schedules=20, seed=5, partitions=2) for _ in range(2))
     assert str(once) == str(again)
     assert once == again
-    assert str(explore(joined(), CLICKS, schedules=20, seed=6, partitions=2)) != str(once)
+    assert str(find_races(joined(), CLICKS, schedules=20, seed=6, partitions=2)) != str(once)
 
 
 def test_waiting_for_the_other_partition_removes_the_race() -> None:
     """S0-25: with max_task_idle the row and the click are taken by time, in every order of delivery."""
-    found = explore(joined(), CLICKS, schedules=40, config={"max_task_idle": "1s"})
+    found = find_races(joined(), CLICKS, schedules=40, config={"max_task_idle": "1s"})
     assert not found
     assert "no race found: 40 orders of work (seed 0), one outcome" == str(found)
 
@@ -81,8 +81,8 @@ def test_counts_in_windows_of_one_partition_are_no_race() -> None:
         return builder.build()
 
     rows = records(*(("in", f"k{n % 5}", n, n * 4) for n in range(30)))
-    assert not explore(windows(change=False), rows, schedules=25, partitions=3)
-    found = explore(windows(change=True), rows, schedules=25, partitions=3)
+    assert not find_races(windows(change=False), rows, schedules=25, partitions=3)
+    found = find_races(windows(change=True), rows, schedules=25, partitions=3)
     assert found.race is not None
     assert 2 == len(found.race.sample)
     assert {'store "n"', 'topic "out"'} == {each.where for each in found.race.differences}
@@ -94,7 +94,7 @@ def test_two_writers_of_a_key_are_a_race_of_order_only() -> None:
     builder.stream("a").to("out")
     builder.stream("b").to("out")
     rows = records(*((topic, "k", f"{topic}{n}", n) for n in range(4) for topic in "ab"))
-    found = explore(builder.build(), rows, schedules=20)
+    found = find_races(builder.build(), rows, schedules=20)
     assert ["order"] == list(found.found)
     assert "the same values come in another order" in str(found)
 
@@ -105,14 +105,14 @@ def test_a_function_that_fails_only_in_some_orders_is_found() -> None:
     table = builder.table("tier")
     builder.stream("click").left_join(table, lambda click, tier: tier["name"]).to("out")
     rows = records(("tier", "u", {"name": "gold"}, 0), ("click", "u", "c", 1))
-    found = explore(builder.build(), rows, schedules=20)
+    found = find_races(builder.build(), rows, schedules=20)
     assert found.race is not None
     assert "the run fails" in {each.where for each in found.race.differences}
 
 
 def test_a_report_has_a_page() -> None:
     """Text and HTML show the same rows."""
-    page = explore(joined(), CLICKS, schedules=10)._repr_mimebundle_()
+    page = find_races(joined(), CLICKS, schedules=10)._repr_mimebundle_()
     assert "<table" in page["text/html"]
     assert "in the usual order" in page["text/html"]
     assert "move 1" in page["text/html"]

@@ -188,17 +188,17 @@ def test_what_is_not_there_is_named(run: Replay) -> None:
     with pytest.raises(EngineError, match="there is no step 99"):
         run.seek(99)
     with pytest.raises(EngineError, match="no record counts-out-0@9 was written"):
-        run.lineage(("counts-out", 0, 9))
+        run.provenance(("counts-out", 0, 9))
 
 
 def test_a_journey_follows_a_record_across_topics(run: Replay) -> None:
     """All that one input record caused, with what it wrote in the end."""
     record = run.steps[0].record
     assert record is not None
-    journey = run.record(*record[:3]).journey()
-    assert [1, 2] == [step.number for step in journey]
-    assert {1: 0, 2: 1} == journey.depth
-    assert ["counts-out"] == [record.topic for record in journey.outputs]
+    trace = run.record(*record[:3]).trace()
+    assert [1, 2] == [step.number for step in trace]
+    assert {1: 0, 2: 1} == trace.depth
+    assert ["counts-out"] == [record.topic for record in trace.outputs]
 
 
 def test_a_driver_can_be_replayed_after_the_fact() -> None:
@@ -245,7 +245,7 @@ def test_displays_hold_the_same_facts_in_text_and_html(run: Replay) -> None:
         run.at(2),
         run.at(2).store("counts"),
         run.diff(0, 4),
-        run.lineage(run.output("counts-out")[0]),
+        run.provenance(run.output("counts-out")[0]),
     ):
         bundle = thing._repr_mimebundle_()
         assert {"text/plain", "text/html"} <= bundle.keys()
