@@ -51,7 +51,9 @@ def test_functions_that_change_their_value_do_not_change_the_next_order() -> Non
 
     builder = ks.StreamsBuilder("spoiled")
     builder.stream("in").map_values(spoil).select_key(lambda key, _: key).repartition().map_values(spoil).to("out")
-    found = find_races(builder.build(), records(*(("in", f"k{n}", {"n": n}, n) for n in range(6))), schedules=10, seed=1)
+    found = find_races(
+        builder.build(), records(*(("in", f"k{n}", {"n": n}, n) for n in range(6))), schedules=10, seed=1
+    )
     assert not found
 
 
