@@ -232,7 +232,7 @@ class BufferExhaustedError(EngineError, BufferError):
     """A producer's buffer was full, and what waits in it could not be sent within ``max_block``.
 
     Example:
-        >>> from kstreamnb import Log
+        >>> from kstreamnb.simulation import Log
         >>> log = Log()
         >>> log.create_topic("logs")
         >>> producer = log.producer(buffer_bytes=8, max_block="10ms")

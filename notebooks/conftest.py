@@ -6,7 +6,7 @@ import os
 import shutil
 from pathlib import Path
 
-_STARTS_JAVA = ("ks.spark_session(", "ks.local_broker(")
+_STARTS_JAVA = ("ks.spark.spark_session(", "ks.kafka.local_broker(")
 _home = os.environ.get("JAVA_HOME")
 _java = shutil.which("java", path=f"{_home}/bin") if _home else shutil.which("java")
 

@@ -57,7 +57,7 @@ class Admin:
     Units: ``patience_s`` is how many seconds a broker may be away before a call fails.
 
     Example:
-        >>> from kstreamnb import local_broker
+        >>> from kstreamnb.kafka import local_broker
         >>> with local_broker() as broker:
         ...     admin = Admin(broker.bootstrap_servers)
         ...     admin.create_topic("orders", partitions=2)

@@ -268,7 +268,7 @@ def local_broker(
     such a user may do what access control lists allow, and nothing else.
 
     Example:
-        >>> from kstreamnb import Admin
+        >>> from kstreamnb.kafka import Admin
         >>> with local_broker() as broker:
         ...     admin = Admin(broker.bootstrap_servers)
         ...     admin.create_topic("orders", partitions=4)

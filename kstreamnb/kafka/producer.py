@@ -44,7 +44,7 @@ class RecordProducer:
         patience_s: how many seconds a flush waits.
 
     Example:
-        >>> from kstreamnb import Admin, local_broker
+        >>> from kstreamnb.kafka import Admin, local_broker
         >>> with local_broker() as broker:
         ...     Admin(broker.bootstrap_servers).create_topic("orders")
         ...     with RecordProducer(broker.bootstrap_servers) as producer:
@@ -169,7 +169,8 @@ def produce(
     Keys choose the partitions unless ``keep_partitions``. The first record that fails is raised.
 
     Example:
-        >>> from kstreamnb import Admin, Sample, local_broker
+        >>> from kstreamnb import Sample
+        >>> from kstreamnb.kafka import Admin, local_broker
         >>> sample = Sample.from_text("topic | key | value | time\norders | a | 1 | 0\norders | b | 3 | 5")
         >>> with local_broker() as broker:
         ...     Admin(broker.bootstrap_servers).create_topic("orders")

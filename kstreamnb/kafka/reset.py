@@ -112,7 +112,7 @@ def plan_reset(
         EngineError: the application is in use, or the folder is no checkpoint, or another application's.
 
     Example:
-        >>> from kstreamnb import Admin, local_broker
+        >>> from kstreamnb.kafka import Admin, local_broker
         >>> with local_broker() as broker:
         ...     Admin(broker.bootstrap_servers).create_topic("orders")
         ...     print(plan_reset(broker.bootstrap_servers, "shop", input_topics={"orders": "earliest"}))
@@ -163,7 +163,7 @@ def reset(
     A deployment that still runs elsewhere is fenced first: it fails with its next batch and publishes nothing more.
 
     Example:
-        >>> from kstreamnb import local_broker
+        >>> from kstreamnb.kafka import local_broker
         >>> with local_broker() as broker:
         ...     print(reset(broker.bootstrap_servers, "shop"))
         reset of "shop":

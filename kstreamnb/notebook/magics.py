@@ -174,7 +174,7 @@ def stop(magics: KsMagics, said: Any, _cell: str | None) -> None:
 )
 def reset(_magics: KsMagics, said: Any, _cell: str | None) -> Any:
     """Say what forgetting an application would take away; with --yes, do it."""
-    carry_out = ks.reset if said.yes else ks.plan_reset
+    carry_out = ks.kafka.reset if said.yes else ks.kafka.plan_reset
     return carry_out(said.servers, said.application, checkpoint=said.checkpoint)
 
 
@@ -199,7 +199,7 @@ def save_regression(magics: KsMagics, said: Any, _cell: str | None) -> None:
 @_verb()
 def logs(_magics: KsMagics, _said: Any, _cell: str | None) -> Any:
     """Say where Spark's logs are."""
-    return ks.spark_logs()
+    return ks.spark.spark_logs()
 
 
 @_verb()

@@ -106,7 +106,8 @@ def deploy(
 
     Example:
         >>> from tempfile import TemporaryDirectory
-        >>> from kstreamnb import Admin, Sample, StreamsBuilder, local_broker, produce
+        >>> from kstreamnb import Sample, StreamsBuilder
+        >>> from kstreamnb.kafka import Admin, local_broker, produce
         >>> builder = StreamsBuilder("large-orders")
         >>> builder.stream("orders").filter(lambda key, pieces: pieces > 1).to("large")
         >>> sample = Sample.from_text("topic | key | value | time\norders | a | 1 | 5\norders | b | 3 | 6")

@@ -121,7 +121,8 @@ class MockProcessorContext(ProcessorContext):
         value_serde: the default serde of stores' values.
 
     Example:
-        >>> from kstreamnb import MockProcessorContext, Processor, Record, Stores
+        >>> from kstreamnb import Processor, Record, Stores
+        >>> from kstreamnb.testing import MockProcessorContext
         >>> class Counted(Processor):
         ...     def process(self, record):
         ...         seen = self.context.get_state_store("seen")

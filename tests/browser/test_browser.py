@@ -20,7 +20,7 @@ rows = [("sales", 0, at, at * 1000, f"item-{at:02}", {"quantity": 60 - at, "note
 rows.append(("sales", 0, 60, 60_000, "<script>alert(1)</script>", {"quantity": 0, "note": "<b>bold</b>"}))
 driver = ks.TopologyTestDriver(builder.build())
 replay = ks.Replay.of(driver, ks.Sample.from_records(rows))
-browser = ks.browse(replay.now.store("last"))
+browser = ks.widgets.browse(replay.now.store("last"))
 browser
 """,
 ]

@@ -20,7 +20,7 @@ sample = ks.Sample.from_text('''
     sales | sock | "<script>alert(1)</script>" | 5
     sales | hat  | {"quantity": 3}           | 7
 ''')
-editor = ks.edit(sample)
+editor = ks.widgets.edit(sample)
 editor
 """,
 ]

@@ -28,7 +28,7 @@ sample = ks.Sample.from_text('''
     orders | o2  | {"who": "bob", "paid": false} | 5
 ''')
 replay = ks.replay(builder.build(), sample)
-explorer = ks.explorer(replay)
+explorer = ks.widgets.explorer(replay)
 explorer
 """,
 ]

@@ -42,8 +42,8 @@ hourly
 """,
     'hourly.to_stream(lambda window, count: window.key).to("late-flights")\ntopology = builder.build()\ntopology',
     "replay = ks.replay(topology, builder.sample)\nreplay",
-    "explorer = ks.explorer(topology)\nexplorer",
-    "stepper = ks.stepper(replay)\nstepper",
+    "explorer = ks.widgets.explorer(topology)\nexplorer",
+    "stepper = ks.widgets.stepper(replay)\nstepper",
     "%ks save_regression saved.ipynb\n%ks export builder app.py",
 ]
 

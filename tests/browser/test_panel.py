@@ -39,15 +39,15 @@ rows = [("prices", -1, 0, at * 500 if at != 7 else 0, f"k{at % 2}", at) for at i
 builder.sample = ks.Sample.from_records(rows)
 """,
     """
-broker = ks.local_broker()
+broker = ks.kafka.local_broker()
 servers = broker.bootstrap_servers
-ks.Admin(servers).create_topic("prices", partitions=2)
-ks.produce(servers, builder.sample)
+ks.kafka.Admin(servers).create_topic("prices", partitions=2)
+ks.kafka.produce(servers, builder.sample)
 query = ks.deploy(topology, bootstrap_servers=servers, checkpoint=tempfile.mkdtemp())
 query.await_input(600)
 """,
-    "panel = ks.panel(query)\npanel",
-    'ks.produce(servers, ks.Sample.from_records([("prices", -1, 0, 99_000, "k0", -1)]))',
+    "panel = ks.widgets.panel(query)\npanel",
+    'ks.kafka.produce(servers, ks.Sample.from_records([("prices", -1, 0, 99_000, "k0", -1)]))',
     """
 import os
 here = os.getpid()
@@ -66,7 +66,7 @@ def notebook(lab: Lab) -> Iterator[Notebook]:
         found.run(LOAD)
         found.run(BUILD)
         yield found
-        found.python("(ks.stop_all(), broker.close())")
+        found.python("(ks.spark.stop_all(), broker.close())")
         found.assert_quiet()
 
 
@@ -120,7 +120,7 @@ def test_rows_of_stores_are_counted_when_asked_for(notebook: Notebook, widget: L
     expect(widget.get_by_role("table", name="Stores")).to_contain_text("not counted")
     widget.get_by_role("button", name="Count rows").click()
     expect(widget.get_by_role("table", name="Stores")).to_contain_text(re.compile(r"per-second\d+"), timeout=_SLOW_MS)
-    assert notebook.python("ks.browse(query.store('per-second')).facts['number']").startswith("'1 to ")
+    assert notebook.python("ks.widgets.browse(query.store('per-second')).facts['number']").startswith("'1 to ")
 
 
 def test_it_looks_again_by_itself(notebook: Notebook, widget: Locator) -> None:
@@ -151,13 +151,13 @@ def test_stop_and_restart_reach_the_query_by_keyboard(notebook: Notebook, widget
     widget.get_by_role("button", name="Stop").focus()
     notebook.page.keyboard.press("Enter")
     expect(widget.locator(".ks-state")).to_have_text("stopped", timeout=_SLOW_MS)
-    assert notebook.python("query.status(lag=False).state, ks.active()") == "('stopped', ())"
+    assert notebook.python("query.status(lag=False).state, ks.spark.active()") == "('stopped', ())"
     expect(widget.get_by_role("button", name="Stop")).to_be_disabled()
     notebook.picture(widget, "panel-stopped")
     widget.get_by_role("button", name="Restart").focus()
     notebook.page.keyboard.press("Enter")
     expect(widget.locator(".ks-state")).to_have_text("running", timeout=_SLOW_MS)
-    assert notebook.python("query in ks.active()") == "True"
+    assert notebook.python("query in ks.spark.active()") == "True"
 
 
 def test_a_saved_notebook_keeps_the_figures_as_text(notebook: Notebook, widget: Locator) -> None:

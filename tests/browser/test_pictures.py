@@ -42,12 +42,12 @@ wrong.build()
 uneven = ks.StreamsBuilder("uneven")
 rates = uneven.table("rates")
 uneven.stream("orders").join(rates, lambda order, rate: [order, rate]).to("out")
-ks.check(uneven.build(), partitions={"orders": 4, "rates": 2, "out": 4}, folders={"checkpoint": "/tmp/uneven"})
+ks.testing.check(uneven.build(), partitions={"orders": 4, "rates": 2, "out": 4}, folders={"checkpoint": "/tmp/uneven"})
 """,
     """
 for thing in (topology, replay, replay.why_dropped()):
     display(HTML(thing._repr_mimebundle_()["text/html"]))
-for widget in (ks.explorer(topology), ks.stepper(replay)):
+for widget in (ks.widgets.explorer(topology), ks.widgets.stepper(replay)):
     display(HTML(widget._repr_mimebundle_()[0]["text/html"]))
 """,
     'display({"text/vnd.mermaid": replay.to_mermaid(), "text/plain": "no Mermaid"}, raw=True)',

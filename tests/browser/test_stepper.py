@@ -27,7 +27,7 @@ sample = ks.Sample.from_text('''
     clicks | e   | {"who": "ann"}                              | 1000
 ''')
 replay = ks.replay(builder.build(), sample)
-stepper = ks.stepper(replay)
+stepper = ks.widgets.stepper(replay)
 stepper
 """,
 ]

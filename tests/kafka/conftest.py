@@ -60,7 +60,7 @@ def spark() -> Iterator[Any]:
         "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
         "spark.driver.memory": "1g",
     }
-    session = ks.spark_session("kstreamnb-kafka-tests", settings=settings)
+    session = ks.spark.spark_session("kstreamnb-kafka-tests", settings=settings)
     yield session
     session.stop()
 
@@ -72,5 +72,5 @@ def bench(spark: Any, servers: str, tmp_path: Path) -> Iterator[Bench]:
 
     found = Bench(spark, servers, tmp_path)
     yield found
-    for query in dict.fromkeys([*found.queries, *ks.active()]):
+    for query in dict.fromkeys([*found.queries, *ks.spark.active()]):
         query.stop()

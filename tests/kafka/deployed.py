@@ -205,7 +205,7 @@ def _prepare(doom: Doom) -> None:
 def main(servers: str, folder: str, plan: str) -> int:
     """Process everything that is there, unless a blow comes first; say what the stores hold."""
     faulthandler.enable()
-    spark = ks.spark_session(cores=1, settings=SETTINGS)
+    spark = ks.spark.spark_session(cores=1, settings=SETTINGS)
     doom = Doom(json.loads(plan), Path(folder))
     _prepare(doom)
     queries = {}

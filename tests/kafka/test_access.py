@@ -40,14 +40,14 @@ def _rule(kind: Any, name: str, operation: str, *, prefix: bool, rule: Any = Acl
 
 
 def _allow(broker: LocalBroker, kind: Any, name: str, *operations: str, prefix: bool = False) -> None:
-    admin = ks.Admin(broker.bootstrap_servers)
+    admin = ks.kafka.Admin(broker.bootstrap_servers)
     rules = [_rule(kind, name, each, prefix=prefix) for each in operations]
     for future in admin.client.create_acls(rules).values():
         future.result(PATIENCE_S)
 
 
 def _forbid(broker: LocalBroker, kind: Any, name: str, operation: str) -> None:
-    admin = ks.Admin(broker.bootstrap_servers)
+    admin = ks.kafka.Admin(broker.bootstrap_servers)
     rule = _rule(kind, name, operation, prefix=False, rule=AclBindingFilter)
     for future in admin.client.delete_acls([rule]).values():
         future.result(PATIENCE_S)
@@ -58,7 +58,7 @@ def _refused(call: Callable[[], Any], *words: str) -> None:
     end, said = time.monotonic() + PATIENCE_S, ""
     while not all(word in said for word in words):
         assert time.monotonic() < end, said
-        with pytest.raises(ks.EngineError) as caught:
+        with pytest.raises(ks.errors.EngineError) as caught:
             call()
         said = f"{caught.value} {caught.value.detail} {caught.value.hint}"
         assert PASSWORD not in said + repr(caught.value)
@@ -70,7 +70,7 @@ def _granted(call: Callable[[], Any]) -> Any:
     while True:
         try:
             return call()
-        except ks.EngineError as error:
+        except ks.errors.EngineError as error:
             if "uthorization failed" not in str(error.detail) or time.monotonic() > end:
                 raise
 
@@ -119,15 +119,15 @@ def test_a_deployment_needs_the_permissions_of_the_recipe_and_no_others(
 def test_who_cannot_sign_in_is_told_why(guarded: LocalBroker) -> None:
     """A wrong password costs no patience; who does not sign in is hung up on, and the hint says what to look at."""
     wrong = {**guarded.connection("shop"), "sasl.password": "guessed"}
-    with pytest.raises(ks.EngineError) as caught:
-        ks.Admin(wrong, patience_s=300).topics()
+    with pytest.raises(ks.errors.EngineError) as caught:
+        ks.kafka.Admin(wrong, patience_s=300).topics()
     assert "Invalid username or password" in str(caught.value.detail)
     assert "guessed" not in str(caught.value) + str(caught.value.detail)
     nobody = guarded.connection("shop")["bootstrap.servers"]
-    with pytest.raises(ks.EngineError) as caught:
-        ks.Admin(nobody, patience_s=1).topics()
+    with pytest.raises(ks.errors.EngineError) as caught:
+        ks.kafka.Admin(nobody, patience_s=1).topics()
     assert "security.protocol" in f"{caught.value.hint} {caught.value.detail}"  # librdkafka's word, or ours
-    with pytest.raises(ks.EngineError, match='the broker has no user "nobody"'):
+    with pytest.raises(ks.errors.EngineError, match='the broker has no user "nobody"'):
         guarded.connection("nobody")
 
 
@@ -135,10 +135,10 @@ def test_users_sign_in_again_at_a_broker_that_was_away(guarded: LocalBroker) -> 
     """Addresses, users and rules outlive the process."""
     me = guarded.connection("shop")
     _allow(guarded, TOPIC, "kept", "READ", "CREATE")
-    _granted(lambda: ks.Admin(me).create_topic("kept"))
+    _granted(lambda: ks.kafka.Admin(me).create_topic("kept"))
     guarded.kill()
     guarded.start()
     end = time.monotonic() + PATIENCE_S
     assert me == guarded.connection("shop")
-    while "kept" not in ks.Admin(me).topics():  # its rules are read again after its start
+    while "kept" not in ks.kafka.Admin(me).topics():  # its rules are read again after its start
         assert time.monotonic() < end

@@ -161,7 +161,7 @@ def test_state_that_cannot_be_rebuilt_is_never_counted_with(bench: Bench) -> Non
     (checkpoint / "offsets" / "1").unlink()  # Spark keeps the last hundred
     as_a_new_process(bench)
     records += bench.fill("damaged-in", 10, 2, begin=40)
-    with pytest.raises(ks.EngineError) as caught:
+    with pytest.raises(ks.errors.EngineError) as caught:
         bench.run(counting("damaged"))
     assert "ChecksumException: Checksum error" in (caught.value.detail or "")
     assert "restore the checkpoint from a copy, or reset the application" == caught.value.hint

@@ -64,7 +64,7 @@ def test_another_topology_is_refused_before_anything_is_touched(bench: Bench) ->
     windows = ks.TimeWindows.of_size_with_no_grace("1h")
     grouped = builder.stream("refused-in", value_serde="long").group_by_key().windowed_by(windows)
     grouped.count(store="counts").to_stream(lambda key, count: key.key).to("refused-new", value_serde="long")
-    with pytest.raises(ks.EngineError, match="cannot serve this topology") as caught:
+    with pytest.raises(ks.errors.EngineError, match="cannot serve this topology") as caught:
         bench.run(builder.build())
     assert 'store "counts"' in (caught.value.detail or "")
     assert "refused-new" not in bench.admin.topics()
@@ -144,7 +144,7 @@ def test_a_start_that_fails_leaves_the_older_deployment_its_claim(bench: Bench) 
     sink.publisher = TransactionalWriter(
         {"bootstrap.servers": bench.servers, "acks": "seven"}, "claimed", publisher.query
     )
-    with pytest.raises(ks.ConfigError):
+    with pytest.raises(ks.errors.ConfigError):
         older.restart()
     assert sink.claim is claim
     assert claim.holds()
@@ -199,10 +199,10 @@ def test_more_partitions_are_refused_with_the_way_out(bench: Bench) -> None:
     query = bench.deploy(counting("grown"))
     assert query.await_input(180)
     bench.admin.client.create_partitions([NewPartitions("grown-in", 2)])["grown-in"].result(10)
-    with pytest.raises(ks.EngineError, match=r'topic "grown-in" has grown from 1 to 2 partitions'):
+    with pytest.raises(ks.errors.EngineError, match=r'topic "grown-in" has grown from 1 to 2 partitions'):
         query.await_termination(180)
     query.stop()
-    with pytest.raises(ks.EngineError, match="cannot serve this topology") as caught:
+    with pytest.raises(ks.errors.EngineError, match="cannot serve this topology") as caught:
         bench.run(counting("grown"))
     assert 'topic "grown-in" had 1 partitions and has 2 now' in (caught.value.detail or "")
     assert "copy the topic into a new one, and start from a new checkpoint" in (caught.value.detail or "")
@@ -230,11 +230,11 @@ def test_a_stopped_query_is_rescaled(bench: Bench) -> None:
     records = bench.fill("rescaled-in", 40, 4)
     query = bench.deploy(counting("rescaled"))
     assert query.await_input(180)
-    with pytest.raises(ks.EngineError, match='application "rescaled" is running'):
-        ks.rescale(query.checkpoint, 4, spark=bench.spark)
+    with pytest.raises(ks.errors.EngineError, match='application "rescaled" is running'):
+        ks.spark.rescale(query.checkpoint, 4, spark=bench.spark)
     query.stop()
     bench.run(counting("rescaled"))  # so that the last batch is committed
-    ks.rescale(query.checkpoint, 4, spark=bench.spark)
+    ks.spark.rescale(query.checkpoint, 4, spark=bench.spark)
     records += bench.fill("rescaled-in", 40, 4, begin=40)
     again = bench.run(counting("rescaled"))
     assert counts(records) == final(bench.read("rescaled-out"))
@@ -251,7 +251,7 @@ def test_a_stopped_query_with_a_global_table_is_rescaled(bench: Bench) -> None:
     query = bench.run(named("named"))
     old = read_manifest(query.checkpoint)
     for partitions in (5, 3):
-        ks.rescale(query.checkpoint, partitions, spark=bench.spark)
+        ks.spark.rescale(query.checkpoint, partitions, spark=bench.spark)
         records += bench.fill("named-in", 40, 4, begin=len(records))
         query = bench.run(named("named"))
     new = read_manifest(query.checkpoint)
@@ -283,7 +283,7 @@ def test_nonsense_is_refused_before_anything_starts(bench: Bench) -> None:
     ):
         with pytest.raises(ks.KStreamError, match=words):
             bench.deploy(counting("nonsense"), **options)
-    with pytest.raises(ks.ConfigError, match='type "StreamsBuilder" is no topology'):
+    with pytest.raises(ks.errors.ConfigError, match='type "StreamsBuilder" is no topology'):
         bench.deploy(ks.StreamsBuilder("nonsense"))  # type: ignore[arg-type]
     for checkpoint, words in (("s3://bucket/shop", "is no folder"), (None, "cannot be None"), ("", "cannot be ''")):
         with pytest.raises(ks.KStreamError, match=words):
@@ -299,8 +299,8 @@ def test_a_checkpoint_that_spark_cannot_read_is_said_in_few_lines(bench: Bench) 
     for path in (query.checkpoint / ".metadata.crc", query.checkpoint / "metadata"):
         path.unlink(missing_ok=True)
     (query.checkpoint / "metadata").write_text("no page of Spark's")
-    with pytest.raises(ks.EngineError, match='starting "unread" failed: ') as caught:
+    with pytest.raises(ks.errors.EngineError, match='starting "unread" failed: ') as caught:
         bench.deploy(counting("unread"))
     assert 5 > len("\n".join([str(caught.value), *getattr(caught.value, "__notes__", ())]).splitlines())
     assert not in_use(query.checkpoint)
-    assert "unread" not in {each.application for each in ks.active()}
+    assert "unread" not in {each.application for each in ks.spark.active()}

@@ -38,7 +38,7 @@ def poisoned(bench: Bench, topic: str) -> None:
 def test_a_poison_record_stops_a_query_that_is_set_to_fail(bench: Bench) -> None:
     """S0-10: the error names node, coordinates and the user's line, in a few lines; the cause is the user's own."""
     poisoned(bench, "poison-in")
-    with pytest.raises(ks.ProcessingError) as caught:
+    with pytest.raises(ks.errors.ProcessingError) as caught:
         bench.run(dividing("poison"))
     error = caught.value
     assert 'node "KSTREAM-MAPVALUES-0000000001" failed with ZeroDivisionError' == error.message
@@ -73,7 +73,7 @@ def test_a_poison_record_never_blocks_a_query_that_is_set_to_continue(bench: Ben
 def test_a_failed_query_goes_on_when_the_code_is_mended(bench: Bench) -> None:
     """S3-16: nothing of the failed batch is out; the mended topology takes it up again."""
     poisoned(bench, "mended-in")
-    with pytest.raises(ks.ProcessingError):
+    with pytest.raises(ks.errors.ProcessingError):
         bench.run(dividing("mended"), config={"deserialization_handler": "continue"})
     builder = ks.StreamsBuilder("mended")
     quotients = builder.stream("mended-in", value_serde="long").map_values(lambda value: 12 // value if value else 0)
@@ -106,7 +106,7 @@ def test_a_running_application_is_not_reset(bench: Bench) -> None:
     bench.fill("kept-in", 10)
     query = bench.deploy(counting("kept"), changelogs=True)
     assert query.await_input(180)
-    with pytest.raises(ks.EngineError, match='application "kept" is running'):
+    with pytest.raises(ks.errors.EngineError, match='application "kept" is running'):
         plan_reset(bench.servers, "kept", checkpoint=query.checkpoint)
     query.stop()
     command = ["reset", "--servers", bench.servers, "--application-id", "kept", "--checkpoint", str(query.checkpoint)]

@@ -34,7 +34,7 @@ import kstreamnb as ks
 from tests.kafka.test_flow import alerting
 
 options = {"bootstrap_servers": sys.argv[1], "checkpoint": sys.argv[2]}
-query = ks.deploy(alerting(), available_now=True, max_records=25, spark=ks.spark_session(cores=1), **options)
+query = ks.deploy(alerting(), available_now=True, max_records=25, spark=ks.spark.spark_session(cores=1), **options)
 while query.is_active():
     print(query.status(lag=False).batch, flush=True)
     query.await_termination(0.05)
@@ -132,7 +132,7 @@ def test_a_new_version_takes_over_while_records_flow(bench: Bench) -> None:
         windows = ks.TimeWindows.of_size_with_no_grace("1h")
         grouped = builder.stream("rolled-in", value_serde="long").group_by_key().windowed_by(windows)
         grouped.count(store="counts").to_stream(lambda key, count: key.key).to("rolled-out", value_serde="long")
-        with pytest.raises(ks.EngineError, match="cannot serve this topology"):
+        with pytest.raises(ks.errors.EngineError, match="cannot serve this topology"):
             bench.deploy(builder.build())
         flow.await_growth(time.monotonic())
         assert "running" == query.status(lag=False).state

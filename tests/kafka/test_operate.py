@@ -44,7 +44,7 @@ def word_of(page: Path) -> str:
     return str(json.loads(page.read_text())["application"])
 
 
-class Gate(ks.FunctionSink):
+class Gate(ks.spark.FunctionSink):
     """A sink that takes its time to open, once that is asked of it."""
 
     def __init__(self, function: Any) -> None:
@@ -141,7 +141,7 @@ def test_prometheus_reads_the_metrics_of_all_active_queries(bench: Bench) -> Non
     bench.fill("scraped-in", 10)
     query = bench.deploy(counting("scraped"))
     assert query.await_input(180)
-    server = ks.serve_metrics()
+    server = ks.monitoring.serve_metrics()
     try:
         text = urllib.request.urlopen(server.url, timeout=120).read().decode()
     finally:
@@ -159,7 +159,7 @@ def test_the_journal_says_what_a_query_does(bench: Bench) -> None:
     """One JSON object a line: started, each batch with its figures, stopped; on a busy machine that it starts again."""
     bench.fill("logged-in", 10)
     path = bench.folder / "queries.jsonl"
-    handler = ks.log_to(path)
+    handler = ks.monitoring.log_to(path)
     try:
         bench.run(counting("logged"))
     finally:
@@ -198,7 +198,7 @@ def test_stores_of_a_running_query_are_read_as_of_its_last_batch(bench: Bench) -
     assert counts(records) == dict(view.all())
     assert view.batch > before
     assert not hasattr(view, "put")
-    with pytest.raises(ks.StateError, match='there is no store "count"') as caught:
+    with pytest.raises(ks.errors.StateError, match='there is no store "count"') as caught:
         query.store("count")
     assert 'did you mean "counts"?' == caught.value.hint
 
@@ -209,7 +209,7 @@ def test_a_query_answers_for_every_kind_of_store_over_http_and_says_when_it_is_d
     query = bench.deploy(all_stores("asked"))
     assert query.await_input(180)
     key = min(wanted)
-    with ks.serve(query) as server:
+    with ks.monitoring.serve(query) as server:
 
         def ask(path: str) -> Any:
             return json.load(urllib.request.urlopen(server.url + path, timeout=120))
@@ -236,7 +236,7 @@ def test_a_query_that_starts_again_is_not_healthy_until_it_takes_up_input(bench:
     query = bench.deploy(counting("restored"), sink=gate)
     assert query.await_input(180)
     key = min(wanted)
-    with ks.serve(query) as server:
+    with ks.monitoring.serve(query) as server:
         question = f"{server.url}/health?store=counts&key={key}"
         assert wanted[key] == json.load(urllib.request.urlopen(question, timeout=120))["value"]
         gate.free.clear()
@@ -262,7 +262,7 @@ def test_stores_are_read_from_the_checkpoint_when_the_query_is_down(bench: Bench
     records = bench.fill("down-in", 40, 2)
     query = bench.run(all_stores("down"), max_records=10)
     assert counts(records) == dict(query.store("counts").all())
-    alone = ks.read_store(all_stores("down"), "counts", query.checkpoint, spark=bench.spark)
+    alone = ks.spark.read_store(all_stores("down"), "counts", query.checkpoint, spark=bench.spark)
     assert counts(records) == dict(alone.all())
     assert 3 <= alone.batch
     driver = ks.TopologyTestDriver(all_stores("down"), partitions=2)
@@ -299,9 +299,9 @@ def test_active_queries_are_listed_watched_and_stopped_together(bench: Bench) ->
     unwatch = second.watch(lambda figures: seen.append(figures.consumed))
     assert first.await_input(180)
     assert second.await_input(180)
-    assert {"one", "two"} <= {query.application for query in ks.active()}
+    assert {"one", "two"} <= {query.application for query in ks.spark.active()}
     unwatch()
-    first.fail(ks.EngineError("stalled on purpose"))
+    first.fail(ks.errors.EngineError("stalled on purpose"))
     bench.fill("two-in", 10, begin=10)
     assert second.await_input(180)
     assert ("failed", "running") == (first.status().state, second.status().state)
@@ -313,9 +313,9 @@ def test_active_queries_are_listed_watched_and_stopped_together(bench: Bench) ->
         assert read == as_dict(query.metrics())[f"stream-thread-metrics:process-total{{application-id={word}}}"]
         assert {word} == {word_of(path) for path in query.checkpoint.rglob("kstreamnb.json")}
     began = time.monotonic()
-    assert second in ks.stop_all()
+    assert second in ks.spark.stop_all()
     assert time.monotonic() - began <= 5
-    assert () == ks.active()
+    assert () == ks.spark.active()
     assert "stopped" == second.status().state
     assert not {first.checkpoint, *first.checkpoint.parents} & {second.checkpoint}
     assert not {second.checkpoint, *second.checkpoint.parents} & {first.checkpoint}
@@ -333,7 +333,7 @@ def test_changelogs_are_written_for_others_to_read(bench: Bench) -> None:
         config = dict(bench.admin.describe(f"logs-{store}-changelog").config)
         assert {"compact", "delete"} == set(config["cleanup.policy"].split(","))
         assert kept_ms + 86_400_000 == int(config["retention.ms"])
-    assert () == ks.verify_state(query).rows
+    assert () == ks.testing.verify_state(query).rows
     topic = "logs-counts-changelog"
     described = bench.admin.describe(topic)
     assert (2, "compact") == (described.partitions, dict(described.config)["cleanup.policy"])
@@ -347,21 +347,21 @@ def test_stores_are_compared_with_their_log_and_their_changelog_topics(bench: Be
     query = bench.deploy(counting("verified"), changelogs=True, max_records=15)
     assert query.await_input(180)
     key, count = next(iter(query.store("counts").all()))
-    whole = ks.verify_state(query)
+    whole = ks.testing.verify_state(query)
     assert (2, ()) == (whole.stores, whole.rows)
     partition = next(record.partition for record in rows("verified-in", 40, 2) if record.key == key)
     produce(bench.servers, [ks.TopicRecord("verified-counts-changelog", partition, 0, START_MS, key, 999)],
             value_serde=ks.Serdes.long(), keep_partitions=True)  # fmt: skip
-    (foreign,) = ks.verify_state(query)
+    (foreign,) = ks.testing.verify_state(query)
     assert (f"0_{partition}", "counts", key, count, 999, "changelog") == tuple(vars(foreign).values())
     _, parts = query._action.stores.ask("counts", list)
     raw_key, row = next((raw_key, row) for part in parts for raw_key, row in part.raw.items() if row[0] != count)
     next(part for part in parts if raw_key in part.raw).apply(raw_key, None)
-    lost = next(each for each in ks.verify_state(query) if each.against == "log")
+    lost = next(each for each in ks.testing.verify_state(query) if each.against == "log")
     assert (None, row[0]) == (lost.found, lost.expected)
     bench.fill("verified-in", 10, 2, begin=40)
     assert query.await_input(180)
     query.stop()
     again = bench.deploy(counting("verified"), changelogs=True, available_now=True)
     assert again.await_termination(180)
-    assert {"changelog"} == {each.against for each in ks.verify_state(again)}
+    assert {"changelog"} == {each.against for each in ks.testing.verify_state(again)}

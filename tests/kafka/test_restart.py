@@ -133,14 +133,14 @@ def test_a_stop_does_not_wait_for_a_sink_that_hangs(bench: Bench, monkeypatch: p
         hangs.set()
         free.wait(PATIENCE_S)
 
-    query = bench.deploy(counting("hangs"), sink=ks.FunctionSink(publish))
+    query = bench.deploy(counting("hangs"), sink=ks.spark.FunctionSink(publish))
     assert hangs.wait(PATIENCE_S)
     began = time.monotonic()
     query.stop()
     assert time.monotonic() - began <= 5
     free.set()
     assert query.await_termination(PATIENCE_S)
-    again = bench.run(counting("hangs"), sink=ks.FunctionSink(lambda output, batch: None))
+    again = bench.run(counting("hangs"), sink=ks.spark.FunctionSink(lambda output, batch: None))
     assert counts(records) == dict(again.store("counts").all())
 
 

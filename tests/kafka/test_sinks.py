@@ -21,13 +21,13 @@ def test_a_function_and_dataframes_get_every_batch(bench: Bench) -> None:
     got: list[tuple[int, int]] = []
     bench.run(
         counting("called"),
-        sink=ks.FunctionSink(lambda output, batch: got.append((batch, len(output["called-out"])))),
+        sink=ks.spark.FunctionSink(lambda output, batch: got.append((batch, len(output["called-out"])))),
         max_records=8,
     )
     assert 20 == sum(count for _, count in got)
     assert [*range(len(got))] == [batch for batch, _ in got]
     frames: list[Any] = []
-    sink = ks.FrameSink(lambda output, batch: frames.extend(output["called-out"].collect()))
+    sink = ks.spark.FrameSink(lambda output, batch: frames.extend(output["called-out"].collect()))
     bench.run(counting("called"), "frames", sink=sink)
     assert {**counts(records)} == {row["key"]: row["value"] for row in frames}
     assert "called-out" not in bench.admin.topics()
@@ -37,10 +37,10 @@ def test_parquet_files_are_written_once(bench: Bench) -> None:
     """S1-07: one file a batch; a batch that comes again leaves the same files."""
     records = bench.fill("files-in", 20)
     folder = bench.folder / "lake"
-    query = bench.run(counting("files"), sink=ks.ParquetSink(folder), max_records=8)
+    query = bench.run(counting("files"), sink=ks.spark.ParquetSink(folder), max_records=8)
     (query.checkpoint / "commits" / "2").unlink()
     (query.checkpoint / "commits" / ".2.crc").unlink(missing_ok=True)
-    bench.run(counting("files"), sink=ks.ParquetSink(folder))
+    bench.run(counting("files"), sink=ks.spark.ParquetSink(folder))
     table = pq.read_table(folder / "files-out").to_pylist()
     assert 20 == len(table)
     assert counts(records) == {row["key"]: row["value"] for row in sorted(table, key=lambda row: row["timestamp"])}
@@ -63,13 +63,15 @@ def test_a_table_and_its_position_move_together_or_not_at_all(bench: Bench) -> N
     """S3-22: the third commit fails: rows and position are those of the second; the next run puts all right."""
     records = bench.fill("rows-in", 40)
     path = bench.folder / "shop.db"
-    failing = ks.DatabaseSink(lambda: sqlite3.connect(path, factory=Failing), {"rows-out": "stock"})
-    with pytest.raises(ks.EngineError, match='the sink of "rows" failed with OperationalError: disk is full') as caught:
+    failing = ks.spark.DatabaseSink(lambda: sqlite3.connect(path, factory=Failing), {"rows-out": "stock"})
+    with pytest.raises(
+        ks.errors.EngineError, match='the sink of "rows" failed with OperationalError: disk is full'
+    ) as caught:
         bench.run(counting("rows"), sink=failing, max_records=8)
     assert isinstance(caught.value.__cause__, sqlite3.OperationalError)
     assert 1 == failing.position()
     assert sum(_stock(path).values()) < 40
-    sink = ks.DatabaseSink(lambda: sqlite3.connect(path), {"rows-out": "stock"})
+    sink = ks.spark.DatabaseSink(lambda: sqlite3.connect(path), {"rows-out": "stock"})
     bench.run(counting("rows"), sink=sink, max_records=8)
     assert counts(records) == _stock(path)
     assert 4 <= sink.position()
@@ -79,7 +81,7 @@ def test_a_replayed_batch_changes_no_row(bench: Bench) -> None:
     """S1-07: a batch that the database has is passed over."""
     bench.fill("same-in", 10)
     path = bench.folder / "shop.db"
-    sink = ks.DatabaseSink(lambda: sqlite3.connect(path))
+    sink = ks.spark.DatabaseSink(lambda: sqlite3.connect(path))
     query = bench.run(counting("same"), sink=sink)
     before = _stock(path, "same-out")
     (query.checkpoint / "commits" / "0").unlink()
@@ -91,8 +93,8 @@ def test_a_replayed_batch_changes_no_row(bench: Bench) -> None:
 
 def test_a_table_of_no_name_is_refused() -> None:
     """Names go into SQL: quotes are not for them."""
-    with pytest.raises(ks.ConfigError, match="cannot be the name of a table"):
-        ks.DatabaseSink(lambda: sqlite3.connect(":memory:"), {"a": 'x"; DROP TABLE y'})
+    with pytest.raises(ks.errors.ConfigError, match="cannot be the name of a table"):
+        ks.spark.DatabaseSink(lambda: sqlite3.connect(":memory:"), {"a": 'x"; DROP TABLE y'})
 
 
 def _stock(path: Path, table: str = "stock") -> dict[str, int]:

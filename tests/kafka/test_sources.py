@@ -78,7 +78,9 @@ def test_lost_records_end_a_query_unless_that_is_allowed(bench: Bench) -> None:
     bench.fill("lost-in", 10, begin=10)
     place = TopicPartition("lost-in", 0, 15)
     bench.admin.client.delete_records([place])[place].result(10)
-    with pytest.raises(ks.EngineError, match=r'topic "lost-in" begins at offset 15 in partition 0, after offset 10'):
+    with pytest.raises(
+        ks.errors.EngineError, match=r'topic "lost-in" begins at offset 15 in partition 0, after offset 10'
+    ):
         bench.run(copying("lost"))
     bench.run(copying("lost"), fail_on_loss=False)
     assert [*range(2, 10), *range(15, 20)] == [value for _, value, _ in bench.read("lost-out")]
@@ -109,7 +111,7 @@ def test_secrets_are_shown_nowhere(bench: Bench, caplog: pytest.LogCaptureFixtur
     servers = {"bootstrap.servers": bench.servers, "sasl.password": word, "ssl.key.password": word}
     caplog.set_level("DEBUG", "kstreamnb")
     query = bench.run(counting("secret"), bootstrap_servers=servers)
-    with pytest.raises(ks.EngineError) as caught:
+    with pytest.raises(ks.errors.EngineError) as caught:
         bench.run(counting("secret", "not-there"), "other", bootstrap_servers=servers, application_id="secret-2")
     config = ks.Config.of({"sasl.password": word, "producer.ssl.key.pem": word, "application.id": "x"})
     shown = [repr(query), repr(query._feed), repr(query.status()), repr(config), str(config), caplog.text]

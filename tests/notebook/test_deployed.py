@@ -29,9 +29,9 @@ counts.to_stream().to("{name}-counts", value_serde="long")
 @pytest.fixture(scope="module")
 def servers() -> Iterator[str]:
     """A broker with a topic of two partitions and twelve records."""
-    with ks.local_broker() as broker:
-        ks.Admin(broker.bootstrap_servers).create_topic("orders", partitions=2)
-        ks.produce(broker.bootstrap_servers, _RECORDS, keep_partitions=True)
+    with ks.kafka.local_broker() as broker:
+        ks.kafka.Admin(broker.bootstrap_servers).create_topic("orders", partitions=2)
+        ks.kafka.produce(broker.bootstrap_servers, _RECORDS, keep_partitions=True)
         yield broker.bootstrap_servers
 
 
@@ -50,7 +50,7 @@ def _written(servers: str, topic: str, count: int, patience_s: float = 120) -> l
     """Keys and values of a topic, when there are so many."""
     end = time.monotonic() + patience_s
     while True:
-        there = topic in ks.Admin(servers).topics()
+        there = topic in ks.kafka.Admin(servers).topics()
         found = list(ks.Sample.capture(servers, topic, value_serde=ks.Serdes.long())) if there else []
         if len(found) >= count or time.monotonic() > end:
             return sorted((record.key, record.value) for record in found)
@@ -73,9 +73,9 @@ def test_a_topology_is_captured_for_deployed_watched_stopped_and_reset_by_magics
     assert [("a", 2), ("b", 2), ("c", 2)] == _written(servers, "told-counts", 12)[3::4]  # each key on two partitions
     assert "spark.log" in shell.run("%ks logs")
     assert "told-commits" in shell.run(f"%ks reset told --servers {servers}")
-    assert "told-commits" in ks.Admin(servers).topics()
+    assert "told-commits" in ks.kafka.Admin(servers).topics()
     shell.run(f"%ks reset told --servers {servers} --checkpoint {tmp_path}/checkpoint --yes")
-    assert "told-commits" not in ks.Admin(servers).topics()
+    assert "told-commits" not in ks.kafka.Admin(servers).topics()
     assert not (tmp_path / "checkpoint").exists()
 
 
@@ -89,7 +89,7 @@ def test_a_topology_on_which_driver_and_spark_differ_is_not_deployed(
     shown = shell.run(f"%ks deploy builder --servers {servers} --checkpoint {tmp_path}/torn")
     assert "DIFFER on 12 records" in shown
     assert "parity=False" in shown
-    assert "torn-out" not in ks.Admin(servers).topics()
+    assert "torn-out" not in ks.kafka.Admin(servers).topics()
 
 
 @pytest.fixture
@@ -122,7 +122,7 @@ def test_the_exported_script_runs_from_kafka_to_kafka_and_stops_cleanly(script: 
     assert "" == out
     assert "Traceback" not in error
     assert 0 == process.returncode
-    ks.produce(servers, _RECORDS, keep_partitions=True)
+    ks.kafka.produce(servers, _RECORDS, keep_partitions=True)
     submit = Path(sys.executable).with_name("spark-submit")
     environment |= {"SPARK_HOME": str(Path(pyspark.__file__).parent), "PYSPARK_PYTHON": sys.executable}
     ended = subprocess.run(

@@ -167,7 +167,7 @@ def test_what_was_captured_stays_in_the_saved_regression(shell: Shell, tmp_path:
         "few, many = builder.sample, ks.Sample.from_records([('text', 0, n, n, 'a', 'to be') for n in range(99)])"
     )
     shell.run("import math\norders = few  # as capture() gave it\nbuilder.sample = many", "capture")
-    shell.run("broker = orders.topics  # ks.local_broker() would be one", "broker")
+    shell.run("broker = orders.topics  # ks.kafka.local_broker() would be one", "broker")
     shell.run("where = broker[0]", "where")
     shell.run("ks.replay(builder.build(), orders + builder.sample), math.pi", "replay")
     path = tmp_path / "saved.ipynb"

@@ -52,7 +52,7 @@ def test_the_notebooks_that_need_java_are_left_out_without(tmp_path: Path, monke
     folder.mkdir()
     shutil.copy(_FOLDER / "conftest.py", folder)
     save_cells(folder / "sum.ipynb", ["1 + 1"])
-    with_java = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell("ks.spark_session()", id="cell-1")])
+    with_java = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell("ks.spark.spark_session()", id="cell-1")])
     nbformat.write(with_java, folder / "spark.ipynb")
     check(folder)
     monkeypatch.setenv("JAVA_HOME", str(_with_a_java(tmp_path)))

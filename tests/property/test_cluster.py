@@ -30,13 +30,13 @@ def stores() -> ks.Topology:
     return builder.build()
 
 
-def piped(driver: ks.ClusterDriver, records: list[Any]) -> None:
+def piped(driver: ks.simulation.ClusterDriver, records: list[Any]) -> None:
     """Let records wait in the topic."""
     for key, value, at in records:
         driver.create_input_topic("in").pipe_input(key, value, at=at)
 
 
-def content(driver: ks.ClusterDriver) -> dict[str, Any]:
+def content(driver: ks.simulation.ClusterDriver) -> dict[str, Any]:
     """Rows of all stores that can be listed."""
     names = ("key-value", "window", "session")
     return {name: list(driver.application.store(name).all()) for name in names} | {
@@ -48,7 +48,7 @@ def content(driver: ks.ClusterDriver) -> dict[str, Any]:
 @given(rows, st.data())
 def test_a_store_that_was_thrown_away_comes_back_from_its_changelog(records: list[Any], data: st.DataObject) -> None:
     """S1-14: after any record every store is the fold of its changelog; lost and restored it holds the same rows."""
-    driver = ks.ClusterDriver(stores(), EXACTLY, partitions=2, trace=False)
+    driver = ks.simulation.ClusterDriver(stores(), EXACTLY, partitions=2, trace=False)
     for record in records:
         piped(driver, [record])
         driver.run_ready()
@@ -73,7 +73,7 @@ def test_a_compacted_log_gives_the_same_table_as_the_full_one(records: list[Any]
     compacted = [record for number, record in enumerate(records) if last[record[0]] == number]
     found = []
     for log in (records, compacted):
-        driver = ks.ClusterDriver(topology, EXACTLY, trace=False)
+        driver = ks.simulation.ClusterDriver(topology, EXACTLY, trace=False)
         piped(driver, log)
         driver.run_ready()
         found.append(list(driver.application.store("rows").all()))

@@ -160,7 +160,7 @@ def test_a_commit_every_thousand_words_sends_each_word_once(cached: bool) -> Non
         "commit_interval": "1m",
         "processing_guarantee": "at_least_once",
     }
-    driver = ks.ClusterDriver(builder.build(), config)
+    driver = ks.simulation.ClusterDriver(builder.build(), config)
     text = words()
     source = driver.create_input_topic("words")
     for at, word in enumerate(text):

@@ -16,17 +16,17 @@ from kstreamnb.runtime.context.task_plan import plan_tasks
 from kstreamnb.runtime.task.task import Task
 
 
-def consumers(log: ks.Log, *names: str, **options: Any) -> ks.ConsumerGroup:
+def consumers(log: ks.simulation.Log, *names: str, **options: Any) -> ks.simulation.ConsumerGroup:
     """A group that reads a log from its beginning."""
-    group = ks.ConsumerGroup("app", log.offsets, auto_offset_reset="earliest", **options)
+    group = ks.simulation.ConsumerGroup("app", log.offsets, auto_offset_reset="earliest", **options)
     for name in names:
         group.join(name)
     return group
 
 
-def four_partitions() -> ks.Log:
+def four_partitions() -> ks.simulation.Log:
     """A log with the topic of these tests."""
-    log = ks.Log()
+    log = ks.simulation.Log()
     log.create_topic("in", partitions=4)
     return log
 
@@ -79,9 +79,9 @@ def test_scaling_a_join_needs_aligned_partitions() -> None:
     builder.stream("a").join(builder.table("b"), lambda left, right: [left, right]).to("out")
     topology = builder.build()
     assert {0: 6} == ks.plan(topology, {"a": 6, "b": 6}).most_at_once
-    with pytest.raises(ks.TopologyError, match='"a" has 6, "b" has 4'):
+    with pytest.raises(ks.errors.TopologyError, match='"a" has 6, "b" has 4'):
         ks.plan(topology, {"a": 6, "b": 4})
-    assert ks.check_partitions(topology, {"a": 6, "b": 4, "out": 6}).errors
+    assert ks.testing.check_partitions(topology, {"a": 6, "b": 4, "out": 6}).errors
 
 
 # --- S3-05: work without coordination -----------------------------------------------------------------------------
@@ -156,10 +156,10 @@ def test_three_quarters_of_the_keys_go_on_while_one_of_four_is_down() -> None:
 
 
 # --- S3-10, S3-14: what a failover costs --------------------------------------------------------------------------
-def failover(standby_replicas: int, behind: int = 0) -> ks.ConsumerGroup:
+def failover(standby_replicas: int, behind: int = 0) -> ks.simulation.ConsumerGroup:
     """Four tasks with a million records of state on three instances; one of them crashes."""
     state = {f"in-{number}": 1_000_000 for number in range(4)}
-    group = ks.ConsumerGroup(
+    group = ks.simulation.ConsumerGroup(
         "app", {"in": 4}, standby_replicas=standby_replicas, state=state, restore_rate=50_000, session_timeout="10s"
     )
     for name in "abc":

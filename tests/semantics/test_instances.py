@@ -22,7 +22,8 @@ def test_an_application_is_one_process_of_python_and_nothing_else() -> None:
     """S2-30: ten lines run, commit and end with no process, thread or socket beside them."""
     program = """
 import sys
-from kstreamnb import ClusterDriver, StreamsBuilder
+from kstreamnb import StreamsBuilder
+from kstreamnb.simulation import ClusterDriver
 sys.addaudithook(lambda name, _: sys.exit(name) if name in ("subprocess.Popen", "socket.__new__") else None)
 sys.addaudithook(lambda name, _: sys.exit(name) if name == "_thread.start_new_thread" else None)
 builder = StreamsBuilder("alone")
@@ -46,7 +47,7 @@ def counted() -> ks.Topology:
 
 def committed(crash_at: int | None) -> tuple[list[Any], dict[Any, Any]]:
     """What is committed and kept of 30 records, with a crash and a new start before one of them."""
-    driver = ks.ClusterDriver(counted(), EXACTLY, partitions=2)
+    driver = ks.simulation.ClusterDriver(counted(), EXACTLY, partitions=2)
     source = driver.create_input_topic("in")
     for number in range(30):
         if number == crash_at:
@@ -70,7 +71,7 @@ def test_a_new_start_is_all_that_a_failure_needs(crash_at: int) -> None:
 
 def test_what_was_on_disk_is_not_needed_because_the_changelog_is_compacted() -> None:
     """S3-11, S4-08: after a crash rows come back from the changelog alone: a compacted topic for each store."""
-    driver = ks.ClusterDriver(counted(), EXACTLY, partitions=2)
+    driver = ks.simulation.ClusterDriver(counted(), EXACTLY, partitions=2)
     source = driver.create_input_topic("in")
     for number in range(20):
         source.pipe_input(f"k{number % 4}", number, at=number)
@@ -176,7 +177,7 @@ def test_a_joined_topic_that_is_not_partitioned_by_its_key_is_pointed_out() -> N
     orders.join(rates, lambda order, rate: [order, rate]).to("out")
     rows = [ks.TopicRecord("orders", n, 0, n, "shoe", "x") for n in range(4)]
     rows += [ks.TopicRecord("rates", -1, -1, 0, "shoe", 2)]
-    findings = ks.check(builder.build(), partitions={"orders": 4, "rates": 4}, sample=rows)
+    findings = ks.testing.check(builder.build(), partitions={"orders": 4, "rates": 4}, sample=rows)
     (finding,) = [each for each in findings if "partition of their key" in each.fact]
     assert ("error", 'topic "orders"') == (finding.severity, finding.place)
     assert "repartition()" in finding.remedy

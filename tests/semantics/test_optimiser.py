@@ -122,7 +122,7 @@ def test_a_topology_is_a_graph_without_circles_that_ends_in_sinks() -> None:
     """S4-02: no node below a sink, none below itself, none that is not there; each concept has a shape."""
     begun = ks.Topology().add_source("source", "in").add_sink("sink", "out", "source")
     for parent in ("sink", "below", "nobody"):
-        with pytest.raises(ks.TopologyError):
+        with pytest.raises(ks.errors.TopologyError):
             begun.add_processor("below", ks.Processor, parent)
     legend = counted().to_svg().partition('class="ks-legend">')[2]
     assert ["operator", "store", "topic"] == sorted(re.findall(r">([a-z ]+)</text>", legend)), "topics: source and sink"
@@ -194,7 +194,7 @@ def test_a_slow_stage_gets_more_partitions_than_its_input() -> None:
     }
     (slow,) = topology.owned_topics("lookup", {"in": 2})
     assert ("lookup-slow-lookup-repartition", 8) == (slow.name, slow.partitions)
-    group = ks.ConsumerGroup("lookup", {slow.name: 8})
+    group = ks.simulation.ConsumerGroup("lookup", {slow.name: 8})
     for name in "ABCDEFGH":
         group.join(name)
     assert [1] * 8 == [len(mine) for mine in group.assignment.values()]

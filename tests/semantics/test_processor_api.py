@@ -175,15 +175,15 @@ def test_a_topology_by_hand_is_described_as_kafka_does() -> None:
 def test_mistakes_in_a_topology_by_hand_have_errors_of_their_own() -> None:
     """S2-35: an unknown parent, a name twice, a store nobody uses, one processor for all tasks."""
     one = ProductCounter()
-    with pytest.raises(ks.TopologyError, match='"ABSENT"'):
+    with pytest.raises(ks.errors.TopologyError, match='"ABSENT"'):
         ks.Topology().add_processor("P", ProductCounter, "ABSENT")
-    with pytest.raises(ks.TopologyError, match='"SOURCE"'):
+    with pytest.raises(ks.errors.TopologyError, match='"SOURCE"'):
         product_counter().add_source("SOURCE", "other")
-    with pytest.raises(ks.TopologyError, match="twice"):
+    with pytest.raises(ks.errors.TopologyError, match="twice"):
         ks.Topology().add_source("SOURCE", "logs").add_processor("P", lambda: one, "SOURCE")
     unattached = ks.Topology().add_source("SOURCE", "logs").add_processor("P", ProductCounter, "SOURCE")
     unattached.add_state_store(ks.Stores.in_memory_key_value_store("Counts"))
-    with pytest.raises(ks.ProcessingError, match='failed to initialize processor "P"') as failed:
+    with pytest.raises(ks.errors.ProcessingError, match='failed to initialize processor "P"') as failed:
         ks.TopologyTestDriver(unattached)
     assert 'uses store "Counts", which is not connected to it' in str(failed.value.__cause__)
 

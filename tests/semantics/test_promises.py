@@ -60,13 +60,13 @@ def test_a_processor_with_a_store_below_a_changed_key_is_warned_of() -> None:
     builder = ks.StreamsBuilder("papi")
     builder.add_state_store(ks.Stores.in_memory_key_value_store("counts", value_serde="long"))
     builder.stream("in").select_key(lambda key, value: value).process(Count, "counts", name="counter")
-    findings = ks.check(builder.build(), partitions={"in": 4})
+    findings = ks.testing.check(builder.build(), partitions={"in": 4})
     (finding,) = [each for each in findings if each.place == '"counter"']
     assert "repartition()" in finding.remedy
     mended = ks.StreamsBuilder("papi")
     mended.add_state_store(ks.Stores.in_memory_key_value_store("counts", value_serde="long"))
     mended.stream("in").select_key(lambda key, value: value).repartition(name="by-value").process(Count, "counts")
-    assert not ks.check(mended.build(), partitions={"in": 4})
+    assert not ks.testing.check(mended.build(), partitions={"in": 4})
 
 
 def test_a_buffer_without_bound_is_pointed_out_and_a_full_one_lets_the_oldest_go_or_stops() -> None:
@@ -78,7 +78,7 @@ def test_a_buffer_without_bound_is_pointed_out_and_a_full_one_lets_the_oldest_go
         counts.suppress(ks.Suppressed.until_time_limit("1h", buffer)).to_stream().to("out", value_serde="long")
         return builder.build()
 
-    findings = ks.check(suppressed(ks.BufferConfig.unbounded()))
+    findings = ks.testing.check(suppressed(ks.BufferConfig.unbounded()))
     assert ["its buffer has no limit"] == [each.fact.partition(":")[0] for each in findings]
     driver = ks.TopologyTestDriver(suppressed(ks.BufferConfig.max_records(2).emit_early_when_full()))
     for at, key in enumerate("abc"):

@@ -55,7 +55,7 @@ def test_the_last_values_of_a_changelog_are_the_store() -> None:
 
 def test_nothing_of_an_aborted_batch_is_ever_read() -> None:
     """S0-22: output and changelog are of one transaction: a crash before its end leaves both unread, for good."""
-    driver = ks.ClusterDriver(counting("app"), EXACTLY)
+    driver = ks.simulation.ClusterDriver(counting("app"), EXACTLY)
     topics = ("out", "app-counts-changelog")
 
     def read(isolation: Any) -> list[int]:
@@ -111,7 +111,7 @@ def test_only_tasks_with_data_work() -> None:
     CALLS.clear()
     builder = ks.StreamsBuilder("few")
     builder.stream("in").process(Observed)
-    driver = ks.ClusterDriver(builder.build(), partitions={"in": 8})
+    driver = ks.simulation.ClusterDriver(builder.build(), partitions={"in": 8})
     sample = [ks.TopicRecord("in", 2 + at % 2 * 4, -1, at, "k", at) for at in range(9)]
     driver.create_input_topic("in").pipe_record_list(sample)
     assert 9 == driver.run_ready()
@@ -170,8 +170,8 @@ def test_metrics_have_the_groups_and_names_of_kafka_streams(tmp_path: Path) -> N
     values = {(metric.group, metric.name): metric.value for metric in metrics if len(metric.tags) == 1}
     assert 8 == values["stream-thread-metrics", "process-total"]
     assert 3 == values["consumer-fetch-manager-metrics", "records-lag-max"]
-    for driver in (ks.TopologyTestDriver(counting("measured")), ks.ClusterDriver(counting("measured"))):
-        numbers = (driver.application if isinstance(driver, ks.ClusterDriver) else driver).metrics()
+    for driver in (ks.TopologyTestDriver(counting("measured")), ks.simulation.ClusterDriver(counting("measured"))):
+        numbers = (driver.application if isinstance(driver, ks.simulation.ClusterDriver) else driver).metrics()
         assert {"process-total", "dropped-records-total"} <= numbers.keys() <= KAFKAS["stream-task-metrics"]
 
 
@@ -218,17 +218,19 @@ def doubled() -> ks.Topology:
     return builder.build()
 
 
-def rows(driver: ks.ClusterDriver) -> dict[Any, Any]:
+def rows(driver: ks.simulation.ClusterDriver) -> dict[Any, Any]:
     """The store as it is."""
     return dict(driver.application.store("counts").all())
 
 
-def taken_over(config: dict[str, str], committed: int, crash: int) -> tuple[ks.ClusterDriver, dict[Any, Any]]:
+def taken_over(
+    config: dict[str, str], committed: int, crash: int
+) -> tuple[ks.simulation.ClusterDriver, dict[Any, Any]]:
     """Twenty records, with a commit after some of them and the end of the owner after others; and its last rows.
 
     The owner's disk is gone with it: whoever goes on has topics alone.
     """
-    driver = ks.ClusterDriver(doubled(), config)
+    driver = ks.simulation.ClusterDriver(doubled(), config)
     fill(driver, range(20))
     driver.run_ready(committed)
     driver.application.commit()
@@ -240,7 +242,7 @@ def taken_over(config: dict[str, str], committed: int, crash: int) -> tuple[ks.C
     return driver, at_commit
 
 
-def values(driver: ks.ClusterDriver, topic: str) -> list[Any]:
+def values(driver: ks.simulation.ClusterDriver, topic: str) -> list[Any]:
     """What a reader of committed records finds; a second one finds the same."""
     found = driver.create_output_topic(topic).read_values_to_list()
     assert found == driver.create_output_topic(topic).read_values_to_list()
@@ -276,11 +278,11 @@ def test_only_what_was_not_committed_comes_twice_at_least_once(committed: int, c
 
 def test_a_member_that_takes_over_reads_from_the_committed_offset() -> None:
     """S2-47: by the rules of a group: nobody reads while the dead owner is not missed, then its partition goes over."""
-    log = ks.Log()
+    log = ks.simulation.Log()
     log.create_topic("in", partitions=2)
     for number in range(20):
         log.append("in", "k", number, partition=number % 2)
-    group = ks.ConsumerGroup("app", log.offsets, auto_offset_reset="earliest", session_timeout="45s")
+    group = ks.simulation.ConsumerGroup("app", log.offsets, auto_offset_reset="earliest", session_timeout="45s")
     group.join("victim")
     group.join("successor")
     (place,) = group.assignment["victim"]
@@ -296,7 +298,7 @@ def test_a_member_that_takes_over_reads_from_the_committed_offset() -> None:
 @GUARANTEES
 def test_cleaning_up_costs_nothing_but_the_restore(config: dict[str, str]) -> None:
     """S2-48: refused while the application runs; after its end the next start makes the store from its changelog."""
-    driver = ks.ClusterDriver(counting("app"), config)
+    driver = ks.simulation.ClusterDriver(counting("app"), config)
     app = driver.application
     fill(driver, range(20))
     driver.run_ready()
@@ -336,7 +338,7 @@ def test_a_changelog_has_a_partition_for_each_of_its_source() -> None:
 # --- S2-51: what runs where -------------------------------------------------------------------------------------------
 def test_an_application_prints_what_runs_where_now() -> None:
     """S2-51: state, tasks, partitions, positions and stores; before the start and after the end no tasks."""
-    driver = ks.ClusterDriver(counting("first"), EXACTLY, partitions={"in": 2})
+    driver = ks.simulation.ClusterDriver(counting("first"), EXACTLY, partitions={"in": 2})
     app = driver.add_application(counting("second"), EXACTLY, start=False)
     assert 'application "second": created\n  tasks: not assigned yet' == str(app)
     fill(driver, range(10))

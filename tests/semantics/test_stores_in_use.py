@@ -87,7 +87,7 @@ def in_memory(kept: ks.Materialized) -> ks.Topology:
 )
 def test_a_store_that_is_not_logged_has_no_changelog(kept: ks.Materialized, rows: dict[str, int]) -> None:
     """S4-05, S4-09: in Kafka nothing brings it back, on Spark the checkpoint alone; the plan says so."""
-    driver = ks.ClusterDriver(in_memory(kept))
+    driver = ks.simulation.ClusterDriver(in_memory(kept))
     driver.create_input_topic("clicks").pipe_key_value_list([("ann", "a"), ("ann", "b")])
     driver.run_ready()
     driver.application.commit()

@@ -187,7 +187,7 @@ def test_a_function_that_fails_on_the_null_of_a_session_merge_is_told_why() -> N
         with ks.TopologyTestDriver(builder.build(), partitions=1) as driver:
             topic = driver.create_input_topic("tx")
             topic.pipe_input("userA", "x", at=0)
-            with pytest.raises(ks.ProcessingError, match="failed with TypeError") as caught:
+            with pytest.raises(ks.errors.ProcessingError, match="failed with TypeError") as caught:
                 topic.pipe_input("userA", "x", at=1)
         assert caught.value.node.startswith("KSTREAM-FILTER")
         assert (caught.value.hint or "").startswith(hint or "")

@@ -25,14 +25,14 @@ def offsets(taken: tuple[tuple[str, int], ...], place: str) -> list[int]:
 # --- E11: consumer groups by simulation -------------------------------------------------------------------------------
 def test_members_of_a_group_share_partitions_and_another_group_gets_everything() -> None:
     """E11, S2-15, S2-16, S2-17: each record once for each group; more members than partitions wait; topics may grow."""
-    group = ks.ConsumerGroup("simple-logs-processing", {"logs": 2}, auto_offset_reset="earliest")
+    group = ks.simulation.ConsumerGroup("simple-logs-processing", {"logs": 2}, auto_offset_reset="earliest")
     group.join("c1")
     assert {"c1": ("logs-0", "logs-1")} == group.assignment
     group.join("c2")
     group.join("c3")
     assert {"c1": ("logs-0",), "c2": ("logs-1",), "c3": ()} == group.assignment
     assert group.title.endswith("1 waiting")
-    other = ks.ConsumerGroup("audit", group.log, auto_offset_reset="earliest")
+    other = ks.simulation.ConsumerGroup("audit", group.log, auto_offset_reset="earliest")
     other.join("a1")
     for place in group.log.places:
         group.log.append(place, 3)
@@ -46,7 +46,9 @@ def test_members_of_a_group_share_partitions_and_another_group_gets_everything()
 
 def test_who_takes_over_starts_at_the_last_commit_and_reads_the_rest_again() -> None:
     """E11, S2-18, S2-19, S2-22: c1 crashes with five uncommitted records; c3 gets its partition and those five."""
-    group = ks.ConsumerGroup("simple-logs-processing", {"logs": 2}, auto_offset_reset="earliest", max_poll_records=5)
+    group = ks.simulation.ConsumerGroup(
+        "simple-logs-processing", {"logs": 2}, auto_offset_reset="earliest", max_poll_records=5
+    )
     for name in ("c1", "c2", "c3"):
         group.join(name)
     group.log.append("logs-0", 1)
@@ -73,7 +75,7 @@ def test_who_takes_over_starts_at_the_last_commit_and_reads_the_rest_again() -> 
 @pytest.mark.parametrize("seconds", [10, 30, 45])
 def test_a_crash_is_found_when_the_session_times_out(seconds: int) -> None:
     """E11, S2-24, S0-38, S0-39: sooner with a shorter timeout; Kafka's default is 45 s, not 30."""
-    group = ks.ConsumerGroup("g", {"in": 12}, session_timeout=f"{seconds}s")
+    group = ks.simulation.ConsumerGroup("g", {"in": 12}, session_timeout=f"{seconds}s")
     for name in "ABC":
         group.join(name)
     group.crash("C")
@@ -85,7 +87,7 @@ def test_a_crash_is_found_when_the_session_times_out(seconds: int) -> None:
 
 def test_a_batch_that_takes_too_long_costs_the_membership() -> None:
     """E11, S0-39, S0-40: heartbeats go on in the background; 301 s between two polls end the membership."""
-    group = ks.ConsumerGroup("g", {"logs": 1}, auto_offset_reset="earliest")
+    group = ks.simulation.ConsumerGroup("g", {"logs": 1}, auto_offset_reset="earliest")
     group.log.append("logs-0", 3)
     group.join("c1")
     group.join("c2")
@@ -101,7 +103,7 @@ def test_a_batch_that_takes_too_long_costs_the_membership() -> None:
 
 def test_a_poll_takes_so_many_records_or_waits() -> None:
     """E11, S2-20: twelve records come as 5, 5 and 2; with none there a poll returns after its timeout."""
-    group = ks.ConsumerGroup("g", {"logs": 1, "more": 1}, auto_offset_reset="earliest", max_poll_records=5)
+    group = ks.simulation.ConsumerGroup("g", {"logs": 1, "more": 1}, auto_offset_reset="earliest", max_poll_records=5)
     group.join("c1")
     group.log.append("logs-0", 8)
     group.log.append("more-0", 4)
@@ -112,9 +114,9 @@ def test_a_poll_takes_so_many_records_or_waits() -> None:
 
 def test_where_a_group_begins_is_asked_only_without_a_commit() -> None:
     """E11, S2-21, S2-26, S2-27: earliest or latest for a new group; a commit wins; retention may have taken it away."""
-    first = ks.ConsumerGroup("first", {"logs": 1}, auto_offset_reset="earliest")
+    first = ks.simulation.ConsumerGroup("first", {"logs": 1}, auto_offset_reset="earliest")
     first.log.append("logs-0", 200)
-    latest = ks.ConsumerGroup("latest", first.log, auto_offset_reset="latest")
+    latest = ks.simulation.ConsumerGroup("latest", first.log, auto_offset_reset="latest")
     first.join("c1")
     latest.join("c1")
     assert [0, 1] == offsets(first.poll("c1", max_records=2), "logs-0")
@@ -135,7 +137,7 @@ def test_where_a_group_begins_is_asked_only_without_a_commit() -> None:
 
 def test_a_listener_may_choose_where_to_begin() -> None:
     """E11, S2-25: told of what was revoked before what was assigned; seeks to 3, and 3 is the first record."""
-    group = ks.ConsumerGroup("g", {"logs": 1}, auto_offset_reset="earliest", protocol="eager")
+    group = ks.simulation.ConsumerGroup("g", {"logs": 1}, auto_offset_reset="earliest", protocol="eager")
     group.log.append("logs-0", 5)
     told = []
 
@@ -152,7 +154,7 @@ def test_a_listener_may_choose_where_to_begin() -> None:
 
 def test_readers_see_what_is_replicated() -> None:
     """E11, S2-06, S2-18: the leader has 9, the follower 6: offsets 0 to 5 only, until it has caught up."""
-    group = ks.ConsumerGroup("g", {"logs": 1}, auto_offset_reset="earliest")
+    group = ks.simulation.ConsumerGroup("g", {"logs": 1}, auto_offset_reset="earliest")
     group.join("c1")
     group.log.append("logs-0", 6)
     group.log.append("logs-0", 3, replicated=False)
@@ -197,7 +199,7 @@ def test_each_log_call_is_one_record_and_loggers_are_counted(
     logs.group_by(lambda key, value: value["logger_name"]).count(store="by-logger").to_stream().to("counts")
     seen: list[tuple[bytes | None, dict[str, Any]]] = []
     topic = Topic(ks.TopologyTestDriver(builder.build(), partitions=2))
-    handler = ks.KafkaLogHandler(topic, app_name="testdata", app_version="1.0", key="thread")
+    handler = ks.kafka.KafkaLogHandler(topic, app_name="testdata", app_version="1.0", key="thread")
     shop_log.addHandler(handler)
     try:
         logging.getLogger("shop.basket").info("%s in the basket", "a shoe")
@@ -221,7 +223,7 @@ def test_logs_without_a_key_are_spread(shop_log: logging.Logger) -> None:
     builder = ks.StreamsBuilder("plain")
     builder.stream("logs", key_serde=ks.Serdes.bytes()).to("copy", key_serde=ks.Serdes.bytes())
     driver = ks.TopologyTestDriver(builder.build())
-    handler = ks.KafkaLogHandler(Topic(driver), app_name="testdata", app_version="1.0")
+    handler = ks.kafka.KafkaLogHandler(Topic(driver), app_name="testdata", app_version="1.0")
     shop_log.addHandler(handler)
     try:
         1 / 0  # noqa: B018
@@ -250,7 +252,7 @@ def inventory(version: str, *coming_in: str) -> ks.Topology:
 
 def test_mended_code_reads_its_input_again() -> None:
     """E20, S3-16, S1-05: a return counted as sold gives -1; right values follow the wrong ones, which readers saw."""
-    cluster = ks.ClusterDriver(inventory("v1", "in"))
+    cluster = ks.simulation.ClusterDriver(inventory("v1", "in"))
     for kind, pieces in (("in", 2), ("out", 1), ("return", 2)):
         cluster.create_input_topic("movements").pipe_input("sku1", {"type": kind, "qty": pieces}, at=0)
     cluster.run_ready()
@@ -331,9 +333,9 @@ def test_old_and_new_topic_give_equal_tables_and_a_lost_record_is_found() -> Non
     lossy = rows_of("realtime-topic", [record for record in live if record.value != 40])
     assert ["k5"] == [key for key in old if old[key] != lossy[key]]
     renamed = [record._replace(topic="copy") for record in legacy]
-    missing = ks.diff(renamed, [record._replace(topic="copy") for record in live if record.value != 40])
+    missing = ks.testing.diff(renamed, [record._replace(topic="copy") for record in live if record.value != 40])
     assert "k5" in str(missing)
-    assert not ks.diff(renamed, [record._replace(topic="copy") for record in live])
+    assert not ks.testing.diff(renamed, [record._replace(topic="copy") for record in live])
 
 
 @pytest.mark.parametrize(
@@ -343,7 +345,7 @@ def test_two_sends_are_seen_once_only_in_a_transaction(
     guarantee: str, seen: tuple[int, int], after: tuple[int, int]
 ) -> None:
     """E25, S4-19, C-15: after a crash both topics have a record once; without a transaction it is there again."""
-    driver = ks.ClusterDriver(dual_write(), {"processing_guarantee": guarantee, "commit_interval": "100ms"})
+    driver = ks.simulation.ClusterDriver(dual_write(), {"processing_guarantee": guarantee, "commit_interval": "100ms"})
 
     def found() -> tuple[int, ...]:
         return tuple(driver.create_output_topic(topic).queue_size() for topic in ("legacy-topic", "realtime-topic"))
@@ -392,15 +394,15 @@ def reading(**changes: float) -> list[Metric]:
 def test_each_alert_fires_and_clears(rule: str, trouble: Mapping[str, float]) -> None:
     """E27, S0-58, S3-15, S4-35…S4-39: calm is silent, trouble wakes, and what is over is over."""
     later = {**trouble, "commit_total": 12, "records_lag_max": 0, "failed_stream_threads": 0, "state_bytes": 1000}
-    assert () == ks.alerts(reading(), reading(commit_total=11))
-    assert rule in [alert.name for alert in ks.alerts(reading(), reading(**trouble))]
-    assert () == ks.alerts(reading(**trouble), reading(**later))
-    assert f"alert: {rule.title().replace(' ', '')}".lower() in ks.prometheus_rules().lower()
+    assert () == ks.monitoring.alerts(reading(), reading(commit_total=11))
+    assert rule in [alert.name for alert in ks.monitoring.alerts(reading(), reading(**trouble))]
+    assert () == ks.monitoring.alerts(reading(**trouble), reading(**later))
+    assert f"alert: {rule.title().replace(' ', '')}".lower() in ks.monitoring.prometheus_rules().lower()
 
 
 def test_induced_lag_is_seen_and_worked_off() -> None:
     """E27, S4-49: what waits grows while nobody polls, and is gone when more is polled at once."""
-    group = ks.ConsumerGroup("app", {"in": 4}, auto_offset_reset="earliest", max_poll_records=100)
+    group = ks.simulation.ConsumerGroup("app", {"in": 4}, auto_offset_reset="earliest", max_poll_records=100)
     group.join("one")
     lags = []
     for minute in range(6):
@@ -416,7 +418,7 @@ def test_a_damaged_store_is_found_and_made_anew() -> None:
     """E27, S4-47, S4-48: a lost disk is restored from the changelog; a row that differs is found and mended."""
     builder = ks.StreamsBuilder("counting")
     builder.stream("in").group_by_key().count(store="counts").to_stream().to("out")
-    driver = ks.ClusterDriver(builder.build(), {"processing_guarantee": "exactly_once_v2"}, partitions=2)
+    driver = ks.simulation.ClusterDriver(builder.build(), {"processing_guarantee": "exactly_once_v2"}, partitions=2)
     driver.create_input_topic("in").pipe_key_value_list([(f"k{n % 5}", n) for n in range(100)])
     driver.run_ready()
     app = driver.application
@@ -441,7 +443,7 @@ def test_sessions_that_merge_fill_the_changelog_with_tombstones() -> None:
     builder = ks.StreamsBuilder("sessions")
     sessions = builder.stream("in").group_by_key().windowed_by(ks.SessionWindows.of(gap="5m"))
     sessions.count(store="sessions").to_stream().to("out")
-    driver = ks.ClusterDriver(builder.build(), {"processing_guarantee": "exactly_once_v2"})
+    driver = ks.simulation.ClusterDriver(builder.build(), {"processing_guarantee": "exactly_once_v2"})
     driver.create_input_topic("in").pipe_record_list([("user", n, n) for n in range(1000)])
     driver.run_ready()
     driver.application.commit()
@@ -452,7 +454,9 @@ def test_sessions_that_merge_fill_the_changelog_with_tombstones() -> None:
 
 def test_a_rolling_upgrade_never_has_two_versions_on_one_task() -> None:
     """E27, S4-56: instance after instance leaves and comes back; every task has one owner all the time."""
-    group = ks.ConsumerGroup("app", {"in": 12}, auto_offset_reset="earliest", state=1_000, standby_replicas=1)
+    group = ks.simulation.ConsumerGroup(
+        "app", {"in": 12}, auto_offset_reset="earliest", state=1_000, standby_replicas=1
+    )
     for name in "ABC":
         group.join(name)
     for name in "ABC":
@@ -467,23 +471,23 @@ def test_a_rolling_upgrade_never_has_two_versions_on_one_task() -> None:
 
 
 # --- E28: rebalancing, seen -------------------------------------------------------------------------------------------
-def instances(count: int, **options: Any) -> ks.ConsumerGroup:
+def instances(count: int, **options: Any) -> ks.simulation.ConsumerGroup:
     """Twelve tasks on A, B, C and D; state is where its task is."""
-    group = ks.ConsumerGroup("app", {"in": 12}, **options)
+    group = ks.simulation.ConsumerGroup("app", {"in": 12}, **options)
     for name in "ABCD"[:count]:
         group.join(name)
         group.advance_wall_clock_time("2h")
     return group
 
 
-def sizes(group: ks.ConsumerGroup) -> list[int]:
+def sizes(group: ks.simulation.ConsumerGroup) -> list[int]:
     """How many tasks each has."""
     return [len(mine) for mine in group.assignment.values()]
 
 
 def test_load_is_divided_over_whoever_is_there() -> None:
     """E28, S1-09: one, two, three instances over six partitions: 6; 3 and 3; 2, 2 and 2."""
-    group = ks.ConsumerGroup("app", {"in": 6})
+    group = ks.simulation.ConsumerGroup("app", {"in": 6})
     found = []
     for name in "ABC":
         group.join(name)
@@ -541,7 +545,7 @@ def test_a_task_moves_when_its_new_owner_is_warm() -> None:
 
 def test_a_standby_takes_over_without_restoring() -> None:
     """E28, S2-37: two partitions, three processes: the third stands by with a copy, and is the one who takes over."""
-    group = ks.ConsumerGroup("app", {"in": 2}, standby_replicas=1, state=50_000)
+    group = ks.simulation.ConsumerGroup("app", {"in": 2}, standby_replicas=1, state=50_000)
     for name in "ABC":
         group.join(name)
         group.advance_wall_clock_time("20m")
@@ -555,7 +559,7 @@ def test_a_standby_takes_over_without_restoring() -> None:
 
 def test_an_assignor_of_ones_own_sees_load_and_capacity() -> None:
     """E28, S0-42: capacities 2, 1 and 1 give 6, 3 and 3; a hot task alone on an instance; nonsense is refused."""
-    group = ks.ConsumerGroup("app", {"in": 12})
+    group = ks.simulation.ConsumerGroup("app", {"in": 12})
     for name, capacity in {"A": 2, "B": 1, "C": 1}.items():
         group.join(name, capacity=capacity)
     assert [6, 3, 3] == sizes(group)
@@ -569,11 +573,13 @@ def test_an_assignor_of_ones_own_sees_load_and_capacity() -> None:
             given[least].append(task)
         return given
 
-    hot = ks.ConsumerGroup("app", {"in": 12}, assignor=by_load, loads={"in-7": 100})
+    hot = ks.simulation.ConsumerGroup("app", {"in": 12}, assignor=by_load, loads={"in-7": 100})
     for name in "ABC":
         hot.join(name)
     assert [("in-7",)] == [mine for mine in hot.assignment.values() if "in-7" in mine]
-    twice = ks.ConsumerGroup("app", {"in": 2}, assignor=lambda loads, members, before: dict.fromkeys(members, loads))
+    twice = ks.simulation.ConsumerGroup(
+        "app", {"in": 2}, assignor=lambda loads, members, before: dict.fromkeys(members, loads)
+    )
     twice.join("A")
     with pytest.raises(EngineError, match="no assignment") as raised:
         twice.join("B")

@@ -125,7 +125,7 @@ def test_a_failure_is_the_users_own(spark: Any) -> None:
     """Node, coordinates and cause are those of the driver."""
     builder = ks.StreamsBuilder("failing")
     builder.stream("in").map_values(lambda value: 1 // value, name="divide").to("out")
-    with pytest.raises(ks.ProcessingError, match="divide") as caught:
+    with pytest.raises(ks.errors.ProcessingError, match="divide") as caught:
         ks.run(builder.build(), spark=spark, inputs=[ks.TopicRecord("in", 0, 0, 5, "a", 0)])
     assert isinstance(caught.value.__cause__, ZeroDivisionError)
     assert ("in", 0, 0, 5) == caught.value.coordinates
@@ -134,8 +134,8 @@ def test_a_failure_is_the_users_own(spark: Any) -> None:
 def test_inputs_are_checked(spark: Any) -> None:
     """Missing topics and columns are named, with what there is."""
     frame = spark.createDataFrame([("a", 1)], "id string, n bigint")
-    with pytest.raises(ks.EngineError, match='there is no input for topic "in"'):
+    with pytest.raises(ks.errors.EngineError, match='there is no input for topic "in"'):
         ks.run(two_levels(), spark=spark, inputs={})
-    with pytest.raises(ks.ConfigError, match='input "in" has no column "key"') as caught:
+    with pytest.raises(ks.errors.ConfigError, match='input "in" has no column "key"') as caught:
         ks.run(two_levels(), spark=spark, inputs={"in": frame})
     assert "id, n" in (caught.value.detail or "")

@@ -451,7 +451,7 @@ def test_a_worker_that_remembers_something_else_than_its_log_ends_the_query(tmp_
                 store.apply(next(iter(store.raw)), None)
 
     rows = disordered(["in"], 200)
-    with pytest.raises(ks.StateError, match='a worker remembers store "first" differently') as caught:
+    with pytest.raises(ks.errors.StateError, match='a worker remembers store "first" differently') as caught:
         ran(tmp_path, three_levels(), rows, ["out"], batches=6, between=lose_a_row)
     assert (caught.value.detail or "").startswith("rows that differ: 1, ")
 

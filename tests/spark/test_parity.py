@@ -42,7 +42,7 @@ def mapping(function: Any) -> ks.Topology:
 def test_driver_and_spark_agree(spark: Any) -> None:
     """Records, partitions, order and drops are the same; records of other topics are left out."""
     other = ks.Sample.from_text("topic | key | value \n elsewhere | a | 1")
-    found = ks.parity(counting(), [*SAMPLE, *other], spark, partitions=PARTITIONS)
+    found = ks.testing.parity(counting(), [*SAMPLE, *other], spark, partitions=PARTITIONS)
     assert found.is_equal, found
     lines = str(found).splitlines()
     assert "driver and Spark agree on 60 records" == lines[0]
@@ -53,7 +53,7 @@ def test_driver_and_spark_agree(spark: Any) -> None:
 @pytest.mark.kafka
 def test_a_deployment_agrees_too(spark: Any) -> None:
     """The third column is what came out of Kafka after several micro-batches."""
-    found = ks.parity(counting(), SAMPLE, spark, partitions=PARTITIONS, streaming=True)
+    found = ks.testing.parity(counting(), SAMPLE, spark, partitions=PARTITIONS, streaming=True)
     assert found.is_equal, found
     assert ("topic", "partition", "driver", "Spark", "Kafka", "") == found.header
 
@@ -62,7 +62,7 @@ def test_a_function_that_depends_on_where_it_runs_is_found(spark: Any) -> None:
     """Every row that differs is shown with its partition, in text and in HTML."""
     here = os.getpid()
     topology = mapping(lambda value: value if os.getpid() == here or value % 10 else -value)
-    found = ks.parity(topology, SAMPLE, spark, partitions=PARTITIONS)
+    found = ks.testing.parity(topology, SAMPLE, spark, partitions=PARTITIONS)
     assert not found.is_equal
     assert "driver and Spark DIFFER on 60 records" == found.title
     assert "large | 0         | 30     | 30    | 10 rows differ" in str(found)
@@ -74,7 +74,7 @@ def test_a_function_that_depends_on_where_it_runs_is_found(spark: Any) -> None:
 
 def test_an_error_is_part_of_what_is_compared(spark: Any) -> None:
     """Both fail on the same record at the same node: they agree, and the error is told."""
-    found = ks.parity(mapping(lambda value: 1 / (value - 30)), SAMPLE, spark, partitions=PARTITIONS)
+    found = ks.testing.parity(mapping(lambda value: 1 / (value - 30)), SAMPLE, spark, partitions=PARTITIONS)
     assert found.is_equal, found
     assert "driver failed: ProcessingError: " in str(found)
     assert "Spark failed: ProcessingError: " in str(found)

@@ -36,7 +36,7 @@ def test_small_batches_have_both_compilers_and_one_partition_a_level() -> None:
 
 def test_an_unknown_profile_is_refused_with_those_there_are() -> None:
     """S4-54: before anything is started."""
-    with pytest.raises(ks.ConfigError, match='no profile "produktion"') as raised:
+    with pytest.raises(ks.errors.ConfigError, match='no profile "produktion"') as raised:
         profile_settings("produktion")
     assert 'did you mean "production"?' == raised.value.hint
 
@@ -57,8 +57,8 @@ def test_a_session_says_what_it_runs_with() -> None:
     """S4-54: in a process of its own, as a session that is there keeps its settings; asked of the JVM itself, too."""
     program = """
 import kstreamnb as ks
-spark = ks.spark_session("mine", profile="production")
-print(ks.spark_report())
+spark = ks.spark.spark_session("mine", profile="production")
+print(ks.spark.spark_report())
 runtime = spark._jvm.java.lang.management.ManagementFactory.getRuntimeMXBean()
 print("jvm:", *[each for each in runtime.getInputArguments() if each.startswith(("-Xm", "-XX:+UseG1"))])
 spark.stop()

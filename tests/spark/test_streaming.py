@@ -124,7 +124,7 @@ def test_stores_are_read_from_the_checkpoint(spark: Any, tmp_path: Path) -> None
     driver.pipe(ks.TopicRecord(topic, -1, at, time, key, value) for at, (topic, key, value, time) in enumerate(rows))
     for name in ("first", "second"):
         assert dict(driver.get_key_value_store(name).all()) == dict(query.store(name).all())
-    with pytest.raises(ks.StateError, match='there is no store "frist"'):
+    with pytest.raises(ks.errors.StateError, match='there is no store "frist"'):
         query.store("frist")
 
 
@@ -137,7 +137,7 @@ def test_a_failing_function_ends_the_query_with_its_node(spark: Any, tmp_path: P
     query, sink = query_over(
         spark, tmp_path, deployment, batched(deployment, [("in", "a", 1, 0), ("in", "a", 0, 1)], 2)
     )
-    with pytest.raises(ks.ProcessingError, match="divide") as caught:
+    with pytest.raises(ks.errors.ProcessingError, match="divide") as caught:
         query.await_termination(300)
     assert isinstance(caught.value.__cause__, ZeroDivisionError)
     assert ("in", 0, 1, 1) == caught.value.coordinates

@@ -14,9 +14,10 @@ import kstreamnb as ks
 from kstreamnb import dsl
 from kstreamnb import operators as operator_room
 from kstreamnb.dsl.declarations import Handle
+from tests.unit.public_names import public_names
 
 # `export` writes the cells of a notebook: outside one there is nothing to show.
-WITHOUT_EXAMPLE = {"export"}
+WITHOUT_EXAMPLE = {"notebook.export"}
 
 
 def fronts() -> list[type[Handle]]:
@@ -84,8 +85,7 @@ def made_of(value: object) -> list[type]:
 def test_every_public_name_shows_an_example() -> None:
     """In its own docstring, or in that of one of its methods."""
     lacking = set()
-    for name in ks.__all__:
-        value = getattr(ks, name)
+    for name, value in public_names().items():
         if inspect.isclass(value) or inspect.isfunction(value):
             members = [pair for kind in made_of(value) for pair in vars(kind).items()]
             docs = [inspect.getdoc(value), *(inspect.getdoc(m) for key, m in members if not key.startswith("_"))]

@@ -79,11 +79,11 @@ def test_importing_the_kit_takes_less_than_a_third_of_a_second() -> None:
     ("ask", "package", "extra"),
     [
         ("ks.deploy", "pyspark", "spark"),
-        ("ks.Admin", "confluent_kafka", "kafka"),
+        ("ks.kafka.Admin", "confluent_kafka", "kafka"),
         ("ks.Sample.from_text('topic | key\\na | b').to_pandas()", "pandas", "samples"),
         ("ks.Sample.from_parquet('a.parquet')", "pyarrow", "samples"),
         ("ks.Sample.capture('localhost', ['a'])", "confluent_kafka", "kafka"),
-        ("ks.serve_metrics()", "prometheus_client", "metrics"),
+        ("ks.monitoring.serve_metrics()", "prometheus_client", "metrics"),
     ],
 )
 def test_what_needs_an_absent_package_says_which_extra_brings_it(ask: str, package: str, extra: str) -> None:
@@ -92,6 +92,6 @@ def test_what_needs_an_absent_package_says_which_extra_brings_it(ask: str, packa
         f"import sys, kstreamnb as ks\n"
         f"sys.modules[{package!r}] = None\n"
         f"try: {ask}\n"
-        f"except ks.MissingPackageError as error: print(error, *error.__notes__)"
+        f"except ks.errors.MissingPackageError as error: print(error, *error.__notes__)"
     )
     assert python(code) == f'the package "{package}" is not installed Hint: pip install "kstreamnb[{extra}]"'

@@ -10,7 +10,7 @@ from kstreamnb.tools.benchmark import quantiles, word_count
 
 def test_a_figure_says_of_which_machine_and_by_which_method() -> None:
     """S3-10: seconds to restore a million records of a changelog, however many were read."""
-    found = ks.benchmark("restore", records=2000)
+    found = ks.testing.benchmark("restore", records=2000)
     assert ("s", ["restore of 1,000,000 records"]) == (found.unit, list(found.figures))
     assert found.figures["restore of 1,000,000 records"] > 0
     first, machine, method = str(found).splitlines()
@@ -28,7 +28,7 @@ def test_latency_is_told_by_three_quantiles() -> None:
 
 def test_what_has_become_slow_is_named() -> None:
     """S4-57: more than twice what was published."""
-    found = ks.Benchmark("latency", {"p50": 201.0, "p99": 580.0}, "ms", "", "")
+    found = ks.testing.Benchmark("latency", {"p50": 201.0, "p99": 580.0}, "ms", "", "")
     assert {"p50": 201.0} == found.worse_than({"p50": 100, "p99": 290}, factor=2)
     assert {} == found.worse_than({"p50": 101, "p99": 290}, factor=2)
 
@@ -40,6 +40,6 @@ def test_the_word_count_has_two_sub_topologies() -> None:
 
 def test_an_unknown_benchmark_is_refused() -> None:
     """With the nearest there is."""
-    with pytest.raises(ks.ConfigError, match='there is no benchmark "latenzy"') as raised:
-        ks.benchmark("latenzy")
+    with pytest.raises(ks.errors.ConfigError, match='there is no benchmark "latenzy"') as raised:
+        ks.testing.benchmark("latenzy")
     assert 'did you mean "latency"?' == raised.value.hint

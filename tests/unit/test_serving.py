@@ -33,12 +33,12 @@ def clicks() -> ks.TopologyTestDriver:
 
 
 @pytest.fixture
-def server(clicks: ks.TopologyTestDriver) -> Iterator[ks.StoreServer]:
-    with ks.serve(clicks) as server:
+def server(clicks: ks.TopologyTestDriver) -> Iterator[ks.monitoring.StoreServer]:
+    with ks.monitoring.serve(clicks) as server:
         yield server
 
 
-def ask(server: ks.StoreServer, path: str) -> tuple[int, Any]:
+def ask(server: ks.monitoring.StoreServer, path: str) -> tuple[int, Any]:
     """Status and answer."""
     try:
         with urllib.request.urlopen(server.url + path, timeout=10) as answer:
@@ -48,18 +48,18 @@ def ask(server: ks.StoreServer, path: str) -> tuple[int, Any]:
             return error.code, json.load(error)
 
 
-def test_a_key_is_answered_with_its_row(server: ks.StoreServer) -> None:
+def test_a_key_is_answered_with_its_row(server: ks.monitoring.StoreServer) -> None:
     """S1-32: a service asks the application itself for an aggregate."""
     assert ask(server, "/stores/clicks-per-user/u1") == (200, {"key": "u1", "value": 2, "timestamp": 60_000})
 
 
-def test_an_unknown_key_is_not_found(server: ks.StoreServer) -> None:
+def test_an_unknown_key_is_not_found(server: ks.monitoring.StoreServer) -> None:
     """S1-32: 404 for a key that the store does not have."""
     status, answer = ask(server, "/stores/clicks-per-user/u9")
     assert (status, answer["error"]) == (404, 'store "clicks-per-user" has nothing for key "u9"')
 
 
-def test_an_unknown_store_is_told_the_names_there_are_and_the_nearest(server: ks.StoreServer) -> None:
+def test_an_unknown_store_is_told_the_names_there_are_and_the_nearest(server: ks.monitoring.StoreServer) -> None:
     """S1-32, S2-49: the text writes "Count" for a store that it made as "Counts"."""
     status, answer = ask(server, "/stores/clicks-per-usr/u1")
     assert status == 404
@@ -67,7 +67,7 @@ def test_an_unknown_store_is_told_the_names_there_are_and_the_nearest(server: ks
     assert 'did you mean "clicks-per-user"?' in answer["error"]
 
 
-def test_rows_come_in_the_order_of_the_store_between_keys_and_by_prefix(server: ks.StoreServer) -> None:
+def test_rows_come_in_the_order_of_the_store_between_keys_and_by_prefix(server: ks.monitoring.StoreServer) -> None:
     """Ranges are those of the store: both ends inclusive, an end that is not said is open."""
     everything = ask(server, "/stores/clicks-per-user")[1]
     assert [row["key"] for row in everything] == ["u0", "u1"]
@@ -76,7 +76,7 @@ def test_rows_come_in_the_order_of_the_store_between_keys_and_by_prefix(server: 
     assert ask(server, "/stores/clicks-per-user?prefix=u&limit=1")[1] == everything[:1]
 
 
-def test_windows_and_sessions_carry_their_bounds(server: ks.StoreServer) -> None:
+def test_windows_and_sessions_carry_their_bounds(server: ks.monitoring.StoreServer) -> None:
     """Windows of a key between two times, and its sessions."""
     minutes = ask(server, "/stores/per-minute/u0")[1]["rows"]
     assert [(row["start"], row["end"], row["value"]) for row in minutes] == [
@@ -89,7 +89,7 @@ def test_windows_and_sessions_carry_their_bounds(server: ks.StoreServer) -> None
     assert [(row["start"], row["end"], row["value"]) for row in visits] == [(20_000, 20_000, 1), (60_000, 60_000, 1)]
 
 
-def test_keys_that_are_no_text_are_written_as_json(server: ks.StoreServer) -> None:
+def test_keys_that_are_no_text_are_written_as_json(server: ks.monitoring.StoreServer) -> None:
     """A number in the address is the number that the store's serde writes; anything else is a bad question."""
     assert ask(server, "/stores/prices/7") == (200, {"key": 7, "value": 2.5, "timestamp": 0})
     status, answer = ask(server, "/stores/prices/seven")
@@ -99,21 +99,21 @@ def test_keys_that_are_no_text_are_written_as_json(server: ks.StoreServer) -> No
 @pytest.mark.parametrize(
     "path", ["/stores/per-minute?from=abc", "/stores?colour=red", "/stores/clicks-per-user?limit=x"]
 )
-def test_a_question_that_makes_no_sense_is_refused(server: ks.StoreServer, path: str) -> None:
+def test_a_question_that_makes_no_sense_is_refused(server: ks.monitoring.StoreServer, path: str) -> None:
     """400 with the reason, never an empty answer."""
     status, answer = ask(server, path)
     assert status == 400
     assert answer["error"]
 
 
-def test_nothing_can_be_written(server: ks.StoreServer) -> None:
+def test_nothing_can_be_written(server: ks.monitoring.StoreServer) -> None:
     """S2-49: read only; the view that is served has no put either."""
     request = urllib.request.Request(server.url + "/stores/clicks-per-user/u1", data=b"{}", method="PUT")
     with pytest.raises(urllib.error.HTTPError, match="501"):
         urllib.request.urlopen(request, timeout=10)
 
 
-def test_a_running_application_with_a_readable_store_is_healthy(server: ks.StoreServer) -> None:
+def test_a_running_application_with_a_readable_store_is_healthy(server: ks.monitoring.StoreServer) -> None:
     """S4-52, S3-15: 200 and the value of the key that the check asks for."""
     status, answer = ask(server, "/health?store=clicks-per-user&key=u1")
     assert (status, answer["state"], answer["value"]) == (200, "running", 2)
@@ -123,8 +123,8 @@ def test_a_crashed_application_is_not_healthy_until_it_runs_again() -> None:
     """S4-52: 503 while the application is down, so that whoever watches it starts it again."""
     builder = ks.StreamsBuilder("site")
     builder.stream("clicks").group_by_key().count(store="clicks-per-user")
-    cluster = ks.ClusterDriver(builder.build())
-    with ks.serve(cluster.application) as server:
+    cluster = ks.simulation.ClusterDriver(builder.build())
+    with ks.monitoring.serve(cluster.application) as server:
         assert ask(server, "/health")[0] == 200
         cluster.application.crash()
         status, answer = ask(server, "/health?store=clicks-per-user&key=u1")
@@ -152,7 +152,7 @@ def test_a_store_that_cannot_be_read_is_not_healthy() -> None:
             return lambda *_: None
 
     driver = ks.TopologyTestDriver(_with_store(Broken))
-    with ks.serve(driver) as server:
+    with ks.monitoring.serve(driver) as server:
         status, answer = ask(server, "/health?store=broken&key=a")
         assert status == 503
         assert answer["error"].startswith('store "broken" cannot be read: the disk is gone')
@@ -182,7 +182,7 @@ def test_values_that_json_has_no_word_for_are_answered_in_words() -> None:
     driver.create_input_topic("raw").pipe_input("<b>", b"\x00\xff", at=0)
     name = UUID(int=5)
     driver.create_input_topic("ids").pipe_input(name, "five", at=0)
-    with ks.serve(driver) as server:
+    with ks.monitoring.serve(driver) as server:
         assert ask(server, "/stores/raw/%3Cb%3E")[1] == {"key": "<b>", "value": "00ff", "timestamp": 0}
         assert ask(server, f"/stores/ids/{name}")[1] == {"key": str(name), "value": "five", "timestamp": 0}
 
@@ -190,7 +190,7 @@ def test_values_that_json_has_no_word_for_are_answered_in_words() -> None:
 def test_what_has_no_stores_is_not_served() -> None:
     """An error at once, not at the first request."""
     with pytest.raises(TypeError, match="not str"):
-        ks.serve("site")
+        ks.monitoring.serve("site")
     replay = ks.replay(_with_store(None), ks.Sample.from_text("topic | key | value\nin | a | b"))
     with pytest.raises(TypeError, match="not Replay"):
-        ks.serve(replay)
+        ks.monitoring.serve(replay)

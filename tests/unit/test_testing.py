@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from kstreamnb import Sample, StreamsBuilder, TopologyTestDriver
-from kstreamnb.testing import assert_outputs_equal, assert_topology_equal, nbval_sanitizers, topology_driver
+from kstreamnb.testing import assert_outputs_equal, assert_topology_equal, nbval_sanitizers
+from kstreamnb.testing.fixtures import topology_driver
 from kstreamnb.topology.topology import Topology
 
 __all__ = ["topology_driver"]  # a fixture is used by its name

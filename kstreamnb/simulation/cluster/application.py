@@ -27,7 +27,8 @@ class Application(ApplicationLifecycle):
         status: "created", "running", "crashed" or "closed".
 
     Example:
-        >>> from kstreamnb import ClusterDriver, StreamsBuilder
+        >>> from kstreamnb import StreamsBuilder
+        >>> from kstreamnb.simulation import ClusterDriver
         >>> builder = StreamsBuilder("shop")
         >>> builder.stream("orders").group_by_key().count(store="orders-by-item").to_stream().to("counts")
         >>> driver = ClusterDriver(builder.build(), {"processing_guarantee": "exactly_once_v2"})

@@ -79,7 +79,7 @@ class LogProducer:
         partitioner: ``(topic, key, value, partitions)`` to a partition, or None for the key's.
 
     Example:
-        >>> from kstreamnb import Log
+        >>> from kstreamnb.simulation import Log
         >>> log = Log()
         >>> log.create_topic("logs")
         >>> producer = log.producer(linger="5ms")
@@ -151,7 +151,7 @@ class LogProducer:
         """Let the next requests be lost on their way.
 
         Example: B overtakes A, for this producer does not number what it sends.
-            >>> from kstreamnb import Log
+            >>> from kstreamnb.simulation import Log
             >>> log = Log()
             >>> log.create_topic("logs")
             >>> producer = log.producer(linger="0ms", idempotent=False)

@@ -65,7 +65,7 @@ def spark_report(spark: SparkSession | None = None) -> str:
     Raises: EngineError when there is no session.
 
     Example:
-        >>> from kstreamnb import spark_session
+        >>> from kstreamnb.spark import spark_session
         >>> print(spark_report(spark_session("examples")))  # doctest: +ELLIPSIS
         spark.master = local[2,4]
         spark.driver.memory = ...

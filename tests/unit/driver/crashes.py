@@ -35,7 +35,7 @@ class Interrupted:
     def __init__(self, seed: int, cache: int, *, crashes: bool) -> None:
         data, fate = Draws(seed), Draws(seed + 1_000)
         config = {"processing_guarantee": "exactly_once_v2", "commit_interval": "100ms", "cache_max_bytes": cache}
-        self.driver = driver = ks.ClusterDriver(orders(), config, partitions=2, trace=False, verify=True)
+        self.driver = driver = ks.simulation.ClusterDriver(orders(), config, partitions=2, trace=False, verify=True)
         self.crashed = 0
         for at in range(40):
             topic, value = ("names", f"n{data.below(9)}") if data.share() < 0.3 else ("orders", data.below(50))

@@ -18,7 +18,7 @@ AT_LEAST = {"processing_guarantee": "at_least_once", "commit_interval": "30s"}
 @pytest.fixture(autouse=True)
 def _verified(monkeypatch: pytest.MonkeyPatch) -> None:
     """S0-09: in all these tests stores, changelogs and input are compared after every commit."""
-    monkeypatch.setitem(ks.ClusterDriver.__init__.__kwdefaults__, "verify", True)  # type: ignore[arg-type]
+    monkeypatch.setitem(ks.simulation.ClusterDriver.__init__.__kwdefaults__, "verify", True)  # type: ignore[arg-type]
 
 
 def merged() -> ks.Topology:
@@ -35,7 +35,7 @@ def counted(name: str = "count") -> ks.Topology:
     return builder.build()
 
 
-def taken(driver: ks.ClusterDriver) -> list[tuple[str, int]]:
+def taken(driver: ks.simulation.ClusterDriver) -> list[tuple[str, int]]:
     """Places and times of what was processed, in order."""
     return [(event.place, event.numbers["timestamp"]) for event in driver.events("processed")]
 
@@ -43,7 +43,7 @@ def taken(driver: ks.ClusterDriver) -> list[tuple[str, int]]:
 # --- waiting ----------------------------------------------------------------------------------------------------------
 def test_a_task_holds_back_while_records_are_on_their_way() -> None:
     """S0-25: with a known lag of 1 nothing is processed; when the record is there, the older one goes first."""
-    driver = ks.ClusterDriver(merged(), AT_LEAST)
+    driver = ks.simulation.ClusterDriver(merged(), AT_LEAST)
     driver.delay("b")
     driver.create_input_topic("a").pipe_input("k", 1, at=10)
     driver.create_input_topic("b").pipe_input("k", 2, at=5)
@@ -57,7 +57,7 @@ def test_a_task_holds_back_while_records_are_on_their_way() -> None:
 
 def test_a_task_that_must_not_idle_goes_on_at_once() -> None:
     """S0-25: with max.task.idle.ms = -1 the record that is there is processed, whatever comes."""
-    driver = ks.ClusterDriver(merged(), {**AT_LEAST, "max.task.idle.ms": -1})
+    driver = ks.simulation.ClusterDriver(merged(), {**AT_LEAST, "max.task.idle.ms": -1})
     driver.delay("b")
     driver.create_input_topic("b").pipe_input("k", 2, at=5)
     driver.create_input_topic("a").pipe_input("k", 1, at=10)
@@ -67,10 +67,10 @@ def test_a_task_that_must_not_idle_goes_on_at_once() -> None:
 
 def test_no_lag_lets_a_task_go_on_and_an_idle_time_lets_it_wait() -> None:
     """S0-26: lag 0 and no idle time: at once; 100 ms: when the clock has moved so far, counted as enforced."""
-    at_once = ks.ClusterDriver(merged(), AT_LEAST)
+    at_once = ks.simulation.ClusterDriver(merged(), AT_LEAST)
     at_once.create_input_topic("a").pipe_input("k", 1, at=10)
     assert 1 == at_once.run_ready()
-    patient = ks.ClusterDriver(merged(), {**AT_LEAST, "max_task_idle": "100ms"})
+    patient = ks.simulation.ClusterDriver(merged(), {**AT_LEAST, "max_task_idle": "100ms"})
     patient.create_input_topic("a").pipe_input("k", 1, at=10)
     assert 0 == patient.run_ready()
     patient.advance_wall_clock_time("99ms")
@@ -84,7 +84,7 @@ def test_no_lag_lets_a_task_go_on_and_an_idle_time_lets_it_wait() -> None:
 
 def test_an_unknown_lag_is_waited_for() -> None:
     """S0-26: as long as nothing was heard of a partition, its task waits, however much time passes."""
-    driver = ks.ClusterDriver(merged(), {**AT_LEAST, "max_task_idle": "100ms"})
+    driver = ks.simulation.ClusterDriver(merged(), {**AT_LEAST, "max_task_idle": "100ms"})
     driver.delay("b", lag="unknown")
     driver.create_input_topic("a").pipe_input("k", 1, at=10)
     for _ in range(5):
@@ -101,7 +101,7 @@ def test_a_join_sees_the_table_as_it_was_although_the_click_came_first() -> None
     """S0-27: a row of time 5 and a click of time 10 in one poll, the click first: the click finds the row."""
     builder = ks.StreamsBuilder("join")
     builder.stream("click").left_join(builder.table("acct"), lambda click, tier: f"{click}/{tier}").to("out")
-    driver = ks.ClusterDriver(builder.build(), AT_LEAST)
+    driver = ks.simulation.ClusterDriver(builder.build(), AT_LEAST)
     driver.create_input_topic("click").pipe_input("u", "c", at=10)
     driver.create_input_topic("acct").pipe_input("u", "pro", at=5)
     driver.run_ready()
@@ -110,13 +110,13 @@ def test_a_join_sees_the_table_as_it_was_although_the_click_came_first() -> None
 
 def test_the_least_head_goes_first_in_the_loop_too() -> None:
     """S0-28: between partitions by time, within a partition by offset even when times go back."""
-    driver = ks.ClusterDriver(merged(), AT_LEAST)
+    driver = ks.simulation.ClusterDriver(merged(), AT_LEAST)
     for topic, times in (("a", (1, 5, 9)), ("b", (2, 3, 10))):
         for at in times:
             driver.create_input_topic(topic).pipe_input("k", "x", at=at)
     driver.run_ready()
     assert [("a-0", 1), ("b-0", 2), ("b-0", 3), ("a-0", 5), ("a-0", 9), ("b-0", 10)] == taken(driver)
-    other = ks.ClusterDriver(merged(), AT_LEAST)
+    other = ks.simulation.ClusterDriver(merged(), AT_LEAST)
     for at in (7, 4):
         other.create_input_topic("a").pipe_input("k", "x", at=at)
     other.run_ready()
@@ -125,7 +125,7 @@ def test_the_least_head_goes_first_in_the_loop_too() -> None:
 
 def test_tasks_take_turns_and_one_that_is_not_ready_is_left_for_later() -> None:
     """S0-30: two of three tasks finish 1,000 records each, a record apart at most; the third comes when it can."""
-    driver = ks.ClusterDriver(merged(), {**AT_LEAST, "max_poll_records": 10_000}, partitions=3)
+    driver = ks.simulation.ClusterDriver(merged(), {**AT_LEAST, "max_poll_records": 10_000}, partitions=3)
     for partition in range(3):
         records = [ks.TopicRecord("a", partition, -1, at, f"k{partition}", at) for at in range(1_000)]
         driver.create_input_topic("a").pipe_record_list(records)
@@ -143,7 +143,9 @@ def test_tasks_take_turns_and_one_that_is_not_ready_is_left_for_later() -> None:
 
 def test_a_full_buffer_pauses_its_partition() -> None:
     """S0-40: above the limit nothing more is fetched; when it is drained to the limit, the rest comes."""
-    driver = ks.ClusterDriver(merged(), {**AT_LEAST, "buffered_records_per_partition": 10, "max_poll_records": 25})
+    driver = ks.simulation.ClusterDriver(
+        merged(), {**AT_LEAST, "buffered_records_per_partition": 10, "max_poll_records": 25}
+    )
     for at in range(60):
         driver.create_input_topic("a").pipe_input("k", at, at=at)
     assert 1 == driver.run_ready(1)
@@ -161,7 +163,7 @@ def test_a_full_buffer_pauses_its_partition() -> None:
 # --- commits ----------------------------------------------------------------------------------------------------------
 def test_the_trace_of_a_record_goes_from_the_poll_to_the_commit() -> None:
     """S0-11: polled, processed node by node, stored, produced, committed, as events and as a table."""
-    driver = ks.ClusterDriver(counted(), EXACTLY)
+    driver = ks.simulation.ClusterDriver(counted(), EXACTLY)
     driver.create_input_topic("in").pipe_input("k", 1, at=0)
     driver.run_ready()
     driver.advance_wall_clock_time("100ms")
@@ -173,7 +175,7 @@ def test_the_trace_of_a_record_goes_from_the_poll_to_the_commit() -> None:
 
 def test_exactly_once_shows_nothing_before_the_commit() -> None:
     """S0-33: a reader of committed records sees the result when the interval of 100 ms is over."""
-    driver = ks.ClusterDriver(counted(), EXACTLY)
+    driver = ks.simulation.ClusterDriver(counted(), EXACTLY)
     driver.create_input_topic("in").pipe_input("k", 1, at=0)
     driver.run_ready()
     committed = driver.create_output_topic("out")
@@ -194,7 +196,7 @@ def test_intervals_that_nobody_names_are_those_of_kafka() -> None:
 @pytest.mark.parametrize(("cache", "expected"), [(0, 10), (1_000_000, 1)])
 def test_cache_and_interval_decide_how_often_updates_go_on(cache: int, expected: int) -> None:
     """S0-34: ten updates of a key: ten results without a cache, one with a cache and one commit."""
-    driver = ks.ClusterDriver(counted(), {**AT_LEAST, "cache_max_bytes": cache})
+    driver = ks.simulation.ClusterDriver(counted(), {**AT_LEAST, "cache_max_bytes": cache})
     for at in range(10):
         driver.create_input_topic("in").pipe_input("k", 1, at=at)
     driver.run_ready()
@@ -206,7 +208,7 @@ def test_cache_and_interval_decide_how_often_updates_go_on(cache: int, expected:
 
 def test_a_cache_that_is_too_small_gives_results_early() -> None:
     """S0-34: keys that do not fit are given before the commit; the last value of each key is the same."""
-    driver = ks.ClusterDriver(counted(), {**AT_LEAST, "cache_max_bytes": 300})
+    driver = ks.simulation.ClusterDriver(counted(), {**AT_LEAST, "cache_max_bytes": 300})
     for at in range(40):
         driver.create_input_topic("in").pipe_input(f"k{at % 8}", 1, at=at)
     driver.run_ready()
@@ -235,7 +237,7 @@ def test_a_punctuation_alone_is_committed() -> None:
     topology = (
         ks.Topology("beat").add_source("in", "in").add_processor("beat", Beat, "in").add_sink("out", "out", "beat")
     )
-    driver = ks.ClusterDriver(topology, EXACTLY)
+    driver = ks.simulation.ClusterDriver(topology, EXACTLY)
     driver.advance_wall_clock_time("60ms")
     out = driver.create_output_topic("out")
     assert 0 == out.queue_size()
@@ -252,7 +254,7 @@ def test_an_application_reads_again_from_where_it_is_told(config: dict[str, str]
     builder = ks.StreamsBuilder("again")
     totals = builder.stream("in", value_serde="long").group_by(lambda key, value: "all").reduce(lambda a, b: a + b)
     totals.to_stream().to("out", value_serde="long")
-    driver = ks.ClusterDriver(builder.build(), config)
+    driver = ks.simulation.ClusterDriver(builder.build(), config)
     app = driver.application
     for number in range(5):
         driver.create_input_topic("in").pipe_input("k", number, at=number)
@@ -278,7 +280,7 @@ def test_input_that_leads_to_nothing_is_committed() -> None:
     """S0-36: a filter that lets nothing pass: offset 100 is committed, and a restart processes nothing again."""
     builder = ks.StreamsBuilder("none")
     builder.stream("in").filter(lambda key, value: False).to("out")
-    driver = ks.ClusterDriver(builder.build(), EXACTLY)
+    driver = ks.simulation.ClusterDriver(builder.build(), EXACTLY)
     for at in range(100):
         driver.create_input_topic("in").pipe_input("k", at, at=at)
     assert 100 == driver.run_ready()
@@ -292,7 +294,7 @@ def test_input_that_leads_to_nothing_is_committed() -> None:
 # --- crashes ----------------------------------------------------------------------------------------------------------
 def test_only_the_tail_of_the_changelog_is_replayed() -> None:
     """S0-24: 1,000 updates, flushed at 900, then a crash after the commit: 100 records are restored from 900."""
-    driver = ks.ClusterDriver(counted(), AT_LEAST, trace=False)
+    driver = ks.simulation.ClusterDriver(counted(), AT_LEAST, trace=False)
     piped = driver.create_input_topic("in")
     for at in range(1_000):
         if at == 900:
@@ -312,7 +314,7 @@ def test_only_the_tail_of_the_changelog_is_replayed() -> None:
 
 def test_a_lost_store_is_made_anew_from_its_changelog() -> None:
     """S0-24: without the disk everything is restored from the beginning."""
-    driver = ks.ClusterDriver(counted(), AT_LEAST)
+    driver = ks.simulation.ClusterDriver(counted(), AT_LEAST)
     for at in range(20):
         driver.create_input_topic("in").pipe_input(f"k{at % 3}", 1, at=at)
     driver.run_ready()
@@ -329,7 +331,7 @@ def test_a_crash_before_the_commit_repeats_at_least_once_and_undoes_exactly_once
     """S0-24, S0-33: what was not committed is written twice under one guarantee, and never seen under the other."""
     seen = {}
     for config in (AT_LEAST, EXACTLY):
-        driver = ks.ClusterDriver(counted(), config)
+        driver = ks.simulation.ClusterDriver(counted(), config)
         driver.create_input_topic("in").pipe_input("k", 1, at=0)
         driver.run_ready()
         driver.application.crash("before_commit")
@@ -346,7 +348,7 @@ def test_a_crash_before_the_commit_repeats_at_least_once_and_undoes_exactly_once
 
 def test_what_was_flushed_but_not_committed_is_not_trusted_after_a_crash() -> None:
     """S0-24: under exactly once the disk is forgotten, and only what was committed is restored."""
-    driver = ks.ClusterDriver(counted(), EXACTLY)
+    driver = ks.simulation.ClusterDriver(counted(), EXACTLY)
     for at, committed in ((0, True), (1, False)):
         driver.create_input_topic("in").pipe_input("k", 1, at=at)
         driver.run_ready()
@@ -372,7 +374,7 @@ def test_an_error_ends_an_application_and_a_restart_takes_the_record_again() -> 
 
     builder = ks.StreamsBuilder("fails")
     builder.stream("in").map_values(careful).to("out")
-    driver = ks.ClusterDriver(builder.build(), EXACTLY)
+    driver = ks.simulation.ClusterDriver(builder.build(), EXACTLY)
     for at in range(5):
         driver.create_input_topic("in").pipe_input("k", at, at=at)
     with pytest.raises(ProcessingError, match="failed with ValueError"):
@@ -388,7 +390,7 @@ def test_an_error_ends_an_application_and_a_restart_takes_the_record_again() -> 
 # --- state ------------------------------------------------------------------------------------------------------------
 def test_stores_changelogs_and_input_are_in_step_after_every_commit() -> None:
     """S0-09: the debug switch compares them after each commit; a store that was tampered with is found at once."""
-    driver = ks.ClusterDriver(counted(), EXACTLY, partitions=2, verify=True)
+    driver = ks.simulation.ClusterDriver(counted(), EXACTLY, partitions=2, verify=True)
     for at in range(30):
         driver.create_input_topic("in").pipe_input(f"k{at % 5}", 1, at=at)
         driver.run_ready()
@@ -404,7 +406,7 @@ def test_stores_changelogs_and_input_are_in_step_after_every_commit() -> None:
 
 def test_a_store_that_was_tampered_with_is_found_and_made_anew() -> None:
     """S3-12: Kafka has the truth: differing keys are reported, and rebuilding from the changelog mends them."""
-    driver = ks.ClusterDriver(counted(), AT_LEAST)
+    driver = ks.simulation.ClusterDriver(counted(), AT_LEAST)
     for at in range(12):
         driver.create_input_topic("in").pipe_input(f"k{at % 3}", 1, at=at)
     driver.run_ready()
@@ -440,7 +442,7 @@ def test_two_applications_are_connected_by_a_topic() -> None:
     """S0-33: the second application reads what the first has committed, and not before."""
     builder = ks.StreamsBuilder("double")
     builder.stream("out", value_serde=ks.Serdes.long()).map_values(lambda value: value * 2).to("twice")
-    driver = ks.ClusterDriver(counted(), EXACTLY, partitions=2)
+    driver = ks.simulation.ClusterDriver(counted(), EXACTLY, partitions=2)
     second = driver.add_application(builder.build(), {**EXACTLY, "commit_interval": "50ms"})
     driver.create_input_topic("in").pipe_input("k", 1, at=0)
     assert 1 == driver.run_ready()
@@ -463,7 +465,7 @@ def test_the_order_of_two_writers_is_kept_for_each_of_them() -> None:
         builder.stream(f"from-{name}").map_values(lambda value: [name, value]).to("out")
         return builder.build()
 
-    driver = ks.ClusterDriver(copy("one"), AT_LEAST)
+    driver = ks.simulation.ClusterDriver(copy("one"), AT_LEAST)
     driver.add_application(copy("two"), AT_LEAST)
     for at in range(20):
         driver.create_input_topic("from-one").pipe_input("k", at, at=at)
@@ -483,15 +485,15 @@ def test_more_partitions_move_keys_and_so_the_state_has_to_move() -> None:
     moving = sum((murmur2(k.encode()) & 0x7FFFFFFF) % 12 != (murmur2(k.encode()) & 0x7FFFFFFF) % 24 for k in keys)
     assert 512 == moving
 
-    def first_day() -> ks.ClusterDriver:
-        driver = ks.ClusterDriver(counted(), AT_LEAST, partitions=12, trace=False)
+    def first_day() -> ks.simulation.ClusterDriver:
+        driver = ks.simulation.ClusterDriver(counted(), AT_LEAST, partitions=12, trace=False)
         driver.create_input_topic("in").pipe_key_value_list([(key, 1) for key in keys], start=0)
         driver.run_ready()
         driver.application.close()
         driver.add_partitions("in", 24)
         return driver
 
-    def second_day(driver: ks.ClusterDriver) -> list[int]:
+    def second_day(driver: ks.simulation.ClusterDriver) -> list[int]:
         driver.create_input_topic("in").pipe_key_value_list([(key, 1) for key in keys], start=1)
         driver.run_ready()
         last = driver.create_output_topic("out").read_key_values_to_map()
@@ -510,7 +512,7 @@ def test_more_partitions_move_keys_and_so_the_state_has_to_move() -> None:
 
 def test_mistakes_are_answered_with_what_there_is() -> None:
     """Topics, stores and states of an application that do not fit are named."""
-    driver = ks.ClusterDriver(counted(), AT_LEAST)
+    driver = ks.simulation.ClusterDriver(counted(), AT_LEAST)
     with pytest.raises(KStreamError, match='no application reads topic "nothing"'):
         driver.create_input_topic("nothing")
     with pytest.raises(StateError, match='there is no store "m"'):

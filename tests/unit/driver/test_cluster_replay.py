@@ -33,13 +33,13 @@ def named() -> ks.Topology:
     return builder.build()
 
 
-def pair(config: dict[str, Any], *, partitions: int = 2) -> tuple[ks.ClusterDriver, Any]:
+def pair(config: dict[str, Any], *, partitions: int = 2) -> tuple[ks.simulation.ClusterDriver, Any]:
     """Two applications, one behind the other."""
-    driver = ks.ClusterDriver(summed(), config, partitions=partitions)
+    driver = ks.simulation.ClusterDriver(summed(), config, partitions=partitions)
     return driver, driver.add_application(named(), config)
 
 
-def committed(driver: ks.ClusterDriver) -> None:
+def committed(driver: ks.simulation.ClusterDriver) -> None:
     """Let everything be processed and committed."""
     for _ in range(4):
         driver.run_ready()
@@ -52,7 +52,7 @@ def test_a_moment_shows_what_was_visible_and_what_a_crash_undid() -> None:
     """S0-33, S0-24: processed, not yet seen; lost in the crash; restored; processed again, committed and seen."""
     builder = ks.StreamsBuilder("count")
     builder.stream("in").group_by_key().count(store="n").to_stream().to("out")
-    driver = ks.ClusterDriver(builder.build(), EXACTLY)
+    driver = ks.simulation.ClusterDriver(builder.build(), EXACTLY)
     piped = driver.create_input_topic("in")
     piped.pipe_input("k", 1, at=7)
     driver.run_ready()
@@ -84,7 +84,7 @@ def test_at_least_once_keeps_in_its_stores_what_a_crash_has_written_twice() -> N
     """S0-24: the changelog has the uncommitted write, so the record that comes again is counted again."""
     builder = ks.StreamsBuilder("count")
     builder.stream("in").group_by_key().count(store="n").to_stream().to("out")
-    driver = ks.ClusterDriver(builder.build(), AT_LEAST)
+    driver = ks.simulation.ClusterDriver(builder.build(), AT_LEAST)
     driver.create_input_topic("in").pipe_input("k", 1, at=0)
     driver.run_ready()
     driver.application.crash("before_commit")
@@ -138,7 +138,7 @@ def test_nodes_of_other_applications_are_not_taken_for_ones_own() -> None:
     run, node = second.replay(), "KSTREAM-SOURCE-0000000000"
     assert node in run.topology.nodes
     assert node in driver.replay().topology.nodes
-    stepper = ks.stepper(run)
+    stepper = ks.widgets.stepper(run)
     flights = {}
     for step in run.steps:
         run.seek(step.number)
@@ -214,7 +214,7 @@ def test_windows_sessions_and_tables_are_shown_as_they_were_held(seed: int, cach
     """Every kind of store, through crashes at any time and caches that are too small."""
     names = ("by-window", "names", "sums", "groups", "sessions")
     config = {**EXACTLY, "cache_max_bytes": cache}
-    draws, driver = Draws(seed), ks.ClusterDriver(orders(), config, partitions=2)
+    draws, driver = Draws(seed), ks.simulation.ClusterDriver(orders(), config, partitions=2)
     application, held = driver.application, list[tuple[int, str, dict[Any, Any]]]()
     for at in range(25):
         topic, value = ("names", f"n{at}") if draws.share() < 0.3 else ("orders", at)
@@ -246,6 +246,6 @@ def _place(record: ks.TopicRecord) -> tuple[int, int]:
 
 def test_without_a_trace_there_is_no_replay() -> None:
     """The error says what to do."""
-    driver = ks.ClusterDriver(summed(), EXACTLY, trace=False)
+    driver = ks.simulation.ClusterDriver(summed(), EXACTLY, trace=False)
     with pytest.raises(EngineError, match="nothing was recorded"):
         driver.replay()

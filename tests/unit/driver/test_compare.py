@@ -82,13 +82,13 @@ def test_a_preview_runs_across_repartition_topics_and_tables() -> None:
 
 
 def test_one_word_compares_topologies_and_runs() -> None:
-    """`ks.diff` takes two replays, or two topologies, but not one of each."""
-    rows = ks.diff(doubled(2), doubled(3), topics=["out"])
+    """`ks.testing.diff` takes two replays, or two topologies, but not one of each."""
+    rows = ks.testing.diff(doubled(2), doubled(3), topics=["out"])
     assert ["-", "-", "-", "+", "+", "+"] == sorted((row.kind for row in rows), key="-+".index)
     assert "outputs differ in 6 rows" in str(rows)
     one, other = ks.StreamsBuilder(), ks.StreamsBuilder()
     one.stream("in").to("out")
     other.stream("in").to("elsewhere")
-    assert 'sink "KSTREAM-SINK-0000000001": topic: out -> elsewhere' in str(ks.diff(one.build(), other.build()))
-    with pytest.raises(ks.ConfigError, match="cannot be compared"):
-        ks.diff(one.build(), doubled(2))
+    assert 'sink "KSTREAM-SINK-0000000001": topic: out -> elsewhere' in str(ks.testing.diff(one.build(), other.build()))
+    with pytest.raises(ks.errors.ConfigError, match="cannot be compared"):
+        ks.testing.diff(one.build(), doubled(2))

@@ -52,7 +52,7 @@ def test_a_name_that_is_none_is_refused_with_the_nearest(tmp_path: Path) -> None
     """S4-10: nothing in the file is ignored."""
     file = tmp_path / "application.yml"
     file.write_text("aplication-id: shop\n")
-    with pytest.raises(ks.ConfigError) as error:
+    with pytest.raises(ks.errors.ConfigError) as error:
         ks.read_config(file)
     assert 'Hint: did you mean "application_id"?' in error.value.__notes__
 
@@ -62,5 +62,5 @@ def test_a_file_without_settings_is_refused(tmp_path: Path, text: str) -> None:
     """Its name is in the message, its folder is not."""
     file = tmp_path / "application.yml"
     file.write_text(text)
-    with pytest.raises(ks.ConfigError, match=r'file "application\.yml" holds no settings'):
+    with pytest.raises(ks.errors.ConfigError, match=r'file "application\.yml" holds no settings'):
         ks.read_config(file)

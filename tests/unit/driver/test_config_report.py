@@ -85,7 +85,7 @@ def test_what_texts_say_wrong_is_put_right(name: str, default: str, answer: str,
 
 def test_more_than_five_requests_in_flight_are_refused_where_order_is_promised() -> None:
     """S3-27, C-10: as Kafka Streams does, and in its words."""
-    with pytest.raises(ks.ConfigError, match="could change the order") as raised:
+    with pytest.raises(ks.errors.ConfigError, match="could change the order") as raised:
         ks.Config.of({"max.in.flight.requests.per.connection": 6})
     assert "Can't exceed 5 when exactly-once processing is enabled" in str(raised.value.__notes__)
 

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from kstreamnb import ProcessingError, Processor, StreamsBuilder, TopologyTestDriver, replay
+from kstreamnb import Processor, StreamsBuilder, TopologyTestDriver, replay
 from kstreamnb.core.record import TopicRecord
+from kstreamnb.errors import ProcessingError
 
 PARTITIONS, NUMBER = 3, 400
 Seen = list[tuple[str | None, int, int, int]]

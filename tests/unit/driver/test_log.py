@@ -12,9 +12,9 @@ from kstreamnb.errors import BufferExhaustedError, ConfigError, EngineError, Ser
 from kstreamnb.testdriver.races.prng import Draws
 
 
-def log_with(topic: str, partitions: int = 1, *, replicas: int = 1, **options: Any) -> ks.Log:
+def log_with(topic: str, partitions: int = 1, *, replicas: int = 1, **options: Any) -> ks.simulation.Log:
     """A log with one topic."""
-    log = ks.Log(**options)
+    log = ks.simulation.Log(**options)
     log.create_topic(topic, partitions=partitions, replicas=replicas)
     return log
 
@@ -35,7 +35,12 @@ def test_records_are_appended_and_each_reader_has_its_own_position() -> None:
 
 def test_a_record_that_was_appended_cannot_be_changed() -> None:
     """S2-01: nothing updates or deletes; what a reader gets is its own, whatever the writer does to the value."""
-    words = {name for kind in (ks.Log, type(ks.Log().reader())) for name in dir(kind) if not name.startswith("_")}
+    words = {
+        name
+        for kind in (ks.simulation.Log, type(ks.simulation.Log().reader()))
+        for name in dir(kind)
+        if not name.startswith("_")
+    }
     assert {word for word in words if word.startswith(("update", "delete", "remove", "insert", "set", "put"))} == set()
     log, value = log_with("logs"), {"pieces": 1}
     log.append("logs", "k", value)
@@ -62,7 +67,7 @@ def test_order_holds_within_a_partition_only() -> None:
 def test_the_partitions_of_a_group_are_those_of_the_log() -> None:
     """S2-01: a consumer group reads the very offsets of the log."""
     log = log_with("logs", 2)
-    group = ks.ConsumerGroup("readers", log.offsets, auto_offset_reset="earliest")
+    group = ks.simulation.ConsumerGroup("readers", log.offsets, auto_offset_reset="earliest")
     group.join("c1")
     placed = [log.append("logs", None, line) for line in range(3)]
     assert sorted((f"logs-{record.partition}", record.offset) for record in placed) == list(group.poll("c1"))
@@ -148,20 +153,20 @@ def test_producers_interleave_and_each_keeps_its_order() -> None:
 # --- creating topics ----------------------------------------------------------------------------------------------
 def test_a_topic_is_created_once_and_says_what_it_is() -> None:
     """S2-07, E10: four partitions and two replicas; a second time it exists; three brokers hold no four replicas."""
-    log = ks.Log(brokers=3)
-    made = ks.create_topic("userLogins", on=log, partitions=4, replication_factor=2)
+    log = ks.simulation.Log(brokers=3)
+    made = ks.simulation.create_topic("userLogins", on=log, partitions=4, replication_factor=2)
     assert ("userLogins", 4, 2) == (made.name, made.partitions, made.replicas)
     assert 'topic "userLogins": 4 partitions, 2 replicas' == str(made).splitlines()[0]
     assert made == log.describe("userLogins")
     with pytest.raises(EngineError, match='topic "userLogins" exists already'):
-        ks.create_topic("userLogins", on=log)
+        ks.simulation.create_topic("userLogins", on=log)
     with pytest.raises(EngineError, match='topic "other" cannot have 4 replicas on 3 brokers'):
-        ks.create_topic("other", on=log, replication_factor=4)
+        ks.simulation.create_topic("other", on=log, replication_factor=4)
     with pytest.raises(EngineError, match='topic "other" does not exist'):
         log.append("other", None, 1)
     for wrong in ({"partitions": 0}, {"config": {"cleanup.policy": "compact"}}):
         with pytest.raises(ConfigError, match='topic "third"'):
-            ks.create_topic("third", on=log, **wrong)
+            ks.simulation.create_topic("third", on=log, **wrong)
 
 
 # --- brokers ------------------------------------------------------------------------------------------------------

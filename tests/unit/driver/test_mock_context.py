@@ -32,14 +32,14 @@ class Alarm(ks.Processor[str, int, str, int]):
 
 
 @pytest.fixture
-def context() -> ks.MockProcessorContext:
+def context() -> ks.testing.MockProcessorContext:
     """A context with the store that the processor wants."""
-    made = ks.MockProcessorContext(application_id="shop", task_id="1_2", configs={"limit": 10})
+    made = ks.testing.MockProcessorContext(application_id="shop", task_id="1_2", configs={"limit": 10})
     made.add_state_store(ks.Stores.in_memory_key_value_store("largest", value_serde="long"))
     return made
 
 
-def test_forwards_are_noted_with_the_child_they_named(context: ks.MockProcessorContext) -> None:
+def test_forwards_are_noted_with_the_child_they_named(context: ks.testing.MockProcessorContext) -> None:
     """What goes to all goes to each child as well."""
     alarm = Alarm()
     alarm.init(context)
@@ -57,7 +57,7 @@ def test_forwards_are_noted_with_the_child_they_named(context: ks.MockProcessorC
     assert ([], False) == (context.forwarded(), context.committed())
 
 
-def test_punctuators_are_captured_and_run_by_hand(context: ks.MockProcessorContext) -> None:
+def test_punctuators_are_captured_and_run_by_hand(context: ks.testing.MockProcessorContext) -> None:
     """Times and metadata are what the test says; a cancelled schedule says so."""
     alarm = Alarm()
     alarm.init(context)
@@ -74,15 +74,15 @@ def test_punctuators_are_captured_and_run_by_hand(context: ks.MockProcessorConte
     assert captured.cancelled
 
 
-def test_the_application_is_what_the_test_says(context: ks.MockProcessorContext) -> None:
+def test_the_application_is_what_the_test_says(context: ks.testing.MockProcessorContext) -> None:
     """Ids, settings and default serdes."""
     assert ("shop", "1_2", {"limit": 10}) == (context.application_id, context.task_id, context.app_configs())
     assert ("string", "json") == (context.key_serde().name, context.value_serde().name)
 
 
-def test_a_store_that_was_not_added_is_named(context: ks.MockProcessorContext) -> None:
+def test_a_store_that_was_not_added_is_named(context: ks.testing.MockProcessorContext) -> None:
     """The error says which there are; a store of the test's own is taken as it is."""
-    with pytest.raises(ks.StateError, match='store "nope" is not known') as caught:
+    with pytest.raises(ks.errors.StateError, match='store "nope" is not known') as caught:
         context.get_state_store("nope")
     assert caught.value.detail == 'there are "largest"'
 
@@ -96,7 +96,7 @@ def test_a_store_that_was_not_added_is_named(context: ks.MockProcessorContext) -
 
 def test_a_row_that_is_too_old_is_refused_without_an_error() -> None:
     """Windowed stores expire as in a task."""
-    context = ks.MockProcessorContext()
+    context = ks.testing.MockProcessorContext()
     context.add_state_store(ks.Stores.in_memory_window_store("hits", retention="10ms", window_size="5ms"))
     hits = context.get_state_store("hits")
     hits.put("a", 1, 100)

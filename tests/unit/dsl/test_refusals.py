@@ -101,7 +101,7 @@ def test_what_is_no_function_is_refused() -> None:
 
 def test_a_sink_is_given_a_function_of_records_and_batch() -> None:
     """Before a query starts, and not in its first batch."""
-    for sink in (ks.FunctionSink, ks.FrameSink):
+    for sink in (ks.spark.FunctionSink, ks.spark.FrameSink):
         with pytest.raises(ConfigError, match=r"batch\) is called for, but this one takes \(records\)"):
             sink(lambda records: None)  # type: ignore[arg-type, misc]
 
@@ -166,7 +166,7 @@ def test_with_takes_the_serdes_of_joins_and_table_joined_stands_before_materiali
 
 def test_a_global_table_with_materialized_needs_a_name() -> None:
     """As in Kafka Streams."""
-    with pytest.raises(ks.ConfigError, match='the store of global table "rates" has no name'):
+    with pytest.raises(ks.errors.ConfigError, match='the store of global table "rates" has no name'):
         ks.StreamsBuilder().global_table("rates", materialized=ks.Materialized())
 
 
@@ -192,7 +192,7 @@ def test_a_join_store_that_forgets_duplicates_is_refused() -> None:
     shop = Shop()
     forgetful = ks.Stores.in_memory_window_store("mine", retention="10ms", window_size="10ms")
     shop.orders.join(shop.paid, pair, WINDOWS, this_store=forgetful)
-    with pytest.raises(ks.TopologyError, match='store "mine" of a join does not retain duplicates'):
+    with pytest.raises(ks.errors.TopologyError, match='store "mine" of a join does not retain duplicates'):
         shop.builder.build()
 
 
@@ -204,7 +204,7 @@ def test_records_wait_for_tables_made_of_versioned_ones() -> None:
     builder.stream("orders").join(filtered, pair, grace="1m").to("out")
     assert any(store.kind == "internal" for store in builder.build().stores.values())
     builder.stream("others").join(builder.table("plain"), pair, grace="1m").to("out")
-    with pytest.raises(ks.TopologyError, match=r'table "KTABLE-SOURCE-\d+" keeps no versions'):
+    with pytest.raises(ks.errors.TopologyError, match=r'table "KTABLE-SOURCE-\d+" keeps no versions'):
         builder.build()
 
 

@@ -81,6 +81,6 @@ def test_a_query_that_cannot_start_again_says_why_to_whoever_looks(tmp_path: Pat
 @pytest.mark.parametrize(("word", "name"), [("close", "stop"), ("wait", "await_termination"), ("stor", "store")])
 def test_a_query_knows_what_its_methods_are_called_elsewhere(word: str, name: str) -> None:
     """A word of another library, or a mistyped one, is answered with the method that was meant."""
-    with pytest.raises(ks.UnknownNameError) as caught:
+    with pytest.raises(ks.errors.UnknownNameError) as caught:
         getattr(Query.__new__(Query), word)
     assert f'did you mean "{name}"?' == caught.value.hint

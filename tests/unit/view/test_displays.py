@@ -40,7 +40,9 @@ def driver() -> ks.TopologyTestDriver:
 SHOWN: dict[str, Any] = {
     "topology": shop,
     "description": lambda: shop().description(),
-    "difference": lambda: ks.diff(shop().description(), shop().add_sink("more", "copies", "totals").description()),
+    "difference": lambda: ks.testing.diff(
+        shop().description(), shop().add_sink("more", "copies", "totals").description()
+    ),
     "replay": run,
     "step": lambda: run().steps[0],
     "moment": lambda: run().now,

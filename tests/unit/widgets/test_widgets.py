@@ -38,10 +38,10 @@ def widgets() -> dict[str, Any]:
     """One of each that needs no Spark."""
     run = replay()
     return {
-        "explorer": ks.explorer(topology()),
-        "stepper": ks.stepper(run),
-        "browser": ks.browse(run.now.store("per-order")),
-        "editor": ks.edit(ks.Sample.from_records([("orders", 0, 0, 5, "shoe", NASTY)])),
+        "explorer": ks.widgets.explorer(topology()),
+        "stepper": ks.widgets.stepper(run),
+        "browser": ks.widgets.browse(run.now.store("per-order")),
+        "editor": ks.widgets.edit(ks.Sample.from_records([("orders", 0, 0, 5, "shoe", NASTY)])),
     }
 
 
@@ -99,8 +99,8 @@ def test_without_anywidget_the_missing_package_is_named() -> None:
     code = (
         "import sys; sys.modules['anywidget'] = None\n"
         "import kstreamnb as ks\n"
-        "try: ks.explorer(ks.Topology())\n"
-        "except ks.MissingPackageError as error: print(error, *error.__notes__, sep='|')"
+        "try: ks.widgets.explorer(ks.Topology())\n"
+        "except ks.errors.MissingPackageError as error: print(error, *error.__notes__, sep='|')"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     said = 'the package "anywidget" is not installed|Hint: pip install "kstreamnb[notebook]"'
@@ -110,22 +110,22 @@ def test_without_anywidget_the_missing_package_is_named() -> None:
 @pytest.mark.parametrize(
     ("opened", "said"),
     [
-        (ks.explorer, "a int has no graph"),
-        (ks.stepper, "a int cannot be stepped through"),
-        (ks.browse, "a int is no store that can be looked through"),
-        (ks.edit, "a int cannot be edited"),
+        (ks.widgets.explorer, "a int has no graph"),
+        (ks.widgets.stepper, "a int cannot be stepped through"),
+        (ks.widgets.browse, "a int is no store that can be looked through"),
+        (ks.widgets.edit, "a int cannot be edited"),
     ],
 )
 def test_what_cannot_be_shown_is_refused_with_a_hint(opened: Any, said: str) -> None:
     """The hint says what to give instead."""
-    with pytest.raises(ks.EngineError, match=said) as caught:
+    with pytest.raises(ks.errors.EngineError, match=said) as caught:
         opened(7)
     assert any(note.startswith("Hint: give") for note in caught.value.__notes__)
 
 
 def test_the_explorer_folds_operators_of_the_dsl() -> None:
     """A stream-stream join is one operator of seven parts: five nodes and the stores that it made for itself."""
-    explorer = ks.explorer(topology())
+    explorer = ks.widgets.explorer(topology())
     explorer.tell("show", view="logical")
     join = next(box for box in explorer.facts["boxes"] if box["title"] == "join")
     assert join["folded"]
@@ -137,7 +137,7 @@ def test_the_explorer_folds_operators_of_the_dsl() -> None:
 
 def test_the_explorer_walks_from_topics_to_topics() -> None:
     """Every node comes after those above it; stores come after what uses them."""
-    explorer = ks.explorer(topology())
+    explorer = ks.widgets.explorer(topology())
     names = [explorer.facts["things"][id_]["label"] for id_ in explorer.facts["order"]]
     assert names.index("orders") < names.index("filter") < names.index("group_by") < names.index("count")
     assert names.index("count") < names.index("per-order") < len(names)
@@ -147,20 +147,20 @@ def test_the_explorer_walks_from_topics_to_topics() -> None:
 def test_a_loop_through_a_topic_has_an_order_too() -> None:
     """Nothing in a loop is first by itself: the walk still meets everything once."""
     loop = ks.Topology().add_source("in", "a").add_sink("out", "a", "in")
-    order = ks.explorer(loop).facts["order"]
+    order = ks.widgets.explorer(loop).facts["order"]
     assert sorted(order) == ["node-in", "node-out", "topic-a"]
 
 
 def test_the_explorer_of_a_stream_shows_what_is_above_it() -> None:
     """A handle's own part of the graph, without what only the preview needs."""
     handle = ks.StreamsBuilder("shop").stream("orders").map_values(str)
-    labels = {thing["label"] for thing in ks.explorer(handle).facts["things"].values()}
+    labels = {thing["label"] for thing in ks.widgets.explorer(handle).facts["things"].values()}
     assert labels == {"orders", "source", "map_values"}
 
 
 def test_the_stepper_moves_the_replay_itself() -> None:
     """S1-31: the widget and Python stand at the same step."""
-    stepper = ks.stepper(replay())
+    stepper = ks.widgets.stepper(replay())
     stepper.tell("seek", step=0)
     assert [waiting[0] for waiting in stepper.facts["waiting"]["rows"]] == ["input"] * 3
     stepper.tell("step")
@@ -171,7 +171,7 @@ def test_the_stepper_moves_the_replay_itself() -> None:
 
 def test_the_stepper_counts_records_over_edges_up_to_the_step() -> None:
     """Counts begin at nothing and end with those of the whole run."""
-    stepper = ks.stepper(replay())
+    stepper = ks.widgets.stepper(replay())
     last = stepper.facts["counts"]
     stepper.tell("seek", step=0)
     assert set(stepper.facts["counts"].values()) == {"0"}
@@ -181,7 +181,7 @@ def test_the_stepper_counts_records_over_edges_up_to_the_step() -> None:
 def test_the_stepper_shows_rows_before_and_after() -> None:
     """A new row, an unchanged one and a changed one are told apart."""
     run = ks.replay(topology(), ks.Sample.from_records([("orders", 0, at, at, "k", "hat") for at in range(2)]))
-    stepper = ks.stepper(run)
+    stepper = ks.widgets.stepper(run)
     marks = {}
     for step in range(len(run.steps) + 1):
         stepper.tell("seek", step=step)
@@ -194,7 +194,7 @@ def test_the_stepper_shows_rows_before_and_after() -> None:
 
 def test_breakpoints_are_those_of_the_replay() -> None:
     """A key is read as in a sample; what is set in Python is seen in the widget."""
-    stepper = ks.stepper(replay())
+    stepper = ks.widgets.stepper(replay())
     stepper.tell("seek", step=0)
     stepper.tell("stop_at", key="o2")
     assert stepper.replay.breakpoints[0].key == "o2"
@@ -213,7 +213,7 @@ def test_the_browser_pages_through_many_rows() -> None:
     topic = driver.create_input_topic("in")
     for number in range(60):
         topic.pipe_input(f"key-{number:02}", number, at=number)
-    browser = ks.browse(driver.get_key_value_store("counts"))
+    browser = ks.widgets.browse(driver.get_key_value_store("counts"))
     browser.tell("turn", page=99)
     assert browser.facts["number"] == "51 to 60 of 60"
     browser.tell("search", text="KEY-5")
@@ -227,7 +227,7 @@ def test_the_browser_pages_through_many_rows() -> None:
 def test_an_edit_reads_only_the_cell_that_was_typed() -> None:
     """The neighbours of a cell stay the very objects that they were."""
     held = {"quantity": [1]}
-    editor = ks.edit(ks.Sample((ks.TopicRecord("in", 0, 0, 5, "shoe", held),)))
+    editor = ks.widgets.edit(ks.Sample((ks.TopicRecord("in", 0, 0, 5, "shoe", held),)))
     editor.tell("put", row=0, column="key", text="boot")
     assert editor.sample[0] == ks.TopicRecord("in", 0, 0, 5, "boot", held)
     assert editor.sample[0].value is held
@@ -246,7 +246,7 @@ def test_an_edit_reads_only_the_cell_that_was_typed() -> None:
 def test_a_cell_that_cannot_be_read_keeps_the_last_sample(column: str, text: str, said: str) -> None:
     """The cell keeps what was typed, with what is wrong; the sample stays right."""
     given = ks.Sample.from_records([("in", 0, 0, 5, "shoe", 1)])
-    editor = ks.edit(given)
+    editor = ks.widgets.edit(given)
     editor.tell("put", row=0, column=column, text=text)
     assert editor.facts["rows"][0]["wrong"][column].startswith(said)
     assert text in editor.facts["rows"][0]["cells"]
@@ -255,10 +255,10 @@ def test_a_cell_that_cannot_be_read_keeps_the_last_sample(column: str, text: str
 
 def test_an_edited_sample_keeps_its_offsets_where_they_were_given() -> None:
     """Offsets that only count are counted again; offsets of a capture stay."""
-    counted = ks.edit(ks.Sample.from_records([("in", 0, at, at, None, at) for at in range(3)]))
+    counted = ks.widgets.edit(ks.Sample.from_records([("in", 0, at, at, None, at) for at in range(3)]))
     counted.tell("remove", row=0)
     assert [record.offset for record in counted.sample] == [0, 1]
-    captured = ks.edit(ks.Sample.from_records([("in", 0, 40 + at, at, None, at) for at in range(3)]))
+    captured = ks.widgets.edit(ks.Sample.from_records([("in", 0, 40 + at, at, None, at) for at in range(3)]))
     captured.tell("remove", row=0)
     assert [record.offset for record in captured.sample] == [41, 42]
 
@@ -271,4 +271,4 @@ def test_a_widgets_module_does_not_hide_the_function_that_opens_it() -> None:
     opening = importlib.import_module("kstreamnb.notebook.opening")
     assert callable(opening.stepper)
     assert opening.stepper is not module
-    assert opening.stepper is ks.stepper
+    assert opening.stepper is ks.widgets.stepper

@@ -1,16 +1,9 @@
-"""For tests of topologies: assertions that show a difference whole, pytest fixtures, and nbval's sanitisers.
-
-    from kstreamnb.testing import assert_outputs_equal, assert_topology_equal
-
-Fixtures come with ``pytest_plugins = ["kstreamnb.testing"]`` in a ``conftest.py``.
-"""
+"""Assertions that show a difference whole, and the sanitizers for nbval."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from difflib import ndiff
-from importlib.util import find_spec
-from typing import Any
 
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.display.diff import TopologyDiff
@@ -19,7 +12,6 @@ from kstreamnb.display.parser import parse_description
 from kstreamnb.errors import ConfigError
 from kstreamnb.samples import Sample
 from kstreamnb.samples.text import format_records
-from kstreamnb.testdriver.topology_test_driver import TopologyTestDriver
 from kstreamnb.topology.description import TopologyDescription
 from kstreamnb.topology.topology import Topology
 from kstreamnb.validation.output_diff import OutputDiff, Outputs
@@ -98,7 +90,12 @@ def assert_outputs_equal(
 
 
 def nbval_sanitizers() -> str:
-    """The path of the file for ``pytest --nbval --nbval-sanitize-with``."""
+    """Return the path of the file for ``pytest --nbval --nbval-sanitize-with``.
+
+    Example:
+        >>> nbval_sanitizers().endswith("sanitizers.cfg")
+        True
+    """
     from kstreamnb.notebook.regression import sanitizers
 
     return str(sanitizers())
@@ -114,20 +111,3 @@ def _lines(records: Iterable[TopicRecord], columns: list[str]) -> list[str]:
     """A line a record, each cell as wide as it is, so that equal records give equal lines."""
     table = format_records(list(records), columns=columns)
     return [" | ".join(cell.strip() for cell in line.split(" | ")) for line in table.splitlines() if "-+-" not in line]
-
-
-if find_spec("pytest") is not None:
-    import pytest
-
-    @pytest.fixture
-    def topology_driver() -> Iterator[Callable[..., TopologyTestDriver]]:
-        """Makes test drivers, and closes them when the test ends."""
-        made: list[TopologyTestDriver] = []
-
-        def make(topology: Topology, *arguments: Any, **options: Any) -> TopologyTestDriver:
-            made.append(TopologyTestDriver(topology, *arguments, **options))
-            return made[-1]
-
-        yield make
-        for driver in made:
-            driver.close()

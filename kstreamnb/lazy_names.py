@@ -1,0 +1,44 @@
+"""Public names that are imported at their first use; a stub file beside the package is their only list.
+
+Type checkers and editors read the stub, so that every public name has its real type, and `import kstreamnb` stays
+cheap. (The library lazy_loader does the same for names inside one package; here, names come from other packages too.)
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+
+from kstreamnb.errors import UnknownNameError, extra
+
+__all__ = ["lazy_names"]
+
+
+def lazy_names(
+    package: str, file: str, extra_name: str
+) -> tuple[Callable[[str], object], Callable[[], list[str]], list[str]]:
+    """Return ``__getattr__``, ``__dir__`` and ``__all__`` for a package whose stub is beside ``file``.
+
+    Args:
+        package: the package's ``__name__``.
+        file: the package's ``__file__``; the stub has the same name with the ending ``.pyi``.
+        extra_name: the extra of the distribution that brings what the names need.
+    """
+    stub = ast.parse(Path(file).with_suffix(".pyi").read_text())
+    imports = [node for node in stub.body if isinstance(node, ast.ImportFrom)]
+    module_of = {alias.name: str(node.module) for node in imports for alias in node.names}
+
+    def load(name: str) -> object:
+        if name not in module_of:
+            raise UnknownNameError(package, name, module_of)
+        with extra(extra_name):
+            if module_of[name] == package:  # a sub-package
+                return import_module(f"{package}.{name}")
+            value: object = getattr(import_module(module_of[name]), name)
+        setattr(sys.modules[package], name, value)
+        return value
+
+    return load, lambda: sorted({*vars(sys.modules[package]), *module_of}), sorted(module_of)
