@@ -17,7 +17,7 @@ from kstreamnb.kafka.partitioners import RoundRobin
 from kstreamnb.kafka.producer import RecordProducer, produce
 from kstreamnb.samples import Sample
 from kstreamnb.simulation.log import create_topic
-from tests.unit.driver.test_log import by_level, by_user
+from tests.unit.simulation.test_log import by_level, by_user
 
 pytestmark = pytest.mark.kafka
 

@@ -9,7 +9,7 @@ import pytest
 import kstreamnb as ks
 from kstreamnb.core.codec import murmur2
 from kstreamnb.errors import EngineError, KStreamError, ProcessingError, StateError
-from tests.unit.driver.crashes import Interrupted
+from tests.unit.simulation.crashes import Interrupted
 
 EXACTLY = {"processing_guarantee": "exactly_once_v2", "commit_interval": "100ms"}
 AT_LEAST = {"processing_guarantee": "at_least_once", "commit_interval": "30s"}

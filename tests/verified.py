@@ -1,10 +1,12 @@
-"""In these tests every driver compares its stores with their changelogs after each call."""
+"""A fixture for conftest modules: every test driver compares its stores with their changelogs after each call."""
 
 from __future__ import annotations
 
 import pytest
 
 from kstreamnb.testdriver.topology_test_driver import TopologyTestDriver
+
+__all__ = ["stores_are_what_their_changelogs_make_of_them"]
 
 
 @pytest.fixture(autouse=True)

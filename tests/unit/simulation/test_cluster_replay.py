@@ -9,7 +9,7 @@ import pytest
 import kstreamnb as ks
 from kstreamnb.errors import EngineError
 from kstreamnb.testdriver.races.prng import Draws
-from tests.unit.driver.crashes import orders
+from tests.unit.simulation.crashes import orders
 
 EXACTLY = {"processing_guarantee": "exactly_once_v2", "commit_interval": "100ms"}
 AT_LEAST = {"processing_guarantee": "at_least_once", "commit_interval": "30s"}
