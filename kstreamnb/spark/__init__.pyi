@@ -9,6 +9,6 @@ from kstreamnb.spark.jvm.session import spark_logs as spark_logs
 from kstreamnb.spark.jvm.session import spark_session as spark_session
 from kstreamnb.spark.operations.rescale import rescale as rescale
 from kstreamnb.spark.planning.deployment_plan import DeploymentPlan as DeploymentPlan
-from kstreamnb.spark.query.query import active as active
-from kstreamnb.spark.query.query import stop_all as stop_all
+from kstreamnb.spark.query.active_queries import active as active
+from kstreamnb.spark.query.active_queries import stop_all as stop_all
 from kstreamnb.spark.state.read_store import read_store as read_store

@@ -49,7 +49,7 @@ def serve_metrics(port: int = 0, *, host: str = "127.0.0.1") -> MetricsServer:
     """
     with extra("metrics"):
         from prometheus_client import CollectorRegistry, start_http_server
-    from kstreamnb.spark.query.query import active
+    from kstreamnb.spark.query.active_queries import active
 
     registry = CollectorRegistry(auto_describe=False)
     registry.register(_Collector(lambda: [metric for query in active() for metric in query.metrics()]))

@@ -12,7 +12,7 @@ from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from kstreamnb.errors import EngineError, KStreamError, Suggesting
+from kstreamnb.errors import KStreamError, Suggesting
 from kstreamnb.kafka.batch_offsets import count_between
 from kstreamnb.kafka.checkpoint_lock import STARTED_SINCE, OwnerToken, SharedLock
 from kstreamnb.spark.execution.failures import TOO_SLOW, is_damage, jvm_gone, spark_failure
@@ -20,6 +20,7 @@ from kstreamnb.spark.execution.worker_cache import DeploymentBlob, read
 from kstreamnb.spark.io.offset_source import OffsetSource
 from kstreamnb.spark.jvm.session import usable
 from kstreamnb.spark.operations.restart_policy import Companion
+from kstreamnb.spark.query.active_queries import add_active, remove_active
 from kstreamnb.spark.query.batch_handler import BatchAction, Relay, Watcher
 from kstreamnb.spark.query.query_handle import QueryHandle
 from kstreamnb.spark.query.query_status import QueryStatus, described
@@ -33,14 +34,13 @@ from kstreamnb.spark.telemetry.metrics import BatchFigures, Metric, MetricsBook,
 from kstreamnb.spark.telemetry.query_log import QueryLog
 from kstreamnb.topology.topology import Topology
 
-__all__ = ["Query", "QueryStatus", "active", "stop_all"]
+__all__ = ["Query", "QueryStatus"]
 
 _STOP_S = 4.5  # with what a busy machine adds stopping takes 5 s at most
 _PUBLISH_S = 2.0
 _LATE_S = 60.0
 _LOOK_S = 0.1
 _MOST_REVIVALS = 12  # in a row, without a batch between: two minutes
-_active: dict[int, Query] = {}  # queries of this process that were started and not stopped, in that order
 
 
 class Query(Suggesting):
@@ -240,7 +240,7 @@ class Query(Suggesting):
         self._end_stream()
         if self._presence is not None:
             self._presence.leave()
-        if _active.pop(id(self), None) is not None:
+        if remove_active(self):
             self._action.journal.note("stopped", batch=self._action.last.number)
 
     def _end_stream(self) -> None:
@@ -279,7 +279,7 @@ class Query(Suggesting):
             raise spark_failure(f'starting "{self.application}"', error) from None
         finally:
             self._starting = False
-        _active[id(self)] = self
+        add_active(self)
         self._action.journal.note("started", checkpoint=self.checkpoint.name, batch=last_batch(self.checkpoint))
         if self._stopped:  # while it started
             self._halt()
@@ -427,35 +427,3 @@ class Query(Suggesting):
     def __repr__(self) -> str:
         status = self.status(lag=False)
         return f"<Query of {self.application}: {status.state}, batch {status.batch}>"
-
-
-def active() -> tuple[Query, ...]:
-    """The queries of this process that were started and not stopped, oldest first; failed ones are among them.
-
-    Example:
-        >>> active()
-        ()
-    """
-    return tuple(_active.values())
-
-
-def stop_all(timeout_s: float = 5.0) -> tuple[Query, ...]:
-    """Stop all active queries at once; gives those that it stopped.
-
-    Raises: EngineError that names those which did not stop in time.
-
-    Example:
-        >>> stop_all()
-        ()
-    """
-    queries = active()
-    threads = [threading.Thread(target=query.stop, daemon=True) for query in queries]
-    for thread in threads:
-        thread.start()
-    end = time.monotonic() + timeout_s
-    for thread in threads:
-        thread.join(max(0.0, end - time.monotonic()))
-    late = [query.application for query, thread in zip(queries, threads, strict=True) if thread.is_alive()]
-    if late:
-        raise EngineError(f"queries did not stop within {timeout_s:g} s: {', '.join(late)}")
-    return queries
