@@ -14,19 +14,20 @@ from kstreamnb.core.time import duration_ms, instant_ms
 from kstreamnb.errors import ConfigError, EngineError
 from kstreamnb.kafka.batch_offsets import Offsets
 from kstreamnb.runtime.context.config import Config
+from kstreamnb.spark.contracts import OffsetSource, QuerySink, StreamSettings
 from kstreamnb.spark.execution.worker_cache import DeploymentBlob
 from kstreamnb.spark.io.changelog_topics import Changelogs
-from kstreamnb.spark.io.offset_source import KafkaOffsetSource, OffsetSource
+from kstreamnb.spark.io.offset_source import KafkaOffsetSource
 from kstreamnb.spark.io.sinks import KafkaSink
+from kstreamnb.spark.jvm.constants import LARGEST_FUNCTION
 from kstreamnb.spark.jvm.session import spark_session, usable
 from kstreamnb.spark.operations.restart_policy import RestartPolicy
 from kstreamnb.spark.operations.topic_discovery import TopicDiscovery, placed_on
 from kstreamnb.spark.operations.topic_watcher import TopicWatcher, refuse_other_topics
 from kstreamnb.spark.planning.output_topics import output_topics
 from kstreamnb.spark.planning.placement import Application, Deployment, deployment_of
-from kstreamnb.spark.planning.preflight import LARGEST_FUNCTION, refuse_what_cannot_run, refuse_what_is_too_large
+from kstreamnb.spark.planning.preflight import refuse_what_cannot_run, refuse_what_is_too_large
 from kstreamnb.spark.query.query import Query
-from kstreamnb.spark.query.streaming_query import QuerySink, StreamSettings
 from kstreamnb.spark.state.checkpoint_manifest import (
     Manifest,
     adopt,

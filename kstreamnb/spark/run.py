@@ -34,7 +34,7 @@ from kstreamnb.spark.execution.batch_operator import (
 )
 from kstreamnb.spark.execution.failures import raise_first, spark_failure
 from kstreamnb.spark.execution.record_batch import RecordBatch, pack, root_order
-from kstreamnb.spark.execution.stateful_operator import FAILURE, REPORT
+from kstreamnb.spark.execution.rows import FAILURE, REPORT
 from kstreamnb.spark.execution.worker_cache import DeploymentBlob
 from kstreamnb.spark.io.dataframe_input import FrameInput, content_order, frame_of_records, uniform
 from kstreamnb.spark.jvm.session import spark_session, tuned

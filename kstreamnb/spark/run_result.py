@@ -15,10 +15,9 @@ from kstreamnb.core.codec import decoder
 from kstreamnb.core.displayed import Displayed
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.serde import Serde
-from kstreamnb.spark.execution.batch_operator import STORE
 from kstreamnb.spark.execution.batch_output import merge_parcels
 from kstreamnb.spark.execution.record_batch import unpack
-from kstreamnb.spark.execution.stateful_operator import OUT
+from kstreamnb.spark.execution.rows import OUT, STORE
 from kstreamnb.spark.execution.worker_cache import DeploymentBlob, empty_task
 from kstreamnb.spark.io.arrow_types import arrow_column, spark_type
 from kstreamnb.spark.jvm.session import moved

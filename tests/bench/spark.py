@@ -27,10 +27,10 @@ from typing import Any
 import kstreamnb as ks
 from kstreamnb.kafka.output_batch import OutputBatch
 from kstreamnb.runtime.context.config import Config
+from kstreamnb.spark.contracts import QueryBatch, QuerySink, StreamSettings
 from kstreamnb.spark.deploy import start_query
 from kstreamnb.spark.jvm.profiles import PROFILES
 from kstreamnb.spark.planning.placement import deployment_of, place
-from kstreamnb.spark.query.streaming_query import QueryBatch, QuerySink, StreamSettings
 from tests.bench.floor import plain_levels
 from tests.bench.made import PARTITIONS, START_MS, Made
 

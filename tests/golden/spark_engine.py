@@ -24,12 +24,12 @@ from kstreamnb.errors import KStreamError
 from kstreamnb.kafka.output_batch import OutputBatch
 from kstreamnb.runtime.context.config import Config
 from kstreamnb.runtime.task.task import EMPTY_DELTA
+from kstreamnb.spark.contracts import QueryBatch, QuerySink, StreamSettings
 from kstreamnb.spark.deploy import start_query
 from kstreamnb.spark.execution.record_batch import OrderKey
 from kstreamnb.spark.io.offset_source import FileOffsetSource
 from kstreamnb.spark.jvm.session import spark_session
 from kstreamnb.spark.planning.placement import Application, deployment_of, place
-from kstreamnb.spark.query.streaming_query import QueryBatch, QuerySink, StreamSettings
 from kstreamnb.spark.state.checkpoint_reader import read_states
 from kstreamnb.testdriver.topology_test_driver import TopologyTestDriver
 from tests.golden.compare import compare

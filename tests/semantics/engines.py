@@ -125,7 +125,7 @@ def _plain(topics: dict[str, list[TopicRecord]]) -> dict[str, list[Output]]:
 
 def on_levels(deployment: Deployment, feed: FileOffsetSource, folder: Path) -> tuple[MemorySink, Callable[[str], Any]]:
     """The levels without Spark, with workers that forget everything after each batch."""
-    from kstreamnb.spark.query.streaming_query import QueryBatch
+    from kstreamnb.spark.contracts import QueryBatch
     from tests.spark.inprocess import Cluster
 
     sink, cluster = MemorySink(), Cluster.of(deployment, str(folder))
@@ -138,8 +138,8 @@ def on_spark(spark: Any) -> Runner:
     """One streaming query."""
 
     def run(deployment: Deployment, feed: FileOffsetSource, folder: Path) -> tuple[MemorySink, Callable[[str], Any]]:
+        from kstreamnb.spark.contracts import StreamSettings
         from kstreamnb.spark.deploy import start_query
-        from kstreamnb.spark.query.streaming_query import StreamSettings
 
         sink = MemorySink()
         settings = StreamSettings(folder, None, max_records=1)

@@ -14,9 +14,9 @@ from prometheus_client import CollectorRegistry, generate_latest
 import kstreamnb as ks
 from kstreamnb.errors import EngineError
 from kstreamnb.kafka.output_batch import OutputBatch
+from kstreamnb.spark.contracts import QueryBatch
 from kstreamnb.spark.io.offset_source import FileOffsetSource
 from kstreamnb.spark.operations.prometheus import _Collector, exposed_name
-from kstreamnb.spark.query.streaming_query import QueryBatch
 from kstreamnb.spark.telemetry.metrics import MetricsBook
 from tests.semantics.test_aggregations import WORDS
 from tests.spark.inprocess import Cluster

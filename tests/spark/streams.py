@@ -10,12 +10,12 @@ from kstreamnb.core.codec import encoder, key_partitioner
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.runtime.context.config import Config
 from kstreamnb.runtime.context.task_plan import TaskPlan
+from kstreamnb.spark.contracts import StreamSettings
 from kstreamnb.spark.deploy import start_query
 from kstreamnb.spark.io.offset_source import FileOffsetSource
 from kstreamnb.spark.io.sinks import MemorySink
 from kstreamnb.spark.planning.placement import Application, Deployment, deployment_of, place
 from kstreamnb.spark.query.query import Query
-from kstreamnb.spark.query.streaming_query import StreamSettings
 from kstreamnb.testdriver.topology_test_driver import TopologyTestDriver
 from kstreamnb.topology.topology import Topology
 from tests.spark.steps import Step, packed

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 import kstreamnb as ks
+from kstreamnb.spark.contracts import QueryBatch
 from kstreamnb.spark.io.changelog_topics import Changelogs
 from kstreamnb.spark.io.offset_source import FileOffsetSource
-from kstreamnb.spark.query.streaming_query import QueryBatch
 from tests.spark.inprocess import Cluster
 from tests.spark.streams import Row, batched, placed
 from tests.spark.test_streaming import disordered, joined, three_levels, two_levels

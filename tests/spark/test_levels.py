@@ -16,6 +16,7 @@ import pytest
 
 import kstreamnb as ks
 from kstreamnb.core.codec import SerializedValue
+from kstreamnb.spark.contracts import QueryBatch
 from kstreamnb.spark.execution import state_log, worker_cache
 from kstreamnb.spark.execution.record_batch import WALL
 from kstreamnb.spark.execution.worker_cache import DeploymentBlob, empty_task
@@ -23,7 +24,6 @@ from kstreamnb.spark.io import stream_source
 from kstreamnb.spark.io.offset_source import FileOffsetSource
 from kstreamnb.spark.io.sinks import MemorySink
 from kstreamnb.spark.io.stream_source import FeedReader, SourceSettings
-from kstreamnb.spark.query.streaming_query import QueryBatch
 from tests.spark.inprocess import Cluster, DictLog
 from tests.spark.streams import Output, Row, batched, by_partition, driven, in_order, outputs, placed
 from tests.spark.test_streaming import disordered, joined, three_levels, two_levels

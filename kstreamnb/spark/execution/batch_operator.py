@@ -23,7 +23,8 @@ from kstreamnb.runtime.task.task import GlobalTask
 from kstreamnb.spark.execution.failures import pack_failure
 from kstreamnb.spark.execution.record_batch import OrderKey, RecordBatch, pack, unpack
 from kstreamnb.spark.execution.record_merge import Arrival, place_of
-from kstreamnb.spark.execution.stateful_operator import FAILURE, REPORT, addressed, report_of
+from kstreamnb.spark.execution.rows import FAILURE, REPORT, STORE
+from kstreamnb.spark.execution.stateful_operator import addressed, report_of
 from kstreamnb.spark.execution.task_batch import commit, run_parcels
 from kstreamnb.spark.execution.worker_cache import (
     CachedTask,
@@ -37,7 +38,6 @@ from kstreamnb.spark.planning.placement import PlacedTask
 
 __all__ = [
     "BATCH_SCHEMA",
-    "STORE",
     "BatchPlan",
     "Column",
     "column_values",
@@ -46,8 +46,6 @@ __all__ = [
     "next_level",
 ]
 
-STORE = -4
-"""In place of a task: a part of a task's stores at the end."""
 
 BATCH_SCHEMA = "g int, target int, source int, seq int, m bigint, lane bigint, at bigint, depth bigint, blob binary"
 _KINDS = (pa.int32(), pa.int32(), pa.int32(), pa.int32(), pa.int64(), pa.int64(), pa.int64(), pa.int64(), pa.binary())

@@ -14,7 +14,7 @@ import pyarrow as pa
 from kstreamnb.kafka.output_batch import OutputColumns, OutputRecord
 from kstreamnb.spark.execution.failures import raise_first
 from kstreamnb.spark.execution.record_batch import Numbers, OrderKey, RecordBatch, unpack
-from kstreamnb.spark.execution.stateful_operator import DELTA, FAILURE, OUT, REPORT
+from kstreamnb.spark.execution.rows import DELTA, FAILURE, OUT, REPORT
 
 __all__ = ["BatchOutput", "merge_columns", "merge_parcels"]
 

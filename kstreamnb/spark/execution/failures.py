@@ -10,8 +10,9 @@ import cloudpickle  # type: ignore[import-untyped]
 
 from kstreamnb.core.source_location import origin_of
 from kstreamnb.errors import EngineError, KStreamError
+from kstreamnb.spark.jvm.constants import NO_JVM
 
-__all__ = ["NO_JVM", "TOO_SLOW", "is_damage", "jvm_gone", "pack_failure", "raise_first", "spark_failure"]
+__all__ = ["TOO_SLOW", "is_damage", "jvm_gone", "pack_failure", "raise_first", "spark_failure"]
 
 _OWN = re.compile(r"kstreamnb(\.\w+)+Error: ")
 _CAUSE = re.compile(r"^\s*Caused by: (.+)$", re.MULTILINE)
@@ -20,7 +21,6 @@ _DAMAGED = re.compile(r"ChecksumException|Checksum error: |CHECKPOINT_FILE_CHECK
 _NO_ROOM = re.compile(r"No space left on device|Disk quota exceeded|Read-only file system")
 _NO_MODULE = re.compile(r"ModuleNotFoundError: No module named '([\w.]+)'")
 _TWO = "CONCURRENT_STREAM_LOG_UPDATE"
-NO_JVM = "it does not answer this process: it was killed, or had no memory left"
 TOO_SLOW = "Python worker failed to connect back"  # Spark waits 10 s for a process of its own, whatever its settings
 _NOISE = re.compile(r"^\s*(at |File \"|\.\.\. \d+ more|Caused by|Traceback|\^)")
 

@@ -22,6 +22,7 @@ from kstreamnb.spark.execution.failures import pack_failure
 from kstreamnb.spark.execution.processor_attributes import attributes_of, give_attributes
 from kstreamnb.spark.execution.record_batch import WALL, RecordBatch, pack, unpack
 from kstreamnb.spark.execution.record_merge import Arrival, place_of
+from kstreamnb.spark.execution.rows import DELTA, FAILURE, OUT, REPORT, Row5, row_batch
 from kstreamnb.spark.execution.state_log import KEY_SCHEMA, LOG_SCHEMA, StateLog
 from kstreamnb.spark.execution.task_batch import commit, run_parcels
 from kstreamnb.spark.execution.worker_cache import (
@@ -39,14 +40,9 @@ from kstreamnb.spark.execution.worker_cache import (
     replica,
     rest,
 )
-from kstreamnb.spark.io.stream_source import Row5, row_batch
 from kstreamnb.spark.planning.placement import PlacedTask, Replica
 
 __all__ = [
-    "DELTA",
-    "FAILURE",
-    "OUT",
-    "REPORT",
     "StatefulOperator",
     "addressed",
     "report_of",
@@ -54,8 +50,6 @@ __all__ = [
     "stateless_level",
 ]
 
-OUT, REPORT, FAILURE, DELTA = -1, -2, -3, -4
-"""In place of a task: output of the query, a task's counters, an error that ends the query, a change of state."""
 
 _MOST_RECORDS = 20_000
 _OutRow = Row("g", "target", "source", "seq", "blob")

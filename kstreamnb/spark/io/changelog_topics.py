@@ -13,9 +13,9 @@ from typing import Any
 
 from kstreamnb.kafka.output_batch import OutputRecord
 from kstreamnb.runtime.task.task import EMPTY_DELTA
+from kstreamnb.spark.contracts import QueryBatch
 from kstreamnb.spark.execution.worker_cache import DeploymentBlob, empty_task, read
 from kstreamnb.spark.planning.placement import PlacedTask
-from kstreamnb.spark.query.streaming_query import QueryBatch
 from kstreamnb.state.versioned import LATEST_ROW, VersionedRows
 from kstreamnb.topology.partitions import OwnedTopic, owned_topics
 

@@ -16,9 +16,9 @@ import pyarrow.parquet as pq
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.errors import ConfigError, EngineError
 from kstreamnb.kafka.output_batch import OutputBatch
+from kstreamnb.spark.contracts import QueryBatch, QuerySink
 from kstreamnb.spark.io.sinks import records_of, tables_of
 from kstreamnb.spark.planning.placement import Application
-from kstreamnb.spark.query.streaming_query import QueryBatch, QuerySink
 
 __all__ = ["DatabaseSink", "ParquetSink"]
 

@@ -10,47 +10,18 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Protocol, TypeAlias
+from typing import Any
 
 from kstreamnb.errors import EngineError
 from kstreamnb.kafka.batch_offsets import Offsets, ranges
+from kstreamnb.spark.contracts import Chunk
 
-__all__ = ["Chunk", "OffsetSource", "FileOffsetSource", "KafkaOffsetSource", "from_json", "to_json"]
+__all__ = [
+    "FileOffsetSource",
+    "KafkaOffsetSource",
+]
 
 _GLANCE_S = 10.0
-Chunk: TypeAlias = tuple[str, int, Sequence[tuple[Any, ...]], Sequence[int] | None]
-"""Topic, partition, records ``(offset, timestamp, key, value, headers)``, and the order that the records come in where
-it is not that of event time."""
-
-
-class OffsetSource(Protocol):
-    """A source of records with offsets. Topics of a second application are called ``1/topic``, and so on.
-
-    ``raw``: keys and values are Kafka's bytes, and not in wire form.
-    """
-
-    raw: bool
-
-    def beginning(self) -> Offsets:
-        """Offsets that a new query starts from."""
-
-    def end(self) -> Offsets:
-        """Offsets up to which there are records now."""
-
-    def glance(self) -> Offsets | None:
-        """The same for those who only look: None where nobody answers soon."""
-
-    def cut(self, start: Offsets, end: Offsets, limit: int) -> Offsets:
-        """Offsets of a batch of at most ``limit`` records."""
-
-    def check(self, start: Offsets, end: Offsets) -> None:
-        """Raise EngineError where records before ``end`` are lost."""
-
-    def now_ms(self) -> int:
-        """The wall clock for the next batch."""
-
-    def read(self, pieces: Sequence[tuple[str, int, int, int]]) -> Iterator[Chunk]:
-        """The records of pieces ``(topic, partition, from, to)``; chunks of one partition in order."""
 
 
 @dataclass
@@ -219,13 +190,3 @@ class FileOffsetSource:
             rows = records[topic, partition][start:end]
             order = [row[4] for row in rows] if rows and len(rows[0]) > 4 else None
             yield topic, partition, [(start + at, *row[:4]) for at, row in enumerate(rows)], order
-
-
-def to_json(offsets: Offsets) -> dict[str, dict[str, int]]:
-    """Offsets as Spark keeps them: with text for numbers in keys."""
-    return {topic: {str(part): offset for part, offset in parts.items()} for topic, parts in offsets.items()}
-
-
-def from_json(offsets: dict[str, dict[str, int]]) -> Offsets:
-    """Offsets as they were."""
-    return {topic: {int(part): offset for part, offset in parts.items()} for topic, parts in offsets.items()}

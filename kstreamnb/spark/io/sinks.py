@@ -18,10 +18,10 @@ from kstreamnb.core.signatures import taking
 from kstreamnb.errors import EngineError
 from kstreamnb.kafka.checkpoint_lock import STARTED_SINCE
 from kstreamnb.kafka.output_batch import OutputBatch, OutputColumns, OutputRecord, columns_of
+from kstreamnb.spark.contracts import QueryBatch, QuerySink
 from kstreamnb.spark.io.arrow_types import arrow_column
 from kstreamnb.spark.planning.output_topics import writer_serdes
 from kstreamnb.spark.planning.placement import Application
-from kstreamnb.spark.query.streaming_query import QueryBatch, QuerySink
 
 __all__ = ["FrameSink", "FunctionSink", "KafkaSink", "MemorySink", "decoded", "records_of", "tables_of"]
 

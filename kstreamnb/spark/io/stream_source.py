@@ -10,7 +10,6 @@ import json
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -23,25 +22,20 @@ from kstreamnb.core.serde import Serde
 from kstreamnb.errors import EngineError
 from kstreamnb.kafka.batch_offsets import Offsets, ranges
 from kstreamnb.runtime.context.task_plan import TaskPlan
+from kstreamnb.spark.contracts import Chunk, OffsetSource, from_json, to_json
 from kstreamnb.spark.execution.kafka_columns import column_from_kafka
 from kstreamnb.spark.execution.record_batch import TICK, WALL, OrderKey, RecordBatch, pack, root_order
+from kstreamnb.spark.execution.rows import ROW_SCHEMA, Row5, row_batch
 from kstreamnb.spark.execution.worker_cache import DeploymentBlob, few_collections, read, rest
-from kstreamnb.spark.io.offset_source import Chunk, OffsetSource, from_json, to_json
 from kstreamnb.spark.planning.placement import Deployment
 
-__all__ = ["ROW_SCHEMA", "Row5", "SourceSettings", "row_batch", "source_class"]
+__all__ = ["SourceSettings", "source_class"]
 
-ROW_SCHEMA = "g int, target int, source int, seq int, blob binary"
-_ARROW = pa.schema(
-    [("g", pa.int32()), ("target", pa.int32()), ("source", pa.int32()), ("seq", pa.int32()), ("blob", pa.binary())]
-)
 _FEW = 5000
 _VERY_FEW = 500
 _SENT_ALONG_BYTES = 1 << 20
 Serdes = dict[tuple[int, str], tuple[Serde, Serde]]
 """Key and value serde by application and topic."""
-Row5 = tuple[int, int, int, int, bytes]
-"""Group value, task (or a negative address), producer, number among the producer's rows, packed parcel."""
 
 
 @dataclass(frozen=True)
@@ -217,18 +211,6 @@ def source_class(name: str, settings: SourceSettings) -> type[DataSource]:
             return FeedReader(settings)
 
     return QuerySource
-
-
-def row_batch(rows: Sequence[Row5]) -> pa.RecordBatch:
-    """Rows as Arrow, made of buffers: `pa.array` imports pandas, which a new process feels in a query's first batch."""
-    *numbers, blobs = zip(*rows, strict=True) if rows else ((), (), (), (), ())
-    ends = np.asarray([*accumulate(map(len, blobs), initial=0)], np.int32)
-    buffers = [[np.asarray(column, np.int32)] for column in numbers] + [[ends, b"".join(blobs)]]
-    arrays = [
-        pa.Array.from_buffers(kind.type, len(rows), [None, *map(pa.py_buffer, each)])
-        for kind, each in zip(_ARROW, buffers, strict=True)
-    ]
-    return pa.RecordBatch.from_arrays(arrays, schema=_ARROW)
 
 
 def reader_serdes(deployment: Deployment) -> Serdes:

@@ -23,10 +23,9 @@ from pyspark.sql import DataFrame, SparkSession
 import kstreamnb
 from kstreamnb.errors import EngineError
 from kstreamnb.kafka.temp_dirs import scratch_folder
-from kstreamnb.spark.execution.failures import NO_JVM
+from kstreamnb.spark.jvm.constants import LARGEST_FUNCTION, NO_JVM
 from kstreamnb.spark.jvm.local_filesystem import QUIET_FILES, quiet_files_jar
 from kstreamnb.spark.jvm.profiles import Profile, profile_settings
-from kstreamnb.spark.planning.preflight import LARGEST_FUNCTION
 
 __all__ = ["QUERY_SETTINGS", "find_java", "moved", "spark_logs", "spark_session", "tuned", "usable"]
 

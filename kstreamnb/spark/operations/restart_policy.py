@@ -13,10 +13,8 @@ from kstreamnb.spark.execution.failures import TOO_SLOW
 if TYPE_CHECKING:  # a supervisor is a query's companion
     from kstreamnb.spark.query.query import Query
 
-__all__ = ["Companion", "RestartPolicy"]
+__all__ = ["RestartPolicy"]
 
-Companion = Callable[[Callable[[], bool]], object]
-"""What runs beside a query in a thread of its own, from a start on; it is told how to ask whether that is the last."""
 
 _PAUSE_S = 0.5
 

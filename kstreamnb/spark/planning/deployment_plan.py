@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, ClassVar, Literal, Protocol
 
 from kstreamnb.core.displayed import Displayed
 from kstreamnb.runtime.context.config import Config
@@ -14,9 +14,6 @@ from kstreamnb.spark.planning.placement import Application, Deployment, deployme
 from kstreamnb.spark.planning.preflight import refuse_what_cannot_run
 from kstreamnb.topology.nodes import ProcessorNode, Sink
 from kstreamnb.topology.topology import Topology
-
-if TYPE_CHECKING:  # it brings pyspark along, and a plan needs none
-    from kstreamnb.spark.query.streaming_query import QuerySink
 
 __all__ = ["DeploymentPlan", "PlannedLevel", "plan"]
 
@@ -28,6 +25,12 @@ _SIDE_EFFECTS = {
 }
 _OWN_PROCESSOR = f"what it does outside of its stores is done again {_AGAIN}"
 _RESENT = f"its records are published again {_AGAIN}"
+
+
+class RepeatingSink(Protocol):
+    """The part of a sink that a plan reads: what it repeats when a batch comes again, empty for nothing."""
+
+    repeats: ClassVar[str]
 
 
 @dataclass(frozen=True)
@@ -127,7 +130,7 @@ def plan(
     config: Config | Mapping[str, Any] | None = None,
     spark_partitions: int = 2,
     guarantee: Literal["exactly_once", "at_least_once"] | None = None,
-    sink: QuerySink | None = None,
+    sink: RepeatingSink | None = None,
 ) -> DeploymentPlan:
     """Work out levels, tasks, shuffles, stores and guarantees of a deployment; prints as text.
 

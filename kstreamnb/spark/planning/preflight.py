@@ -15,13 +15,12 @@ from typing import Any
 import cloudpickle  # type: ignore[import-untyped]
 
 from kstreamnb.errors import EngineError
+from kstreamnb.spark.jvm.constants import LARGEST_FUNCTION
 from kstreamnb.spark.planning.placement import Application
 from kstreamnb.topology.topology import Topology
 
-__all__ = ["LARGEST_FUNCTION", "refuse_what_cannot_run", "refuse_what_is_too_large"]
+__all__ = ["refuse_what_cannot_run", "refuse_what_is_too_large"]
 
-LARGEST_FUNCTION = "spark.broadcast.UDFCompressionThreshold"
-"""Spark's setting of how large a function may be; larger ones become broadcasts, which stateful levels lose."""
 
 _BESIDE = 1 << 16  # what Spark packs beside the topology
 

@@ -9,9 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from kstreamnb.errors import EngineError, KStreamError
+from kstreamnb.spark.contracts import Action, QueryBatch, QuerySink, from_json
 from kstreamnb.spark.execution.batch_output import BatchOutput
-from kstreamnb.spark.io.offset_source import from_json
-from kstreamnb.spark.query.streaming_query import Action, QueryBatch, QuerySink
 from kstreamnb.spark.state.checkpoint_reader import last_batch
 from kstreamnb.spark.state.live_stores import LiveStores
 from kstreamnb.spark.telemetry.metrics import BatchFigures, MetricsBook

@@ -15,17 +15,16 @@ from pyspark.sql import SparkSession
 from kstreamnb.errors import KStreamError, Suggesting
 from kstreamnb.kafka.batch_offsets import count_between
 from kstreamnb.kafka.checkpoint_lock import STARTED_SINCE, OwnerToken, SharedLock
+from kstreamnb.spark.contracts import Companion, OffsetSource, QuerySink, StreamSettings
 from kstreamnb.spark.execution.failures import TOO_SLOW, is_damage, jvm_gone, spark_failure
 from kstreamnb.spark.execution.worker_cache import DeploymentBlob, read
-from kstreamnb.spark.io.offset_source import OffsetSource
 from kstreamnb.spark.jvm.session import usable
-from kstreamnb.spark.operations.restart_policy import Companion
 from kstreamnb.spark.query.active_queries import add_active, remove_active
 from kstreamnb.spark.query.batch_handler import BatchAction, Relay, Watcher
 from kstreamnb.spark.query.query_handle import QueryHandle
 from kstreamnb.spark.query.query_status import QueryStatus, described
 from kstreamnb.spark.query.signals import asked_to_end
-from kstreamnb.spark.query.streaming_query import QuerySink, StreamSettings, start_stream
+from kstreamnb.spark.query.streaming_query import start_stream
 from kstreamnb.spark.state.checkpoint_manifest import gone
 from kstreamnb.spark.state.checkpoint_reader import last_batch, settle
 from kstreamnb.spark.state.checkpoint_recovery import entries_again, finish, take_back

@@ -4,98 +4,26 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, ClassVar, Protocol
+from collections.abc import Callable
+from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from kstreamnb.errors import KStreamError
-from kstreamnb.kafka.batch_offsets import Offsets
-from kstreamnb.kafka.checkpoint_lock import OwnerToken
-from kstreamnb.kafka.output_batch import OutputBatch
+from kstreamnb.spark.contracts import Action, OffsetSource, QueryBatch, StreamSettings, from_json
 from kstreamnb.spark.execution.batch_output import BatchOutput
+from kstreamnb.spark.execution.rows import ROW_SCHEMA
 from kstreamnb.spark.execution.stateful_operator import StatefulOperator, stateless_level
 from kstreamnb.spark.execution.worker_cache import DeploymentBlob, read
-from kstreamnb.spark.io.offset_source import OffsetSource, from_json
-from kstreamnb.spark.io.stream_source import ROW_SCHEMA, SourceSettings, source_class
+from kstreamnb.spark.io.stream_source import SourceSettings, source_class
 from kstreamnb.spark.jvm.no_codegen import interpret
 from kstreamnb.spark.jvm.session import tuned
-from kstreamnb.spark.planning.placement import Application
 from kstreamnb.spark.state.checkpoint_recovery import entries_again
 
-__all__ = ["Action", "QueryBatch", "QuerySink", "StreamSettings", "levels_of", "start_stream"]
+__all__ = ["levels_of", "start_stream"]
 
 _STOP_MS = 4500  # stopping takes 5 s at most
-
-
-@dataclass(frozen=True)
-class QueryBatch:
-    """One micro-batch's end: number, entry in the log of input offsets, positions after it, wall clock, output.
-
-    ``seconds`` is how long its tasks took.
-    """
-
-    number: int
-    source: str
-    positions: Offsets
-    clock_ms: int
-    output: BatchOutput
-    seconds: float = 0.0
-
-
-class QuerySink:
-    """Where a query's output goes; the same batch may come again after a failure.
-
-    ``kafka``: it wants keys and values as Kafka's bytes, and not in wire form. ``again``: by number, the entries in the
-    log of offsets of batches that run again after a repair. ``claim``: that of the query's start to its checkpoint.
-    ``repeats``: what it does again when a batch comes again, nothing where it knows the batch.
-    """
-
-    repeats: ClassVar[str] = ""
-    kafka: bool = False
-    again: Mapping[int, str] = {}
-    claim: OwnerToken | None = None
-
-    def attach(self, application: Application, spark: SparkSession) -> None:
-        """Take note of whose output it is; called once, before anything else."""
-
-    def open(self) -> None:
-        """Get ready; called before the query starts and before each restart."""
-
-    def publish(self, batch: QueryBatch) -> OutputBatch:
-        """Take one batch, and say what became of it."""
-        raise NotImplementedError
-
-    def close(self) -> None:
-        """Let go of connections; what is being published is given up where it can be."""
-
-
-class Action(Protocol):
-    """What the query does with each batch."""
-
-    def publish(self, batch: QueryBatch) -> None:
-        """Take one batch."""
-
-    def failed(self, error: KStreamError) -> None:
-        """A task failed; the batch will not be published."""
-
-
-@dataclass(frozen=True)
-class StreamSettings:
-    """How a query runs.
-
-    Units: ``trigger_ms`` is ms between batches, 0 for at once, None for one run over what there is; ``tick_ms`` is ms
-    between wall-clock ticks while nothing comes in, 0 for none; ``max_records`` is records a batch, 0 for no limit.
-    """
-
-    checkpoint: Path
-    trigger_ms: int | None = 0
-    max_records: int = 0
-    tick_ms: int = 0
-    readers: int = 2
 
 
 def start_stream(

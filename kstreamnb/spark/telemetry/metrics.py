@@ -13,7 +13,7 @@ import numpy as np
 from kstreamnb.core.displayed import html_table
 from kstreamnb.kafka.batch_offsets import Offsets, ranges
 from kstreamnb.kafka.output_batch import OutputBatch
-from kstreamnb.spark.query.streaming_query import QueryBatch
+from kstreamnb.spark.contracts import QueryBatch
 
 __all__ = ["BatchFigures", "Metric", "Metrics", "MetricsBook", "as_dict", "lag_between"]
 

@@ -12,13 +12,13 @@ import kstreamnb as ks
 from kstreamnb.errors import EngineError
 from kstreamnb.kafka.admin import Admin
 from kstreamnb.runtime.context.config import Config
+from kstreamnb.spark.contracts import QuerySink, StreamSettings
 from kstreamnb.spark.execution.worker_cache import DeploymentBlob
 from kstreamnb.spark.io import offset_source
 from kstreamnb.spark.io.offset_source import FileOffsetSource, KafkaOffsetSource
 from kstreamnb.spark.planning.placement import deployment_of, place
 from kstreamnb.spark.query.query import Query
 from kstreamnb.spark.query.query_handle import QueryHandle
-from kstreamnb.spark.query.streaming_query import QuerySink, StreamSettings
 
 NOBODY = "127.0.0.1:1"
 

@@ -1,0 +1,143 @@
+"""What a query's source, sink and companions must provide, and the values that they exchange with the query."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Protocol, TypeAlias
+
+from pyspark.sql import SparkSession
+
+from kstreamnb.errors import KStreamError
+from kstreamnb.kafka.batch_offsets import Offsets
+from kstreamnb.kafka.checkpoint_lock import OwnerToken
+from kstreamnb.kafka.output_batch import OutputBatch
+from kstreamnb.spark.execution.batch_output import BatchOutput
+from kstreamnb.spark.planning.placement import Application
+
+__all__ = [
+    "Action",
+    "Chunk",
+    "Companion",
+    "OffsetSource",
+    "QueryBatch",
+    "QuerySink",
+    "StreamSettings",
+    "from_json",
+    "to_json",
+]
+
+Companion: TypeAlias = Callable[[Callable[[], bool]], object]
+"""Runs beside a query in its own thread from each start; its argument tells whether that start is still the last."""
+
+Chunk: TypeAlias = tuple[str, int, Sequence[tuple[Any, ...]], Sequence[int] | None]
+"""Topic, partition, records ``(offset, timestamp, key, value, headers)``, and their order if it is not event time."""
+
+
+class OffsetSource(Protocol):
+    """A source of records with offsets. Topics of a second application are called ``1/topic``, and so on.
+
+    ``raw``: keys and values are Kafka's bytes instead of wire form.
+    """
+
+    raw: bool
+
+    def beginning(self) -> Offsets:
+        """Return the offsets at which a new query starts."""
+
+    def end(self) -> Offsets:
+        """Return the offsets behind the last records that exist now."""
+
+    def glance(self) -> Offsets | None:
+        """Return `end` for displays: None if the broker does not answer soon."""
+
+    def cut(self, start: Offsets, end: Offsets, limit: int) -> Offsets:
+        """Return the end offsets of a batch of at most ``limit`` records."""
+
+    def check(self, start: Offsets, end: Offsets) -> None:
+        """Raise EngineError if records before ``end`` are lost."""
+
+    def now_ms(self) -> int:
+        """Return the wall clock for the next batch, in ms."""
+
+    def read(self, pieces: Sequence[tuple[str, int, int, int]]) -> Iterator[Chunk]:
+        """Read pieces ``(topic, partition, from, to)``; yields the chunks of one partition in order."""
+
+
+@dataclass(frozen=True)
+class QueryBatch:
+    """The result of one micro-batch: number, entry in the log of input offsets, end positions, wall clock, output.
+
+    ``seconds`` is how long its tasks took.
+    """
+
+    number: int
+    source: str
+    positions: Offsets
+    clock_ms: int
+    output: BatchOutput
+    seconds: float = 0.0
+
+
+class QuerySink:
+    """Base class of the destinations of a query's output; after a failure it may get the same batch again.
+
+    ``kafka``: it takes keys and values as Kafka's bytes instead of wire form. ``again``: by number, the entries in the
+    log of offsets of batches that run again after a repair. ``claim``: the token of the query's start on its
+    checkpoint. ``repeats``: what it repeats when a batch comes again; empty if it recognises the batch.
+    """
+
+    repeats: ClassVar[str] = ""
+    kafka: bool = False
+    again: Mapping[int, str] = {}
+    claim: OwnerToken | None = None
+
+    def attach(self, application: Application, spark: SparkSession) -> None:
+        """Bind the sink to an application; called once, before anything else."""
+
+    def open(self) -> None:
+        """Prepare for batches; called before the query starts and before each restart."""
+
+    def publish(self, batch: QueryBatch) -> OutputBatch:
+        """Write one batch; returns what was written."""
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """Close connections; a publication in progress is aborted if possible."""
+
+
+class Action(Protocol):
+    """The query's handler of finished batches and failures."""
+
+    def publish(self, batch: QueryBatch) -> None:
+        """Publish one batch."""
+
+    def failed(self, error: KStreamError) -> None:
+        """Note that a task failed; its batch will not be published."""
+
+
+@dataclass(frozen=True)
+class StreamSettings:
+    """How a query runs.
+
+    Units: ``trigger_ms`` is ms between batches, 0 for none, None for a single run over the records that exist;
+    ``tick_ms`` is ms between wall-clock ticks while no records arrive, 0 for none; ``max_records`` is records a batch,
+    0 for no limit.
+    """
+
+    checkpoint: Path
+    trigger_ms: int | None = 0
+    max_records: int = 0
+    tick_ms: int = 0
+    readers: int = 2
+
+
+def to_json(offsets: Offsets) -> dict[str, dict[str, int]]:
+    """Convert offsets to JSON's form, in which keys are text."""
+    return {topic: {str(part): offset for part, offset in parts.items()} for topic, parts in offsets.items()}
+
+
+def from_json(offsets: dict[str, dict[str, int]]) -> Offsets:
+    """Convert offsets back from `to_json`."""
+    return {topic: {int(part): offset for part, offset in parts.items()} for topic, parts in offsets.items()}
