@@ -8,6 +8,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from random import Random
 from typing import TYPE_CHECKING
 
 from kstreamnb.core.record import TopicRecord
@@ -15,7 +16,6 @@ from kstreamnb.core.serde import Serde
 from kstreamnb.core.time import Duration, Instant, duration_ms, instant_ms
 from kstreamnb.errors import ConfigError
 from kstreamnb.samples.columns import number_offsets, partitioned
-from kstreamnb.testdriver.races.prng import draw
 
 if TYPE_CHECKING:  # its class lists these functions
     from kstreamnb.samples.sample import Sample
@@ -112,8 +112,9 @@ def disorder(self: Sample, *, seed: int, by: Duration | None = None, share: floa
     if longest is not None and longest < 0:
         raise ConfigError(f"records cannot arrive {-longest} ms early", hint="give a positive duration by=")
     lanes: dict[tuple[str, int], list[tuple[float, int, TopicRecord]]] = {}
+    random = Random(seed)
     for row, record in enumerate(self.records):
-        chosen, delay = share == 1 or draw(seed, 2 * row) < share, draw(seed, 2 * row + 1)
+        chosen, delay = random.random() < share, random.random()
         if longest is None:
             arrival = delay if chosen else row / len(self.records)
         else:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import random  # noqa: TID251 - seeded
+import random
 import time
 from pathlib import Path
 from typing import Any

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import argparse
 import json
-import random  # noqa: TID251 - seeded
+import random
 import signal
 import subprocess
 import sys

@@ -11,7 +11,7 @@ from __future__ import annotations
 import faulthandler
 import json
 import os
-import random  # noqa: TID251 - seeded
+import random
 import re
 import signal
 import subprocess

@@ -6,7 +6,7 @@ All of it is slow, for the rows of the requirements that it shows name rates and
 from __future__ import annotations
 
 import os
-import random  # noqa: TID251 - seeded
+import random
 import signal
 import statistics
 import subprocess

@@ -1,24 +1,30 @@
-"""What a predicate saw: the part of its condition that a record did not meet, with the values in it.
+"""Explains which part of a predicate's condition rejected a record, with the values it compared.
 
-The predicate's source is found as tracebacks find it (files and notebook cells), and the parts of its condition are
-computed again for the record. Where there is no source, only its answer is known.
+The condition comes from the predicate's source (files and notebook cells). `pure_eval` computes its parts from the
+record: attribute lookups with side effects and calls of user code are never repeated, so explaining changes nothing.
 """
 
 from __future__ import annotations
 
 import ast
+import builtins
 import inspect
 from collections.abc import Callable, Iterator
-from types import CodeType
-from typing import Any
+from types import CellType, CodeType, FunctionType
+
+from executing import Source
+from pure_eval import CannotEval, Evaluator
 
 from kstreamnb.core.formatting import listed, said
 
 __all__ = ["unmet"]
 
 
-def unmet(predicate: Callable[..., Any], *args: Any, negate: bool = False) -> str | None:
-    """Why a predicate did not hold for some arguments (or, with ``negate``, why it held); None when that is unknown.
+def unmet(predicate: Callable[..., object], *args: object, negate: bool = False) -> str | None:
+    """Explain why a predicate is false for some arguments (or, with ``negate``, why it is true).
+
+    Return None if the source is not available, is more than one expression, or cannot be evaluated without side
+    effects.
 
     Example:
         >>> limit = 70
@@ -26,109 +32,92 @@ def unmet(predicate: Callable[..., Any], *args: Any, negate: bool = False) -> st
         'risk was 0, the condition is > 70'
     """
     function = inspect.unwrap(predicate)
-    condition = _condition(function)
+    condition = _condition(function.__code__) if isinstance(function, FunctionType) else None
     if condition is None:
         return None
-    names = {**getattr(function, "__globals__", {}), **_closure(function)}
+    assert isinstance(function, FunctionType)
+    names = {**vars(builtins), **function.__globals__, **_closure(function)}
     names |= dict(zip(function.__code__.co_varnames, args, strict=False))
     try:
-        facts = list(_facts(condition, names, wanted=negate))
-    except Exception:  # the user's expression failed on this record: then the predicate itself would have
+        return listed(dict.fromkeys(_facts(condition, _DictReader(names), wanted=negate)), most=3) or None
+    except CannotEval:
         return None
-    return listed(dict.fromkeys(facts), most=3) or None
 
 
-def _closure(function: Callable[..., Any]) -> dict[str, Any]:
-    cells = getattr(function, "__closure__", None) or ()
-    return {
-        name: cell.cell_contents
-        for name, cell in zip(function.__code__.co_freevars, cells, strict=True)
-        if _filled(cell)
-    }
+def _closure(function: FunctionType) -> dict[str, object]:
+    cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
+    return {name: cell.cell_contents for name, cell in cells if cell != CellType()}
 
 
-def _filled(cell: Any) -> bool:
-    try:
-        cell.cell_contents  # noqa: B018 - an empty cell raises
-    except ValueError:
-        return False
-    return True
-
-
-def _condition(function: Any) -> ast.expr | None:
-    """The expression that a function of one expression gives."""
-    code: CodeType | None = getattr(function, "__code__", None)
-    if code is None:
-        return None
-    try:
-        lines, _ = inspect.findsource(code)
-        tree = ast.parse("".join(lines))
-    except (OSError, SyntaxError, IndentationError):
-        return None
-    for node in ast.walk(tree):
-        if isinstance(node, (ast.Lambda, ast.FunctionDef)) and _is_code(node, code):
-            if isinstance(node, ast.Lambda):
-                return node.body
+def _condition(code: CodeType) -> ast.expr | None:
+    """Return the expression of a function that consists of a single return."""
+    for node in ast.walk(Source.for_filename(code.co_filename).tree or ast.Module([], [])):
+        if isinstance(node, ast.Lambda) and _is_lambda(node, code):
+            return node.body
+        if isinstance(node, ast.FunctionDef) and (node.name, _first_line(node)) == (code.co_name, code.co_firstlineno):
             *before, last = node.body
             plain = all(isinstance(each, ast.Expr) and isinstance(each.value, ast.Constant) for each in before)
             return last.value if plain and isinstance(last, ast.Return) else None
     return None
 
 
-def _is_code(node: ast.Lambda | ast.FunctionDef, code: CodeType) -> bool:
-    """Whether a node of the source is what a code object was compiled from."""
+def _first_line(node: ast.FunctionDef) -> int:
+    return min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
+
+
+def _is_lambda(node: ast.Lambda, code: CodeType) -> bool:
+    """Return True if a code object was compiled from this lambda: all its instructions lie within the body."""
     names = [arg.arg for arg in (*node.args.posonlyargs, *node.args.args)]
-    if names != list(code.co_varnames[: code.co_argcount]):
+    if code.co_name != "<lambda>" or names != list(code.co_varnames[: code.co_argcount]):
         return False
-    if isinstance(node, ast.FunctionDef):
-        return node.name == code.co_name and node.lineno >= code.co_firstlineno
-    if code.co_name != "<lambda>":
-        return False
-    places = [(line, column) for line, _, column, _ in code.co_positions() if line is not None and column is not None]
+    found = ((line, column) for line, _, column, _ in code.co_positions() if line is not None and column is not None)
+    positions = {*found} - {(code.co_firstlineno, 0)}  # RESUME has no position of its own
     body = node.body
-    return bool(places) and all(
-        (body.lineno, body.col_offset) <= place <= (body.end_lineno or body.lineno, body.end_col_offset or 0)
-        for place in places
-        if place != (code.co_firstlineno, 0)
-    )
+    first, last = (body.lineno, body.col_offset), (body.end_lineno or 0, body.end_col_offset or 0)
+    return bool(positions) and first <= min(positions) and max(positions) <= last
 
 
-def _facts(node: ast.expr, names: dict[str, Any], *, wanted: bool) -> Iterator[str]:
-    """Parts of a condition whose truth is ``wanted``, in words."""
+class _DictReader(Evaluator):
+    """Evaluates what has no side effects, ``dict.get`` included."""
+
+    def _handle_call(self, node: ast.Call) -> object:
+        function = node.func
+        if isinstance(function, ast.Attribute) and function.attr == "get" and not node.keywords:
+            mapping, *arguments = (self[each] for each in (function.value, *node.args))
+            if type(mapping) is dict and arguments and isinstance(arguments[0], (str, int, bytes, float)):
+                return mapping.get(*arguments)
+        return super()._handle_call(node)  # type: ignore[no-untyped-call]
+
+
+def _facts(node: ast.expr, values: Evaluator, *, wanted: bool) -> Iterator[str]:
+    """Yield the parts of a condition whose truth is ``wanted``, as text."""
     if isinstance(node, ast.BoolOp):
-        for value in node.values:
-            if bool(_value(value, names)) == wanted:
-                yield from _facts(value, names, wanted=wanted)
-                if isinstance(node.op, ast.And) != wanted:  # the first one has decided
+        for part in node.values:
+            if bool(values[part]) == wanted:
+                yield from _facts(part, values, wanted=wanted)
+                if isinstance(node.op, ast.And) != wanted:  # short circuit: the parts after it were not evaluated
                     return
     elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
-        yield from _facts(node.operand, names, wanted=not wanted)
+        yield from _facts(node.operand, values, wanted=not wanted)
     elif isinstance(node, ast.Compare) and len(node.ops) == 1:
-        left, right = _value(node.left, names), _value(node.comparators[0], names)
         word = _WORDS[type(node.ops[0])]
-        yield f"{_named(node.left)} was {said(left)}, the condition is {f'{word} ' if word else ''}{said(right)}"
+        limit = said(values[node.comparators[0]])
+        yield f"{_named(node.left)} was {said(values[node.left])}, the condition is {f'{word} ' if word else ''}{limit}"
     else:
-        yield f"{_named(node)} was {said(_value(node, names))}"
-
-
-def _value(node: ast.expr, names: dict[str, Any]) -> Any:
-    return eval(compile(ast.Expression(node), "<condition>", "eval"), names)
+        yield f"{_named(node)} was {said(values[node])}"
 
 
 def _named(node: ast.expr) -> str:
-    """How people call what an expression looks up."""
-    if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant) and isinstance(node.slice.value, str):
-        return node.slice.value
-    if isinstance(node, ast.Attribute):
-        return node.attr
+    """Return the short name of what an expression looks up: the key, the attribute, or the expression itself."""
+    look_up = node.slice if isinstance(node, ast.Subscript) else None
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "get" and node.args:
-        first = node.args[0]
-        if isinstance(first, ast.Constant) and isinstance(first.value, str):
-            return first.value
-    return ast.unparse(node)
+        look_up = node.args[0]
+    if isinstance(look_up, ast.Constant) and isinstance(look_up.value, str):
+        return look_up.value
+    return node.attr if isinstance(node, ast.Attribute) else ast.unparse(node)
 
 
-_WORDS: dict[type, str] = {
+_WORDS: dict[type[ast.cmpop], str] = {
     ast.Eq: "==", ast.NotEq: "!=", ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=",
     ast.Is: "", ast.IsNot: "not", ast.In: "in", ast.NotIn: "not in",
 }  # fmt: skip

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime, timedelta
+from random import Random
 from typing import Any, Literal
 
 from kstreamnb.core.codec import StreamPartitioner, partition_for
@@ -21,7 +22,6 @@ from kstreamnb.simulation.log.layout import PartitionLayout, TopicLayout
 from kstreamnb.simulation.log.producer import LogProducer
 from kstreamnb.simulation.log.reader import LogReader
 from kstreamnb.simulation.log.replicas import Replicas, spread
-from kstreamnb.testdriver.races.prng import Draws
 
 __all__ = ["Log"]
 
@@ -147,13 +147,13 @@ class Log(Tabular):
             >>> log.create_topic("logs")
             >>> found = log.interleave("logs", {"a": [(None, 1), (None, 2)], "b": [(None, 3), (None, 4)]}, seed=3)
             >>> [(name, record.value, record.offset) for name, record in found]
-            [('a', 1, 0), ('b', 3, 1), ('a', 2, 2), ('b', 4, 3)]
+            [('a', 1, 0), ('a', 2, 1), ('b', 3, 2), ('b', 4, 3)]
         """
-        draws = Draws(seed)
+        random = Random(seed)
         waiting = {name: list(pairs) for name, pairs in producers.items()}
         found = []
         while ready := [name for name, pairs in waiting.items() if pairs]:
-            name = draws.one_of(ready)
+            name = random.choice(ready)
             found.append((name, self.append(topic, *waiting[name].pop(0))))
         return found
 

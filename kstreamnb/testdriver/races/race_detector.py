@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import combinations
+from random import Random
 from typing import Any, Literal
 
 from kstreamnb.core.codec import decode
@@ -17,7 +18,6 @@ from kstreamnb.errors import KStreamError
 from kstreamnb.recording.store_rows import stored_rows
 from kstreamnb.runtime.context.config import Config
 from kstreamnb.testdriver.execution.router import Router
-from kstreamnb.testdriver.races.prng import Draws
 from kstreamnb.testdriver.races.random_schedule import Move, RandomSchedule
 from kstreamnb.testdriver.topology_test_driver import TopologyTestDriver
 from kstreamnb.topology.topology import Topology
@@ -267,8 +267,8 @@ class _Runs:
     def shuffled(self, records: list[TopicRecord], seed: int) -> tuple[_Outcome, tuple[Move, ...]]:
         """What comes out in an order drawn from a seed, and that order."""
         roots, moves = [self._roots[id(record)] for record in records], list[Move]()
-        draws, patient = Draws(seed), self._config.max_task_idle_ms > 0
-        found = self._outcome(lambda engine: RandomSchedule(engine, roots, draws, moves, patient=patient).run())
+        random, patient = Random(seed), self._config.max_task_idle_ms > 0
+        found = self._outcome(lambda engine: RandomSchedule(engine, roots, random, moves, patient=patient).run())
         return found, tuple(moves)
 
     def _outcome(self, work: Callable[[Router], None]) -> _Outcome:

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass
+from random import Random
 from typing import Any, TypeAlias
 
 from kstreamnb.core.formatting import counted
 from kstreamnb.testdriver.execution.router import Root, Router
-from kstreamnb.testdriver.races.prng import Draws
 
 __all__ = ["RandomSchedule", "Move"]
 
@@ -40,9 +40,9 @@ class RandomSchedule:
     ``patient``: a task waits as long as one of its partitions may still get records, as with a long ``max_task_idle``.
     """
 
-    def __init__(self, engine: Router, roots: list[Root], draws: Draws, moves: list[Move], *, patient: bool) -> None:
+    def __init__(self, engine: Router, roots: list[Root], random: Random, moves: list[Move], *, patient: bool) -> None:
         self._moves = moves
-        self._engine, self._draws, self._patient = engine, draws, patient
+        self._engine, self._random, self._patient = engine, random, patient
         self._coming: dict[Place, deque[Any]] = {}
         self._inputs: dict[int, dict[Place, None]] = {}
         for topic, partition, *record in roots:
@@ -62,8 +62,8 @@ class RandomSchedule:
                 ready = [index for index in range(len(self._engine.order)) if self._is_ready(index, hurried=True)]
                 if not ready:
                     return
-            chosen = self._draws.below(len(deliveries) + len(ready))
-            size = self._draws.one_of(_SIZES)
+            chosen = self._random.randrange(len(deliveries) + len(ready))
+            size = self._random.choice(_SIZES)
             if chosen < len(deliveries):
                 self._deliver(deliveries[chosen], size)
             else:

@@ -214,6 +214,22 @@ def test_predicates_name_the_part_that_decided() -> None:
     assert unmet(several, "k", 1) is None
 
 
+def test_explaining_a_predicate_does_not_run_it_again() -> None:
+    """Functions, methods and properties that a condition uses run once a record, whatever is asked afterwards."""
+    calls: list[object] = []
+
+    def known(value: object) -> bool:
+        calls.append(value)
+        return False
+
+    builder = ks.StreamsBuilder("looked-at")
+    builder.stream("in").filter(lambda key, value: known(value)).to("out")
+    run = replay(builder.build(), [ks.TopicRecord("in", 0, 0, 5, "k", 7)])
+    before = list(calls)
+    assert "its predicate did not let it by" in str(run.why_no_output("out"))
+    assert before == calls == [7]
+
+
 def test_a_record_that_its_source_refuses_is_counted_and_named() -> None:
     """A negative timestamp: the record is among those that came in, and the drop is about it and not about another."""
     config = {"default_timestamp_extractor": ks.LogAndSkipOnInvalidTimestamp()}

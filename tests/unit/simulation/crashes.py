@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from random import Random
 from typing import Any
 
 import kstreamnb as ks
-from kstreamnb.testdriver.races.prng import Draws
 
 __all__ = ["Interrupted"]
 
@@ -33,15 +33,15 @@ class Interrupted:
     """Pipes the same records; with ``crashes`` the application ends in between, at moments drawn from ``seed``."""
 
     def __init__(self, seed: int, cache: int, *, crashes: bool) -> None:
-        data, fate = Draws(seed), Draws(seed + 1_000)
+        data, fate = Random(seed), Random(seed + 1_000)
         config = {"processing_guarantee": "exactly_once_v2", "commit_interval": "100ms", "cache_max_bytes": cache}
         self.driver = driver = ks.simulation.ClusterDriver(orders(), config, partitions=2, trace=False, verify=True)
         self.crashed = 0
         for at in range(40):
-            topic, value = ("names", f"n{data.below(9)}") if data.share() < 0.3 else ("orders", data.below(50))
-            time = max(0, at * 2 - data.below(12))
-            driver.create_input_topic(topic).pipe_input(f"k{data.below(4)}", value, at=time)
-            if data.share() < 0.4:
+            topic, value = ("names", f"n{data.randrange(9)}") if data.random() < 0.3 else ("orders", data.randrange(50))
+            time = max(0, at * 2 - data.randrange(12))
+            driver.create_input_topic(topic).pipe_input(f"k{data.randrange(4)}", value, at=time)
+            if data.random() < 0.4:
                 self._settle(fate if crashes else None)
         self._settle(None)
         self.state = {
@@ -54,16 +54,16 @@ class Interrupted:
             for topic in ("sums", "groups")
         }
 
-    def _settle(self, fate: Draws | None) -> None:
+    def _settle(self, fate: Random | None) -> None:
         """Run and commit until nothing is left; meanwhile the application may end at any moment, and is restarted."""
         driver = self.driver
         for _ in range(4):
-            if fate is not None and fate.share() < 0.5:
-                driver.run_ready(fate.below(4))
-                when: Any = fate.one_of(["now", "before_commit", "after_commit"])
+            if fate is not None and fate.random() < 0.5:
+                driver.run_ready(fate.randrange(4))
+                when: Any = fate.choice(["now", "before_commit", "after_commit"])
                 driver.application.crash(when)
                 if when != "now":
-                    driver.run_ready(fate.below(3))
+                    driver.run_ready(fate.randrange(3))
                     driver.application.commit()
                 self._revive()
             driver.run_ready()

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from random import Random
 from typing import Any
 
 import pytest
 
 import kstreamnb as ks
 from kstreamnb.errors import EngineError
-from kstreamnb.testdriver.races.prng import Draws
 from tests.unit.simulation.crashes import orders
 
 EXACTLY = {"processing_guarantee": "exactly_once_v2", "commit_interval": "100ms"}
@@ -159,15 +159,15 @@ class Looked:
     def __init__(self, seed: int, config: dict[str, Any]) -> None:
         self.driver, _ = pair(config)
         self.held: list[tuple[str, str, int, dict[Any, Any]]] = []
-        draws = Draws(seed)
+        random = Random(seed)
         for at in range(14):
-            topic, key, value = ("names", "", f"n{at}") if draws.share() < 0.3 else ("in", str(at), 1 << at)
-            self.driver.create_input_topic(topic).pipe_input(f"{'abc'[draws.below(3)]}{key}", value, at=at)
-            self.driver.run_ready(draws.below(5))
-            application = self.driver.applications[draws.one_of(["sums", "named"])]
-            if draws.share() < 0.4:
-                application.crash(draws.one_of(["now", "before_commit", "after_commit"]))
-            if application.status == "running" and draws.share() < 0.6:
+            topic, key, value = ("names", "", f"n{at}") if random.random() < 0.3 else ("in", str(at), 1 << at)
+            self.driver.create_input_topic(topic).pipe_input(f"{'abc'[random.randrange(3)]}{key}", value, at=at)
+            self.driver.run_ready(random.randrange(5))
+            application = self.driver.applications[random.choice(["sums", "named"])]
+            if random.random() < 0.4:
+                application.crash(random.choice(["now", "before_commit", "after_commit"]))
+            if application.status == "running" and random.random() < 0.6:
                 application.commit()
             self._look()
             self._revive()
@@ -214,17 +214,17 @@ def test_windows_sessions_and_tables_are_shown_as_they_were_held(seed: int, cach
     """Every kind of store, through crashes at any time and caches that are too small."""
     names = ("by-window", "names", "sums", "groups", "sessions")
     config = {**EXACTLY, "cache_max_bytes": cache}
-    draws, driver = Draws(seed), ks.simulation.ClusterDriver(orders(), config, partitions=2)
+    random, driver = Random(seed), ks.simulation.ClusterDriver(orders(), config, partitions=2)
     application, held = driver.application, list[tuple[int, str, dict[Any, Any]]]()
     for at in range(25):
-        topic, value = ("names", f"n{at}") if draws.share() < 0.3 else ("orders", at)
-        time = max(0, at * 2 - draws.below(12))
-        driver.create_input_topic(topic).pipe_input(f"k{draws.below(4)}", value, at=time)
-        driver.run_ready(draws.below(6))
-        if draws.share() < 0.3:
+        topic, value = ("names", f"n{at}") if random.random() < 0.3 else ("orders", at)
+        time = max(0, at * 2 - random.randrange(12))
+        driver.create_input_topic(topic).pipe_input(f"k{random.randrange(4)}", value, at=time)
+        driver.run_ready(random.randrange(6))
+        if random.random() < 0.3:
             application.crash()
             application.restart()
-        if draws.share() < 0.5:
+        if random.random() < 0.5:
             application.commit()
         steps = len(application.replay().steps)
         held += [(steps, name, _rows(application.store(name))) for name in names]

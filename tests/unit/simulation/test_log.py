@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
+from random import Random
 from typing import Any
 
 import pytest
 
 import kstreamnb as ks
 from kstreamnb.errors import BufferExhaustedError, ConfigError, EngineError, SerdeError
-from kstreamnb.testdriver.races.prng import Draws
 
 
 def log_with(topic: str, partitions: int = 1, *, replicas: int = 1, **options: Any) -> ks.simulation.Log:
@@ -51,9 +51,9 @@ def test_a_record_that_was_appended_cannot_be_changed() -> None:
 
 def test_order_holds_within_a_partition_only() -> None:
     """S2-02, E10: offsets are dense and in order of production in each of three partitions, which differ in length."""
-    log, draws = log_with("logs", 3), Draws(11)
+    log, random = log_with("logs", 3), Random(11)
     for number in range(40):
-        log.append("logs", f"user-{draws.below(9)}", number)
+        log.append("logs", f"user-{random.randrange(9)}", number)
     found = [log.records(f"logs-{partition}") for partition in range(3)]
     for records in found:
         assert list(range(len(records))) == [record.offset for record in records]
@@ -81,8 +81,8 @@ def by_user(topic: str, key: Any, value: Any, partitions: int) -> int | None:
 
 def test_all_events_of_a_user_lie_in_one_partition() -> None:
     """S2-03, E10: a strategy that looks at the value decides; each user has one partition and keeps the order there."""
-    log, draws = log_with("userLogins", 4), Draws(3)
-    events = [{"userId": f"u{draws.below(8)}", "number": number} for number in range(60)]
+    log, random = log_with("userLogins", 4), Random(3)
+    events = [{"userId": f"u{random.randrange(8)}", "number": number} for number in range(60)]
     placed = [log.append("userLogins", None, event, partitioner=by_user) for event in events]
     partitions: dict[str, set[int]] = {}
     for record in placed:
