@@ -20,7 +20,7 @@ from kstreamnb.spark.io.changelog_topics import Changelogs
 from kstreamnb.spark.io.offset_source import KafkaOffsetSource
 from kstreamnb.spark.io.sinks import KafkaSink
 from kstreamnb.spark.jvm.constants import LARGEST_FUNCTION
-from kstreamnb.spark.jvm.session import spark_session, usable
+from kstreamnb.spark.jvm.session import require_session, spark_session
 from kstreamnb.spark.operations.restart_policy import RestartPolicy
 from kstreamnb.spark.operations.topic_discovery import TopicDiscovery, placed_on
 from kstreamnb.spark.operations.topic_watcher import TopicWatcher, refuse_other_topics
@@ -139,7 +139,7 @@ def deploy(
         raise EngineError(f'topic "{application.looped[0]}" is written and read back: that needs Kafka as its sink')
     fresh = last_begun(folder) < 0  # also where an earlier deployment got no further than its page
     started = _start(application, starting, reset_positions(admin, application.id) if fresh else {})
-    session = usable(spark or spark_session())
+    session = require_session(spark or spark_session())
     deployment, manifest = _deployment(application, session, spark_partitions, old)
     stream = StreamSettings(
         folder,

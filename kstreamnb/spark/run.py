@@ -37,7 +37,7 @@ from kstreamnb.spark.execution.record_batch import RecordBatch, pack, root_order
 from kstreamnb.spark.execution.rows import FAILURE, REPORT
 from kstreamnb.spark.execution.worker_cache import DeploymentBlob
 from kstreamnb.spark.io.dataframe_input import FrameInput, content_order, frame_of_records, uniform
-from kstreamnb.spark.jvm.session import spark_session, tuned
+from kstreamnb.spark.jvm.session import query_session, spark_session
 from kstreamnb.spark.planning.placement import Application, Deployment, deployment_of, place
 from kstreamnb.spark.planning.preflight import refuse_what_cannot_run
 from kstreamnb.spark.run_result import RunResult
@@ -88,7 +88,7 @@ def run(
         [('a', 1), ('b', 5), ('a', 3)]
     """
     spark = spark or spark_session()
-    session = tuned(spark)
+    session = query_session(spark)
     settings = Config.of(config)
     count = partitions if isinstance(partitions, int) else 1
     given = partitions if isinstance(partitions, Mapping) else {}

@@ -20,7 +20,7 @@ from kstreamnb.spark.execution.record_batch import unpack
 from kstreamnb.spark.execution.rows import OUT, STORE
 from kstreamnb.spark.execution.worker_cache import DeploymentBlob, empty_task
 from kstreamnb.spark.io.arrow_types import arrow_column, spark_type
-from kstreamnb.spark.jvm.session import moved
+from kstreamnb.spark.jvm.session import move_frame
 from kstreamnb.spark.planning.output_topics import writer_serdes
 from kstreamnb.spark.planning.placement import Application, Deployment
 from kstreamnb.spark.state.store_view import StoreView, stores_at, stores_named
@@ -50,7 +50,7 @@ class RunResult(Displayed):
         self.reports: list[dict[str, Any]] = sorted(map(pickle.loads, reports), key=lambda report: report["task"])
         hidden = {f"{application.id}-{name}" for name in application.topology.internal_topics}
         topics = sorted({topic for report in self.reports for topic in report["topics"]} - hidden)
-        self.outputs: Mapping[str, DataFrame] = {topic: moved(self._output(topic), spark) for topic in topics}
+        self.outputs: Mapping[str, DataFrame] = {topic: move_frame(self._output(topic), spark) for topic in topics}
 
     def records(self, topic: str) -> dict[int, list[TopicRecord]]:
         """The records of an output topic by partition, in their order."""

@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
 from kstreamnb.spark.jvm.no_codegen import interpret
-from kstreamnb.spark.jvm.session import tuned
+from kstreamnb.spark.jvm.session import query_session
 
 __all__ = ["plain_levels"]
 
@@ -46,7 +46,7 @@ def plain_levels(spark: Any, levels: int, folder: str | None, batches: int) -> l
 
     Without a level the rows pass one function in Python, in the stage that makes them.
     """
-    session = tuned(spark)
+    session = query_session(spark)
     interpret(session)
     session.conf.set("spark.sql.shuffle.partitions", str(spark.sparkContext.defaultParallelism))
     rows = session.readStream.format("rate-micro-batch").option("rowsPerBatch", 8).option("numPartitions", 1).load()

@@ -179,9 +179,9 @@ def plain_sql(spark: Any, size: int, batches: int, keys: int) -> list[tuple[floa
     """Seconds and CPU seconds of each batch of Spark's own count; every update is collected, as ours are."""
     from pyspark.sql import functions as F
 
-    from kstreamnb.spark.jvm.session import tuned
+    from kstreamnb.spark.jvm.session import query_session
 
-    session = tuned(spark)
+    session = query_session(spark)
     session.conf.set("spark.sql.shuffle.partitions", str(spark.sparkContext.defaultParallelism))
     rows = session.readStream.format("rate-micro-batch").option("rowsPerBatch", size)
     rows = rows.option("numPartitions", PARTITIONS).load()

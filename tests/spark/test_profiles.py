@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 import kstreamnb as ks
 from kstreamnb.spark.jvm.profiles import profile_settings
-from kstreamnb.spark.jvm.session import tuned
+from kstreamnb.spark.jvm.session import query_session
 
 
 def test_production_pins_the_heap_and_takes_the_g1_collector() -> None:
@@ -44,7 +44,7 @@ def test_an_unknown_profile_is_refused_with_those_there_are() -> None:
 @pytest.mark.spark
 def test_hadoop_notes_no_origins_and_keeps_its_settings(spark: SparkSession) -> None:
     """S0-06: what each batch of a level with state is packed with has the same settings, without the notes."""
-    session = tuned(spark)
+    session = query_session(spark)
     settings = session._jsparkSession.sessionState().newHadoopConf()
     before = session.sparkContext._jsc.hadoopConfiguration()
     assert settings.size() >= before.size() > 100

@@ -27,7 +27,15 @@ from kstreamnb.spark.jvm.constants import LARGEST_FUNCTION, NO_JVM
 from kstreamnb.spark.jvm.local_filesystem import QUIET_FILES, quiet_files_jar
 from kstreamnb.spark.jvm.profiles import Profile, profile_settings
 
-__all__ = ["QUERY_SETTINGS", "find_java", "moved", "spark_logs", "spark_session", "tuned", "usable"]
+__all__ = [
+    "QUERY_SETTINGS",
+    "find_java",
+    "move_frame",
+    "spark_logs",
+    "spark_session",
+    "query_session",
+    "require_session",
+]
 
 _STATE = "spark.sql.streaming.stateStore"
 
@@ -130,7 +138,7 @@ def spark_session(
     return SparkSession(context)
 
 
-def usable(spark: SparkSession) -> SparkSession:
+def require_session(spark: SparkSession) -> SparkSession:
     """The session; raises EngineError for one that was stopped, or whose JVM is gone."""
     try:
         stopped = bool(spark.sparkContext._jsc.sc().isStopped())  # noqa: SLF001
@@ -232,7 +240,7 @@ def find_java() -> str:
     return java
 
 
-def tuned(spark: SparkSession) -> SparkSession:
+def query_session(spark: SparkSession) -> SparkSession:
     """A session beside the given one, sharing its engine, with the settings that the kit's queries need."""
     session = spark.newSession()
     for name, value in QUERY_SETTINGS.items():
@@ -260,7 +268,7 @@ def _forget_origins(session: SparkSession) -> None:
         _LOG.debug("Hadoop keeps the origins of its settings: %s", error)
 
 
-def moved(frame: DataFrame, spark: SparkSession) -> DataFrame:
+def move_frame(frame: DataFrame, spark: SparkSession) -> DataFrame:
     """The same frame in another session of the same engine: its views are found by the SQL of that session."""
     dataset = spark._jvm.org.apache.spark.sql.classic.Dataset  # noqa: SLF001 - has no public name
     return DataFrame(dataset.ofRows(spark._jsparkSession, frame._jdf.logicalPlan()), spark)  # noqa: SLF001

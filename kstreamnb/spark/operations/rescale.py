@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 from kstreamnb.errors import EngineError
 from kstreamnb.kafka.checkpoint_lock import in_use
 from kstreamnb.spark.execution.failures import spark_failure
-from kstreamnb.spark.jvm.session import spark_session, tuned
+from kstreamnb.spark.jvm.session import query_session, spark_session
 from kstreamnb.spark.planning.key_routing import spark_hash
 from kstreamnb.spark.planning.placement import COPY
 from kstreamnb.spark.state.checkpoint_manifest import checkpoint_folder, read_manifest, write_manifest
@@ -69,7 +69,7 @@ def rescale(checkpoint: Path | str, spark_partitions: int, *, spark: SparkSessio
         )
     if started >= 0:
         settle(folder)
-        manager = tuned(spark or spark_session())._streamingCheckpointManager  # noqa: SLF001 - has no public name yet
+        manager = query_session(spark or spark_session())._streamingCheckpointManager  # noqa: SLF001 - has no public name yet
         try:
             manager.repartition(str(folder), spark_partitions)
         except (PySparkException, Py4JJavaError) as error:

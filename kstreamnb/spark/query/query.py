@@ -18,7 +18,7 @@ from kstreamnb.kafka.checkpoint_lock import STARTED_SINCE, OwnerToken, SharedLoc
 from kstreamnb.spark.contracts import Companion, OffsetSource, QuerySink, StreamSettings
 from kstreamnb.spark.execution.failures import TOO_SLOW, is_damage, jvm_gone, spark_failure
 from kstreamnb.spark.execution.worker_cache import DeploymentBlob, read
-from kstreamnb.spark.jvm.session import usable
+from kstreamnb.spark.jvm.session import require_session
 from kstreamnb.spark.query.active_queries import add_active, remove_active
 from kstreamnb.spark.query.batch_handler import BatchAction, Relay, Watcher
 from kstreamnb.spark.query.query_handle import QueryHandle
@@ -274,7 +274,7 @@ class Query(Suggesting):
             self._begin(bundle, feed, takes_over=takes_over)
         except (PySparkException, Py4JError, ConnectionError) as error:  # Spark's text has a hundred lines and more
             self._halt()
-            usable(self.spark)
+            require_session(self.spark)
             raise spark_failure(f'starting "{self.application}"', error) from None
         finally:
             self._starting = False

@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 
 from kstreamnb.spark.execution.state_log import HEAD
 from kstreamnb.spark.execution.worker_cache import DeploymentBlob, read
-from kstreamnb.spark.jvm.session import tuned
+from kstreamnb.spark.jvm.session import query_session
 
 __all__ = ["last_batch", "last_begun", "read_entries", "read_states", "settle"]
 
@@ -112,7 +112,7 @@ def _log_frame(spark: SparkSession, checkpoint: Path, operator: int, batch: int)
     settle(checkpoint)
     options: dict[str, Any] = {"stateVarName": "log", "operatorId": str(operator), "batchId": str(batch)}
     return (
-        tuned(spark)
+        query_session(spark)
         .read.format("statestore")
         .options(**options)
         .load(str(checkpoint))

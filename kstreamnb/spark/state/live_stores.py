@@ -17,7 +17,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from kstreamnb.spark.execution.worker_cache import DeploymentBlob, empty_task, new_global, read
-from kstreamnb.spark.jvm.session import usable
+from kstreamnb.spark.jvm.session import require_session
 from kstreamnb.spark.planning.placement import PlacedTask, Replica
 from kstreamnb.spark.state.checkpoint_reader import read_entries
 from kstreamnb.spark.state.store_view import StoreView, keepers_of, stores_named
@@ -95,7 +95,7 @@ class LiveStores:
     def _read(self, placed: list[PlacedTask | Replica]) -> None:
         """Take up what the checkpoint has beyond the copies, then what waits."""
         since = {each.group: self._copies[each.number].seq for each in placed}
-        usable(self._spark)
+        require_session(self._spark)
         batch, entries = read_entries(self._spark, self.bundle, self.checkpoint, placed[0].level, since)
         keepers = {each.group: each for each in placed}
         for group, seq, deltas in entries:
