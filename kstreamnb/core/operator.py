@@ -6,10 +6,13 @@ that closure's call. `TableView` is the same for reading a table that may not be
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar, NamedTuple, Protocol, TypeAlias
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol, TypeAlias
 
 from kstreamnb.core.record import Headers, RecordMetadata
+from kstreamnb.core.windows import SessionWindows, SlidingWindows, TimeWindows, UnlimitedWindows
 
 Process: TypeAlias = Callable[[Any, Any, int, Headers], None]
 """``process(key, value, timestamp, headers)``: one record through one bound node."""
@@ -106,13 +109,6 @@ class BindContext(Protocol):
         """The same for values."""
 
 
-class Operator(Protocol):
-    """A frozen description of what a node does to a record."""
-
-    def bind(self, context: BindContext, forward: Forward) -> Process:
-        """Build the closure that processes the node's records in one task."""
-
-
 class FusedStep(NamedTuple):
     """What an operator does to one record, as lines of Python for a fused chain.
 
@@ -122,9 +118,8 @@ class FusedStep(NamedTuple):
     children. ``windows_ms``: the key that is left is the one in the local name ``inner``, in a window of that size.
     ``counts``: the value that is left is a count.
 
-    An operator without state offers its step by ``fused()``, see `Stateless`. One with state may offer it by
-    ``fuse(context, new_only)``, which gives None where only a closure will do; with ``new_only`` the value that is
-    left is not a `Change` but its new value, because no child reads more. A child says so by ``reads_new = True``.
+    `Operator.fuse` returns the step. With its ``new_only`` the value that is left is not a `Change` but its new value,
+    because the only child declares the trait ``reads_new``.
     """
 
     line: str
@@ -134,7 +129,143 @@ class FusedStep(NamedTuple):
     counts: bool = False
 
 
-class Stateless:
+RowUse: TypeAlias = Literal["none", "replace", "fold", "fold by time", "match", "any"]
+"""How an operator's results follow from rows of stores.
+
+"replace": the row is the last value; "fold": the row is made of the row before and the record; "fold by time": of all
+records in the row's time span; "match": a result is made of the record and the rows just looked up; "any": of any rows
+looked up; "none": it uses no rows.
+"""
+
+AggregationWindows: TypeAlias = TimeWindows | SlidingWindows | SessionWindows | UnlimitedWindows
+"""Windows in which a grouped stream is aggregated."""
+
+Predicate: TypeAlias = Callable[[Any, Any], Any]
+"""``predicate(key, value)``."""
+
+
+class Condition(NamedTuple):
+    """A predicate that decides whether a record goes on; ``child`` is the branch it goes to, None for all children."""
+
+    predicate: Predicate
+    negate: bool = False
+    child: str | None = None
+
+
+@dataclass(frozen=True)
+class JoinTraits:
+    """How an operator finds the partner of a record.
+
+    Attributes:
+        kind: "streams" (a window of the other stream), "lookup" (a stream's record, a table's row), "tables" (rows of
+            the same key), "answer" (a subscription, the row of its foreign key) or "notify" (a row, the
+            subscriptions to its key).
+        store: the store that holds the partners.
+        before_ms: how far before its own time a record looks for partners, in ms of stream time.
+        after_ms: how far after its own time.
+        keeps_unmatched: whether a record without a partner has a result.
+        key_selector: ``(key, value)`` to the key of the row; None for the record's own key.
+    """
+
+    kind: Literal["streams", "lookup", "tables", "answer", "notify"]
+    store: str
+    before_ms: int = 0
+    after_ms: int = 0
+    keeps_unmatched: bool = False
+    key_selector: Callable[[Any, Any], Any] | None = None
+
+
+@dataclass(frozen=True)
+class BufferTraits:
+    """Where an operator holds records back, and until which stream time.
+
+    Attributes:
+        kind: "change" (a suppression), "partner" (an outer join of streams) or "row" (a record waits for its table).
+        store: the store that holds them.
+        wait_ms: a record leaves once stream time is its own time + ``wait_ms`` + ``grace_ms``; for a "partner" 1 ms
+            later.
+        window_end: whether the time of a change is the end of its window.
+        is_left: the side whose records wait here; None if the operator has one side.
+        clock: name of the stream time that both sides of a join share.
+        bounded: whether the number or size of the records is limited.
+    """
+
+    kind: Literal["change", "partner", "row"]
+    store: str
+    wait_ms: int = 0
+    grace_ms: int = 0
+    window_end: bool = False
+    is_left: bool | None = None
+    clock: str = ""
+    bounded: bool = False
+
+
+@dataclass(frozen=True)
+class OperatorTraits:
+    """The properties of an operator that the rest of the package asks for, instead of its type or fields.
+
+    Attributes:
+        row_use: how results follow from rows.
+        store: the store whose rows the operator writes.
+        join: how it finds partners, if it joins.
+        buffer: where it holds records back, if it does.
+        windows: the windows in which it aggregates.
+        emit_on_close: whether it forwards only final results of windows.
+        condition: the predicate that decides about every record.
+        branches: the predicates that decide to which child a record goes, first match first.
+        user_code: whether it runs a user's processor, which may punctuate, keep state and read every global store.
+        reads_global: whether it may look up rows of a global store, to which no node is connected.
+        sends_old: whether it has a field ``send_old``: it can forward old values.
+        reads_new: whether it uses only the new value of a change.
+        offers_new: whether its fused lines can leave the new value alone in place of a change.
+        changes_key: whether a record may be in the wrong partition afterwards.
+        changes_value: whether a value has another serde afterwards.
+    """
+
+    row_use: RowUse
+    store: str | None = None
+    join: JoinTraits | None = None
+    buffer: BufferTraits | None = None
+    windows: AggregationWindows | None = None
+    emit_on_close: bool = False
+    condition: Condition | None = None
+    branches: tuple[Condition, ...] = ()
+    user_code: bool = False
+    reads_global: bool = False
+    sends_old: bool = False
+    reads_new: bool = False
+    offers_new: bool = False
+    changes_key: bool = False
+    changes_value: bool = False
+
+
+NO_TRAITS = OperatorTraits("none")
+"""The traits of an operator without rows that nobody asks anything about, and of a node without an operator."""
+
+
+class Operator(ABC):
+    """Describes what a node does to a record; subclasses are frozen dataclasses."""
+
+    @property
+    @abstractmethod
+    def traits(self) -> OperatorTraits:
+        """The properties by which the rest of the package recognises the operator."""
+
+    @abstractmethod
+    def bind(self, context: BindContext, forward: Forward) -> Process:
+        """Build the closure that processes the node's records in one task."""
+
+    def fuse(self, context: BindContext, *, new_only: bool) -> FusedStep | None:
+        """Return the operator as lines of a fused chain; None if only a closure can do its work.
+
+        Args:
+            context: the node's context.
+            new_only: no child reads more than the new value of a change; for operators that ``offers_new``.
+        """
+        return None
+
+
+class Stateless(Operator):
     """An operator whose lines are all that it does; alone it stands as their closure.
 
     Subclasses are frozen dataclasses with at most one field, the function that their ``line`` calls; where that is
@@ -142,6 +273,15 @@ class Stateless:
     """
 
     line: ClassVar[str]
+
+    @property
+    def traits(self) -> OperatorTraits:
+        """Nothing that others ask for."""
+        return NO_TRAITS
+
+    def fuse(self, context: BindContext, *, new_only: bool) -> FusedStep:
+        """The lines of `fused`."""
+        return self.fused()
 
     def fused(self) -> FusedStep:
         """The lines, and what they call."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeAlias, TypeVar
 
-from kstreamnb.core.operator import BindContext, Cancellable, Forward, Process
+from kstreamnb.core.operator import BindContext, Cancellable, Forward, Operator, OperatorTraits, Process
 from kstreamnb.core.record import Headers, Record, RecordMetadata
 from kstreamnb.core.time import duration_ms, instant_ms
 from kstreamnb.errors import ProcessingError, StateError
@@ -220,7 +220,7 @@ class _FixedKeyContext(ProcessorContext):
 
 
 @dataclass(frozen=True)
-class UserProcessor:
+class UserProcessor(Operator):
     """Run a processor that ``supplier`` makes, a new one for each task.
 
     Shape: KStream[K, V] -> KStream[K2, V2]; a record -> what it forwards; key may change; store: those
@@ -230,6 +230,7 @@ class UserProcessor:
 
     supplier: Any
 
+    traits = OperatorTraits("any", user_code=True)
     context_kind: ClassVar[type[ProcessorContext]] = ProcessorContext
     record_kind: ClassVar[type[Record[Any, Any]]] = Record
 

@@ -32,7 +32,7 @@ from kstreamnb.dsl.options import (
 )
 from kstreamnb.errors import TopologyError
 from kstreamnb.logical.builder import GraphBuilder
-from kstreamnb.logical.nodes import CHANGES_KEY, CHANGES_VALUE, Merge, Operation, StreamSink
+from kstreamnb.logical.nodes import Merge, Operation, StreamSink
 from kstreamnb.operators import stateless
 from kstreamnb.topology.validation import supplied_stores
 
@@ -437,9 +437,9 @@ def transform(draft: GraphBuilder, source: StreamFlow, java: str, operator: Oper
     """Put an operator behind a stream; serdes hold only for what it leaves as it was."""
     node = draft.step(draft.name_or_new(name, f"KSTREAM-{java}-"), operator, source.node)
     stream = source.then(node)
-    if isinstance(operator, CHANGES_KEY):
+    if operator.traits.changes_key:
         stream.key_serde, stream.rekeyed = None, True
-    if isinstance(operator, CHANGES_VALUE):
+    if operator.traits.changes_value:
         stream.value_serde = None
     return stream
 

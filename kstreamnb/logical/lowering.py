@@ -107,7 +107,7 @@ class _Lowering:
     @lower.register
     def _table(self, node: nodes.Table) -> None:
         operator, store = node.operator, node.store
-        if node.send_old and hasattr(operator, "send_old"):
+        if node.send_old and operator.traits.sends_old:
             operator = replace(operator, send_old=True)
         if node.lazy and not node.materialized:
             operator, store = replace(operator, store=None), None

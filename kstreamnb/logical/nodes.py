@@ -9,15 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from kstreamnb.core.operator import TableView
+from kstreamnb.core.operator import NO_TRAITS, Operator, OperatorTraits, TableView
 from kstreamnb.core.source_location import SourceLocation
 from kstreamnb.core.stores import StoreSpec
-from kstreamnb.operators.stateless import FlatMap, FlatMapValues, Map, MapValues, SelectKey
-
-CHANGES_KEY = (FlatMap, Map, SelectKey)
-"""Operators after which a record may be in the wrong partition."""
-CHANGES_VALUE = (FlatMap, FlatMapValues, Map, MapValues)
-"""Operators after which a value has another serde."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,6 +28,11 @@ class LogicalNode:
     priority: int = -1
     word: str = ""
     origin: SourceLocation | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def traits(self) -> OperatorTraits:
+        """The traits of the node's operator, if it has one."""
+        return NO_TRAITS
 
     def __str__(self) -> str:
         return f"{self.name} ({self.origin.place}, line {self.origin.line})" if self.origin else self.name
@@ -70,8 +69,13 @@ class GlobalTable(Carrier):
     source_name: str
     topic: str
     store: StoreSpec
-    operator: Any
+    operator: Operator
     timestamp_extractor: Any = None
+
+    @property
+    def traits(self) -> OperatorTraits:
+        """The traits of the operator that fills the store."""
+        return self.operator.traits
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,6 +121,12 @@ class Operation(LogicalNode):
     stores: tuple[str, ...] = ()
     own: tuple[StoreSpec, ...] = ()
     keeps_null_keys: bool = False
+
+    @property
+    def traits(self) -> OperatorTraits:
+        """The traits of the operator."""
+        traits: OperatorTraits = self.operator.traits
+        return traits
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
-from kstreamnb.core.operator import BindContext, Forward, FusedStep, Process
+from kstreamnb.core.operator import BindContext, Forward, FusedStep, Operator, OperatorTraits, Process
 from kstreamnb.core.record import Change, Headers, Windowed
 from kstreamnb.core.time import MAX_TIME_MS
 from kstreamnb.core.windows import TimeWindows
@@ -147,7 +147,7 @@ def _step(lines: list[str], names: dict[str, Any], store: Any, fold: Fold) -> Fu
 
 
 @dataclass(frozen=True)
-class StreamAggregate:
+class StreamAggregate(Operator):
     """Adds each record to its key's aggregate by ``aggregator(key, value, aggregate)`` and forwards the change.
 
     ``initializer()`` begins an aggregate, and is the old value of its first change. Without one ``aggregator`` is a
@@ -163,6 +163,11 @@ class StreamAggregate:
     initializer: Initializer | None
     aggregator: Adder
     send_old: bool = False
+
+    @property
+    def traits(self) -> OperatorTraits:
+        """Folds records into its rows."""
+        return OperatorTraits("fold", self.store, sends_old=True, offers_new=True)
 
     def bind(self, context: BindContext, forward: Forward) -> Process:
         """Build the closure of one task."""

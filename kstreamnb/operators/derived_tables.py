@@ -6,10 +6,20 @@ A regrouped change leaves its old group and enters its new one, in one record wh
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, TypeAlias
 
-from kstreamnb.core.operator import BindContext, Forward, GetRow, Process, TableView
+from kstreamnb.core.operator import (
+    NO_TRAITS,
+    BindContext,
+    Condition,
+    Forward,
+    GetRow,
+    Operator,
+    OperatorTraits,
+    Process,
+    TableView,
+)
 from kstreamnb.core.processor import ProcessorContext, start
 from kstreamnb.core.record import Change, Headers
 from kstreamnb.core.serde import SerdeAround
@@ -21,7 +31,7 @@ Compute: TypeAlias = Callable[[Any, Any], Any]
 """``compute(key, value)``: what is made of a row's value; None for no row, on both ways."""
 
 
-class DerivedTable:
+class DerivedTable(Operator):
     """An operator that makes each row's value of another table's; subclasses are frozen and say by `computing` what.
 
     New values are made of new ones and old values of old ones; where the rows are kept in ``store``, the old value
@@ -33,6 +43,11 @@ class DerivedTable:
 
     store: str | None
     send_old: bool
+
+    @property
+    def traits(self) -> OperatorTraits:
+        """Replaces its rows, if it keeps any."""
+        return OperatorTraits("replace", self.store, sends_old=True)
 
     @property
     def skips(self) -> bool:
@@ -114,6 +129,11 @@ class TableFilter(DerivedTable):
     versioned: bool = False
 
     @property
+    def traits(self) -> OperatorTraits:
+        """One predicate decides about every row."""
+        return replace(super().traits, condition=Condition(self.predicate, self.negate))
+
+    @property
     def skips(self) -> bool:
         """Whether downstream has nothing to delete where neither value is kept."""
         return self.send_old and not self.versioned
@@ -171,6 +191,11 @@ class TableTransformValues(DerivedTable):
     store: str | None = None
     send_old: bool = False
 
+    @property
+    def traits(self) -> OperatorTraits:
+        """Runs a user's transformer."""
+        return replace(super().traits, row_use="any", user_code=True)
+
     def computing(self, context: BindContext) -> Compute:
         """What a new transformer of the user gives, which is initialised here."""
         transformer = self.supplier()
@@ -185,7 +210,7 @@ _NO_PAIR: tuple[Any, Any] = (None, None)
 
 
 @dataclass(frozen=True)
-class TableGroupBy:
+class TableGroupBy(Operator):
     """Forwards a change as what to subtract from the group it leaves and what to add to the group it enters.
 
     ``selector(key, value)`` gives the pair ``(group, value)``. When both groups are the same there is one record
@@ -198,6 +223,8 @@ class TableGroupBy:
 
     selector: Callable[[Any, Any], tuple[Any, Any] | None]
     versioned: bool = False
+
+    traits = NO_TRAITS
 
     def bind(self, context: BindContext, forward: Forward) -> Process:
         """Build the closure of one task."""
@@ -228,7 +255,7 @@ class TableGroupBy:
 
 
 @dataclass(frozen=True)
-class TableAggregate:
+class TableAggregate(Operator):
     """Subtracts the old value from its group's aggregate, then adds the new one, and forwards the change.
 
     ``adder`` and ``subtractor`` are called with ``(key, value, aggregate)``. Nothing is subtracted from a group
@@ -245,6 +272,11 @@ class TableAggregate:
     adder: Adder
     subtractor: Adder
     send_old: bool = False
+
+    @property
+    def traits(self) -> OperatorTraits:
+        """Folds changes into its rows."""
+        return OperatorTraits("fold", self.store, sends_old=True)
 
     def bind(self, context: BindContext, forward: Forward) -> Process:
         """Build the closure of one task."""

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeAlias
 
-from kstreamnb.core.operator import BindContext, Forward, Process
+from kstreamnb.core.operator import AggregationWindows, BindContext, Forward, Operator, OperatorTraits, Process, RowUse
 from kstreamnb.core.record import Change, Headers
 from kstreamnb.core.windows import SessionWindows, SlidingWindows, UnlimitedWindows
 from kstreamnb.operators.tables import forwards_itself
@@ -73,7 +73,7 @@ def _no_emission(close_ms: int, headers: Headers) -> None:
 
 
 @dataclass(frozen=True)
-class WindowedFold:
+class WindowedFold(Operator):
     """An aggregate in windows: what it is declared with, and what is done to a record whatever the windows are.
 
     ``aggregator`` is called with ``(key, value, aggregate)``; without an ``initializer`` it is a reducer ``(aggregate,
@@ -92,6 +92,20 @@ class WindowedFold:
     send_old: bool = False
 
     drops_null_values: ClassVar[bool] = False
+    row_use: ClassVar[RowUse] = "fold"
+
+    @property
+    def traits(self) -> OperatorTraits:
+        """Folds records into rows of windows."""
+        windows: AggregationWindows = self.windows
+        return OperatorTraits(
+            self.row_use,
+            self.store,
+            windows=windows,
+            emit_on_close=self.emit_on_close,
+            sends_old=True,
+            offers_new=True,
+        )
 
     @property
     def waits(self) -> dict[str, int]:

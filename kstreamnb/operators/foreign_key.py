@@ -13,7 +13,16 @@ from enum import IntEnum
 from struct import Struct
 from typing import Any, ClassVar, NamedTuple
 
-from kstreamnb.core.operator import BindContext, Forward, Process, TableView
+from kstreamnb.core.operator import (
+    NO_TRAITS,
+    BindContext,
+    Forward,
+    JoinTraits,
+    Operator,
+    OperatorTraits,
+    Process,
+    TableView,
+)
 from kstreamnb.core.record import Headers, ValueAndTimestamp
 from kstreamnb.core.serde import Serde, SerdeAround
 from kstreamnb.errors import EngineError
@@ -52,7 +61,7 @@ _TELL_IF_FOUND = Instruction.PROPAGATE_ONLY_IF_FK_VAL_AVAILABLE
 
 
 @dataclass(frozen=True)
-class SubscriptionSend:
+class SubscriptionSend(Operator):
     """Turn each change of the left table into subscriptions, keyed by foreign key.
 
     Shape: KTable[K, V] -> stream of (KO, Subscription[K]); a change -> 0, 1 or 2; store: none; repartition:
@@ -76,6 +85,8 @@ class SubscriptionSend:
     foreign_key_serde: Serde | None = None
     value_serde: Serde | None = None
     versioned: bool = False
+
+    traits = NO_TRAITS
 
     def bind(self, context: BindContext, forward: Forward) -> Process:
         """Build the closure of one task."""
@@ -118,7 +129,7 @@ def _instructions(new: Any, old: Any, new_foreign: Any, old_foreign: Any, change
 
 
 @dataclass(frozen=True)
-class SubscriptionReceive:
+class SubscriptionReceive(Operator):
     """Keep or forget each subscription, then hand it on under (foreign key, primary key).
 
     Shape: stream of (KO, Subscription[K]) -> stream of ((KO, K), Subscription[K]); 1 -> 1; store:
@@ -131,6 +142,11 @@ class SubscriptionReceive:
     store: str
     foreign_key_serde: Serde | None = None
     primary_key_serde: Serde | None = None
+
+    @property
+    def traits(self) -> OperatorTraits:
+        """Keeps subscriptions."""
+        return OperatorTraits("replace", self.store)
 
     def bind(self, context: BindContext, forward: Forward) -> Process:
         """Build the closure of one task."""
@@ -154,7 +170,7 @@ class SubscriptionReceive:
 
 
 @dataclass(frozen=True)
-class SubscriptionJoin:
+class SubscriptionJoin(Operator):
     """Answer each subscription with the right table's row of its foreign key.
 
     Shape: stream of ((KO, K), Subscription[K]), KTable[KO, VO] -> stream of (K, Response[VO]); 1 -> at most
@@ -166,6 +182,11 @@ class SubscriptionJoin:
     """
 
     view: TableView
+
+    @property
+    def traits(self) -> OperatorTraits:
+        """Joins a subscription with the row of its foreign key."""
+        return OperatorTraits("match", join=JoinTraits("answer", self.view.stores[-1]), reads_global=True)
 
     def bind(self, context: BindContext, forward: Forward) -> Process:
         """Build the closure of one task."""
@@ -187,7 +208,7 @@ class SubscriptionJoin:
 
 
 @dataclass(frozen=True)
-class ForeignTableJoin:
+class ForeignTableJoin(Operator):
     """Tell every subscriber of a foreign key about each change of the right table's row.
 
     Shape: KTable[KO, VO] -> stream of (K, Response[VO]); a change -> one for each subscriber, in the order of
@@ -201,6 +222,11 @@ class ForeignTableJoin:
     foreign_key_serde: Serde | None = None
     primary_key_serde: Serde | None = None
     versioned: bool = False
+
+    @property
+    def traits(self) -> OperatorTraits:
+        """Joins a row with the subscriptions to its key."""
+        return OperatorTraits("match", join=JoinTraits("notify", self.store))
 
     def bind(self, context: BindContext, forward: Forward) -> Process:
         """Build the closure of one task."""
@@ -223,7 +249,7 @@ class ForeignTableJoin:
 
 
 @dataclass(frozen=True)
-class SubscriptionResolve:
+class SubscriptionResolve(Operator):
     """Join each answer with the left table's current row; an answer to an older row is dropped.
 
     Shape: stream of (K, Response[VO]), KTable[K, V] -> stream of (K, VR or None); 1 -> at most 1; store: the
@@ -240,6 +266,8 @@ class SubscriptionResolve:
     joiner: Callable[[Any, Any], Any]
     left: bool = False
     value_serde: Serde | None = None
+
+    traits = OperatorTraits("match", reads_global=True)
 
     def bind(self, context: BindContext, forward: Forward) -> Process:
         """Build the closure of one task."""

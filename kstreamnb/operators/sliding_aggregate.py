@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeAlias
 
-from kstreamnb.core.operator import Forward
+from kstreamnb.core.operator import Forward, RowUse
 from kstreamnb.core.record import Change, Headers, Windowed
 from kstreamnb.errors import ProcessingError
 from kstreamnb.operators.folding import FoldRecord, Late, WindowedFold, folding
@@ -39,6 +39,7 @@ class SlidingAggregate(WindowedFold):
     """
 
     drops_null_values: ClassVar[bool] = True
+    row_use: ClassVar[RowUse] = "fold by time"
 
     def bind_fold(self, store: Any, forward: Forward | None, late: Late) -> FoldRecord:
         """How to add a record to the windows around it; an early or late one lets no results follow, as in Kafka."""

@@ -6,7 +6,16 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from kstreamnb.core.operator import BindContext, Forward, FusedStep, Process, Stateless
+from kstreamnb.core.operator import (
+    BindContext,
+    Condition,
+    Forward,
+    FusedStep,
+    Operator,
+    OperatorTraits,
+    Process,
+    Stateless,
+)
 from kstreamnb.core.record import Headers
 
 
@@ -20,6 +29,11 @@ class Filter(Stateless):
 
     predicate: Callable[[Any, Any], Any]
     negate: bool = False
+
+    @property
+    def traits(self) -> OperatorTraits:
+        """One predicate decides about every record."""
+        return OperatorTraits("none", condition=Condition(self.predicate, self.negate))
 
     def fused(self) -> FusedStep:
         """A test, and the end of what fails it."""
@@ -37,6 +51,7 @@ class Map(Stateless):
 
     mapper: Callable[[Any, Any], tuple[Any, Any]]
 
+    traits = OperatorTraits("none", changes_key=True, changes_value=True)
     line: ClassVar[str] = "key, value = {f}(key, value)"
 
 
@@ -50,6 +65,8 @@ class MapValues(Stateless):
 
     mapper: Callable[..., Any]
     with_key: bool = False
+
+    traits = OperatorTraits("none", changes_value=True)
 
     def fused(self) -> FusedStep:
         """One call, with the key or without."""
@@ -66,11 +83,12 @@ class SelectKey(Stateless):
 
     mapper: Callable[[Any, Any], Any]
 
+    traits = OperatorTraits("none", changes_key=True)
     line: ClassVar[str] = "key = {f}(key, value)"
 
 
 @dataclass(frozen=True)
-class FlatMap:
+class FlatMap(Operator):
     """Forwards every pair of ``mapper(key, value)``, in its order.
 
     Shape: stream[K, V] -> stream[K2, V2]; 1 -> 0..n; key changed; time and headers kept.
@@ -78,6 +96,8 @@ class FlatMap:
     """
 
     mapper: Callable[[Any, Any], Iterable[tuple[Any, Any]]]
+
+    traits = OperatorTraits("none", changes_key=True, changes_value=True)
 
     def bind(self, context: BindContext, forward: Forward) -> Process:
         """Build the closure of one task."""
@@ -91,7 +111,7 @@ class FlatMap:
 
 
 @dataclass(frozen=True)
-class FlatMapValues:
+class FlatMapValues(Operator):
     """Forwards a record for every value of ``mapper(value)``, or ``mapper(key, value)`` when ``with_key``.
 
     Shape: stream[K, V] -> stream[K, V2]; 1 -> 0..n; key, time and headers kept.
@@ -100,6 +120,8 @@ class FlatMapValues:
 
     mapper: Callable[..., Iterable[Any]]
     with_key: bool = False
+
+    traits = OperatorTraits("none", changes_value=True)
 
     def bind(self, context: BindContext, forward: Forward) -> Process:
         """Build the closure of one task."""
@@ -163,7 +185,7 @@ def _pair(key: Any, value: Any) -> str:
 
 
 @dataclass(frozen=True)
-class Branch:
+class Branch(Operator):
     """Forwards each record to the child of the first predicate that holds, else to the default child.
 
     ``children`` names one node for each predicate and then the default node, None where there is none:
@@ -175,6 +197,12 @@ class Branch:
 
     predicates: tuple[Callable[[Any, Any], Any], ...]
     children: tuple[str | None, ...]
+
+    @property
+    def traits(self) -> OperatorTraits:
+        """One predicate for each branch but the default one."""
+        pairs = zip(self.predicates, self.children, strict=False)
+        return OperatorTraits("none", branches=tuple(Condition(predicate, child=child) for predicate, child in pairs))
 
     def bind(self, context: BindContext, forward: Forward) -> Process:
         """Build the closure of one task."""
@@ -225,6 +253,5 @@ class TableToStream(Stateless):
     Source: Kafka Streams `KTable#toStream`.
     """
 
-    reads_new: ClassVar[bool] = True
-
+    traits = OperatorTraits("none", reads_new=True)
     line: ClassVar[str] = "value = value[0]"

@@ -10,7 +10,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from kstreamnb.core.operator import BindContext, Forward, Process, TableView
+from kstreamnb.core.operator import (
+    BindContext,
+    BufferTraits,
+    Forward,
+    JoinTraits,
+    Operator,
+    OperatorTraits,
+    Process,
+    TableView,
+)
 from kstreamnb.core.record import Headers
 from kstreamnb.core.time import MAX_TIME_MS
 
@@ -28,7 +37,7 @@ def combiner(joiner: Callable[..., Any], *, with_key: bool = False, is_left: boo
 
 
 @dataclass(frozen=True)
-class JoinWindow:
+class JoinWindow(Operator):
     """Forward each record to the join, then put it into this side's window store.
 
     Shape: KStream[K, V] -> KStream[K, V]; 1 -> 1; key kept; store: window with duplicates; repartition: no.
@@ -37,6 +46,11 @@ class JoinWindow:
     """
 
     store: str
+
+    @property
+    def traits(self) -> OperatorTraits:
+        """Keeps one side's records."""
+        return OperatorTraits("replace", self.store)
 
     def bind(self, context: BindContext, forward: Forward) -> Process:
         """Build the closure of one task."""
@@ -51,7 +65,7 @@ class JoinWindow:
 
 
 @dataclass(frozen=True)
-class StreamStreamJoin:
+class StreamStreamJoin(Operator):
     """Join each record with the other side's records around its time; one node for each side.
 
     Shape: KStream[K, V1], KStream[K, V2] -> KStream[K, V]; n x m -> matches; key kept; store: two window
@@ -85,11 +99,27 @@ class StreamStreamJoin:
     pending_store: str | None = None
     tracker: str = "join"
 
+    @property
+    def reach_ms(self) -> tuple[int, int]:
+        """How far before and after its own time a record of this side looks for partners."""
+        return (self.before_ms, self.after_ms) if self.is_left else (self.after_ms, self.before_ms)
+
+    @property
+    def traits(self) -> OperatorTraits:
+        """Joins a record with the other side's; records without a partner may wait for one."""
+        before, after = self.reach_ms
+        buffer = None
+        if self.pending_store is not None:
+            side, clock = self.is_left, f"{self.tracker}-time"
+            buffer = BufferTraits("partner", self.pending_store, after, self.grace_ms, is_left=side, clock=clock)
+        join = JoinTraits("streams", self.other_store, before, after, keeps_unmatched=self.outer)
+        return OperatorTraits("match", join=join, buffer=buffer)
+
     def bind(self, context: BindContext, forward: Forward) -> Process:
         """Build the closure of one task."""
         combine = combiner(self.joiner, with_key=self.with_key, is_left=self.is_left)
         fetch, drop, outer = context.store(self.other_store).fetch_between, context.drop, self.outer
-        back, ahead = (self.before_ms, self.after_ms) if self.is_left else (self.after_ms, self.before_ms)
+        back, ahead = self.reach_ms
         pending = None if self.pending_store is None else context.store(self.pending_store)
         time, earliest = [MAX_TIME_MS], [MAX_TIME_MS]
         if pending is not None:
@@ -154,7 +184,7 @@ class StreamStreamJoin:
 
 
 @dataclass(frozen=True)
-class StreamSelfJoin:
+class StreamSelfJoin(Operator):
     """Join each record with earlier records of the same stream, both ways round, and with itself.
 
     Shape: KStream[K, V] -> KStream[K, VR]; n -> matches; key kept; store: one window store; repartition: no.
@@ -171,6 +201,8 @@ class StreamSelfJoin:
     grace_ms: int
     joiner: Callable[..., Any]
     with_key: bool = False
+
+    traits = OperatorTraits("match")
 
     def bind(self, context: BindContext, forward: Forward) -> Process:
         """Build the closure of one task."""
@@ -201,7 +233,7 @@ class StreamSelfJoin:
 
 
 @dataclass(frozen=True)
-class StreamTableJoin:
+class StreamTableJoin(Operator):
     """Join each record of a stream with the table's row of its key, or of a key chosen from the record.
 
     Shape: KStream[K, V1], KTable[K, V2] or GlobalKTable[K2, V2] -> KStream[K, V]; n -> at most n; key kept; store:
@@ -225,6 +257,14 @@ class StreamTableJoin:
     grace_ms: int | None = None
     buffer_store: str | None = None
     key_selector: Callable[[Any, Any], Any] | None = None
+
+    @property
+    def traits(self) -> OperatorTraits:
+        """Joins a record with a row; with grace it waits for it."""
+        store, wait = self.buffer_store, self.grace_ms or 0
+        join = JoinTraits("lookup", self.view.stores[-1], keeps_unmatched=self.left, key_selector=self.key_selector)
+        buffer = None if store is None else BufferTraits("row", store, wait)
+        return OperatorTraits("match", join=join, buffer=buffer, reads_global=True)
 
     def bind(self, context: BindContext, forward: Forward) -> Process:
         """Build the closure of one task."""

@@ -6,7 +6,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
-from kstreamnb.core.operator import BindContext, Forward, GetRow, Process, TableView
+from kstreamnb.core.operator import (
+    BindContext,
+    Forward,
+    GetRow,
+    JoinTraits,
+    Operator,
+    OperatorTraits,
+    Process,
+    TableView,
+)
 from kstreamnb.core.record import Change, Headers
 from kstreamnb.operators.stream_joins import combiner
 from kstreamnb.operators.tables import NO_ROW, bind_update
@@ -16,7 +25,7 @@ How: TypeAlias = Literal["inner", "left", "outer"]
 
 
 @dataclass(frozen=True)
-class TableTableJoin:
+class TableTableJoin(Operator):
     """Join each change of one table with the other table's row of the same key.
 
     Shape: KTable[K, V1], KTable[K, V2] -> KTable[K, V]; a change -> at most one change; key kept; store: the
@@ -40,6 +49,12 @@ class TableTableJoin:
     joiner: Callable[[Any, Any], Any]
     send_old: bool = False
     versioned: bool = False
+
+    @property
+    def traits(self) -> OperatorTraits:
+        """Joins a row with the other table's."""
+        join = JoinTraits("tables", self.other.stores[-1], keeps_unmatched=self.keeps_this)
+        return OperatorTraits("match", join=join, sends_old=True)
 
     @property
     def keeps_this(self) -> bool:
@@ -75,7 +90,7 @@ class TableTableJoin:
 
 
 @dataclass(frozen=True)
-class TableJoinMerge:
+class TableJoinMerge(Operator):
     """Bring both sides' changes together, kept in a store where the join is materialised.
 
     Shape: KTable[K, V] -> KTable[K, V]; 1 -> 1; key kept; store: the joined table's, if any; repartition: no.
@@ -86,6 +101,11 @@ class TableJoinMerge:
 
     store: str | None = None
     send_old: bool = False
+
+    @property
+    def traits(self) -> OperatorTraits:
+        """Replaces its rows, if it keeps any."""
+        return OperatorTraits("replace", self.store, sends_old=True)
 
     def bind(self, context: BindContext, forward: Forward) -> Process:
         """Build the closure of one task."""

@@ -12,7 +12,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from kstreamnb.core.operator import BindContext, Forward, GetRow, Process, TableView
+from kstreamnb.core.operator import (
+    BindContext,
+    BufferTraits,
+    Forward,
+    GetRow,
+    Operator,
+    OperatorTraits,
+    Process,
+    TableView,
+)
 from kstreamnb.core.record import Change, Headers, Windowed
 from kstreamnb.core.stores import LATEST, NOT_PUT
 from kstreamnb.errors import ProcessingError
@@ -140,7 +149,7 @@ class SuppressView:
 
 
 @dataclass(frozen=True)
-class TableSource:
+class TableSource(Operator):
     """Takes each record as the new value of its key's row; a null value deletes the row.
 
     Without a store the old value is not known and never forwarded. A record older than its row still replaces
@@ -153,6 +162,11 @@ class TableSource:
 
     store: str | None = None
     send_old: bool = False
+
+    @property
+    def traits(self) -> OperatorTraits:
+        """Replaces its rows, if it keeps any."""
+        return OperatorTraits("replace", self.store, sends_old=True)
 
     def bind(self, context: BindContext, forward: Forward) -> Process:
         """Build the closure of one task."""
@@ -173,7 +187,7 @@ _NO_LIMIT = 2**63 - 1
 
 
 @dataclass(frozen=True)
-class Suppress:
+class Suppress(Operator):
     """Keeps one change for each key in a buffer and forwards it when its time has come.
 
     The time of a buffered change is that of the first one that was buffered for its key, or with ``window_end`` the
@@ -194,6 +208,13 @@ class Suppress:
     max_records: int | None = None
     max_bytes: int | None = None
     emit_early: bool = True
+
+    @property
+    def traits(self) -> OperatorTraits:
+        """Holds changes back."""
+        bounded = self.max_records is not None or self.max_bytes is not None
+        buffer = BufferTraits("change", self.store, self.wait_ms, window_end=self.window_end, bounded=bounded)
+        return OperatorTraits("match", buffer=buffer)
 
     def bind(self, context: BindContext, forward: Forward) -> Process:
         """Build the closure of one task."""

@@ -13,47 +13,19 @@ from kstreamnb.state import Rows
 from kstreamnb.topology.nodes import ProcessorNode
 from kstreamnb.topology.topology import Topology
 
-__all__ = ["OWN_ROWS", "stores_to_watch", "use_of_rows", "watch_reads"]
+__all__ = ["OWN_ROWS", "stores_to_watch", "watch_reads"]
 
 Note = Callable[[Any], None]
 
 OWN_ROWS = ("replace", "fold", "fold by time")
 """Uses of rows for which writes tell everything."""
 
-_USES = {
-    "replace": (
-        "TableSource", "TableFilter", "TableMapValues", "TableJoinMerge", "JoinWindow",
-        "SubscriptionReceive",
-    ),
-    "fold": (
-        "StreamAggregate", "StreamReduce", "WindowAggregate", "SessionAggregate", "TableAggregate", "TableReduce",
-    ),
-    "fold by time": ("SlidingAggregate",),
-    "match": (
-        "StreamStreamJoin", "StreamSelfJoin", "StreamTableJoin", "TableTableJoin", "Suppress",
-        "SubscriptionJoin", "SubscriptionResolve", "ForeignTableJoin",
-    ),
-}  # fmt: skip
-_USE_OF = {name: use for use, names in _USES.items() for name in names}
-
-
-def use_of_rows(operator: Any, stores: tuple[str, ...]) -> str:
-    """How an operator's results follow from rows.
-
-    "replace": a row is what came last; "fold": it is made of the row before and the record; "fold by time": of all
-    records of its time; "match": a result is made of the record and the rows just looked up; "any": of all of them;
-    "none": it has no rows.
-    """
-    if not stores and not hasattr(operator, "view"):  # a node that looks into a global table has no store of its own
-        return "none"
-    return _USE_OF.get(type(operator).__name__, "any")
-
 
 def stores_to_watch(topology: Topology) -> frozenset[str]:
     """Stores that some node looks rows up in, other than to fold or replace its own."""
     nodes = [node for node in topology.nodes.values() if isinstance(node, ProcessorNode)]
-    used = {name for node in nodes if use_of_rows(node.operator, node.stores) not in OWN_ROWS for name in node.stores}
-    if any(use_of_rows(node.operator, node.stores) == "any" for node in nodes):
+    used = {name for node in nodes if node.row_use not in OWN_ROWS for name in node.stores}
+    if any(node.row_use == "any" for node in nodes):
         used |= topology.global_stores.keys()
     return frozenset(used | topology.global_stores.keys())
 

@@ -103,7 +103,7 @@ def upstream_topology(handle: Handle, *, into: str = "preview") -> Topology:
 def _only(graph: LogicalGraph, *ids: int) -> LogicalGraph:
     """The part of a graph that these nodes depend on, with the stores that users' processors may ask for."""
     kept = graph.upstream(*ids)
-    by_name = any(hasattr(getattr(graph.by_id[id_], "operator", None), "supplier") for id_ in kept)
+    by_name = any(graph.by_id[id_].traits.user_code for id_ in kept)
     used = {name for id_ in kept for name in getattr(graph.by_id[id_], "stores", ())}
     part = [
         node
@@ -118,11 +118,10 @@ def _only(graph: LogicalGraph, *ids: int) -> LogicalGraph:
 
 def _without_branches(node: LogicalNode, names: set[str]) -> LogicalNode:
     """A split that sends nothing to branches that are not there; any other node as it is."""
-    operator = getattr(node, "operator", None)
-    if not isinstance(node, Operation) or not isinstance(operator, Branch):
+    if not isinstance(node, Operation) or not isinstance(node.operator, Branch):
         return node
-    children = tuple(child if child in names else None for child in operator.children)
-    return replace(node, operator=replace(operator, children=children))
+    children = tuple(child if child in names else None for child in node.operator.children)
+    return replace(node, operator=replace(node.operator, children=children))
 
 
 def _rows(records: Rows) -> list[tuple[str, Any, Any, int, Any]]:

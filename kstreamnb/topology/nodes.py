@@ -13,9 +13,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
-from kstreamnb.core.operator import Operator
+from kstreamnb.core.operator import NO_TRAITS, Operator, OperatorTraits, RowUse
 from kstreamnb.core.serdes import NamesSerdes
 from kstreamnb.core.source_location import SourceLocation
 
@@ -42,6 +42,7 @@ class Source(NamesSerdes):
 
     parents = ()
     stores = ()
+    traits: ClassVar[OperatorTraits] = NO_TRAITS
 
     def reads(self, topic: str) -> bool:
         """Whether records of ``topic`` enter here."""
@@ -62,6 +63,17 @@ class ProcessorNode:
     dsl: str | None = field(default=None, compare=False)
     origin: SourceLocation | None = field(default=None, compare=False, repr=False)
 
+    @property
+    def traits(self) -> OperatorTraits:
+        """The traits of the operator."""
+        return self.operator.traits
+
+    @property
+    def row_use(self) -> RowUse:
+        """How results follow from rows: "none" if the node can reach no store."""
+        traits = self.operator.traits
+        return traits.row_use if self.stores or traits.reads_global else "none"
+
 
 @dataclass(frozen=True)
 class Sink(NamesSerdes):
@@ -76,6 +88,7 @@ class Sink(NamesSerdes):
     origin: SourceLocation | None = field(default=None, compare=False, repr=False)
 
     stores = ()
+    traits: ClassVar[OperatorTraits] = NO_TRAITS
 
 
 Node: TypeAlias = "Source | ProcessorNode | Sink"

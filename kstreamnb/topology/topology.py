@@ -103,7 +103,7 @@ class Topology(Suggesting, Displayed):
     ) -> Self:
         """Add a node that runs a processor; ``supplier`` makes a new one for every task (a class does).
 
-        An object with ``bind`` is taken as an operator as it is. Stores that the supplier or its processor declares
+        An `Operator` is taken as it is. Stores that the supplier or its processor declares
         in ``stores()`` are added and connected; ``stores`` are names of stores that exist.
 
         Raises: TopologyError when the name is taken, a parent is unknown or a store cannot be connected.
@@ -112,7 +112,7 @@ class Topology(Suggesting, Displayed):
         validation.check_parents(self, name, parents)
         own: tuple[StoreSpec, ...] = ()
         operator: Operator = supplier
-        if not hasattr(supplier, "bind"):
+        if not isinstance(supplier, Operator):
             own, operator = supplied_stores(name, supplier), UserProcessor(supplier)
         for store in own:
             validation.check_new_store(self, store)
@@ -188,7 +188,7 @@ class Topology(Suggesting, Displayed):
         Raises: TopologyError when a name or the topic is taken.
         """
         validation.check_global_store(self, store, source, topic, name)
-        operator = supplier if hasattr(supplier, "bind") else UserProcessor(supplier)
+        operator = supplier if isinstance(supplier, Operator) else UserProcessor(supplier)
         marks: dict[str, Any] = {"is_global": True, "origin": origin or user_origin()}
         self.global_stores[store.name] = replace(store, logged=False, cached=False, changelog_topic=topic)
         self.nodes[source] = Source(source, (topic,), None, key_serde, value_serde, timestamp_extractor, **marks)

@@ -174,18 +174,19 @@ def _unbounded(topology: Topology) -> Iterator[Issue]:
     for name, node in topology.nodes.items():
         if not isinstance(node, ProcessorNode):
             continue
-        operator: Any = node.operator
-        if hasattr(operator, "max_records") and operator.max_records is None and operator.max_bytes is None:
-            wait = duration(operator.wait_ms)
-            waits = "until their window closes" if operator.window_end else f"for {wait} of stream time"
+        buffer = node.traits.buffer
+        if buffer is not None and buffer.kind == "change" and not buffer.bounded:
+            waits = (
+                "until their window closes" if buffer.window_end else f"for {duration(buffer.wait_ms)} of stream time"
+            )
             yield Issue(
-                "hint" if operator.window_end else "warning",
+                "hint" if buffer.window_end else "warning",
                 f'"{name}"',
                 f"its buffer has no limit: it keeps a change of every key {waits}",
                 "limit it with BufferConfig.max_records(…) or max_bytes(…)",
                 node.origin,
             )
-        if isinstance(getattr(operator, "windows", None), UnlimitedWindows):
+        if isinstance(node.traits.windows, UnlimitedWindows):
             yield Issue(
                 "warning", f'"{name}"', "its window never ends, so its rows are never forgotten", "", node.origin
             )

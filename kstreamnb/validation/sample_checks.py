@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Any
 
 from kstreamnb.core.codec import encoder, key_partitioner
 from kstreamnb.core.formatting import counted, listed, said
 from kstreamnb.core.record import TopicRecord
+from kstreamnb.core.windows import SessionWindows
 from kstreamnb.errors import KStreamError
 from kstreamnb.recording.steps import Drop
 from kstreamnb.replays.explain.dropped import why_dropped
@@ -17,7 +17,7 @@ from kstreamnb.replays.replay import Replay
 from kstreamnb.replays.replay_sample import replay
 from kstreamnb.runtime.context.config import Config
 from kstreamnb.runtime.context.task_plan import TaskPlan
-from kstreamnb.topology.nodes import ProcessorNode, Source
+from kstreamnb.topology.nodes import Node, ProcessorNode, Source
 from kstreamnb.topology.topology import Topology
 from kstreamnb.validation.issue import Issue
 
@@ -112,8 +112,8 @@ def _null_hint(topology: Topology, name: str, drop: Drop) -> str:
     return f"{why}; test value is not None first"
 
 
-def _is_session(node: Any) -> bool:
-    return hasattr(getattr(getattr(node, "operator", None), "windows", None), "gap_ms")
+def _is_session(node: Node) -> bool:
+    return isinstance(node.traits.windows, SessionWindows)
 
 
 def _above(topology: Topology, name: str) -> list[str]:

@@ -14,7 +14,7 @@ from kstreamnb.core.windows import SessionWindows, SlidingWindows, TimeWindows
 from kstreamnb.operators.aggregates import SessionAggregate, WindowAggregate
 from kstreamnb.operators.folding import add_counts, count_up, zero
 from kstreamnb.operators.sliding_aggregate import SlidingAggregate
-from tests.unit.processors.fake_context import FakeContext
+from tests.unit.operators.fake_context import FakeContext
 
 GRACE_MS = 1000
 RETENTION_MS = 10_000

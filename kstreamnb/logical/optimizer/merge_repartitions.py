@@ -54,10 +54,12 @@ class _Work:
         if parent not in self.parents[child]:
             self.parents[child].append(parent)
 
-    def does(self, id_: int, operators: tuple[type, ...]) -> bool:
-        """Whether a node runs one of these operators."""
-        node = self.nodes[id_]
-        return isinstance(node, nodes.Operation) and isinstance(node.operator, operators)
+    def changes_key(self, id_: int) -> bool:
+        return self.nodes[id_].traits.changes_key
+
+    def changes_record(self, id_: int) -> bool:
+        traits = self.nodes[id_].traits
+        return traits.changes_key or traits.changes_value
 
     def find_above(self, start: int, wanted: Callable[[int], bool]) -> int | None:
         """The node itself, or one above it; of several ways up the first one that leads to such a node counts."""
@@ -86,7 +88,7 @@ class _Work:
             node, unmoved = self.nodes[id_], changer in self.parents[id_] and id_ not in moving
             if isinstance(node, nodes.StreamSource | nodes.Repartition) and id_ not in repartitions:
                 found.append(node.name)
-            elif unmoved or self.does(id_, nodes.CHANGES_KEY):
+            elif unmoved or self.changes_key(id_):
                 return None
             else:
                 above.extend(parent for parent in self.parents[id_] if parent != changer and parent not in above)
@@ -131,11 +133,11 @@ def _by_changer(work: _Work) -> dict[int, list[int]]:
     """Operators that change keys, each with the repartitions below it that may move up to it."""
     found: dict[int, list[int]] = {}
     for node in work.graph.nodes:
-        if work.does(node.id, nodes.CHANGES_KEY):
+        if work.changes_key(node.id):
             found[node.id] = []
         elif isinstance(node, nodes.Repartition) and node.mergeable:
-            nearest = work.find_above(node.id, lambda id_: work.does(id_, (*nodes.CHANGES_KEY, *nodes.CHANGES_VALUE)))
-            changer = work.find_above(node.id, lambda id_: work.does(id_, nodes.CHANGES_KEY))
+            nearest = work.find_above(node.id, work.changes_record)
+            changer = work.find_above(node.id, work.changes_key)
             if changer is not None and nearest == changer:
                 found[changer].append(node.id)
     return found

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
+from kstreamnb.core.operator import AggregationWindows
 from kstreamnb.core.record import Windowed
 from kstreamnb.core.time import MAX_TIME_MS
-from kstreamnb.core.windows import SessionWindows, SlidingWindows, TimeWindows, UnlimitedWindows
+from kstreamnb.core.windows import SessionWindows, SlidingWindows
 from kstreamnb.recording.recorded_run import RecordedRun
 from kstreamnb.recording.store_rows import StoredRow, stored_rows
-from kstreamnb.topology.nodes import ProcessorNode
 
 __all__ = ["OpenWindow", "closes_at", "node_time", "open_windows", "windowed_nodes"]
 
@@ -35,19 +35,16 @@ class OpenWindow(NamedTuple):
         return self.closes_at_ms >= MAX_TIME_MS
 
 
-def windowed_nodes(run: RecordedRun) -> dict[str, Any]:
-    """Nodes that aggregate by windows, with their operators."""
+def windowed_nodes(run: RecordedRun) -> dict[str, tuple[AggregationWindows, str]]:
+    """Nodes that aggregate by windows, with their windows and store."""
     return {
-        name: node.operator
+        name: (node.traits.windows, str(node.traits.store))
         for name, node in run.topology.nodes.items()
-        if isinstance(node, ProcessorNode) and isinstance(getattr(node.operator, "windows", None), _KINDS)
+        if node.traits.windows is not None
     }
 
 
-_KINDS = (TimeWindows, SlidingWindows, SessionWindows, UnlimitedWindows)
-
-
-def closes_at(windows: Any, end: int) -> int:
+def closes_at(windows: AggregationWindows, end: int) -> int:
     """The stream time (ms) at which a window with this end takes no more records."""
     if isinstance(windows, SessionWindows):
         return end + windows.gap_ms + windows.grace_ms + 1
@@ -65,15 +62,15 @@ def node_time(run: RecordedRun, node: str, task: str, step: int) -> int:
 
 def open_windows(run: RecordedRun, step: int) -> Iterator[OpenWindow]:
     """All open windows after so many steps, by store, task and key."""
-    for node, operator in windowed_nodes(run).items():
+    for node, (windows, store) in windowed_nodes(run).items():
         for task_id, task in run.tasks.items():
-            if operator.store not in task.stores or node not in task.nodes:
+            if store not in task.stores or node not in task.nodes:
                 continue
             time = node_time(run, node, task_id, step)
-            rows = stored_rows(task_id, task.stores[operator.store], run.history.rows(task_id, operator.store, step))
-            for row in _still_open(rows, time, lambda end, windows=operator.windows: closes_at(windows, end)):  # type: ignore[misc]
-                closing = closes_at(operator.windows, row.key.end)
-                yield OpenWindow(operator.store, node, task_id, row.key, row.value, time, closing)
+            rows = stored_rows(task_id, task.stores[store], run.history.rows(task_id, store, step))
+            for row in _still_open(rows, time, lambda end, windows=windows: closes_at(windows, end)):  # type: ignore[misc]
+                closing = closes_at(windows, row.key.end)
+                yield OpenWindow(store, node, task_id, row.key, row.value, time, closing)
 
 
 def _still_open(rows: list[StoredRow], time: int, closing: Callable[[int], int]) -> Iterator[StoredRow]:

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from kstreamnb.core.formatting import counted, said, when
+from kstreamnb.core.operator import OperatorTraits
 from kstreamnb.core.record import Change, TopicRecord, Windowed
 from kstreamnb.core.text_table import Tabular
-from kstreamnb.recording.read_tracking import use_of_rows
 from kstreamnb.recording.recorded_run import RecordedRun
 from kstreamnb.recording.trace import Code, shown
 from kstreamnb.recording.trace_index import row_before
@@ -135,18 +135,19 @@ class _Trace:
         assert isinstance(node, ProcessorNode)
         came = self._arrival(code.task, code.node, place)
         parts = self._outside_records(place) if came is None else self._parts(came)
-        use = use_of_rows(node.operator, node.stores)
+        use, traits = node.row_use, node.traits
         if use in ("fold", "fold by time"):
-            return self._of_row(code.task, node.operator.store, shown(self._log[place][1]), place, parts)  # type: ignore[attr-defined]
+            return self._of_row(code.task, str(traits.store), shown(self._log[place][1]), place, parts)
         if use == "replace":
             return self._replaced(place, code, node, parts)
         if use == "none":
             return parts
         since = self._span_start(place) if came is None else came
-        if getattr(node.operator, "pending_store", None) is not None:
-            return self._joined(since, place, node, parts)
+        buffer = traits.buffer
+        if traits.join is not None and buffer is not None and buffer.kind == "partner":
+            return self._joined(since, place, node.name, traits.join.store, buffer.store, parts)
         rows = self._looked_up(since, place, code.node, last=use == "match")
-        if hasattr(node.operator, "wait_ms"):  # a suppression: whatever lets a change out is no part of it
+        if buffer is not None and buffer.kind == "change":  # a suppression: whatever lets a change out is no part of it
             return _Parts(rows, rows)
         if use == "any":
             return _Parts(parts.new | parts.old | rows)
@@ -154,7 +155,7 @@ class _Trace:
 
     def _replaced(self, place: int, code: Code, node: ProcessorNode, parts: _Parts) -> _Parts:
         """A table's change: the new value is the record's, the old one that of the row before."""
-        value, store = self._log[place][2], getattr(node.operator, "store", None)
+        value, store = self._log[place][2], node.traits.store
         if type(value) is not Change or store is None:
             return parts
         row = self._of_row(code.task, store, shown(self._log[place][1]), place, parts)
@@ -182,7 +183,7 @@ class _Trace:
             return self._made(new.row if type(raw_key) is InCache else new, writes, place)
         writer, came = self._writer(code, place)
         parts = self._outside_records(place) if came is None else self._parts(came)
-        use = "any" if writer is None else use_of_rows(writer.operator, writer.stores)
+        use = "any" if writer is None else writer.row_use
         if use == "replace" or store.spec.extra.get("type") == "suppress":
             return parts.new
         if use == "fold by time":
@@ -229,11 +230,10 @@ class _Trace:
                 found |= self._parts(came).new
         return found
 
-    def _joined(self, since: int, place: int, node: ProcessorNode, parts: _Parts) -> _Parts:
+    def _joined(self, since: int, place: int, node: str, other: str, pending: str, parts: _Parts) -> _Parts:
         """A pair of a join of streams, or a record that had waited for a partner and goes on alone."""
-        operator: Any = node.operator
-        reads = list(self._reads(since, place, node.name, last=True))
-        partners = [at for code, _, written in reads for at in written if code.node == operator.other_store]
+        reads = list(self._reads(since, place, node, last=True))
+        partners = [at for code, _, written in reads for at in written if code.node == other]
         if partners:
             return _Parts(parts.new.union(partners))
         _, key, _, timestamp, _ = self._log[place]
@@ -241,7 +241,7 @@ class _Trace:
             at
             for code, raw_key, written in reads
             for at in written
-            if code.node == operator.pending_store
+            if code.node == pending
             and (raw_key[0], raw_key[2]) == (timestamp, self._raw_key(code.task, code.node, shown(key)))
         ]
         return _Parts(frozenset(waited)) if waited else parts
@@ -290,7 +290,7 @@ class _Trace:
         """The node that wrote a row, and where its record had come to it."""
         nodes = [node for node in self._run.topology.nodes.values() if isinstance(node, ProcessorNode)]
         using = [node for node in nodes if code.node in node.stores]
-        owning = [node for node in using if code.node in _own_stores(node.operator)] or using
+        owning = [node for node in using if code.node in _own_stores(node.traits)] or using
         came = {name: at for node in owning if (at := self._arrival(code.task, name := node.name, place)) is not None}
         if not came:
             return (owning[0] if len(owning) == 1 else None), None
@@ -311,6 +311,6 @@ class _Trace:
         return self._parts(taken[at]) if at >= 0 else _NO_PARTS
 
 
-def _own_stores(operator: Any) -> tuple[Any, ...]:
-    """Stores that an operator writes, by its own fields."""
-    return tuple(getattr(operator, name, None) for name in ("store", "buffer_store", "pending_store"))
+def _own_stores(traits: OperatorTraits) -> tuple[str | None, ...]:
+    """Stores that an operator writes."""
+    return traits.store, None if traits.buffer is None else traits.buffer.store

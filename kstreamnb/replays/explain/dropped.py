@@ -74,7 +74,7 @@ def _set_by(run: RecordedRun, drop: Drop) -> int | None:
 def _late(run: RecordedRun, drop: Drop) -> tuple[str, str | None]:
     numbers = drop.details
     start, end, grace, time = (numbers[name] for name in ("window_start", "window_end", "grace_ms", "stream_time_ms"))
-    windows = getattr(getattr(run.topology.nodes[drop.node], "operator", None), "windows", None)
+    windows = run.topology.nodes[drop.node].traits.windows
     closed = isinstance(windows, (SessionWindows, SlidingWindows))
     gap = numbers.get("gap_ms", 0)
     wait = f"gap {duration(gap)} − grace {duration(grace)}" if "gap_ms" in numbers else f"grace {duration(grace)}"

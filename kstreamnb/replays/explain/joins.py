@@ -3,29 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from kstreamnb.core.formatting import counted, duration, interval, listed, said, when
+from kstreamnb.core.operator import JoinTraits
+from kstreamnb.core.record import Windowed
 from kstreamnb.errors import EngineError
 from kstreamnb.recording.recorded_run import RecordedRun
 from kstreamnb.recording.store_rows import stored_rows
 from kstreamnb.replays.analysis.node_flow import Arrival, arrivals, row_at
 from kstreamnb.replays.explain.explanation import Explanation, Explanations, described
 
-__all__ = ["is_table_lookup", "unmatched", "why_no_match"]
+__all__ = ["unmatched", "why_no_match"]
 
 _NEAREST = 3
+
+Unmatched: TypeAlias = Iterator[tuple[Explanation, object]]
+"""Explanations of records that found no partner, each with the record's key."""
 
 
 def why_no_match(run: RecordedRun, node: str | None = None, key: Any = None) -> Explanations:
     """Every record that reached a join and found no partner there, or those of one join or key."""
-    joins = [name for name, each in run.topology.nodes.items() if _is_join(getattr(each, "operator", None))]
+    joins = [name for name, each in run.topology.nodes.items() if each.traits.join is not None]
     if node is not None and node not in joins:
         raise EngineError(f'there is no join "{node}"', detail=f"there are {', '.join(joins) or 'none'}")
     chosen = [name for name in joins if node in (None, name)]
-    found = [
-        answer for name in chosen for answer, about in unmatched(run, name) if key is None or key in (about, about[:1])
-    ]
+    found = [answer for name in chosen for answer, about in unmatched(run, name) if key is None or key in _keys(about)]
     reached = any(run.history.places_of("forwarded", other=name) for name in chosen)
     nothing = (
         "every record that reached a join found a partner"
@@ -37,59 +40,25 @@ def why_no_match(run: RecordedRun, node: str | None = None, key: Any = None) -> 
     return Explanations(sorted(found, key=lambda each: each.steps), nothing)
 
 
-def is_table_lookup(operator: Any) -> bool:
-    """Whether an operator joins records of a stream with rows of a table."""
-    return hasattr(operator, "view") and hasattr(operator, "joiner") and not hasattr(operator, "value_serde")
+def _keys(key: object) -> tuple[object, ...]:
+    """The keys under which a record may be asked for: its own, and that of its window."""
+    return (key, key.key) if isinstance(key, Windowed) else (key,)
 
 
-def _is_join(operator: Any) -> bool:
-    return any(
-        (
-            _is_stream_join(operator), is_table_lookup(operator), _is_table_join(operator), _answers(operator),
-            _tells(operator),
-        )
-    )  # fmt: skip
-
-
-def _is_stream_join(operator: Any) -> bool:
-    return hasattr(operator, "other_store") and hasattr(operator, "before_ms")
-
-
-def _is_table_join(operator: Any) -> bool:
-    return hasattr(operator, "other") and hasattr(operator, "how")
-
-
-def _answers(operator: Any) -> bool:
-    """Whether an operator answers subscriptions of a foreign-key join."""
-    return type(operator).__name__ == "SubscriptionJoin"
-
-
-def _tells(operator: Any) -> bool:
-    """Whether an operator tells the subscribers of a foreign-key join."""
-    return type(operator).__name__ == "ForeignTableJoin"
-
-
-def unmatched(run: RecordedRun, node: str) -> Iterator[tuple[Explanation, Any]]:
+def unmatched(run: RecordedRun, node: str) -> Unmatched:
     """Every record that found no partner at a join, explained, with its key."""
-    operator: Any = getattr(run.topology.nodes[node], "operator", None)
-    if _is_stream_join(operator):
-        yield from _without_partner(run, node, operator)
-    elif is_table_lookup(operator):
-        yield from _without_row(run, node, operator)
-    elif _is_table_join(operator):
-        yield from _without_other_row(run, node, operator)
-    elif _answers(operator):
-        yield from _without_foreign_row(run, node, operator)
-    elif _tells(operator):
-        yield from _without_subscriber(run, node)
+    traits = run.topology.nodes[node].traits
+    if traits.join is not None:
+        buffer = None if traits.buffer is None else traits.buffer.store
+        yield from _UNMATCHED[traits.join.kind](run, node, traits.join, buffer)
 
 
 # --- stream and stream ------------------------------------------------------------------------------------------------
-def _without_partner(run: RecordedRun, node: str, operator: Any) -> Iterator[tuple[Explanation, Any]]:
-    back, ahead = operator.before_ms, operator.after_ms
-    if not operator.is_left:
-        back, ahead = ahead, back
-    others = _other_side(run, operator.other_store)
+def _without_partner(
+    run: RecordedRun, node: str, join: JoinTraits, buffer: str | None
+) -> Iterator[tuple[Explanation, Any]]:
+    back, ahead = join.before_ms, join.after_ms
+    others = _other_side(run, join.store)
     for arrival in arrivals(run, node):
         if arrival.key is None or arrival.value is None:
             continue
@@ -101,14 +70,8 @@ def _without_partner(run: RecordedRun, node: str, operator: Any) -> Iterator[tup
 
 def _other_side(run: RecordedRun, store: str) -> list[Arrival]:
     """Records that were put into the window store of the other side."""
-    keepers = [name for name, node in run.topology.nodes.items() if _keeps(node, store)]
+    keepers = [name for name, node in run.topology.nodes.items() if node.traits.store == store]
     return [arrival for name in keepers for arrival in arrivals(run, name)]
-
-
-def _keeps(node: Any, store: str) -> bool:
-    """Whether a node is the one that keeps a side's records: it has a store and nothing else."""
-    operator = getattr(node, "operator", None)
-    return operator is not None and getattr(operator, "__dict__", None) == {"store": store}
 
 
 def _far(
@@ -139,7 +102,7 @@ def _far(
         )
         remedy = None
     steps = (step, *(run.history.step_of(other.place) for other in mine[:_NEAREST]))
-    origin = getattr(run.topology.nodes[node], "origin", None)
+    origin = run.topology.nodes[node].origin
     return Explanation(answer, because, numbers, node, arrival.task, steps, origin, remedy)
 
 
@@ -175,18 +138,19 @@ class _Look(NamedTuple):
     timestamp: int
 
 
-def _without_row(run: RecordedRun, node: str, operator: Any) -> Iterator[tuple[Explanation, Any]]:
+def _without_row(
+    run: RecordedRun, node: str, join: JoinTraits, buffer: str | None
+) -> Iterator[tuple[Explanation, Any]]:
     """A stream's records without a row in their table; those that wait in a buffer have not looked yet."""
-    store, selector = operator.view.stores[-1], getattr(operator, "key_selector", None)
-    came, buffered = list(arrivals(run, node)), operator.buffer_store is not None
-    looked = _looks_from_buffer(run, came, operator.buffer_store) if buffered else {}
+    store, selector, came = join.store, join.key_selector, list(arrivals(run, node))
+    looked = {} if buffer is None else _looks_from_buffer(run, came, buffer)
     for arrival in came:
         key = arrival.key if selector is None else selector(arrival.key, arrival.value)
         place = looked.get(arrival.place, arrival.place)
         if arrival.value is None or key is None or place is None:
             continue
         row = row_at(run, arrival.task, store, key, place, arrival.timestamp)
-        if row is None or not (operator.left or buffered or arrival.went_on):
+        if row is None or not (join.keeps_unmatched or buffer is not None or arrival.went_on):
             who = f"the record of key {said(arrival.key)} at {when(arrival.timestamp)}"
             look = _Look(who, arrival.task, store, key, place, arrival.timestamp)
             yield _absent(run, node, look, run.history.step_of(arrival.place)), arrival.key
@@ -209,23 +173,27 @@ def _looks_from_buffer(run: RecordedRun, came: list[Arrival], store: str) -> dic
     return found
 
 
-def _without_other_row(run: RecordedRun, node: str, operator: Any) -> Iterator[tuple[Explanation, Any]]:
+def _without_other_row(
+    run: RecordedRun, node: str, join: JoinTraits, buffer: str | None
+) -> Iterator[tuple[Explanation, Any]]:
     """A table's rows without a row of their key in the other table."""
-    store = operator.other.stores[-1]
+    store = join.store
     for arrival in arrivals(run, node):
         new = arrival.value.new
         if arrival.key is None or new is None:
             continue
         row = row_at(run, arrival.task, store, arrival.key, arrival.place)
-        if row is None or not (operator.keeps_this or arrival.went_on):
+        if row is None or not (join.keeps_unmatched or arrival.went_on):
             who = f"the row of key {said(arrival.key)} at {when(arrival.timestamp)}"
             look = _Look(who, arrival.task, store, arrival.key, arrival.place, arrival.timestamp)
             yield _absent(run, node, look, run.history.step_of(arrival.place)), arrival.key
 
 
-def _without_foreign_row(run: RecordedRun, node: str, operator: Any) -> Iterator[tuple[Explanation, Any]]:
+def _without_foreign_row(
+    run: RecordedRun, node: str, join: JoinTraits, buffer: str | None
+) -> Iterator[tuple[Explanation, Any]]:
     """A table's rows whose foreign key is that of no row in the other table."""
-    store = operator.view.stores[-1]
+    store = join.store
     for arrival in arrivals(run, node):
         foreign, primary = arrival.key
         asks = arrival.value.instruction.name.startswith("PROPAGATE")
@@ -235,16 +203,27 @@ def _without_foreign_row(run: RecordedRun, node: str, operator: Any) -> Iterator
             yield _absent(run, node, look, run.history.step_of(arrival.place)), primary
 
 
-def _without_subscriber(run: RecordedRun, node: str) -> Iterator[tuple[Explanation, Any]]:
+def _without_subscriber(
+    run: RecordedRun, node: str, join: JoinTraits, buffer: str | None
+) -> Iterator[tuple[Explanation, Any]]:
     """Rows of the other table that no row has as its foreign key."""
     for arrival in arrivals(run, node):
         if arrival.key is not None and not arrival.went_on:
             who = f"the row of key {said(arrival.key)} at {when(arrival.timestamp)}"
             answer = f"{who} is wanted by nobody at {described(run, node)}: no row had it as its foreign key then"
             steps = (run.history.step_of(arrival.place),)
-            origin = getattr(run.topology.nodes[node], "origin", None)
+            origin = run.topology.nodes[node].origin
             numbers = {"timestamp_ms": arrival.timestamp}
             yield Explanation(answer, (), numbers, node, arrival.task, steps, origin), arrival.key
+
+
+_UNMATCHED = {
+    "streams": _without_partner,
+    "lookup": _without_row,
+    "tables": _without_other_row,
+    "answer": _without_foreign_row,
+    "notify": _without_subscriber,
+}
 
 
 def _absent(run: RecordedRun, node: str, look: _Look, step: int) -> Explanation:
@@ -267,7 +246,7 @@ def _absent(run: RecordedRun, node: str, look: _Look, step: int) -> Explanation:
         there = f"{'the key' if len(held) == 1 else 'the keys'} {listed(held)}" if held else "nothing"
         why = f"no row for key {said(look.key)} ever came; it held {there}"
     answer = f"{look.who} found no row in table {look.store} at {described(run, node)}: {why}"
-    origin = getattr(run.topology.nodes[node], "origin", None)
+    origin = run.topology.nodes[node].origin
     part = "" if owner == "global" else f" in task {owner}"
     because = (f"the table held {counted(len(held), 'key')}{part} then",)
     numbers = {"timestamp_ms": look.timestamp, "rows": len(held)}

@@ -6,15 +6,16 @@ from collections.abc import Iterator
 from typing import Any
 
 from kstreamnb.core.formatting import counted, listed, when
+from kstreamnb.core.operator import OperatorTraits
 from kstreamnb.core.record import Change
 from kstreamnb.recording.recorded_run import RecordedRun
 from kstreamnb.recording.steps import Drop
-from kstreamnb.replays.analysis.buffered_records import buffer_of, buffered_records, is_buffered
+from kstreamnb.replays.analysis.buffered_records import buffered_records
 from kstreamnb.replays.analysis.node_flow import Arrival, above, arrivals, row_at, sinks_of
 from kstreamnb.replays.explain.explanation import Explanation, described
-from kstreamnb.replays.explain.joins import is_table_lookup, unmatched
+from kstreamnb.replays.explain.joins import unmatched
 from kstreamnb.replays.explain.predicates import unmet
-from kstreamnb.topology.nodes import ProcessorNode, Sink, Source
+from kstreamnb.topology.nodes import Node, Sink, Source
 
 __all__ = ["why_no_output"]
 
@@ -73,7 +74,7 @@ def _stops(run: RecordedRun, name: str, way: list[str]) -> Iterator[Explanation]
     node = run.topology.nodes[name]
     if isinstance(node, Sink):
         return
-    about: dict[str, Any] = {"node": name, "origin": getattr(node, "origin", None)}
+    about: dict[str, Any] = {"node": name, "origin": node.origin}
     for refusal, drops in _refused(run, name).items():
         answer = f"{counted(len(drops), 'record')} did not get past {described(run, name)}: {refusal} (see why_dropped)"
         yield Explanation(answer, numbers={"stopped": len(drops)}, **about)
@@ -104,11 +105,11 @@ def _refused(run: RecordedRun, name: str) -> dict[str, list[Drop]]:
 
 
 def _by_reason(
-    run: RecordedRun, name: str, node: Any, children: list[str], stopped: list[Arrival]
+    run: RecordedRun, name: str, node: Node, children: list[str], stopped: list[Arrival]
 ) -> dict[str, list[Arrival]]:
     drops = {drop.step: drop.reason for drop in run.drops() if drop.node == name}
-    operator = getattr(node, "operator", None)
-    holds = buffer_of(operator) is not None  # what it keeps is counted by itself
+    traits = node.traits
+    holds = traits.buffer is not None  # what it keeps is counted by itself
     found: dict[str, list[Arrival]] = {}
     for number, arrival in enumerate(stopped):
         dropped = drops.get(run.history.step_of(arrival.place))
@@ -116,12 +117,12 @@ def _by_reason(
             reason = f"{dropped} (see why_dropped)"
         elif holds:
             continue
-        elif number < _LOOKED_AT or type(operator).__name__ in _JOINS:
-            reason = _reason(node, children, arrival)
+        elif number < _LOOKED_AT or traits.join is not None:
+            reason = _reason(traits, children, arrival)
         else:
             reason = _NOT_LOOKED_AT
         found.setdefault(reason, []).append(arrival)
-    if is_buffered(operator):
+    if traits.buffer is not None and traits.buffer.kind == "row":
         alone = {answer.steps[0] for answer, _ in unmatched(run, name)}
         for arrival in stopped:
             if run.history.step_of(arrival.place) in alone:
@@ -133,40 +134,37 @@ def _by_reason(
 _NO_ROW = "there was no row for it in the table (see why_no_match)"
 
 
-def _reason(node: Any, children: list[str], arrival: Arrival) -> str:
-    operator: Any = getattr(node, "operator", None)
+def _reason(traits: OperatorTraits, children: list[str], arrival: Arrival) -> str:
     new = arrival.value.new if isinstance(arrival.value, Change) else arrival.value
-    if hasattr(operator, "predicate"):
-        return unmet(operator.predicate, arrival.key, new, negate=operator.negate) or "its predicate did not let it by"
-    if hasattr(operator, "predicates"):
-        wanted = [
-            predicate
-            for predicate, child in zip(operator.predicates, operator.children, strict=False)
-            if child in children
-        ]
+    if (test := traits.condition) is not None:
+        return unmet(test.predicate, arrival.key, new, negate=test.negate) or "its predicate did not let it by"
+    if traits.branches:
+        wanted = [branch.predicate for branch in traits.branches if branch.child in children]
         facts = [unmet(predicate, arrival.key, new) for predicate in wanted]
         return listed([fact for fact in facts if fact]) or "it took another branch"
-    if getattr(operator, "emit_on_close", False):
+    if traits.emit_on_close:
         return "its result is held back until the window closes (see why_open)"
-    return _JOINS.get(type(operator).__name__) or (
-        "its key is null" if arrival.key is None else "nothing came of it there"
-    )
+    if traits.join is not None:
+        return _JOINS[traits.join.kind]
+    return "its key is null" if arrival.key is None else "nothing came of it there"
 
 
 _JOINS = {
-    "StreamStreamJoin": "no partner was found (see why_no_match)",
-    "StreamTableJoin": _NO_ROW,
-    "TableTableJoin": "there was no row of its key in the other table (see why_no_match)",
-    "SubscriptionJoin": "no row of the other table had this foreign key (see why_no_match)",
-    "ForeignTableJoin": "no row had its key as a foreign key (see why_no_match)",
+    "streams": "no partner was found (see why_no_match)",
+    "lookup": _NO_ROW,
+    "tables": "there was no row of its key in the other table (see why_no_match)",
+    "answer": "no row of the other table had this foreign key (see why_no_match)",
+    "notify": "no row had its key as a foreign key (see why_no_match)",
 }
 
 
 def _silent(run: RecordedRun, name: str) -> Iterator[str]:
     """Topics on the way that got no record: those of a source, and those of a table that a join looks into."""
     node = run.topology.nodes[name]
-    operator: Any = getattr(node, "operator", None)
-    sources = [node] if isinstance(node, Source) else _sources_of(run, operator) if is_table_lookup(operator) else []
+    join = node.traits.join
+    sources = [node] if isinstance(node, Source) else []
+    if join is not None and join.kind == "lookup":
+        sources = _sources_of(run, join.store)
     for source in sources:
         if not run.history.places_of("consumed", node=source.name) and not _refused(run, source.name):
             for topic in source.topics or (str(source.pattern),):
@@ -174,25 +172,20 @@ def _silent(run: RecordedRun, name: str) -> Iterator[str]:
                     yield f'topic "{topic}" got no record'
 
 
-def _sources_of(run: RecordedRun, operator: Any) -> list[Source]:
-    """Sources whose records become the rows that a join looks up."""
-    store, topology = operator.view.stores[-1], run.topology
-    keepers = [name for name, each in topology.nodes.items() if getattr(_operator(each), "store", None) == store]
+def _sources_of(run: RecordedRun, store: str) -> list[Source]:
+    """Sources whose records become the rows of a store."""
+    topology = run.topology
+    keepers = [name for name, each in topology.nodes.items() if each.traits.store == store]
     return [each for name in above(run, keepers) if isinstance(each := topology.nodes[name], Source)]
-
-
-def _operator(node: Any) -> Any:
-    return getattr(node, "operator", None)
 
 
 def _lonely(run: RecordedRun, way: list[str]) -> Iterator[str]:
     """Joins on the way that went on without a row of their table."""
     for name in way:
-        node = run.topology.nodes[name]
-        operator: Any = getattr(node, "operator", None)
-        if not isinstance(node, ProcessorNode) or not is_table_lookup(operator) or not getattr(operator, "left", False):
+        join = run.topology.nodes[name].traits.join
+        if join is None or join.kind != "lookup" or not join.keeps_unmatched:
             continue
-        store, selector = operator.view.stores[-1], getattr(operator, "key_selector", None)
+        store, selector = join.store, join.key_selector
         came = list(arrivals(run, name))[:_LOOKED_AT]
         keys = [each.key if selector is None else selector(each.key, each.value) for each in came]
         alone = sum(

@@ -9,7 +9,7 @@ from kstreamnb.core.record import Windowed
 from kstreamnb.core.windows import SessionWindows, SlidingWindows
 from kstreamnb.errors import EngineError
 from kstreamnb.recording.recorded_run import RecordedRun
-from kstreamnb.replays.analysis.buffered_records import BufferedRecord, buffered_records, is_buffered
+from kstreamnb.replays.analysis.buffered_records import BufferedRecord, buffered_records
 from kstreamnb.replays.analysis.open_windows import OpenWindow, open_windows, windowed_nodes
 from kstreamnb.replays.explain.explanation import Explanation, Explanations, described
 from kstreamnb.topology.nodes import ProcessorNode
@@ -38,12 +38,18 @@ def _asked(about: OpenWindow | BufferedRecord, store: str | None, key: Any) -> b
     return store in (None, about.store) and (key is None or key in (about.key, mine))
 
 
+_WORDS = {
+    "change": ("change", "is held back", "it comes out"),
+    "row": ("record", "waits for its table", "it is joined"),
+    "partner": ("record", "has no partner", "it goes on alone"),
+}
+
+
 def _held(run: RecordedRun, held: BufferedRecord) -> Explanation:
     """Why a change or record waits."""
-    operator: Any = run.topology.nodes[held.node].operator  # type: ignore[union-attr]
-    what = "change" if hasattr(operator, "wait_ms") else "record"
-    waits = "is held back" if what == "change" else "waits for its table" if is_buffered(operator) else "has no partner"
-    out = "it comes out" if what == "change" else "it is joined" if is_buffered(operator) else "it goes on alone"
+    buffer = run.topology.nodes[held.node].traits.buffer
+    assert buffer is not None
+    what, waits, out = _WORDS[buffer.kind]
     now, missing = held.stream_time_ms, held.due_ms - held.stream_time_ms
     return Explanation(
         f"a {what} of key {said(held.key)} (value {said(held.value)}) {waits} at {described(run, held.node)} in task "
@@ -51,24 +57,24 @@ def _held(run: RecordedRun, held: BufferedRecord) -> Explanation:
         numbers={"stream_time_ms": now, "due_ms": held.due_ms, "missing_ms": missing},
         node=held.node,
         task=held.task,
-        origin=getattr(run.topology.nodes[held.node], "origin", None),
+        origin=run.topology.nodes[held.node].origin,
         remedy=f"a record with time {when(held.due_ms)} or later, that is {duration(missing)} on, would let it out: "
         f"any key of {_partitions(run, held.task)} that reaches it",
     )
 
 
 def _explained(run: RecordedRun, window: OpenWindow, step: int) -> Explanation:
-    windows = windowed_nodes(run)[window.node].windows
+    windows, _ = windowed_nodes(run)[window.node]
     key, start, end = window.key
     shown = interval(start, end, closed=isinstance(windows, (SessionWindows, SlidingWindows)))
     what = f"{'session' if isinstance(windows, SessionWindows) else 'window'} {shown} of key {said(key)} is open"
     numbers = {"window_start": start, "window_end": end, "stream_time_ms": window.stream_time_ms}
     about: dict[str, Any] = {"node": window.node, "task": window.task}
-    about["origin"] = getattr(run.topology.nodes[window.node], "origin", None)
+    about["origin"] = run.topology.nodes[window.node].origin
     if window.never_closes:
         return Explanation(f"{what}: it has no end", numbers=numbers, **about)
     grace = windows.grace_ms
-    gap = getattr(windows, "gap_ms", 0)
+    gap = windows.gap_ms if isinstance(windows, SessionWindows) else 0
     waits = " + ".join([f"end {when(end)}", *([f"gap {duration(gap)}"] if gap else []), f"grace {duration(grace)}"])
     last = window.closes_at_ms - end - gap - grace
     closing = f"{when(window.closes_at_ms)} ({waits}{f' + {duration(last)}' if last else ''})"
@@ -100,10 +106,10 @@ def _held_back(run: RecordedRun, node: str) -> list[str]:
     """Suppressions below that give nothing before the window closes."""
     found = []
     for name in _below(run, node):
-        operator = getattr(run.topology.nodes[name], "operator", None)
-        if getattr(operator, "window_end", False):
+        buffer = run.topology.nodes[name].traits.buffer
+        if buffer is not None and buffer.window_end:
             found.append(f"{described(run, name)} holds its result back until then")
-    if getattr(getattr(run.topology.nodes[node], "operator", None), "emit_on_close", False):
+    if run.topology.nodes[node].traits.emit_on_close:
         found.append("its result is given only when it closes")
     return found
 

@@ -231,7 +231,7 @@ class TaskCompiler:
         step, child = self._step(name), self._child_reading_new(name)
         assert step is not None
         chain.step(name, step)
-        return name if child is None or not hasattr(self._operator(name), "fuse") else child
+        return name if child is None or not self._nodes[name].traits.offers_new else child
 
     def _inlines(self, name: str) -> bool:
         """Whether a node can be part of its parent's function."""
@@ -247,16 +247,12 @@ class TaskCompiler:
         return self._steps[name]
 
     def _find_step(self, name: str) -> FusedStep | None:
-        operator = self._operator(name)
-        if operator is None or not self._fuses:
-            return None
-        if hasattr(operator, "fused"):
-            return operator.fused()  # type: ignore[no-any-return]
-        if not hasattr(operator, "fuse") or any(map(self._notes_record, self._nodes[name].stores)):
+        node = self._nodes[name]
+        if not isinstance(node, ProcessorNode) or not self._fuses or any(map(self._notes_record, node.stores)):
             return None
         new_only = self._child_reading_new(name) is not None
         with self._starting(name):
-            return operator.fuse(self._context(name), new_only=new_only)  # type: ignore[no-any-return]
+            return node.operator.fuse(self._context(name), new_only=new_only)
 
     def _context(self, name: str) -> NodeContext:
         return NodeContext(self._scope, name, self._children[name], partial(self._hop, name))
@@ -267,15 +263,11 @@ class TaskCompiler:
         if (
             self._scope.recorder is None
             and len(children) == 1
-            and getattr(self._operator(children[0]), "reads_new", False)
+            and self._nodes[children[0]].traits.reads_new
             and self._inlines(children[0])
         ):
             return children[0]
         return None
-
-    def _operator(self, name: str) -> Any:
-        node = self._nodes[name]
-        return node.operator if isinstance(node, ProcessorNode) else None
 
     @contextmanager
     def _starting(self, name: str) -> Iterator[None]:

@@ -222,7 +222,7 @@ def _at_least_once(topology: Topology, repeated: str) -> Iterator[tuple[str, str
         if isinstance(node, ProcessorNode) and not node.is_global:
             if node.dsl in _SIDE_EFFECTS:
                 yield node.name, _SIDE_EFFECTS[node.dsl]
-            elif hasattr(node.operator, "supplier"):
+            elif node.traits.user_code:
                 yield node.name, _OWN_PROCESSOR
         elif repeated and isinstance(node, Sink) and node.topic not in topology.internal_topics:
             yield node.name, repeated

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from kstreamnb.runtime.context.config import Config
 from kstreamnb.runtime.context.task_plan import TaskPlan, plan_global_task, plan_tasks
 from kstreamnb.spark.planning.key_routing import GroupValues
-from kstreamnb.topology.nodes import ProcessorNode, Sink, Source, Subtopology
+from kstreamnb.topology.nodes import Sink, Source, Subtopology
 from kstreamnb.topology.partitions import partition_counts, source_topics
 from kstreamnb.topology.topology import Topology
 
@@ -365,10 +365,12 @@ def _needs(application: Application) -> _Needs:
         if group.is_global:
             continue
         nodes = [topology.nodes[name] for name in group.nodes]
-        operators = [node.operator for node in nodes if isinstance(node, ProcessorNode)]
-        if any(map(_may_punctuate, operators)):
+        traits_of = [node.traits for node in nodes]
+        if any(traits.user_code for traits in traits_of):
             needs.punctuates.add(group.id)
-        if topology.global_stores and (group.id in needs.punctuates or any(map(_reads_global, operators))):
+        if topology.global_stores and (
+            group.id in needs.punctuates or any(traits.reads_global for traits in traits_of)
+        ):
             needs.uses_global.add(group.id)
         extractors = [node.timestamp_extractor for node in nodes if isinstance(node, Source)]
         default = application.config.default_timestamp_extractor
@@ -376,13 +378,3 @@ def _needs(application: Application) -> _Needs:
         if keeps or group.id in needs.punctuates or group.id in needs.uses_global:
             needs.stateful.add(group.id)
     return needs
-
-
-def _may_punctuate(operator: Any) -> bool:
-    """Users' own processors: they may schedule, keep cells and look at any global store."""
-    return hasattr(operator, "supplier")
-
-
-def _reads_global(operator: Any) -> bool:
-    """Joins with a global table look it up through a view and connect no store of their own."""
-    return hasattr(operator, "view")

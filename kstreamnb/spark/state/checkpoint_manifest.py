@@ -18,7 +18,6 @@ from kstreamnb.errors import ConfigError, EngineError
 from kstreamnb.kafka.checkpoint_lock import unwritable
 from kstreamnb.runtime.context.task_plan import TaskPlan
 from kstreamnb.spark.planning.placement import Application, Deployment
-from kstreamnb.topology.nodes import ProcessorNode
 
 __all__ = [
     "FILE",
@@ -232,7 +231,7 @@ def _state(application: Application, deployment: Deployment, number: int) -> dic
             nodes = [topology.nodes[name] for name in plan.nodes]
             names = {store for node in nodes for store in node.stores if store in topology.stores}
             known["stores"] = {name: _shape(topology.stores[name], plan) for name in sorted(names)}
-            own = [node for node in nodes if isinstance(node, ProcessorNode) and hasattr(node.operator, "supplier")]
+            own = [node for node in nodes if node.traits.user_code]
             known["processors"] = {node.name: {} for node in own}
     return found
 

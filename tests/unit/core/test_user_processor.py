@@ -18,7 +18,7 @@ from kstreamnb.core.processor import (
 from kstreamnb.core.record import Record, RecordMetadata
 from kstreamnb.core.stores import StoreSpec
 from kstreamnb.errors import ProcessingError, StateError
-from tests.unit.processors.fake_context import FakeContext
+from tests.unit.operators.fake_context import FakeContext
 
 COUNTS = StoreSpec("counts", "key_value")
 

@@ -245,3 +245,10 @@ def test_a_record_that_its_source_refuses_is_counted_and_named() -> None:
     assert "1 record did not get past" in str(run.why_no_output("out"))
     alone = replay(builder.build(), sample(("in", "k", 2, -1)), config=config)
     assert "got no record" not in str(alone.why_no_output("out"))
+
+
+def test_a_key_asked_for_is_not_taken_for_the_start_of_another() -> None:
+    """Records of key "k" are not those of "kx", and keys need not be text."""
+    run = joined(("l", "kx", "A", 0), ("r", "z", "B", 0))
+    assert list(run.why_no_match(key="k")) == []
+    assert len(list(run.why_no_match(key="kx"))) == 1

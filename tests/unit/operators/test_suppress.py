@@ -11,7 +11,7 @@ from kstreamnb.core.serdes import Serdes
 from kstreamnb.core.stores import StoreSpec
 from kstreamnb.errors import ProcessingError
 from kstreamnb.operators.tables import StoreView, Suppress, SuppressView
-from tests.unit.processors.fake_context import FakeContext, Fed
+from tests.unit.operators.fake_context import FakeContext, Fed
 
 
 def bind(wait_ms: int, *, key_serde: Any = None, **options: Any) -> tuple[FakeContext, Fed]:

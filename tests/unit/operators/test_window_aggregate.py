@@ -12,7 +12,7 @@ from kstreamnb.core.stores import StoreSpec
 from kstreamnb.core.windows import TimeWindows, UnlimitedWindows
 from kstreamnb.operators.aggregates import WindowAggregate
 from kstreamnb.operators.folding import count_up, zero
-from tests.unit.processors.fake_context import FakeContext, Fed
+from tests.unit.operators.fake_context import FakeContext, Fed
 
 FOREVER_MS = 10**9
 

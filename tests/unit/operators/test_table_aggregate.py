@@ -16,7 +16,7 @@ from kstreamnb.errors import ProcessingError
 from kstreamnb.operators.derived_tables import TableAggregate, TableGroupBy
 from kstreamnb.operators.folding import count_down, count_up, zero
 from kstreamnb.operators.tables import TableSource
-from tests.unit.processors.fake_context import FakeContext
+from tests.unit.operators.fake_context import FakeContext
 
 SUMS = StoreSpec("sums", "timestamped_key_value", value_serde=Serdes.long())
 TEXTS = StoreSpec("sums", "timestamped_key_value")

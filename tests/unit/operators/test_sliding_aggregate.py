@@ -12,7 +12,7 @@ from kstreamnb.core.stores import StoreSpec
 from kstreamnb.core.windows import SlidingWindows
 from kstreamnb.errors import ProcessingError
 from kstreamnb.operators.sliding_aggregate import SlidingAggregate
-from tests.unit.processors.fake_context import FakeContext, Fed
+from tests.unit.operators.fake_context import FakeContext, Fed
 
 
 def bind(

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kstreamnb.core.operator import FusedStep
+from kstreamnb.core.operator import NO_TRAITS, FusedStep, Operator
 from kstreamnb.core.record import Change
 from kstreamnb.core.serdes import Serdes
 from kstreamnb.core.stores import StoreSpec
@@ -18,7 +18,7 @@ from kstreamnb.core.windows import TimeWindows
 from kstreamnb.operators.aggregates import StreamAggregate, WindowAggregate
 from kstreamnb.operators.folding import count_up, zero
 from kstreamnb.operators.stateless import TableToStream
-from tests.unit.processors.fake_context import FakeContext
+from tests.unit.operators.fake_context import FakeContext
 
 WINDOWS = TimeWindows(10, 5)
 FOLDS: list[Any] = [
@@ -89,8 +89,10 @@ def test_keys_that_only_their_bytes_tell_apart_have_windows_of_their_own() -> No
     assert found == [("1", 1), ("True", 1), ("1.0", 1), ("['a']", 1), ("1", 2), ("['a']", 2)]
 
 
-class _Pass:
+class _Pass(Operator):
     """Forwards everything."""
+
+    traits = NO_TRAITS
 
     def bind(self, context: Any, forward: Any) -> Any:
         """Nothing in between."""
@@ -103,7 +105,7 @@ _PASS = _Pass()
 @pytest.mark.parametrize("fold", FOLDS)
 def test_no_change_is_made_where_only_its_new_value_is_read(fold: Any) -> None:
     """A table that is only made a stream hands on plain values."""
-    assert TableToStream.reads_new
+    assert TableToStream().traits.reads_new
     values: list[Any] = []
     for new_only in (False, True):
         context = task(fold, watched=False)

@@ -12,7 +12,7 @@ from kstreamnb.core.record import Change
 from kstreamnb.core.stores import StoreSpec
 from kstreamnb.operators.table_joins import JoinView, TableJoinMerge, TableTableJoin
 from kstreamnb.operators.tables import StoreView, TableSource
-from tests.unit.processors.fake_context import FakeContext
+from tests.unit.operators.fake_context import FakeContext
 
 
 def pair(left: Any, right: Any) -> str:

@@ -22,7 +22,7 @@ from kstreamnb.operators.stateless import (
     SelectKey,
     TableToStream,
 )
-from tests.unit.processors.fake_context import FakeContext
+from tests.unit.operators.fake_context import FakeContext
 
 HEADERS = (("shop", b"7"),)
 

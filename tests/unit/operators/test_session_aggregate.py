@@ -10,7 +10,7 @@ from kstreamnb.core.record import Change, Windowed
 from kstreamnb.core.stores import StoreSpec
 from kstreamnb.core.windows import SessionWindows
 from kstreamnb.operators.aggregates import SessionAggregate
-from tests.unit.processors.fake_context import FakeContext, Fed
+from tests.unit.operators.fake_context import FakeContext, Fed
 
 
 def bind(gap_ms: int, grace_ms: int = 0, *, reduce: bool = False, **options: Any) -> tuple[FakeContext, Fed]:

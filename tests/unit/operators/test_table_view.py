@@ -10,7 +10,7 @@ from kstreamnb.core.record import Windowed
 from kstreamnb.core.stores import StoreSpec
 from kstreamnb.operators.derived_tables import DerivedView, TableFilter, TableMapValues, TableTransformValues
 from kstreamnb.operators.tables import StoreView
-from tests.unit.processors.fake_context import FakeContext
+from tests.unit.operators.fake_context import FakeContext
 
 
 @pytest.fixture

@@ -31,7 +31,7 @@ from kstreamnb.operators.foreign_key import (
     value_hash,
 )
 from kstreamnb.operators.tables import StoreView, TableSource
-from tests.unit.processors.fake_context import FakeContext
+from tests.unit.operators.fake_context import FakeContext
 
 TEXT = Serdes.string()
 SUBSCRIPTIONS = SubscriptionSerde().with_defaults(TEXT, TEXT)

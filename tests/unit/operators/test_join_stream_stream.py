@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from kstreamnb.core.stores import StoreSpec
 from kstreamnb.operators.stream_joins import JoinWindow, StreamSelfJoin, StreamStreamJoin
-from tests.unit.processors.fake_context import FakeContext
+from tests.unit.operators.fake_context import FakeContext
 
 
 def pair(left: Any, right: Any) -> str:

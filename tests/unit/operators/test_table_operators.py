@@ -11,7 +11,7 @@ from kstreamnb.core.stores import StoreSpec
 from kstreamnb.errors import ProcessingError
 from kstreamnb.operators.derived_tables import TableFilter, TableGroupBy, TableMapValues, TableTransformValues
 from kstreamnb.operators.tables import TableSource
-from tests.unit.processors.fake_context import FakeContext
+from tests.unit.operators.fake_context import FakeContext
 
 ROWS = StoreSpec("rows", "timestamped_key_value")
 HISTORY = StoreSpec("rows", "versioned", history_ms=100)

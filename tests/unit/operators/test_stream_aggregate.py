@@ -15,7 +15,7 @@ from kstreamnb.core.serdes import Serdes
 from kstreamnb.core.stores import StoreSpec
 from kstreamnb.operators.aggregates import StreamAggregate
 from kstreamnb.operators.folding import count_up, zero
-from tests.unit.processors.fake_context import FakeContext
+from tests.unit.operators.fake_context import FakeContext
 
 LONG, TEXT = Serdes.long(), Serdes.string()
 

@@ -11,7 +11,7 @@ from kstreamnb.core.record import Headers, RecordMetadata
 from kstreamnb.core.stores import StoreSpec
 from kstreamnb.operators.stream_joins import StreamTableJoin
 from kstreamnb.operators.tables import StoreView, TableSource
-from tests.unit.processors.fake_context import FakeContext, Fed
+from tests.unit.operators.fake_context import FakeContext, Fed
 
 HEADERS = (("trace", b"1"),)
 
