@@ -7,6 +7,7 @@ from typing import Any
 
 from kstreamnb.core.displayed import Displayed
 from kstreamnb.core.formatting import counted
+from kstreamnb.core.heap import collector_paused
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.errors import KStreamError, Suggesting
 from kstreamnb.recording.read_tracking import stores_to_watch
@@ -15,7 +16,6 @@ from kstreamnb.recording.steps import Drop, Steps
 from kstreamnb.recording.trace import Recording
 from kstreamnb.replays.navigation import Navigation
 from kstreamnb.replays.queries import Queries
-from kstreamnb.runtime.codegen.function_builder import collector_paused
 from kstreamnb.runtime.task.task import Task
 from kstreamnb.testdriver.topology_test_driver import TopologyTestDriver
 from kstreamnb.topology.topology import Topology

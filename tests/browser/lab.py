@@ -19,7 +19,7 @@ from typing import Any
 import nbformat
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Locator, Page, Request, TopicRoute, expect
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Locator, Page, Request, Route, expect
 
 __all__ = ["ARTEFACTS", "JUPYTERLAB", "NOTEBOOK_7", "PATIENCE_MS", "Lab", "Notebook", "chromium", "served"]
 
@@ -198,7 +198,7 @@ class Notebook:
         assert self.errors == []
         assert self.strangers == []
 
-    def _local_only(self, route: TopicRoute) -> None:
+    def _local_only(self, route: Route) -> None:
         if route.request.url.startswith((self.url, "data:", "blob:")):
             route.continue_()
         else:

@@ -7,10 +7,8 @@ head of the loop, for the record before.
 
 from __future__ import annotations
 
-import gc
 import re
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 from types import CodeType, FunctionType
 from typing import Any
@@ -262,22 +260,3 @@ def _negative() -> None:
 
 def _misplaced(partition: int) -> None:
     raise EngineError(f"the topic has no partition {partition}", detail="it has 1")
-
-
-@contextmanager
-def collector_paused() -> Iterator[None]:
-    """No garbage collection meanwhile: a bulk of records makes many tuples and no cycles.
-
-    What was made goes to the oldest generation unseen; the collector would only find that all of it is in use.
-    """
-    if not gc.isenabled():
-        yield
-        return
-    gc.disable()
-    try:
-        yield
-    finally:
-        if gc.get_freeze_count() == 0:  # else someone else has frozen objects, and means to keep them so
-            gc.freeze()
-            gc.unfreeze()
-        gc.enable()

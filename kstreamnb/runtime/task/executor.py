@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from typing import Any, NoReturn
 
 from kstreamnb.core.extractors import negative_timestamp
+from kstreamnb.core.heap import collector_paused
 from kstreamnb.core.processor import PunctuationType
 from kstreamnb.errors import EngineError, ProcessingError
 from kstreamnb.runtime.codegen.error_location import (
@@ -28,7 +29,6 @@ from kstreamnb.runtime.codegen.function_builder import (
     FunctionBuilder,
     Loop,
     NegativeTimestamp,
-    collector_paused,
 )
 from kstreamnb.runtime.codegen.task_compiler import TaskCompiler
 from kstreamnb.runtime.context.punctuation import PunctuationQueue, Schedule

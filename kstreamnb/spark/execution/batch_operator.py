@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from kstreamnb.core.codec import SerializedValue
+from kstreamnb.core.heap import gc_relaxed
 from kstreamnb.core.time import Clock
 from kstreamnb.errors import KStreamError
 from kstreamnb.runtime.task.task import GlobalTask
@@ -29,7 +30,6 @@ from kstreamnb.spark.execution.task_batch import commit, run_parcels
 from kstreamnb.spark.execution.worker_cache import (
     CachedTask,
     DeploymentBlob,
-    few_collections,
     new_task,
     outlets_of,
     read,
@@ -191,7 +191,7 @@ def next_level(plan: BatchPlan, level: int) -> Work:
 
 def _seldom_collecting(run: Work) -> Work:
     def spared(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        with few_collections():
+        with gc_relaxed():
             yield from run(batches)
 
     return spared

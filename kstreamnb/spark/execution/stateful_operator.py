@@ -17,6 +17,7 @@ import pyarrow as pa
 from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
+from kstreamnb.core.heap import freeze_heap, gc_relaxed
 from kstreamnb.errors import KStreamError
 from kstreamnb.spark.execution.failures import pack_failure
 from kstreamnb.spark.execution.processor_attributes import attributes_of, give_attributes
@@ -30,7 +31,6 @@ from kstreamnb.spark.execution.worker_cache import (
     DeploymentBlob,
     check_in,
     check_out,
-    few_collections,
     new_global,
     new_task,
     note_failure,
@@ -38,7 +38,6 @@ from kstreamnb.spark.execution.worker_cache import (
     placed_at,
     read,
     replica,
-    rest,
 )
 from kstreamnb.spark.planning.placement import PlacedTask, Replica
 
@@ -69,13 +68,13 @@ class StatefulOperator(StatefulProcessor):
         """Run the task of one group over everything that came for it."""
         given: list[Row5] = [tuple(row) for row in rows]
         log = StateLog(self._log, verify=self.bundle.verify)
-        with few_collections():
+        with gc_relaxed():
             for row in run_group(self.bundle, self.level, key[0], given, log):
                 yield _OutRow(*row)
 
     def close(self) -> None:
         """Spare the tasks kept in memory from the next garbage collection."""
-        rest()
+        freeze_heap()
 
 
 def stateless_level(
@@ -88,10 +87,10 @@ def stateless_level(
         for batch in batches:
             for row in zip(*(column.to_pylist() for column in batch.columns), strict=True):
                 groups.setdefault(row[0], []).append(row)
-        with few_collections():
+        with gc_relaxed():
             for group in sorted(groups):
                 yield row_batch(list(run_group(bundle, level, group, groups[group], None)))
-        rest()
+        freeze_heap()
 
     return run
 

@@ -7,12 +7,9 @@ found. Whether one that is found may be used, the state log decides by its token
 
 from __future__ import annotations
 
-import gc
 import pickle
 import zlib
 from collections import OrderedDict
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -36,7 +33,6 @@ __all__ = [
     "check_in",
     "check_out",
     "empty_task",
-    "few_collections",
     "forget",
     "new_global",
     "new_task",
@@ -45,18 +41,14 @@ __all__ = [
     "placed_at",
     "read",
     "replica",
-    "rest",
 ]
 
-_BATCHES_BETWEEN_COLLECTIONS = 500
-_OBJECTS_BETWEEN_COLLECTIONS = 1_000_000
 _deployments: OrderedDict[str, Deployment] = OrderedDict()
 _tasks: OrderedDict[tuple[str, int], CachedTask] = OrderedDict()
 _replicas: dict[tuple[str, int], CachedTask] = {}
 _failed: set[tuple[str, int]] = set()
 _outlets: dict[tuple[str, int, int], Outlets] = {}
 _placed: dict[tuple[str, int], dict[int, PlacedTask | Replica]] = {}
-_rested = [0]
 
 
 @dataclass(frozen=True)
@@ -215,26 +207,3 @@ def forget() -> None:
     """Give up everything that is kept, as the end of the process would."""
     for kept in (_deployments, _tasks, _replicas, _failed, _outlets, _placed):
         kept.clear()
-
-
-@contextmanager
-def few_collections() -> Iterator[None]:
-    """Let Python look for circles of garbage seldom while many records are made that all live on for a while.
-
-    With the usual thresholds half the time of a large batch goes into looking; Spark looks after every task anyway.
-    """
-    before = gc.get_threshold()
-    gc.set_threshold(_OBJECTS_BETWEEN_COLLECTIONS, *before[1:])
-    try:
-        yield
-    finally:
-        gc.set_threshold(*before)
-
-
-def rest() -> None:
-    """Keep what lives on from the garbage collection that Spark makes after every task of a stage."""
-    _rested[0] += 1
-    if _rested[0] % _BATCHES_BETWEEN_COLLECTIONS == 0:
-        gc.unfreeze()
-        gc.collect()
-    gc.freeze()

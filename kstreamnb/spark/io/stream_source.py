@@ -18,6 +18,7 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 from pyspark.sql.datasource_internal import _SimpleStreamReaderWrapper
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 
+from kstreamnb.core.heap import freeze_heap, gc_relaxed
 from kstreamnb.core.serde import Serde
 from kstreamnb.errors import EngineError
 from kstreamnb.kafka.batch_offsets import Offsets, ranges
@@ -26,7 +27,7 @@ from kstreamnb.spark.contracts import Chunk, OffsetSource, from_json, to_json
 from kstreamnb.spark.execution.kafka_columns import column_from_kafka
 from kstreamnb.spark.execution.record_batch import TICK, WALL, OrderKey, RecordBatch, pack, root_order
 from kstreamnb.spark.execution.rows import ROW_SCHEMA, Row5, row_batch
-from kstreamnb.spark.execution.worker_cache import DeploymentBlob, few_collections, read, rest
+from kstreamnb.spark.execution.worker_cache import DeploymentBlob, read
 from kstreamnb.spark.planning.placement import Deployment
 
 __all__ = ["SourceSettings", "source_class"]
@@ -177,12 +178,12 @@ class FeedReader(_SimpleStreamReaderWrapper, SupportsTriggerAvailableNow):
         seqs: dict[tuple[str, int], int] = {}
         before: dict[tuple[str, int], int] = {}
         serdes = reader_serdes(deployment) if self.settings.feed.raw else None
-        with few_collections():
+        with gc_relaxed():
             for chunk in self.settings.feed.read(partition.pieces) if partition.pieces else ():
                 rows = list(_rows(deployment, chunk, partition.clock_ms, seqs, before, serdes))
                 if rows:
                     yield row_batch(rows)
-        rest()
+        freeze_heap()
 
     def commit(self, end: dict[str, Any]) -> None:
         """Nothing to do: the sink keeps the positions."""

@@ -12,8 +12,8 @@ from itertools import islice
 from operator import itemgetter, lt
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from kstreamnb.core.heap import collector_paused
 from kstreamnb.errors import EngineError, ProcessingError
-from kstreamnb.runtime.codegen.function_builder import collector_paused
 from kstreamnb.testdriver.execution.topic_log import convert
 
 if TYPE_CHECKING:  # an engine has waves

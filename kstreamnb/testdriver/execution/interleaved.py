@@ -16,10 +16,10 @@ from typing import Any
 
 from kstreamnb.core.codec import encoder, key_partitioner
 from kstreamnb.core.formatting import said
+from kstreamnb.core.heap import collector_paused
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.serde import Serde
 from kstreamnb.errors import EngineError, SerdeError
-from kstreamnb.runtime.codegen.function_builder import collector_paused
 from kstreamnb.runtime.context.record_context import Batch, Partition, Place
 from kstreamnb.runtime.task.task import Task
 
