@@ -1,56 +1,91 @@
-"""Every error the kit raises, and the one form they share.
+"""Every error of the package, by kind, and the one form they share.
 
-    KStreamError                    something about a topology, its data or its runtime is wrong
-    ├── TopologyError(ValueError)   a topology that cannot be built, described or started
-    ├── ConfigError(ValueError)     a setting, a duration, an instant or an option that makes no sense
-    ├── SerdeError(ValueError)      bytes that cannot be read, or a value that cannot be written
-    ├── ProcessingError             a user's function or an operator failed on a record
-    ├── StateError(LookupError)     a store that does not exist, is not connected or was used wrongly
-    ├── EngineError(RuntimeError)   the runtime around the tasks (driver, Spark, Kafka) failed or refused
-    │   └── BufferExhaustedError(BufferError)  a producer had no room for a record, and none came in time
-    ├── MissingPackageError(ImportError)  what was asked for needs an extra of the kit that is not installed
-    └── UnknownNameError(AttributeError)  a method or a name that does not exist, often mistyped
+    KStreamError                          base: something about a topology, its data or its runtime is wrong
+    ├── TopologyError(ValueError)         a topology that cannot be built, described or started
+    ├── ConfigError(ValueError)           a setting, a duration, an instant or an option that makes no sense
+    ├── SerdeError(ValueError)            bytes that cannot be read, or a value that cannot be written
+    ├── ProcessingError                   a user's function or an operator failed on a record
+    ├── StateError(LookupError)           a store that does not exist, is not connected or was misused
+    ├── EngineError(RuntimeError)         base: the runtime (driver, Spark, Kafka) failed or refused
+    │   ├── BrokerError                   a broker is unreachable, does not answer in time, or refused a request
+    │   │   ├── AccessDeniedError    *    access control or authentication refused the client
+    │   │   ├── RecordRefusedError   *    a record that Kafka never accepts: too large, invalid time, no key
+    │   │   └── BufferExhaustedError(BufferError)  a producer's buffer stayed full for too long
+    │   ├── UnknownTopicError             a topic that does not exist, or that this user cannot see
+    │   │   └── TopicDeletedError    *    a topic of a running query that was deleted
+    │   ├── PartitionError           *    a partition that does not exist, or an impossible number of partitions
+    │   ├── FencedError              *    a newer deployment of the application took over
+    │   ├── CheckpointError          *    a checkpoint that is missing, damaged, foreign, or older than Kafka
+    │   ├── DataLossError            *    records or batches that were lost before they were read or published
+    │   ├── ApplicationStateError         an application that runs, or does not, when the call needs the opposite
+    │   ├── SinkError                     the sink of a query failed with an error of its own
+    │   ├── StorageError                  a folder that cannot be written: full, read-only, or not permitted
+    │   ├── SparkError                    Spark failed: its session, its workers, or what it cannot run
+    │   │   └── JvmGoneError         *    the JVM of a session does not answer any more
+    │   └── MissingJavaError         *    no suitable Java was found on this machine
+    ├── MissingPackageError(ImportError)  a package that comes with an extra is not installed
+    └── UnknownNameError(AttributeError)  a method or an attribute that does not exist, often mistyped
+
+``restartable`` is False for the kinds marked ``*``, which fail again until somebody acts, and True for the others.
 
 An error has one primary line (lower case, one fact, no full stop, the user's words in double quotes).
-Detail, hint and place are notes, so that Python and IPython print them under the message.
+Detail, hint and location are notes, so that Python and IPython print them under the message. `unknown` makes the
+error for a name that does not exist.
 """
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, ClassVar, Self
 
-if TYPE_CHECKING:  # the tree stands below every other module
+from kstreamnb.hints import did_you_mean, existing, unknown
+
+if TYPE_CHECKING:  # every other module imports this one
     from kstreamnb.core.source_location import SourceLocation
 
 __all__ = [
+    "AccessDeniedError",
+    "ApplicationStateError",
+    "BrokerError",
     "BufferExhaustedError",
+    "CheckpointError",
     "ConfigError",
+    "DataLossError",
     "EngineError",
+    "FencedError",
+    "JvmGoneError",
     "KStreamError",
+    "MissingJavaError",
     "MissingPackageError",
+    "PartitionError",
     "ProcessingError",
+    "RecordRefusedError",
     "SerdeError",
+    "SinkError",
+    "SparkError",
     "StateError",
-    "Suggesting",
+    "StorageError",
+    "TopicDeletedError",
     "TopologyError",
     "UnknownNameError",
+    "UnknownTopicError",
     "did_you_mean",
     "extra",
+    "existing",
+    "unknown",
 ]
 
 
 class KStreamError(Exception):
-    """Base of every error of the kit.
+    """Base of every error of the package.
 
     Args:
         message: one fact in lower case, with the user's words in double quotes.
-        detail: what was found where, with numbers and names.
-        hint: what to do about it.
-        origin: the user's cell or file line that declared the failing thing.
-        java: the text of Kafka Streams for the same mistake, where it has one.
+        detail: the circumstances, with numbers and names.
+        hint: one action that helps.
+        origin: the user's cell or file line that declared the failing node.
+        java: the text of Kafka Streams for the same mistake, if it has one.
 
     Example:
         >>> error = KStreamError('topic "orders" does not exist', detail="topics: prices", hint="create it first")
@@ -85,33 +120,28 @@ class KStreamError(Exception):
             self.add_note(f"At: {origin}")
 
     def at(self, origin: SourceLocation | None) -> Self:
-        """The same error with the user's line, unless it has one already."""
+        """Add the user's line, unless the error has one already; return the error."""
         if self.origin is None and origin is not None:
             self.origin = origin
             self.add_note(f"At: {origin}")
         return self
 
     def named_by(self, name: Callable[[str, int], SourceLocation]) -> Self:
-        """The same error with its line named anew from file and line, where another process named it that knew less."""
+        """Rename the user's line, which a worker could name only by its file; return the error."""
         if self.origin is not None and self.origin.file:
-            found = name(self.origin.file, self.origin.line)
-            notes = [f"At: {found}" if note == f"At: {self.origin}" else note for note in self.__notes__]
-            self.origin, self.__notes__ = found, notes
+            renamed = name(self.origin.file, self.origin.line)
+            notes = [f"At: {renamed}" if note == f"At: {self.origin}" else note for note in self.__notes__]
+            self.origin, self.__notes__ = renamed, notes
         return self
 
     def __reduce__(self) -> tuple[object, ...]:
         return _rebuild, (type(self), self.message, self.__dict__.copy())
 
-    @classmethod
-    def _from_state(cls, message: str, state: dict[str, object]) -> Self:
-        error = cls.__new__(cls)
-        Exception.__init__(error, message)
-        error.__dict__.update(state)
-        return error
-
 
 def _rebuild(kind: type[KStreamError], message: str, state: dict[str, object]) -> KStreamError:
-    return kind._from_state(message, state)  # noqa: SLF001 - the other half of __reduce__
+    error = kind.__new__(kind, message)  # not by its constructor: arguments differ by class
+    error.__dict__.update(state)
+    return error
 
 
 class TopologyError(KStreamError, ValueError):
@@ -192,62 +222,189 @@ class StateError(KStreamError, LookupError):
     """A store that does not exist, is not connected to the node, or was used wrongly.
 
     Example:
-        >>> from kstreamnb import StreamsBuilder, TopologyTestDriver
-        >>> builder = StreamsBuilder("stateless")
-        >>> builder.stream("orders").to("out")
-        >>> try:
-        ...     TopologyTestDriver(builder.build()).get_key_value_store("counts")
-        ... except StateError as error:
-        ...     print(error)
+        >>> error = unknown("store", "cuonts", ["counts"], error=StateError)
+        >>> print(error, error.hint)
+        there is no store "cuonts" did you mean "counts"?
     """
 
 
 class EngineError(KStreamError, RuntimeError):
-    """The runtime around the tasks (driver, Spark, Kafka) failed or refused.
+    """The runtime around the tasks (driver, Spark, Kafka) failed or refused a request.
 
-    ``restartable`` says whether trying again may help.
-
-    Example:
-        >>> from kstreamnb import StreamsBuilder, TopologyTestDriver
-        >>> builder = StreamsBuilder("one-topic")
-        >>> builder.stream("orders").to("out")
-        >>> try:
-        ...     TopologyTestDriver(builder.build()).create_input_topic("bills").pipe_input("a", 1)
-        ... except EngineError as error:
-        ...     print(error)
-        no source of the topology reads topic "bills"
-    """
-
-    restartable: bool = True
-
-    @classmethod
-    def final(cls, message: str, *, detail: str, hint: str) -> Self:
-        """An error that no start by itself helps against: a person has to decide."""
-        error = cls(message, detail=detail, hint=hint)
-        error.restartable = False
-        return error
-
-
-class BufferExhaustedError(EngineError, BufferError):
-    """A producer's buffer was full, and what waits in it could not be sent within ``max_block``.
+    ``restartable`` tells whether a restart may help; uncaught exception handlers are not asked if it is False.
 
     Example:
-        >>> from kstreamnb.simulation import Log
-        >>> log = Log()
-        >>> log.create_topic("logs")
-        >>> producer = log.producer(buffer_bytes=8, max_block="10ms")
-        >>> log.fail(1)
-        >>> sent = producer.send("logs", None, "first")
-        >>> try:
-        ...     producer.send("logs", None, "second")
-        ... except BufferExhaustedError as error:
-        ...     print(error)
-        the producer's buffer has no room for a record of topic "logs"
+        >>> EngineError.restartable, BrokerError.restartable, FencedError.restartable
+        (True, True, False)
     """
+
+    restartable: ClassVar[bool] = True
+
+
+class BrokerError(EngineError):
+    """A broker is unreachable, does not answer in time, or refused a request.
+
+    Example:
+        >>> BrokerError.restartable
+        True
+    """
+
+
+class AccessDeniedError(BrokerError):
+    """Access control or authentication refused the client; grant the permission, then deploy again.
+
+    Example:
+        >>> issubclass(AccessDeniedError, BrokerError), AccessDeniedError.restartable
+        (True, False)
+    """
+
+    restartable = False
+
+
+class RecordRefusedError(BrokerError):
+    """Kafka never accepts this record: it is too large, its time is out of range, or its topic needs a key.
+
+    Example:
+        >>> issubclass(RecordRefusedError, BrokerError), RecordRefusedError.restartable
+        (True, False)
+    """
+
+    restartable = False
+
+
+class BufferExhaustedError(BrokerError, BufferError):
+    """A producer's buffer stayed full for longer than ``max_block``.
+
+    Example:
+        >>> issubclass(BufferExhaustedError, BrokerError), issubclass(BufferExhaustedError, BufferError)
+        (True, True)
+    """
+
+
+class UnknownTopicError(EngineError):
+    """A topic does not exist, or this user cannot see it.
+
+    Example:
+        >>> unknown("topic", "ordres", ["orders"], error=UnknownTopicError).hint
+        'did you mean "orders"?'
+    """
+
+
+class TopicDeletedError(UnknownTopicError):
+    """A topic of a running query was deleted.
+
+    Example:
+        >>> TopicDeletedError.restartable
+        False
+    """
+
+    restartable = False
+
+
+class PartitionError(EngineError):
+    """A partition does not exist, or the number of partitions is impossible for the application.
+
+    Example:
+        >>> PartitionError.restartable
+        False
+    """
+
+    restartable = False
+
+
+class FencedError(EngineError):
+    """A newer deployment of the application took over; this one publishes nothing more.
+
+    Example:
+        >>> FencedError.restartable
+        False
+    """
+
+    restartable = False
+
+
+class CheckpointError(EngineError):
+    """A checkpoint is missing, damaged, of another application or topology, or older than what Kafka has.
+
+    Example:
+        >>> CheckpointError.restartable
+        False
+    """
+
+    restartable = False
+
+
+class DataLossError(EngineError):
+    """Records or batches were lost before they were read or published.
+
+    Example:
+        >>> DataLossError.restartable
+        False
+    """
+
+    restartable = False
+
+
+class ApplicationStateError(EngineError):
+    """An application runs, or does not run, when the call needs the opposite.
+
+    Example:
+        >>> ApplicationStateError.restartable
+        True
+    """
+
+
+class SinkError(EngineError):
+    """The sink of a query failed; the original error is ``__cause__``.
+
+    Example:
+        >>> SinkError.restartable
+        True
+    """
+
+
+class StorageError(EngineError):
+    """A folder cannot be written: its disk is full or read-only, or a permission is missing.
+
+    Example:
+        >>> StorageError.restartable
+        True
+    """
+
+
+class SparkError(EngineError):
+    """Spark failed: its session, its workers, or a function or topology that it cannot run.
+
+    Example:
+        >>> SparkError.restartable
+        True
+    """
+
+
+class JvmGoneError(SparkError):
+    """The JVM of a Spark session was killed or does not answer any more.
+
+    Example:
+        >>> JvmGoneError.restartable
+        False
+    """
+
+    restartable = False
+
+
+class MissingJavaError(EngineError):
+    """No suitable Java was found on this machine.
+
+    Example:
+        >>> MissingJavaError.restartable
+        False
+    """
+
+    restartable = False
 
 
 class MissingPackageError(KStreamError, ImportError):
-    """What was asked for needs a package that comes with an extra of the kit, and is not installed.
+    """A package that comes with an extra of kstreamnb is not installed.
 
     Example:
         >>> try:
@@ -261,7 +418,7 @@ class MissingPackageError(KStreamError, ImportError):
 
 
 class UnknownNameError(KStreamError, AttributeError):
-    """A method or an attribute that a thing of the kit, or the kit itself, does not have.
+    """An object of the package, or the package itself, does not have this method or attribute.
 
     Example:
         >>> from kstreamnb import StreamsBuilder
@@ -277,41 +434,12 @@ class UnknownNameError(KStreamError, AttributeError):
     def __init__(self, whose: str, name: str, known: Iterable[str], meant: str | None = None) -> None:
         public = [each for each in known if not each.startswith("_")] if meant is None else [meant]
         super().__init__(f'{whose} has no "{name}"', hint=did_you_mean(meant or name, public))
-        self.name = name  # says to Python that no further suggestion is needed
-
-
-class Suggesting:
-    """What answers a name that it does not have with the one that was probably meant.
-
-    Names with an underscore are asked for by Python and by notebooks, and get Python's own answer.
-    """
-
-    _elsewhere: ClassVar[Mapping[str, str]] = {}
-    """What a method is called here that has a quite different name elsewhere."""
-
-    if not TYPE_CHECKING:  # or a type checker would take every name for one that exists
-
-        def __getattr__(self, name):
-            if name.startswith("_") or hasattr(type(self), name):
-                return object.__getattribute__(self, name)
-            kind, meant = type(self).__name__, self._elsewhere.get(name)
-            raise UnknownNameError(f"{'an' if kind[0] in 'AEIOU' else 'a'} {kind}", name, dir(self), meant)
-
-
-def did_you_mean(word: object, known: Iterable[str]) -> str | None:
-    """The hint for a word that is not among those known: the nearest of them, None where none is near.
-
-    Example:
-        >>> did_you_mean("cuonts", ["counts", "totals"])
-        'did you mean "counts"?'
-    """
-    near = difflib.get_close_matches(str(word), list(known), 1)
-    return f'did you mean "{near[0]}"?' if near else None
+        self.name = name  # tells Python that no further suggestion is needed
 
 
 @contextmanager
 def extra(name: str) -> Iterator[None]:
-    """Whatever is imported in the block, or in the function it decorates, comes with the extra ``name``."""
+    """Turn a failed import, in the block or the decorated function, into the hint to install the extra ``name``."""
     try:
         yield
     except ModuleNotFoundError as error:
@@ -320,32 +448,3 @@ def extra(name: str) -> Iterator[None]:
             raise
         hint = f'pip install "kstreamnb[{name}]"'
         raise MissingPackageError(f'the package "{package}" is not installed', hint=hint) from error
-
-
-# --- what Kafka Streams says at length; errors carry it beside their own words (``java``) ----------------------------
-STORE_NOT_CONNECTED = (
-    "Processor {node} has no access to StateStore {store} as the store is not connected to the processor. "
-    "If you add stores manually via '.addStateStore()' make sure to connect the added store to the processor "
-    "by providing the processor name to '.addStateStore()' or connect them via '.connectProcessorAndStateStores()'. "
-    "DSL users need to provide the store name to '.process()', '.processValues()', or '.transformValues()' to connect "
-    "the store to the corresponding operator, or they can provide a StoreBuilder by implementing the stores() method "
-    "on the Supplier itself. If you do not add stores manually, please file a bug report at "
-    "https://issues.apache.org/jira/projects/KAFKA."
-)
-CANNOT_READ = (
-    "Deserialization exception handler is set to fail upon a deserialization error. If you would rather have the "
-    "streaming pipeline continue after a deserialization error, please set the deserialization.exception.handler "
-    "appropriately."
-)
-NOT_COMPUTED = (
-    "Failed to compute number of partitions for all repartition topics, make sure all user input topics are created "
-    "and all Pattern subscriptions match at least one topic in the cluster"
-)
-ACCEPTABLE_OPTIMISATIONS = (
-    'Acceptable values are: "+NO_OPTIMIZATION+", "+OPTIMIZE+", or a comma separated list of specific optimizations: '
-    '("+REUSE_KTABLE_SOURCE_TOPICS+", "+MERGE_REPARTITION_TOPICS+" + "SINGLE_STORE_SELF_JOIN+").'
-)
-LIST_NOT_FIXED = (
-    "Data is encoded as constant size entries, but configured inner deserializer is not a known fixed-size "
-    "deserializer."
-)

@@ -14,7 +14,8 @@ from typing import Any, ClassVar
 from kstreamnb.core.record import Windowed
 from kstreamnb.core.serde import SCALARS, FunctionSerde, Serde, SerdeAround
 from kstreamnb.core.time import duration_ms
-from kstreamnb.errors import LIST_NOT_FIXED, ConfigError, SerdeError, did_you_mean
+from kstreamnb.errors import ConfigError, SerdeError, did_you_mean
+from kstreamnb.java_texts import LIST_NOT_FIXED
 
 
 def _encoder(*, sort_keys: bool) -> Callable[[Any], str]:

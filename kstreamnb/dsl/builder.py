@@ -14,13 +14,14 @@ from kstreamnb.dsl.flows import GlobalFlow, StreamFlow, TableFlow
 from kstreamnb.dsl.fronts import GlobalKTable, KStream, KTable
 from kstreamnb.dsl.materializing import Keeping, kept, lazy_table, rows_store
 from kstreamnb.dsl.options import Consumed, Reading, StoreType, TableReading, given, serdes_of, spelled_out
-from kstreamnb.errors import ConfigError, Suggesting, TopologyError
+from kstreamnb.errors import ConfigError, TopologyError
 from kstreamnb.logical.builder import GraphBuilder
 from kstreamnb.logical.graph import LogicalGraph, Optimization
 from kstreamnb.logical.lowering import lower
 from kstreamnb.logical.nodes import GlobalTable, StateStore, StreamSource
 from kstreamnb.logical.optimizer.rewrites import optimise, rules_of
 from kstreamnb.operators.tables import TableSource
+from kstreamnb.suggesting import Suggesting
 from kstreamnb.topology.topology import Topology
 
 

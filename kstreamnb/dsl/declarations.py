@@ -13,8 +13,9 @@ from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar
 
 from kstreamnb import hooks
 from kstreamnb.core.source_location import SourceLocation, user_origin
-from kstreamnb.errors import KStreamError, Suggesting, TopologyError
+from kstreamnb.errors import KStreamError, TopologyError
 from kstreamnb.logical.builder import GraphBuilder, check_resource_name
+from kstreamnb.suggesting import Suggesting
 
 
 class Identity(NamedTuple):

@@ -19,7 +19,7 @@ from confluent_kafka.admin import (
 )
 
 from kstreamnb.core.time import instant_ms
-from kstreamnb.errors import EngineError
+from kstreamnb.errors import BrokerError, UnknownTopicError, unknown
 from kstreamnb.kafka.batch_offsets import Offsets
 from kstreamnb.kafka.client import Servers, client, connection, kafka_error
 
@@ -172,8 +172,7 @@ class Admin:
         known = self.client.list_topics(timeout=self._call_s).topics
         for name in topics:
             if name not in known or known[name].error is not None:
-                there = f"there are {', '.join(sorted(known))}" if known else "the cluster has none"
-                raise EngineError(f'topic "{name}" does not exist', detail=there)
+                raise unknown("topic", name, sorted(known), error=UnknownTopicError)
         asked = {TopicPartition(name, part): spec for name in topics for part in known[name].partitions}
         answers = self.client.list_offsets(asked, isolation_level=level) if asked else {}
         return {(place.topic, place.partition): future.result(self._call_s) for place, future in answers.items()}
@@ -201,7 +200,7 @@ class Admin:
         end = time.monotonic() + self.patience_s
         while not reached():
             if time.monotonic() > end:
-                raise EngineError(complaint)
+                raise BrokerError(complaint)
             time.sleep(0.02)
 
 

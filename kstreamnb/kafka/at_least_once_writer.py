@@ -9,10 +9,11 @@ from collections.abc import Iterable, Mapping
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
+from kstreamnb.errors import BrokerError
 from kstreamnb.kafka.batch_offsets import Offsets
 from kstreamnb.kafka.client import Servers, client, connection, kafka_error
 from kstreamnb.kafka.output_batch import OutputBatch, OutputColumns
-from kstreamnb.kafka.transactional_writer import not_published, send_all
+from kstreamnb.kafka.transactional_writer import send_all
 
 __all__ = ["AtLeastOnceWriter"]
 
@@ -23,7 +24,6 @@ _TUNING = {
     "queue.buffering.max.messages": 500_000,
     "queue.buffering.max.kbytes": 1 << 20,
 }
-_AGAIN = "the batch is sent again after a restart"
 
 
 class AtLeastOnceWriter:
@@ -81,15 +81,19 @@ class AtLeastOnceWriter:
                 send_all(self._producer, columns, note)
             except KafkaException as error:
                 self.close()
-                raise not_published(self.application, error, self.servers, hint=_AGAIN) from error
+                raise self._failure(error) from error
             count += len(columns.keys)
         left = self._producer.flush(self.patience_s)
         if left or failures:
             self.close()
             reason = failures[0] if failures else TimeoutError()
-            raise not_published(self.application, reason, self.servers, hint=_AGAIN)
+            raise self._failure(reason)
         self._commit(positions or {})
         return OutputBatch(batch, count)
+
+    def _failure(self, error: Exception | KafkaError) -> BrokerError:
+        again = "the batch is sent again after a restart"
+        return kafka_error(f'publishing for "{self.application}"', error, self.servers, hint=again)
 
     def _commit(self, positions: Offsets) -> None:
         places = [TopicPartition(t, p, n) for t, parts in positions.items() for p, n in parts.items()]

@@ -19,7 +19,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 
 from kstreamnb.core.codec import SerializedValue
 from kstreamnb.core.record import Headers
-from kstreamnb.errors import ConfigError, EngineError
+from kstreamnb.errors import BrokerError, ConfigError, DataLossError
 from kstreamnb.kafka.admin import Admin
 from kstreamnb.kafka.batch_offsets import Offsets, cut_by_time, ranges
 from kstreamnb.kafka.client import Servers, client, connection, kafka_error
@@ -167,7 +167,7 @@ class BoundedReader:
         """Refuse to go on where records were lost in between or a topic was made anew."""
         for topic, partition, offset, last in ranges(start, end):
             if last < offset:
-                raise EngineError(
+                raise DataLossError(
                     f'topic "{topic}" ends at offset {last} in partition {partition}, before offset {offset}',
                     detail="it was deleted and created anew, or lost its latest records",
                     hint="reset the application, or give it a new id",
@@ -272,7 +272,7 @@ def _fetch(
                 yield *place, convert(rows[:chunk])
                 del rows[:chunk]
         if time.monotonic() - heard > _PATIENCE_S:
-            raise EngineError(f"no record came for {_PATIENCE_S:.0f} s", detail=f"still to read: {ends}")
+            raise BrokerError(f"no record came for {_PATIENCE_S:.0f} s", detail=f"still to read: {ends}")
 
 
 def _runs(messages: list[Message]) -> Iterator[tuple[tuple[str, int], list[Message]]]:
@@ -309,14 +309,14 @@ def _after_loss(
     return first
 
 
-def _lost(topic: str, partition: int, offset: int, first: int, last: int) -> EngineError:
+def _lost(topic: str, partition: int, offset: int, first: int, last: int) -> DataLossError:
     if first > offset:
-        return EngineError(
+        return DataLossError(
             f'topic "{topic}" begins at offset {first} in partition {partition}, after offset {offset}',
             detail=f"{first - offset} offsets were removed before they were read",
             hint="keep the topic's records longer, or reset the application",
         )
-    return EngineError(
+    return DataLossError(
         f'topic "{topic}" no longer has the offsets to read in partition {partition}',
         detail=f"it has {first} to {last}, asked for was {offset}",
         hint="keep the topic's records longer, or reset the application",
@@ -331,7 +331,7 @@ def at_end(message: Message, servers: Servers) -> bool:
     if error.code() == _EOF:
         return True
     if error.code() == _NO_RESET:
-        raise EngineError(
+        raise DataLossError(
             f'topic "{message.topic()}" no longer has the offsets to read in partition {message.partition()}',
             detail=f"Kafka says: {error.str()}",
             hint="keep the topic's records longer, or reset the application",

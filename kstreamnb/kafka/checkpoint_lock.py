@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from kstreamnb.errors import EngineError
+from kstreamnb.errors import StorageError
 
 __all__ = ["LOCK_FILE", "STARTED_SINCE", "OwnerToken", "SharedLock", "in_use", "unwritable"]
 
@@ -105,9 +105,9 @@ class OwnerToken:
             os.close(file)
 
 
-def unwritable(folder: Path, error: OSError, kind: str = "folder") -> EngineError:
+def unwritable(folder: Path, error: OSError, kind: str = "folder") -> StorageError:
     """The error of a folder that takes no files: its disk is full or read-only, or a permission is missing."""
-    return EngineError(
+    return StorageError(
         f'{kind} "{folder}" cannot be written',
         detail=f"the system says: {error.strerror or error}",
         hint="make room there, or give a folder with room, which this user may write to",

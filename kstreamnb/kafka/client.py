@@ -9,7 +9,7 @@ from typing import Any, TypeAlias, TypeVar
 
 from confluent_kafka import KafkaError, KafkaException
 
-from kstreamnb.errors import ConfigError, EngineError
+from kstreamnb.errors import AccessDeniedError, BrokerError, ConfigError, RecordRefusedError
 
 __all__ = ["Servers", "client", "connection", "kafka_error", "masked", "sendable_time"]
 
@@ -17,6 +17,7 @@ Servers: TypeAlias = str | Mapping[str, Any]
 """``host:port,…``, or librdkafka's settings with ``bootstrap.servers`` among them."""
 
 _NO_ANSWER = {KafkaError._TRANSPORT, KafkaError._TIMED_OUT}  # noqa: SLF001 - librdkafka's own codes have such names
+_NO_LOGIN = {KafkaError._AUTHENTICATION, KafkaError.SASL_AUTHENTICATION_FAILED}  # noqa: SLF001
 _NOT_ALLOWED = {  # by access control
     KafkaError.TOPIC_AUTHORIZATION_FAILED,
     KafkaError.GROUP_AUTHORIZATION_FAILED,
@@ -113,17 +114,23 @@ def masked(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def kafka_error(
-    what: str, error: Exception | KafkaError, servers: Servers | None = None, *, why: KafkaError | None = None
-) -> EngineError:
-    """An EngineError that says what failed, with Kafka's own words, and with those about the connection if known."""
+    what: str,
+    error: Exception | KafkaError,
+    servers: Servers | None = None,
+    *,
+    why: KafkaError | None = None,
+    hint: str | None = None,
+) -> BrokerError:
+    """Make the error of a failed call, by its kind, with Kafka's own words and those about the connection if known."""
     reason = error.args[0] if isinstance(error, KafkaException) else error
     text = reason.str() if isinstance(reason, KafkaError) else str(reason) or "no answer in time"
     where = f' at "{connection(servers)["bootstrap.servers"]}"' if servers is not None else ""
     text = text if why is None else f"{text}; {why.str()}"
     code = reason.code() if isinstance(reason, KafkaError) else None
-    failed = EngineError(f"{what} failed{where}", detail=f"Kafka says: {text}", hint=_hint(code, why))
-    failed.restartable = code not in _NOT_ALLOWED and code not in _REFUSED
-    return failed
+    denied = code in _NOT_ALLOWED or code in _NO_LOGIN or (why is not None and why.code() in _NO_LOGIN)
+    kind = AccessDeniedError if denied else RecordRefusedError if code in _REFUSED else BrokerError
+    hint = hint if hint and kind is BrokerError else _hint(code, why)
+    return kind(f"{what} failed{where}", detail=f"Kafka says: {text}", hint=hint)
 
 
 def _hint(code: int | None, why: KafkaError | None) -> str | None:

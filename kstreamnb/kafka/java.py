@@ -10,7 +10,7 @@ from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 
-from kstreamnb.errors import EngineError
+from kstreamnb.errors import BrokerError, MissingJavaError, MissingPackageError
 
 __all__ = ["KAFKA_VERSION", "cache_folder", "java", "kafka_jars"]
 
@@ -28,7 +28,7 @@ def java() -> str:
     home = os.environ.get("JAVA_HOME")
     found = str(Path(home, "bin", "java")) if home else shutil.which("java")
     if not found or not Path(found).exists():
-        raise EngineError(
+        raise MissingJavaError(
             "no Java was found",
             detail=f'JAVA_HOME is "{home}"' if home else "JAVA_HOME is not set and the PATH has no java",
             hint="install a Java runtime 17 or later, or run without a broker",
@@ -54,7 +54,7 @@ def kafka_jars(version: str = KAFKA_VERSION, *, cache: Path | None = None) -> Pa
         command += ["-types", "jar", "bundle", "-retrieve", "lib/[artifact]-[revision].[ext]"]
         done = subprocess.run(command, cwd=work, capture_output=True, text=True, check=False)
         if done.returncode or not list(Path(work, "lib").glob("kafka_2.13-*.jar")):
-            raise EngineError(
+            raise BrokerError(
                 f"the jars of Kafka {version} could not be fetched",
                 detail=(done.stdout + done.stderr)[-2000:],
                 hint="the first start of a local broker needs access to Maven Central",
@@ -69,4 +69,5 @@ def _ivy_jar() -> Path:
     for folder in (spec.submodule_search_locations or ()) if spec else ():
         for jar in sorted(Path(folder, "jars").glob("ivy-*.jar")):
             return jar
-    raise EngineError("Kafka's jars cannot be fetched without pyspark", hint='install "kstreamnb[spark]"')
+    hint = 'pip install "kstreamnb[spark]"'
+    raise MissingPackageError("fetching Kafka's jars needs the package pyspark", hint=hint)

@@ -24,7 +24,7 @@ from typing import Self
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
-from kstreamnb.errors import EngineError
+from kstreamnb.errors import BrokerError, ConfigError, unknown
 from kstreamnb.kafka.java import KAFKA_VERSION, java, kafka_jars
 from kstreamnb.kafka.temp_dirs import scratch_folder
 
@@ -108,7 +108,7 @@ class LocalBroker:
     def connection(self, user: str) -> dict[str, str]:
         """What a client needs to come as this user: librdkafka's settings."""
         if user not in self.users:
-            raise EngineError(f'the broker has no user "{user}"', detail=f"its users are {sorted(self.users)}")
+            raise unknown("user", user, self.users, error=ConfigError)
         return {
             "bootstrap.servers": self._guarded,
             "security.protocol": "SASL_PLAINTEXT",
@@ -140,7 +140,7 @@ class LocalBroker:
             self.stop()
             if attempt < attempts - 1:
                 self.bootstrap_servers = self._guarded = ""  # a port was taken in between, most likely
-        raise EngineError("the local broker did not start", detail=self.log.read_text()[-3000:])
+        raise BrokerError("the local broker did not start", detail=self.log.read_text()[-3000:])
 
     def stop(self, *, grace_s: float = 10.0) -> None:
         """End the broker cleanly; its data stays until `close`."""
@@ -227,7 +227,7 @@ class LocalBroker:
         tool = [*command, "kafka.tools.StorageTool", "format", "-t", cluster, "-c", str(path)]
         done = subprocess.run(tool, capture_output=True, text=True, check=False)
         if done.returncode:
-            raise EngineError("the local broker's data could not be formatted", detail=done.stdout + done.stderr)
+            raise BrokerError("the local broker's data could not be formatted", detail=done.stdout + done.stderr)
 
     def _access(self, controller: str) -> dict[str, str]:
         """Settings for users who sign in, and may do what they were allowed to do."""

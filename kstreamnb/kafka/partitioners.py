@@ -6,7 +6,7 @@ from typing import Any
 
 from kstreamnb.core.codec import StreamPartitioner, to_bytes
 from kstreamnb.core.serde import Serde
-from kstreamnb.errors import EngineError, SerdeError
+from kstreamnb.errors import PartitionError, SerdeError
 
 __all__ = ["RoundRobin", "checked_partition", "record_bytes"]
 
@@ -37,12 +37,12 @@ def record_bytes(
 
 
 def checked_partition(partitioner: StreamPartitioner, topic: str, key: Any, value: Any, partitions: int) -> int | None:
-    """The partition that a strategy chooses, None where it leaves that to the key; raises EngineError out of range."""
+    """Return the partition that a strategy chooses, None to let the key choose; raise PartitionError out of range."""
     chosen = partitioner(topic, key, value, partitions)
     if chosen is None:
         return None
     if not isinstance(chosen, int) or not 0 <= chosen < partitions:
-        raise EngineError(
+        raise PartitionError(
             f'the partitioner chose partition {chosen} of topic "{topic}"',
             detail=f"it has {partitions} partitions, from 0 to {partitions - 1}",
             hint="a producer sends a record to one partition, or None lets the key choose",

@@ -25,7 +25,7 @@ from confluent_kafka import (
 )
 
 from kstreamnb.core.time import duration_ms
-from kstreamnb.errors import ConfigError, EngineError
+from kstreamnb.errors import ApplicationStateError, CheckpointError, ConfigError, UnknownTopicError, unknown
 from kstreamnb.kafka.admin import Admin
 from kstreamnb.kafka.batch_offsets import Offsets
 from kstreamnb.kafka.checkpoint_lock import in_use
@@ -109,7 +109,9 @@ def plan_reset(
         force: go on although the application is in use.
 
     Raises:
-        EngineError: the application is in use, or the folder is no checkpoint, or another application's.
+        ApplicationStateError: the application is in use.
+        CheckpointError: the folder is not a checkpoint, or belongs to another application.
+        UnknownTopicError: an input topic does not exist.
 
     Example:
         >>> from kstreamnb.kafka import Admin, local_broker
@@ -123,7 +125,7 @@ def plan_reset(
     there = admin.topics()
     _refuse_running(admin, application, folder, force=force)
     if folder is not None and folder.exists() and not (folder / "metadata").is_file():
-        raise EngineError(
+        raise CheckpointError(
             f'folder "{folder.name}" is no checkpoint', detail="a checkpoint of Spark has a file named metadata"
         )
     exists = folder is not None and folder.exists()
@@ -136,7 +138,7 @@ def plan_reset(
     wanted = {**asked, **dict.fromkeys(intermediate_topics, "latest")}
     for topic in wanted:
         if topic not in there:
-            raise EngineError(f'topic "{topic}" does not exist', detail=f"there are {', '.join(there) or 'none'}")
+            raise unknown("topic", topic, there, error=UnknownTopicError)
     positions = {topic: offsets_at(admin, topic, where) for topic, where in sorted(wanted.items())}
     if shift_by is not None:
         positions = _shifted(admin, application, asked, positions, shift_by)
@@ -313,14 +315,16 @@ def _refuse_running(admin: Admin, application: str, folder: Path | None, *, forc
     if force:
         return
     if folder is not None and folder.exists() and in_use(folder):
-        raise EngineError(
+        raise ApplicationStateError(
             f'application "{application}" is running',
             detail=f'a process works on checkpoint "{folder.name}"',
             hint="stop it first",
         )
     members = _members(admin, application)
     if members:
-        raise EngineError(f'group "{application}" has {members} active members', hint="stop the application first")
+        raise ApplicationStateError(
+            f'group "{application}" has {members} active members', hint="stop the application first"
+        )
 
 
 def _refuse_foreign(application: str, folder: Path) -> None:
@@ -329,7 +333,7 @@ def _refuse_foreign(application: str, folder: Path) -> None:
     with suppress(OSError, ValueError):
         owner = json.loads((folder / _PAGE).read_text()).get("application", application)
     if owner != application:
-        raise EngineError(
+        raise CheckpointError(
             f'checkpoint "{folder.name}" belongs to application "{owner}", not to "{application}"',
             hint="give the application's own folder, or the id that it belongs to",
         )

@@ -20,14 +20,21 @@ from typing import Any
 import numpy as np
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
-from kstreamnb.errors import EngineError
+from kstreamnb.errors import (
+    ApplicationStateError,
+    BrokerError,
+    CheckpointError,
+    DataLossError,
+    EngineError,
+    FencedError,
+)
 from kstreamnb.kafka.admin import Admin
 from kstreamnb.kafka.batch_offsets import Offsets
 from kstreamnb.kafka.bounded_reader import arrived, at_end, bounded_consumer
 from kstreamnb.kafka.client import Servers, client, connection, kafka_error, sendable_time
 from kstreamnb.kafka.output_batch import OutputBatch, OutputColumns
 
-__all__ = ["Marker", "OutputBatch", "PublishError", "TransactionalWriter", "not_published", "overtaken", "send_all"]
+__all__ = ["Marker", "OutputBatch", "TransactionalWriter", "overtaken", "send_all"]
 
 _FENCED = {KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH}  # noqa: SLF001
 _PATIENCE_S = 600.0
@@ -47,25 +54,6 @@ _TUNING = {
 }
 
 
-class PublishError(EngineError):
-    """A batch that was not published.
-
-    It is ``restartable`` where opening the publisher again may help: not where a newer deployment has taken over
-    (``reason`` "fenced"), where access control forbids it or Kafka takes a record never ("not allowed"), and where
-    checkpoint and marker contradict each other ("foreign query", "older checkpoint", "other input" or "no marker"),
-    which a person has to decide.
-    """
-
-    reason: str = "failed"
-
-    @classmethod
-    def refusal(cls, reason: str, message: str, *, detail: str | None, hint: str | None) -> PublishError:
-        """An error that no restart helps against."""
-        error = cls(message, detail=detail, hint=hint)
-        error.reason, error.restartable = reason, False
-        return error
-
-
 @dataclass(frozen=True)
 class Marker:
     """The last batch in Kafka: ``source`` and ``output`` are checksums of what it read and of what it wrote."""
@@ -76,22 +64,13 @@ class Marker:
     output: str
 
 
-def overtaken(application: str, detail: str) -> PublishError:
-    """The error of a deployment that another one has replaced."""
-    return PublishError.refusal(
-        "fenced",
+def overtaken(application: str, detail: str) -> FencedError:
+    """Make the error of a deployment that another one has replaced."""
+    return FencedError(
         f'a newer deployment of "{application}" has taken over',
         detail=detail,
         hint="stop this one; if it should go on, deploy it again",
     )
-
-
-def not_published(application: str, error: Exception | KafkaError, servers: Servers, *, hint: str) -> PublishError:
-    """What Kafka says, with a hint of what comes next; no restart helps where a permission or a record is wrong."""
-    failed = kafka_error(f'publishing for "{application}"', error, servers)
-    if not failed.restartable:
-        return PublishError.refusal("not allowed", failed.message, detail=failed.detail, hint=failed.hint)
-    return PublishError(failed.message, detail=failed.detail, hint=hint)
 
 
 class TransactionalWriter:
@@ -165,7 +144,7 @@ class TransactionalWriter:
         ``between`` is called at "begin", "produced", "offsets" and "committed" for whoever watches or tests.
         """
         if self._producer is None:
-            raise EngineError("the publisher is not open", hint="call open() first")
+            raise ApplicationStateError("the publisher is not open", hint="call open() first")
         if self._is_replay(batch, source):
             return self._suppress(batch, output)
         try:
@@ -190,8 +169,7 @@ class TransactionalWriter:
         if last is None:
             if batch == 0:
                 return False
-            raise PublishError.refusal(
-                "no marker",
+            raise DataLossError(
                 f'batch {batch} of "{self.application}" has no batch before it in Kafka',
                 detail=f'topic "{self.marker_topic}" is empty: it was deleted, or the cluster is another one',
                 hint="reset the application, or give it a new id and checkpoint",
@@ -200,15 +178,13 @@ class TransactionalWriter:
         if batch < last.batch and self.again.get(batch) == entry:
             return True
         if batch < last.batch:
-            raise PublishError.refusal(
-                "older checkpoint",
+            raise CheckpointError(
                 f'batch {batch} of "{self.application}" comes after batch {last.batch} is in Kafka',
                 detail="the checkpoint is an older copy",
                 hint="use the latest checkpoint, or reset the application",
             )
         if batch == last.batch and source != last.source:
-            raise PublishError.refusal(
-                "other input",
+            raise CheckpointError(
                 f'batch {batch} of "{self.application}" was published for other input',
                 detail=f"the checksum of its input offsets is {source}, that in Kafka {last.source}",
                 hint="use the checkpoint that wrote it, or reset the application",
@@ -217,8 +193,7 @@ class TransactionalWriter:
 
     def _refuse_foreign(self, last: Marker | None) -> None:
         if last is not None and last.query != self.query:
-            raise PublishError.refusal(
-                "foreign query",
+            raise CheckpointError(
                 f'application "{self.application}" belongs to another checkpoint',
                 detail=f"Kafka has batch {last.batch} of query {last.query}; this one is query {self.query}",
                 hint="use the checkpoint of that query, reset the application, or give it a new id",
@@ -246,7 +221,7 @@ class TransactionalWriter:
         if places and self._group is not None:
             _repeat(producer.send_offsets_to_transaction, places, self._group.consumer_group_metadata(), _CALL_S)
 
-    def _failure(self, error: KafkaException) -> PublishError:
+    def _failure(self, error: KafkaException) -> EngineError:
         """End the transaction where that is still possible, and say whether opening again may help."""
         reason, producer = error.args[0], self._producer
         # Between two records librdkafka says no more than that there was a fatal error: the next call has its reason.
@@ -261,7 +236,8 @@ class TransactionalWriter:
         self.close()
         if reason.code() in _FENCED:
             return overtaken(self.application, f"Kafka says: {reason.str()}")
-        return not_published(self.application, error, self.servers, hint="the batch is published after a restart")
+        again = "the batch is published after a restart"
+        return kafka_error(f'publishing for "{self.application}"', error, self.servers, hint=again)
 
     def _last_marker(self, admin: Admin) -> Marker | None:
         """The last committed marker, searched backwards from the last stable offset."""
@@ -292,7 +268,7 @@ class TransactionalWriter:
                 else:
                     found, position = message.value(), message.offset() + 1
             if not messages and time.monotonic() > deadline:
-                raise EngineError(f'no answer from topic "{self.marker_topic}"')
+                raise BrokerError(f'no answer from topic "{self.marker_topic}"')
         return found
 
 

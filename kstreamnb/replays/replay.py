@@ -9,7 +9,7 @@ from kstreamnb.core.displayed import Displayed
 from kstreamnb.core.formatting import counted
 from kstreamnb.core.heap import collector_paused
 from kstreamnb.core.record import TopicRecord
-from kstreamnb.errors import KStreamError, Suggesting
+from kstreamnb.errors import KStreamError
 from kstreamnb.recording.read_tracking import stores_to_watch
 from kstreamnb.recording.recorded_run import RecordedRun
 from kstreamnb.recording.steps import Drop, Steps
@@ -17,6 +17,7 @@ from kstreamnb.recording.trace import Recording
 from kstreamnb.replays.navigation import Navigation
 from kstreamnb.replays.queries import Queries
 from kstreamnb.runtime.task.task import Task
+from kstreamnb.suggesting import Suggesting
 from kstreamnb.testdriver.topology_test_driver import TopologyTestDriver
 from kstreamnb.topology.topology import Topology
 

@@ -13,11 +13,12 @@ from kstreamnb.core.codec import SerializedValue
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.serde import Serde
 from kstreamnb.core.time import Instant
-from kstreamnb.errors import ConfigError, Suggesting, extra
+from kstreamnb.errors import ConfigError, extra
 from kstreamnb.samples import display, json_lines, privacy, reshape
 from kstreamnb.samples.columns import UNASSIGNED, Roles, number_offsets, partitioned
 from kstreamnb.samples.statistics import SampleStatistics, statistics_of
 from kstreamnb.samples.text import columns_of, format_records, parse_rows, record_cells
+from kstreamnb.suggesting import Suggesting
 
 if TYPE_CHECKING:  # frames are optional
     import pandas

@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from kstreamnb import hooks
 from kstreamnb.core.time import duration_ms, instant_ms
-from kstreamnb.errors import ConfigError, EngineError
+from kstreamnb.errors import ConfigError, UnknownTopicError, unknown
 from kstreamnb.kafka.batch_offsets import Offsets
 from kstreamnb.runtime.context.config import Config
 from kstreamnb.spark.contracts import OffsetSource, QuerySink, StreamSettings
@@ -102,8 +102,8 @@ def deploy(
         producer: further settings of the producer.
 
     Raises:
-        EngineError: the checkpoint belongs to another topology, an input topic is missing, or another deployment of
-            the application holds the other end; nothing has been touched then.
+        CheckpointError: the checkpoint belongs to another topology, or the application to another checkpoint.
+        UnknownTopicError: an input topic does not exist. Nothing has been changed after either error.
 
     Example:
         >>> from tempfile import TemporaryDirectory
@@ -136,7 +136,7 @@ def deploy(
     application = placed_on(topology, settings, {**there, **missing})
     refuse_what_cannot_run(application)
     if sink is not None and application.looped:
-        raise EngineError(f'topic "{application.looped[0]}" is written and read back: that needs Kafka as its sink')
+        raise ConfigError(f'topic "{application.looped[0]}" is written and read back: that needs Kafka as its sink')
     fresh = last_begun(folder) < 0  # also where an earlier deployment got no further than its page
     started = _start(application, starting, reset_positions(admin, application.id) if fresh else {})
     session = require_session(spark or spark_session())
@@ -204,7 +204,7 @@ def _keep_changelogs(
 ) -> list[str]:
     """Have the sink write changelogs, and create their topics; gives their names."""
     if not isinstance(sink, KafkaSink):
-        raise EngineError("changelog topics need Kafka as the sink")
+        raise ConfigError("changelog topics need Kafka as the sink")
     found = Changelogs(DeploymentBlob.of(name, deployment, kafka=True))
     for topic in found.topics:
         if topic.name not in there:
@@ -249,7 +249,7 @@ def _settings(
     if application_id is not None:
         settings = replace(settings, application_id=application_id)
     if settings.application_id is None and topology.name is None:
-        raise EngineError(
+        raise ConfigError(
             "the application has no id",
             detail="it names the internal topics, the transactions and the consumer group",
             hint='deploy(…, application_id="…"), or StreamsBuilder("…")',
@@ -261,7 +261,7 @@ def _servers(settings: Config, given: Any) -> Any:
     if given is not None:
         return given
     if settings.bootstrap_servers is None:
-        raise EngineError("there is no broker to connect to", hint='deploy(…, bootstrap_servers="host:port")')
+        raise ConfigError("there is no broker to connect to", hint='deploy(…, bootstrap_servers="host:port")')
     others = {name: value for name, value in settings.client_settings("consumer").items() if "." in name}
     return {"bootstrap.servers": settings.bootstrap_servers, **others}
 
@@ -282,7 +282,8 @@ def _missing_outputs(topology: Topology, settings: Config, there: Mapping[str, i
     """Output topics that are to be created, with as many partitions as the widest input has."""
     missing = [topic for topic in output_topics(topology) if topic not in there]
     if missing and not create:
-        raise EngineError(f'output topic "{missing[0]}" does not exist', hint="create it, or pass create_topics=True")
+        hint = "create it, or pass create_topics=True"
+        raise unknown("output topic", missing[0], sorted(there), error=UnknownTopicError, hint=hint)
     widest = max([there[topic] for source in topology.sources() for topic in source.topics if topic in there] or [1])
     letters = settings.dead_letter_topic
     return {**({letters: 1} if letters is not None and letters not in there else {}), **dict.fromkeys(missing, widest)}
@@ -301,7 +302,7 @@ def _publisher(
 
         found = AtLeastOnceWriter(servers, application, config=producer)
     else:
-        raise EngineError(f'there is no guarantee "{guarantee}"', hint='take "exactly_once" or "at_least_once"')
+        raise unknown("guarantee", guarantee, ("exactly_once", "at_least_once"), error=ConfigError)
     if producer:
         found.made()  # settings that it does not take are refused before anything is touched
     return found

@@ -20,7 +20,7 @@ from kstreamnb.core.progress import under_way
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.serde import Serde
 from kstreamnb.core.time import instant_ms
-from kstreamnb.errors import EngineError
+from kstreamnb.errors import ConfigError, TopologyError, unknown
 from kstreamnb.runtime.context.config import Config
 from kstreamnb.runtime.context.task_plan import TaskPlan
 from kstreamnb.spark.execution.batch_operator import (
@@ -74,7 +74,8 @@ def run(
         keep_stores: let the result hold the stores too.
 
     Raises:
-        EngineError: an input is missing, or the topology needs what a run over static data cannot give.
+        ConfigError: an input is missing or unknown.
+        TopologyError: the topology needs what a run over static data cannot give.
         ProcessingError: a function of the topology failed; its own exception is the cause.
 
     Example:
@@ -101,7 +102,7 @@ def run(
     missing = [topic for topic in application.external if topic not in frames]
     if missing:
         there = ", ".join(sorted(frames)) or "none"
-        raise EngineError(f'there is no input for topic "{missing[0]}"', detail=f"inputs were given for {there}")
+        raise ConfigError(f'there is no input for topic "{missing[0]}"', detail=f"inputs were given for {there}")
     plan = BatchPlan(
         bundle,
         tuple(
@@ -121,7 +122,7 @@ def _check(application: Application) -> None:
     refuse_what_cannot_run(application)
     written = {topic for topic in application.looped if topic in application.global_topics}
     if written:
-        raise EngineError(
+        raise TopologyError(
             f'topic "{min(written)}" feeds a global table and is written by the same topology',
             detail="over static data a global table is complete before the first record",
             hint="run it in the driver, or deploy it to Kafka, where the table follows with the next batch",
@@ -157,7 +158,7 @@ def _frames(
 
 
 def _unused(topic: str, wanted: set[str]) -> Any:
-    raise EngineError(f'topic "{topic}" is no input of the topology', detail=f"it reads {', '.join(sorted(wanted))}")
+    raise unknown("input topic", topic, sorted(wanted), error=ConfigError)
 
 
 def _reader_serdes(application: Application, topic: str) -> tuple[Serde, Serde]:
@@ -165,7 +166,7 @@ def _reader_serdes(application: Application, topic: str) -> tuple[Serde, Serde]:
     whole = TaskPlan(application.topology, ids, config=application.config, partitions=application.partitions)
     source = whole.source_of(topic)
     if source is None:
-        raise EngineError(f'no source reads topic "{topic}"')
+        raise ConfigError(f'no source reads topic "{topic}"')
     return whole.key_serde(source.key_serde), whole.value_serde(source.value_serde)
 
 

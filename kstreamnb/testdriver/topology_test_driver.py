@@ -16,10 +16,11 @@ from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.serde import Serde
 from kstreamnb.core.serdes import serde_named
 from kstreamnb.core.time import Clock, duration_ms, instant_ms
-from kstreamnb.errors import ConfigError, EngineError, SerdeError, StateError, Suggesting
+from kstreamnb.errors import ConfigError, EngineError, SerdeError, StateError
 from kstreamnb.recording.events import Event
 from kstreamnb.recording.trace import Recording
 from kstreamnb.runtime.context.config import Config
+from kstreamnb.suggesting import Suggesting
 from kstreamnb.testdriver.execution.partition_counts import given_partitions
 from kstreamnb.testdriver.execution.router import Layout, Root, Router
 from kstreamnb.testdriver.execution.state_consistency import ChangelogFolds, StateCheck, differences

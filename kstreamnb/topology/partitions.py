@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Literal
 
 from kstreamnb.core.record import TopicPartition
 from kstreamnb.core.stores import StoreSpec
-from kstreamnb.errors import NOT_COMPUTED, TopologyError
+from kstreamnb.errors import TopologyError
+from kstreamnb.java_texts import NOT_COMPUTED
 from kstreamnb.topology.nodes import Sink, Source, Subtopology
 from kstreamnb.topology.validation import refuse
 

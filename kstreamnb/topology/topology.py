@@ -15,7 +15,8 @@ from kstreamnb.core.operator import Operator
 from kstreamnb.core.processor import UserProcessor
 from kstreamnb.core.source_location import SourceLocation, user_origin
 from kstreamnb.core.stores import StoreSpec
-from kstreamnb.errors import Suggesting, TopologyError
+from kstreamnb.errors import TopologyError
+from kstreamnb.suggesting import Suggesting
 from kstreamnb.topology import validation
 from kstreamnb.topology.nodes import (
     InternalTopic,

@@ -8,7 +8,7 @@ import time
 import pytest
 from confluent_kafka.admin import ConfigResource, ResourceType
 
-from kstreamnb.errors import EngineError
+from kstreamnb.errors import BrokerError
 from kstreamnb.kafka.admin import Admin
 from kstreamnb.kafka.bounded_reader import BoundedReader, fetch, pieces_between
 from kstreamnb.kafka.local_broker import LocalBroker
@@ -53,7 +53,7 @@ def test_a_broker_that_is_away_is_an_error_in_the_end(own):
     """Patience ends with what failed and where."""
     with LocalBroker() as other:
         address = other.bootstrap_servers
-    with pytest.raises(EngineError, match=f'listing topics failed at "{address}"'):
+    with pytest.raises(BrokerError, match=f'listing topics failed at "{address}"'):
         Admin(address, patience_s=0.5).topics()
 
 
@@ -89,11 +89,11 @@ def test_topics_are_created_described_and_deleted(own):
         found.config,
     )
     admin.create_topic("compact", exists_ok=True)
-    with pytest.raises(EngineError, match='creating topic "compact" failed'):
+    with pytest.raises(BrokerError, match='creating topic "compact" failed'):
         admin.create_topic("compact")
     admin.delete_topics("compact", "never-was")
     assert "compact" not in admin.topics()
-    with pytest.raises(EngineError, match='describing topic "compact" failed'):
+    with pytest.raises(BrokerError, match='describing topic "compact" failed'):
         admin.describe("compact")
 
 

@@ -12,7 +12,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from kstreamnb.core.codec import SerializedValue
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.serdes import Serdes
-from kstreamnb.errors import ConfigError, EngineError
+from kstreamnb.errors import ConfigError, UnknownTopicError
 from kstreamnb.kafka import capture as capture_module
 from kstreamnb.kafka.capture import CaptureLimits, capture
 from kstreamnb.kafka.producer import produce
@@ -185,5 +185,5 @@ def test_secrets_can_be_taken_out_at_once(servers, topic):
 
 def test_an_unknown_topic_is_named(servers):
     """A wrong name is an error, not an endless wait."""
-    with pytest.raises(EngineError, match='topic "nowhere" does not exist'):
+    with pytest.raises(UnknownTopicError, match='there is no topic "nowhere"'):
         Sample.capture(servers, "nowhere")

@@ -7,9 +7,10 @@ import time
 import pytest
 
 import kstreamnb as ks
+from kstreamnb.errors import FencedError
 from kstreamnb.kafka.checkpoint_lock import OwnerToken, in_use
 from kstreamnb.kafka.producer import produce
-from kstreamnb.kafka.transactional_writer import PublishError, TransactionalWriter
+from kstreamnb.kafka.transactional_writer import TransactionalWriter
 from kstreamnb.spark.state.checkpoint_manifest import read_manifest
 from tests.kafka.apps import PATIENCE_S, Bench, counting, counts, final
 
@@ -64,7 +65,7 @@ def test_another_topology_is_refused_before_anything_is_touched(bench: Bench) ->
     windows = ks.TimeWindows.of_size_with_no_grace("1h")
     grouped = builder.stream("refused-in", value_serde="long").group_by_key().windowed_by(windows)
     grouped.count(store="counts").to_stream(lambda key, count: key.key).to("refused-new", value_serde="long")
-    with pytest.raises(ks.errors.EngineError, match="cannot serve this topology") as caught:
+    with pytest.raises(ks.errors.CheckpointError, match="cannot serve this topology") as caught:
         bench.run(builder.build())
     assert 'store "counts"' in (caught.value.detail or "")
     assert "refused-new" not in bench.admin.topics()
@@ -97,7 +98,7 @@ def test_a_second_deployment_takes_over_and_the_first_is_fenced(bench: Bench) ->
     publisher = type(first._action.sink.publisher)(bench.servers, "twice", first._action.sink.publisher.query)
     publisher.open()
     bench.fill("twice-in", 10, begin=10)
-    with pytest.raises(PublishError, match=r'a newer deployment of "twice" has taken over'):
+    with pytest.raises(FencedError, match=r'a newer deployment of "twice" has taken over'):
         first.await_termination(180)
     assert "failed" == first.status().state
     assert 10 == len(bench.read("twice-out"))
@@ -116,9 +117,9 @@ def test_what_restarts_by_itself_leaves_a_newer_deployment_alone(bench: Bench) -
     newer = TransactionalWriter(bench.servers, "older", sink.publisher.query)
     newer.open()
     taken_over = r'a newer deployment of "older" has taken over'
-    with pytest.raises(PublishError, match=taken_over):
+    with pytest.raises(FencedError, match=taken_over):
         sink._open_again(time.monotonic() + PATIENCE_S)
-    with pytest.raises(PublishError, match=taken_over):
+    with pytest.raises(FencedError, match=taken_over):
         older.restart(takes_over=False)
     assert claim.holds()
     newer._producer.begin_transaction()
@@ -127,7 +128,7 @@ def test_what_restarts_by_itself_leaves_a_newer_deployment_alone(bench: Bench) -
 
     older.restart()
     assert not claim.holds()
-    with pytest.raises(PublishError, match=taken_over):
+    with pytest.raises(FencedError, match=taken_over):
         newer.publish(99, "later", [])
     bench.fill("older-in", 10, begin=10)
     assert older.await_input(180)
@@ -199,10 +200,10 @@ def test_more_partitions_are_refused_with_the_way_out(bench: Bench) -> None:
     query = bench.deploy(counting("grown"))
     assert query.await_input(180)
     bench.admin.client.create_partitions([NewPartitions("grown-in", 2)])["grown-in"].result(10)
-    with pytest.raises(ks.errors.EngineError, match=r'topic "grown-in" has grown from 1 to 2 partitions'):
+    with pytest.raises(ks.errors.PartitionError, match=r'topic "grown-in" has grown from 1 to 2 partitions'):
         query.await_termination(180)
     query.stop()
-    with pytest.raises(ks.errors.EngineError, match="cannot serve this topology") as caught:
+    with pytest.raises(ks.errors.CheckpointError, match="cannot serve this topology") as caught:
         bench.run(counting("grown"))
     assert 'topic "grown-in" had 1 partitions and has 2 now' in (caught.value.detail or "")
     assert "copy the topic into a new one, and start from a new checkpoint" in (caught.value.detail or "")
@@ -230,7 +231,7 @@ def test_a_stopped_query_is_rescaled(bench: Bench) -> None:
     records = bench.fill("rescaled-in", 40, 4)
     query = bench.deploy(counting("rescaled"))
     assert query.await_input(180)
-    with pytest.raises(ks.errors.EngineError, match='application "rescaled" is running'):
+    with pytest.raises(ks.errors.ApplicationStateError, match='application "rescaled" is running'):
         ks.spark.rescale(query.checkpoint, 4, spark=bench.spark)
     query.stop()
     bench.run(counting("rescaled"))  # so that the last batch is committed

@@ -106,7 +106,7 @@ def test_a_running_application_is_not_reset(bench: Bench) -> None:
     bench.fill("kept-in", 10)
     query = bench.deploy(counting("kept"), changelogs=True)
     assert query.await_input(180)
-    with pytest.raises(ks.errors.EngineError, match='application "kept" is running'):
+    with pytest.raises(ks.errors.ApplicationStateError, match='application "kept" is running'):
         plan_reset(bench.servers, "kept", checkpoint=query.checkpoint)
     query.stop()
     command = ["reset", "--servers", bench.servers, "--application-id", "kept", "--checkpoint", str(query.checkpoint)]

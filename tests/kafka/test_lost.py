@@ -62,7 +62,7 @@ def test_a_topic_that_was_created_anew_is_not_taken_for_the_old_one(bench: Bench
     assert 'topic "anew-in"' in str(error)
     assert "deleted and created anew" in f"{error} {error.detail}"  # whoever sees it first: ids, or offsets
     bench.fill("anew-in", 30, 2)
-    with pytest.raises(ks.errors.EngineError, match="was deleted and created anew"):
+    with pytest.raises(ks.errors.DataLossError, match="was deleted and created anew"):
         bench.deploy(counting("anew"))
     assert 20 == len(bench.read("anew-out"))
     query = bench.deploy(counting("anew"), fail_on_loss=False)
@@ -84,7 +84,7 @@ def test_a_query_whose_checkpoint_is_moved_ends_and_publishes_nothing(bench: Ben
     error = ended(query)
     assert f'checkpoint "{query.checkpoint}" of "{name}" is gone' == str(error)
     assert 20 == len(bench.read(f"{name}-out"))
-    with pytest.raises(ks.errors.EngineError, match="is gone"):
+    with pytest.raises(ks.errors.TopicDeletedError, match="is gone"):
         query.restart()
     again = bench.run(counting(name), moved.name)
     assert 25 == len(bench.read(f"{name}-out"))
@@ -178,7 +178,7 @@ def test_a_disk_that_is_full_ends_a_query_which_goes_on_when_there_is_room(bench
     error = ended(query)
     assert 'the query of "full" failed: its files cannot be written' == str(error)
     assert "the system says: No space left on device" == error.detail
-    with pytest.raises(ks.errors.EngineError, match="cannot be written"):
+    with pytest.raises(ks.errors.StorageError, match="cannot be written"):
         bench.deploy(counting("full"), str(small_disk / "checkpoint"))
     ballast.unlink()
     again = bench.run(counting("full"), str(small_disk / "checkpoint"))
@@ -197,7 +197,7 @@ def test_a_disk_that_becomes_read_only_ends_a_query_likewise(bench: Bench, small
     assert 'the query of "locked" failed: its files cannot be written' == str(error)
     assert "the system says: Read-only file system" == error.detail
     for start in (query.restart, lambda: bench.deploy(counting("locked"), str(small_disk / "checkpoint"))):
-        with pytest.raises(ks.errors.EngineError, match="cannot be written") as caught:
+        with pytest.raises(ks.errors.StorageError, match="cannot be written") as caught:
             start()
         assert "the system says: Read-only file system" == caught.value.detail
     remount(small_disk, "rw")

@@ -12,7 +12,7 @@ from confluent_kafka import Producer
 from kstreamnb.core.codec import partition_for
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.serdes import Serdes
-from kstreamnb.errors import EngineError, SerdeError
+from kstreamnb.errors import BrokerError, EngineError, PartitionError, SerdeError
 from kstreamnb.kafka.partitioners import RoundRobin
 from kstreamnb.kafka.producer import RecordProducer, produce
 from kstreamnb.samples import Sample
@@ -68,7 +68,7 @@ def test_what_cannot_be_sent_is_told(servers, topic):
     producer = RecordProducer(servers)
     future = producer.send(orders, "k", 1, partition=9, delivered=lambda *a: told.append(a))
     producer.flush()
-    with pytest.raises(EngineError, match="sending to topic .* failed"):  # noqa: RUF043
+    with pytest.raises(BrokerError, match="sending to topic .* failed"):  # noqa: RUF043
         future.result()
     assert isinstance(told[0][1], EngineError)
     with pytest.raises(SerdeError, match='serde "string" cannot write'):
@@ -110,7 +110,7 @@ def test_a_strategy_of_the_user_chooses_partitions(servers, topic):
     levels = sent(by_level, lines)
     assert {3} == {record.partition for record in levels if record.value["level"] == "ERROR"}
     assert [by_level(mine, None, line, 4) for line in lines] == [record.partition for record in levels]
-    with pytest.raises(EngineError, match=f'the partitioner chose partition 4 of topic "{mine}"'):
+    with pytest.raises(PartitionError, match=f'the partitioner chose partition 4 of topic "{mine}"'):
         sent(lambda *_: 4, [1])
 
 
@@ -146,9 +146,9 @@ def test_a_topic_is_created_once_and_says_what_it_is(servers, name):
     assert (name, 4, 1, {"cleanup.policy": "compact"}) == (
         made.name, made.partitions, made.replicas, dict(made.config),
     )  # fmt: skip
-    with pytest.raises(EngineError, match=f'creating topic "{name}" failed') as again:
+    with pytest.raises(BrokerError, match=f'creating topic "{name}" failed') as again:
         create_topic(name, on=servers)
     assert "already exists" in str(again.value.detail)
-    with pytest.raises(EngineError, match=f'creating topic "{name}-2" failed') as many:
+    with pytest.raises(BrokerError, match=f'creating topic "{name}-2" failed') as many:
         create_topic(f"{name}-2", on=servers, replication_factor=2)
     assert "replication factor" in str(many.value.detail)

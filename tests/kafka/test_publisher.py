@@ -7,12 +7,19 @@ from contextlib import suppress
 import pytest
 from confluent_kafka import OFFSET_INVALID, Consumer, KafkaException, TopicPartition
 
-from kstreamnb.errors import EngineError
+from kstreamnb.errors import (
+    ApplicationStateError,
+    BrokerError,
+    CheckpointError,
+    DataLossError,
+    FencedError,
+    RecordRefusedError,
+)
 from kstreamnb.kafka.admin import Admin
 from kstreamnb.kafka.at_least_once_writer import AtLeastOnceWriter
 from kstreamnb.kafka.bounded_reader import BoundedReader, fetch, pieces_between
 from kstreamnb.kafka.output_batch import OutputBatch, columns_of
-from kstreamnb.kafka.transactional_writer import Marker, PublishError, TransactionalWriter
+from kstreamnb.kafka.transactional_writer import Marker, TransactionalWriter
 from tests.kafka.apps import settle
 
 pytestmark = pytest.mark.kafka
@@ -128,9 +135,9 @@ def test_a_zombie_is_fenced_at_any_step(servers, topic, name, caplog, capfd):
             if reached == step:
                 opened.append(_publisher(servers, name + step))
 
-        with pytest.raises(PublishError, match=r"a newer deployment .* has taken over") as caught:
+        with pytest.raises(FencedError, match=r"a newer deployment .* has taken over") as caught:
             old.publish(0, "offsets", _columns(out, 0), {out: {0: 1}}, between=take_over)
-        assert ("fenced", False) == (caught.value.reason, caught.value.restartable)
+        assert not caught.value.restartable
         assert opened[0].marker is None
         opened[0].publish(0, "offsets", _columns(out, 0))
     assert 9 == len(_committed(servers, out))
@@ -151,15 +158,16 @@ def test_a_zombie_that_is_fenced_between_two_records_says_so(servers, topic, nam
         with suppress(KafkaException):  # Kafka has refused them by then
             old._producer.flush(60)
 
-    with pytest.raises(PublishError, match=r"a newer deployment .* has taken over") as caught:
+    with pytest.raises(FencedError, match=r"a newer deployment .* has taken over") as caught:
         old.publish(0, "offsets", halting())
-    assert ("fenced", False) == (caught.value.reason, caught.value.restartable)
+    assert not caught.value.restartable
     newer.publish(0, "offsets", _columns(out, 0))
     assert 3 == len(_committed(servers, out))
 
 
 @pytest.mark.parametrize(
-    ("reason", "batch", "source"), [("older checkpoint", 1, "offsets 1"), ("other input", 2, "different")]
+    ("reason", "batch", "source"),
+    [("comes after batch 2 is in Kafka", 1, "offsets 1"), ("was published for other input", 2, "different")],
 )
 def test_a_checkpoint_that_contradicts_the_marker_is_refused(servers, topic, name, reason, batch, source):
     """Older and diverging checkpoints are refused with the reason, and publish nothing."""
@@ -168,9 +176,9 @@ def test_a_checkpoint_that_contradicts_the_marker_is_refused(servers, topic, nam
     for number in range(3):
         first.publish(number, f"offsets {number}", _columns(out, number))
     second = _publisher(servers, name)
-    with pytest.raises(EngineError) as caught:
+    with pytest.raises(CheckpointError, match=reason) as caught:
         second.publish(batch, source, _columns(out, 9))
-    assert (reason, False) == (caught.value.reason, caught.value.restartable)
+    assert not caught.value.restartable
     assert caught.value.hint
     assert 9 == len(_committed(servers, out))
 
@@ -181,15 +189,15 @@ def test_a_foreign_checkpoint_is_refused_and_leaves_the_query_that_runs_alone(se
     first = _publisher(servers, name)
     first.publish(0, "offsets 0", _columns(out, 0))
     settle(Admin(servers), first.marker_topic)
-    with pytest.raises(PublishError, match="belongs to another checkpoint") as caught:
+    with pytest.raises(CheckpointError, match="belongs to another checkpoint") as caught:
         _publisher(servers, name, "q2")
-    assert ("foreign query", False) == (caught.value.reason, caught.value.restartable)
+    assert not caught.value.restartable
     assert OutputBatch(1, 3) == first.publish(1, "offsets 1", _columns(out, 1))
 
 
 def test_a_late_batch_without_a_marker_is_refused(servers, topic, name):
     """A checkpoint that has gone on needs the marker of what it published."""
-    with pytest.raises(PublishError, match=r"batch 5 .* has no batch before it in Kafka"):
+    with pytest.raises(DataLossError, match=r"batch 5 .* has no batch before it in Kafka"):
         _publisher(servers, name).publish(5, "offsets", _columns(topic(2, "-out"), 5))
 
 
@@ -219,7 +227,7 @@ def test_an_unknown_partition_fails_the_batch_and_can_be_repeated(servers, topic
     """A batch that cannot be delivered is aborted; the publisher opens again."""
     out = topic(1, "-out")
     publisher = _publisher(servers, name)
-    with pytest.raises(PublishError, match=r"publishing for .* failed") as caught:
+    with pytest.raises(BrokerError, match=r"publishing for .* failed") as caught:
         publisher.publish(0, "offsets", columns_of([(out, 9, 0, b"k", b"v", ())]))
     assert caught.value.restartable
     assert publisher.open() is None
@@ -243,7 +251,7 @@ def test_a_record_that_kafka_never_takes_is_said_at_once(servers, topic, name, a
     out = topic(1, "-out", **config)
     publisher = _publisher(servers, name) if kind is TransactionalWriter else AtLeastOnceWriter(servers, name)
     timestamp, key, value = record
-    with pytest.raises(PublishError) as caught:
+    with pytest.raises(RecordRefusedError) as caught:
         publisher.publish(0, "offsets", columns_of([(out, 0, 0, b"k", b"v", ()), (out, 0, timestamp, key, value, ())]))
     assert not caught.value.restartable
     assert said in str(caught.value.detail)
@@ -264,5 +272,5 @@ def test_the_epoch_itself_is_published_as_one_millisecond(servers, topic, name):
 
 def test_a_closed_publisher_says_so(servers, name):
     """Nothing is published before `open`."""
-    with pytest.raises(EngineError, match="the publisher is not open"):
+    with pytest.raises(ApplicationStateError, match="the publisher is not open"):
         TransactionalWriter(servers, name, "q1").publish(0, "offsets", [])

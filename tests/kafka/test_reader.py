@@ -7,7 +7,7 @@ from confluent_kafka import Producer
 
 from kstreamnb.core.codec import SerializedValue
 from kstreamnb.core.record import TopicRecord
-from kstreamnb.errors import ConfigError, EngineError
+from kstreamnb.errors import ConfigError, DataLossError, UnknownTopicError
 from kstreamnb.kafka.bounded_reader import BoundedReader, Piece, fetch, pieces_between
 from kstreamnb.kafka.producer import produce
 from tests.kafka.apps import settle
@@ -119,13 +119,13 @@ def test_lost_records_are_refused(servers, topic, admin):
     orders = topic()
     _fill(servers, orders, partitions=1, count=3)
     reader = BoundedReader(servers, [orders])
-    with pytest.raises(EngineError, match="ends at offset 3 in partition 0, before offset 9"):
+    with pytest.raises(DataLossError, match="ends at offset 3 in partition 0, before offset 9"):
         reader.check({orders: {0: 9}}, reader.end())
-    with pytest.raises(EngineError, match="begins at offset 2 in partition 0, after offset 1"):
+    with pytest.raises(DataLossError, match="begins at offset 2 in partition 0, after offset 1"):
         reader.check({orders: {0: 1}}, reader.end(), {orders: {0: 2}})
-    with pytest.raises(EngineError, match="no longer has the offsets"):
+    with pytest.raises(DataLossError, match="no longer has the offsets"):
         list(fetch(servers, [Piece(orders, 0, 77, 99)]))
-    with pytest.raises(EngineError, match='topic "nowhere" does not exist'):
+    with pytest.raises(UnknownTopicError, match='there is no topic "nowhere"'):
         BoundedReader(servers, ["nowhere"]).end()
 
 

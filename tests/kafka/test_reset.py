@@ -7,10 +7,10 @@ import time
 import pytest
 from confluent_kafka import Consumer
 
-from kstreamnb.errors import EngineError
+from kstreamnb.errors import ApplicationStateError, CheckpointError, FencedError
 from kstreamnb.kafka.output_batch import columns_of
 from kstreamnb.kafka.reset import plan_reset, reset
-from kstreamnb.kafka.transactional_writer import PublishError, TransactionalWriter
+from kstreamnb.kafka.transactional_writer import TransactionalWriter
 from kstreamnb.topology.topology import Topology
 from tests.kafka.apps import PATIENCE_S
 
@@ -39,7 +39,7 @@ def test_a_reset_application_begins_anew(servers, topic, admin, name, tmp_path):
     there = admin.topics()
     assert (True, True, False) == (out in there, other in there, changelog in there)
     assert "nothing to delete" in str(plan_reset(servers, name, checkpoint=checkpoint))
-    with pytest.raises(PublishError):
+    with pytest.raises(FencedError):
         running.publish(1, "more", columns_of([(out, 0, 5, b"k", b"v", ())]))
     assert TransactionalWriter(servers, name, "q2").open() is None
 
@@ -59,10 +59,10 @@ def test_an_application_with_members_or_a_wrong_folder_is_refused(servers, topic
     end = time.monotonic() + PATIENCE_S
     while not member.assignment() and time.monotonic() < end:
         member.poll(0.1)
-    with pytest.raises(EngineError, match="has 1 active members"):
+    with pytest.raises(ApplicationStateError, match="has 1 active members"):
         plan_reset(servers, name)
     member.close()
-    with pytest.raises(EngineError, match="is no checkpoint"):
+    with pytest.raises(CheckpointError, match="is no checkpoint"):
         plan_reset(servers, name, checkpoint=tmp_path)
 
 
@@ -70,7 +70,7 @@ def test_a_checkpoint_of_another_application_is_not_deleted(servers, name, tmp_p
     """A mistyped id must not cost somebody else's state; a page that cannot be read is in nobody's way."""
     (tmp_path / "metadata").write_text("{}")
     (tmp_path / "kstreamnb.json").write_text('{"application": "shop"}')
-    with pytest.raises(EngineError, match=f'belongs to application "shop", not to "{name}"'):
+    with pytest.raises(CheckpointError, match=f'belongs to application "shop", not to "{name}"'):
         reset(servers, name, checkpoint=tmp_path)
     assert tmp_path == plan_reset(servers, "shop", checkpoint=tmp_path).checkpoint
     (tmp_path / "kstreamnb.json").write_text("damaged")

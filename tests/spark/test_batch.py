@@ -134,7 +134,7 @@ def test_a_failure_is_the_users_own(spark: Any) -> None:
 def test_inputs_are_checked(spark: Any) -> None:
     """Missing topics and columns are named, with what there is."""
     frame = spark.createDataFrame([("a", 1)], "id string, n bigint")
-    with pytest.raises(ks.errors.EngineError, match='there is no input for topic "in"'):
+    with pytest.raises(ks.errors.ConfigError, match='there is no input for topic "in"'):
         ks.run(two_levels(), spark=spark, inputs={})
     with pytest.raises(ks.errors.ConfigError, match='input "in" has no column "key"') as caught:
         ks.run(two_levels(), spark=spark, inputs={"in": frame})

@@ -148,7 +148,7 @@ class Talking(Quiet):
 @pytest.mark.parametrize("build", [with_global_client, with_locked_processor])
 def test_what_cannot_travel_is_refused_with_node_reason_and_alternative(build: Any) -> None:
     """The node, what it holds on to, the user's line, and what to do instead."""
-    with pytest.raises(ks.errors.EngineError, match='node "ask" cannot be sent to Spark\'s workers') as refused:
+    with pytest.raises(ks.errors.SparkError, match='node "ask" cannot be sent to Spark\'s workers') as refused:
         ks.plan(build())
     notes = "\n".join(refused.value.__notes__)
     assert "cannot pickle '_thread.lock' object" in notes
@@ -158,7 +158,7 @@ def test_what_cannot_travel_is_refused_with_node_reason_and_alternative(build: A
 
 def test_the_name_of_what_a_function_holds_is_said() -> None:
     """A captured variable has a name, and the user knows it."""
-    with pytest.raises(ks.errors.EngineError) as refused:
+    with pytest.raises(ks.errors.SparkError) as refused:
         ks.plan(with_global_client())
     assert 'uses "client"' in "\n".join(refused.value.__notes__)
 
@@ -167,7 +167,7 @@ def test_functions_with_much_data_are_refused_where_spark_would_lose_them() -> N
     """The session's limit decides, in Spark's own way of writing sizes."""
     for limit in ("1m", "2048K", "1073741824", "1g"):
         refuse_what_is_too_large(900_000, limit)
-    with pytest.raises(ks.errors.EngineError, match="this session hands on 512k at most"):
+    with pytest.raises(ks.errors.SparkError, match="this session hands on 512k at most"):
         refuse_what_is_too_large(900_000, "512k")
 
 
@@ -175,7 +175,7 @@ def test_a_topology_without_input_is_refused() -> None:
     """A global table alone has nothing to do."""
     builder = ks.StreamsBuilder("only-global")
     builder.global_table("names")
-    with pytest.raises(ks.errors.EngineError, match="reads no topic"):
+    with pytest.raises(ks.errors.TopologyError, match="reads no topic"):
         ks.plan(builder.build())
 
 

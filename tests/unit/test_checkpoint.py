@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kstreamnb.errors import EngineError
+from kstreamnb.errors import CheckpointError, StorageError
 from kstreamnb.kafka.checkpoint_lock import OwnerToken, SharedLock
 from kstreamnb.spark.execution.failures import spark_failure
 from kstreamnb.spark.state.checkpoint_manifest import FILE, Manifest, checkpoint_folder, read_manifest, write_manifest
@@ -20,7 +20,7 @@ the log. Multiple streaming jobs detected for 7. SQLSTATE: 40000"""
 
 def test_an_address_is_no_checkpoint() -> None:
     """A local folder named "s3:" would be made of it."""
-    with pytest.raises(EngineError, match='checkpoint "s3://bucket/shop" is no folder') as caught:
+    with pytest.raises(CheckpointError, match='checkpoint "s3://bucket/shop" is no folder') as caught:
         checkpoint_folder("s3://bucket/shop")
     assert "mount the storage" in (caught.value.hint or "")
     assert Path("/data/shop") == checkpoint_folder("file:///data/shop") == checkpoint_folder(Path("/data/shop"))
@@ -30,12 +30,12 @@ def test_a_checkpoint_that_cannot_be_written_is_named_with_the_systems_reason(tm
     """Whatever the reason: no right, no room, or a file in the way."""
     (tmp_path / "file").write_text("")
     for folder in (tmp_path / "file", tmp_path / "file" / "shop"):
-        with pytest.raises(EngineError, match=f'checkpoint "{folder}" cannot be written') as caught:
+        with pytest.raises(StorageError, match=f'checkpoint "{folder}" cannot be written') as caught:
             write_manifest(folder, PAGE)
         assert (caught.value.detail or "").startswith("the system says: ")
         assert caught.value.hint
         for start in (SharedLock, OwnerToken):
-            with pytest.raises(EngineError, match=f'folder "{folder}" cannot be written'):
+            with pytest.raises(StorageError, match=f'folder "{folder}" cannot be written'):
                 start(folder)
 
 
@@ -53,7 +53,7 @@ def test_a_damaged_page_is_named_with_the_way_out(tmp_path: Path) -> None:
     write_manifest(tmp_path, PAGE)
     assert PAGE == read_manifest(tmp_path)
     (tmp_path / FILE).write_text((tmp_path / FILE).read_text()[:-9])
-    with pytest.raises(EngineError, match=f'the page "{FILE}" of checkpoint ".*" is damaged') as caught:
+    with pytest.raises(CheckpointError, match=f'the page "{FILE}" of checkpoint ".*" is damaged') as caught:
         read_manifest(tmp_path)
     assert "restore the checkpoint from a copy, or reset the application" == caught.value.hint
 

@@ -9,7 +9,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TypeAlias
 
-from kstreamnb.errors import ACCEPTABLE_OPTIMISATIONS, ConfigError, TopologyError
+from kstreamnb.errors import ConfigError, TopologyError
+from kstreamnb.java_texts import ACCEPTABLE_OPTIMISATIONS
 from kstreamnb.logical.graph import LogicalGraph, Optimization
 from kstreamnb.logical.nodes import LogicalNode, Operation, Repartition, StreamJoin, StreamSource, Table
 from kstreamnb.logical.optimizer.merge_repartitions import merge_repartitions

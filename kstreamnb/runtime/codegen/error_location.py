@@ -15,7 +15,8 @@ from typing import Any
 from kstreamnb.core.codec import to_bytes
 from kstreamnb.core.record import Headers
 from kstreamnb.core.source_location import PACKAGE, SourceLocation, origin_of
-from kstreamnb.errors import CANNOT_READ, KStreamError, ProcessingError, SerdeError
+from kstreamnb.errors import KStreamError, ProcessingError, SerdeError
+from kstreamnb.java_texts import CANNOT_READ
 from kstreamnb.runtime.context.handlers import ErrorContext, answer_of
 from kstreamnb.runtime.context.task_context import TaskContext
 from kstreamnb.topology.nodes import Sink, Source

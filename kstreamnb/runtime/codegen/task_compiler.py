@@ -17,7 +17,8 @@ from kstreamnb.core.operator import Cancellable, Forward, FusedStep, Process, Pu
 from kstreamnb.core.processor import PunctuationType
 from kstreamnb.core.record import Headers
 from kstreamnb.core.serde import Serde
-from kstreamnb.errors import STORE_NOT_CONNECTED, ProcessingError, StateError
+from kstreamnb.errors import ProcessingError, StateError
+from kstreamnb.java_texts import STORE_NOT_CONNECTED
 from kstreamnb.runtime.codegen.error_location import ErrorLocations, Guard, HandledFailure, init_error
 from kstreamnb.runtime.codegen.function_builder import (
     WIRE_RECORDS,

@@ -20,7 +20,8 @@ from kstreamnb.core.extractors import (
 )
 from kstreamnb.core.operator import Process
 from kstreamnb.core.record import Record, TopicRecord
-from kstreamnb.errors import CANNOT_READ, ProcessingError
+from kstreamnb.errors import ProcessingError
+from kstreamnb.java_texts import CANNOT_READ
 from kstreamnb.runtime.context.handlers import ErrorContext, answer_of
 from kstreamnb.runtime.context.record_context import RecordContext, WireRecord
 from kstreamnb.runtime.context.task_context import TaskContext

@@ -8,8 +8,17 @@ from typing import Any, NoReturn
 
 import cloudpickle  # type: ignore[import-untyped]
 
+from kstreamnb import errors
 from kstreamnb.core.source_location import origin_of
-from kstreamnb.errors import EngineError, KStreamError
+from kstreamnb.errors import (
+    CheckpointError,
+    EngineError,
+    FencedError,
+    JvmGoneError,
+    KStreamError,
+    SparkError,
+    StorageError,
+)
 from kstreamnb.spark.jvm.constants import NO_JVM
 
 __all__ = ["TOO_SLOW", "is_damage", "jvm_gone", "pack_failure", "raise_first", "spark_failure"]
@@ -55,13 +64,13 @@ def spark_failure(what: str, error: BaseException) -> EngineError:
     """
     text = str(error)
     if TOO_SLOW in text:
-        return EngineError(
+        return SparkError(
             f"{what} failed: {TOO_SLOW}",
             detail="this machine was too busy to start a process of Spark's within 10 s",
             hint="start it again",
         )
     if _TWO in text:
-        return EngineError(
+        return FencedError(
             f"{what} failed: another one works on the same checkpoint",
             detail="it has written its next batch there, and this one has stopped",
             hint="stop this one; if it should go on, deploy it again",
@@ -70,11 +79,13 @@ def spark_failure(what: str, error: BaseException) -> EngineError:
     own = [at for at, line in enumerate(lines) if _OWN.match(line)]
     if own:
         notes = {name: note for name, _, note in (line.partition(": ") for line in lines[own[-1] + 1 : own[-1] + 4])}
-        message = lines[own[-1]].partition(": ")[2]
-        return EngineError(message, detail=notes.get("Detail"), hint=notes.get("Hint"))
+        name, _, message = lines[own[-1]].partition(": ")
+        kind = getattr(errors, name.rpartition(".")[2], EngineError)
+        kind = kind if issubclass(kind, EngineError) else EngineError
+        return kind(message, detail=notes.get("Detail"), hint=notes.get("Hint"))
     full = _NO_ROOM.search(text)
     if full is not None:
-        return EngineError(
+        return StorageError(
             f"{what} failed: its files cannot be written",
             detail=f"the system says: {full.group()}",
             hint="make room where the checkpoint and Spark's local files are, then deploy again: it goes on",
@@ -82,7 +93,7 @@ def spark_failure(what: str, error: BaseException) -> EngineError:
     missing = _NO_MODULE.search(text)
     if missing is not None:
         file = f"{missing.group(1).partition('.')[0]}.py"
-        return EngineError(
+        return SparkError(
             f'{what} failed: Spark\'s workers cannot import module "{missing.group(1)}"',
             detail="a function of the topology is from there; they find what is installed, and what PYTHONPATH names",
             hint=f'install it, or spark.sparkContext.addPyFile("{file}"), or define the function in the notebook',
@@ -91,14 +102,17 @@ def spark_failure(what: str, error: BaseException) -> EngineError:
     causes = [_PACKAGES.sub("", cause) for cause in _CAUSE.findall(text)]
     first = causes[0] if causes else lines[0] if lines else type(error).__name__
     detail: Any = causes[-1] if causes else python[-1] if python else None
-    hint = "restore the checkpoint from a copy, or reset the application" if is_damage(error) else None
     found = None if detail is None or detail == first else _short(detail)
-    return EngineError(f"{what} failed: {_short(first)}", detail=found, hint=hint)
+    message = f"{what} failed: {_short(first)}"
+    if is_damage(error):
+        hint = "restore the checkpoint from a copy, or reset the application"
+        return CheckpointError(message, detail=found, hint=hint)
+    return SparkError(message, detail=found)
 
 
-def jvm_gone(application: str) -> EngineError:
+def jvm_gone(application: str) -> JvmGoneError:
     """The error of a query whose JVM does not answer this process any more."""
-    return EngineError.final(
+    return JvmGoneError(
         f'the JVM that "{application}" ran in is gone',
         detail=NO_JVM,
         hint="see spark_logs(); spark_session() starts another one; deploy again with it, from the checkpoint",

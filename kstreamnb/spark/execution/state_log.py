@@ -20,7 +20,7 @@ from typing import Any
 
 from pyspark.sql.types import BinaryType, LongType, StringType, StructField, StructType
 
-from kstreamnb.errors import EngineError, StateError
+from kstreamnb.errors import CheckpointError, StateError
 from kstreamnb.runtime.task.task import EMPTY_DELTA
 from kstreamnb.spark.execution.processor_attributes import Attributes, attributes_of, give_attributes
 from kstreamnb.spark.execution.record_merge import Positions
@@ -113,7 +113,8 @@ class StateLog:
     def _entry(self, number: int) -> bytes:
         row = self._log.getValue((number,))
         if row is None:
-            raise EngineError(f"entry {number} of a state log is missing", hint="restore the checkpoint from a copy")
+            hint = "restore the checkpoint from a copy"
+            raise CheckpointError(f"entry {number} of a state log is missing", hint=hint)
         return bytes(row[1])
 
     def _rebuild(self, held: CachedTask, seq: int) -> None:

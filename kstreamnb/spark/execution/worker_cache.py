@@ -16,7 +16,7 @@ from typing import Any
 import cloudpickle  # type: ignore[import-untyped]
 
 from kstreamnb.core.time import Clock
-from kstreamnb.errors import EngineError
+from kstreamnb.errors import SparkError
 from kstreamnb.runtime.codegen.sinks import topic_serdes
 from kstreamnb.runtime.task.task import GlobalTask, Task
 from kstreamnb.spark.execution.cyclic_task import CyclicTask
@@ -165,7 +165,7 @@ def new_global(deployment: Deployment, application: int) -> CachedTask:
     """The keeper of an application's global stores, empty."""
     clock, plan = Clock(), deployment.global_plan(application)
     if plan is None:
-        raise EngineError("there are no global stores")
+        raise SparkError("there are no global stores")
     return CachedTask(GlobalTask(plan, clock, track=True), clock)
 
 
@@ -177,7 +177,7 @@ def replica(bundle: DeploymentBlob, placed: PlacedTask) -> Any:
         if (found.application, found.level, found.partition) == (placed.application, placed.level, partition):
             key = (bundle.name, found.number)
             return None if key in _failed else _replicas[key].task
-    raise EngineError("a task's global tables have no replica")
+    raise SparkError("a task's global tables have no replica")
 
 
 def check_out(key: tuple[str, int]) -> CachedTask | None:

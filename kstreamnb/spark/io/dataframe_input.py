@@ -18,7 +18,7 @@ from pyspark.sql import types as T
 from kstreamnb.core.codec import SerializedValue, encoder, key_partitioner, to_bytes
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.serde import Serde
-from kstreamnb.errors import ConfigError, EngineError
+from kstreamnb.errors import ConfigError, PartitionError
 
 __all__ = ["FrameInput", "content_order", "frame_of_records", "uniform"]
 
@@ -243,4 +243,4 @@ def check_partitions(frame: DataFrame, topic: str, partitions: int) -> None:
     """Refuse rows whose partition does not exist."""
     wrong = frame.where((F.col("p") < 0) | (F.col("p") >= partitions)).limit(1).collect()
     if wrong:
-        raise EngineError(f'input "{topic}" has a row for partition {wrong[0]["p"]}, but {partitions} partitions')
+        raise PartitionError(f'input "{topic}" has a row for partition {wrong[0]["p"]}, but {partitions} partitions')

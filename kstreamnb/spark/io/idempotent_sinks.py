@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from kstreamnb.core.record import TopicRecord
-from kstreamnb.errors import ConfigError, EngineError
+from kstreamnb.errors import ApplicationStateError, ConfigError
 from kstreamnb.kafka.output_batch import OutputBatch
 from kstreamnb.spark.contracts import QueryBatch, QuerySink
 from kstreamnb.spark.io.sinks import records_of, tables_of
@@ -65,7 +65,7 @@ class DatabaseSink(QuerySink):
     def publish(self, batch: QueryBatch) -> OutputBatch:
         """One transaction: rows, then the batch's number."""
         if self.application is None:
-            raise EngineError("the sink belongs to no query yet", hint="give it to deploy(…, sink=…)")
+            raise ApplicationStateError("the sink belongs to no query yet", hint="give it to deploy(…, sink=…)")
         connection = self.connect()
         try:
             cursor, count = connection.cursor(), batch.output.count()
@@ -147,7 +147,7 @@ class ParquetSink(QuerySink):
     def publish(self, batch: QueryBatch) -> OutputBatch:
         """Write whole files or none: each is renamed when it is complete."""
         if self.application is None:
-            raise EngineError("the sink belongs to no query yet", hint="give it to deploy(…, sink=…)")
+            raise ApplicationStateError("the sink belongs to no query yet", hint="give it to deploy(…, sink=…)")
         for topic, table in tables_of(self.application, batch).items():
             path = Path(self.folder, topic, f"batch-{batch.number:09d}.parquet")
             path.parent.mkdir(parents=True, exist_ok=True)

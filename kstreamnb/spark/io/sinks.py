@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from kstreamnb.core.codec import decoder
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.signatures import taking
-from kstreamnb.errors import EngineError
+from kstreamnb.errors import ApplicationStateError, BrokerError, EngineError
 from kstreamnb.kafka.checkpoint_lock import STARTED_SINCE
 from kstreamnb.kafka.output_batch import OutputBatch, OutputColumns, OutputRecord, columns_of
 from kstreamnb.spark.contracts import QueryBatch, QuerySink
@@ -48,8 +48,6 @@ class KafkaSink(QuerySink):
 
     def publish(self, batch: QueryBatch) -> OutputBatch:
         """Publish, or find that the batch is in Kafka already."""
-        from kstreamnb.kafka.transactional_writer import PublishError
-
         end = time.monotonic() + self.patience_s
         while True:
             try:
@@ -58,7 +56,7 @@ class KafkaSink(QuerySink):
                     output = chain(output, columns_of(self.changelogs(batch)))
                 done: OutputBatch = self.publisher.publish(batch.number, batch.source, output, batch.positions)
                 return done
-            except PublishError as error:
+            except BrokerError as error:
                 if not error.restartable or self._gives_up(end):
                     raise
             self._open_again(end)
@@ -138,7 +136,7 @@ class FunctionSink(QuerySink):
     def publish(self, batch: QueryBatch) -> OutputBatch:
         """Call the function with records by topic and the batch's number."""
         if self.application is None:
-            raise EngineError("the sink belongs to no query yet", hint="give it to deploy(…, sink=…)")
+            raise ApplicationStateError("the sink belongs to no query yet", hint="give it to deploy(…, sink=…)")
         self.function(records_of(self.application, batch), batch.number)
         return OutputBatch(batch.number, batch.output.count())
 
@@ -170,7 +168,7 @@ class FrameSink(QuerySink):
     def publish(self, batch: QueryBatch) -> OutputBatch:
         """Call the function with DataFrames by topic and the batch's number."""
         if self.application is None or self._spark is None:
-            raise EngineError("the sink belongs to no query yet", hint="give it to deploy(…, sink=…)")
+            raise ApplicationStateError("the sink belongs to no query yet", hint="give it to deploy(…, sink=…)")
         frames = {
             topic: self._spark.createDataFrame(table) for topic, table in tables_of(self.application, batch).items()
         }

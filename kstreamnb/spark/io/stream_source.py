@@ -20,7 +20,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMa
 
 from kstreamnb.core.heap import freeze_heap, gc_relaxed
 from kstreamnb.core.serde import Serde
-from kstreamnb.errors import EngineError
+from kstreamnb.errors import EngineError, PartitionError
 from kstreamnb.kafka.batch_offsets import Offsets, ranges
 from kstreamnb.runtime.context.task_plan import TaskPlan
 from kstreamnb.spark.contracts import Chunk, OffsetSource, from_json, to_json
@@ -132,7 +132,7 @@ class FeedReader(_SimpleStreamReaderWrapper, SupportsTriggerAvailableNow):
     def _refuse_growth(begin: Offsets, end: Offsets) -> None:
         for topic, parts in end.items():
             if begin.get(topic) and len(parts) > len(begin[topic]):
-                raise EngineError(
+                raise PartitionError(
                     f'topic "{topic}" has grown from {len(begin[topic])} to {len(parts)} partitions',
                     detail="keys would move to other partitions, away from their state",
                     hint="copy the topic into a new one that has them, and start from a new checkpoint",

@@ -6,7 +6,7 @@ from typing import Literal, TypeAlias
 
 from pyspark.sql import SparkSession
 
-from kstreamnb.errors import ConfigError, EngineError, did_you_mean
+from kstreamnb.errors import ConfigError, SparkError, did_you_mean
 
 __all__ = ["PROFILES", "Profile", "profile_settings", "spark_report"]
 
@@ -62,7 +62,7 @@ def profile_settings(profile: str) -> dict[str, str]:
 def spark_report(spark: SparkSession | None = None) -> str:
     """What a session runs with: memory, collector, folders and stores, one setting a line.
 
-    Raises: EngineError when there is no session.
+    Raises: SparkError when there is no session.
 
     Example:
         >>> from kstreamnb.spark import spark_session
@@ -72,6 +72,6 @@ def spark_report(spark: SparkSession | None = None) -> str:
     """
     session = spark or SparkSession.getActiveSession()
     if session is None:
-        raise EngineError("there is no Spark session to report on", hint="spark_session() starts one")
+        raise SparkError("there is no Spark session to report on", hint="spark_session() starts one")
     lines = [f"{name} = {session.conf.get(name, 'as Spark has it')}" for name in _SHOWN]
     return "\n".join(lines)

@@ -21,7 +21,7 @@ from pyspark.java_gateway import launch_gateway
 from pyspark.sql import DataFrame, SparkSession
 
 import kstreamnb
-from kstreamnb.errors import EngineError
+from kstreamnb.errors import JvmGoneError, MissingJavaError, SparkError
 from kstreamnb.kafka.temp_dirs import scratch_folder
 from kstreamnb.spark.jvm.constants import LARGEST_FUNCTION, NO_JVM
 from kstreamnb.spark.jvm.local_filesystem import QUIET_FILES, quiet_files_jar
@@ -91,7 +91,7 @@ def spark_session(
         settings: Spark settings that win over the kit's, such as ``{"spark.driver.memory": "4g"}``.
 
     Raises:
-        EngineError: there is no Java 17 or later.
+        MissingJavaError: there is no Java 17 or later.
 
     Example:
         >>> spark = spark_session("examples")
@@ -139,19 +139,19 @@ def spark_session(
 
 
 def require_session(spark: SparkSession) -> SparkSession:
-    """The session; raises EngineError for one that was stopped, or whose JVM is gone."""
+    """Return the session; raise SparkError if it was stopped, JvmGoneError if its JVM is gone."""
     try:
         stopped = bool(spark.sparkContext._jsc.sc().isStopped())  # noqa: SLF001
     except AttributeError:  # stopped in this process
         stopped = True
     except (Py4JError, OSError) as error:
-        raise EngineError(
+        raise JvmGoneError(
             "the JVM of the Spark session is gone",
             detail=NO_JVM,
             hint="see spark_logs(); spark_session() starts another one",
         ) from error
     if stopped:
-        raise EngineError("the Spark session was stopped", hint="spark_session() starts another one")
+        raise SparkError("the Spark session was stopped", hint="spark_session() starts another one")
     return spark
 
 
@@ -220,19 +220,19 @@ def spark_logs() -> Path:
         'spark.log'
     """
     if not _logs:
-        raise EngineError("no Spark session was started here", hint="spark_session() starts one and keeps its log")
+        raise SparkError("no Spark session was started here", hint="spark_session() starts one and keeps its log")
     return _logs[-1]
 
 
 def find_java() -> str:
-    """Where the `java` program is; raises EngineError when there is none."""
+    """Return the path of the `java` program; raise MissingJavaError if there is none."""
     import shutil
 
     home = os.environ.get("JAVA_HOME")
     java = shutil.which("java", path=f"{home}/bin") if home else None
     java = java or shutil.which("java")
     if java is None:
-        raise EngineError(
+        raise MissingJavaError(
             "Spark needs Java 17 or later, and there is none on this machine",
             detail="neither JAVA_HOME nor PATH leads to a program named java",
             hint="install a Java runtime (OpenJDK 17 or 21), or use TopologyTestDriver, which needs none",

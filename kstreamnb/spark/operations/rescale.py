@@ -12,7 +12,7 @@ from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from kstreamnb.errors import EngineError
+from kstreamnb.errors import ApplicationStateError, CheckpointError, ConfigError
 from kstreamnb.kafka.checkpoint_lock import in_use
 from kstreamnb.spark.execution.failures import spark_failure
 from kstreamnb.spark.jvm.session import query_session, spark_session
@@ -36,34 +36,34 @@ def rescale(checkpoint: Path | str, spark_partitions: int, *, spark: SparkSessio
         spark: the session that moves the state; without one, `spark_session` starts one.
 
     Raises:
-        EngineError: the query runs, or has not finished its last batch.
+        ApplicationStateError: the query runs, or has not finished its last batch.
 
     Example:
         >>> try:
         ...     rescale("no-such-folder", 4)
-        ... except EngineError as error:
+        ... except CheckpointError as error:
         ...     print(error)
         folder "no-such-folder" is no checkpoint
     """
     folder = checkpoint_folder(checkpoint)
     manifest = read_manifest(folder)
     if manifest is None:
-        raise EngineError(f'folder "{folder.name}" is no checkpoint')
+        raise CheckpointError(f'folder "{folder.name}" is no checkpoint')
     if spark_partitions < 1:
-        raise EngineError(f"a query cannot have {spark_partitions} partitions")
+        raise ConfigError(f"a query cannot have {spark_partitions} partitions")
     if in_use(folder):
-        raise EngineError(f'application "{manifest.application}" is running', hint="stop it first")
+        raise ApplicationStateError(f'application "{manifest.application}" is running', hint="stop it first")
     if manifest.spark_partitions == spark_partitions:
         return
     if any(tables for _, tables in manifest.levels) and not manifest.global_topics:
-        raise EngineError(
+        raise CheckpointError(
             f'the checkpoint of "{manifest.application}" does not say which topics its global tables are read from',
             detail="an earlier version wrote it",
             hint="start it once, so that it does, and rescale it then",
         )
     started = last_begun(folder)
     if started != last_batch(folder):
-        raise EngineError(
+        raise ApplicationStateError(
             f'"{manifest.application}" has not finished batch {started}',
             hint="start it with available_now=True, so that it finishes, and rescale it then",
         )

@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from kstreamnb.errors import EngineError
+from kstreamnb.errors import ApplicationStateError
 from kstreamnb.spark.execution.worker_cache import DeploymentBlob, empty_task, read
 from kstreamnb.spark.io.changelog_topics import Changelogs
 from kstreamnb.spark.io.sinks import KafkaSink
@@ -28,7 +28,7 @@ _COMMIT_S = 30.0
 def stores_beside(query: Query) -> Iterator[Beside]:
     """Every store of every task, made anew; nothing is published meanwhile, so that all are of one batch.
 
-    Raises: EngineError where a batch was published that the checkpoint has not committed.
+    Raises: ApplicationStateError where a batch was published that the checkpoint has not committed.
     """
     with query.action.busy:
         _await_commit(query)
@@ -55,7 +55,7 @@ def _await_commit(query: Query) -> None:
     number, end = query.action.last.number, time.monotonic() + _COMMIT_S
     while last_batch(query.checkpoint) < number:
         if time.monotonic() > end or not query.is_active():
-            raise EngineError(
+            raise ApplicationStateError(
                 f"batch {number} is published, but not committed in the checkpoint",
                 hint="query.restart() takes it up again; compare after that",
             )

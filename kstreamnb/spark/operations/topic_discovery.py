@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from kstreamnb.errors import EngineError, KStreamError, did_you_mean
+from kstreamnb.errors import EngineError, KStreamError, UnknownTopicError, unknown
 from kstreamnb.runtime.context.config import Config
 from kstreamnb.runtime.context.task_plan import TaskPlan
 from kstreamnb.spark.execution.worker_cache import DeploymentBlob
@@ -84,11 +84,13 @@ def placed_on(topology: Topology, settings: Config, there: Mapping[str, int]) ->
         for topic in source.topics:
             if topic not in there and topic not in topology.internal_topics:
                 others = sorted(set(there) - own - {name for name in there if name.startswith("__")})
-                near, way = did_you_mean(topic, others), "create it with as many partitions as needed"
-                raise EngineError(
-                    f'input topic "{topic}" does not exist',
+                raise unknown(
+                    "input topic",
+                    topic,
+                    others,
+                    error=UnknownTopicError,
                     detail=f"source {source.name}; the cluster has {', '.join(others) or 'no topics'}",
-                    hint=f"{near + ' Else ' if near else ''}{way}; who may not READ a topic does not see it",
+                    hint="create it with enough partitions; topics that this user cannot READ are not listed",
                     origin=source.origin,
                 )
     return place(topology, settings, {topic: n for topic, n in there.items() if topic not in own}, direct=False)

@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from kstreamnb.errors import EngineError
+from kstreamnb.errors import DataLossError, EngineError, TopicDeletedError
 from kstreamnb.spark.execution.worker_cache import read
 
 if TYPE_CHECKING:  # a lookout is a query's companion
@@ -73,7 +73,7 @@ def refuse_other_topics(before: Mapping[str, str], now: Mapping[str, str], appli
     Example:
         >>> try:
         ...     refuse_other_topics({"orders": "a"}, {"orders": "b"}, "shop")
-        ... except EngineError as error:
+        ... except DataLossError as error:
         ...     print(error)
         input topic "orders" of "shop" was deleted and created anew
     """
@@ -82,10 +82,10 @@ def refuse_other_topics(before: Mapping[str, str], now: Mapping[str, str], appli
         raise error
 
 
-def _another(before: Mapping[str, str], now: Mapping[str, str], application: str) -> EngineError | None:
+def _another(before: Mapping[str, str], now: Mapping[str, str], application: str) -> DataLossError | None:
     for topic in sorted(now):
         if before.get(topic, now[topic]) != now[topic]:
-            return EngineError.final(
+            return DataLossError(
                 f'input topic "{topic}" of "{application}" was deleted and created anew',
                 detail="its offsets begin again at 0: the query's position says nothing of what is in it now",
                 hint=_WAY_OUT,
@@ -93,8 +93,8 @@ def _another(before: Mapping[str, str], now: Mapping[str, str], application: str
     return None
 
 
-def _missing(topic: str, application: str, *, read: bool) -> EngineError:
-    return EngineError.final(
+def _missing(topic: str, application: str, *, read: bool) -> TopicDeletedError:
+    return TopicDeletedError(
         f'{"input" if read else "output"} topic "{topic}" of "{application}" is gone',
         detail="it was deleted, or this user may not see it any more",
         hint=f"create it anew; then {_WAY_OUT}" if read else "deploy the application again: that creates it",

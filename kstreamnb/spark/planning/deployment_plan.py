@@ -144,7 +144,8 @@ def plan(
 
     Raises:
         TopologyError: topics that are joined differ in their partitions.
-        EngineError: something cannot run on Spark; the node, the reason and what to do instead are said.
+        SparkError: a function or setting cannot run on Spark; names the node, the reason and what to do instead.
+        TopologyError: the topology reads no topic.
 
     Example:
         >>> from kstreamnb import StreamsBuilder

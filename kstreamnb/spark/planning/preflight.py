@@ -14,7 +14,7 @@ from typing import Any
 
 import cloudpickle  # type: ignore[import-untyped]
 
-from kstreamnb.errors import EngineError
+from kstreamnb.errors import SparkError, TopologyError
 from kstreamnb.spark.jvm.constants import LARGEST_FUNCTION
 from kstreamnb.spark.planning.placement import Application
 from kstreamnb.topology.topology import Topology
@@ -30,9 +30,9 @@ _MAKE_IT_THERE = (
 
 
 def refuse_what_cannot_run(application: Application) -> None:
-    """Raise EngineError for the first thing that Spark's workers could not do; nothing has started then."""
+    """Raise SparkError for the first thing that Spark's workers could not do; nothing has started then."""
     if not application.external:
-        raise EngineError(
+        raise TopologyError(
             f'application "{application.id}" reads no topic',
             detail="only global tables and topics that it writes itself feed it",
             hint="add a source: builder.stream(…), builder.table(…) or Topology.add_source(…)",
@@ -48,25 +48,25 @@ def refuse_what_cannot_run(application: Application) -> None:
     settings = application.config
     for each in fields(settings):
         _refuse(f'setting "{each.name}"', [getattr(settings, each.name)], None)
-    raise EngineError(_cannot(f'application "{application.id}"'), detail=_failure(application), hint=_MAKE_IT_THERE)
+    raise SparkError(_cannot(f'application "{application.id}"'), detail=_failure(application), hint=_MAKE_IT_THERE)
 
 
 def refuse_what_is_too_large(size: int, limit: str) -> None:
-    """Raise EngineError where functions would become a broadcast, which Spark's stateful operators cannot read.
+    """Raise SparkError where functions would become a broadcast, which Spark's stateful operators cannot read.
 
     ``limit`` is a size as Spark writes it, such as "1m".
 
     Example:
         >>> try:
         ...     refuse_what_is_too_large(3 << 20, "1m")
-        ... except EngineError as error:
+        ... except SparkError as error:
         ...     print(error)
         the topology with its functions has 3,145,728 bytes, and this session hands on 1m at most
     """
     words = re.fullmatch(r"(\d+)([kmgt]?)b?", limit.lower())
     most = int(words[1]) << 10 * " kmgt".index(words[2] or " ") if words else 1 << 20
     if size > most - _BESIDE:
-        raise EngineError(
+        raise SparkError(
             f"the topology with its functions has {size:,} bytes, and this session hands on {limit} at most",
             detail="data that functions hold on to travels with them",
             hint=f'start the session with "{LARGEST_FUNCTION}": "1g", as spark_session() does; or read the data in the '
@@ -80,7 +80,7 @@ def _refuse(what: str, parts: Iterable[Any], origin: Any) -> None:
         if reason is not None:
             held = next(_held(part, set()), None)
             detail = reason if held is None else f"{held}: {reason}"
-            raise EngineError(_cannot(what), detail=detail, hint=_MAKE_IT_THERE, origin=origin)
+            raise SparkError(_cannot(what), detail=detail, hint=_MAKE_IT_THERE, origin=origin)
 
 
 def _cannot(what: str) -> str:

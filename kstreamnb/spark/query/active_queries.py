@@ -6,7 +6,7 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
-from kstreamnb.errors import EngineError
+from kstreamnb.errors import SparkError
 
 if TYPE_CHECKING:  # a query registers itself here
     from kstreamnb.spark.query.query import Query
@@ -43,7 +43,7 @@ def stop_all(timeout_s: float = 5.0) -> tuple[Query, ...]:
         timeout_s: seconds to wait for all of them together.
 
     Raises:
-        EngineError: some queries did not stop in time; the message names them.
+        SparkError: some queries did not stop in time; the message names them.
 
     Example:
         >>> stop_all()
@@ -58,5 +58,5 @@ def stop_all(timeout_s: float = 5.0) -> tuple[Query, ...]:
         thread.join(max(0.0, end - time.monotonic()))
     late = [query.application for query, thread in zip(queries, threads, strict=True) if thread.is_alive()]
     if late:
-        raise EngineError(f"queries did not stop within {timeout_s:g} s: {', '.join(late)}")
+        raise SparkError(f"queries did not stop within {timeout_s:g} s: {', '.join(late)}")
     return queries

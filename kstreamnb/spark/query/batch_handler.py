@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from kstreamnb.errors import EngineError, KStreamError
+from kstreamnb.errors import ApplicationStateError, KStreamError, SinkError
 from kstreamnb.spark.contracts import Action, QueryBatch, QuerySink, from_json
 from kstreamnb.spark.execution.batch_output import BatchOutput
 from kstreamnb.spark.state.checkpoint_reader import last_batch
@@ -41,7 +41,7 @@ class Relay:
 
     def _there(self) -> Action:
         if self._action is None:
-            raise EngineError("the query has ended")
+            raise ApplicationStateError("the query has ended")
         return self._action
 
 
@@ -100,8 +100,8 @@ class BatchAction:
             except Exception as error:  # who watches must not end the query; the log has it
                 self.journal.warn("watcher failed", error=f"{type(error).__name__}: {error}")
 
-    def _of_sink(self, cause: Exception, batch: int) -> EngineError:
-        error = EngineError(
+    def _of_sink(self, cause: Exception, batch: int) -> SinkError:
+        error = SinkError(
             f'the sink of "{self.journal.application}" failed with {type(cause).__name__}: {cause}',
             detail=f"it was given batch {batch}",
             hint="mend it; after query.restart(), or another deployment, it is given that batch again",

@@ -12,7 +12,7 @@ from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from kstreamnb.errors import KStreamError, Suggesting
+from kstreamnb.errors import KStreamError
 from kstreamnb.kafka.batch_offsets import count_between
 from kstreamnb.kafka.checkpoint_lock import STARTED_SINCE, OwnerToken, SharedLock
 from kstreamnb.spark.contracts import Companion, OffsetSource, QuerySink, StreamSettings
@@ -31,6 +31,7 @@ from kstreamnb.spark.state.checkpoint_recovery import entries_again, finish, tak
 from kstreamnb.spark.state.live_stores import LiveStores, LiveView
 from kstreamnb.spark.telemetry.metrics import BatchFigures, Metric, MetricsBook, lag_between
 from kstreamnb.spark.telemetry.query_log import QueryLog
+from kstreamnb.suggesting import Suggesting
 from kstreamnb.topology.topology import Topology
 
 __all__ = ["Query", "QueryStatus"]
@@ -226,7 +227,7 @@ class Query(Suggesting):
 
         ``timestamps``: rows of timestamped stores are `ValueAndTimestamp` instead of plain values.
 
-        Raises: StateError that names the stores there are; EngineError where the JVM is gone, which reads checkpoints.
+        Raises: StateError for an unknown store; JvmGoneError if the JVM, which reads checkpoints, is gone.
         """
         return LiveView(name, self._action.stores, self._waiting, timestamps=timestamps)
 

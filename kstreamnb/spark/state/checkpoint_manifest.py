@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from kstreamnb.core.stores import StoreSpec
-from kstreamnb.errors import ConfigError, EngineError
+from kstreamnb.errors import CheckpointError, ConfigError
 from kstreamnb.kafka.checkpoint_lock import unwritable
 from kstreamnb.runtime.context.task_plan import TaskPlan
 from kstreamnb.spark.planning.placement import Application, Deployment
@@ -78,12 +78,12 @@ def manifest_of(deployment: Deployment, query: str | None = None) -> Manifest:
 def read_manifest(checkpoint: Path) -> Manifest | None:
     """The page of a checkpoint, None where there is no checkpoint yet.
 
-    Raises: EngineError for a checkpoint that is not the kit's, or of a later version.
+    Raises: CheckpointError for a checkpoint that is not the kit's, or of a later version.
     """
     path = checkpoint / FILE
     if not path.exists():
         if (checkpoint / "offsets").exists():
-            raise EngineError(
+            raise CheckpointError(
                 f'folder "{checkpoint}" is a checkpoint of another program',
                 detail=f"it has Spark's offsets but no {FILE}",
                 hint="choose an empty folder",
@@ -92,13 +92,13 @@ def read_manifest(checkpoint: Path) -> Manifest | None:
     try:
         content = json.loads(path.read_text())
     except ValueError as error:
-        raise EngineError(
+        raise CheckpointError(
             f'the page "{FILE}" of checkpoint "{checkpoint}" is damaged',
             detail=str(error),
             hint="restore the checkpoint from a copy, or reset the application",
         ) from error
     if content.get("format") != _FORMAT:
-        raise EngineError(
+        raise CheckpointError(
             f'checkpoint "{checkpoint}" has format {content.get("format")}, but this version reads format {_FORMAT}'
         )
     return Manifest(**content)
@@ -107,7 +107,7 @@ def read_manifest(checkpoint: Path) -> Manifest | None:
 def write_manifest(checkpoint: Path, manifest: Manifest) -> None:
     """Write the page, whole or not at all.
 
-    Raises: EngineError where nothing can be written there.
+    Raises: CheckpointError where nothing can be written there.
     """
     try:
         checkpoint.mkdir(parents=True, exist_ok=True)
@@ -118,9 +118,9 @@ def write_manifest(checkpoint: Path, manifest: Manifest) -> None:
         raise unwritable(checkpoint, error, "checkpoint") from error
 
 
-def gone(checkpoint: Path, application: str) -> EngineError:
+def gone(checkpoint: Path, application: str) -> CheckpointError:
     """The error of a query that works on a folder which is not there any more."""
-    return EngineError.final(
+    return CheckpointError(
         f'checkpoint "{checkpoint}" of "{application}" is gone',
         detail="the folder was deleted, moved or replaced since the query started; no batch is published without it",
         hint="deploy from where the folder is now, or put it back where it was, or reset the application",
@@ -138,7 +138,7 @@ def checkpoint_folder(checkpoint: object) -> Path:
         raise ConfigError(f"checkpoint cannot be {checkpoint!r}", hint="give a folder of its own, as text or as a Path")
     scheme, separator, path = str(checkpoint).partition("://")
     if separator and scheme != "file":
-        raise EngineError(
+        raise CheckpointError(
             f'checkpoint "{checkpoint}" is no folder',
             detail="the kit keeps files of its own and a lock beside Spark's",
             hint="mount the storage where all of Spark's processes run, and give the folder",
@@ -149,11 +149,11 @@ def checkpoint_folder(checkpoint: object) -> Path:
 def adopt(old: Manifest, new: Manifest) -> Manifest:
     """The page with which a new deployment goes on from an old checkpoint.
 
-    Raises: EngineError that lists every difference when the state of the one cannot serve the other.
+    Raises: CheckpointError that lists every difference when the state of the one cannot serve the other.
     """
     differences = [*_settings(old, new), *_differences(old.state, new.state)]
     if differences:
-        raise EngineError(
+        raise CheckpointError(
             f'the checkpoint of "{old.application}" cannot serve this topology',
             detail="; ".join(differences),
             hint="deploy with a new checkpoint and a new application id, or go back to the topology that wrote it",

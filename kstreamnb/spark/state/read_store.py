@@ -9,7 +9,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from kstreamnb.errors import EngineError
+from kstreamnb.errors import CheckpointError
 from kstreamnb.runtime.context.config import Config
 from kstreamnb.spark.execution.worker_cache import DeploymentBlob
 from kstreamnb.spark.jvm.session import spark_session
@@ -42,20 +42,20 @@ def read_store(
         timestamps: give rows of timestamped stores as `ValueAndTimestamp` instead of plain values.
 
     Raises:
-        EngineError: the folder is no checkpoint, or another topology's.
+        CheckpointError: the folder is no checkpoint, or another topology's.
         StateError: there is no such store; the error names those there are.
 
     Example:
         >>> try:
         ...     read_store(Topology(), "counts", "no-such-folder")
-        ... except EngineError as error:
+        ... except CheckpointError as error:
         ...     print(error)
         folder "no-such-folder" is no checkpoint
     """
     folder = Path(checkpoint)
     old = read_manifest(folder)
     if old is None:
-        raise EngineError(f'folder "{folder.name}" is no checkpoint')
+        raise CheckpointError(f'folder "{folder.name}" is no checkpoint')
     settings = Config.of(config)
     if settings.application_id is None:
         settings = replace(settings, application_id=old.application)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import kstreamnb as ks
-from kstreamnb.errors import EngineError
+from kstreamnb.errors import BrokerError, EngineError
 from kstreamnb.kafka.admin import Admin
 from kstreamnb.runtime.context.config import Config
 from kstreamnb.spark.contracts import QuerySink, StreamSettings
@@ -26,9 +26,9 @@ NOBODY = "127.0.0.1:1"
 def test_topics_are_neither_created_nor_deleted_where_nobody_answers() -> None:
     """It is an error of the kit's own, so that who waits for a broker goes on waiting."""
     admin = Admin(NOBODY, patience_s=0.2)
-    with pytest.raises(EngineError, match='creating topic "orders" failed at '):
+    with pytest.raises(BrokerError, match='creating topic "orders" failed at '):
         admin.create_topic("orders", exists_ok=True)
-    with pytest.raises(EngineError, match='deleting topic "orders" failed at '):
+    with pytest.raises(BrokerError, match='deleting topic "orders" failed at '):
         admin.delete_topics("orders")
 
 

@@ -1,0 +1,78 @@
+"""Words for errors about names that do not exist: the nearest known one, and the list of all."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:  # errors use this module
+    from kstreamnb.core.source_location import SourceLocation
+    from kstreamnb.errors import KStreamError
+
+__all__ = ["did_you_mean", "existing", "unknown"]
+
+Raised = TypeVar("Raised", bound="KStreamError")
+
+
+def unknown(
+    kind: str,
+    name: object,
+    known: Iterable[object],
+    *,
+    error: type[Raised],
+    detail: str | None = None,
+    hint: str | None = None,
+    origin: SourceLocation | None = None,
+    java: str | None = None,
+) -> Raised:
+    """Make the error for a name that does not exist.
+
+    Args:
+        kind: what is looked for, such as "store".
+        name: the name that was given.
+        known: the names that exist.
+        error: the class of the error.
+        detail: replaces the list of the names that exist.
+        hint: follows "did you mean …?", or replaces it if no known name is near.
+        origin: the user's line.
+        java: the text of Kafka Streams for the same mistake.
+
+    Example:
+        >>> from kstreamnb.errors import StateError
+        >>> error = unknown("store", "cuonts", ["counts", "totals"], error=StateError)
+        >>> print(error, *error.__notes__, sep=chr(10))
+        there is no store "cuonts"
+        Detail: there are counts, totals
+        Hint: did you mean "counts"?
+    """
+    names = [str(each) for each in known]
+    return error(
+        f'there is no {kind} "{name}"',
+        detail=detail or existing(names),
+        hint=" Otherwise ".join(filter(None, (did_you_mean(name, names), hint))) or None,
+        origin=origin,
+        java=java,
+    )
+
+
+def existing(names: Iterable[object]) -> str:
+    """List the names that exist, for the detail of an error.
+
+    Example:
+        >>> existing(["counts", "totals"]), existing(["counts"]), existing([])
+        ('there are counts, totals', 'there is counts', 'there are none')
+    """
+    texts = [str(each) for each in names]
+    return f"{'there is' if len(texts) == 1 else 'there are'} {', '.join(texts) or 'none'}"
+
+
+def did_you_mean(word: object, known: Iterable[str]) -> str | None:
+    """Return the hint that names the known word nearest to *word*, None if none is near.
+
+    Example:
+        >>> did_you_mean("cuonts", ["counts", "totals"])
+        'did you mean "counts"?'
+    """
+    near = difflib.get_close_matches(str(word), list(known), 1)
+    return f'did you mean "{near[0]}"?' if near else None
