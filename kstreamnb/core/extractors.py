@@ -11,7 +11,7 @@ from typing import Any, Protocol, Self
 
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.time import Clock
-from kstreamnb.errors import ConfigError, ProcessingError, did_you_mean
+from kstreamnb.errors import ConfigError, ProcessingError, unknown
 
 
 class TimestampExtractor(Protocol):
@@ -158,6 +158,6 @@ def _named(name: str) -> TimestampExtractor:
     found = {kind.__name__: kind for kind in kinds}
     word = name.rsplit(".", 1)[-1]
     if word not in found:
-        hint = did_you_mean(word, found) or f"there are {', '.join(found)}; your own you give as a function"
-        raise ConfigError(f'there is no timestamp extractor "{name}"', hint=hint)
+        hint = "give your own extractor as a function"
+        raise unknown("timestamp extractor", word, found, error=ConfigError, hint=hint)
     return found[word]()

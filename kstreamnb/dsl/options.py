@@ -17,7 +17,7 @@ from kstreamnb.core.extractors import extractor_of
 from kstreamnb.core.serdes import NamesSerdes
 from kstreamnb.core.stores import Stores, StoreSpec
 from kstreamnb.core.time import Duration, duration_ms
-from kstreamnb.errors import ConfigError, did_you_mean
+from kstreamnb.errors import ConfigError, unknown
 from kstreamnb.logical.builder import check_resource_name
 
 K = TypeVar("K")
@@ -130,8 +130,7 @@ def given(kind: type[Any], options: Any, **keywords: Any) -> Any:
     known = [each.name for each in fields(kind)]
     for name in keywords:
         if name not in known:
-            hint = did_you_mean(name, known)
-            raise ConfigError(f'there is no option "{name}"', detail=f"there are {', '.join(known)}", hint=hint)
+            raise unknown("option", name, known, error=ConfigError)
     changes = {name: value for name, value in keywords.items() if value is not None}
     base = kind() if options is None else options
     return replace(base, **changes) if changes else base

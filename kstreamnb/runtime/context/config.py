@@ -13,7 +13,7 @@ from kstreamnb.core.extractors import extractor_of
 from kstreamnb.core.serde import Serde
 from kstreamnb.core.serdes import Serdes, serde_named
 from kstreamnb.core.time import duration_ms
-from kstreamnb.errors import ConfigError, did_you_mean
+from kstreamnb.errors import ConfigError, existing, unknown
 from kstreamnb.runtime.context.handlers import handler_of, uncaught_handler_of
 
 _SPELT_ALIKE = (
@@ -112,8 +112,7 @@ class Config:
             object.__setattr__(self, name, handler_of(getattr(self, name), name))
         object.__setattr__(self, "uncaught_handler", uncaught_handler_of(self.uncaught_handler))
         if self.processing_guarantee not in _GUARANTEES:
-            fact = f'there is no processing guarantee "{self.processing_guarantee}"'
-            raise ConfigError(fact, hint=f"there are {' and '.join(_GUARANTEES)}")
+            raise unknown("processing guarantee", self.processing_guarantee, _GUARANTEES, error=ConfigError)
         if self.commit_interval_ms is None:
             object.__setattr__(self, "commit_interval_ms", 100 if self.exactly_once else 30_000)
         in_flight = self.client_settings("producer").get(_IN_FLIGHT)
@@ -206,8 +205,5 @@ def _flag(name: str, value: Any) -> bool:
 
 
 def _unknown(name: str, known: set[str]) -> ConfigError:
-    return ConfigError(
-        f'there is no setting "{name}"',
-        detail=f"there are {', '.join(sorted(known))}, and Kafka's dotted names",
-        hint=did_you_mean(name, sorted(known)),
-    )
+    detail = f"{existing(sorted(known))}, and Kafka's dotted names"
+    return unknown("setting", name, sorted(known), error=ConfigError, detail=detail)
