@@ -1,73 +1,47 @@
-"""The hook by which frozen models show themselves in notebooks, and give their picture to scripts; tables in HTML.
+"""Base class of models with a rich notebook display and a picture in text, Mermaid, DOT or SVG.
 
-A model knows only the hooks; how it looks is decided in `kstreamnb.display`, above every model.
+A model only calls the hooks; how it looks is decided in `kstreamnb.display`, above every model.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Collection, Iterable, Sequence
-from html import escape
-from typing import Any
+from collections.abc import Collection
 
 from kstreamnb import hooks
 
-_NUMBER = re.compile(r"[-+]?\d[\d,]*(\.\d+)?%?")
+__all__ = ["Displayed"]
 
 
 class Displayed:
-    """Gives a model its rich display and its picture; showing it never changes it and never runs anything."""
+    """A model with a rich display and a picture; displaying it never changes it and never runs user code."""
 
     __slots__ = ()
 
     def _repr_mimebundle_(
         self, include: Collection[str] | None = None, exclude: Collection[str] | None = None
-    ) -> dict[str, Any]:
+    ) -> dict[str, str]:
         mimebundle = hooks.current().mimebundle
         return {"text/plain": repr(self)} if mimebundle is None else mimebundle(self, include, exclude)
 
     def to_text(self) -> str:
-        """The picture in characters."""
+        """Return the picture as plain text."""
         return self._drawn("to_text")
 
     def to_mermaid(self) -> str:
-        """The picture as a Mermaid flowchart."""
+        """Return the picture as a Mermaid flowchart."""
         return self._drawn("to_mermaid")
 
     def to_dot(self) -> str:
-        """The picture in Graphviz's language."""
+        """Return the picture in Graphviz's DOT language."""
         return self._drawn("to_dot")
 
     def to_svg(self) -> str:
-        """The picture as a self-contained SVG element.
+        """Return the picture as a self-contained SVG element.
 
-        Raises: EngineError when there is no Graphviz to lay it out.
+        Raises: EngineError when no Graphviz is available for the layout.
         """
         return self._drawn("to_svg")
 
     def _drawn(self, form: str) -> str:
         draw = hooks.current().draw
         return repr(self) if draw is None else draw(self, form)
-
-
-def html_table(header: Sequence[str], rows: Iterable[Sequence[str]], caption: Sequence[str] = ()) -> str:
-    """A table that needs no script and no style sheet; front ends differ in where they put text, so each cell says it.
-
-    Example:
-        >>> html_table(["key", "value"], [["pear", "20"]], ["1 record"]).count("text-align:right")
-        2
-    """
-    body = [list(row) for row in rows]
-    sides = [f' style="text-align:{_side([row[at] for row in body])}"' for at in range(len(header))]
-    head = "".join(f'<th scope="col"{side}>{escape(cell)}</th>' for side, cell in zip(sides, header, strict=True))
-    lines = ("".join(f"<td{side}>{escape(cell)}</td>" for side, cell in zip(sides, row, strict=True)) for row in body)
-    said = "<br>".join(escape(line) for line in caption)
-    above = f'<caption style="caption-side:top;text-align:left;white-space:nowrap">{said}</caption>' if said else ""
-    filled = "".join(f"<tr>{line}</tr>" for line in lines)
-    return f"<table>{above}<thead><tr>{head}</tr></thead><tbody>{filled}</tbody></table>"
-
-
-def _side(cells: Sequence[str]) -> str:
-    """Numbers stand below each other at the right, everything else begins at the left."""
-    said = [cell for cell in cells if cell not in ("", "null")]
-    return "right" if said and all(map(_NUMBER.fullmatch, said)) else "left"

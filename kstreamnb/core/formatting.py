@@ -1,34 +1,34 @@
-"""Keys, values and times in sentences and in plain tables."""
+"""Formats keys, values, times, counts and lists for sentences."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Iterable
 
 from kstreamnb.core.codec import SerializedValue
 from kstreamnb.core.record import Change, Windowed
-from kstreamnb.core.time import format_duration, format_ms
+from kstreamnb.core.time import format_ms
 
-__all__ = ["aligned", "counted", "duration", "interval", "listed", "said", "when"]
+__all__ = ["format_interval", "format_time", "format_value", "join_list", "pluralize"]
 
-_EARLY_MS = 10**10  # up to here a time reads better as a plain number
-_LONGEST = 60
+_EARLY_MS = 10**10  # test data often counts from 0: a time below this reads better as a plain number
+_MAX_CHARACTERS = 60
 
 
-def said(value: Any) -> str:
-    """A key or value in few words; a long one is cut, and says so.
+def format_value(value: object) -> str:
+    """Return a key or value as short text; long text is truncated and ends with its length.
 
     Example:
-        >>> said("shoe"), said({"n": 1}), said(Windowed("shoe", 0, 10)), said(None)
+        >>> format_value("shoe"), format_value({"n": 1}), format_value(Windowed("shoe", 0, 10)), format_value(None)
         ('"shoe"', '{"n": 1}', '"shoe" in [0, 10)', 'null')
     """
     if isinstance(value, Windowed):
-        return f"{said(value.key)} in {interval(value.start, value.end)}"
+        return f"{format_value(value.key)} in {format_interval(value.start, value.end)}"
     if isinstance(value, Change):
-        return said(value.new) if value.old is None else f"{said(value.new)} instead of {said(value.old)}"
+        new = format_value(value.new)
+        return new if value.old is None else f"{new} instead of {format_value(value.old)}"
     if isinstance(value, (set, frozenset)):
-        return f"{{{', '.join(sorted(map(said, value)))}}}"
+        return f"{{{', '.join(sorted(map(format_value, value)))}}}"
     if type(value) is SerializedValue:
         text = f"the bytes {value.hex()}"
     else:
@@ -36,43 +36,40 @@ def said(value: Any) -> str:
             text = json.dumps(value, ensure_ascii=False)
         except (TypeError, ValueError):
             text = repr(value)
-    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}… ({len(text)} characters)"
+    return text if len(text) <= _MAX_CHARACTERS else f"{text[: _MAX_CHARACTERS - 1]}… ({len(text)} characters)"
 
 
-def when(time_ms: int) -> str:
-    """An instant: a plain number near 0, else ISO text in UTC."""
+def format_time(time_ms: int) -> str:
+    """Return a time as ISO 8601 text in UTC, or as a plain number of milliseconds near 0."""
     return str(time_ms) if abs(time_ms) < _EARLY_MS else format_ms(time_ms)
 
 
-def interval(start: int, end: int, *, closed: bool = False) -> str:
-    """A span of time; ``closed`` when the end belongs to it."""
-    return f"[{when(start)}, {when(end)}{']' if closed else ')'}"
+def format_interval(start_ms: int, end_ms: int, *, closed: bool = False) -> str:
+    """Return a time interval in brackets; ``closed`` includes the end."""
+    return f"[{format_time(start_ms)}, {format_time(end_ms)}{']' if closed else ')'}"
 
 
-def duration(span_ms: int) -> str:
-    """A number of milliseconds, in units."""
-    return format_duration(span_ms)
+def pluralize(count: int, noun: str) -> str:
+    """Return a count with its noun in the right number.
 
-
-def counted(number: int, noun: str) -> str:
-    """A number and its noun: ``1 record``, ``2,000 records``, ``2 entries``."""
-    if number == 1:
+    Example:
+        >>> pluralize(1, "record"), pluralize(2000, "record"), pluralize(2, "entry")
+        ('1 record', '2,000 records', '2 entries')
+    """
+    if count == 1:
         return f"1 {noun}"
     plural = f"{noun[:-1]}ies" if noun.endswith("y") and noun[-2] not in "aeiou" else f"{noun}s"
-    return f"{number:,} {plural}"
+    return f"{count:,} {plural}"
 
 
-def listed(words: Iterable[str], *, most: int = 5) -> str:
-    """Some words in a sentence: ``a, b and c``; of many the first, with how many there are."""
-    found = list(words)
-    if len(found) > most:
-        return f"{', '.join(found[:most])} and {len(found) - most:,} more"
-    return " and ".join([", ".join(found[:-1]), found[-1]] if len(found) > 1 else found)
+def join_list(words: Iterable[str], *, most: int = 5) -> str:
+    """Join words for a sentence; beyond ``most`` words the rest is counted.
 
-
-def aligned(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table in characters."""
-    table = [list(header), *(list(row) for row in rows)]
-    widths = [max(len(row[column]) for row in table) for column in range(len(header))]
-    lines = [" | ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in table]
-    return "\n".join([lines[0], "-+-".join("-" * width for width in widths), *lines[1:]])
+    Example:
+        >>> join_list("abc"), join_list("abcd", most=2)
+        ('a, b and c', 'a, b and 2 more')
+    """
+    items = list(words)
+    if len(items) > most:
+        return f"{', '.join(items[:most])} and {len(items) - most:,} more"
+    return " and ".join([", ".join(items[:-1]), items[-1]] if len(items) > 1 else items)

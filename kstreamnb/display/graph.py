@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from kstreamnb.core.formatting import pluralize
 from kstreamnb.display.names import identifier
 from kstreamnb.topology.cuts import Cut, cuts_of, internal_topics, separation
 from kstreamnb.topology.description import DescribedNode, DescribedSubtopology, TopologyDescription
@@ -97,7 +98,7 @@ class GraphView:
         singles = nodes - sum(item.kind in _NODES for box in operators for item in box.items)
         boxes = (len(operators) + singles, "operator") if operators else (len(self.boxes), "sub-topology")
         counts = (boxes, (nodes, "node"), (stores, "store"), (topics, "topic"))
-        return ", ".join(_number(count, noun) for count, noun in counts if count or noun == "node")
+        return ", ".join(pluralize(count, noun) for count, noun in counts if count or noun == "node")
 
     def sentences(self) -> tuple[str, ...]:
         """Why it is cut, one sentence a cut."""
@@ -154,12 +155,6 @@ def _trimmed(node: DescribedNode, needed: Collection[str]) -> DescribedNode:
     successors = tuple(name for name in node.successors if name in needed)
     fields = {name: getattr(node, name) for name in DescribedNode.__dataclass_fields__}
     return DescribedNode(**{**fields, "successors": successors})
-
-
-def _number(count: int, noun: str) -> str:
-    if count == 1:
-        return f"1 {noun}"
-    return f"{count} {noun[:-1]}ies" if noun.endswith("y") else f"{count} {noun}s"
 
 
 def _box(

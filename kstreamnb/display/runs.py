@@ -8,9 +8,8 @@ from __future__ import annotations
 import html
 from collections.abc import Sequence
 
-from kstreamnb.core.displayed import html_table
-from kstreamnb.core.formatting import aligned, counted, said, when
-from kstreamnb.core.text_table import Tabular
+from kstreamnb.core.formatting import format_time, format_value, pluralize
+from kstreamnb.core.tables import Tabular, html_table, text_table
 from kstreamnb.display.graph import GraphView, Overlay, graph_view
 from kstreamnb.display.html import to_html
 from kstreamnb.display.mime import forms_of, graph_forms, view_of
@@ -90,7 +89,7 @@ def _(thing: Replay) -> dict[str, str]:
     text = [str(thing), "", to_text(view)]
     page = [f"<p>{html.escape(str(thing))}</p>", to_html(view)]
     for title, header, rows in parts:
-        text += ["", title, aligned(header, rows)]
+        text += ["", title, text_table(header, rows)]
         page.append(html_table(header, rows, [title]))
     return {**graph_forms(view), "text/plain": "\n".join(text), "text/html": f"<div>{''.join(page)}</div>"}
 
@@ -98,9 +97,10 @@ def _(thing: Replay) -> dict[str, str]:
 def _output(replay: Replay, topic: str) -> tuple[str, Sequence[str], _Rows]:
     """The first records of an output topic."""
     records = replay.output(topic)
-    number = f"{_SHOWN} of {len(records):,} records" if len(records) > _SHOWN else counted(len(records), "record")
+    number = f"{_SHOWN} of {len(records):,} records" if len(records) > _SHOWN else pluralize(len(records), "record")
     rows: _Rows = [
-        (said(each.key), said(each.value), when(each.timestamp), str(each.partition)) for each in records[:_SHOWN]
+        (format_value(each.key), format_value(each.value), format_time(each.timestamp), str(each.partition))
+        for each in records[:_SHOWN]
     ]
     return f'output "{topic}": {number}', ("key", "value", "time", "partition"), rows
 
@@ -108,15 +108,15 @@ def _output(replay: Replay, topic: str) -> tuple[str, Sequence[str], _Rows]:
 def _dropped(replay: Replay) -> tuple[str, Sequence[str], _Rows]:
     """The first records that were dropped."""
     drops, nodes = replay.drops, replay.topology.description().nodes()
-    number = f"{_SHOWN} of {len(drops):,} records" if len(drops) > _SHOWN else counted(len(drops), "record")
+    number = f"{_SHOWN} of {len(drops):,} records" if len(drops) > _SHOWN else pluralize(len(drops), "record")
     rows: _Rows = [
         (
             str(drop.step),
             node_title(nodes, drop.node),
             drop.reason,
-            said(drop.key),
-            said(drop.value),
-            when(drop.timestamp),
+            format_value(drop.key),
+            format_value(drop.value),
+            format_time(drop.timestamp),
         )
         for drop in drops[:_SHOWN]
     ]

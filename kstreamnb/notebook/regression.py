@@ -12,7 +12,7 @@ from pathlib import Path
 import nbformat
 from nbclient.exceptions import CellExecutionError
 
-from kstreamnb.core.formatting import counted
+from kstreamnb.core.formatting import pluralize
 from kstreamnb.core.progress import under_way
 from kstreamnb.errors import EngineError
 from kstreamnb.notebook.recorder import SANITIZERS, START_S, NotebookRecorder, quiet_environment
@@ -48,7 +48,7 @@ def save_cells(path: Path | str, cells: Iterable[CellRun | str]) -> tuple[str, .
     runs = [CellRun(cell) if isinstance(cell, str) else cell for cell in cells]
     sources, told = portable(runs, Path(path))
     told.append(
-        f"{Path(path).name}: {counted(len(sources), 'cell')} with what they show, for pytest --nbval to compare with"
+        f"{Path(path).name}: {pluralize(len(sources), 'cell')} with what they show, for pytest --nbval to compare with"
     )
     made = [nbformat.v4.new_code_cell(source, id=f"cell-{number}") for number, source in enumerate(sources, 1)]
     return (*told, *_recorded(nbformat.v4.new_notebook(cells=made), Path(path)))

@@ -14,7 +14,7 @@ from typing import Any
 
 from IPython.core.inputtransformer2 import TransformerManager
 
-from kstreamnb.core.formatting import counted
+from kstreamnb.core.formatting import pluralize
 from kstreamnb.errors import KStreamError
 from kstreamnb.notebook.variables import read_names, statements, written_names
 from kstreamnb.samples import Sample
@@ -68,8 +68,8 @@ def portable(cells: Iterable[CellRun], place: Path) -> tuple[list[str], list[str
         lost -= {name for text in kept for name in written_names(statements(text))}
         if kept:
             sources.append("\n".join(kept))
-    told = [f"{counted(left, 'cell')} left out: they reach for Spark or Kafka"] if left else []
-    told += [f"{counted(failed, 'cell')} left out after an error"] if failed else []
+    told = [f"{pluralize(left, 'cell')} left out: they reach for Spark or Kafka"] if left else []
+    told += [f"{pluralize(failed, 'cell')} left out after an error"] if failed else []
     return sources, told + notes
 
 
@@ -102,7 +102,7 @@ def _definitions(code: Iterable[ast.stmt], lost: set[str]) -> Iterator[str]:
 
 def _kept_samples(cell: CellRun, place: Path, notes: list[str]) -> Iterator[str]:
     for target, sample in cell.samples.items():
-        said = f'sample "{target}": {counted(len(sample), "record")}'
+        said = f'sample "{target}": {pluralize(len(sample), "record")}'
         literal = f'r"""\n{sample.to_text().rstrip()}\n"""' if len(sample) <= _INLINE_RECORDS else ""
         if 0 < len(literal) <= _INLINE_CHARACTERS and _reads_back(literal, sample):
             notes.append(f"{said} kept as text")

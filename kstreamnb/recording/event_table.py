@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from kstreamnb.core.formatting import said, when
+from kstreamnb.core.formatting import format_time, format_value
 from kstreamnb.recording.store_rows import stored_rows, without_cache
 from kstreamnb.recording.trace import Code, Entry, shown
 
@@ -26,12 +26,19 @@ def event_row(run: RecordedRun, place: int) -> Cells:
 
 def _consumed(run: RecordedRun, place: int, code: Code, entry: Entry) -> Cells:
     topic, partition = code.other
-    about = said(shown(entry[3])), said(shown(entry[4])), when(entry[2])
+    about = format_value(shown(entry[3])), format_value(shown(entry[4])), format_time(entry[2])
     return "taken", f"{topic}-{partition}@{entry[1]}", code.node, *about
 
 
 def _forwarded(run: RecordedRun, place: int, code: Code, entry: Entry) -> Cells:
-    return "handed on", code.node, code.other, said(shown(entry[1])), said(shown(entry[2])), when(entry[3])
+    return (
+        "handed on",
+        code.node,
+        code.other,
+        format_value(shown(entry[1])),
+        format_value(shown(entry[2])),
+        format_time(entry[3]),
+    )
 
 
 def _written(run: RecordedRun, place: int, code: Code, entry: Entry) -> Cells:
@@ -41,9 +48,16 @@ def _written(run: RecordedRun, place: int, code: Code, entry: Entry) -> Cells:
     store = run.tasks[code.task].stores[code.node]
     was, now = (_rows(code.task, store, raw_key, row) for row in (old, new))
     shown_row = (now or was)[0] if now or was else None
-    key = "" if shown_row is None else said(shown_row.key)
-    value = said(now[-1].value) if now else "deleted"
-    return "written", f"store {code.node}", "", key, f"{value}{f' instead of {said(was[-1].value)}' if was else ''}", ""
+    key = "" if shown_row is None else format_value(shown_row.key)
+    value = format_value(now[-1].value) if now else "deleted"
+    return (
+        "written",
+        f"store {code.node}",
+        "",
+        key,
+        f"{value}{f' instead of {format_value(was[-1].value)}' if was else ''}",
+        "",
+    )
 
 
 def _rows(task: str, store: Any, raw_key: Any, row: Any) -> list[Any]:
@@ -52,17 +66,17 @@ def _rows(task: str, store: Any, raw_key: Any, row: Any) -> list[Any]:
 
 
 def _read(run: RecordedRun, place: int, code: Code, entry: Entry) -> Cells:
-    return "looked up", f"store {code.node}", "", said(entry[1]), "", ""
+    return "looked up", f"store {code.node}", "", format_value(entry[1]), "", ""
 
 
 def _produced(run: RecordedRun, place: int, code: Code, entry: Entry) -> Cells:
     record = run.produced(place)
     where = f"{record.topic}-{record.partition}@{record.offset}"
-    return "produced", "", where, said(record.key), said(record.value), when(record.timestamp)
+    return "produced", "", where, format_value(record.key), format_value(record.value), format_time(record.timestamp)
 
 
 def _dropped(run: RecordedRun, place: int, code: Code, entry: Entry) -> Cells:
-    about = said(shown(entry[1])), said(shown(entry[2])), when(entry[3])
+    about = format_value(shown(entry[1])), format_value(shown(entry[2])), format_time(entry[3])
     return f"dropped: {code.other}", code.node, "", *about
 
 
@@ -71,7 +85,7 @@ def _cell(run: RecordedRun, place: int, code: Code, entry: Entry) -> Cells:
 
 
 def _punctuated(run: RecordedRun, place: int, code: Code, entry: Entry) -> Cells:
-    return "punctuated", code.node, str(code.other).replace("_", " "), "", "", when(entry[1])
+    return "punctuated", code.node, str(code.other).replace("_", " "), "", "", format_time(entry[1])
 
 
 def _published(run: RecordedRun, place: int, code: Code, entry: Entry) -> Cells:
@@ -80,7 +94,7 @@ def _published(run: RecordedRun, place: int, code: Code, entry: Entry) -> Cells:
 
 
 def _resumed(run: RecordedRun, place: int, code: Code, entry: Entry) -> Cells:
-    return "resumed", f"task {code.task}", "", "", "", when(entry[1]) if entry[1] >= 0 else ""
+    return "resumed", f"task {code.task}", "", "", "", format_time(entry[1]) if entry[1] >= 0 else ""
 
 
 _CELLS: dict[str, Callable[[Any, int, Code, Entry], Cells]] = {

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, overload
 
-from kstreamnb.core.formatting import counted, said, when
+from kstreamnb.core.formatting import format_time, format_value, pluralize
 from kstreamnb.core.record import TopicRecord
-from kstreamnb.core.text_table import Tabular
+from kstreamnb.core.tables import Tabular
 from kstreamnb.recording.event_table import event_row
 from kstreamnb.recording.events import Event, Forwarded, Punctuated, StoreWritten
 from kstreamnb.recording.trace_index import BEGINNINGS
@@ -100,12 +100,15 @@ class Step(Tabular):
         if isinstance(first, Punctuated):
             kind = first.kind.replace("_", " ")
             return (
-                f'step {self.number}: punctuation of "{self.node}" in task {self.task} at {kind} {when(first.now_ms)}'
+                f'step {self.number}: punctuation of "{self.node}" in task {self.task} at {kind} '
+                f"{format_time(first.now_ms)}"
             )
         record = self.record
         assert record is not None
         place = f"{record.topic}-{record.partition}@{record.offset}"
-        about = f"key {said(record.key)}, value {said(record.value)}, time {when(record.timestamp)}"
+        about = (
+            f"key {format_value(record.key)}, value {format_value(record.value)}, time {format_time(record.timestamp)}"
+        )
         return f"step {self.number}: {place} ({about}) through task {self.task}"
 
     def table(self) -> Iterator[tuple[str, ...]]:
@@ -120,7 +123,7 @@ class Step(Tabular):
             (len(self.produced), "record"),
             (len(self.dropped), "drop"),
         )
-        return ", ".join(counted(number, noun) for number, noun in parts if number) or "nothing came of it"
+        return ", ".join(pluralize(number, noun) for number, noun in parts if number) or "nothing came of it"
 
 
 def _whose(task: str) -> str:
@@ -153,4 +156,4 @@ class Steps(Sequence[Step]):
         return (self[index] for index in range(len(self)))
 
     def __repr__(self) -> str:
-        return f"<{counted(len(self), 'step')}>"
+        return f"<{pluralize(len(self), 'step')}>"

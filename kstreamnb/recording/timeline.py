@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Generic, Protocol, Self, TypeVar, overload
 
-from kstreamnb.core.formatting import counted
-from kstreamnb.core.text_table import Tabular
+from kstreamnb.core.formatting import pluralize
+from kstreamnb.core.tables import Tabular
 
 __all__ = ["Timeline"]
 
@@ -45,4 +45,4 @@ class Timeline(Sequence[E], Tabular, Generic[E]):
     @property
     def title(self) -> str:
         """How many there are."""
-        return counted(len(self), "event")
+        return pluralize(len(self), "event")

@@ -7,10 +7,10 @@ from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any
 
-from kstreamnb.core.formatting import said, when
+from kstreamnb.core.formatting import format_time, format_value
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.serde import Serde
-from kstreamnb.core.text_table import Tabular
+from kstreamnb.core.tables import Tabular
 from kstreamnb.runtime.context.config import Config
 from kstreamnb.testdriver.topology_test_driver import TopologyTestDriver
 from kstreamnb.topology.nodes import Sink
@@ -41,7 +41,10 @@ class Preview(Tabular):
 
     def table(self) -> Iterator[tuple[str, ...]]:
         """The records in words."""
-        return ((said(record.key), said(record.value), when(record.timestamp)) for record in self.records)
+        return (
+            (format_value(record.key), format_value(record.value), format_time(record.timestamp))
+            for record in self.records
+        )
 
 
 class _Every(frozenset[type]):

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from kstreamnb.core.displayed import Displayed
-from kstreamnb.core.formatting import counted
+from kstreamnb.core.formatting import pluralize
 from kstreamnb.core.heap import collector_paused
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.errors import KStreamError
@@ -96,10 +96,10 @@ class Replay(Navigation, Queries, Suggesting, Displayed):
         places = [places for _, places in self.run.history.of_kind("consumed")]
         records = sum(len(found) for found, fed in zip(places, taken, strict=True) if fed) + self.run.refused
         out = sum(len(self.output(topic)) for topic in self.topics)
-        parts = [f"{counted(records, 'record')} in", f"{out:,} out", f"{len(self.drops):,} dropped"]
+        parts = [f"{pluralize(records, 'record')} in", f"{out:,} out", f"{len(self.drops):,} dropped"]
         name = f' of "{self.topology.name}"' if self.topology.name else ""
         place = f"step {self.position:,} of {len(self.steps):,}"
-        return f"replay{name}: {', '.join(parts)}; {counted(len(self.run.tasks), 'task')}, {place}"
+        return f"replay{name}: {', '.join(parts)}; {pluralize(len(self.run.tasks), 'task')}, {place}"
 
     def __repr__(self) -> str:
         return f"<{self}>"

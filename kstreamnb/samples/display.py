@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kstreamnb.core.displayed import html_table
+from kstreamnb.core.tables import html_table
 
 if TYPE_CHECKING:  # its class lists this function
     from kstreamnb.samples.sample import Sample

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
 from kstreamnb.core.codec import SerializedValue
+from kstreamnb.core.formatting import pluralize
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.serde import Serde
 from kstreamnb.core.time import Instant
@@ -266,8 +267,7 @@ class Sample(Suggesting):
         return self.merge(other)
 
     def __repr__(self) -> str:
-        word = "record" if len(self) == 1 else "records"
-        lines = [f"Sample of {len(self):,} {word}, hash {self.content_hash}"]
+        lines = [f"Sample of {pluralize(len(self), 'record')}, hash {self.content_hash}"]
         lines += [f"  {note}" for note in self.notes]
         if bad := len(self.undecodable):
             lines.append(f"  {bad:,} could not be decoded and stay as bytes")

@@ -15,6 +15,7 @@ from uuid import UUID
 
 from kstreamnb.core.codec import SerializedValue
 from kstreamnb.core.record import Headers, TopicRecord, ValueAndTimestamp, Windowed
+from kstreamnb.core.tables import text_table
 from kstreamnb.core.time import duration_ms, format_ms, instant_ms
 from kstreamnb.errors import ConfigError
 from kstreamnb.samples.columns import UNASSIGNED, number_offsets
@@ -147,7 +148,7 @@ def _header_text(data: bytes) -> str:
 
 
 def format_records(records: Iterable[TopicRecord], *, columns: Sequence[str] | None = None) -> str:
-    """Records as an aligned table; partitions, offsets and headers only where there is something to see.
+    """Return records as an aligned table; partitions, offsets and headers only when some record has one.
 
     Example:
         >>> print(format_records([TopicRecord("sales", 0, 0, 5, "shoe", {"quantity": 1})]))
@@ -156,10 +157,7 @@ def format_records(records: Iterable[TopicRecord], *, columns: Sequence[str] | N
     """
     rows = list(records)
     names = tuple(columns) if columns is not None else columns_of(rows)
-    table = [list(names), *record_cells(rows, names)]
-    widths = [max(len(line[at]) for line in table) for at in range(len(names))]
-    lines = (" | ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)) for line in table)
-    return "\n".join(line.rstrip() for line in lines)
+    return text_table(names, record_cells(rows, names), rule=False)
 
 
 def record_cells(rows: Sequence[TopicRecord], names: Sequence[str]) -> list[list[str]]:

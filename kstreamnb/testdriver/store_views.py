@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from kstreamnb.core.formatting import counted, said, when
+from kstreamnb.core.formatting import format_time, format_value, pluralize
 from kstreamnb.core.record import ValueAndTimestamp
-from kstreamnb.core.text_table import Tabular
+from kstreamnb.core.tables import Tabular
 from kstreamnb.state.query_views import VIEWS
 from kstreamnb.state.query_views import KeyValueView as ReadKeyValueView
 from kstreamnb.state.query_views import SessionView as ReadSessionView
@@ -29,13 +29,17 @@ class _Shown(Tabular):
     @property
     def title(self) -> str:
         """The store's name and its number of rows."""
-        return f'store "{self.name}": {counted(len(self._rows()), "row")}'
+        return f'store "{self.name}": {pluralize(len(self._rows()), "row")}'
 
     def table(self) -> Iterator[tuple[str, ...]]:
         """The first rows in words."""
         for key, value in self._rows()[:_SHOWN]:
             timed = isinstance(value, ValueAndTimestamp)
-            yield said(key), said(value.value if timed else value), when(value.timestamp) if timed else ""
+            yield (
+                format_value(key),
+                format_value(value.value if timed else value),
+                format_time(value.timestamp) if timed else "",
+            )
 
     def more(self) -> Iterator[str]:
         """How many rows there are when not all are shown."""

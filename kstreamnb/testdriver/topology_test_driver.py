@@ -11,7 +11,7 @@ from typing import Any, Self
 
 from kstreamnb.core.codec import encoder, key_partitioner
 from kstreamnb.core.displayed import Displayed
-from kstreamnb.core.formatting import counted, said, when
+from kstreamnb.core.formatting import format_time, format_value, pluralize
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.serde import Serde
 from kstreamnb.core.serdes import serde_named
@@ -110,7 +110,10 @@ class TopologyTestDriver(Suggesting, Displayed):
 
     def __str__(self) -> str:
         name = f' of "{self.topology.name}"' if self.topology.name else ""
-        return f"test driver{name}: {counted(len(self.engine.tasks), 'task')}, wall clock {when(self.clock.now_ms)}"
+        return (
+            f"test driver{name}: {pluralize(len(self.engine.tasks), 'task')}, wall clock "
+            f"{format_time(self.clock.now_ms)}"
+        )
 
     def __repr__(self) -> str:
         return f"<{self}>"
@@ -359,7 +362,7 @@ class TopologyTestDriver(Suggesting, Displayed):
                     roots.append((topic, partition, timestamp, wire, wire_value, headers))
             except SerdeError as error:
                 refused = records[len(roots)]
-                about = f"key {said(refused.key)}, time {when(refused.timestamp)}"
+                about = f"key {format_value(refused.key)}, time {format_time(refused.timestamp)}"
                 error.add_note(f'Detail: it is of a record for topic "{topic}" ({about})')
                 raise
             return roots

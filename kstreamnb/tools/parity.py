@@ -12,11 +12,10 @@ from dataclasses import dataclass, field, replace
 from html import escape
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from kstreamnb.core.displayed import html_table
-from kstreamnb.core.formatting import counted, listed
+from kstreamnb.core.formatting import join_list, pluralize
 from kstreamnb.core.progress import under_way
 from kstreamnb.core.record import TopicRecord
-from kstreamnb.core.text_table import Tabular
+from kstreamnb.core.tables import Tabular, html_table
 from kstreamnb.display import forms_of
 from kstreamnb.errors import KStreamError
 from kstreamnb.runtime.context.config import Config
@@ -93,7 +92,7 @@ class Parity(Tabular):
     @property
     def title(self) -> str:
         """The verdict, with the sample it holds for."""
-        engines = listed(each.engine for each in self.outcomes)
+        engines = join_list(each.engine for each in self.outcomes)
         return f"{engines} {'agree' if self.is_equal else 'DIFFER'} on {self.sample}"
 
     def table(self) -> Iterator[tuple[str, ...]]:
@@ -102,7 +101,7 @@ class Parity(Tabular):
         wrong = [(row.topic, row.partition) for found in self.differences.values() for row in found.rows]
         for place in sorted({place for found in counts for place in found}):
             rows = wrong.count(place)
-            verdict = f"{counted(rows, 'row')} differ" if rows else "equal"
+            verdict = f"{pluralize(rows, 'row')} differ" if rows else "equal"
             yield (place[0], str(place[1]), *(f"{found.get(place, 0):,}" for found in counts), verdict)
 
     def more(self) -> Iterator[str]:
@@ -168,7 +167,7 @@ def parity(
         each.engine: replace(output_diff(driver.outputs, each.outputs), names=("driver", each.engine))
         for each in others
     }
-    return Parity(counted(len(records), "record"), tuple(outcomes), found)
+    return Parity(pluralize(len(records), "record"), tuple(outcomes), found)
 
 
 def verify_state(query: Query) -> StateCheck:

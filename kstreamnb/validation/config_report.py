@@ -6,8 +6,8 @@ import difflib
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from kstreamnb.core.formatting import counted
-from kstreamnb.core.text_table import Tabular
+from kstreamnb.core.formatting import pluralize
+from kstreamnb.core.tables import Tabular
 from kstreamnb.runtime.context.config import Config, StreamsSetting, streams_settings
 
 _COMMON_MS = range(100, 501)
@@ -82,7 +82,7 @@ class ConfigReport(Tabular):
         """How many settings got which answer."""
         kinds = sorted({each.answer for each in self})
         counts = [f"{sum(each.answer == kind for each in self)} {kind}" for kind in kinds]
-        return f"{counted(len(self), 'setting')}: {', '.join(counts)}" if counts else "no settings"
+        return f"{pluralize(len(self), 'setting')}: {', '.join(counts)}" if counts else "no settings"
 
     def table(self) -> Iterator[tuple[str, ...]]:
         """Each setting."""

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, overload
 
-from kstreamnb.core.formatting import counted
+from kstreamnb.core.formatting import pluralize
 from kstreamnb.core.source_location import SourceLocation
-from kstreamnb.core.text_table import Tabular
+from kstreamnb.core.tables import Tabular
 
 __all__ = ["Issue", "Issues", "Severity"]
 
@@ -69,7 +69,7 @@ class Issues(Sequence[Issue], Tabular):
     def title(self) -> str:
         """How much of what was found."""
         counts = [(sum(each.severity == word for each in self), word) for word in _ORDER]
-        return ", ".join(counted(number, word) for number, word in counts if number) or "nothing was found"
+        return ", ".join(pluralize(number, word) for number, word in counts if number) or "nothing was found"
 
     def table(self) -> Iterator[tuple[str, ...]]:
         """Each finding."""

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 from typing import Any, Literal, TypeAlias
 
-from kstreamnb.core.formatting import counted, listed, said, when
+from kstreamnb.core.formatting import format_time, format_value, join_list, pluralize
 from kstreamnb.core.record import TopicRecord
-from kstreamnb.core.text_table import Tabular
+from kstreamnb.core.tables import Tabular
 from kstreamnb.replays.replay import Replay
 
 __all__ = ["OutputDiff", "Outputs", "RowDifference", "assert_outputs_equal", "diff"]
@@ -52,9 +52,9 @@ class OutputDiff(Tabular):
     def title(self) -> str:
         """Whether they are equal, and where not."""
         if not self.rows:
-            return f"outputs are equal: {counted(self.equal, 'record')}"
-        topics = listed(f'"{topic}"' for topic in dict.fromkeys(row.topic for row in self.rows))
-        return f"outputs differ in {counted(len(self), 'row')} of {topics}; {counted(self.equal, 'record')} equal"
+            return f"outputs are equal: {pluralize(self.equal, 'record')}"
+        topics = join_list(f'"{topic}"' for topic in dict.fromkeys(row.topic for row in self.rows))
+        return f"outputs differ in {pluralize(len(self), 'row')} of {topics}; {pluralize(self.equal, 'record')} equal"
 
     def table(self) -> Iterator[tuple[str, ...]]:
         """The first rows that differ."""
@@ -72,7 +72,7 @@ def _cells(row: RowDifference) -> tuple[str, ...]:
     record = row.record
     headers = ", ".join(f"{name}={data!r}" for name, data in record.headers)
     place = row.kind, row.topic, str(row.partition), str(row.index)
-    return *place, said(record.key), said(record.value), when(record.timestamp), headers
+    return *place, format_value(record.key), format_value(record.value), format_time(record.timestamp), headers
 
 
 def diff(first: Outputs, second: Outputs, *, topics: Sequence[str] | None = None) -> OutputDiff:

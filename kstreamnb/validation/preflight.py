@@ -6,8 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from kstreamnb.core.formatting import duration, listed
+from kstreamnb.core.formatting import join_list
 from kstreamnb.core.record import TopicRecord
+from kstreamnb.core.time import format_duration
 from kstreamnb.core.windows import UnlimitedWindows
 from kstreamnb.errors import TopologyError
 from kstreamnb.runtime.context.config import Config
@@ -113,10 +114,10 @@ def _serde_findings(topology: Topology, config: Config) -> Iterator[Issue]:
         sources = [node for name in group if isinstance(node := topology.nodes[name], Source)]
         serdes = {source.name: plan.key_serde(source.key_serde) for source in sources}
         if len({str(serde) for serde in serdes.values()}) > 1:
-            words = listed(f'"{_topic(source)}" with "{serdes[source.name]}"' for source in sources)
+            words = join_list(f'"{_topic(source)}" with "{serdes[source.name]}"' for source in sources)
             yield Issue(
                 "error",
-                listed(f'"{_topic(source)}"' for source in sources),
+                join_list(f'"{_topic(source)}"' for source in sources),
                 f"joined topics are read with different key serdes: {words}; equal keys have other bytes",
                 "read both as they were written, and bring one to the other's key with select_key()",
                 sources[-1].origin,
@@ -177,7 +178,9 @@ def _unbounded(topology: Topology) -> Iterator[Issue]:
         buffer = node.traits.buffer
         if buffer is not None and buffer.kind == "change" and not buffer.bounded:
             waits = (
-                "until their window closes" if buffer.window_end else f"for {duration(buffer.wait_ms)} of stream time"
+                "until their window closes"
+                if buffer.window_end
+                else f"for {format_duration(buffer.wait_ms)} of stream time"
             )
             yield Issue(
                 "hint" if buffer.window_end else "warning",
@@ -205,5 +208,5 @@ def _writers(topology: Topology) -> Iterator[Issue]:
             yield Issue(
                 "warning",
                 f'topic "{topic}"',
-                f"sub-topologies {listed(map(str, subs))} write to it: there is no order between them",
+                f"sub-topologies {join_list(map(str, subs))} write to it: there is no order between them",
             )

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from kstreamnb.core.codec import encoder, key_partitioner
-from kstreamnb.core.formatting import counted, listed, said
+from kstreamnb.core.formatting import format_value, join_list, pluralize
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.windows import SessionWindows
 from kstreamnb.errors import KStreamError
@@ -63,14 +63,16 @@ def _misplaced(
             wrong: dict[str, str] = {}
             for record in mine if count > 1 else ():
                 if record.key is not None and (right := place(encode(record.key))) != record.partition:
-                    wrong[said(record.key)] = f"{said(record.key)} is in {record.partition} and belongs to {right}"
+                    wrong[format_value(record.key)] = (
+                        f"{format_value(record.key)} is in {record.partition} and belongs to {right}"
+                    )
             if wrong:
-                keys = len(dict.fromkeys(said(record.key) for record in mine))
+                keys = len(dict.fromkeys(format_value(record.key) for record in mine))
                 yield Issue(
                     "error" if source.name in joined else "warning",
                     f'topic "{topic}"',
-                    f"{len(wrong):,} of {counted(keys, 'key')} are not in the partition of their key: "
-                    f"{listed(wrong.values(), most=_NAMED)}",
+                    f"{len(wrong):,} of {pluralize(keys, 'key')} are not in the partition of their key: "
+                    f"{join_list(wrong.values(), most=_NAMED)}",
                     "it was written by another partitioner, or is partitioned by something else than its key: "
                     "bring it to the right partitions with repartition() before it is joined or grouped",
                     source.origin,
@@ -87,14 +89,19 @@ def _failures(topology: Topology, found: Replay) -> Iterator[Issue]:
         first = drops[0]
         node = topology.nodes[name]
         if reason == "deserialization":
-            fact = f"{counted(len(drops), 'record')} cannot be read by its serdes"
+            fact = f"{pluralize(len(drops), 'record')} cannot be read by its serdes"
             remedy = "look at the serdes of the topic"
         elif reason == "production error":
-            fact = f"{counted(len(drops), 'record')} cannot be written, the first with value {said(first.value)}"
+            fact = (
+                f"{pluralize(len(drops), 'record')} cannot be written, the first with value {format_value(first.value)}"
+            )
             remedy = "give the sink a serde for such values, or convert them with map_values() before"
         else:
             kind = first.details.get("error", "an error")
-            fact = f"it failed on {counted(len(drops), 'record')} with {kind}, first on value {said(first.value)}"
+            fact = (
+                f"it failed on {pluralize(len(drops), 'record')} with {kind}, first on value "
+                f"{format_value(first.value)}"
+            )
             remedy = _null_hint(topology, name, first)
         yield Issue("error", f'"{name}"', fact, remedy, node.origin)
 
@@ -142,10 +149,12 @@ def _losses(topology: Topology, found: Replay, records: list[TopicRecord]) -> It
         if late:
             answers = [each for each in why_dropped(found.run, node=name) if each.numbers["reason"] == late[0].reason]
             worst = max(answers, key=_behind)
-            fact = f"{counted(len(late), 'record')} of the sample came too late"
+            fact = f"{pluralize(len(late), 'record')} of the sample came too late"
             remedy = (worst.remedy or "").replace("kept it", "kept it" if len(late) == 1 else "kept them all")
             yield Issue("warning", f'"{name}"', fact, remedy, node.origin)
         nulls = [drop for drop in found.drops if drop.node == name and drop.reason in ("null key", "null value")]
         if nulls:
-            fact = f"{counted(len(nulls), 'record')} of the sample ({len(records):,} in all) dropped: {nulls[0].reason}"
+            fact = (
+                f"{pluralize(len(nulls), 'record')} of the sample ({len(records):,} in all) dropped: {nulls[0].reason}"
+            )
             yield Issue("warning", f'"{name}"', fact, "give records a key and a value before", node.origin)

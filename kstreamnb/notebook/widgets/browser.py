@@ -7,8 +7,9 @@ from typing import Any, ClassVar
 
 import traitlets
 
-from kstreamnb.core.formatting import aligned, counted, said, when
+from kstreamnb.core.formatting import format_time, format_value, pluralize
 from kstreamnb.core.record import ValueAndTimestamp
+from kstreamnb.core.tables import text_table
 from kstreamnb.errors import EngineError
 from kstreamnb.notebook.widgets.base import FactsWidget, esm
 from kstreamnb.recording.store_rows import StoredRow
@@ -66,7 +67,7 @@ class StoreBrowser(FactsWidget):
         """Title and first rows."""
         rows = [_cells(row) for row in self._rows[:_STATIC]]
         more = [f"{_STATIC} of {len(self._rows):,}"] if len(self._rows) > _STATIC else []
-        lines = [_title(self.store, len(self._rows)), *([aligned(_HEADER, rows)] if rows else []), *more]
+        lines = [_title(self.store, len(self._rows)), *([text_table(_HEADER, rows)] if rows else []), *more]
         return {"text/plain": "\n".join(line.rstrip() for line in "\n".join(lines).split("\n"))}
 
     # --- what the page asks for ---
@@ -110,7 +111,7 @@ def _rank(value: Any) -> tuple[int, Any]:
     """Numbers by size before everything else, which goes by its text."""
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         return 0, value
-    return 1, said(value)
+    return 1, format_value(value)
 
 
 def _name(store: Any) -> str:
@@ -122,7 +123,7 @@ def _title(store: Any, rows: int) -> str:
         return store.title
     batch = getattr(store, "batch", None)
     since = f" at batch {batch}" if batch is not None else ""
-    return f'store "{_name(store)}"{since}: {counted(rows, "row")}'
+    return f'store "{_name(store)}"{since}: {pluralize(rows, "row")}'
 
 
 def _number(shown: int, first: int, found: int, rows: int) -> str:
@@ -133,8 +134,8 @@ def _number(shown: int, first: int, found: int, rows: int) -> str:
 
 
 def _cells(row: StoredRow) -> list[str]:
-    time = "" if row.timestamp is None else when(row.timestamp)
-    return [said(row.key), said(row.value), time, row.task, row.note]
+    time = "" if row.timestamp is None else format_time(row.timestamp)
+    return [format_value(row.key), format_value(row.value), time, row.task, row.note]
 
 
 def _detail(row: StoredRow | None) -> dict[str, str]:

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import traitlets
 
-from kstreamnb.core.formatting import counted
+from kstreamnb.core.formatting import pluralize
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.errors import ConfigError, EngineError
 from kstreamnb.notebook.widgets.base import FactsWidget, esm
@@ -62,8 +62,8 @@ class SampleEditor(FactsWidget):
         shown = self._rows[first : first + _PAGE]
         wrong = sum(bool(row.wrong) for row in self._rows)
         return {
-            "number": f"{counted(len(self._rows), 'record')}, hash {self.sample.content_hash}",
-            "wrong": f"{counted(wrong, 'record')} to mend: sample is the last one that was right" if wrong else "",
+            "number": f"{pluralize(len(self._rows), 'record')}, hash {self.sample.content_hash}",
+            "wrong": f"{pluralize(wrong, 'record')} to mend: sample is the last one that was right" if wrong else "",
             "shown": f"{first + 1:,} to {first + len(shown):,} of {len(self._rows):,}" if pages > 1 else "",
             "columns": list(_COLUMNS),
             "rows": [{"cells": list(row.cells), "wrong": dict(row.wrong)} for row in shown],

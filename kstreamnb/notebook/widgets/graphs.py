@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from kstreamnb.core.formatting import counted
+from kstreamnb.core.formatting import pluralize
 from kstreamnb.display import Box, GraphView, Item, Overlay, overlay_of_run, to_svg
 from kstreamnb.display.names import clean
 from kstreamnb.dsl.builder import StreamsBuilder
@@ -147,8 +147,8 @@ def _counts(view: GraphView, id_: str) -> list[tuple[str, str]]:
     names = {item.id: item.label for item in view.items()} | {box.id: box.title for box in view.boxes}
     into = [(names[edge.tail], edge.count) for edge in view.edges if edge.head == id_ and edge.count is not None]
     out = [(names[edge.head], edge.count) for edge in view.edges if edge.tail == id_ and edge.count is not None]
-    rows = [(f"from {name}", counted(count, "record")) for name, count in into]
-    return rows + [(f"to {name}", counted(count, "record")) for name, count in out]
+    rows = [(f"from {name}", pluralize(count, "record")) for name, count in into]
+    return rows + [(f"to {name}", pluralize(count, "record")) for name, count in out]
 
 
 def _sentence(view: GraphView, id_: str, label: str, word: str, box: Box | None, more: tuple[str | None, ...]) -> str:

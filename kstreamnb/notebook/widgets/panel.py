@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar
 
-from kstreamnb.core.formatting import aligned, counted
+from kstreamnb.core.formatting import pluralize
+from kstreamnb.core.tables import text_table
 from kstreamnb.display import Overlay, graph_view
 from kstreamnb.errors import EngineError
 from kstreamnb.notebook.handles import error_words
@@ -65,7 +66,7 @@ class DeployPanel(FactsWidget):
         lines += [f"  {name}: {text}" for name, text in facts["figures"]]
         lines += [f"  stores: {', '.join(name for name, _ in facts['stores'])}"] if facts["stores"] else []
         if facts["tasks"]:
-            lines += aligned(("task", "records", "dropped", "state"), facts["tasks"]).splitlines()
+            lines += text_table(("task", "records", "dropped", "state"), facts["tasks"]).splitlines()
         lines += [f"  dropped: {number} at {node} ({why})" for node, why, number in facts["drops"]]
         lines += [f"  last error: {facts['failure']}"] if facts["failure"] else []
         return {"text/plain": "\n".join(line.rstrip() for line in lines)}
@@ -111,8 +112,8 @@ def _figures(
         ["duration", "" if last is None else _ms(last.seconds * 1000)],
         ["in", _rate(value, "stream-thread-metrics", "process")],
         ["out", _rate(value, "producer-metrics", "record-send")],
-        ["lag", counted(int(lag), "record")],
-        ["dropped", counted(int(dropped), "record")],
+        ["lag", pluralize(int(lag), "record")],
+        ["dropped", pluralize(int(dropped), "record")],
         ["dead letters", "no topic for them" if letters is None else f"{letters:,}"],
         ["state", _size(state)],
     ]
@@ -126,7 +127,7 @@ _DROPPED = ("stream-task-metrics", "dropped-records-total")
 
 def _rate(value: dict[tuple[str, str], float], group: str, name: str) -> str:
     total, rate = value.get((group, f"{name}-total"), 0.0), value.get((group, f"{name}-rate"), 0.0)
-    return f"{counted(int(total), 'record')}, {rate:,.1f}/s"
+    return f"{pluralize(int(total), 'record')}, {rate:,.1f}/s"
 
 
 def _ms(number: float) -> str:

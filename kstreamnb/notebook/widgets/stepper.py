@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import traitlets
 
-from kstreamnb.core.formatting import counted, said, when
+from kstreamnb.core.formatting import format_time, format_value, pluralize
 from kstreamnb.display import Overlay, graph_view, mimebundle
 from kstreamnb.display.names import identifier
 from kstreamnb.errors import EngineError
@@ -149,10 +149,10 @@ class Stepper(FactsWidget):
                 edge = at, identifier("topic", self.replay.run.short(event.topic))
                 yield {"edge": self._edges.get(edge, ""), "tail": edge[0], "head": edge[1], "text": "written"}
             elif isinstance(event, Punctuated):
-                yield {"edge": "", "tail": at, "head": at, "text": f"punctuated at {when(event.now_ms)}"}
+                yield {"edge": "", "tail": at, "head": at, "text": f"punctuated at {format_time(event.now_ms)}"}
 
     def _hop(self, edge: tuple[str, str], key: Any, value: Any, timestamp: int) -> dict[str, str]:
-        text = f"{said(key)}: {said(value)} at {when(timestamp)}"
+        text = f"{format_value(key)}: {format_value(value)} at {format_time(timestamp)}"
         return {"edge": self._edges.get(edge, ""), "tail": edge[0], "head": edge[1], "text": text}
 
     def _counts(self, moment: Snapshot) -> dict[str, str]:
@@ -174,12 +174,12 @@ class Stepper(FactsWidget):
                 changed.setdefault(change.store, []).append(change)
         for name in moment.stores:
             found, changes = moment.store(name), changed.get(name, [])
-            touched = {(change.task, said(change.key)): change for change in changes}
-            rows = [_row(row, touched.get((row.task, said(row.key)))) for row in found.rows]
+            touched = {(change.task, format_value(change.key)): change for change in changes}
+            rows = [_row(row, touched.get((row.task, format_value(row.key)))) for row in found.rows]
             gone = [change for change in changes if change.kind == "-D"]
-            rows += [([each.task, said(each.key), said(each.old), "", "", ""], "gone") for each in gone]
+            rows += [([each.task, format_value(each.key), format_value(each.old), "", "", ""], "gone") for each in gone]
             shown = sorted(rows, key=lambda row: not row[1])[:_ROWS] if len(rows) > _ROWS else rows
-            number = counted(len(found.rows), "row")
+            number = pluralize(len(found.rows), "row")
             yield {
                 "name": name,
                 "id": identifier("store", name),
@@ -194,7 +194,7 @@ class Stepper(FactsWidget):
         before = self.replay.at(max(0, self.replay.position - 1)).stream_time
         for task, time in moment.stream_time.items():
             was = before[task]
-            yield [task, "not begun" if was < 0 else when(was), "not begun" if time < 0 else when(time)]
+            yield [task, "not begun" if was < 0 else format_time(was), "not begun" if time < 0 else format_time(time)]
 
     @cached_property
     def _whys(self) -> dict[int, list[str]]:
@@ -214,11 +214,11 @@ class Stepper(FactsWidget):
 
 def _row(row: StoredRow, change: RowChange | None) -> tuple[list[str], str]:
     """A row's cells, with its value before and after, and how it stands out."""
-    time = "" if row.timestamp is None else when(row.timestamp)
-    before, mark = said(row.value), ""
+    time = "" if row.timestamp is None else format_time(row.timestamp)
+    before, mark = format_value(row.value), ""
     if change is not None:
-        before, mark = ("", "new") if change.kind == "+I" else (said(change.old), "other")
-    return [row.task, said(row.key), before, said(row.value), time, row.note], mark
+        before, mark = ("", "new") if change.kind == "+I" else (format_value(change.old), "other")
+    return [row.task, format_value(row.key), before, format_value(row.value), time, row.note], mark
 
 
 def _drops(step: Step | None) -> tuple[Any, ...]:
@@ -228,11 +228,14 @@ def _drops(step: Step | None) -> tuple[Any, ...]:
 def _windows(moment: Snapshot) -> dict[str, Any]:
     found = moment.windows()
     rows = [
-        [each.store, said(each.key), said(each.value), when(each.stream_time_ms) if each.stream_time_ms >= 0 else "",
-         "never" if each.never_closes else f"at {when(each.closes_at_ms)}"]
+        [each.store, format_value(each.key), format_value(each.value),
+         format_time(each.stream_time_ms) if each.stream_time_ms >= 0 else "",
+         "never" if each.never_closes else f"at {format_time(each.closes_at_ms)}"]
         for each in found[:_SHOWN]
     ]  # fmt: skip
-    number = f"{_SHOWN} of {counted(len(found), 'window')}" if len(found) > _SHOWN else counted(len(found), "window")
+    number = (
+        f"{_SHOWN} of {pluralize(len(found), 'window')}" if len(found) > _SHOWN else pluralize(len(found), "window")
+    )
     return {"number": number, "header": ["store", "window", "value", "stream time", "closes"], "rows": rows}
 
 
@@ -240,15 +243,17 @@ def _waiting(moment: Snapshot) -> dict[str, Any]:
     found = moment.waiting()
     rows = [
         [each.where, each.task, f"{each.record.topic}-{each.record.partition}@{each.record.offset}",
-         said(each.record.key), said(each.record.value), when(each.record.timestamp)]
+         format_value(each.record.key), format_value(each.record.value), format_time(each.record.timestamp)]
         for each in found[:_SHOWN]
     ]  # fmt: skip
-    number = f"{_SHOWN} of {counted(len(found), 'record')}" if len(found) > _SHOWN else counted(len(found), "record")
+    number = (
+        f"{_SHOWN} of {pluralize(len(found), 'record')}" if len(found) > _SHOWN else pluralize(len(found), "record")
+    )
     return {"number": number, "header": ["where", "task", "record", "key", "value", "time"], "rows": rows}
 
 
 def _breakpoint(stop: Breakpoint) -> str:
     parts = [f"node {stop.node}"] if stop.node is not None else []
-    parts += [f"key {said(stop.key)}"] if stop.key is not None else []
+    parts += [f"key {format_value(stop.key)}"] if stop.key is not None else []
     parts += ["a condition"] if stop.when is not None else []
     return " and ".join(parts) or "every step"

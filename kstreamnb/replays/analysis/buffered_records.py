@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from kstreamnb.core.formatting import duration, when
+from kstreamnb.core.formatting import format_time
 from kstreamnb.core.operator import BufferTraits
+from kstreamnb.core.time import format_duration
 from kstreamnb.recording.recorded_run import RecordedRun
 from kstreamnb.recording.store_rows import stored_rows
 from kstreamnb.replays.analysis.open_windows import node_time
@@ -65,9 +66,9 @@ def _time(run: RecordedRun, node: str, buffer: BufferTraits, task: str, rows: di
 
 def _due(buffer: BufferTraits, time: int) -> tuple[int, str]:
     """When a record of that time comes out, and the sum in words."""
-    due, wait = time + buffer.wait_ms + buffer.grace_ms, duration(buffer.wait_ms)
+    due, wait = time + buffer.wait_ms + buffer.grace_ms, format_duration(buffer.wait_ms)
     if buffer.kind == "partner":
-        return due + 1, f"{when(time)} + window {wait} + grace {duration(buffer.grace_ms)} + 1ms"
+        return due + 1, f"{format_time(time)} + window {wait} + grace {format_duration(buffer.grace_ms)} + 1ms"
     if buffer.kind == "row":
-        return due, f"{when(time)} + grace {wait}"
-    return due, f"end {when(time)} + grace {wait}" if buffer.window_end else f"{when(time)} + wait {wait}"
+        return due, f"{format_time(time)} + grace {wait}"
+    return due, f"end {format_time(time)} + grace {wait}" if buffer.window_end else f"{format_time(time)} + wait {wait}"

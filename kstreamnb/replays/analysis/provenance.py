@@ -12,10 +12,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from kstreamnb.core.formatting import counted, said, when
+from kstreamnb.core.formatting import format_time, format_value, pluralize
 from kstreamnb.core.operator import OperatorTraits
 from kstreamnb.core.record import Change, TopicRecord, Windowed
-from kstreamnb.core.text_table import Tabular
+from kstreamnb.core.tables import Tabular
 from kstreamnb.recording.recorded_run import RecordedRun
 from kstreamnb.recording.trace import Code, shown
 from kstreamnb.recording.trace_index import row_before
@@ -45,14 +45,16 @@ class Provenance(Tabular):
     def title(self) -> str:
         """The result, and how many records it comes from."""
         out = self.output
-        place = f"{out.topic}-{out.partition}@{out.offset} (key {said(out.key)}, value {said(out.value)})"
-        return f"{place} comes from {counted(len(self), 'record')}"
+        place = (
+            f"{out.topic}-{out.partition}@{out.offset} (key {format_value(out.key)}, value {format_value(out.value)})"
+        )
+        return f"{place} comes from {pluralize(len(self), 'record')}"
 
     def table(self) -> Iterator[tuple[str, ...]]:
         """The records in words."""
         for step, each in zip(self.steps, self.inputs, strict=True):
             place = f"{each.topic}-{each.partition}@{each.offset}"
-            yield str(step), place, said(each.key), said(each.value), when(each.timestamp)
+            yield str(step), place, format_value(each.key), format_value(each.value), format_time(each.timestamp)
 
 
 def provenance_of(run: RecordedRun, topic: str, partition: int, offset: int) -> Provenance:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, overload
 
 from kstreamnb.core.displayed import Displayed
-from kstreamnb.core.formatting import said, when
+from kstreamnb.core.formatting import format_time, format_value
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.recording.recorded_run import RecordedRun
 from kstreamnb.recording.steps import Step
@@ -67,7 +67,10 @@ class RecordTrace(Sequence[Step], Displayed):
         for change in self._changes(step):
             yield f"{indent}  {change}"
         for record in step.produced:
-            about = f"key {said(record.key)}, value {said(record.value)}, time {when(record.timestamp)}"
+            about = (
+                f"key {format_value(record.key)}, value {format_value(record.value)}, time "
+                f"{format_time(record.timestamp)}"
+            )
             yield f"{indent}  wrote {record.topic}-{record.partition}@{record.offset} ({about})"
         for drop in step.dropped:
             yield f"{indent}  dropped at {drop.node}: {drop.reason}"
@@ -75,7 +78,10 @@ class RecordTrace(Sequence[Step], Displayed):
     def _changes(self, step: Step) -> Iterator[str]:
         run = self._run.owner(self._run.history.starts[step.number - 1])
         for change in state_diff(run, step.number - 1, step.number):
-            yield f"store {change.store}: key {said(change.key)} from {said(change.old)} to {said(change.new)}"
+            yield (
+                f"store {change.store}: key {format_value(change.key)} from {format_value(change.old)} to "
+                f"{format_value(change.new)}"
+            )
 
 
 class RecordedInput(Displayed):
@@ -93,4 +99,7 @@ class RecordedInput(Displayed):
     def __str__(self) -> str:
         record: Any = self.record
         place = f"{record.topic}-{record.partition}@{record.offset}"
-        return f"{place}: key {said(record.key)}, value {said(record.value)}, time {when(record.timestamp)}"
+        return (
+            f"{place}: key {format_value(record.key)}, value {format_value(record.value)}, time "
+            f"{format_time(record.timestamp)}"
+        )

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from kstreamnb.core.formatting import counted, said, when
+from kstreamnb.core.formatting import format_time, format_value, pluralize
 from kstreamnb.core.record import TopicRecord
-from kstreamnb.core.text_table import Tabular
+from kstreamnb.core.tables import Tabular
 from kstreamnb.errors import StateError
 from kstreamnb.recording.recorded_run import RecordedRun, Waiting
 from kstreamnb.recording.store_rows import StoredRow, stored_rows
@@ -54,13 +54,13 @@ class StoreTable(Tabular):
     @property
     def title(self) -> str:
         """Name, kind, step and number of rows."""
-        return f'store "{self.name}" ({self.kind}) after step {self.step}: {counted(len(self), "row")}'
+        return f'store "{self.name}" ({self.kind}) after step {self.step}: {pluralize(len(self), "row")}'
 
     def table(self) -> Iterator[tuple[str, ...]]:
         """The rows in words."""
         for row in self.rows:
-            time = "" if row.timestamp is None else when(row.timestamp)
-            yield row.task, said(row.key), said(row.value), time, row.note
+            time = "" if row.timestamp is None else format_time(row.timestamp)
+            yield row.task, format_value(row.key), format_value(row.value), time, row.note
 
 
 class Snapshot(Tabular):
@@ -119,15 +119,15 @@ class Snapshot(Tabular):
     @property
     def title(self) -> str:
         """The step, and what was waiting."""
-        waiting = counted(len(self.waiting()), "record")
+        waiting = pluralize(len(self.waiting()), "record")
         return f"after step {self.step:,} of {len(self._run.steps):,}: {waiting} waiting"
 
     def table(self) -> Iterator[tuple[str, ...]]:
         """Stream time and stores of each task."""
         for task, time in self.stream_time.items():
             stores = [(name, len(stored_rows(task, store, self.raw(task, name)))) for name, store in self._stores(task)]
-            rows = ", ".join(f"{name} {counted(number, 'row')}" for name, number in stores)
-            yield task, "not begun" if time < 0 else when(time), rows or "no stores"
+            rows = ", ".join(f"{name} {pluralize(number, 'row')}" for name, number in stores)
+            yield task, "not begun" if time < 0 else format_time(time), rows or "no stores"
 
     def _stores(self, task: str) -> list[tuple[str, Any]]:
         return list(self._run.tasks[task].stores.items())

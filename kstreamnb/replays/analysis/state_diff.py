@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Any, Literal
 
-from kstreamnb.core.formatting import counted, said, when
-from kstreamnb.core.text_table import Tabular
+from kstreamnb.core.formatting import format_time, format_value, pluralize
+from kstreamnb.core.tables import Tabular
 from kstreamnb.recording.recorded_run import RecordedRun
 from kstreamnb.recording.store_rows import StoredRow, raw_order, stored_rows, without_cache
 
@@ -47,11 +47,14 @@ class StateDiff(Tabular):
     @property
     def title(self) -> str:
         """The steps and the number of changed rows."""
-        return f"from step {self.before} to step {self.after}: {counted(len(self), 'row')} changed"
+        return f"from step {self.before} to step {self.after}: {pluralize(len(self), 'row')} changed"
 
     def table(self) -> Iterator[tuple[str, ...]]:
         """Each change in words."""
-        return ((c.kind, c.store, c.task, said(c.key), said(c.old), said(c.new)) for c in self.changes)
+        return (
+            (c.kind, c.store, c.task, format_value(c.key), format_value(c.old), format_value(c.new))
+            for c in self.changes
+        )
 
     def more(self) -> Iterator[str]:
         """How far time went."""
@@ -60,7 +63,7 @@ class StateDiff(Tabular):
 
 
 def _begun(time_ms: int) -> str:
-    return "not begun" if time_ms < 0 else when(time_ms)
+    return "not begun" if time_ms < 0 else format_time(time_ms)
 
 
 def state_diff(run: RecordedRun, before: int, after: int) -> StateDiff:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from kstreamnb.core.formatting import duration, interval, said, when
+from kstreamnb.core.formatting import format_interval, format_time, format_value
+from kstreamnb.core.time import format_duration
 from kstreamnb.core.windows import SessionWindows, SlidingWindows
 from kstreamnb.errors import EngineError
 from kstreamnb.recording.recorded_run import RecordedRun
@@ -46,7 +47,9 @@ def _explained(run: RecordedRun, drop: Drop) -> Explanation:
     reason, remedy = _REASONS.get(drop.reason, _other)(run, drop)
     record = drop.record
     what = "a record" if record is None else f"{record.topic}-{record.partition}@{record.offset}"
-    about = f"{what} (key {said(drop.key)}, value {said(drop.value)}, time {when(drop.timestamp)})"
+    about = (
+        f"{what} (key {format_value(drop.key)}, value {format_value(drop.value)}, time {format_time(drop.timestamp)})"
+    )
     refused = "topic" in drop.details  # by its source: it is part of no step
     steps = [] if refused else [drop.step]
     if "stream_time_ms" in drop.details and (ahead := _set_by(run, drop)) is not None:
@@ -77,12 +80,19 @@ def _late(run: RecordedRun, drop: Drop) -> tuple[str, str | None]:
     windows = run.topology.nodes[drop.node].traits.windows
     closed = isinstance(windows, (SessionWindows, SlidingWindows))
     gap = numbers.get("gap_ms", 0)
-    wait = f"gap {duration(gap)} − grace {duration(grace)}" if "gap_ms" in numbers else f"grace {duration(grace)}"
-    rule = f"stream time {when(time)} − {wait} = {when(numbers['close_ms'])} {'>' if closed else '≥'} end {when(end)}"
+    wait = (
+        f"gap {format_duration(gap)} − grace {format_duration(grace)}"
+        if "gap_ms" in numbers
+        else f"grace {format_duration(grace)}"
+    )
+    rule = (
+        f"stream time {format_time(time)} − {wait} = {format_time(numbers['close_ms'])} "
+        f"{'>' if closed else '≥'} end {format_time(end)}"
+    )
     needed = time - gap - end + (0 if closed else 1)
     kind = "session" if isinstance(windows, SessionWindows) else "window"
-    reason = f"late: {kind} {interval(start, end, closed=closed)} had closed, because {rule}"
-    return reason, f"a grace of {duration(needed)} instead of {duration(grace)} would have kept it"
+    reason = f"late: {kind} {format_interval(start, end, closed=closed)} had closed, because {rule}"
+    return reason, f"a grace of {format_duration(needed)} instead of {format_duration(grace)} would have kept it"
 
 
 def _expired(run: RecordedRun, drop: Drop) -> tuple[str, str | None]:
@@ -90,10 +100,11 @@ def _expired(run: RecordedRun, drop: Drop) -> tuple[str, str | None]:
     if "retention_ms" not in numbers:
         return "an answer to an older row of the left table, which has changed meanwhile", None
     time, retention = numbers["stream_time_ms"], numbers["retention_ms"]
-    kept = f"stream time {when(time)} − retention {duration(retention)} = {when(time - retention)}"
+    kept = f"stream time {format_time(time)} − retention {format_duration(retention)} = {format_time(time - retention)}"
     return (
-        f'it is older than what store "{numbers["store"]}" keeps: {kept} is after {when(drop.timestamp)}',
-        f"a retention of {duration(time - drop.timestamp)} instead of {duration(retention)} would have kept it",
+        f'it is older than what store "{numbers["store"]}" keeps: {kept} is after {format_time(drop.timestamp)}',
+        f"a retention of {format_duration(time - drop.timestamp)} instead of {format_duration(retention)} would "
+        "have kept it",
     )
 
 

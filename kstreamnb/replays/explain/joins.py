@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple, TypeAlias
 
-from kstreamnb.core.formatting import counted, duration, interval, listed, said, when
+from kstreamnb.core.formatting import format_interval, format_time, format_value, join_list, pluralize
 from kstreamnb.core.operator import JoinTraits
 from kstreamnb.core.record import Windowed
+from kstreamnb.core.time import format_duration
 from kstreamnb.errors import EngineError
 from kstreamnb.recording.recorded_run import RecordedRun
 from kstreamnb.recording.store_rows import stored_rows
@@ -80,22 +81,23 @@ def _far(
     low, high = reach
     step = run.history.step_of(arrival.place)
     what = (
-        f"the record of key {said(arrival.key)} at {when(arrival.timestamp)} found no partner at {described(run, node)}"
+        f"the record of key {format_value(arrival.key)} at {format_time(arrival.timestamp)} found no partner at "
+        f"{described(run, node)}"
     )
-    window = f"it looked for one in {interval(low, high, closed=True)}"
+    window = f"it looked for one in {format_interval(low, high, closed=True)}"
     numbers = {"timestamp_ms": arrival.timestamp, "earliest_ms": low, "latest_ms": high}
     if mine:
         nearest = sorted(mine, key=lambda other: _distance(other.timestamp, reach))[:_NEAREST]
         facts = [_near(other, reach) for other in nearest]
         numbers |= {"nearest_ms": nearest[0].timestamp, "distance_ms": _distance(nearest[0].timestamp, reach)}
-        answer = f"{what}: {window}, and the nearest of its key is at {when(nearest[0].timestamp)}, {facts[0]}"
+        answer = f"{what}: {window}, and the nearest of its key is at {format_time(nearest[0].timestamp)}, {facts[0]}"
         because = tuple(
-            f"another is at {when(o.timestamp)}, {fact}" for o, fact in zip(nearest[1:], facts[1:], strict=True)
+            f"another is at {format_time(o.timestamp)}, {fact}" for o, fact in zip(nearest[1:], facts[1:], strict=True)
         )
-        remedy = f"a window wider by {duration(numbers['distance_ms'])} would have found it"
+        remedy = f"a window wider by {format_duration(numbers['distance_ms'])} would have found it"
     else:
-        keys = dict.fromkeys(said(other.key) for other in others)
-        there = f"its keys are {listed(keys)}" if keys else "it got no record at all"
+        keys = dict.fromkeys(format_value(other.key) for other in others)
+        there = f"its keys are {join_list(keys)}" if keys else "it got no record at all"
         answer, because = (
             f"{what}: {window}, and no record of its key came on the other side; {there}",
             _elsewhere(arrival, others),
@@ -112,7 +114,9 @@ def _distance(time: int, reach: tuple[int, int]) -> int:
 
 
 def _near(other: Arrival, reach: tuple[int, int]) -> str:
-    return f"{duration(_distance(other.timestamp, reach))} too {'early' if other.timestamp < reach[0] else 'late'}"
+    return (
+        f"{format_duration(_distance(other.timestamp, reach))} too {'early' if other.timestamp < reach[0] else 'late'}"
+    )
 
 
 def _elsewhere(arrival: Arrival, others: list[Arrival]) -> tuple[str, ...]:
@@ -121,7 +125,8 @@ def _elsewhere(arrival: Arrival, others: list[Arrival]) -> tuple[str, ...]:
     if not found:
         return ()
     return (
-        f"records of key {said(arrival.key)} are in task {listed(found)}, but this one is in task {arrival.task}: "
+        f"records of key {format_value(arrival.key)} are in task {join_list(found)}, but this one is in task "
+        f"{arrival.task}: "
         "the topics are not partitioned alike",
     )
 
@@ -151,7 +156,7 @@ def _without_row(
             continue
         row = row_at(run, arrival.task, store, key, place, arrival.timestamp)
         if row is None or not (join.keeps_unmatched or buffer is not None or arrival.went_on):
-            who = f"the record of key {said(arrival.key)} at {when(arrival.timestamp)}"
+            who = f"the record of key {format_value(arrival.key)} at {format_time(arrival.timestamp)}"
             look = _Look(who, arrival.task, store, key, place, arrival.timestamp)
             yield _absent(run, node, look, run.history.step_of(arrival.place)), arrival.key
 
@@ -184,7 +189,7 @@ def _without_other_row(
             continue
         row = row_at(run, arrival.task, store, arrival.key, arrival.place)
         if row is None or not (join.keeps_unmatched or arrival.went_on):
-            who = f"the row of key {said(arrival.key)} at {when(arrival.timestamp)}"
+            who = f"the row of key {format_value(arrival.key)} at {format_time(arrival.timestamp)}"
             look = _Look(who, arrival.task, store, arrival.key, arrival.place, arrival.timestamp)
             yield _absent(run, node, look, run.history.step_of(arrival.place)), arrival.key
 
@@ -198,7 +203,10 @@ def _without_foreign_row(
         foreign, primary = arrival.key
         asks = arrival.value.instruction.name.startswith("PROPAGATE")
         if asks and foreign is not None and row_at(run, arrival.task, store, foreign, arrival.place) is None:
-            who = f"the row of key {said(primary)} with foreign key {said(foreign)} at {when(arrival.timestamp)}"
+            who = (
+                f"the row of key {format_value(primary)} with foreign key {format_value(foreign)} at "
+                f"{format_time(arrival.timestamp)}"
+            )
             look = _Look(who, arrival.task, store, foreign, arrival.place, arrival.timestamp)
             yield _absent(run, node, look, run.history.step_of(arrival.place)), primary
 
@@ -209,7 +217,7 @@ def _without_subscriber(
     """Rows of the other table that no row has as its foreign key."""
     for arrival in arrivals(run, node):
         if arrival.key is not None and not arrival.went_on:
-            who = f"the row of key {said(arrival.key)} at {when(arrival.timestamp)}"
+            who = f"the row of key {format_value(arrival.key)} at {format_time(arrival.timestamp)}"
             answer = f"{who} is wanted by nobody at {described(run, node)}: no row had it as its foreign key then"
             steps = (run.history.step_of(arrival.place),)
             origin = run.topology.nodes[node].origin
@@ -232,8 +240,10 @@ def _absent(run: RecordedRun, node: str, look: _Look, step: int) -> Explanation:
     raw_key, writes = table.keys.encode(look.key), run.history.writes(owner, look.store)
     mine = writes.get(raw_key) or writes.get((raw_key, -1)) or []
     later = next((place for place in mine if place > look.place), None)
-    held = dict.fromkeys(said(row.key) for row in stored_rows(owner, table, run.history.rows(owner, look.store, at)))
-    steps, named = [step], f"its row for key {said(look.key)}"
+    held = dict.fromkeys(
+        format_value(row.key) for row in stored_rows(owner, table, run.history.rows(owner, look.store, at))
+    )
+    steps, named = [step], f"its row for key {format_value(look.key)}"
     if row_at(run, look.task, look.store, look.key, look.place) is not None:
         why = _out_of_reach(run, look, table)
     elif later is not None:
@@ -243,12 +253,12 @@ def _absent(run: RecordedRun, node: str, look: _Look, step: int) -> Explanation:
         steps.insert(0, run.history.step_of(mine[-1]))
         why = f"{named} had been deleted in step {steps[0]}"
     else:
-        there = f"{'the key' if len(held) == 1 else 'the keys'} {listed(held)}" if held else "nothing"
-        why = f"no row for key {said(look.key)} ever came; it held {there}"
+        there = f"{'the key' if len(held) == 1 else 'the keys'} {join_list(held)}" if held else "nothing"
+        why = f"no row for key {format_value(look.key)} ever came; it held {there}"
     answer = f"{look.who} found no row in table {look.store} at {described(run, node)}: {why}"
     origin = run.topology.nodes[node].origin
     part = "" if owner == "global" else f" in task {owner}"
-    because = (f"the table held {counted(len(held), 'key')}{part} then",)
+    because = (f"the table held {pluralize(len(held), 'key')}{part} then",)
     numbers = {"timestamp_ms": look.timestamp, "rows": len(held)}
     return Explanation(answer, because, numbers, node, look.task, tuple(steps), origin)
 
@@ -256,9 +266,10 @@ def _absent(run: RecordedRun, node: str, look: _Look, step: int) -> Explanation:
 def _out_of_reach(run: RecordedRun, look: _Look, table: Any) -> str:
     """Why a row that was there is not what was looked for."""
     if table.spec.kind != "versioned":
-        return f"its row for key {said(look.key)} is left out on the way from the store to the join"
+        return f"its row for key {format_value(look.key)} is left out on the way from the store to the join"
     latest = row_at(run, look.task, look.store, look.key, look.place)
     return (
-        f"it looks for the version that was valid at {when(look.timestamp)}; that of {when(latest[1])} came "
-        f"{duration(latest[1] - look.timestamp)} later, and an older one is not there"
+        f"it looks for the version that was valid at {format_time(look.timestamp)}; that of "
+        f"{format_time(latest[1])} came "
+        f"{format_duration(latest[1] - look.timestamp)} later, and an older one is not there"
     )

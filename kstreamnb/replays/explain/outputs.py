@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from kstreamnb.core.formatting import counted, listed, when
+from kstreamnb.core.formatting import format_time, join_list, pluralize
 from kstreamnb.core.operator import OperatorTraits
 from kstreamnb.core.record import Change
 from kstreamnb.recording.recorded_run import RecordedRun
@@ -32,18 +32,18 @@ def why_no_output(run: RecordedRun, topic: str) -> Explanation:
     stops = [stop for name in way for stop in _stops(run, name, way)]
     silent = list(dict.fromkeys(fact for name in way for fact in _silent(run, name)))
     written = len(run.output(topic))
-    said = f'{counted(written, "record")} went to "{topic}"' if written else f'nothing was written to "{topic}"'
+    said = f'{pluralize(written, "record")} went to "{topic}"' if written else f'nothing was written to "{topic}"'
     last = stops[-1] if stops else None
     lonely = list(_lonely(run, way))
     facts = [*lonely, *silent]
     unseen = run.unseen(topic)
     if unseen:
-        facts.append(f"{counted(unseen, 'record')} more in transactions that were aborted or are not committed yet")
+        facts.append(f"{pluralize(unseen, 'record')} more in transactions that were aborted or are not committed yet")
     if last is not None:
         answer = f"{said}: {last.answer}"
         facts += [stop.answer for stop in stops[:-1]]
     elif silent:
-        answer, facts = f"{said}: {listed(silent)}", [fact for fact in facts if fact not in silent]
+        answer, facts = f"{said}: {join_list(silent)}", [fact for fact in facts if fact not in silent]
     else:
         answer = f"{said}: every record on the way there went on"
     return Explanation(
@@ -63,9 +63,9 @@ def _nobody_writes(run: RecordedRun, topic: str) -> Explanation:
     chosen = [described(run, node.name) for node in nodes if not isinstance(node.topic, str)]
     count = len(run.output(topic))
     if chosen:
-        answer = f'{counted(count, "record")} went to "{topic}": {listed(chosen)} chooses the topic of each record'
+        answer = f'{pluralize(count, "record")} went to "{topic}": {join_list(chosen)} chooses the topic of each record'
     else:
-        answer = f'nothing was written to "{topic}": no sink writes to it; there are {listed(named) or "no sinks"}'
+        answer = f'nothing was written to "{topic}": no sink writes to it; there are {join_list(named) or "no sinks"}'
     return Explanation(answer, numbers={"written": count})
 
 
@@ -76,21 +76,24 @@ def _stops(run: RecordedRun, name: str, way: list[str]) -> Iterator[Explanation]
         return
     about: dict[str, Any] = {"node": name, "origin": node.origin}
     for refusal, drops in _refused(run, name).items():
-        answer = f"{counted(len(drops), 'record')} did not get past {described(run, name)}: {refusal} (see why_dropped)"
+        answer = (
+            f"{pluralize(len(drops), 'record')} did not get past {described(run, name)}: {refusal} (see why_dropped)"
+        )
         yield Explanation(answer, numbers={"stopped": len(drops)}, **about)
     children = [child for child in run.topology.children(name) if child in way]
     stopped = [arrival for arrival in arrivals(run, name, children) if not arrival.went_on]
     for reason, found in _by_reason(run, name, node, children, stopped).items():
         steps = tuple(dict.fromkeys(run.history.step_of(arrival.place) for arrival in found[:5]))
-        answer = f"{counted(len(found), 'record')} stopped at {described(run, name)}: {reason}"
+        answer = f"{pluralize(len(found), 'record')} stopped at {described(run, name)}: {reason}"
         yield Explanation(answer, numbers={"stopped": len(found)}, steps=steps, **about)
     waiting = [held for held in buffered_records(run, len(run.steps)) if held.node == name]
     if waiting:
         first = min(waiting, key=lambda held: held.due_ms)
         answer = (
-            f"{counted(len(waiting), 'record')} {'is' if len(waiting) == 1 else 'are'} held back at "
-            f"{described(run, name)}: the first comes out at stream time {when(first.due_ms)} ({first.rule}), and it "
-            f"is at {when(first.stream_time_ms)} there (see why_open)"
+            f"{pluralize(len(waiting), 'record')} {'is' if len(waiting) == 1 else 'are'} held back at "
+            f"{described(run, name)}: the first comes out at stream time {format_time(first.due_ms)} "
+            f"({first.rule}), and it "
+            f"is at {format_time(first.stream_time_ms)} there (see why_open)"
         )
         yield Explanation(answer, numbers={"stopped": len(waiting)}, **about)
 
@@ -141,7 +144,7 @@ def _reason(traits: OperatorTraits, children: list[str], arrival: Arrival) -> st
     if traits.branches:
         wanted = [branch.predicate for branch in traits.branches if branch.child in children]
         facts = [unmet(predicate, arrival.key, new) for predicate in wanted]
-        return listed([fact for fact in facts if fact]) or "it took another branch"
+        return join_list([fact for fact in facts if fact]) or "it took another branch"
     if traits.emit_on_close:
         return "its result is held back until the window closes (see why_open)"
     if traits.join is not None:
@@ -192,4 +195,6 @@ def _lonely(run: RecordedRun, way: list[str]) -> Iterator[str]:
             row_at(run, each.task, store, key, each.place) is None for each, key in zip(came, keys, strict=True)
         )
         if alone:
-            yield f"{alone:,} of {counted(len(came), 'record')} found no row of table {store} at {described(run, name)}"
+            yield (
+                f"{alone:,} of {pluralize(len(came), 'record')} found no row of table {store} at {described(run, name)}"
+            )

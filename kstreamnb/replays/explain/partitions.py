@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kstreamnb.core.codec import murmur2
-from kstreamnb.core.formatting import counted, listed, said
+from kstreamnb.core.formatting import format_value, join_list, pluralize
 from kstreamnb.core.serde import Serde
 from kstreamnb.errors import EngineError
 from kstreamnb.recording.recorded_run import RecordedRun
@@ -46,15 +46,16 @@ def _placed(run: RecordedRun, key: Any, topic: str, serde: Serde) -> Explanation
         name for name in sinks_of(run, topic) if getattr(run.topology.nodes[name], "partitioner", None) is not None
     ]
     seen = _seen(run, key, topic)
-    because = [f'serde "{serde}" writes {counted(len(data), "byte")}: {data.hex()}']
+    because = [f'serde "{serde}" writes {pluralize(len(data), "byte")}: {data.hex()}']
     because += [f"task {task} takes it"] if task else []
     because += [f"{described(run, name)} has a partitioner of its own, which may choose another" for name in custom]
     if seen:
         odd = "" if seen == [partition] else ": not (only) where Kafka's partitioner puts it"
-        because.append(f"in this run its records were in partition {listed(map(str, seen))}{odd}")
+        because.append(f"in this run its records were in partition {join_list(map(str, seen))}{odd}")
     belongs = "belongs in" if custom else "goes to"
     return Explanation(
-        f'key {said(key)} of "{topic}" {belongs} partition {partition}: murmur2 of its bytes is {number}, without its '
+        f'key {format_value(key)} of "{topic}" {belongs} partition {partition}: murmur2 of its bytes is '
+        f"{number}, without its "
         f"sign {number & _POSITIVE}, and that modulo {count} is {partition}",
         tuple(because),
         {"murmur2": number, "partitions": count, "partition": partition, "seen": seen},
@@ -90,5 +91,5 @@ def why_cut(topology: Topology, topic: str | None = None) -> Explanations:
                 )
             )
     subs = [sub.id for sub in topology.subtopologies()]
-    nothing = "it is one piece" if len(subs) == 1 else f"sub-topologies {listed(map(str, subs))} share nothing"
+    nothing = "it is one piece" if len(subs) == 1 else f"sub-topologies {join_list(map(str, subs))} share nothing"
     return Explanations(found, nothing)

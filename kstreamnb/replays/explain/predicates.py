@@ -15,7 +15,7 @@ from types import CellType, CodeType, FunctionType
 from executing import Source
 from pure_eval import CannotEval, Evaluator
 
-from kstreamnb.core.formatting import listed, said
+from kstreamnb.core.formatting import format_value, join_list
 
 __all__ = ["unmet"]
 
@@ -39,7 +39,7 @@ def unmet(predicate: Callable[..., object], *args: object, negate: bool = False)
     names = {**vars(builtins), **function.__globals__, **_closure(function)}
     names |= dict(zip(function.__code__.co_varnames, args, strict=False))
     try:
-        return listed(dict.fromkeys(_facts(condition, _DictReader(names), wanted=negate)), most=3) or None
+        return join_list(dict.fromkeys(_facts(condition, _DictReader(names), wanted=negate)), most=3) or None
     except CannotEval:
         return None
 
@@ -101,10 +101,13 @@ def _facts(node: ast.expr, values: Evaluator, *, wanted: bool) -> Iterator[str]:
         yield from _facts(node.operand, values, wanted=not wanted)
     elif isinstance(node, ast.Compare) and len(node.ops) == 1:
         word = _WORDS[type(node.ops[0])]
-        limit = said(values[node.comparators[0]])
-        yield f"{_named(node.left)} was {said(values[node.left])}, the condition is {f'{word} ' if word else ''}{limit}"
+        limit = format_value(values[node.comparators[0]])
+        yield (
+            f"{_named(node.left)} was {format_value(values[node.left])}, the condition is "
+            f"{f'{word} ' if word else ''}{limit}"
+        )
     else:
-        yield f"{_named(node)} was {said(values[node])}"
+        yield f"{_named(node)} was {format_value(values[node])}"
 
 
 def _named(node: ast.expr) -> str:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from kstreamnb.core.formatting import duration, interval, listed, said, when
+from kstreamnb.core.formatting import format_interval, format_time, format_value, join_list
 from kstreamnb.core.record import Windowed
+from kstreamnb.core.time import format_duration
 from kstreamnb.core.windows import SessionWindows, SlidingWindows
 from kstreamnb.errors import EngineError
 from kstreamnb.recording.recorded_run import RecordedRun
@@ -52,13 +53,16 @@ def _held(run: RecordedRun, held: BufferedRecord) -> Explanation:
     what, waits, out = _WORDS[buffer.kind]
     now, missing = held.stream_time_ms, held.due_ms - held.stream_time_ms
     return Explanation(
-        f"a {what} of key {said(held.key)} (value {said(held.value)}) {waits} at {described(run, held.node)} in task "
-        f"{held.task}: {out} at stream time {when(held.due_ms)} ({held.rule}), and it is at {when(now)} there",
+        f"a {what} of key {format_value(held.key)} (value {format_value(held.value)}) {waits} at "
+        f"{described(run, held.node)} in task "
+        f"{held.task}: {out} at stream time {format_time(held.due_ms)} ({held.rule}), and it is at "
+        f"{format_time(now)} there",
         numbers={"stream_time_ms": now, "due_ms": held.due_ms, "missing_ms": missing},
         node=held.node,
         task=held.task,
         origin=run.topology.nodes[held.node].origin,
-        remedy=f"a record with time {when(held.due_ms)} or later, that is {duration(missing)} on, would let it out: "
+        remedy=f"a record with time {format_time(held.due_ms)} or later, that is {format_duration(missing)} on, "
+        "would let it out: "
         f"any key of {_partitions(run, held.task)} that reaches it",
     )
 
@@ -66,8 +70,10 @@ def _held(run: RecordedRun, held: BufferedRecord) -> Explanation:
 def _explained(run: RecordedRun, window: OpenWindow, step: int) -> Explanation:
     windows, _ = windowed_nodes(run)[window.node]
     key, start, end = window.key
-    shown = interval(start, end, closed=isinstance(windows, (SessionWindows, SlidingWindows)))
-    what = f"{'session' if isinstance(windows, SessionWindows) else 'window'} {shown} of key {said(key)} is open"
+    shown = format_interval(start, end, closed=isinstance(windows, (SessionWindows, SlidingWindows)))
+    what = (
+        f"{'session' if isinstance(windows, SessionWindows) else 'window'} {shown} of key {format_value(key)} is open"
+    )
     numbers = {"window_start": start, "window_end": end, "stream_time_ms": window.stream_time_ms}
     about: dict[str, Any] = {"node": window.node, "task": window.task}
     about["origin"] = run.topology.nodes[window.node].origin
@@ -75,16 +81,24 @@ def _explained(run: RecordedRun, window: OpenWindow, step: int) -> Explanation:
         return Explanation(f"{what}: it has no end", numbers=numbers, **about)
     grace = windows.grace_ms
     gap = windows.gap_ms if isinstance(windows, SessionWindows) else 0
-    waits = " + ".join([f"end {when(end)}", *([f"gap {duration(gap)}"] if gap else []), f"grace {duration(grace)}"])
+    waits = " + ".join(
+        [
+            f"end {format_time(end)}",
+            *([f"gap {format_duration(gap)}"] if gap else []),
+            f"grace {format_duration(grace)}",
+        ]
+    )
     last = window.closes_at_ms - end - gap - grace
-    closing = f"{when(window.closes_at_ms)} ({waits}{f' + {duration(last)}' if last else ''})"
+    closing = f"{format_time(window.closes_at_ms)} ({waits}{f' + {format_duration(last)}' if last else ''})"
     numbers |= {"closes_at_ms": window.closes_at_ms, "grace_ms": grace}
     missing = window.closes_at_ms - window.stream_time_ms
     return Explanation(
-        f"{what}: it closes at stream time {closing}, and task {window.task} is at {when(window.stream_time_ms)}",
+        f"{what}: it closes at stream time {closing}, and task {window.task} is at "
+        f"{format_time(window.stream_time_ms)}",
         because=(*_held_back(run, window.node), *_idle(run, window, step)),
         numbers={**numbers, "missing_ms": missing},
-        remedy=f"a record with time {when(window.closes_at_ms)} or later, that is {duration(missing)} on, would close "
+        remedy=f"a record with time {format_time(window.closes_at_ms)} or later, that is "
+        f"{format_duration(missing)} on, would close "
         f"it: any key of {_partitions(run, window.task)} that reaches {described(run, window.node)}",
         **about,
     )
@@ -99,7 +113,7 @@ def _partitions(run: RecordedRun, task: str) -> str:
         if source.name in run.tasks[task].nodes
         for topic in source.topics
     ]
-    return f"partition {plan.partition} of {listed(f'{chr(34)}{topic}{chr(34)}' for topic in topics)}"
+    return f"partition {plan.partition} of {join_list(f'{chr(34)}{topic}{chr(34)}' for topic in topics)}"
 
 
 def _held_back(run: RecordedRun, node: str) -> list[str]:
@@ -127,9 +141,9 @@ def _below(run: RecordedRun, node: str) -> list[str]:
 def _idle(run: RecordedRun, window: OpenWindow, step: int) -> list[str]:
     """Other tasks of the same node that are ahead: time does not pass from partition to partition."""
     ahead = [
-        f"task {task} is at {when(time)}"
+        f"task {task} is at {format_time(time)}"
         for task, other in run.tasks.items()
         if task != window.task and window.node in other.nodes
         if (time := run.history.stream_time(task, step)) >= window.closes_at_ms
     ]
-    return [f"{listed(ahead)}, but every task has a stream time of its own"] if ahead else []
+    return [f"{join_list(ahead)}, but every task has a stream time of its own"] if ahead else []

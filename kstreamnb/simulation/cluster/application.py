@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kstreamnb.core.formatting import counted
+from kstreamnb.core.formatting import pluralize
 from kstreamnb.core.serde import Serde
 from kstreamnb.errors import EngineError, StateError
 from kstreamnb.replays.replay import Replay
@@ -47,7 +47,7 @@ class Application(ApplicationLifecycle):
     """
 
     def __repr__(self) -> str:
-        return f'<application "{self.id}", {self.status}, {counted(len(self._tasks), "task")}>'
+        return f'<application "{self.id}", {self.status}, {pluralize(len(self._tasks), "task")}>'
 
     def __str__(self) -> str:
         """What runs where, now: the state, and every task with its partitions, the next offsets, and its stores."""

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from kstreamnb.core.formatting import when
+from kstreamnb.core.formatting import format_time
 from kstreamnb.recording.timeline import Timeline
 
 __all__ = ["LoopEvent", "LoopEvents"]
@@ -39,7 +39,7 @@ class LoopEvent:
     def __str__(self) -> str:
         numbers = ", ".join(f"{name}={value}" for name, value in self.numbers.items())
         where = " ".join(word for word in (self.task, self.place) if word)
-        return f"{when(self.at_ms)} {self.application} {self.kind} {where}{f': {numbers}' if numbers else ''}"
+        return f"{format_time(self.at_ms)} {self.application} {self.kind} {where}{f': {numbers}' if numbers else ''}"
 
 
 class LoopEvents(Timeline[LoopEvent]):
@@ -51,7 +51,7 @@ class LoopEvents(Timeline[LoopEvent]):
         """The last events in words."""
         for event in self._events[-_SHOWN:]:
             numbers = ", ".join(f"{name}={value}" for name, value in event.numbers.items())
-            yield when(event.at_ms), event.application, event.kind, event.task, event.place, numbers
+            yield format_time(event.at_ms), event.application, event.kind, event.task, event.place, numbers
 
     def more(self) -> Iterator[str]:
         """How many are not shown."""

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from typing import Literal
 
-from kstreamnb.core.formatting import counted
-from kstreamnb.core.text_table import Tabular
+from kstreamnb.core.formatting import pluralize
+from kstreamnb.core.tables import Tabular
 from kstreamnb.core.time import duration_ms, format_duration
 from kstreamnb.errors import EngineError
 from kstreamnb.simulation.consumer_group.assignors import Assignor, checked, sticky
@@ -136,7 +136,9 @@ class ConsumerGroup(Tabular):
     def title(self) -> str:
         """Who is there."""
         idle = sum(not member.owned for member in self._members.values())
-        words = f'group "{self.id}": {counted(len(self._members), "member")}, {counted(len(self._known), "partition")}'
+        words = (
+            f'group "{self.id}": {pluralize(len(self._members), "member")}, {pluralize(len(self._known), "partition")}'
+        )
         return f"{words}; {idle} waiting" if idle else words
 
     def table(self) -> Iterator[tuple[str, ...]]:
@@ -198,7 +200,7 @@ class ConsumerGroup(Tabular):
             member.positions[place] = max(first, last)
         if taken:
             member.busy_since_ms = self.now_ms
-            self._say("polled", name, dict.fromkeys(place for place, _ in taken), counted(len(taken), "record"))
+            self._say("polled", name, dict.fromkeys(place for place, _ in taken), pluralize(len(taken), "record"))
         else:
             self.advance_wall_clock_time(timeout)
         return tuple(taken)

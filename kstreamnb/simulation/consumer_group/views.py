@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from kstreamnb.core.formatting import counted, duration
-from kstreamnb.core.text_table import Tabular
+from kstreamnb.core.formatting import pluralize
+from kstreamnb.core.tables import Tabular
+from kstreamnb.core.time import format_duration
 from kstreamnb.recording.timeline import Timeline
 
 __all__ = ["GroupEvent", "GroupEvents", "GroupPauses", "GroupPositions", "Pause", "Position"]
@@ -45,7 +46,7 @@ class GroupEvents(Timeline[GroupEvent]):
     def table(self) -> Iterator[tuple[str, ...]]:
         """Each in words."""
         for event in self._events:
-            yield duration(event.at_ms), event.kind, event.member, ", ".join(event.places), event.words
+            yield format_duration(event.at_ms), event.kind, event.member, ", ".join(event.places), event.words
 
 
 class Position(NamedTuple):
@@ -74,7 +75,7 @@ class GroupPositions(tuple[Position, ...], Tabular):
     def title(self) -> str:
         """How many partitions there are, and the records that wait behind what is committed."""
         lags = [each.lag for each in self if each.lag is not None]
-        return f"{counted(len(self), 'partition')}, {f'lag {sum(lags):,}' if lags else 'nothing committed'}"
+        return f"{pluralize(len(self), 'partition')}, {f'lag {sum(lags):,}' if lags else 'nothing committed'}"
 
     def table(self) -> Iterator[tuple[str, ...]]:
         """Partition by partition."""
@@ -115,13 +116,13 @@ class GroupPauses(tuple[Pause, ...], Tabular):
     @property
     def title(self) -> str:
         """How many there were, and the longest."""
-        return f"{counted(len(self), 'pause')}, the longest {duration(self.longest_ms)}"
+        return f"{pluralize(len(self), 'pause')}, the longest {format_duration(self.longest_ms)}"
 
     def table(self) -> Iterator[tuple[str, ...]]:
         """Pause by pause."""
         for each in self:
             spans = each.noticed_ms - each.from_ms, each.until_ms - each.noticed_ms, each.length_ms
-            noticed, restoring, paused = map(duration, spans)
+            noticed, restoring, paused = map(format_duration, spans)
             yield each.place, each.member, noticed, f"{each.restored:,}", restoring, paused
 
     def __repr__(self) -> str:

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from kstreamnb.core.formatting import counted
-from kstreamnb.core.text_table import Tabular
+from kstreamnb.core.formatting import pluralize
+from kstreamnb.core.tables import Tabular
 
 __all__ = ["PartitionLayout", "TopicLayout"]
 
@@ -42,8 +42,8 @@ class TopicLayout(Tabular):
     @property
     def title(self) -> str:
         """Name, partitions and replicas."""
-        copies = counted(self.replicas, "replica")
-        return f'topic "{self.name}": {counted(self.partitions, "partition")}, {copies}'
+        copies = pluralize(self.replicas, "replica")
+        return f'topic "{self.name}": {pluralize(self.partitions, "partition")}, {copies}'
 
     def table(self) -> Iterator[tuple[str, ...]]:
         """Partition by partition."""

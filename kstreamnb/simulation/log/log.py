@@ -8,11 +8,11 @@ from random import Random
 from typing import Any, Literal
 
 from kstreamnb.core.codec import StreamPartitioner, partition_for
-from kstreamnb.core.formatting import counted, listed
+from kstreamnb.core.formatting import join_list, pluralize
 from kstreamnb.core.record import Headers, TopicRecord
 from kstreamnb.core.serde import Serde
 from kstreamnb.core.serdes import Serdes
-from kstreamnb.core.text_table import Tabular
+from kstreamnb.core.tables import Tabular
 from kstreamnb.core.time import Clock, duration_ms, instant_ms
 from kstreamnb.errors import ConfigError, EngineError
 from kstreamnb.kafka.partitioners import RoundRobin, checked_partition, record_bytes
@@ -85,7 +85,7 @@ class Log(Tabular):
             raise ConfigError(f'topic "{name}" cannot have {partitions} partitions')
         if not 1 <= replicas <= self.brokers:
             raise EngineError(
-                f'topic "{name}" cannot have {counted(replicas, "replica")} on {counted(self.brokers, "broker")}',
+                f'topic "{name}" cannot have {pluralize(replicas, "replica")} on {pluralize(self.brokers, "broker")}',
                 hint="each replica lies on a broker of its own",
             )
         self._topics.create(name, partitions)
@@ -221,8 +221,8 @@ class Log(Tabular):
     @property
     def title(self) -> str:
         """How much there is."""
-        down = f"; {listed(f'broker {each}' for each in self._down)} down" if self._down else ""
-        return f"{counted(self.brokers, 'broker')}, {counted(len(self._topics.topics), 'topic')}{down}"
+        down = f"; {join_list(f'broker {each}' for each in self._down)} down" if self._down else ""
+        return f"{pluralize(self.brokers, 'broker')}, {pluralize(len(self._topics.topics), 'topic')}{down}"
 
     def table(self) -> Iterator[tuple[str, ...]]:
         """Topic by topic."""
@@ -268,7 +268,7 @@ class Log(Tabular):
     def _offline(self, place: str) -> EngineError:
         return EngineError(
             f'partition "{place}" is offline',
-            detail=f"no replica in sync is there; brokers {listed(map(str, self._down))} are down",
+            detail=f"no replica in sync is there; brokers {join_list(map(str, self._down))} are down",
             hint=f"recover({self._copies[place].in_sync[0]}) brings the one back that has all records",
         )
 

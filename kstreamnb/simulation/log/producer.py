@@ -9,7 +9,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from kstreamnb.core.codec import StreamPartitioner
-from kstreamnb.core.formatting import counted
+from kstreamnb.core.formatting import pluralize
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.time import duration_ms, format_duration
 from kstreamnb.errors import BufferExhaustedError, ConfigError, EngineError, KStreamError
@@ -123,7 +123,7 @@ class LogProducer:
 
     def __repr__(self) -> str:
         waiting = sum(len(batch.records) for batch in self._batches)
-        return f"<producer: {counted(self.requests, 'request')} made, {counted(waiting, 'record')} waiting>"
+        return f"<producer: {pluralize(self.requests, 'request')} made, {pluralize(waiting, 'record')} waiting>"
 
     @property
     def buffered_bytes(self) -> int:

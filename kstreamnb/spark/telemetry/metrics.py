@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from kstreamnb.core.displayed import html_table
+from kstreamnb.core.tables import html_table
 from kstreamnb.kafka.batch_offsets import Offsets, ranges
 from kstreamnb.kafka.output_batch import OutputBatch
 from kstreamnb.spark.contracts import QueryBatch

@@ -15,7 +15,7 @@ from operator import le, lt
 from typing import Any
 
 from kstreamnb.core.codec import encoder, key_partitioner
-from kstreamnb.core.formatting import said
+from kstreamnb.core.formatting import format_value
 from kstreamnb.core.heap import collector_paused
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.serde import Serde
@@ -130,7 +130,7 @@ def _finder(topic: str, serde: Serde, partitions: int) -> Callable[[int, Any], P
         try:
             return places[partition_of(write(key)) if partition < 0 else partition]
         except SerdeError as error:
-            error.add_note(f'Detail: it is of a record for topic "{topic}" (key {said(key)})')
+            error.add_note(f'Detail: it is of a record for topic "{topic}" (key {format_value(key)})')
             raise
 
     return find

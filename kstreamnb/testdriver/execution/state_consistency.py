@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from kstreamnb.core.formatting import counted, said
-from kstreamnb.core.text_table import Tabular
+from kstreamnb.core.formatting import format_value, pluralize
+from kstreamnb.core.tables import Tabular
 from kstreamnb.core.time import Clock
 from kstreamnb.errors import StateError
 from kstreamnb.recording.store_rows import stored_rows
@@ -54,13 +54,20 @@ class StateCheck(Tabular):
     def title(self) -> str:
         """How much differs."""
         if not self.rows:
-            return f"state is consistent: {counted(self.stores, 'store')} looked at"
-        return f"state is inconsistent in {counted(len(self), 'row')}; {counted(self.stores, 'store')} looked at"
+            return f"state is consistent: {pluralize(self.stores, 'store')} looked at"
+        return f"state is inconsistent in {pluralize(len(self), 'row')}; {pluralize(self.stores, 'store')} looked at"
 
     def table(self) -> Iterator[tuple[str, ...]]:
         """The first rows that differ."""
         for row in self.rows[:_SHOWN]:
-            yield row.task, row.store, said(row.key), said(row.found), said(row.expected), row.against
+            yield (
+                row.task,
+                row.store,
+                format_value(row.key),
+                format_value(row.found),
+                format_value(row.expected),
+                row.against,
+            )
 
 
 def differences(task: str, store: Any, expected: Any, against: str) -> Iterator[StateDifference]:

@@ -10,10 +10,10 @@ from random import Random
 from typing import Any, Literal
 
 from kstreamnb.core.codec import decode
-from kstreamnb.core.formatting import counted, listed, said, when
+from kstreamnb.core.formatting import format_time, format_value, join_list, pluralize
 from kstreamnb.core.progress import under_way
 from kstreamnb.core.record import TopicRecord
-from kstreamnb.core.text_table import Tabular
+from kstreamnb.core.tables import Tabular
 from kstreamnb.errors import KStreamError
 from kstreamnb.recording.store_rows import stored_rows
 from kstreamnb.runtime.context.config import Config
@@ -72,17 +72,25 @@ class Race(Tabular):
     @property
     def title(self) -> str:
         """What it is."""
-        return f"race with {counted(len(self.sample), 'record')}: {_MEANING[self.kind]}"
+        return f"race with {pluralize(len(self.sample), 'record')}: {_MEANING[self.kind]}"
 
     def table(self) -> Iterator[tuple[str, ...]]:
         """What differs."""
         for each in self.differences[:_SHOWN]:
-            yield each.where, each.key, ", ".join(map(said, each.usual)), ", ".join(map(said, each.other))
+            yield (
+                each.where,
+                each.key,
+                ", ".join(map(format_value, each.usual)),
+                ", ".join(map(format_value, each.other)),
+            )
 
     def more(self) -> Iterator[str]:
         """The records and the moves."""
         for record in self.sample[:_FEW]:
-            about = f"key {said(record.key)}, value {said(record.value)}, time {when(record.timestamp)}"
+            about = (
+                f"key {format_value(record.key)}, value {format_value(record.value)}, time "
+                f"{format_time(record.timestamp)}"
+            )
             yield f"record of {record.topic}-{record.partition}: {about}"
         for number, move in enumerate(self.moves[:_FEW], 1):
             yield f"move {number}: {move}"
@@ -136,11 +144,11 @@ class RaceReport(Tabular):
     @property
     def title(self) -> str:
         """How many orders differ, and in what."""
-        tried = f"{counted(self.schedules, 'order')} of work (seed {self.seed})"
+        tried = f"{pluralize(self.schedules, 'order')} of work (seed {self.seed})"
         if self.race is None:
             return f"no race found: {tried}, one outcome"
         parts = [f"{self.found[kind]:,} differ in the {kind}" for kind in _KINDS if self.found.get(kind)]
-        return f"race found: {tried}, {counted(self.outcomes, 'outcome')}; {listed(parts)}"
+        return f"race found: {tried}, {pluralize(self.outcomes, 'outcome')}; {join_list(parts)}"
 
     def table(self) -> Iterator[tuple[str, ...]]:
         """What differs in the shortest case."""
@@ -234,11 +242,11 @@ class _Outcome:
             serdes = self._engine.logs[topic].serdes
             if serdes is not None:
                 key, values = decode(serdes[0], key), [decode(serdes[1], value) for value in values]
-            found.setdefault((f'topic "{topic}"', said(key)), []).extend(values)
+            found.setdefault((f'topic "{topic}"', format_value(key)), []).extend(values)
         for task_id, name in self._kept:
             store = self._engine.tasks[task_id].stores[name]
             for row in stored_rows(task_id, store, store.snapshot()):
-                found.setdefault((f'store "{name}"', said(row.key)), []).append(row.value)
+                found.setdefault((f'store "{name}"', format_value(row.key)), []).append(row.value)
         if self._error is not None:
             found["the run fails", self._error[0]] = [self._error[1]]
         return {place: tuple(values) for place, values in found.items()}

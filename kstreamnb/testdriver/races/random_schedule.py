@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any, TypeAlias
 
-from kstreamnb.core.formatting import counted
+from kstreamnb.core.formatting import pluralize
 from kstreamnb.testdriver.execution.router import Root, Router
 
 __all__ = ["RandomSchedule", "Move"]
@@ -31,7 +31,7 @@ class Move:
 
     def __str__(self) -> str:
         done = "delivers" if self.kind == "deliver" else "processes"
-        return f"{self.where} {done} {counted(self.records, 'record')}"
+        return f"{self.where} {done} {pluralize(self.records, 'record')}"
 
 
 class RandomSchedule:

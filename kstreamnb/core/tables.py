@@ -1,0 +1,87 @@
+"""Tables as plain text and as HTML, and the base class of values that display as a table."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from html import escape
+
+from kstreamnb.core.displayed import Displayed
+
+__all__ = ["Tabular", "html_table", "text_table"]
+
+_NUMBER = re.compile(r"[-+]?\d[\d,]*(\.\d+)?%?")
+
+
+def text_table(header: Sequence[str], rows: Iterable[Sequence[str]], *, rule: bool = True) -> str:
+    """Return a table as plain text with aligned columns; ``rule`` draws a line below the header.
+
+    Example:
+        >>> print(text_table(["key", "value"], [["pear", "20"]]))
+        key  | value
+        -----+------
+        pear | 20
+    """
+    table = [list(header), *map(list, rows)]
+    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+    lines = [" | ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in table]
+    if rule:
+        lines.insert(1, "-+-".join("-" * width for width in widths))
+    return "\n".join(lines)
+
+
+def html_table(header: Sequence[str], rows: Iterable[Sequence[str]], caption: Sequence[str] = ()) -> str:
+    """Return a table as HTML without script or style sheet; columns of numbers are aligned right.
+
+    Every cell carries its alignment, because front ends differ in their defaults.
+
+    Example:
+        >>> html_table(["key", "value"], [["pear", "20"]], ["1 record"]).count("text-align:right")
+        2
+    """
+    body = [list(row) for row in rows]
+    styles = [f' style="text-align:{_alignment([row[column] for row in body])}"' for column in range(len(header))]
+
+    def cells(row: Sequence[str], tag: str, scope: str = "") -> str:
+        return "".join(f"<{tag}{scope}{style}>{escape(cell)}</{tag}>" for style, cell in zip(styles, row, strict=True))
+
+    text = "<br>".join(map(escape, caption))
+    above = f'<caption style="caption-side:top;text-align:left;white-space:nowrap">{text}</caption>' if text else ""
+    head = cells(header, "th", ' scope="col"')
+    lines = "".join(f"<tr>{cells(row, 'td')}</tr>" for row in body)
+    return f"<table>{above}<thead><tr>{head}</tr></thead><tbody>{lines}</tbody></table>"
+
+
+def _alignment(cells: Sequence[str]) -> str:
+    filled = [cell for cell in cells if cell not in ("", "null")]
+    return "right" if filled and all(map(_NUMBER.fullmatch, filled)) else "left"
+
+
+class Tabular(Displayed):
+    """A value that displays as a title, a table and closing lines, the same in text and in HTML."""
+
+    __slots__ = ()
+    header: Sequence[str] = ()
+
+    @property
+    def title(self) -> str:
+        """One line that names the value, with its figures."""
+        raise NotImplementedError
+
+    def table(self) -> Iterable[Sequence[str]]:
+        """Return the rows of the table."""
+        return ()
+
+    def more(self) -> Iterable[str]:
+        """Return the lines below the table."""
+        return ()
+
+    def __str__(self) -> str:
+        rows = list(self.table())
+        return "\n".join([self.title, *([text_table(self.header, rows)] if rows else []), *self.more()])
+
+    def __repr__(self) -> str:
+        return f"<{self.title}>"
+
+    def _repr_pretty_(self, printer: object, cycle: bool) -> None:
+        printer.text(str(self))  # type: ignore[attr-defined]
