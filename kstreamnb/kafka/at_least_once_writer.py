@@ -45,14 +45,14 @@ class AtLeastOnceWriter:
         self._producer: Producer | None = None
         self._group: Consumer | None = None
 
-    def made(self) -> Producer:
+    def new_producer(self) -> Producer:
         """A producer; raises ConfigError for settings that it does not take."""
         return client(Producer, {**connection(self.servers, defaults=_TUNING), **self._config})
 
     def open(self) -> None:
         """Connect."""
         self.close()
-        self._producer = self.made()
+        self._producer = self.new_producer()
         group = connection(self.servers, group_id=self.application, enable_auto_commit=False)
         self._group = client(Consumer, group)
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 
 from kstreamnb.errors import ConfigError
 
-__all__ = ["Offsets", "count_between", "cut_by_time", "ranges"]
+__all__ = ["Offsets", "count_between", "batch_end_by_time", "ranges"]
 
 Offsets = dict[str, dict[int, int]]
 """Offsets by topic and partition."""
@@ -29,7 +29,7 @@ def count_between(start: Offsets, end: Offsets) -> int:
     return sum(last - first for _, _, first, last in ranges(start, end))
 
 
-def cut_by_time(
+def batch_end_by_time(
     start: Offsets,
     end: Offsets,
     limit: int,

@@ -21,7 +21,7 @@ from kstreamnb.core.codec import SerializedValue
 from kstreamnb.core.record import Headers
 from kstreamnb.errors import BrokerError, ConfigError, DataLossError
 from kstreamnb.kafka.admin import Admin
-from kstreamnb.kafka.batch_offsets import Offsets, cut_by_time, ranges
+from kstreamnb.kafka.batch_offsets import Offsets, batch_end_by_time, ranges
 from kstreamnb.kafka.client import Servers, client, connection, kafka_error
 
 __all__ = [
@@ -143,7 +143,7 @@ class BoundedReader:
         if bool(self._topics) == (pattern is not None):
             raise ConfigError("a reader takes either topics or a pattern")
         self.admin = Admin(servers, patience_s=patience_s)
-        self._cut: tuple[Offsets, int] = ({}, 0)
+        self._last_end: tuple[Offsets, int] = ({}, 0)
 
     def topics(self) -> tuple[str, ...]:
         """The names that are read, in alphabetical order."""
@@ -176,14 +176,14 @@ class BoundedReader:
             if first > offset:
                 raise _lost(topic, partition, offset, first, last)
 
-    def cut(self, start: Offsets, end: Offsets, limit: int) -> Offsets:
+    def batch_end(self, start: Offsets, end: Offsets, limit: int) -> Offsets:
         """End offsets of at most ``limit`` records: those that come first by event time over all partitions."""
         if not 1 <= limit < sum(each.end - each.start for each in pieces_between(start, end)):
-            return cut_by_time(start, end, limit, at_time=self.at_time, times_ms=(0, 0))[0]
-        low = self._cut[1] if self._cut[0] == start else self._first_time(start, end)
+            return batch_end_by_time(start, end, limit, at_time=self.at_time, times_ms=(0, 0))[0]
+        low = self._last_end[1] if self._last_end[0] == start else self._first_time(start, end)
         times = low, max(low, *self.admin.greatest_timestamps(end))
-        self._cut = cut_by_time(start, end, limit, at_time=self.at_time, times_ms=times)
-        return self._cut[0]
+        self._last_end = batch_end_by_time(start, end, limit, at_time=self.at_time, times_ms=times)
+        return self._last_end[0]
 
     def _first_time(self, start: Offsets, end: Offsets) -> int:
         """The least timestamp among the first records of the partitions."""

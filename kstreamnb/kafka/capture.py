@@ -141,7 +141,7 @@ def capture(
     start, end = _start(reader, from_), ends_of(reader) if bounded else reader.end()
     ends: Offsets | None = None
     if bounded:
-        ends = end if limits.records is None else reader.cut(start, end, limits.records)
+        ends = end if limits.records is None else reader.batch_end(start, end, limits.records)
     places = {(topic, part): first for topic, part, first, _ in ranges(start, end)}
     last = None if ends is None else {(topic, part): final for topic, part, _, final in ranges(start, ends)}
     reading = _Reading(limits, dict(places), last)

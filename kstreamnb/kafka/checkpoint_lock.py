@@ -26,11 +26,11 @@ class SharedLock:
         >>> from tempfile import TemporaryDirectory
         >>> with TemporaryDirectory() as parent:
         ...     folder = Path(parent) / "checkpoint"
-        ...     presence = SharedLock(folder)
-        ...     before = presence.there()
+        ...     lock = SharedLock(folder)
+        ...     before = lock.intact()
         ...     moved = folder.rename(Path(parent) / "elsewhere")
-        ...     presence.leave()
-        ...     before, presence.there()
+        ...     lock.release()
+        ...     before, lock.intact()
         (True, False)
     """
 
@@ -44,14 +44,14 @@ class SharedLock:
         else:
             os.close(file)
 
-    def there(self) -> bool:
+    def intact(self) -> bool:
         """Whether the folder is still the one that it was: neither deleted nor moved, nor replaced by a copy."""
         try:
             return _identity(self._path.stat()) == self._identity
         except _NOT_THERE:
             return False
 
-    def leave(self) -> None:
+    def release(self) -> None:
         """Not in use by this one any more."""
         file, self._file = self._file, None
         if file is not None:

@@ -15,10 +15,10 @@ __all__ = ["LatencyProbe"]
 
 
 class LatencyProbe:
-    """Reads a topic in a thread of its own; ``ages_ms`` has, for each record, now less its timestamp."""
+    """Reads a topic in a thread of its own; ``latencies_ms`` has, for each record, now less its timestamp."""
 
     def __init__(self, servers: Servers, topic: str) -> None:
-        self.ages_ms: list[float] = []
+        self.latencies_ms: list[float] = []
         self._settings = connection(
             servers, group_id=f"{topic}-listener", isolation_level="read_committed", auto_offset_reset="earliest"
         )
@@ -42,5 +42,5 @@ class LatencyProbe:
         while not self._ends.is_set():
             message = consumer.poll(0.05)
             if message is not None and message.error() is None:
-                self.ages_ms.append(time.time() * 1000 - message.timestamp()[1])  # noqa: TID251 - ages are measured
+                self.latencies_ms.append(time.time() * 1000 - message.timestamp()[1])  # noqa: TID251 - ages are measured
         consumer.close()

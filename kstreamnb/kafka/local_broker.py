@@ -26,7 +26,7 @@ from confluent_kafka.admin import AdminClient
 
 from kstreamnb.errors import BrokerError, ConfigError, unknown
 from kstreamnb.kafka.java import KAFKA_VERSION, java, kafka_jars
-from kstreamnb.kafka.temp_dirs import scratch_folder
+from kstreamnb.kafka.temp_dirs import temp_dir
 
 __all__ = ["LocalBroker", "local_broker"]
 
@@ -91,7 +91,7 @@ class LocalBroker:
         self.bootstrap_servers = ""
         self._guarded = ""
         self._temporary = data is None
-        self.data = scratch_folder("broker") if data is None else Path(data)
+        self.data = temp_dir("broker") if data is None else Path(data)
         self._process: subprocess.Popen[bytes] | None = None
         self._archive: Path | None = None
 

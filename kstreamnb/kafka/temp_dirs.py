@@ -10,10 +10,10 @@ from pathlib import Path
 
 from kstreamnb.kafka.checkpoint_lock import LOCK_FILE, SharedLock, in_use
 
-__all__ = ["scratch_folder"]
+__all__ = ["temp_dir"]
 
 
-def scratch_folder(kind: str) -> Path:
+def temp_dir(kind: str) -> Path:
     """A new temporary folder that is removed when this process ends.
 
     What processes that were killed have left behind is removed now: nobody holds its lock any more.
@@ -24,11 +24,11 @@ def scratch_folder(kind: str) -> Path:
             if (old / LOCK_FILE).exists() and not in_use(old):
                 shutil.rmtree(old, ignore_errors=True)
     folder = Path(tempfile.mkdtemp(prefix=prefix))
-    presence = SharedLock(folder)
-    atexit.register(_remove, folder, presence)
+    lock = SharedLock(folder)
+    atexit.register(_remove, folder, lock)
     return folder
 
 
-def _remove(folder: Path, presence: SharedLock) -> None:
+def _remove(folder: Path, lock: SharedLock) -> None:
     shutil.rmtree(folder, ignore_errors=True)
-    presence.leave()
+    lock.release()

@@ -91,7 +91,7 @@ class TransactionalWriter:
         self._producer: Producer | None = None
         self._group: Consumer | None = None
 
-    def made(self) -> Producer:
+    def new_producer(self) -> Producer:
         """A producer that has fenced nobody yet; raises ConfigError for settings that it does not take."""
         own = {"transactional_id": f"{self.application}.sink"}
         return client(Producer, connection(self.servers, defaults={**_TUNING, **self._config}, **own))
@@ -103,7 +103,7 @@ class TransactionalWriter:
         before: that one goes on.
         """
         self.close()
-        producer = self.made()  # connects while the marker is looked for; it fences nobody before it is told to
+        producer = self.new_producer()  # connects while the marker is looked for; it fences nobody before it is told to
         admin = Admin(self.servers)
         admin.create_topic(self.marker_topic, config={"cleanup.policy": "compact"}, exists_ok=True)
         self._refuse_foreign(self._last_marker(admin))

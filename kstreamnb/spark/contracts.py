@@ -52,7 +52,7 @@ class OffsetSource(Protocol):
     def glance(self) -> Offsets | None:
         """Return `end` for displays: None if the broker does not answer soon."""
 
-    def cut(self, start: Offsets, end: Offsets, limit: int) -> Offsets:
+    def batch_end(self, start: Offsets, end: Offsets, limit: int) -> Offsets:
         """Return the end offsets of a batch of at most ``limit`` records."""
 
     def check(self, start: Offsets, end: Offsets) -> None:
@@ -84,14 +84,14 @@ class QuerySink:
     """Base class of the destinations of a query's output; after a failure it may get the same batch again.
 
     ``kafka``: it takes keys and values as Kafka's bytes instead of wire form. ``again``: by number, the entries in the
-    log of offsets of batches that run again after a repair. ``claim``: the token of the query's start on its
+    log of offsets of batches that run again after a repair. ``owner``: the token of the query's start on its
     checkpoint. ``repeats``: what it repeats when a batch comes again; empty if it recognises the batch.
     """
 
     repeats: ClassVar[str] = ""
     kafka: bool = False
     again: Mapping[int, str] = {}
-    claim: OwnerToken | None = None
+    owner: OwnerToken | None = None
 
     def attach(self, application: Application, spark: SparkSession) -> None:
         """Bind the sink to an application; called once, before anything else."""

@@ -149,7 +149,7 @@ def deploy(
         session.sparkContext.defaultParallelism,
     )
     guarantee = guarantee or ("exactly_once" if settings.exactly_once else "at_least_once")
-    sink = sink or KafkaSink(_publisher(servers, application.id, manifest.query, guarantee, producer))
+    sink = sink or KafkaSink(_writer(servers, application.id, manifest.query, guarantee, producer))
     discover_ms = duration_ms(discover, "discover")
     if parity and old is None and (pre_deploy := hooks.current().pre_deploy):
         pre_deploy(topology, session, settings, application.partitions)
@@ -289,9 +289,7 @@ def _missing_outputs(topology: Topology, settings: Config, there: Mapping[str, i
     return {**({letters: 1} if letters is not None and letters not in there else {}), **dict.fromkeys(missing, widest)}
 
 
-def _publisher(
-    servers: Any, application: str, query: str, guarantee: str, producer: Mapping[str, object] | None
-) -> Any:
+def _writer(servers: Any, application: str, query: str, guarantee: str, producer: Mapping[str, object] | None) -> Any:
     found: Any
     if guarantee == "exactly_once":
         from kstreamnb.kafka.transactional_writer import TransactionalWriter
@@ -304,7 +302,7 @@ def _publisher(
     else:
         raise unknown("guarantee", guarantee, ("exactly_once", "at_least_once"), error=ConfigError)
     if producer:
-        found.made()  # settings that it does not take are refused before anything is touched
+        found.new_producer()  # settings that it does not take are refused before anything is touched
     return found
 
 

@@ -149,26 +149,26 @@ def _latency(spark: Any, servers: Any, seconds: float, rate: int) -> Benchmark:
             warm = _send(producer, f"{name}-text", rate, _WARM_UP_S)
             query.await_input(120)
             _await(heard, warm)
-            heard.ages_ms.clear()
+            heard.latencies_ms.clear()
             sent = _send(producer, f"{name}-text", rate, seconds)
             _await(heard, sent)
     method = (
         f"word count through two sub-topologies, {rate} records a second for {seconds:g} s after warming up, exactly "
         "once; from before a record is sent until a reader of committed records has its result"
     )
-    return Benchmark("latency", quantiles(heard.ages_ms), "ms", _machine(), method)
+    return Benchmark("latency", quantiles(heard.latencies_ms), "ms", _machine(), method)
 
 
-def quantiles(ages_ms: list[float]) -> dict[str, float]:
+def quantiles(latencies_ms: list[float]) -> dict[str, float]:
     """The middle, the 99th percentile and the 99.9th: the least age that so many do not exceed.
 
     Example:
         >>> quantiles([float(age) for age in range(1, 2001)])
         {'p50': 1000.5, 'p99': 1980.0, 'p999': 1998.0}
     """
-    ages = sorted(ages_ms)
-    rank = {share: ages[max(0, -(-len(ages) * share // 1000) - 1)] for share in (990, 999)}
-    return {"p50": statistics.median(ages), "p99": rank[990], "p999": rank[999]}
+    latencies = sorted(latencies_ms)
+    rank = {share: latencies[max(0, -(-len(latencies) * share // 1000) - 1)] for share in (990, 999)}
+    return {"p50": statistics.median(latencies), "p99": rank[990], "p999": rank[999]}
 
 
 def _send(producer: Any, topic: str, rate: int, seconds: float) -> int:
@@ -185,9 +185,9 @@ def _send(producer: Any, topic: str, rate: int, seconds: float) -> int:
 def _await(heard: Any, count: int) -> None:
     """Wait for as many results."""
     end = time.monotonic() + 120
-    while len(heard.ages_ms) < count:
+    while len(heard.latencies_ms) < count:
         if time.monotonic() > end:
-            raise EngineError(f"{len(heard.ages_ms)} of {count} results came within two minutes")
+            raise EngineError(f"{len(heard.latencies_ms)} of {count} results came within two minutes")
         time.sleep(0.02)
 
 

@@ -35,7 +35,7 @@ class Made:
         """After the last batch."""
         return {"numbers": dict.fromkeys(range(PARTITIONS), self.batch // PARTITIONS * self.batches)}
 
-    def cut(self, start: Offsets, end: Offsets, limit: int) -> Offsets:
+    def batch_end(self, start: Offsets, end: Offsets, limit: int) -> Offsets:
         """One batch further."""
         return {"numbers": {part: at + self.batch // PARTITIONS for part, at in start["numbers"].items()}}
 

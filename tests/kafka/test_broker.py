@@ -28,18 +28,18 @@ def own():
 
 
 def test_a_killed_broker_comes_back_with_its_data(own):
-    """After kill -9 the same address serves the same records; readers and publishers go on."""
+    """After kill -9 the same address serves the same records; readers and writers go on."""
     admin = Admin(own.bootstrap_servers)
     admin.create_topic("out", partitions=2)
-    publisher = TransactionalWriter(own.bootstrap_servers, "app", "q1")
-    publisher.open()
+    writer = TransactionalWriter(own.bootstrap_servers, "app", "q1")
+    writer.open()
     rows = [("out", n % 2, 5, b"k", b"%d" % n, ()) for n in range(10)]
-    publisher.publish(0, "offsets 0", columns_of(rows))
+    writer.publish(0, "offsets 0", columns_of(rows))
     own.kill()
     assert not own.running
     back = threading.Timer(1.0, own.start)
     back.start()
-    assert OutputBatch(1, 10) == publisher.publish(1, "offsets 1", columns_of(rows))
+    assert OutputBatch(1, 10) == writer.publish(1, "offsets 1", columns_of(rows))
     back.join()
     assert own.running
     settle(admin, "out")
@@ -102,13 +102,13 @@ def test_a_publisher_outlives_a_broker_that_was_killed(own):
     admin = Admin(own.bootstrap_servers)
     for topic in ("read", "written"):
         admin.create_topic(topic)
-    publisher = TransactionalWriter(own.bootstrap_servers, "outlives", "query")
-    publisher.open()
-    publisher.publish(0, "offsets 0", columns_of([("written", 0, 5, b"k", b"v", ())]), {"read": {0: 1}})
+    writer = TransactionalWriter(own.bootstrap_servers, "outlives", "query")
+    writer.open()
+    writer.publish(0, "offsets 0", columns_of([("written", 0, 5, b"k", b"v", ())]), {"read": {0: 1}})
     own.kill()
     own.start()
     began = time.monotonic()
-    publisher.publish(1, "offsets 1", columns_of([("written", 0, 6, b"k", b"w", ())]), {"read": {0: 2}})
-    publisher.close()
+    writer.publish(1, "offsets 1", columns_of([("written", 0, 6, b"k", b"w", ())]), {"read": {0: 2}})
+    writer.close()
     assert time.monotonic() - began < 30
     assert {"read": {0: 2}} == committed_positions(admin, "outlives")

@@ -39,10 +39,10 @@ def test_a_capture_becomes_a_file(servers, topic, tmp_path):
 
 def test_a_reset_asks_first(servers, name):
     """The plan is shown; nothing happens without a yes."""
-    publisher = TransactionalWriter(servers, name, "q")
-    publisher.open()
-    publisher.publish(0, "offsets", [])
-    publisher.close()
+    writer = TransactionalWriter(servers, name, "q")
+    writer.open()
+    writer.publish(0, "offsets", [])
+    writer.close()
     command = ["reset", "--servers", servers, "--application-id", name]
     dry = CliRunner().invoke(main, [*command, "--dry-run"])
     assert f"delete topic {name}-commits" in dry.output

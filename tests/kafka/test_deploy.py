@@ -95,14 +95,14 @@ def test_a_second_deployment_takes_over_and_the_first_is_fenced(bench: Bench) ->
     first = bench.deploy(counting("twice"))
     assert first.await_input(180)
     builder = counting("twice")
-    publisher = type(first._action.sink.publisher)(bench.servers, "twice", first._action.sink.publisher.query)
-    publisher.open()
+    writer = type(first._action.sink.writer)(bench.servers, "twice", first._action.sink.writer.query)
+    writer.open()
     bench.fill("twice-in", 10, begin=10)
     with pytest.raises(FencedError, match=r'a newer deployment of "twice" has taken over'):
         first.await_termination(180)
     assert "failed" == first.status().state
     assert 10 == len(bench.read("twice-out"))
-    publisher.close()
+    writer.close()
     first.stop()
     bench.run(builder)
     assert 20 == len(bench.read("twice-out"))
@@ -113,21 +113,21 @@ def test_what_restarts_by_itself_leaves_a_newer_deployment_alone(bench: Bench) -
     bench.fill("older-in", 10)
     older = bench.deploy(counting("older"))
     assert older.await_input(180)
-    sink, claim = older.action.sink, OwnerToken(older.checkpoint)
-    newer = TransactionalWriter(bench.servers, "older", sink.publisher.query)
+    sink, owner = older.action.sink, OwnerToken(older.checkpoint)
+    newer = TransactionalWriter(bench.servers, "older", sink.writer.query)
     newer.open()
     taken_over = r'a newer deployment of "older" has taken over'
     with pytest.raises(FencedError, match=taken_over):
         sink._open_again(time.monotonic() + PATIENCE_S)
     with pytest.raises(FencedError, match=taken_over):
         older.restart(takes_over=False)
-    assert claim.holds()
+    assert owner.holds()
     newer._producer.begin_transaction()
     newer._producer.produce("older-out", b"aborted", b"k")
     newer._producer.abort_transaction()
 
     older.restart()
-    assert not claim.holds()
+    assert not owner.holds()
     with pytest.raises(FencedError, match=taken_over):
         newer.publish(99, "later", [])
     bench.fill("older-in", 10, begin=10)
@@ -141,15 +141,13 @@ def test_a_start_that_fails_leaves_the_older_deployment_its_claim(bench: Bench) 
     older = bench.deploy(counting("claimed"))
     assert older.await_input(180)
     sink = older.action.sink
-    claim, publisher = sink.claim, sink.publisher
-    sink.publisher = TransactionalWriter(
-        {"bootstrap.servers": bench.servers, "acks": "seven"}, "claimed", publisher.query
-    )
+    owner, writer = sink.owner, sink.writer
+    sink.writer = TransactionalWriter({"bootstrap.servers": bench.servers, "acks": "seven"}, "claimed", writer.query)
     with pytest.raises(ks.errors.ConfigError):
         older.restart()
-    assert sink.claim is claim
-    assert claim.holds()
-    sink.publisher = publisher
+    assert sink.owner is owner
+    assert owner.holds()
+    sink.writer = writer
     older.restart(takes_over=False)
     bench.fill("claimed-in", 10, begin=10)
     assert older.await_input(180)

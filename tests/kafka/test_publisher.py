@@ -51,19 +51,19 @@ def _positions(servers, name, topic):
     return [each.offset for each in found]
 
 
-def _publisher(servers, name, query="q1"):
-    publisher = TransactionalWriter(servers, name, query)
-    publisher.open()
-    return publisher
+def _writer(servers, name, query="q1"):
+    writer = TransactionalWriter(servers, name, query)
+    writer.open()
+    return writer
 
 
 def test_batches_arrive_whole_with_their_timestamps_and_headers(servers, topic, name):
     """Every record of every batch is in Kafka once, and the marker names the last batch."""
     out = topic(2, "-out")
-    publisher = TransactionalWriter(servers, name, "q1")
-    assert publisher.open() is None
+    writer = TransactionalWriter(servers, name, "q1")
+    assert writer.open() is None
     for batch in range(3):
-        assert OutputBatch(batch, 3) == publisher.publish(batch, f"offsets {batch}", _columns(out, batch))
+        assert OutputBatch(batch, 3) == writer.publish(batch, f"offsets {batch}", _columns(out, batch))
     expected = sorted(record for batch in range(3) for record in _records(out, batch))
     assert expected == sorted(_committed(servers, out))
     marker = TransactionalWriter(servers, name, "q1").open()
@@ -74,8 +74,8 @@ def test_batches_arrive_whole_with_their_timestamps_and_headers(servers, topic, 
 def test_a_replayed_batch_is_suppressed(servers, topic, name):
     """A batch whose commit was not learnt of publishes nothing when it comes again."""
     out = topic(2, "-out")
-    _publisher(servers, name).publish(0, "offsets", _columns(out, 0))
-    again = _publisher(servers, name)
+    _writer(servers, name).publish(0, "offsets", _columns(out, 0))
+    again = _writer(servers, name)
     assert OutputBatch(0, 3, suppressed=True) == again.publish(0, "offsets", _columns(out, 0))
     assert 3 == len(_committed(servers, out))
     assert OutputBatch(1, 3) == again.publish(1, "more", _columns(out, 1))
@@ -85,27 +85,27 @@ def test_a_replay_may_come_in_other_pieces(servers, topic, name):
     """What a batch wrote does not depend on how many of its records were packed together."""
     out = topic(2, "-out")
     records = [*_records(out, 0), (out, 0, 1009, None, b"v", ()), (out, 1, 1009, b"k", None, ())]
-    publisher = _publisher(servers, name)
-    assert OutputBatch(0, 5) == publisher.publish(0, "offsets", columns_of(records))
+    writer = _writer(servers, name)
+    assert OutputBatch(0, 5) == writer.publish(0, "offsets", columns_of(records))
     pieces = [columns for record in records for columns in columns_of([record])]
-    assert OutputBatch(0, 5, suppressed=True) == publisher.publish(0, "offsets", pieces)
+    assert OutputBatch(0, 5, suppressed=True) == writer.publish(0, "offsets", pieces)
 
 
 def test_a_replay_that_computes_other_records_is_told(servers, topic, name):
     """The same input with another output is suppressed too, and reported as not deterministic."""
     out = topic(2, "-out")
-    publisher = _publisher(servers, name)
-    publisher.publish(0, "offsets", _columns(out, 0))
-    assert OutputBatch(0, 2, suppressed=True, differs=True) == publisher.publish(0, "offsets", _columns(out, 0, 2))
+    writer = _writer(servers, name)
+    writer.publish(0, "offsets", _columns(out, 0))
+    assert OutputBatch(0, 2, suppressed=True, differs=True) == writer.publish(0, "offsets", _columns(out, 0, 2))
 
 
 def test_a_batch_that_was_not_committed_leaves_nothing(servers, topic, name):
     """S4-13: killed between producing and committing, neither output nor changelog nor offsets are there; then all."""
     out, changelog = topic(2, "-out"), topic(2, "-changelog")
 
-    def published(publisher, **options):
+    def published(writer, **options):
         columns = columns_of([*_records(out, 0), *_records(changelog, 0)])
-        return publisher.publish(0, "offsets", columns, {out: {0: 7, 1: 8}}, **options)
+        return writer.publish(0, "offsets", columns, {out: {0: 7, 1: 8}}, **options)
 
     for last in ("produced", "offsets"):
 
@@ -114,7 +114,7 @@ def test_a_batch_that_was_not_committed_leaves_nothing(servers, topic, name):
                 raise KeyboardInterrupt
 
         with pytest.raises(KeyboardInterrupt):
-            published(_publisher(servers, name), between=crash)
+            published(_writer(servers, name), between=crash)
         again = TransactionalWriter(servers, name, "q1")
         assert again.open() is None
         assert [[], []] == [_committed(servers, each) for each in (out, changelog)]
@@ -125,15 +125,15 @@ def test_a_batch_that_was_not_committed_leaves_nothing(servers, topic, name):
 
 
 def test_a_zombie_is_fenced_at_any_step(servers, topic, name, caplog, capfd):
-    """Once a newer publisher is open the older one cannot publish; librdkafka says so in the log, nowhere else."""
+    """Once a newer writer is open the older one cannot publish; librdkafka says so in the log, nowhere else."""
     out = topic(2, "-out")
     for step in ("begin", "produced", "offsets"):
-        old = _publisher(servers, name + step)
+        old = _writer(servers, name + step)
         opened = []
 
         def take_over(reached, step=step, opened=opened):
             if reached == step:
-                opened.append(_publisher(servers, name + step))
+                opened.append(_writer(servers, name + step))
 
         with pytest.raises(FencedError, match=r"a newer deployment .* has taken over") as caught:
             old.publish(0, "offsets", _columns(out, 0), {out: {0: 1}}, between=take_over)
@@ -150,8 +150,8 @@ def test_a_zombie_is_fenced_at_any_step(servers, topic, name, caplog, capfd):
 def test_a_zombie_that_is_fenced_between_two_records_says_so(servers, topic, name):
     """S0-50: all that the client says of the next record is that there was a fatal error; that restarts nothing."""
     out = topic(2, "-out")
-    old = _publisher(servers, name)
-    newer = _publisher(servers, name)
+    old = _writer(servers, name)
+    newer = _writer(servers, name)
 
     def halting():
         yield from _columns(out, 0)
@@ -172,10 +172,10 @@ def test_a_zombie_that_is_fenced_between_two_records_says_so(servers, topic, nam
 def test_a_checkpoint_that_contradicts_the_marker_is_refused(servers, topic, name, reason, batch, source):
     """Older and diverging checkpoints are refused with the reason, and publish nothing."""
     out = topic(2, "-out")
-    first = _publisher(servers, name)
+    first = _writer(servers, name)
     for number in range(3):
         first.publish(number, f"offsets {number}", _columns(out, number))
-    second = _publisher(servers, name)
+    second = _writer(servers, name)
     with pytest.raises(CheckpointError, match=reason) as caught:
         second.publish(batch, source, _columns(out, 9))
     assert not caught.value.restartable
@@ -186,11 +186,11 @@ def test_a_checkpoint_that_contradicts_the_marker_is_refused(servers, topic, nam
 def test_a_foreign_checkpoint_is_refused_and_leaves_the_query_that_runs_alone(servers, topic, name):
     """Whoever deploys over a wrong folder is told at once, and the deployment that is right goes on."""
     out = topic(2, "-out")
-    first = _publisher(servers, name)
+    first = _writer(servers, name)
     first.publish(0, "offsets 0", _columns(out, 0))
     settle(Admin(servers), first.marker_topic)
     with pytest.raises(CheckpointError, match="belongs to another checkpoint") as caught:
-        _publisher(servers, name, "q2")
+        _writer(servers, name, "q2")
     assert not caught.value.restartable
     assert OutputBatch(1, 3) == first.publish(1, "offsets 1", _columns(out, 1))
 
@@ -198,7 +198,7 @@ def test_a_foreign_checkpoint_is_refused_and_leaves_the_query_that_runs_alone(se
 def test_a_late_batch_without_a_marker_is_refused(servers, topic, name):
     """A checkpoint that has gone on needs the marker of what it published."""
     with pytest.raises(DataLossError, match=r"batch 5 .* has no batch before it in Kafka"):
-        _publisher(servers, name).publish(5, "offsets", _columns(topic(2, "-out"), 5))
+        _writer(servers, name).publish(5, "offsets", _columns(topic(2, "-out"), 5))
 
 
 def test_the_marker_is_found_behind_many_aborted_batches(servers, topic, name):
@@ -209,29 +209,29 @@ def test_the_marker_is_found_behind_many_aborted_batches(servers, topic, name):
         if step == "produced":
             raise KeyboardInterrupt
 
-    _publisher(servers, name).publish(0, "offsets", _columns(out, 0, 1))
+    _writer(servers, name).publish(0, "offsets", _columns(out, 0, 1))
     for _ in range(12):
         with pytest.raises(KeyboardInterrupt):
-            _publisher(servers, name).publish(1, "more", _columns(out, 1, 1), between=give_up)
-    assert 0 == _publisher(servers, name).marker.batch
+            _writer(servers, name).publish(1, "more", _columns(out, 1, 1), between=give_up)
+    assert 0 == _writer(servers, name).marker.batch
 
 
 def test_positions_are_committed_for_lag_tools(servers, topic, name):
     """The source offsets are visible under the application's group."""
     out = topic(2, "-out")
-    _publisher(servers, name).publish(0, "offsets", _columns(out, 0), {out: {0: 7, 1: 8}})
+    _writer(servers, name).publish(0, "offsets", _columns(out, 0), {out: {0: 7, 1: 8}})
     assert [7, 8] == _positions(servers, name, out)
 
 
 def test_an_unknown_partition_fails_the_batch_and_can_be_repeated(servers, topic, name):
-    """A batch that cannot be delivered is aborted; the publisher opens again."""
+    """A batch that cannot be delivered is aborted; the writer opens again."""
     out = topic(1, "-out")
-    publisher = _publisher(servers, name)
+    writer = _writer(servers, name)
     with pytest.raises(BrokerError, match=r"publishing for .* failed") as caught:
-        publisher.publish(0, "offsets", columns_of([(out, 9, 0, b"k", b"v", ())]))
+        writer.publish(0, "offsets", columns_of([(out, 9, 0, b"k", b"v", ())]))
     assert caught.value.restartable
-    assert publisher.open() is None
-    assert OutputBatch(0, 1) == publisher.publish(0, "offsets", columns_of([(out, 0, 0, b"k", b"v", ())]))
+    assert writer.open() is None
+    assert OutputBatch(0, 1) == writer.publish(0, "offsets", columns_of([(out, 0, 0, b"k", b"v", ())]))
     assert 1 == len(_committed(servers, out))
 
 
@@ -249,10 +249,10 @@ def test_an_unknown_partition_fails_the_batch_and_can_be_repeated(servers, topic
 def test_a_record_that_kafka_never_takes_is_said_at_once(servers, topic, name, admin, config, record, said, kind):
     """It is the same when it comes again: no restart helps, and an open transaction does not hold up other readers."""
     out = topic(1, "-out", **config)
-    publisher = _publisher(servers, name) if kind is TransactionalWriter else AtLeastOnceWriter(servers, name)
+    writer = _writer(servers, name) if kind is TransactionalWriter else AtLeastOnceWriter(servers, name)
     timestamp, key, value = record
     with pytest.raises(RecordRefusedError) as caught:
-        publisher.publish(0, "offsets", columns_of([(out, 0, 0, b"k", b"v", ()), (out, 0, timestamp, key, value, ())]))
+        writer.publish(0, "offsets", columns_of([(out, 0, 0, b"k", b"v", ()), (out, 0, timestamp, key, value, ())]))
     assert not caught.value.restartable
     assert said in str(caught.value.detail)
     assert caught.value.hint is not None
@@ -266,11 +266,11 @@ def test_a_record_that_kafka_never_takes_is_said_at_once(servers, topic, name, a
 def test_the_epoch_itself_is_published_as_one_millisecond(servers, topic, name):
     """A record of time 0 is sent with the wall clock by librdkafka; a published record must not depend on that."""
     out = topic(1, "-out")
-    _publisher(servers, name).publish(0, "offsets", columns_of([(out, 0, 0, b"k", b"v", ())]))
+    _writer(servers, name).publish(0, "offsets", columns_of([(out, 0, 0, b"k", b"v", ())]))
     assert [1] == [record[2] for record in _committed(servers, out)]
 
 
 def test_a_closed_publisher_says_so(servers, name):
     """Nothing is published before `open`."""
-    with pytest.raises(ApplicationStateError, match="the publisher is not open"):
+    with pytest.raises(ApplicationStateError, match="the writer is not open"):
         TransactionalWriter(servers, name, "q1").publish(0, "offsets", [])

@@ -96,7 +96,7 @@ def test_batches_are_cut_by_event_time(servers, topic):
     reader = BoundedReader(servers, [orders])
     start, end, sizes = reader.beginning(), reader.end(), []
     while start != end:
-        cut = reader.cut(start, end, 16)
+        cut = reader.batch_end(start, end, 16)
         sizes.append(sum(piece.end - piece.start for piece in pieces_between(start, cut)))
         times = [r[1] for _, _, records in fetch(servers, pieces_between(start, cut)) for r in records]
         done = sum(sizes)

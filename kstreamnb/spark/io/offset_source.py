@@ -93,11 +93,11 @@ class KafkaOffsetSource:
             return None
         return found
 
-    def cut(self, start: Offsets, end: Offsets, limit: int) -> Offsets:
+    def batch_end(self, start: Offsets, end: Offsets, limit: int) -> Offsets:
         """The records that come first by event time; of global topics all, for they belong before the others."""
         theirs = {topic: parts for topic, parts in end.items() if topic in self.global_topics}
         mine = {topic: parts for topic, parts in end.items() if topic not in self.global_topics}
-        found: Offsets = self.reader().cut({topic: start.get(topic, {}) for topic in mine}, mine, limit)
+        found: Offsets = self.reader().batch_end({topic: start.get(topic, {}) for topic in mine}, mine, limit)
         return {**found, **theirs}
 
     def check(self, start: Offsets, end: Offsets) -> None:
@@ -168,7 +168,7 @@ class FileOffsetSource:
         """The same."""
         return self.end()
 
-    def cut(self, start: Offsets, end: Offsets, limit: int) -> Offsets:
+    def batch_end(self, start: Offsets, end: Offsets, limit: int) -> Offsets:
         """The end of the first batch that lies after ``start``."""
         for candidate in self.content()[1]:
             full = {topic: {p: candidate.get(topic, {}).get(p, 0) for p in parts} for topic, parts in end.items()}

@@ -34,7 +34,7 @@ class KafkaSink(QuerySink):
     before the query fails.
     """
 
-    publisher: Any
+    writer: Any
     changelogs: Callable[[QueryBatch], Iterable[OutputRecord]] | None = None
     patience_s: float = 300.0
     kafka: bool = True
@@ -43,8 +43,8 @@ class KafkaSink(QuerySink):
     def open(self) -> None:
         """Fence older deployments and find what was published last."""
         self._closing.clear()
-        self.publisher.again = self.again
-        self.publisher.open()
+        self.writer.again = self.again
+        self.writer.open()
 
     def publish(self, batch: QueryBatch) -> OutputBatch:
         """Publish, or find that the batch is in Kafka already."""
@@ -54,7 +54,7 @@ class KafkaSink(QuerySink):
                 output: Iterable[OutputColumns] = batch.output.columns()
                 if self.changelogs is not None:
                     output = chain(output, columns_of(self.changelogs(batch)))
-                done: OutputBatch = self.publisher.publish(batch.number, batch.source, output, batch.positions)
+                done: OutputBatch = self.writer.publish(batch.number, batch.source, output, batch.positions)
                 return done
             except BrokerError as error:
                 if not error.restartable or self._gives_up(end):
@@ -65,10 +65,10 @@ class KafkaSink(QuerySink):
         from kstreamnb.kafka.transactional_writer import overtaken
 
         while True:
-            if self.claim is not None and not self.claim.holds():
-                raise overtaken(self.publisher.application, STARTED_SINCE)
+            if self.owner is not None and not self.owner.holds():
+                raise overtaken(self.writer.application, STARTED_SINCE)
             try:
-                self.publisher.open()
+                self.writer.open()
                 return
             except EngineError as error:
                 if not error.restartable or self._gives_up(end):
@@ -80,7 +80,7 @@ class KafkaSink(QuerySink):
     def close(self) -> None:
         """Let go of Kafka; a transaction that is open then is aborted by the next `open`."""
         self._closing.set()
-        self.publisher.close()
+        self.writer.close()
 
 
 @dataclass

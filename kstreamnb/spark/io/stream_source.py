@@ -108,7 +108,7 @@ class FeedReader(_SimpleStreamReaderWrapper, SupportsTriggerAvailableNow):
         now_ms = max(int(start["clock"]), settings.feed.now_ms())
         end = self._reachable(begin)
         if isinstance(limit, ReadMaxRows) and end != begin:
-            end = settings.feed.cut(begin, end, limit.max_rows)
+            end = settings.feed.batch_end(begin, end, limit.max_rows)
         due = settings.tick_ms > 0 and now_ms - int(start["tick"]) >= settings.tick_ms
         if end == begin and not due:
             return start

@@ -22,7 +22,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 import kstreamnb
 from kstreamnb.errors import JvmGoneError, MissingJavaError, SparkError
-from kstreamnb.kafka.temp_dirs import scratch_folder
+from kstreamnb.kafka.temp_dirs import temp_dir
 from kstreamnb.spark.jvm.constants import LARGEST_FUNCTION, NO_JVM
 from kstreamnb.spark.jvm.local_filesystem import QUIET_FILES, quiet_files_jar
 from kstreamnb.spark.jvm.profiles import Profile, profile_settings
@@ -109,11 +109,11 @@ def spark_session(
         os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [root, known]))
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     conf = SparkConf().setMaster(f"local[{cores},{_START_SETTINGS['spark.task.maxFailures']}]").setAppName(app)
-    scratch = scratch_folder("spark")
+    folder = temp_dir("spark")
     files = {
-        "spark.local.dir": str(scratch),
-        "spark.sql.warehouse.dir": f"{scratch}/warehouse",
-        **_quiet_files(scratch),
+        "spark.local.dir": str(folder),
+        "spark.sql.warehouse.dir": f"{folder}/warehouse",
+        **_quiet_files(folder),
         "spark.sql.streaming.checkpointFileManagerClass": "org.apache.spark.sql.execution.streaming.checkpointing."
         "FileSystemBasedCheckpointFileManager",
     }
@@ -126,9 +126,9 @@ def spark_session(
     }
     for name, value in {**chosen, **(settings or {})}.items():
         conf.set(name, str(value))
-    log = scratch / "spark.log"
+    log = folder / "spark.log"
     _logs.append(log)
-    with log.open("ab") as out, _home_of_workers(scratch):
+    with log.open("ab") as out, _home_of_workers(folder):
         gateway = launch_gateway(conf, {"stdout": out, "stderr": out})
     context = SparkContext(conf=conf, gateway=gateway)
     context._accumulatorServer.handle_error = _note_lost_connection  # noqa: SLF001
@@ -171,7 +171,7 @@ def _note_lost_connection(*_: object) -> None:
 
 
 @contextmanager
-def _home_of_workers(scratch: Path) -> Iterator[None]:
+def _home_of_workers(folder: Path) -> Iterator[None]:
     """Start the JVM with a Spark home that has no zip file of pyspark in it: workers then find the installed package.
 
     Spark puts the zip before everything else on the path of its Python processes, and what is imported from a zip file
@@ -182,7 +182,7 @@ def _home_of_workers(scratch: Path) -> Iterator[None]:
     if os.name != "posix" or (known is not None and Path(known) != installed):
         yield
         return
-    home = scratch / "spark-home"
+    home = folder / "spark-home"
     home.mkdir()
     for entry in installed.iterdir():
         if entry.name != "python" and entry.suffix != ".py":
@@ -197,7 +197,7 @@ def _home_of_workers(scratch: Path) -> Iterator[None]:
             os.environ["SPARK_HOME"] = known
 
 
-def _quiet_files(scratch: Path) -> dict[str, str]:
+def _quiet_files(folder: Path) -> dict[str, str]:
     """Settings for the kit's file system; none under ``spark-submit``, whose JVM runs already, with its own classes.
 
     It keeps Hadoop's checksums beside its files, so that Spark need not keep others.
@@ -205,7 +205,7 @@ def _quiet_files(scratch: Path) -> dict[str, str]:
     if "PYSPARK_GATEWAY_PORT" in os.environ:
         return {}
     return {
-        "spark.driver.extraClassPath": str(quiet_files_jar(scratch)),
+        "spark.driver.extraClassPath": str(quiet_files_jar(folder)),
         "spark.hadoop.fs.file.impl": QUIET_FILES,
         "spark.sql.streaming.checkpoint.fileChecksum.enabled": "false",
     }

@@ -47,7 +47,7 @@ def stores_beside(query: Query) -> Iterator[Beside]:
             yield from ((*each, "log") for each in zip(labels, kept, made, strict=True))
         sink = query.action.sink
         if isinstance(sink, KafkaSink) and sink.changelogs is not None:
-            yield from _beside_changelogs(query.bundle, sink.publisher.servers, again)
+            yield from _beside_changelogs(query.bundle, sink.writer.servers, again)
 
 
 def _await_commit(query: Query) -> None:

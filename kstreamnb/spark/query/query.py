@@ -97,7 +97,7 @@ class Query(Suggesting):
         self._streaming: QueryHandle | None = None
         self._ended = threading.Event()  # set when the last stream ends
         self._ended.set()
-        self._presence: SharedLock | None = None
+        self._lock: SharedLock | None = None
         self._stopped = self._starting = False
         self._reviving, self._revived = threading.RLock(), (-2, 0)  # the last batch then, and how often since
 
@@ -119,7 +119,7 @@ class Query(Suggesting):
     @property
     def checkpoint_gone(self) -> KStreamError | None:
         """The error of a query whose checkpoint is not there any more; None while all is well, and while it stops."""
-        if self._presence is None or self._starting or self._stopped or self._presence.there():
+        if self._lock is None or self._starting or self._stopped or self._lock.intact():
             return None
         return gone(self.checkpoint, self.application)
 
@@ -147,8 +147,8 @@ class Query(Suggesting):
             failed = self._why_ended(self._streaming)
             if failed is not None:
                 self._action.failed(failed)
-        if self._presence is not None:
-            self._presence.leave()
+        if self._lock is not None:
+            self._lock.release()
         return self._action.error
 
     def _why_ended(self, streaming: QueryHandle) -> KStreamError | None:
@@ -238,8 +238,8 @@ class Query(Suggesting):
 
     def _halt(self) -> None:
         self._end_stream()
-        if self._presence is not None:
-            self._presence.leave()
+        if self._lock is not None:
+            self._lock.release()
         if remove_active(self):
             self._action.journal.note("stopped", batch=self._action.last.number)
 
@@ -289,7 +289,7 @@ class Query(Suggesting):
         if self._streaming is not None:
             self._halt()
             self._outlive(self._streaming)
-            if self._presence is not None and not (self.checkpoint / "metadata").exists():  # Spark would begin anew
+            if self._lock is not None and not (self.checkpoint / "metadata").exists():  # Spark would begin anew
                 raise gone(self.checkpoint, self.application)
         self._feed = feed or self._feed
         if bundle is not None:
@@ -304,7 +304,7 @@ class Query(Suggesting):
         self._open(takes_over=takes_over)
         self._action.error = None
         self._action.stores.forget()
-        self._presence = SharedLock(self.checkpoint)
+        self._lock = SharedLock(self.checkpoint)
         relay = Relay(self._action)
         self._streaming = QueryHandle(start_stream(self.spark, self.bundle, self._feed, relay, self._settings))
         self._attend(self._streaming, relay)
@@ -324,23 +324,23 @@ class Query(Suggesting):
             threading.Thread(target=companion, args=lasts, daemon=True, name="kstreamnb-companion").start()
 
     def _open(self, *, takes_over: bool) -> None:
-        """Have the sink ready, which fences older deployments; a claim comes first, that none of them fences back."""
+        """Open the sink, which fences older deployments; the owner token comes first, so that none fences back."""
         sink = self._action.sink
-        before, sink.again = sink.claim, entries_again(self.checkpoint)
-        claim = OwnerToken(self.checkpoint) if takes_over else None
-        sink.claim = claim or before
+        before, sink.again = sink.owner, entries_again(self.checkpoint)
+        owner = OwnerToken(self.checkpoint) if takes_over else None
+        sink.owner = owner or before
         try:
             sink.open()
         except KStreamError:
-            sink.claim = before
-            if claim is not None:
-                claim.withdraw()
+            sink.owner = before
+            if owner is not None:
+                owner.withdraw()
             raise
 
     def _overtaken(self) -> KStreamError | None:
         """The error of a query whose checkpoint another one goes on from: it must neither repair nor fence anything."""
-        claim = self._action.sink.claim
-        if claim is None or claim.holds():
+        owner = self._action.sink.owner
+        if owner is None or owner.holds():
             return None
         from kstreamnb.kafka.transactional_writer import overtaken
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kstreamnb.errors import ConfigError
-from kstreamnb.kafka.batch_offsets import count_between, cut_by_time, ranges
+from kstreamnb.kafka.batch_offsets import batch_end_by_time, count_between, ranges
 
 LOGS = st.dictionaries(
     st.sampled_from(["a", "b"]),
@@ -52,7 +52,7 @@ def test_batches_are_prefixes_of_the_merge(logs, limit):
     merged, low = _merged(logs), 0
     last = max((at for parts in logs.values() for times in parts for at in times), default=0)
     while start != end:
-        ends, low = cut_by_time(start, end, limit, at_time=_at_time(logs), times_ms=(low, last))
+        ends, low = batch_end_by_time(start, end, limit, at_time=_at_time(logs), times_ms=(low, last))
         taken = {
             (topic, partition, offset)
             for topic, partition, first, final in ranges(start, ends)
@@ -71,7 +71,7 @@ def test_what_fits_is_taken_whole_without_asking():
         raise AssertionError(f"asked for {time}")
 
     end = {"a": {0: 5, 1: 5}}
-    assert (end, 3) == cut_by_time({"a": {0: 0, 1: 0}}, end, 10, at_time=never, times_ms=(3, 9))
+    assert (end, 3) == batch_end_by_time({"a": {0: 0, 1: 0}}, end, 10, at_time=never, times_ms=(3, 9))
 
 
 def test_few_look_ups_find_the_cut():
@@ -84,7 +84,7 @@ def test_few_look_ups_find_the_cut():
         return _at_time(logs)(time)
 
     end = {"a": dict.fromkeys(range(4), 10_000)}
-    ends, _ = cut_by_time({"a": dict.fromkeys(range(4), 0)}, end, 1000, at_time=look_up, times_ms=(0, 10**9))
+    ends, _ = batch_end_by_time({"a": dict.fromkeys(range(4), 0)}, end, 1000, at_time=look_up, times_ms=(0, 10**9))
     assert 500 < count_between({}, ends) <= 1000
     assert len(calls) <= 4
 
@@ -92,4 +92,4 @@ def test_few_look_ups_find_the_cut():
 def test_a_batch_of_nothing_is_refused():
     """A limit below one record makes no progress."""
     with pytest.raises(ConfigError, match="at most 0 records makes no progress"):
-        cut_by_time({}, {"a": {0: 1}}, 0, at_time=dict, times_ms=(0, 0))
+        batch_end_by_time({}, {"a": {0: 1}}, 0, at_time=dict, times_ms=(0, 0))
