@@ -17,20 +17,20 @@ __all__ = ["event_row"]
 Cells = tuple[str, ...]
 
 
-def event_row(run: RecordedRun, place: int) -> Cells:
+def event_row(run: RecordedRun, position: int) -> Cells:
     """One entry in words."""
-    entry = run.history.log[place]
-    code = run.history.codes[entry[0]]
-    return _CELLS[code.kind](run, place, code, entry)
+    entry = run.index.log[position]
+    code = run.index.codes[entry[0]]
+    return _CELLS[code.kind](run, position, code, entry)
 
 
-def _consumed(run: RecordedRun, place: int, code: Code, entry: Entry) -> Cells:
+def _consumed(run: RecordedRun, position: int, code: Code, entry: Entry) -> Cells:
     topic, partition = code.other
     about = format_value(shown(entry[3])), format_value(shown(entry[4])), format_time(entry[2])
     return "taken", f"{topic}-{partition}@{entry[1]}", code.node, *about
 
 
-def _forwarded(run: RecordedRun, place: int, code: Code, entry: Entry) -> Cells:
+def _forwarded(run: RecordedRun, position: int, code: Code, entry: Entry) -> Cells:
     return (
         "handed on",
         code.node,
@@ -41,7 +41,7 @@ def _forwarded(run: RecordedRun, place: int, code: Code, entry: Entry) -> Cells:
     )
 
 
-def _written(run: RecordedRun, place: int, code: Code, entry: Entry) -> Cells:
+def _written(run: RecordedRun, position: int, code: Code, entry: Entry) -> Cells:
     _, raw_key, old, new = entry
     if raw_key is None:
         return "store time", code.node, "", "", "", ""
@@ -65,35 +65,35 @@ def _rows(task: str, store: Any, raw_key: Any, row: Any) -> list[Any]:
     return stored_rows(task, store, merged)
 
 
-def _read(run: RecordedRun, place: int, code: Code, entry: Entry) -> Cells:
+def _read(run: RecordedRun, position: int, code: Code, entry: Entry) -> Cells:
     return "looked up", f"store {code.node}", "", format_value(entry[1]), "", ""
 
 
-def _produced(run: RecordedRun, place: int, code: Code, entry: Entry) -> Cells:
-    record = run.produced(place)
+def _produced(run: RecordedRun, position: int, code: Code, entry: Entry) -> Cells:
+    record = run.produced(position)
     where = f"{record.topic}-{record.partition}@{record.offset}"
     return "produced", "", where, format_value(record.key), format_value(record.value), format_time(record.timestamp)
 
 
-def _dropped(run: RecordedRun, place: int, code: Code, entry: Entry) -> Cells:
+def _dropped(run: RecordedRun, position: int, code: Code, entry: Entry) -> Cells:
     about = format_value(shown(entry[1])), format_value(shown(entry[2])), format_time(entry[3])
     return f"dropped: {code.other}", code.node, "", *about
 
 
-def _cell(run: RecordedRun, place: int, code: Code, entry: Entry) -> Cells:
+def _cell(run: RecordedRun, position: int, code: Code, entry: Entry) -> Cells:
     return "remembered", code.node, code.other, "", f"{entry[2]!r} instead of {entry[1]!r}", ""
 
 
-def _punctuated(run: RecordedRun, place: int, code: Code, entry: Entry) -> Cells:
+def _punctuated(run: RecordedRun, position: int, code: Code, entry: Entry) -> Cells:
     return "punctuated", code.node, str(code.other).replace("_", " "), "", "", format_time(entry[1])
 
 
-def _published(run: RecordedRun, place: int, code: Code, entry: Entry) -> Cells:
+def _published(run: RecordedRun, position: int, code: Code, entry: Entry) -> Cells:
     offsets = ", ".join(f"{topic}-{partition}@{offset}" for (topic, partition), offset in entry[1].items())
     return "published", "application", offsets, "", "", ""
 
 
-def _resumed(run: RecordedRun, place: int, code: Code, entry: Entry) -> Cells:
+def _resumed(run: RecordedRun, position: int, code: Code, entry: Entry) -> Cells:
     return "resumed", f"task {code.task}", "", "", "", format_time(entry[1]) if entry[1] >= 0 else ""
 
 
@@ -104,12 +104,12 @@ _CELLS: dict[str, Callable[[Any, int, Code, Entry], Cells]] = {
     "read": _read,
     "produced": _produced,
     "dropped": _dropped,
-    "cell": _cell,
+    "state_var": _cell,
     "punctuated": _punctuated,
-    "committing": lambda run, place, code, entry: ("begins to commit", f"task {code.task}", "", "", "", ""),
-    "committed": lambda run, place, code, entry: ("committed", f"task {code.task}", "", "", "", ""),
+    "committing": lambda run, position, code, entry: ("begins to commit", f"task {code.task}", "", "", "", ""),
+    "committed": lambda run, position, code, entry: ("committed", f"task {code.task}", "", "", "", ""),
     "published": _published,
-    "crashed": lambda run, place, code, entry: ("crashed", "application", "", "", "", ""),
-    "restarted": lambda run, place, code, entry: ("restarted", "application", "", "", "", ""),
+    "crashed": lambda run, position, code, entry: ("crashed", "application", "", "", "", ""),
+    "restarted": lambda run, position, code, entry: ("restarted", "application", "", "", "", ""),
     "resumed": _resumed,
 }

@@ -12,7 +12,7 @@ from kstreamnb.core.record import Headers
 from kstreamnb.runtime.context.handlers import Produced
 
 __all__ = [
-    "CellChanged",
+    "StateVarChanged",
     "Committed",
     "Committing",
     "Consumed",
@@ -95,12 +95,12 @@ class Punctuated(NamedTuple):
     now_ms: int
 
 
-class CellChanged(NamedTuple):
+class StateVarChanged(NamedTuple):
     """Something that a node remembers beside its stores changed: the latest time it saw, when it is due."""
 
     task: str
     node: str
-    cell: str
+    state_var: str
     old: Any
     new: Any
 
@@ -145,7 +145,7 @@ Event: TypeAlias = (
     | StoreWritten
     | Produced
     | Dropped
-    | CellChanged
+    | StateVarChanged
     | Punctuated
     | Committing
     | Committed

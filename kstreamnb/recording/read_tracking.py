@@ -64,8 +64,10 @@ def _noting_rows(rows_of: Callable[..., Rows], note: Note) -> Callable[..., Rows
     """Rows of a scan, each noted when it is taken; the last argument are the raw keys, or places of one key."""
 
     def noted(*args: Any) -> Rows:
-        *key, places = args
-        return Rows(_one_by_one([(key[0], place) for place in places] if key else places, rows_of(*args), note))
+        *key, positions = args
+        return Rows(
+            _one_by_one([(key[0], position) for position in positions] if key else positions, rows_of(*args), note)
+        )
 
     return noted
 
@@ -78,9 +80,9 @@ def _one_by_one(raw_keys: Any, rows: Any, note: Note) -> Iterator[Any]:
 
 def _first(store: Any, first: Callable[[], Any], note: Note) -> Callable[[], Any]:
     def noted() -> Any:
-        found = first()
-        note(store.keys.encode(found[0]))
-        return found
+        result = first()
+        note(store.keys.encode(result[0]))
+        return result
 
     return noted
 
@@ -96,12 +98,12 @@ def _entries(store: Any, entries: Callable[[], Any], note: Note) -> Callable[[],
 
 def _evict(store: Any, evict: Callable[[], Any], note: Note) -> Callable[[], Any]:
     def noted() -> Iterator[Any]:
-        held = list(store.raw)
+        buffered = list(store.raw)
         for entry in evict():
             raw_key = next(
-                key for key in held if key is not None and key[:2] == (entry[0], store.keys.encode(entry[1]))
+                key for key in buffered if key is not None and key[:2] == (entry[0], store.keys.encode(entry[1]))
             )
-            held.remove(raw_key)
+            buffered.remove(raw_key)
             note(raw_key)
             yield entry
 

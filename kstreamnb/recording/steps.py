@@ -6,11 +6,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, overload
 
-from kstreamnb.core.formatting import format_time, format_value, pluralize
+from kstreamnb.core.formatting import format_time, pluralize
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.tables import Tabular
 from kstreamnb.recording.event_table import event_row
 from kstreamnb.recording.events import Event, Forwarded, Punctuated, StoreWritten
+from kstreamnb.recording.record_text import describe_content, record_id
 from kstreamnb.recording.trace_index import BEGINNINGS
 
 if TYPE_CHECKING:  # a run makes steps
@@ -55,8 +56,8 @@ class Step(Tabular):
     @property
     def events(self) -> tuple[Event, ...]:
         """Everything that happened, in order: consumed, forwarded, read, written, produced, dropped, committed."""
-        history = self._run.history
-        return tuple(history.recording.event(history.log[place]) for place in history.span(self.number))
+        index = self._run.index
+        return tuple(index.recording.event(index.log[position]) for position in index.span(self.number))
 
     @property
     def elsewhere(self) -> bool:
@@ -66,7 +67,7 @@ class Step(Tabular):
     @property
     def record(self) -> TopicRecord | None:
         """The record that was taken; None where none was."""
-        return self._run.consumed(self._run.history.starts[self.number - 1]) if self.kind == "record" else None
+        return self._run.consumed(self._run.index.starts[self.number - 1]) if self.kind == "record" else None
 
     @property
     def forwarded(self) -> tuple[Forwarded, ...]:
@@ -81,9 +82,11 @@ class Step(Tabular):
     @property
     def produced(self) -> tuple[TopicRecord, ...]:
         """Records written to topics."""
-        history = self._run.history
+        index = self._run.index
         return tuple(
-            self._run.produced(place) for place in history.span(self.number) if history.code(place).kind == "produced"
+            self._run.produced(position)
+            for position in index.span(self.number)
+            if index.code(position).kind == "produced"
         )
 
     @property
@@ -99,21 +102,16 @@ class Step(Tabular):
         first = self.events[0]
         if isinstance(first, Punctuated):
             kind = first.kind.replace("_", " ")
-            return (
-                f'step {self.number}: punctuation of "{self.node}" in task {self.task} at {kind} '
-                f"{format_time(first.now_ms)}"
-            )
+            at = f"{kind} {format_time(first.now_ms)}"
+            return f'step {self.number}: punctuation of "{self.node}" in task {self.task} at {at}'
         record = self.record
         assert record is not None
-        place = f"{record.topic}-{record.partition}@{record.offset}"
-        about = (
-            f"key {format_value(record.key)}, value {format_value(record.value)}, time {format_time(record.timestamp)}"
-        )
-        return f"step {self.number}: {place} ({about}) through task {self.task}"
+        content = describe_content(record.key, record.value, record.timestamp)
+        return f"step {self.number}: {record_id(record)} ({content}) through task {self.task}"
 
     def table(self) -> Iterator[tuple[str, ...]]:
         """Everything that happened, in words."""
-        return (event_row(self._run, place) for place in self._run.history.span(self.number))
+        return (event_row(self._run, position) for position in self._run.index.span(self.number))
 
     def summary(self) -> str:
         """What came of it, in numbers."""
@@ -138,7 +136,7 @@ class Steps(Sequence[Step]):
         self._run = run
 
     def __len__(self) -> int:
-        return len(self._run.history)
+        return len(self._run.index)
 
     @overload
     def __getitem__(self, index: int) -> Step: ...
@@ -148,9 +146,9 @@ class Steps(Sequence[Step]):
         if isinstance(index, slice):
             return [self[number] for number in range(*index.indices(len(self)))]
         number = range(len(self))[index] + 1
-        code = self._run.history.code(self._run.history.starts[number - 1])
+        code = self._run.index.code(self._run.index.starts[number - 1])
         kind: Any = BEGINNINGS[code.kind]
-        return Step(number, kind, code.task, code.node, self._run.owner(self._run.history.starts[number - 1]))
+        return Step(number, kind, code.task, code.node, self._run.owner(self._run.index.starts[number - 1]))
 
     def __iter__(self) -> Iterator[Step]:
         return (self[index] for index in range(len(self)))

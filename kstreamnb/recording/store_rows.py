@@ -32,13 +32,13 @@ def stored_rows(task: str, store: Any, rows: Mapping[Any, Any]) -> list[StoredRo
     """Rows of a store in its own order: by key bytes, then by time."""
     merged, cached = without_cache(rows)
     show, visible_from = _SHOW[_kind(store)], _visible_from(store, rows)
-    found = []
+    result = []
     for raw_key in sorted(merged, key=raw_order(store)):
         expired = visible_from is not None and _time(store, raw_key) < visible_from
         state = "expired, no longer read" if expired else "in the cache" if raw_key in cached else ""
         for key, value, timestamp, note in show(store, raw_key, merged[raw_key]):
-            found.append(StoredRow(task, key, value, timestamp, state or note))
-    return found
+            result.append(StoredRow(task, key, value, timestamp, state or note))
+    return result
 
 
 def _visible_from(store: Any, rows: Mapping[Any, Any]) -> int | None:
@@ -51,10 +51,10 @@ def _visible_from(store: Any, rows: Mapping[Any, Any]) -> int | None:
 
 def _time(store: Any, raw_key: Any) -> int:
     """The time of a window (its start) or of a session (its end)."""
-    place = raw_key[1]
-    if isinstance(place, tuple):
-        return int(place[0])
-    return int(place >> SEQUENCE_BITS if store.spec.retain_duplicates else place)
+    position = raw_key[1]
+    if isinstance(position, tuple):
+        return int(position[0])
+    return int(position >> SEQUENCE_BITS if store.spec.retain_duplicates else position)
 
 
 def without_cache(rows: Mapping[Any, Any]) -> tuple[dict[Any, Any], set[Any]]:
@@ -95,8 +95,8 @@ def _timestamped(store: Any, raw_key: Any, row: Any) -> _Shown:
 
 
 def _window_of(store: Any, raw_key: Any) -> Windowed:
-    key, place = raw_key
-    start = place >> SEQUENCE_BITS if store.spec.retain_duplicates else place
+    key, position = raw_key
+    start = position >> SEQUENCE_BITS if store.spec.retain_duplicates else position
     return Windowed(store.keys.decode(key), start, min(start + store.window_size_ms, MAX_TIME_MS))
 
 

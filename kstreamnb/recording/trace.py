@@ -23,7 +23,7 @@ from kstreamnb.recording.events import Event
 from kstreamnb.recording.read_tracking import watch_reads
 from kstreamnb.runtime.context.task_context import CellWatch
 
-__all__ = ["NOTHING", "Code", "Entry", "Kept", "Recording", "keep", "numbers_of", "places_of", "shown"]
+__all__ = ["NOTHING", "Code", "Entry", "Kept", "Recording", "keep", "numbers_of", "positions_of", "shown"]
 
 Entry: TypeAlias = tuple[Any, ...]
 
@@ -122,20 +122,20 @@ def numbers_of(log: list[Entry], codes: int) -> bytes | array[int]:
     return bytes(numbers) if codes <= _BYTES else array("H", numbers)
 
 
-def places_of(wanted: Sequence[bool], numbers: bytes | array[int]) -> list[int]:
+def positions_of(wanted: Sequence[bool], numbers: bytes | array[int]) -> list[int]:
     """Where the wanted ones among some numbers are: a search in bytes costs little where little is found."""
     if isinstance(numbers, bytes):
         marks = numbers.translate(bytes(wanted).ljust(_BYTES, b"\0"))
     else:
         marks = bytes(map(wanted.__getitem__, numbers))
-    return [found.start() for found in re.finditer(b"\1", marks)]
+    return [result.start() for result in re.finditer(b"\1", marks)]
 
 
 class Recording:
     """Everything that happened, in order: entries in ``log``, and what their numbers stand for in ``codes``.
 
-    ``cells`` is what the cells of each task held before the first step. Lookups of rows are noted in the stores that
-    ``looked_up`` names. Tasks see it as a `runtime.scope.Recorder`.
+    ``state_vars`` holds the content of each task's state variables before the first step. Reads are recorded for the
+    stores that ``looked_up`` names. Tasks see it as a `runtime.context.task_context.Recorder`.
     """
 
     atoms: frozenset[type] = ATOMS
@@ -144,7 +144,7 @@ class Recording:
         self.looked_up = looked_up
         self.log: list[Entry] = []
         self.codes: list[Code] = []
-        self.cells: dict[str, dict[tuple[str, str], Any]] = {}
+        self.state_vars: dict[str, dict[tuple[str, str], Any]] = {}
         self.keep: Callable[[Any], Any] = keep
         self._numbers: dict[Code, int] = {}
 
@@ -153,35 +153,35 @@ class Recording:
         """A recording as it is, or one that keeps nothing and tells a function of every event."""
         if observe is None or isinstance(observe, Recording):
             return observe
-        found = cls()
-        found.log, found.keep = _Teller(found, observe), _itself
-        return found
+        result = cls()
+        result.log, result.keep = _Teller(result, observe), _itself
+        return result
 
     def handed_over(self) -> Recording:
         """What is recorded so far, in a recording that tasks do not know: they are cycles, and would keep it alive."""
-        found = Recording(self.looked_up)
-        found.log, found.codes, found.cells = self.log[:], self.codes, self.cells
+        result = Recording(self.looked_up)
+        result.log, result.codes, result.state_vars = self.log[:], self.codes, self.state_vars
         self.log.clear()
-        return found
+        return result
 
     @property
     def reorders(self) -> bool:
         """Whether steps may come task by task, to be put in order when all are there."""
         return type(self.log) is list
 
-    def taken_since(self, place: int) -> list[int]:
+    def taken_since(self, position: int) -> list[int]:
         """Where records were taken, from a place on."""
         takes = [code.kind == "consumed" for code in self.codes]
-        return [place + found for found in places_of(takes, numbers_of(self.log[place:], len(takes)))]
+        return [position + result for result in positions_of(takes, numbers_of(self.log[position:], len(takes)))]
 
     def number(self, kind: str, task: str, node: str = "", other: Any = None) -> int:
         """The number of a code; a new one where it was not known."""
         code = Code(kind, task, node, other)
-        found = self._numbers.get(code)
-        if found is None:
-            found = self._numbers[code] = len(self.codes)
+        result = self._numbers.get(code)
+        if result is None:
+            result = self._numbers[code] = len(self.codes)
             self.codes.append(code)
-        return found
+        return result
 
     def add(self, kind: str, task: str, node: str, other: Any, *rest: Any) -> None:
         """Append one entry."""
@@ -195,9 +195,9 @@ class Recording:
             watch_reads(store, lambda raw_key: append((read, raw_key)))
         return _StoreJournal(self.number("written", task, store.name), self.log, keeps=keeps)
 
-    def watch(self, task: str, cells: Mapping[tuple[str, str], list[Any]]) -> CellWatch:
+    def watch(self, task: str, state_vars: Mapping[tuple[str, str], list[Any]]) -> CellWatch:
         """What notes which cells of a task have changed since it was last called."""
-        return _CellWatch(self, task, cells)
+        return _StateVarWatch(self, task, state_vars)
 
     def event(self, entry: Entry) -> Event:
         """An entry as an event, with the values as they were."""
@@ -234,21 +234,21 @@ class _StoreJournal(list[Any]):
             super().append(entry)
 
 
-class _CellWatch:
+class _StateVarWatch:
     """Notes the cells of a task that have changed since it was last called; stream time follows from the records."""
 
-    def __init__(self, recording: Recording, task: str, cells: Mapping[tuple[str, str], list[Any]]) -> None:
-        self._recording, self._task, self._cells = recording, task, cells
-        recording.cells[task] = {key: cell[0] for key, cell in cells.items() if key != STREAM_TIME}
+    def __init__(self, recording: Recording, task: str, state_vars: Mapping[tuple[str, str], list[Any]]) -> None:
+        self._recording, self._task, self._state_vars = recording, task, state_vars
+        recording.state_vars[task] = {key: state_var[0] for key, state_var in state_vars.items() if key != STREAM_TIME}
         self.watched: list[list[Any]] = []
         self._keys = {STREAM_TIME}
         self._note = recording.log.append
         self._known = 0
-        self._watch(recording.cells[task])
+        self._watch(recording.state_vars[task])
 
     def __call__(self) -> None:
         """Note what has changed."""
-        if len(self._cells) != self._known:
+        if len(self._state_vars) != self._known:
             self._watch({})
         for watched in self.watched:
             content, old = watched[0][0], watched[1]
@@ -258,12 +258,12 @@ class _CellWatch:
 
     def _watch(self, contents: Mapping[tuple[str, str], Any]) -> None:
         """Take up cells that are new: each with its number and what it held when it was looked at last."""
-        self._known = len(self._cells)
-        for key, cell in self._cells.items():
+        self._known = len(self._state_vars)
+        for key, state_var in self._state_vars.items():
             if key not in self._keys:
                 self._keys.add(key)
-                number = self._recording.number("cell", self._task, *key)
-                self.watched.append([cell, contents.get(key, NOTHING), number])
+                number = self._recording.number("state_var", self._task, *key)
+                self.watched.append([state_var, contents.get(key, NOTHING), number])
 
 
 STREAM_TIME = ("", "stream_time_ms")
@@ -297,7 +297,7 @@ _EVENTS: dict[str, Callable[[Code, Entry], Event]] = {
     "written": lambda code, entry: events.StoreWritten(code.task, code.node, *entry[1:]),
     "produced": lambda code, entry: events.Produced(code.other, *entry[1:]),
     "dropped": _dropped,
-    "cell": lambda code, entry: events.CellChanged(code.task, code.node, code.other, *entry[1:]),
+    "state_var": lambda code, entry: events.StateVarChanged(code.task, code.node, code.other, *entry[1:]),
     "punctuated": lambda code, entry: events.Punctuated(code.task, code.node, code.other, entry[1]),
     "committing": lambda code, entry: events.Committing(code.task),
     "committed": lambda code, entry: events.Committed(code.task),

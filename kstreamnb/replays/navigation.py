@@ -83,9 +83,9 @@ class Navigation:
                 self.run.topology.nodes
             )
             raise EngineError(f'there is no node "{node}"', detail=f"there are {near}")
-        found = Breakpoint(node, key, when)
-        self.breakpoints = (*self.breakpoints, found)
-        return found
+        result = Breakpoint(node, key, when)
+        self.breakpoints = (*self.breakpoints, result)
+        return result
 
     def run_until(self, predicate: Condition | None = None) -> Step | None:
         """Go on until ``predicate(step)`` holds for the step just made, or a breakpoint is hit; None at the end."""
@@ -105,5 +105,5 @@ class Navigation:
         return step
 
 
-def _concerns(found: Any, key: Any) -> bool:
-    return bool(found == key or (isinstance(found, tuple) and found[:1] == (key,)))
+def _concerns(result: Any, key: Any) -> bool:
+    return bool(result == key or (isinstance(result, tuple) and result[:1] == (key,)))

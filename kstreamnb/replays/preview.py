@@ -111,12 +111,12 @@ def preview(
 
 def _shown_as_is(topology: Topology, into: str) -> Topology:
     """The same topology with a last sink that hands on what it gets."""
-    found = copy(topology)
+    result = copy(topology)
     as_is = _AsItIs()
-    found.nodes = {
+    result.nodes = {
         name: replace(node, key_serde=as_is, value_serde=as_is)
         if isinstance(node, Sink) and node.topic == into
         else node
         for name, node in topology.nodes.items()
     }
-    return found
+    return result

@@ -75,7 +75,7 @@ class Replay(Navigation, Queries, Suggesting, Displayed):
     @property
     def topics(self) -> list[str]:
         """Topics that were written from which nobody in the application reads."""
-        read = {code.other[0] for code, _ in self.run.history.of_kind("consumed")}
+        read = {code.other[0] for code, _ in self.run.index.of_kind("consumed")}
         return [topic for topic in self.run.topics() if topic not in read]
 
     @property
@@ -92,14 +92,14 @@ class Replay(Navigation, Queries, Suggesting, Displayed):
         return self.at(len(self.steps)).counts()
 
     def __str__(self) -> str:
-        taken = [code.other[0] in self.run.fed for code, _ in self.run.history.of_kind("consumed")]
-        places = [places for _, places in self.run.history.of_kind("consumed")]
-        records = sum(len(found) for found, fed in zip(places, taken, strict=True) if fed) + self.run.refused
+        taken = [code.other[0] in self.run.fed for code, _ in self.run.index.of_kind("consumed")]
+        positions = [positions for _, positions in self.run.index.of_kind("consumed")]
+        records = sum(len(result) for result, fed in zip(positions, taken, strict=True) if fed) + self.run.refused
         out = sum(len(self.output(topic)) for topic in self.topics)
         parts = [f"{pluralize(records, 'record')} in", f"{out:,} out", f"{len(self.drops):,} dropped"]
         name = f' of "{self.topology.name}"' if self.topology.name else ""
-        place = f"step {self.position:,} of {len(self.steps):,}"
-        return f"replay{name}: {', '.join(parts)}; {pluralize(len(self.run.tasks), 'task')}, {place}"
+        progress = f"step {self.position:,} of {len(self.steps):,}"
+        return f"replay{name}: {', '.join(parts)}; {pluralize(len(self.run.tasks), 'task')}, {progress}"
 
     def __repr__(self) -> str:
         return f"<{self}>"
@@ -113,8 +113,8 @@ def recorded(driver: Any, recording: Recording, work: Callable[[], None], fed: I
         tasks[engine.global_task.plan.task_id] = engine.global_task
 
     def made(error: KStreamError | None) -> Replay:
-        told, partitions = recording.handed_over(), engine.plan().partitions
-        return Replay(RecordedRun(driver.topology, driver.config, told, tasks, partitions, fed), error)
+        finished, partitions = recording.handed_over(), engine.plan().partitions
+        return Replay(RecordedRun(driver.topology, driver.config, finished, tasks, partitions, fed), error)
 
     try:
         with collector_paused():

@@ -25,14 +25,14 @@ class Issue:
     """
 
     severity: Severity
-    place: str
+    subject: str
     fact: str
     remedy: str = ""
     origin: SourceLocation | None = None
 
     def __str__(self) -> str:
         lines = [
-            f"{self.severity}: {self.place}: {self.fact}",
+            f"{self.severity}: {self.subject}: {self.fact}",
             self.remedy,
             f"At: {self.origin}" if self.origin else "",
         ]
@@ -44,18 +44,18 @@ class Issues(Sequence[Issue], Tabular):
 
     header = ("", "where", "what", "remedy", "declared at")
 
-    def __init__(self, found: Iterable[Issue]) -> None:
-        self._found = tuple(sorted(dict.fromkeys(found), key=lambda each: _ORDER.index(each.severity)))
+    def __init__(self, issues: Iterable[Issue]) -> None:
+        self._items = tuple(sorted(dict.fromkeys(issues), key=lambda each: _ORDER.index(each.severity)))
 
     @overload
     def __getitem__(self, index: int) -> Issue: ...
     @overload
     def __getitem__(self, index: slice) -> Sequence[Issue]: ...
     def __getitem__(self, index: int | slice) -> Issue | Sequence[Issue]:
-        return self._found[index]
+        return self._items[index]
 
     def __len__(self) -> int:
-        return len(self._found)
+        return len(self._items)
 
     def __repr__(self) -> str:
         return str(self)
@@ -74,4 +74,4 @@ class Issues(Sequence[Issue], Tabular):
     def table(self) -> Iterator[tuple[str, ...]]:
         """Each finding."""
         for each in self:
-            yield each.severity, each.place, each.fact, each.remedy, "" if each.origin is None else str(each.origin)
+            yield each.severity, each.subject, each.fact, each.remedy, "" if each.origin is None else str(each.origin)

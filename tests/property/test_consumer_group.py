@@ -41,7 +41,7 @@ def test_each_partition_has_one_owner_and_everybody_about_as_many(events: list[t
         before, alive = group.assignment, set(group.assignment)
         happen(group, what, name)
         owned = [place for mine in group.assignment.values() for place in mine]
-        assert sorted(owned) == (sorted(group.log.places) if group.assignment else [])
+        assert sorted(owned) == (sorted(group.log.partitions) if group.assignment else [])
         sizes = [len(mine) for mine in group.assignment.values()]
         assert max(sizes, default=0) - min(sizes, default=0) <= 1
         if set(group.assignment) == alive:

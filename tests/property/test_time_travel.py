@@ -160,7 +160,7 @@ def run(shape: str, records: list[Any]) -> Replay:
 
 def taken_from_outside(found: Replay) -> list[ks.TopicRecord]:
     """Input records in the order in which they were taken."""
-    history = found.run.history
+    history = found.run.index
     return [found.run.consumed(place) for place, _, _ in history.entries("consumed") if place not in found.run.causes]
 
 
@@ -198,7 +198,7 @@ def test_any_moment_is_what_a_fresh_run_of_so_many_records_gives(shape: str, rec
                 store: moment.raw(name, store) for store in task.stores
             }
             cells = {key: cell[0] for key, cell in task.scope.cells.items() if key != ("", "stream_time_ms")}
-            assert cells == moment.cells(name)
+            assert cells == moment.state_vars(name)
         assert {name: task.scope.stream_time[0] for name, task in fresh.run.tasks.items()} == moment.stream_time
         assert contents(fresh.output("out")) == contents(moment.output("out"))
 

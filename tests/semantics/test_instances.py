@@ -179,5 +179,5 @@ def test_a_joined_topic_that_is_not_partitioned_by_its_key_is_pointed_out() -> N
     rows += [ks.TopicRecord("rates", -1, -1, 0, "shoe", 2)]
     findings = ks.testing.check(builder.build(), partitions={"orders": 4, "rates": 4}, sample=rows)
     (finding,) = [each for each in findings if "partition of their key" in each.fact]
-    assert ("error", 'topic "orders"') == (finding.severity, finding.place)
+    assert ("error", 'topic "orders"') == (finding.severity, finding.subject)
     assert "repartition()" in finding.remedy

@@ -61,7 +61,7 @@ def test_a_processor_with_a_store_below_a_changed_key_is_warned_of() -> None:
     builder.add_state_store(ks.Stores.in_memory_key_value_store("counts", value_serde="long"))
     builder.stream("in").select_key(lambda key, value: value).process(Count, "counts", name="counter")
     findings = ks.testing.check(builder.build(), partitions={"in": 4})
-    (finding,) = [each for each in findings if each.place == '"counter"']
+    (finding,) = [each for each in findings if each.subject == '"counter"']
     assert "repartition()" in finding.remedy
     mended = ks.StreamsBuilder("papi")
     mended.add_state_store(ks.Stores.in_memory_key_value_store("counts", value_serde="long"))

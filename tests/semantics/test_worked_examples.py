@@ -34,7 +34,7 @@ def test_members_of_a_group_share_partitions_and_another_group_gets_everything()
     assert group.title.endswith("1 waiting")
     other = ks.simulation.ConsumerGroup("audit", group.log, auto_offset_reset="earliest")
     other.join("a1")
-    for place in group.log.places:
+    for place in group.log.partitions:
         group.log.append(place, 3)
     taken = [record for name in ("c1", "c2", "c3") for record in group.poll(name)]
     everything = [(place, offset) for place in ("logs-0", "logs-1") for offset in range(3)]
@@ -406,7 +406,7 @@ def test_induced_lag_is_seen_and_worked_off() -> None:
     group.join("one")
     lags = []
     for minute in range(6):
-        for place in group.log.places:
+        for place in group.log.partitions:
             group.log.append(place, 50 if minute < 3 else 0)
         group.poll("one", timeout="1s")
         group.commit("one")
@@ -423,7 +423,7 @@ def test_a_damaged_store_is_found_and_made_anew() -> None:
     driver.run_ready()
     app = driver.application
     app.commit()
-    for task in app._loop.tasks.values():
+    for task in app._thread.tasks.values():
         store = task.task.stores["counts"]
         if store.get("k1") is not None:
             store.put("k1", (7, 0))
@@ -461,11 +461,11 @@ def test_a_rolling_upgrade_never_has_two_versions_on_one_task() -> None:
         group.join(name)
     for name in "ABC":
         group.leave(name)
-        assert sorted(group.log.places) == sorted(place for mine in group.assignment.values() for place in mine)
+        assert sorted(group.log.partitions) == sorted(place for mine in group.assignment.values() for place in mine)
         group.advance_wall_clock_time("30s")
         group.join(name)
         group.advance_wall_clock_time("30s")
-        assert sorted(group.log.places) == sorted(place for mine in group.assignment.values() for place in mine)
+        assert sorted(group.log.partitions) == sorted(place for mine in group.assignment.values() for place in mine)
     assert [4, 4, 4] == [len(mine) for mine in group.assignment.values()]
     assert not [event for event in group.events("assigned") if "restores" in event.words and event.at_ms], "warm"
 

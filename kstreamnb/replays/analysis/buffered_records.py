@@ -41,7 +41,7 @@ def buffered_records(run: RecordedRun, step: int) -> Iterator[BufferedRecord]:
 
 
 def _waiting(run: RecordedRun, node: str, buffer: BufferTraits, task: str, step: int) -> Iterator[BufferedRecord]:
-    store, rows = run.tasks[task].stores[buffer.store], run.history.rows(task, buffer.store, step)
+    store, rows = run.tasks[task].stores[buffer.store], run.index.rows(task, buffer.store, step)
     now = _time(run, node, buffer, task, rows, step)
     for raw_key, row in rows.items():
         # a join of streams keeps both sides' records in one store, those of the other side wait at the other node
@@ -57,11 +57,11 @@ def _waiting(run: RecordedRun, node: str, buffer: BufferTraits, task: str, step:
 def _time(run: RecordedRun, node: str, buffer: BufferTraits, task: str, rows: dict[Any, Any], step: int) -> int:
     """Stream time as the node has seen it."""
     if buffer.kind == "partner":
-        seen: int = run.history.cells(task, step).get(("", buffer.clock), -1)
+        seen: int = run.index.state_vars(task, step).get(("", buffer.clock), -1)
         return seen
     if buffer.kind == "change":
         return node_time(run, node, task, step)
-    return int(rows[None][0]) if rows.get(None) else run.history.stream_time(task, step)
+    return int(rows[None][0]) if rows.get(None) else run.index.stream_time(task, step)
 
 
 def _due(buffer: BufferTraits, time: int) -> tuple[int, str]:

@@ -16,9 +16,9 @@ __all__ = ["Arrival", "above", "arrivals", "row_at", "sinks_of"]
 
 
 class Arrival(NamedTuple):
-    """A record at a node; ``place`` is where in the log it came, ``went_on`` whether the node handed anything on."""
+    """A record at a node; ``position`` is where in the log it came, ``went_on`` whether the node handed anything on."""
 
-    place: int
+    position: int
     task: str
     key: Any
     value: Any
@@ -35,56 +35,56 @@ def sinks_of(run: RecordedRun, topic: str) -> list[str]:
 def above(run: RecordedRun, nodes: Collection[str]) -> list[str]:
     """All nodes on the ways to some nodes, those included, through topics of the application too; sources first."""
     topology = run.topology
-    found, ahead = set(nodes), list(nodes)
-    while ahead:
-        node = topology.nodes[ahead.pop()]
+    result, pending = set(nodes), list(nodes)
+    while pending:
+        node = topology.nodes[pending.pop()]
         before = list(node.parents)
         for topic in node.topics if isinstance(node, Source) else ():
             before += sinks_of(run, topic)
         for name in before:
-            if name not in found:
-                found.add(name)
-                ahead.append(name)
-    return [name for name in topology.nodes if name in found]
+            if name not in result:
+                result.add(name)
+                pending.append(name)
+    return [name for name in topology.nodes if name in result]
 
 
 def arrivals(run: RecordedRun, node: str, children: Collection[str] | None = None) -> Iterator[Arrival]:
     """Everything that reached a node; what it hands to other than ``children`` does not count as going on."""
-    history = run.history
+    index = run.index
     source = isinstance(run.topology.nodes[node], Source)
-    came = history.places_of("consumed", node=node) if source else history.places_of("forwarded", other=node)
+    came = index.positions_of("consumed", node=node) if source else index.positions_of("forwarded", other=node)
     went = set()
-    for code, places in history.of_kind("forwarded", node=node):
+    for code, positions in index.of_kind("forwarded", node=node):
         if children is None or code.other in children:
-            for place in places:
-                at = bisect_right(came, place) - 1
-                if at >= 0 and history.step_of(came[at]) == history.step_of(place):
+            for position in positions:
+                at = bisect_right(came, position) - 1
+                if at >= 0 and index.step_of(came[at]) == index.step_of(position):
                     went.add(came[at])
-    for place in came:
-        entry = history.log[place]
+    for position in came:
+        entry = index.log[position]
         key, value, timestamp = (entry[3], entry[4], entry[2]) if source else entry[1:4]
-        yield Arrival(place, history.code(place).task, shown(key), shown(value), timestamp, place in went)
+        yield Arrival(position, index.code(position).task, shown(key), shown(value), timestamp, position in went)
 
 
-def row_at(run: RecordedRun, task: str, store: str, key: Any, place: int, as_of: int | None = None) -> Any:
+def row_at(run: RecordedRun, task: str, store: str, key: Any, position: int, as_of: int | None = None) -> Any:
     """A key-value store's raw row of a key when the log stood at a place, in the cache or not; None for no row.
 
     With ``as_of`` it is the version that was valid at a time, where the store keeps versions.
     """
     owner = task if store in run.tasks[task].stores else "global"
-    found = run.tasks[owner].stores.get(store)
-    if found is None or key is None:
+    result = run.tasks[owner].stores.get(store)
+    if result is None or key is None:
         return None
-    raw_key, writes = found.keys.encode(key), run.history.writes(owner, store)
-    if found.spec.kind != "versioned":
-        return row_before(run.history.log, writes.get(raw_key, ()), place)
-    latest = row_before(run.history.log, writes.get((raw_key, LATEST_ROW), ()), place)
+    raw_key, writes = result.keys.encode(key), run.index.writes(owner, store)
+    if result.spec.kind != "versioned":
+        return row_before(run.index.log, writes.get(raw_key, ()), position)
+    latest = row_before(run.index.log, writes.get((raw_key, LATEST_ROW), ()), position)
     if as_of is None or latest is None or latest[1] <= as_of:
         return latest
     return _version(
         (
-            row_before(run.history.log, places, place)
-            for at, places in writes.items()
+            row_before(run.index.log, positions, position)
+            for at, positions in writes.items()
             if at is not None and at[0] == raw_key and at[1] != LATEST_ROW
         ),
         as_of,

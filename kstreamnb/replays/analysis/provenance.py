@@ -16,6 +16,7 @@ from kstreamnb.core.formatting import format_time, format_value, pluralize
 from kstreamnb.core.operator import OperatorTraits
 from kstreamnb.core.record import Change, TopicRecord, Windowed
 from kstreamnb.core.tables import Tabular
+from kstreamnb.recording.record_text import record_id
 from kstreamnb.recording.recorded_run import RecordedRun
 from kstreamnb.recording.trace import Code, shown
 from kstreamnb.recording.trace_index import row_before
@@ -45,25 +46,23 @@ class Provenance(Tabular):
     def title(self) -> str:
         """The result, and how many records it comes from."""
         out = self.output
-        place = (
-            f"{out.topic}-{out.partition}@{out.offset} (key {format_value(out.key)}, value {format_value(out.value)})"
-        )
-        return f"{place} comes from {pluralize(len(self), 'record')}"
+        result = f"{record_id(out)} (key {format_value(out.key)}, value {format_value(out.value)})"
+        return f"{result} comes from {pluralize(len(self), 'record')}"
 
     def table(self) -> Iterator[tuple[str, ...]]:
         """The records in words."""
         for step, each in zip(self.steps, self.inputs, strict=True):
-            place = f"{each.topic}-{each.partition}@{each.offset}"
-            yield str(step), place, format_value(each.key), format_value(each.value), format_time(each.timestamp)
+            time = format_time(each.timestamp)
+            yield str(step), record_id(each), format_value(each.key), format_value(each.value), time
 
 
 def provenance_of(run: RecordedRun, topic: str, partition: int, offset: int) -> Provenance:
     """All input records that contributed to a record; raises EngineError when none such was written."""
-    place = run.find_output(topic, partition, offset)
-    found = sorted(_Trace(run).inputs_of(place))
-    steps = tuple(run.history.step_of(each) for each in found)
-    inputs = tuple(run.owner(each).consumed(each) for each in found)
-    return Provenance(run.owner(place).produced(place), inputs, steps)
+    position = run.find_output(topic, partition, offset)
+    result = sorted(_Trace(run).inputs_of(position))
+    steps = tuple(run.index.step_of(each) for each in result)
+    inputs = tuple(run.owner(each).consumed(each) for each in result)
+    return Provenance(run.owner(position).produced(position), inputs, steps)
 
 
 class _Parts(NamedTuple):
@@ -83,7 +82,7 @@ class _Trace:
     """
 
     def __init__(self, run: RecordedRun, others: dict[RecordedRun, _Trace] | None = None) -> None:
-        self._run, self._history, self._log = run, run.history, run.history.log
+        self._run, self._index, self._log = run, run.index, run.index.log
         self._others = {} if others is None else others
         self._others[run] = self
         self._arrivals: dict[tuple[str, str], list[int]] = {}
@@ -91,113 +90,115 @@ class _Trace:
 
     def inputs_of(self, written: int) -> set[int]:
         """Places of all inputs behind a record that was written to a topic."""
-        found: set[int] = set()
+        result: set[int] = set()
         seen: set[int] = set()
-        ahead = list(self._at(written).produced(written).new)
-        while ahead:
-            place = ahead.pop()
-            if place in seen:
+        pending = list(self._at(written).produced(written).new)
+        while pending:
+            position = pending.pop()
+            if position in seen:
                 continue
-            seen.add(place)
-            if self._history.code(place).kind == "consumed":
-                found.add(place)
+            seen.add(position)
+            if self._index.code(position).kind == "consumed":
+                result.add(position)
             else:
-                ahead += self._at(place).row(place)
-        return found
+                pending += self._at(position).row(position)
+        return result
 
-    def _at(self, place: int) -> _Trace:
+    def _at(self, position: int) -> _Trace:
         """The trace of the application that wrote an entry."""
-        run = self._run.owner(place)
+        run = self._run.owner(position)
         return self._others.get(run) or _Trace(run, self._others)
 
-    def produced(self, place: int) -> _Parts:
+    def produced(self, position: int) -> _Parts:
         """Parts of a record that was written: those of the hop to its sink, just before."""
-        while self._history.code(place).kind not in ("forwarded", "consumed"):
-            place -= 1
-        return self._parts(place)
+        while self._index.code(position).kind not in ("forwarded", "consumed"):
+            position -= 1
+        return self._parts(position)
 
-    def _parts(self, place: int) -> _Parts:
+    def _parts(self, position: int) -> _Parts:
         """Parts of a record that was taken, or handed from a node to another."""
-        found = self._known.get(place)
-        if found is None:
-            code = self._history.code(place)
-            found = self._known[place] = self._taken(place) if code.kind == "consumed" else self._handed(place, code)
-        return found
+        result = self._known.get(position)
+        if result is None:
+            code = self._index.code(position)
+            result = self._known[position] = (
+                self._taken(position) if code.kind == "consumed" else self._handed(position, code)
+            )
+        return result
 
-    def _taken(self, place: int) -> _Parts:
-        cause = self._run.causes.get(place)
-        return _Parts(frozenset((place,))) if cause is None else self._at(cause).produced(cause)
+    def _taken(self, position: int) -> _Parts:
+        cause = self._run.causes.get(position)
+        return _Parts(frozenset((position,))) if cause is None else self._at(cause).produced(cause)
 
-    def _handed(self, place: int, code: Code) -> _Parts:
+    def _handed(self, position: int, code: Code) -> _Parts:
         """Parts of what a node handed on."""
         node = self._run.topology.nodes[code.node]
         if isinstance(node, Source):
-            came = self._arrival(code.task, code.node, place)
+            came = self._arrival(code.task, code.node, position)
             return _NO_PARTS if came is None else self._parts(came)
         assert isinstance(node, ProcessorNode)
-        came = self._arrival(code.task, code.node, place)
-        parts = self._outside_records(place) if came is None else self._parts(came)
+        came = self._arrival(code.task, code.node, position)
+        parts = self._outside_records(position) if came is None else self._parts(came)
         use, traits = node.row_use, node.traits
         if use in ("fold", "fold by time"):
-            return self._of_row(code.task, str(traits.store), shown(self._log[place][1]), place, parts)
+            return self._of_row(code.task, str(traits.store), shown(self._log[position][1]), position, parts)
         if use == "replace":
-            return self._replaced(place, code, node, parts)
+            return self._replaced(position, code, node, parts)
         if use == "none":
             return parts
-        since = self._span_start(place) if came is None else came
+        since = self._span_start(position) if came is None else came
         buffer = traits.buffer
         if traits.join is not None and buffer is not None and buffer.kind == "partner":
-            return self._joined(since, place, node.name, traits.join.store, buffer.store, parts)
-        rows = self._looked_up(since, place, code.node, last=use == "match")
+            return self._joined(since, position, node.name, traits.join.store, buffer.store, parts)
+        rows = self._looked_up(since, position, code.node, last=use == "match")
         if buffer is not None and buffer.kind == "change":  # a suppression: whatever lets a change out is no part of it
             return _Parts(rows, rows)
         if use == "any":
             return _Parts(parts.new | parts.old | rows)
         return _Parts(parts.new | rows, parts.old | rows)
 
-    def _replaced(self, place: int, code: Code, node: ProcessorNode, parts: _Parts) -> _Parts:
+    def _replaced(self, position: int, code: Code, node: ProcessorNode, parts: _Parts) -> _Parts:
         """A table's change: the new value is the record's, the old one that of the row before."""
-        value, store = self._log[place][2], node.traits.store
+        value, store = self._log[position][2], node.traits.store
         if type(value) is not Change or store is None:
             return parts
-        row = self._of_row(code.task, store, shown(self._log[place][1]), place, parts)
+        row = self._of_row(code.task, store, shown(self._log[position][1]), position, parts)
         return _Parts(row.new if not parts.new else parts.new, row.old if value[1] is not None else frozenset())
 
-    def _of_row(self, task: str, store: str, key: Any, place: int, parts: _Parts) -> _Parts:
+    def _of_row(self, task: str, store: str, key: Any, position: int, parts: _Parts) -> _Parts:
         """The row of a key as written last, and the one before."""
-        writes = self._history.writes(task, store).get(self._raw_key(task, store, key), [])
-        at = bisect_right(writes, place)
+        writes = self._index.writes(task, store).get(self._raw_key(task, store, key), [])
+        at = bisect_right(writes, position)
         if not at:
             return parts
         before = self._log[writes[at - 1]][2] is not None and at > 1
         return _Parts(frozenset(writes[at - 1 : at]), frozenset(writes[at - 2 : at - 1]) if before else frozenset())
 
-    def row(self, place: int) -> frozenset[int]:
+    def row(self, position: int) -> frozenset[int]:
         """What a row that was written was made of."""
-        _, raw_key, _, new = self._log[place]
-        code = self._history.code(place)
+        _, raw_key, _, new = self._log[position]
+        code = self._index.code(position)
         plain = raw_key.raw_key if type(raw_key) is InCache else raw_key
-        writes = self._history.writes(code.task, code.node).get(plain, [])
+        writes = self._index.writes(code.task, code.node).get(plain, [])
         store = self._run.tasks[code.task].stores[code.node]
         flushed = store.spec.cached and type(raw_key) is not InCache
         taken_up = type(raw_key) is InCache and not new.dirty
-        if flushed or taken_up or self._history.code(self._span_start(place)).kind == "restarted":
-            return self._made(new.row if type(raw_key) is InCache else new, writes, place)
-        writer, came = self._writer(code, place)
-        parts = self._outside_records(place) if came is None else self._parts(came)
+        if flushed or taken_up or self._index.code(self._span_start(position)).kind == "restarted":
+            return self._made(new.row if type(raw_key) is InCache else new, writes, position)
+        writer, came = self._writer(code, position)
+        parts = self._outside_records(position) if came is None else self._parts(came)
         use = "any" if writer is None else writer.row_use
         if use == "replace" or store.spec.extra.get("type") == "suppress":
             return parts.new
         if use == "fold by time":
             assert writer is not None
-            return self._in_time(code, writer.name, store, plain, place)
+            return self._in_time(code, writer.name, store, plain, position)
         if use == "any":
-            since = self._span_start(place) if came is None else came
-            return parts.new | parts.old | self._looked_up(since, place, None, last=False)
-        before = row_before(self._log, writes, place)
-        folded = frozenset[int]() if before is None else self._made(before, writes, place)
+            since = self._span_start(position) if came is None else came
+            return parts.new | parts.old | self._looked_up(since, position, None, last=False)
+        before = row_before(self._log, writes, position)
+        folded = frozenset[int]() if before is None else self._made(before, writes, position)
         if came is not None and use == "fold":
-            folded |= self._merged(code, came, place)
+            folded |= self._merged(code, came, position)
         return parts.new | parts.old | folded
 
     def _made(self, row: Any, writes: list[int], before: int) -> frozenset[int]:
@@ -212,33 +213,33 @@ class _Trace:
                 return frozenset((at,))
         return frozenset()
 
-    def _merged(self, code: Code, came: int, place: int) -> frozenset[int]:
+    def _merged(self, code: Code, came: int, position: int) -> frozenset[int]:
         """Rows of the same store that were removed for this one: merged sessions."""
-        log, number = self._log, self._log[place][0]
+        log, number = self._log, self._log[position][0]
         return frozenset(
-            at for at in range(came, place) if log[at][0] == number and log[at][3] is None and log[at][2] is not None
+            at for at in range(came, position) if log[at][0] == number and log[at][3] is None and log[at][2] is not None
         )
 
-    def _in_time(self, code: Code, node: str, store: Any, raw_key: Any, place: int) -> frozenset[int]:
+    def _in_time(self, code: Code, node: str, store: Any, raw_key: Any, position: int) -> frozenset[int]:
         """All records of a key that reached a node within the time of a window."""
         key, start = raw_key
         end = start + store.window_size_ms
-        found: frozenset[int] = frozenset()
+        result: frozenset[int] = frozenset()
         for came in self._arrivals_of(code.task, node):
-            if came > place:
+            if came > position:
                 break
             _, at_key, value, timestamp, _ = self._log[came]
             if start <= timestamp <= end and value is not None and store.keys.encode(shown(at_key)) == key:
-                found |= self._parts(came).new
-        return found
+                result |= self._parts(came).new
+        return result
 
-    def _joined(self, since: int, place: int, node: str, other: str, pending: str, parts: _Parts) -> _Parts:
+    def _joined(self, since: int, position: int, node: str, other: str, pending: str, parts: _Parts) -> _Parts:
         """A pair of a join of streams, or a record that had waited for a partner and goes on alone."""
-        reads = list(self._reads(since, place, node, last=True))
+        reads = list(self._reads(since, position, node, last=True))
         partners = [at for code, _, written in reads for at in written if code.node == other]
         if partners:
             return _Parts(parts.new.union(partners))
-        _, key, _, timestamp, _ = self._log[place]
+        _, key, _, timestamp, _ = self._log[position]
         waited = [
             at
             for code, raw_key, written in reads
@@ -248,36 +249,38 @@ class _Trace:
         ]
         return _Parts(frozenset(waited)) if waited else parts
 
-    def _looked_up(self, since: int, place: int, node: str | None, *, last: bool) -> frozenset[int]:
+    def _looked_up(self, since: int, position: int, node: str | None, *, last: bool) -> frozenset[int]:
         """Rows that were looked up between two places; with ``last``, those after the node handed something on."""
-        return frozenset(at for _, _, written in self._reads(since, place, node, last=last) for at in written)
+        return frozenset(at for _, _, written in self._reads(since, position, node, last=last) for at in written)
 
-    def _reads(self, since: int, place: int, node: str | None, *, last: bool) -> Iterator[tuple[Code, Any, list[int]]]:
+    def _reads(
+        self, since: int, position: int, node: str | None, *, last: bool
+    ) -> Iterator[tuple[Code, Any, list[int]]]:
         """Looks into stores between two places, with where the rows were written that they found."""
-        for at in reversed(range(since, place)):
-            code = self._history.code(at)
+        for at in reversed(range(since, position)):
+            code = self._index.code(at)
             if last and code.kind == "forwarded" and code.node == node:
                 return
             if code.kind == "read":
                 raw_key = self._log[at][1]
-                writes = self._history.writes(code.task, code.node).get(raw_key, [])
+                writes = self._index.writes(code.task, code.node).get(raw_key, [])
                 yield code, raw_key, writes[bisect_right(writes, at) - 1 : bisect_right(writes, at)]
 
     # --- finding one's way ---
-    def _arrival(self, task: str, node: str, place: int) -> int | None:
+    def _arrival(self, task: str, node: str, position: int) -> int | None:
         """Where the record came to a node that it had in hand at a place."""
         came = self._arrivals_of(task, node)
-        at = bisect_right(came, place - 1) - 1
-        return came[at] if at >= 0 and self._history.step_of(came[at]) == self._history.step_of(place) else None
+        at = bisect_right(came, position - 1) - 1
+        return came[at] if at >= 0 and self._index.step_of(came[at]) == self._index.step_of(position) else None
 
     def _arrivals_of(self, task: str, node: str) -> list[int]:
-        found = self._arrivals.get((task, node))
-        if found is None:
+        result = self._arrivals.get((task, node))
+        if result is None:
             source = isinstance(self._run.topology.nodes[node], Source)
             about: dict[str, Any] = {"node": node} if source else {"other": node}
-            found = self._history.places_of("consumed" if source else "forwarded", task=task, **about)
-            self._arrivals[task, node] = found
-        return found
+            result = self._index.positions_of("consumed" if source else "forwarded", task=task, **about)
+            self._arrivals[task, node] = result
+        return result
 
     def _raw_key(self, task: str, store: str, key: Any) -> Any:
         keeper = self._run.tasks[task].stores[store]
@@ -288,27 +291,29 @@ class _Trace:
             return encode(key), -1
         return (encode(key.key), key.start) if "window" in kind and isinstance(key, Windowed) else encode(key)
 
-    def _writer(self, code: Code, place: int) -> tuple[ProcessorNode | None, int | None]:
+    def _writer(self, code: Code, position: int) -> tuple[ProcessorNode | None, int | None]:
         """The node that wrote a row, and where its record had come to it."""
         nodes = [node for node in self._run.topology.nodes.values() if isinstance(node, ProcessorNode)]
         using = [node for node in nodes if code.node in node.stores]
         owning = [node for node in using if code.node in _own_stores(node.traits)] or using
-        came = {name: at for node in owning if (at := self._arrival(code.task, name := node.name, place)) is not None}
+        came = {
+            name: at for node in owning if (at := self._arrival(code.task, name := node.name, position)) is not None
+        }
         if not came:
             return (owning[0] if len(owning) == 1 else None), None
         last = max(came, key=lambda name: came[name])
         return next(node for node in owning if node.name == last), came[last]
 
-    def _span_start(self, place: int) -> int:
-        return self._history.starts[self._history.step_of(place) - 1] if self._history.step_of(place) else 0
+    def _span_start(self, position: int) -> int:
+        return self._index.starts[self._index.step_of(position) - 1] if self._index.step_of(position) else 0
 
-    def _outside_records(self, place: int) -> _Parts:
+    def _outside_records(self, position: int) -> _Parts:
         """Parts of what happened without a record in hand: in a punctuation by stream time, the record before it."""
-        start = self._span_start(place)
-        code = self._history.code(start)
+        start = self._span_start(position)
+        code = self._index.code(start)
         if code.kind != "punctuated" or code.other != "stream_time":
             return _NO_PARTS
-        taken = self._history.places_of("consumed", task=code.task)
+        taken = self._index.positions_of("consumed", task=code.task)
         at = bisect_right(taken, start) - 1
         return self._parts(taken[at]) if at >= 0 else _NO_PARTS
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, overload
+from typing import overload
 
 from kstreamnb.core.displayed import Displayed
-from kstreamnb.core.formatting import format_time, format_value
+from kstreamnb.core.formatting import format_value
 from kstreamnb.core.record import TopicRecord
+from kstreamnb.recording.record_text import describe_content, record_id
 from kstreamnb.recording.recorded_run import RecordedRun
 from kstreamnb.recording.steps import Step
 from kstreamnb.replays.analysis.state_diff import state_diff
@@ -21,16 +22,16 @@ class RecordTrace(Sequence[Step], Displayed):
     What waits in a store or buffer and comes out later belongs to the record that let it out.
     """
 
-    def __init__(self, run: RecordedRun, places: Sequence[int]) -> None:
+    def __init__(self, run: RecordedRun, positions: Sequence[int]) -> None:
         self._run = run
         self.depth: dict[int, int] = {}
-        ahead = [(place, 0) for place in places]
-        while ahead:
-            place, depth = ahead.pop(0)
-            step = run.history.step_of(place)
+        pending = [(position, 0) for position in positions]
+        while pending:
+            position, depth = pending.pop(0)
+            step = run.index.step_of(position)
             self.depth[step] = depth
-            for written in run.history.span(step):
-                ahead += [(taken, depth + 1) for taken in run.effects.get(written, ())]
+            for written in run.index.span(step):
+                pending += [(taken, depth + 1) for taken in run.effects.get(written, ())]
         self._steps = [run.steps[step - 1] for step in sorted(self.depth)]
 
     @overload
@@ -47,13 +48,13 @@ class RecordTrace(Sequence[Step], Displayed):
     def outputs(self) -> tuple[TopicRecord, ...]:
         """Records that it led to on topics which the application does not read."""
         read = self._run.effects
-        return tuple(record for step in self._steps for place, record in self._written(step) if place not in read)
+        return tuple(record for step in self._steps for position, record in self._written(step) if position not in read)
 
     def _written(self, step: Step) -> Iterator[tuple[int, TopicRecord]]:
-        for place in self._run.history.span(step.number):
-            run = self._run.owner(place)
-            if run.history.code(place).kind == "produced":
-                yield place, run.produced(place)
+        for position in self._run.index.span(step.number):
+            run = self._run.owner(position)
+            if run.index.code(position).kind == "produced":
+                yield position, run.produced(position)
 
     def __str__(self) -> str:
         return "\n".join(line for step in self._steps for line in self._lines(step))
@@ -67,21 +68,16 @@ class RecordTrace(Sequence[Step], Displayed):
         for change in self._changes(step):
             yield f"{indent}  {change}"
         for record in step.produced:
-            about = (
-                f"key {format_value(record.key)}, value {format_value(record.value)}, time "
-                f"{format_time(record.timestamp)}"
-            )
-            yield f"{indent}  wrote {record.topic}-{record.partition}@{record.offset} ({about})"
+            content = describe_content(record.key, record.value, record.timestamp)
+            yield f"{indent}  wrote {record_id(record)} ({content})"
         for drop in step.dropped:
             yield f"{indent}  dropped at {drop.node}: {drop.reason}"
 
     def _changes(self, step: Step) -> Iterator[str]:
-        run = self._run.owner(self._run.history.starts[step.number - 1])
+        run = self._run.owner(self._run.index.starts[step.number - 1])
         for change in state_diff(run, step.number - 1, step.number):
-            yield (
-                f"store {change.store}: key {format_value(change.key)} from {format_value(change.old)} to "
-                f"{format_value(change.new)}"
-            )
+            key, old, new = map(format_value, (change.key, change.old, change.new))
+            yield f"store {change.store}: key {key} from {old} to {new}"
 
 
 class RecordedInput(Displayed):
@@ -89,17 +85,13 @@ class RecordedInput(Displayed):
 
     def __init__(self, run: RecordedRun, topic: str, partition: int, offset: int) -> None:
         self._run = run
-        self._places = run.find_input(topic, partition, offset)
-        self.record = run.consumed(self._places[0])
+        self._positions = run.find_input(topic, partition, offset)
+        self.record = run.consumed(self._positions[0])
 
     def trace(self) -> RecordTrace:
         """Everything that it caused."""
-        return RecordTrace(self._run, self._places)
+        return RecordTrace(self._run, self._positions)
 
     def __str__(self) -> str:
-        record: Any = self.record
-        place = f"{record.topic}-{record.partition}@{record.offset}"
-        return (
-            f"{place}: key {format_value(record.key)}, value {format_value(record.value)}, time "
-            f"{format_time(record.timestamp)}"
-        )
+        record = self.record
+        return f"{record_id(record)}: {describe_content(record.key, record.value, record.timestamp)}"

@@ -84,21 +84,21 @@ class Snapshot(Tabular):
             raise StateError(f'there is no store "{name}"', detail=f"there are {', '.join(self.stores) or 'no stores'}")
         rows: list[StoredRow] = []
         for task_id, store in kinds:
-            rows += stored_rows(task_id, store, self._run.history.rows(task_id, name, self.step))
+            rows += stored_rows(task_id, store, self._run.index.rows(task_id, name, self.step))
         return StoreTable(name, kinds[0][1].spec.kind, self.step, tuple(rows))
 
     def raw(self, task: str, store: str) -> dict[Any, Any]:
         """A store of one task in its raw form."""
-        return self._run.history.rows(task, store, self.step)
+        return self._run.index.rows(task, store, self.step)
 
-    def cells(self, task: str) -> dict[tuple[str, str], Any]:
+    def state_vars(self, task: str) -> dict[tuple[str, str], Any]:
         """What the nodes of a task remember beside their stores, by node and name."""
-        return self._run.history.cells(task, self.step)
+        return self._run.index.state_vars(task, self.step)
 
     @property
     def stream_time(self) -> dict[str, int]:
         """Stream time of each task (ms), -1 before its first record."""
-        return {task: self._run.history.stream_time(task, self.step) for task in self._run.tasks}
+        return {task: self._run.index.stream_time(task, self.step) for task in self._run.tasks}
 
     def windows(self, store: str | None = None) -> tuple[OpenWindow, ...]:
         """Windows that can still change, of one store or of all."""
@@ -135,34 +135,36 @@ class Snapshot(Tabular):
 
 def edge_counts(run: RecordedRun, step: int) -> dict[tuple[str, str], int]:
     """Records over each edge after so many steps: (topic, source), (parent, child) and (sink, topic)."""
-    history, end = run.history, run.history.end(step)
-    found: dict[tuple[str, str], int] = {}
+    index, end = run.index, run.index.end(step)
+    result: dict[tuple[str, str], int] = {}
 
-    def add(edge: tuple[str, str], places: Any) -> None:
-        number = len(places) if not places or places[-1] < end else sum(place < end for place in places)
-        found[edge] = found.get(edge, 0) + number
+    def add(edge: tuple[str, str], positions: Any) -> None:
+        number = (
+            len(positions) if not positions or positions[-1] < end else sum(position < end for position in positions)
+        )
+        result[edge] = result.get(edge, 0) + number
 
-    for code, places in history.of_kind("consumed"):
-        add((run.short(code.other[0]), code.node), places)
-    for code, places in history.of_kind("forwarded"):
-        add((code.node, code.other), places)
+    for code, positions in index.of_kind("consumed"):
+        add((run.short(code.other[0]), code.node), positions)
+    for code, positions in index.of_kind("forwarded"):
+        add((code.node, code.other), positions)
     for sink, topic, number in _written(run, end):
-        found[sink, topic] = found.get((sink, topic), 0) + number
-    return found
+        result[sink, topic] = result.get((sink, topic), 0) + number
+    return result
 
 
 def _written(run: RecordedRun, end: int) -> Iterator[tuple[str, str, int]]:
     """Records that each sink wrote to each topic: an entry "produced" follows the hop to its sink."""
-    history, codes = run.history, run.history.codes
+    index, codes = run.index, run.index.codes
     numbers: dict[tuple[str, str], int] = {}
-    for place in history.places_of("produced"):
-        if place >= end:
+    for position in index.positions_of("produced"):
+        if position >= end:
             break
-        before = place - 1
-        while codes[history.log[before][0]].kind == "produced":
+        before = position - 1
+        while codes[index.log[before][0]].kind == "produced":
             before -= 1
-        code = codes[history.log[before][0]]
+        code = codes[index.log[before][0]]
         if code.kind == "forwarded":
-            edge = code.other, run.short(history.code(place).other)
+            edge = code.other, run.short(index.code(position).other)
             numbers[edge] = numbers.get(edge, 0) + 1
     return iter([(sink, topic, number) for (sink, topic), number in numbers.items()])

@@ -74,16 +74,16 @@ def state_diff(run: RecordedRun, before: int, after: int) -> StateDiff:
         for store in run.tasks[task].stores
         for change in _of(run, task, store, before, after)
     ]
-    times = {task: (run.history.stream_time(task, before), run.history.stream_time(task, after)) for task in run.tasks}
+    times = {task: (run.index.stream_time(task, before), run.index.stream_time(task, after)) for task in run.tasks}
     return StateDiff(before, after, tuple(changes), {task: pair for task, pair in times.items() if pair[0] != pair[1]})
 
 
 def _of(run: RecordedRun, task: str, name: str, before: int, after: int) -> Iterator[RowChange]:
-    history, store = run.history, run.tasks[task].stores[name]
-    first, last = sorted((history.end(before), history.end(after)))
-    if not any(first <= place < last for place in history.places_of("written", task=task, node=name)):
+    index, store = run.index, run.tasks[task].stores[name]
+    first, last = sorted((index.end(before), index.end(after)))
+    if not any(first <= position < last for position in index.positions_of("written", task=task, node=name)):
         return
-    old, new = (without_cache(history.rows(task, name, step))[0] for step in (before, after))
+    old, new = (without_cache(index.rows(task, name, step))[0] for step in (before, after))
     touched = [key for key in {**old, **new} if old.get(key) != new.get(key)]
     for raw_key in sorted(touched, key=raw_order(store)):
         was, now = (_shown(task, store, rows, raw_key) for rows in (old, new))

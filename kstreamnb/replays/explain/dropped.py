@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from kstreamnb.core.formatting import format_interval, format_time, format_value
+from kstreamnb.core.formatting import format_interval, format_time
 from kstreamnb.core.time import format_duration
 from kstreamnb.core.windows import SessionWindows, SlidingWindows
 from kstreamnb.errors import EngineError
+from kstreamnb.recording.record_text import describe_content, record_id
 from kstreamnb.recording.recorded_run import RecordedRun
 from kstreamnb.recording.steps import Drop
 from kstreamnb.replays.explain.explanation import Explanation, Explanations, described
@@ -31,29 +32,27 @@ def why_dropped(
             raise EngineError(
                 f'there is no node "{node}"', detail=f"drops were at {', '.join(sorted(known)) or 'none'}"
             )
-    found = []
+    result = []
     for drop in run.drops():
         record = drop.record
-        place = (None, None, None) if record is None else record[:3]
-        wanted = zip((topic, partition, offset), place, strict=True)
+        position = (None, None, None) if record is None else record[:3]
+        wanted = zip((topic, partition, offset), position, strict=True)
         chosen = all(want is None or want == have for want, have in wanted)
         if chosen and node in (None, drop.node) and (key is None or drop.key == key):
-            found.append(_explained(run, drop))
+            result.append(_explained(run, drop))
     asked = f"record {topic}-{partition}@{offset}" if offset is not None else "record"
-    return Explanations(found, f"no {asked} was dropped")
+    return Explanations(result, f"no {asked} was dropped")
 
 
 def _explained(run: RecordedRun, drop: Drop) -> Explanation:
     reason, remedy = _REASONS.get(drop.reason, _other)(run, drop)
     record = drop.record
-    what = "a record" if record is None else f"{record.topic}-{record.partition}@{record.offset}"
-    about = (
-        f"{what} (key {format_value(drop.key)}, value {format_value(drop.value)}, time {format_time(drop.timestamp)})"
-    )
+    what = "a record" if record is None else record_id(record)
+    about = f"{what} ({describe_content(drop.key, drop.value, drop.timestamp)})"
     refused = "topic" in drop.details  # by its source: it is part of no step
     steps = [] if refused else [drop.step]
-    if "stream_time_ms" in drop.details and (ahead := _set_by(run, drop)) is not None:
-        steps.insert(0, ahead)
+    if "stream_time_ms" in drop.details and (step := _set_by(run, drop)) is not None:
+        steps.insert(0, step)
     return Explanation(
         f"{about} was dropped at {described(run, drop.node)} in task {drop.task}: {reason}",
         numbers={"reason": drop.reason, **drop.details, "timestamp_ms": drop.timestamp},
@@ -68,9 +67,9 @@ def _explained(run: RecordedRun, drop: Drop) -> Explanation:
 def _set_by(run: RecordedRun, drop: Drop) -> int | None:
     """The step in which the stream time was reached that made the record late."""
     time = drop.details["stream_time_ms"]
-    for place, code, entry in run.history.entries("consumed", drop.step):
+    for position, code, entry in run.index.entries("consumed", drop.step):
         if code.task == drop.task and entry[2] >= time:
-            return run.history.step_of(place)
+            return run.index.step_of(position)
     return None
 
 

@@ -48,24 +48,24 @@ class Explanation(Displayed):
 class Explanations(Sequence[Explanation], Displayed):
     """Several answers, in the order of the run; ``nothing`` is said when there are none."""
 
-    def __init__(self, found: Iterable[Explanation], nothing: str) -> None:
-        self._found, self.nothing = tuple(found), nothing
+    def __init__(self, result: Iterable[Explanation], nothing: str) -> None:
+        self._items, self.nothing = tuple(result), nothing
 
     @overload
     def __getitem__(self, index: int) -> Explanation: ...
     @overload
     def __getitem__(self, index: slice) -> Sequence[Explanation]: ...
     def __getitem__(self, index: int | slice) -> Explanation | Sequence[Explanation]:
-        return self._found[index]
+        return self._items[index]
 
     def __len__(self) -> int:
-        return len(self._found)
+        return len(self._items)
 
     def __iter__(self) -> Iterator[Explanation]:
-        return iter(self._found)
+        return iter(self._items)
 
     def __str__(self) -> str:
-        return "\n".join(map(str, self._found)) or self.nothing
+        return "\n".join(map(str, self._items)) or self.nothing
 
     def __repr__(self) -> str:
         return str(self)
@@ -73,8 +73,8 @@ class Explanations(Sequence[Explanation], Displayed):
 
 def described(run: RecordedRun, node: str) -> str:
     """A node in a sentence: the word of the DSL before its name."""
-    found = run.topology.nodes.get(node)
-    if found is None:
+    result = run.topology.nodes.get(node)
+    if result is None:
         return f'store "{node}"'
-    word = found.dsl if isinstance(found, ProcessorNode) else None
-    return f'{word or type(found).__name__.removesuffix("Node").lower()} "{node}"'
+    word = result.dsl if isinstance(result, ProcessorNode) else None
+    return f'{word or type(result).__name__.removesuffix("Node").lower()} "{node}"'

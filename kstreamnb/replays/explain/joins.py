@@ -29,8 +29,8 @@ def why_no_match(run: RecordedRun, node: str | None = None, key: Any = None) -> 
     if node is not None and node not in joins:
         raise EngineError(f'there is no join "{node}"', detail=f"there are {', '.join(joins) or 'none'}")
     chosen = [name for name in joins if node in (None, name)]
-    found = [answer for name in chosen for answer, about in unmatched(run, name) if key is None or key in _keys(about)]
-    reached = any(run.history.places_of("forwarded", other=name) for name in chosen)
+    result = [answer for name in chosen for answer, about in unmatched(run, name) if key is None or key in _keys(about)]
+    reached = any(run.index.positions_of("forwarded", other=name) for name in chosen)
     nothing = (
         "every record that reached a join found a partner"
         if reached
@@ -38,7 +38,7 @@ def why_no_match(run: RecordedRun, node: str | None = None, key: Any = None) -> 
         if joins
         else "there is no join"
     )
-    return Explanations(sorted(found, key=lambda each: each.steps), nothing)
+    return Explanations(sorted(result, key=lambda each: each.steps), nothing)
 
 
 def _keys(key: object) -> tuple[object, ...]:
@@ -58,15 +58,19 @@ def unmatched(run: RecordedRun, node: str) -> Unmatched:
 def _without_partner(
     run: RecordedRun, node: str, join: JoinTraits, buffer: str | None
 ) -> Iterator[tuple[Explanation, Any]]:
-    back, ahead = join.before_ms, join.after_ms
+    back, pending = join.before_ms, join.after_ms
     others = _other_side(run, join.store)
     for arrival in arrivals(run, node):
         if arrival.key is None or arrival.value is None:
             continue
         mine = [other for other in others if other.task == arrival.task and other.key == arrival.key]
-        low, high = arrival.timestamp - back, arrival.timestamp + ahead
+        low, high = arrival.timestamp - back, arrival.timestamp + pending
         if not any(low <= other.timestamp <= high for other in mine):
             yield _far(run, node, arrival, (low, high), mine, others), arrival.key
+
+
+def _subject(arrival: Arrival, noun: str = "record") -> str:
+    return f"the {noun} of key {format_value(arrival.key)} at {format_time(arrival.timestamp)}"
 
 
 def _other_side(run: RecordedRun, store: str) -> list[Arrival]:
@@ -79,11 +83,8 @@ def _far(
     run: RecordedRun, node: str, arrival: Arrival, reach: tuple[int, int], mine: list[Arrival], others: list[Arrival]
 ) -> Explanation:
     low, high = reach
-    step = run.history.step_of(arrival.place)
-    what = (
-        f"the record of key {format_value(arrival.key)} at {format_time(arrival.timestamp)} found no partner at "
-        f"{described(run, node)}"
-    )
+    step = run.index.step_of(arrival.position)
+    what = f"{_subject(arrival)} found no partner at {described(run, node)}"
     window = f"it looked for one in {format_interval(low, high, closed=True)}"
     numbers = {"timestamp_ms": arrival.timestamp, "earliest_ms": low, "latest_ms": high}
     if mine:
@@ -103,7 +104,7 @@ def _far(
             _elsewhere(arrival, others),
         )
         remedy = None
-    steps = (step, *(run.history.step_of(other.place) for other in mine[:_NEAREST]))
+    steps = (step, *(run.index.step_of(other.position) for other in mine[:_NEAREST]))
     origin = run.topology.nodes[node].origin
     return Explanation(answer, because, numbers, node, arrival.task, steps, origin, remedy)
 
@@ -121,13 +122,12 @@ def _near(other: Arrival, reach: tuple[int, int]) -> str:
 
 def _elsewhere(arrival: Arrival, others: list[Arrival]) -> tuple[str, ...]:
     """The same key in another task: the two topics are not partitioned alike."""
-    found = dict.fromkeys(other.task for other in others if other.key == arrival.key and other.task != arrival.task)
-    if not found:
+    result = dict.fromkeys(other.task for other in others if other.key == arrival.key and other.task != arrival.task)
+    if not result:
         return ()
     return (
-        f"records of key {format_value(arrival.key)} are in task {join_list(found)}, but this one is in task "
-        f"{arrival.task}: "
-        "the topics are not partitioned alike",
+        f"records of key {format_value(arrival.key)} are in task {join_list(result)}, but this one is in task "
+        f"{arrival.task}: the topics are partitioned differently",
     )
 
 
@@ -139,7 +139,7 @@ class _Look(NamedTuple):
     task: str
     store: str
     key: Any
-    place: int
+    position: int
     timestamp: int
 
 
@@ -151,31 +151,31 @@ def _without_row(
     looked = {} if buffer is None else _looks_from_buffer(run, came, buffer)
     for arrival in came:
         key = arrival.key if selector is None else selector(arrival.key, arrival.value)
-        place = looked.get(arrival.place, arrival.place)
-        if arrival.value is None or key is None or place is None:
+        position = looked.get(arrival.position, arrival.position)
+        if arrival.value is None or key is None or position is None:
             continue
-        row = row_at(run, arrival.task, store, key, place, arrival.timestamp)
+        row = row_at(run, arrival.task, store, key, position, arrival.timestamp)
         if row is None or not (join.keeps_unmatched or buffer is not None or arrival.went_on):
             who = f"the record of key {format_value(arrival.key)} at {format_time(arrival.timestamp)}"
-            look = _Look(who, arrival.task, store, key, place, arrival.timestamp)
-            yield _absent(run, node, look, run.history.step_of(arrival.place)), arrival.key
+            look = _Look(who, arrival.task, store, key, position, arrival.timestamp)
+            yield _absent(run, node, look, run.index.step_of(arrival.position)), arrival.key
 
 
 def _looks_from_buffer(run: RecordedRun, came: list[Arrival], store: str) -> dict[int, int | None]:
     """For records that went into a buffer, where they came out of it to look for their row; None: not yet."""
-    found: dict[int, int | None] = {}
+    result: dict[int, int | None] = {}
     for task in dict.fromkeys(arrival.task for arrival in came):
         encode = run.tasks[task].stores[store].keys.encode
         mine = {
-            (a.timestamp, encode(a.key), run.history.step_of(a.place)): a.place
+            (a.timestamp, encode(a.key), run.index.step_of(a.position)): a.position
             for a in came
             if a.task == task and a.key is not None
         }
-        for raw_key, places in run.history.writes(task, store).items():
-            put = None if raw_key is None else mine.get((*raw_key[:2], run.history.step_of(places[0])))
+        for raw_key, positions in run.index.writes(task, store).items():
+            put = None if raw_key is None else mine.get((*raw_key[:2], run.index.step_of(positions[0])))
             if put is not None:
-                found[put] = places[1] if len(places) > 1 else None
-    return found
+                result[put] = positions[1] if len(positions) > 1 else None
+    return result
 
 
 def _without_other_row(
@@ -187,11 +187,12 @@ def _without_other_row(
         new = arrival.value.new
         if arrival.key is None or new is None:
             continue
-        row = row_at(run, arrival.task, store, arrival.key, arrival.place)
+        row = row_at(run, arrival.task, store, arrival.key, arrival.position)
         if row is None or not (join.keeps_unmatched or arrival.went_on):
-            who = f"the row of key {format_value(arrival.key)} at {format_time(arrival.timestamp)}"
-            look = _Look(who, arrival.task, store, arrival.key, arrival.place, arrival.timestamp)
-            yield _absent(run, node, look, run.history.step_of(arrival.place)), arrival.key
+            look = _Look(
+                _subject(arrival, "row"), arrival.task, store, arrival.key, arrival.position, arrival.timestamp
+            )
+            yield _absent(run, node, look, run.index.step_of(arrival.position)), arrival.key
 
 
 def _without_foreign_row(
@@ -202,13 +203,17 @@ def _without_foreign_row(
     for arrival in arrivals(run, node):
         foreign, primary = arrival.key
         asks = arrival.value.instruction.name.startswith("PROPAGATE")
-        if asks and foreign is not None and row_at(run, arrival.task, store, foreign, arrival.place) is None:
-            who = (
-                f"the row of key {format_value(primary)} with foreign key {format_value(foreign)} at "
-                f"{format_time(arrival.timestamp)}"
+        if asks and foreign is not None and row_at(run, arrival.task, store, foreign, arrival.position) is None:
+            keys = f"key {format_value(primary)} with foreign key {format_value(foreign)}"
+            look = _Look(
+                f"the row of {keys} at {format_time(arrival.timestamp)}",
+                arrival.task,
+                store,
+                foreign,
+                arrival.position,
+                arrival.timestamp,
             )
-            look = _Look(who, arrival.task, store, foreign, arrival.place, arrival.timestamp)
-            yield _absent(run, node, look, run.history.step_of(arrival.place)), primary
+            yield _absent(run, node, look, run.index.step_of(arrival.position)), primary
 
 
 def _without_subscriber(
@@ -217,9 +222,8 @@ def _without_subscriber(
     """Rows of the other table that no row has as its foreign key."""
     for arrival in arrivals(run, node):
         if arrival.key is not None and not arrival.went_on:
-            who = f"the row of key {format_value(arrival.key)} at {format_time(arrival.timestamp)}"
-            answer = f"{who} is wanted by nobody at {described(run, node)}: no row had it as its foreign key then"
-            steps = (run.history.step_of(arrival.place),)
+            answer = f"no row had {_subject(arrival, 'row')} as its foreign key at {described(run, node)} then"
+            steps = (run.index.step_of(arrival.position),)
             origin = run.topology.nodes[node].origin
             numbers = {"timestamp_ms": arrival.timestamp}
             yield Explanation(answer, (), numbers, node, arrival.task, steps, origin), arrival.key
@@ -236,30 +240,30 @@ _UNMATCHED = {
 
 def _absent(run: RecordedRun, node: str, look: _Look, step: int) -> Explanation:
     owner = look.task if look.store in run.tasks[look.task].stores else "global"
-    table, at = run.tasks[owner].stores[look.store], run.history.step_of(look.place)
-    raw_key, writes = table.keys.encode(look.key), run.history.writes(owner, look.store)
+    table, at = run.tasks[owner].stores[look.store], run.index.step_of(look.position)
+    raw_key, writes = table.keys.encode(look.key), run.index.writes(owner, look.store)
     mine = writes.get(raw_key) or writes.get((raw_key, -1)) or []
-    later = next((place for place in mine if place > look.place), None)
-    held = dict.fromkeys(
-        format_value(row.key) for row in stored_rows(owner, table, run.history.rows(owner, look.store, at))
+    later = next((position for position in mine if position > look.position), None)
+    buffered = dict.fromkeys(
+        format_value(row.key) for row in stored_rows(owner, table, run.index.rows(owner, look.store, at))
     )
     steps, named = [step], f"its row for key {format_value(look.key)}"
-    if row_at(run, look.task, look.store, look.key, look.place) is not None:
+    if row_at(run, look.task, look.store, look.key, look.position) is not None:
         why = _out_of_reach(run, look, table)
     elif later is not None:
-        steps.append(run.history.step_of(later))
+        steps.append(run.index.step_of(later))
         why = f"{named} came only in step {steps[-1]}"
     elif mine:
-        steps.insert(0, run.history.step_of(mine[-1]))
+        steps.insert(0, run.index.step_of(mine[-1]))
         why = f"{named} had been deleted in step {steps[0]}"
     else:
-        there = f"{'the key' if len(held) == 1 else 'the keys'} {join_list(held)}" if held else "nothing"
+        there = f"{'the key' if len(buffered) == 1 else 'the keys'} {join_list(buffered)}" if buffered else "nothing"
         why = f"no row for key {format_value(look.key)} ever came; it held {there}"
     answer = f"{look.who} found no row in table {look.store} at {described(run, node)}: {why}"
     origin = run.topology.nodes[node].origin
     part = "" if owner == "global" else f" in task {owner}"
-    because = (f"the table held {pluralize(len(held), 'key')}{part} then",)
-    numbers = {"timestamp_ms": look.timestamp, "rows": len(held)}
+    because = (f"the table held {pluralize(len(buffered), 'key')}{part} then",)
+    numbers = {"timestamp_ms": look.timestamp, "rows": len(buffered)}
     return Explanation(answer, because, numbers, node, look.task, tuple(steps), origin)
 
 
@@ -267,9 +271,9 @@ def _out_of_reach(run: RecordedRun, look: _Look, table: Any) -> str:
     """Why a row that was there is not what was looked for."""
     if table.spec.kind != "versioned":
         return f"its row for key {format_value(look.key)} is left out on the way from the store to the join"
-    latest = row_at(run, look.task, look.store, look.key, look.place)
+    latest = row_at(run, look.task, look.store, look.key, look.position)
     return (
-        f"it looks for the version that was valid at {format_time(look.timestamp)}; that of "
-        f"{format_time(latest[1])} came "
-        f"{format_duration(latest[1] - look.timestamp)} later, and an older one is not there"
+        f"it looks for the version that was valid at {format_time(look.timestamp)}; the one of "
+        f"{format_time(latest[1])} came {format_duration(latest[1] - look.timestamp)} later, and the store has no "
+        "older one"
     )

@@ -28,24 +28,26 @@ def why_no_output(run: RecordedRun, topic: str) -> Explanation:
     sinks = sinks_of(run, topic)
     if not sinks:
         return _nobody_writes(run, topic)
-    way = above(run, sinks)
-    stops = [stop for name in way for stop in _stops(run, name, way)]
-    silent = list(dict.fromkeys(fact for name in way for fact in _silent(run, name)))
+    path = above(run, sinks)
+    stops = [stop for name in path for stop in _stops(run, name, path)]
+    silent = list(dict.fromkeys(fact for name in path for fact in _silent(run, name)))
     written = len(run.output(topic))
-    said = f'{pluralize(written, "record")} went to "{topic}"' if written else f'nothing was written to "{topic}"'
+    format_value = (
+        f'{pluralize(written, "record")} went to "{topic}"' if written else f'nothing was written to "{topic}"'
+    )
     last = stops[-1] if stops else None
-    lonely = list(_lonely(run, way))
+    lonely = list(_lonely(run, path))
     facts = [*lonely, *silent]
     unseen = run.unseen(topic)
     if unseen:
         facts.append(f"{pluralize(unseen, 'record')} more in transactions that were aborted or are not committed yet")
     if last is not None:
-        answer = f"{said}: {last.answer}"
+        answer = f"{format_value}: {last.answer}"
         facts += [stop.answer for stop in stops[:-1]]
     elif silent:
-        answer, facts = f"{said}: {join_list(silent)}", [fact for fact in facts if fact not in silent]
+        answer, facts = f"{format_value}: {join_list(silent)}", [fact for fact in facts if fact not in silent]
     else:
-        answer = f"{said}: every record on the way there went on"
+        answer = f"{format_value}: every record on the way there went on"
     return Explanation(
         answer,
         because=tuple(facts),
@@ -69,7 +71,7 @@ def _nobody_writes(run: RecordedRun, topic: str) -> Explanation:
     return Explanation(answer, numbers={"written": count})
 
 
-def _stops(run: RecordedRun, name: str, way: list[str]) -> Iterator[Explanation]:
+def _stops(run: RecordedRun, name: str, path: list[str]) -> Iterator[Explanation]:
     """What did not go on from a node, by reason."""
     node = run.topology.nodes[name]
     if isinstance(node, Sink):
@@ -80,31 +82,30 @@ def _stops(run: RecordedRun, name: str, way: list[str]) -> Iterator[Explanation]
             f"{pluralize(len(drops), 'record')} did not get past {described(run, name)}: {refusal} (see why_dropped)"
         )
         yield Explanation(answer, numbers={"stopped": len(drops)}, **about)
-    children = [child for child in run.topology.children(name) if child in way]
+    children = [child for child in run.topology.children(name) if child in path]
     stopped = [arrival for arrival in arrivals(run, name, children) if not arrival.went_on]
-    for reason, found in _by_reason(run, name, node, children, stopped).items():
-        steps = tuple(dict.fromkeys(run.history.step_of(arrival.place) for arrival in found[:5]))
-        answer = f"{pluralize(len(found), 'record')} stopped at {described(run, name)}: {reason}"
-        yield Explanation(answer, numbers={"stopped": len(found)}, steps=steps, **about)
-    waiting = [held for held in buffered_records(run, len(run.steps)) if held.node == name]
+    for reason, result in _by_reason(run, name, node, children, stopped).items():
+        steps = tuple(dict.fromkeys(run.index.step_of(arrival.position) for arrival in result[:5]))
+        answer = f"{pluralize(len(result), 'record')} stopped at {described(run, name)}: {reason}"
+        yield Explanation(answer, numbers={"stopped": len(result)}, steps=steps, **about)
+    waiting = [buffered for buffered in buffered_records(run, len(run.steps)) if buffered.node == name]
     if waiting:
-        first = min(waiting, key=lambda held: held.due_ms)
+        first = min(waiting, key=lambda buffered: buffered.due_ms)
         answer = (
             f"{pluralize(len(waiting), 'record')} {'is' if len(waiting) == 1 else 'are'} held back at "
-            f"{described(run, name)}: the first comes out at stream time {format_time(first.due_ms)} "
-            f"({first.rule}), and it "
-            f"is at {format_time(first.stream_time_ms)} there (see why_open)"
+            f"{described(run, name)}: the first is due at stream time {format_time(first.due_ms)} ({first.rule}); "
+            f"stream time there is {format_time(first.stream_time_ms)} (see why_open)"
         )
         yield Explanation(answer, numbers={"stopped": len(waiting)}, **about)
 
 
 def _refused(run: RecordedRun, name: str) -> dict[str, list[Drop]]:
     """Records that a source refused before its task took them, by reason."""
-    found: dict[str, list[Drop]] = {}
+    result: dict[str, list[Drop]] = {}
     for drop in run.drops():
         if drop.node == name and "topic" in drop.details:
-            found.setdefault(drop.reason, []).append(drop)
-    return found
+            result.setdefault(drop.reason, []).append(drop)
+    return result
 
 
 def _by_reason(
@@ -113,9 +114,9 @@ def _by_reason(
     drops = {drop.step: drop.reason for drop in run.drops() if drop.node == name}
     traits = node.traits
     holds = traits.buffer is not None  # what it keeps is counted by itself
-    found: dict[str, list[Arrival]] = {}
+    result: dict[str, list[Arrival]] = {}
     for number, arrival in enumerate(stopped):
-        dropped = drops.get(run.history.step_of(arrival.place))
+        dropped = drops.get(run.index.step_of(arrival.position))
         if dropped is not None:
             reason = f"{dropped} (see why_dropped)"
         elif holds:
@@ -124,14 +125,14 @@ def _by_reason(
             reason = _reason(traits, children, arrival)
         else:
             reason = _NOT_LOOKED_AT
-        found.setdefault(reason, []).append(arrival)
+        result.setdefault(reason, []).append(arrival)
     if traits.buffer is not None and traits.buffer.kind == "row":
         alone = {answer.steps[0] for answer, _ in unmatched(run, name)}
         for arrival in stopped:
-            if run.history.step_of(arrival.place) in alone:
-                found.setdefault(_NO_ROW, []).append(arrival)
-    rest = found.pop(_NOT_LOOKED_AT, None)
-    return found if rest is None else {_NOT_LOOKED_AT: rest, **found}
+            if run.index.step_of(arrival.position) in alone:
+                result.setdefault(_NO_ROW, []).append(arrival)
+    rest = result.pop(_NOT_LOOKED_AT, None)
+    return result if rest is None else {_NOT_LOOKED_AT: rest, **result}
 
 
 _NO_ROW = "there was no row for it in the table (see why_no_match)"
@@ -169,7 +170,7 @@ def _silent(run: RecordedRun, name: str) -> Iterator[str]:
     if join is not None and join.kind == "lookup":
         sources = _sources_of(run, join.store)
     for source in sources:
-        if not run.history.places_of("consumed", node=source.name) and not _refused(run, source.name):
+        if not run.index.positions_of("consumed", node=source.name) and not _refused(run, source.name):
             for topic in source.topics or (str(source.pattern),):
                 if topic not in run.topology.internal_topics:
                     yield f'topic "{topic}" got no record'
@@ -182,9 +183,9 @@ def _sources_of(run: RecordedRun, store: str) -> list[Source]:
     return [each for name in above(run, keepers) if isinstance(each := topology.nodes[name], Source)]
 
 
-def _lonely(run: RecordedRun, way: list[str]) -> Iterator[str]:
+def _lonely(run: RecordedRun, path: list[str]) -> Iterator[str]:
     """Joins on the way that went on without a row of their table."""
-    for name in way:
+    for name in path:
         join = run.topology.nodes[name].traits.join
         if join is None or join.kind != "lookup" or not join.keeps_unmatched:
             continue
@@ -192,9 +193,8 @@ def _lonely(run: RecordedRun, way: list[str]) -> Iterator[str]:
         came = list(arrivals(run, name))[:_LOOKED_AT]
         keys = [each.key if selector is None else selector(each.key, each.value) for each in came]
         alone = sum(
-            row_at(run, each.task, store, key, each.place) is None for each, key in zip(came, keys, strict=True)
+            row_at(run, each.task, store, key, each.position) is None for each, key in zip(came, keys, strict=True)
         )
         if alone:
-            yield (
-                f"{alone:,} of {pluralize(len(came), 'record')} found no row of table {store} at {described(run, name)}"
-            )
+            records = pluralize(len(came), "record")
+            yield f"{alone:,} of {records} found no row of table {store} at {described(run, name)}"

@@ -54,9 +54,8 @@ def _placed(run: RecordedRun, key: Any, topic: str, serde: Serde) -> Explanation
         because.append(f"in this run its records were in partition {join_list(map(str, seen))}{odd}")
     belongs = "belongs in" if custom else "goes to"
     return Explanation(
-        f'key {format_value(key)} of "{topic}" {belongs} partition {partition}: murmur2 of its bytes is '
-        f"{number}, without its "
-        f"sign {number & _POSITIVE}, and that modulo {count} is {partition}",
+        f'key {format_value(key)} of "{topic}" {belongs} partition {partition}: murmur2 of its bytes is {number}, '
+        f"without its sign {number & _POSITIVE}, and that modulo {count} is {partition}",
         tuple(because),
         {"murmur2": number, "partitions": count, "partition": partition, "seen": seen},
         task=task,
@@ -65,11 +64,11 @@ def _placed(run: RecordedRun, key: Any, topic: str, serde: Serde) -> Explanation
 
 def _seen(run: RecordedRun, key: Any, topic: str) -> list[int]:
     """The partitions in which records of a key were taken."""
-    log = run.history.log
+    log = run.index.log
     return sorted(
         code.other[1]
-        for code, places in run.history.of_kind("consumed")
-        if code.other[0] == topic and any(shown(log[place][3]) == key for place in places)
+        for code, positions in run.index.of_kind("consumed")
+        if code.other[0] == topic and any(shown(log[position][3]) == key for position in positions)
     )
 
 
@@ -78,11 +77,11 @@ def why_cut(topology: Topology, topic: str | None = None) -> Explanations:
     cuts = topology.description().cuts()
     if topic is not None and topic not in (known := [cut.topic for cut in cuts]):
         raise EngineError(f'no cut is at topic "{topic}"', detail=f"there are {', '.join(known) or 'none'}")
-    found = []
+    result = []
     for cut in cuts:
         if topic in (None, cut.topic):
             writers = [node for node in topology.nodes.values() if isinstance(node, Sink) and node.topic == cut.topic]
-            found.append(
+            result.append(
                 Explanation(
                     f"sub-topologies {cut.before} and {cut.after} are apart: {cut.why}",
                     numbers={"before": cut.before, "after": cut.after},
@@ -92,4 +91,4 @@ def why_cut(topology: Topology, topic: str | None = None) -> Explanations:
             )
     subs = [sub.id for sub in topology.subtopologies()]
     nothing = "it is one piece" if len(subs) == 1 else f"sub-topologies {join_list(map(str, subs))} share nothing"
-    return Explanations(found, nothing)
+    return Explanations(result, nothing)

@@ -28,9 +28,13 @@ def why_open(run: RecordedRun, store: str | None = None, key: Any = None, *, at:
         raise EngineError(f'there is no store "{store}"', detail=f"there are {', '.join(sorted(stores)) or 'none'}")
     windows, waiting = list(open_windows(run, step)), list(buffered_records(run, step))
     known = {(window.task, window.key) for window in windows}
-    found = [_explained(run, window, step) for window in windows if _asked(window, store, key)]
-    found += [_held(run, each) for each in waiting if (each.task, each.key) not in known and _asked(each, store, key)]
-    return Explanations(found, f"no window is open after step {step}, and nothing is held back")
+    result = [_explained(run, window, step) for window in windows if _asked(window, store, key)]
+    result += [
+        _explain_buffered(run, each)
+        for each in waiting
+        if (each.task, each.key) not in known and _asked(each, store, key)
+    ]
+    return Explanations(result, f"no window is open after step {step}, and nothing is held back")
 
 
 def _asked(about: OpenWindow | BufferedRecord, store: str | None, key: Any) -> bool:
@@ -46,24 +50,22 @@ _WORDS = {
 }
 
 
-def _held(run: RecordedRun, held: BufferedRecord) -> Explanation:
+def _explain_buffered(run: RecordedRun, each: BufferedRecord) -> Explanation:
     """Why a change or record waits."""
-    buffer = run.topology.nodes[held.node].traits.buffer
+    buffer = run.topology.nodes[each.node].traits.buffer
     assert buffer is not None
     what, waits, out = _WORDS[buffer.kind]
-    now, missing = held.stream_time_ms, held.due_ms - held.stream_time_ms
+    now, missing = each.stream_time_ms, each.due_ms - each.stream_time_ms
+    record = f"a {what} of key {format_value(each.key)} (value {format_value(each.value)})"
     return Explanation(
-        f"a {what} of key {format_value(held.key)} (value {format_value(held.value)}) {waits} at "
-        f"{described(run, held.node)} in task "
-        f"{held.task}: {out} at stream time {format_time(held.due_ms)} ({held.rule}), and it is at "
-        f"{format_time(now)} there",
-        numbers={"stream_time_ms": now, "due_ms": held.due_ms, "missing_ms": missing},
-        node=held.node,
-        task=held.task,
-        origin=run.topology.nodes[held.node].origin,
-        remedy=f"a record with time {format_time(held.due_ms)} or later, that is {format_duration(missing)} on, "
-        "would let it out: "
-        f"any key of {_partitions(run, held.task)} that reaches it",
+        f"{record} {waits} at {described(run, each.node)} in task {each.task}: {out} at stream time "
+        f"{format_time(each.due_ms)} ({each.rule}), and it is at {format_time(now)} there",
+        numbers={"stream_time_ms": now, "due_ms": each.due_ms, "missing_ms": missing},
+        node=each.node,
+        task=each.task,
+        origin=run.topology.nodes[each.node].origin,
+        remedy=f"a record with time {format_time(each.due_ms)} or later ({format_duration(missing)} ahead) releases "
+        f"it: any key of {_partitions(run, each.task)} that reaches it",
     )
 
 
@@ -81,25 +83,18 @@ def _explained(run: RecordedRun, window: OpenWindow, step: int) -> Explanation:
         return Explanation(f"{what}: it has no end", numbers=numbers, **about)
     grace = windows.grace_ms
     gap = windows.gap_ms if isinstance(windows, SessionWindows) else 0
-    waits = " + ".join(
-        [
-            f"end {format_time(end)}",
-            *([f"gap {format_duration(gap)}"] if gap else []),
-            f"grace {format_duration(grace)}",
-        ]
-    )
+    waits = f"end {format_time(end)}{f' + gap {format_duration(gap)}' if gap else ''} + grace {format_duration(grace)}"
     last = window.closes_at_ms - end - gap - grace
     closing = f"{format_time(window.closes_at_ms)} ({waits}{f' + {format_duration(last)}' if last else ''})"
     numbers |= {"closes_at_ms": window.closes_at_ms, "grace_ms": grace}
     missing = window.closes_at_ms - window.stream_time_ms
+    now = format_time(window.stream_time_ms)
     return Explanation(
-        f"{what}: it closes at stream time {closing}, and task {window.task} is at "
-        f"{format_time(window.stream_time_ms)}",
+        f"{what}: it closes at stream time {closing}, and task {window.task} is at {now}",
         because=(*_held_back(run, window.node), *_idle(run, window, step)),
         numbers={**numbers, "missing_ms": missing},
-        remedy=f"a record with time {format_time(window.closes_at_ms)} or later, that is "
-        f"{format_duration(missing)} on, would close "
-        f"it: any key of {_partitions(run, window.task)} that reaches {described(run, window.node)}",
+        remedy=f"a record with time {format_time(window.closes_at_ms)} or later ({format_duration(missing)} ahead) "
+        f"closes it: any key of {_partitions(run, window.task)} that reaches {described(run, window.node)}",
         **about,
     )
 
@@ -118,32 +113,32 @@ def _partitions(run: RecordedRun, task: str) -> str:
 
 def _held_back(run: RecordedRun, node: str) -> list[str]:
     """Suppressions below that give nothing before the window closes."""
-    found = []
+    result = []
     for name in _below(run, node):
         buffer = run.topology.nodes[name].traits.buffer
         if buffer is not None and buffer.window_end:
-            found.append(f"{described(run, name)} holds its result back until then")
+            result.append(f"{described(run, name)} holds its result back until then")
     if run.topology.nodes[node].traits.emit_on_close:
-        found.append("its result is given only when it closes")
-    return found
+        result.append("its result is given only when it closes")
+    return result
 
 
 def _below(run: RecordedRun, node: str) -> list[str]:
-    found, ahead = [], list(run.topology.children(node))
-    while ahead:
-        name = ahead.pop(0)
-        if isinstance(run.topology.nodes[name], ProcessorNode) and name not in found:
-            found.append(name)
-            ahead += run.topology.children(name)
-    return found
+    result, pending = [], list(run.topology.children(node))
+    while pending:
+        name = pending.pop(0)
+        if isinstance(run.topology.nodes[name], ProcessorNode) and name not in result:
+            result.append(name)
+            pending += run.topology.children(name)
+    return result
 
 
 def _idle(run: RecordedRun, window: OpenWindow, step: int) -> list[str]:
     """Other tasks of the same node that are ahead: time does not pass from partition to partition."""
-    ahead = [
+    pending = [
         f"task {task} is at {format_time(time)}"
         for task, other in run.tasks.items()
         if task != window.task and window.node in other.nodes
-        if (time := run.history.stream_time(task, step)) >= window.closes_at_ms
+        if (time := run.index.stream_time(task, step)) >= window.closes_at_ms
     ]
-    return [f"{join_list(ahead)}, but every task has a stream time of its own"] if ahead else []
+    return [f"{join_list(pending)}, but every task has a stream time of its own"] if pending else []

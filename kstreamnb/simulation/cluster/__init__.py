@@ -5,7 +5,7 @@ The test driver answers "what comes out"; this one answers "when can it be seen,
 
 from kstreamnb.simulation.cluster.application import Application
 from kstreamnb.simulation.cluster.cluster_driver import ClusterDriver
-from kstreamnb.simulation.cluster.events import LoopEvent, LoopEvents
+from kstreamnb.simulation.cluster.events import ThreadEvent, ThreadEvents
 from kstreamnb.testdriver.execution.state_consistency import StateCheck
 
-__all__ = ["Application", "ClusterDriver", "LoopEvent", "LoopEvents", "StateCheck"]
+__all__ = ["Application", "ClusterDriver", "StateCheck", "ThreadEvent", "ThreadEvents"]

@@ -8,9 +8,9 @@ from kstreamnb.core.formatting import pluralize
 from kstreamnb.core.serde import Serde
 from kstreamnb.errors import EngineError, StateError
 from kstreamnb.replays.replay import Replay
-from kstreamnb.simulation.cluster.events import LoopEvents
+from kstreamnb.simulation.cluster.events import ThreadEvents
 from kstreamnb.simulation.cluster.lifecycle import ApplicationLifecycle
-from kstreamnb.simulation.cluster.recorded_run import runs_of
+from kstreamnb.simulation.cluster.recorded_run import cluster_runs
 from kstreamnb.simulation.cluster.repartitioning import move_state
 from kstreamnb.simulation.cluster.state_check import check_state
 from kstreamnb.testdriver.execution.state_consistency import StateCheck
@@ -61,26 +61,26 @@ class Application(ApplicationLifecycle):
         return "\n".join(lines)
 
     @property
-    def events(self) -> LoopEvents:
+    def events(self) -> ThreadEvents:
         """What has happened to this application."""
-        return LoopEvents(self._events)
+        return ThreadEvents(self._events)
 
     @property
     def committed(self) -> dict[str, int]:
         """For each input partition the offset from which it would go on after a crash."""
-        mine = {place[1:]: offset for place, offset in self._broker.committed.items() if place[0] == self.id}
-        return {f"{topic}-{partition}": offset for (topic, partition), offset in mine.items()}
+        own = {key[1:]: offset for key, offset in self._broker.committed.items() if key[0] == self.id}
+        return {f"{topic}-{partition}": offset for (topic, partition), offset in own.items()}
 
     def store(self, name: str) -> Any:
         """A view of a store over all tasks; raises StateError when there is none of that name."""
-        loop = self._alive()
-        found = [task.task.stores[name] for task in loop.tasks.values() if name in task.task.stores]
-        task = loop.global_task
-        found += [task.stores[name]] if task is not None and name in task.stores else []
-        if not found:
+        thread = self._running_thread()
+        result = [task.task.stores[name] for task in thread.tasks.values() if name in task.task.stores]
+        task = thread.global_task
+        result += [task.stores[name]] if task is not None and name in task.stores else []
+        if not result:
             raise StateError(f'there is no store "{name}"', hint=f"there are {', '.join(self.topology.stores)}")
-        view = view_of(name, found)
-        return found[0] if view is None else view  # an empty view is false
+        view = view_of(name, result)
+        return result[0] if view is None else view  # an empty view is false
 
     def replay(self) -> Replay:
         """What this application has done so far, through all its lives, to be walked through and asked about.
@@ -91,22 +91,22 @@ class Application(ApplicationLifecycle):
 
         Raises: EngineError when the driver was made with ``trace=False``.
         """
-        if self._chronicle is None:
+        if self._trace is None:
             raise EngineError("nothing was recorded", hint="make the driver with ClusterDriver(…, trace=True)")
-        return Replay(runs_of(self._chronicle, self._broker)[self.id])
+        return Replay(cluster_runs(self._trace, self._broker)[self.id])
 
     def verify_state(self) -> StateCheck:
         """Compare every store with what its changelog makes, row by row."""
-        return check_state(self._alive().tasks, self._broker, {})
+        return check_state(self._running_thread().tasks, self._broker, {})
 
     def rebuild(self, name: str) -> None:
         """Throw a store away and make it anew from its changelog."""
-        loop = self._alive()
-        self._disk.lose(name)
-        for task in loop.tasks.values():
+        thread = self._running_thread()
+        self._state_directory.lose(name)
+        for task in thread.tasks.values():
             store = task.task.stores.get(name)
             if store is not None:
-                loop.restore(task.task, store)
+                thread.restore(task.task, store)
 
     def repartition(self, partitions: int) -> int:
         """Move the state of an ended application to another number of partitions; gives the rows that moved.
@@ -116,9 +116,9 @@ class Application(ApplicationLifecycle):
         if self.status == "running":
             raise EngineError(f'application "{self.id}" is running', hint="close it first")
         tasks = [task.task for task in self._tasks.values()]
-        self._disk.lose()
-        self._twins, self._has_twins = {}, False
-        return move_state(tasks, partitions, self._broker, self._clock, self._say)
+        self._state_directory.lose()
+        self._shadow_tasks, self._has_shadow_tasks = {}, False
+        return move_state(tasks, partitions, self._broker, self._clock, self._log_event)
 
     def metrics(self) -> dict[str, dict[str, int]]:
         """Metrics under Kafka's names, by task."""
@@ -134,7 +134,7 @@ class Application(ApplicationLifecycle):
     def _read_serdes(self, topic: str) -> tuple[Serde, Serde] | None:
         """With which serdes a topic is read."""
         plans = [task.task.plan for task in self._tasks.values()]
-        plans += [self._loop.global_task.plan] if self._loop and self._loop.global_task else []
+        plans += [self._thread.global_task.plan] if self._thread and self._thread.global_task else []
         for plan in plans:
             source = plan.source_of(topic)
             if source is not None:
@@ -143,5 +143,5 @@ class Application(ApplicationLifecycle):
 
     def _written_serdes(self, topic: str) -> tuple[Serde, Serde] | None:
         """With which serdes a topic is written."""
-        found = (task.task.topic_serdes(topic) for task in self._tasks.values())
-        return next((serdes for serdes in found if serdes is not None), None)
+        result = (task.task.topic_serdes(topic) for task in self._tasks.values())
+        return next((serdes for serdes in result if serdes is not None), None)

@@ -50,14 +50,14 @@ class Partition:
 
     def read(self, start: int, limit: int | None, isolation: Isolation) -> tuple[list[LogRecord], int]:
         """Records from an offset on, and the offset to go on from."""
-        found: list[LogRecord] = []
+        result: list[LogRecord] = []
         at, end = start, self.visible_end(isolation)
-        while at < end and (limit is None or len(found) < limit):
+        while at < end and (limit is None or len(result) < limit):
             record = self.records[at]
             if isolation == "read_uncommitted" or record.transaction not in self.aborted:
-                found.append(record)
+                result.append(record)
             at += 1
-        return found, at
+        return result, at
 
 
 class Broker:
@@ -66,7 +66,7 @@ class Broker:
     def __init__(self) -> None:
         self.topics: dict[str, list[Partition]] = {}
         self.committed: dict[tuple[str, str, int], int] = {}
-        self.notes: dict[tuple[str, str], bytes] = {}
+        self.task_states: dict[tuple[str, str], bytes] = {}
         self.held: dict[tuple[str, int], bool] = {}
         self._transactions = 0
         self._appended = 0
@@ -77,17 +77,17 @@ class Broker:
 
     def add_partitions(self, topic: str, partitions: int) -> None:
         """Let a topic have more partitions; records stay where they are."""
-        found = self.topics[topic]
-        if partitions < len(found):
-            raise EngineError(f'topic "{topic}" has {len(found)} partitions, and cannot have fewer')
-        found.extend(Partition() for _ in range(partitions - len(found)))
+        result = self.topics[topic]
+        if partitions < len(result):
+            raise EngineError(f'topic "{topic}" has {len(result)} partitions, and cannot have fewer')
+        result.extend(Partition() for _ in range(partitions - len(result)))
 
     def forget(self, group: str, *topics: str) -> None:
         """Take topics away as far as they are there, and what a group has committed of them, and its notes."""
         for topic in topics:
             self.topics.pop(topic, None)
-        self.committed = {place: offset for place, offset in self.committed.items() if place[1] not in topics}
-        self.notes = {place: note for place, note in self.notes.items() if place[0] != group}
+        self.committed = {key: offset for key, offset in self.committed.items() if key[1] not in topics}
+        self.task_states = {key: note for key, note in self.task_states.items() if key[0] != group}
 
     def counts(self) -> dict[str, int]:
         """Partitions by topic."""

@@ -15,7 +15,7 @@ from kstreamnb.replays.replay import Replay
 from kstreamnb.runtime.context.config import Config
 from kstreamnb.simulation.cluster.application import Application
 from kstreamnb.simulation.cluster.broker import Broker, Isolation
-from kstreamnb.simulation.cluster.events import LoopEvent, LoopEvents
+from kstreamnb.simulation.cluster.events import ThreadEvent, ThreadEvents
 from kstreamnb.simulation.cluster.topic_reader import TopicReader
 from kstreamnb.simulation.cluster.trace import ClusterTrace
 from kstreamnb.testdriver.input_topic import InputTopic
@@ -65,8 +65,8 @@ class ClusterDriver:
         start = wall_clock if type(wall_clock) is int else instant_ms(wall_clock, "start of the wall clock")
         self.clock = Clock(start)
         self.applications: dict[str, Application] = {}
-        self._broker, self._events = Broker(), list[LoopEvent]()
-        self._chronicle, self._verify = ClusterTrace() if trace else None, verify
+        self._broker, self._events = Broker(), list[ThreadEvent]()
+        self._trace, self._verify = ClusterTrace() if trace else None, verify
         self._partitions = partitions if isinstance(partitions, int) else 1
         for topic, count in (partitions if isinstance(partitions, Mapping) else {}).items():
             self._broker.create(topic, count)
@@ -78,9 +78,9 @@ class ClusterDriver:
         return next(iter(self.applications.values()))
 
     @property
-    def events(self) -> LoopEvents:
+    def events(self) -> ThreadEvents:
         """Everything that happened, in order."""
-        return LoopEvents(self._events)
+        return ThreadEvents(self._events)
 
     def add_application(
         self, topology: Topology, config: Config | Mapping[str, Any] | None = None, *, start: bool = True
@@ -93,7 +93,7 @@ class ClusterDriver:
         name = chosen.application_id or topology.name or "app"
         if name in self.applications:
             raise EngineError(f'there is an application "{name}" already', hint="give it another application_id")
-        options: dict[str, Any] = {"default_partitions": self._partitions, "chronicle": self._chronicle}
+        options: dict[str, Any] = {"default_partitions": self._partitions, "trace": self._trace}
         made = Application(
             topology, chosen, self._broker, self.clock, self._events.append, verify=self._verify, start=start, **options
         )
@@ -131,8 +131,8 @@ class ClusterDriver:
         reader = TopicReader(self._broker, topic, isolation)
 
         def serdes() -> tuple[Serde, Serde]:
-            found = self._written_serdes(topic)
-            return key_serde or found[0], value_serde or found[1]
+            result = self._written_serdes(topic)
+            return key_serde or result[0], value_serde or result[1]
 
         return OutputTopic(topic, lambda _: reader if topic in self._broker.topics else None, serdes)
 
@@ -185,7 +185,7 @@ class ClusterDriver:
 
     def produced_topic_names(self) -> set[str]:
         """Names of all topics that hold records."""
-        return {topic for topic, found in self._broker.topics.items() if any(each.records for each in found)}
+        return {topic for topic, result in self._broker.topics.items() if any(each.records for each in result)}
 
     def close(self) -> None:
         """End all applications in order."""
@@ -200,23 +200,23 @@ class ClusterDriver:
 
     def _append(self, topic: str, records: list[TopicRecord], keys: Serde, values: Serde) -> None:
         self._broker.create(topic, self._partitions)
-        place = key_partitioner(keys, len(self._broker.topics[topic]))
+        partition_of = key_partitioner(keys, len(self._broker.topics[topic]))
         for _, partition, _, timestamp, key, value, headers in records:
             wire_key, wire_value = encode(keys, key), encode(values, value)
             data = [
                 None if each is None else to_bytes(serde, each)
                 for serde, each in ((keys, wire_key), (values, wire_value))
             ]
-            chosen = place(wire_key) if partition < 0 else partition
+            chosen = partition_of(wire_key) if partition < 0 else partition
             offset = self._broker.append(topic, chosen, timestamp, data[0], data[1], headers)
-            if self._chronicle is not None:
-                self._chronicle.arrives(topic, chosen, offset)
+            if self._trace is not None:
+                self._trace.arrives(topic, chosen, offset)
 
     def _read_serdes(self, topic: str) -> tuple[Serde, Serde]:
         for application in self.applications.values():
-            found = application._read_serdes(topic)  # noqa: SLF001
-            if found is not None:
-                return found
+            result = application._read_serdes(topic)  # noqa: SLF001
+            if result is not None:
+                return result
         read = ", ".join(
             dict.fromkeys(t for a in self.applications.values() for s in a.topology.sources() for t in s.topics)
         )
@@ -224,8 +224,8 @@ class ClusterDriver:
 
     def _written_serdes(self, topic: str) -> tuple[Serde, Serde]:
         for application in self.applications.values():
-            found = application._written_serdes(topic)  # noqa: SLF001
-            if found is not None:
-                return found
+            result = application._written_serdes(topic)  # noqa: SLF001
+            if result is not None:
+                return result
         config = self.application.config
         return config.default_key_serde, config.default_value_serde

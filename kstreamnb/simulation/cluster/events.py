@@ -9,13 +9,13 @@ from typing import Any
 from kstreamnb.core.formatting import format_time
 from kstreamnb.recording.timeline import Timeline
 
-__all__ = ["LoopEvent", "LoopEvents"]
+__all__ = ["ThreadEvent", "ThreadEvents"]
 
 _SHOWN = 200
 
 
 @dataclass(frozen=True)
-class LoopEvent:
+class ThreadEvent:
     """One thing that happened.
 
     Attributes:
@@ -24,7 +24,7 @@ class LoopEvent:
             "closed".
         application: whose loop it was.
         task: the task it is about; "" for all of them.
-        place: the partition, store or node it is about.
+        subject: the partition, store or node it is about.
         at_ms: the wall clock then.
         numbers: what else there is to say.
     """
@@ -32,17 +32,17 @@ class LoopEvent:
     kind: str
     application: str
     task: str
-    place: str
+    subject: str
     at_ms: int
     numbers: Mapping[str, Any] = field(default_factory=dict)
 
     def __str__(self) -> str:
         numbers = ", ".join(f"{name}={value}" for name, value in self.numbers.items())
-        where = " ".join(word for word in (self.task, self.place) if word)
+        where = " ".join(word for word in (self.task, self.subject) if word)
         return f"{format_time(self.at_ms)} {self.application} {self.kind} {where}{f': {numbers}' if numbers else ''}"
 
 
-class LoopEvents(Timeline[LoopEvent]):
+class ThreadEvents(Timeline[ThreadEvent]):
     """Events in order; ``events("committed")`` gives those of a kind."""
 
     header = ("clock", "application", "what", "task", "where", "numbers")
@@ -51,7 +51,7 @@ class LoopEvents(Timeline[LoopEvent]):
         """The last events in words."""
         for event in self._events[-_SHOWN:]:
             numbers = ", ".join(f"{name}={value}" for name, value in event.numbers.items())
-            yield format_time(event.at_ms), event.application, event.kind, event.task, event.place, numbers
+            yield format_time(event.at_ms), event.application, event.kind, event.task, event.subject, numbers
 
     def more(self) -> Iterator[str]:
         """How many are not shown."""

@@ -11,7 +11,7 @@ from kstreamnb.errors import EngineError, StateError
 from kstreamnb.runtime.context.config import Config
 from kstreamnb.runtime.context.handlers import uncaught_answer
 from kstreamnb.simulation.cluster.broker import Broker
-from kstreamnb.simulation.cluster.events import LoopEvent, LoopEvents
+from kstreamnb.simulation.cluster.events import ThreadEvent, ThreadEvents
 from kstreamnb.simulation.cluster.shadow_task import ShadowTask
 from kstreamnb.simulation.cluster.state_check import check_state
 from kstreamnb.simulation.cluster.state_directory import StateDirectory
@@ -35,10 +35,10 @@ class ApplicationLifecycle:
         config: Config,
         broker: Broker,
         clock: Clock,
-        note: Callable[[LoopEvent], None],
+        note: Callable[[ThreadEvent], None],
         *,
         default_partitions: int,
-        chronicle: ClusterTrace | None,
+        trace: ClusterTrace | None,
         verify: bool,
         start: bool = True,
     ) -> None:
@@ -46,13 +46,13 @@ class ApplicationLifecycle:
         self.topology, self.config = topology, replace(config, application_id=self.id)
         self.status: Status = "created"
         self._broker, self._clock, self._note = broker, clock, note
-        self._partitions, self._chronicle, self._verifies = default_partitions, chronicle, verify
-        self._part = None if chronicle is None else chronicle.part(self.id, topology, self.config)
-        self._disk, self._events = StateDirectory(), list[LoopEvent]()
-        self._twins: dict[str, ShadowTask] = {}
-        self._has_twins = verify
+        self._partitions, self._trace, self._verifies = default_partitions, trace, verify
+        self._recorder = None if trace is None else trace.recorder(self.id, topology, self.config)
+        self._state_directory, self._events = StateDirectory(), list[ThreadEvent]()
+        self._shadow_tasks: dict[str, ShadowTask] = {}
+        self._has_shadow_tasks = verify
         self._failed: Any = ()
-        self._loop: StreamThread | None = None
+        self._thread: StreamThread | None = None
         if start:
             self.restart()
 
@@ -67,11 +67,11 @@ class ApplicationLifecycle:
         at least once it stays and will be written again. "after_commit" is before stores are flushed to the disk.
         """
         if when == "now":
-            self._die()
+            self._crash()
         else:
-            self._alive().fault = when
+            self._running_thread().fault = when
 
-    def restart(self, *, strict: bool = True) -> LoopEvents:
+    def restart(self, *, strict: bool = True) -> ThreadEvents:
         """Start, or start again: from the committed offsets, with stores restored; gives what was restored.
 
         ``strict=False`` starts even when topics have got other numbers of partitions than the state was made for.
@@ -79,26 +79,26 @@ class ApplicationLifecycle:
         if self.status == "running":
             self.close()
         before = len(self._events)
-        loop = self._loop = StreamThread(
+        thread = self._thread = StreamThread(
             self.id,
             self.topology,
             self.config,
             self._broker,
             self._clock,
-            self._disk,
-            self._say,
+            self._state_directory,
+            self._log_event,
             default_partitions=self._partitions,
-            part=self._part,
+            recorder=self._recorder,
             strict=strict,
         )
         self.status = "running"
-        if self._has_twins and not self._twins:
-            self._twins = {
-                task_id: ShadowTask(task.task.plan, self._clock, loop.global_task)
-                for task_id, task in loop.tasks.items()
+        if self._has_shadow_tasks and not self._shadow_tasks:
+            self._shadow_tasks = {
+                task_id: ShadowTask(task.task.plan, self._clock, thread.global_task)
+                for task_id, task in thread.tasks.items()
             }
-        loop.twins = self._twins
-        return LoopEvents(self._events[before:])("restored")
+        thread.shadow_tasks = self._shadow_tasks
+        return ThreadEvents(self._events[before:])("restored")
 
     def close(self) -> None:
         """End in order: commit, flush stores to the disk, close processors."""
@@ -106,7 +106,7 @@ class ApplicationLifecycle:
             self._guarded(StreamThread.close)
         if self.status == "running":
             self.status = "closed"
-            self._say("closed", "")
+            self._log_event("closed", "")
 
     def flush_stores(self) -> None:
         """Flush stores to the disk, so that a restart need not read the changelog before this point."""
@@ -114,7 +114,7 @@ class ApplicationLifecycle:
 
     def lose_store(self, name: str | None = None, *, task: str | None = None) -> None:
         """Let the disk lose a store, all of them, or those of one task."""
-        self._disk.lose(name, task)
+        self._state_directory.lose(name, task)
 
     def clean_up(self) -> None:
         """Delete what is on the disk, as Kafka's ``cleanUp()`` does; the next start restores stores from changelogs.
@@ -145,21 +145,21 @@ class ApplicationLifecycle:
         for topic, offset in asked.items():
             for partition, log in enumerate(self._broker.topics[topic]):
                 self._broker.committed[self.id, topic, partition] = min(offset, log.end)
-        self._twins, self._has_twins = {}, False  # they have read all of the input
+        self._shadow_tasks, self._has_shadow_tasks = {}, False  # they have read all of the input
 
     # --- for the driver ---
     @property
     def _tasks(self) -> dict[str, StreamTask]:
         """The tasks of the last life, by id."""
-        return {} if self._loop is None else self._loop.tasks
+        return {} if self._thread is None else self._thread.tasks
 
     def _run(self, limit: int | None) -> int:
         if self.status != "running":
             return 0
-        loop, before = self._loop, sum(task.processed for task in self._tasks.values())
-        self._guarded(lambda loop: loop.run(limit))
+        thread, before = self._thread, sum(task.processed for task in self._tasks.values())
+        self._guarded(lambda thread: thread.run(limit))
         now = sum(task.processed for task in self._tasks.values())
-        return now - before if self._loop is loop else now
+        return now - before if self._thread is thread else now
 
     def _tick(self) -> None:
         if self.status == "running":
@@ -169,13 +169,13 @@ class ApplicationLifecycle:
         """Let the loop do something; when that fails, the application has crashed, or goes on from its last commit."""
         commits = sum(event.kind == "committed" for event in self._events) if self._verifies else 0
         try:
-            work(self._alive())
+            work(self._running_thread())
         except InjectedCrash as crash:
-            self._die(at=str(crash))
+            self._crash(at=str(crash))
             return
         except Exception as error:
-            self._die()
-            if not self._goes_on_after(error):
+            self._crash()
+            if not self._continues_after(error):
                 raise
             self.restart()
             self._guarded(work)
@@ -183,10 +183,10 @@ class ApplicationLifecycle:
         if self._verifies and sum(event.kind == "committed" for event in self._events) > commits:
             self._check()
 
-    def _goes_on_after(self, error: Exception) -> bool:
+    def _continues_after(self, error: Exception) -> bool:
         """Ask the uncaught handler whether another thread is to take over; not for the same record once more."""
         answer, failed = uncaught_answer(self.config.uncaught_handler, error), getattr(error, "coordinates", None)
-        self._say("failed", "", answer=answer)
+        self._log_event("failed", "", answer=answer)
         if answer != "replace_thread":
             return False
         if failed == self._failed:
@@ -199,26 +199,26 @@ class ApplicationLifecycle:
         """S0-09: after a commit stores, changelogs and input are in step."""
         if any(task.needs_commit for task in self._tasks.values()):
             return  # a commit came between records; the next one is looked at
-        found = check_state(self._tasks, self._broker, self._twins)
-        if found.rows:
-            raise StateError(f'state of application "{self.id}" is inconsistent after a commit', detail=str(found))
+        result = check_state(self._tasks, self._broker, self._shadow_tasks)
+        if result.rows:
+            raise StateError(f'state of application "{self.id}" is inconsistent after a commit', detail=str(result))
 
-    def _die(self, at: str = "now") -> None:
-        self._alive().die()
+    def _crash(self, at: str = "now") -> None:
+        self._running_thread().crash()
         self.status = "crashed"
         if self.config.exactly_once:
-            for twin in self._twins.values():
-                twin.forget()
+            for shadow_task in self._shadow_tasks.values():
+                shadow_task.forget()
         else:
-            self._twins, self._has_twins = {}, False  # what is processed again is in the stores twice
-        self._say("crashed", "", when=at)
+            self._shadow_tasks, self._has_shadow_tasks = {}, False  # what is processed again is in the stores twice
+        self._log_event("crashed", "", when=at)
 
-    def _alive(self) -> StreamThread:
-        if self.status != "running" or self._loop is None:
+    def _running_thread(self) -> StreamThread:
+        if self.status != "running" or self._thread is None:
             raise EngineError(f'application "{self.id}" is {self.status}', hint="restart() starts it")
-        return self._loop
+        return self._thread
 
-    def _say(self, kind: str, task: str, place: str = "", /, **numbers: Any) -> None:
-        event = LoopEvent(kind, self.id, task, place, self._clock.now_ms, numbers)
+    def _log_event(self, kind: str, task: str, subject: str = "", /, **numbers: Any) -> None:
+        event = ThreadEvent(kind, self.id, task, subject, self._clock.now_ms, numbers)
         self._events.append(event)
         self._note(event)

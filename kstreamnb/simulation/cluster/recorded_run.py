@@ -13,17 +13,17 @@ from typing import Any
 from kstreamnb.core.codec import SerializedValue, decode
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.errors import EngineError
-from kstreamnb.recording.recorded_run import Place, RecordedRun, Waiting
+from kstreamnb.recording.recorded_run import RecordedRun, Waiting
 from kstreamnb.recording.trace import Code, Entry
 from kstreamnb.recording.trace_index import TraceIndex
 from kstreamnb.simulation.cluster.broker import Broker, LogRecord
-from kstreamnb.simulation.cluster.trace import ClusterTrace, Told
+from kstreamnb.simulation.cluster.trace import ClusterRecording, ClusterTrace
 
-__all__ = ["ClusterRun", "runs_of"]
+__all__ = ["ClusterRun", "cluster_runs"]
 
 
 @dataclass(frozen=True)
-class Happened:
+class SharedLog:
     """What all applications have in common: one log, and what became of its records at the broker."""
 
     log: list[Entry]
@@ -43,12 +43,12 @@ class Happened:
     @cached_property
     def causes(self) -> dict[int, int]:
         """Where a record was taken, by any application → where it had been written."""
-        found = {}
-        for place, entry in enumerate(self.log):
+        result = {}
+        for position, entry in enumerate(self.log):
             code = self.codes[entry[0]]
             if code.kind == "consumed" and (written := self.offsets.get((*code.other, entry[1]))) is not None:
-                found[place] = written
-        return found
+                result[position] = written
+        return result
 
     def seen_from(self, topic: str, partition: int) -> list[float]:
         """For each offset how long the log was when a reader of committed records could have it; inf for never.
@@ -63,132 +63,135 @@ class Happened:
         return {}
 
     def _see(self, topic: str, partition: int) -> list[float]:
-        found, hidden_until = list[float](), 0.0
+        result, hidden_until = list[float](), 0.0
         for offset in range(len(self.topics[topic][partition])):
-            place = self.offsets.get((topic, partition, offset))
-            if place is None:
+            position = self.offsets.get((topic, partition, offset))
+            if position is None:
                 hidden_until = max(hidden_until, self.arrived.get((topic, partition, offset), 0))
-                found.append(hidden_until)
+                result.append(hidden_until)
                 continue
-            transaction = self.placed[place][1]
-            end, aborted = (place, False) if transaction is None else self.ended.get(transaction, (inf, False))
+            transaction = self.placed[position][1]
+            end, aborted = (position, False) if transaction is None else self.ended.get(transaction, (inf, False))
             hidden_until = max(hidden_until, end)
-            found.append(inf if aborted else hidden_until)
-        return found
+            result.append(inf if aborted else hidden_until)
+        return result
 
 
 class ClusterRun(RecordedRun):
     """One application's part of what happened; ``peers`` are the runs of all of them by name."""
 
-    def __init__(
-        self, application: str, chronicle: ClusterTrace, happened: Happened, peers: dict[str, ClusterRun]
-    ) -> None:
-        part, self.happened, self.peers = chronicle.parts[application], happened, peers
-        told = Told()
-        told.log, told.cells, own = happened.log, part.cells, len(application) + 1
-        told.codes = [
+    def __init__(self, application: str, trace: ClusterTrace, shared: SharedLog, peers: dict[str, ClusterRun]) -> None:
+        recorder, self.shared, self.peers = trace.recorders[application], shared, peers
+        recording = ClusterRecording()
+        recording.log, recording.state_vars, own = shared.log, recorder.state_vars, len(application) + 1
+        recording.codes = [
             code._replace(task=code.task[own:]) if owner == application else code
-            for code, owner in zip(happened.codes, happened.owners, strict=True)
+            for code, owner in zip(shared.codes, shared.owners, strict=True)
         ]
-        fed = {topic for topic, _, _ in happened.arrived} | {
+        fed = {topic for topic, _, _ in shared.arrived} | {
             code.other
-            for code, owner in zip(happened.codes, happened.owners, strict=True)
+            for code, owner in zip(shared.codes, shared.owners, strict=True)
             if code.kind == "produced" and owner != application
         }
         super().__init__(
-            part.topology, part.config, told, part.tasks, {t: len(p) for t, p in happened.topics.items()}, fed
+            recorder.topology,
+            recorder.config,
+            recording,
+            recorder.tasks,
+            {t: len(p) for t, p in shared.topics.items()},
+            fed,
         )
-        foreign = [c.task for c, owner in zip(told.codes, happened.owners, strict=True) if owner != application]
-        self.history = TraceIndex(told, foreign)
+        foreign = [c.task for c, owner in zip(recording.codes, shared.owners, strict=True) if owner != application]
+        self.index = TraceIndex(recording, foreign)
 
-    def owner(self, place: int) -> RecordedRun:
+    def owner(self, position: int) -> RecordedRun:
         """The run of the application that an entry is about."""
-        return self.peers[self.happened.owners[self.happened.log[place][0]]]
+        return self.peers[self.shared.owners[self.shared.log[position][0]]]
 
     # --- topics ---
     @cached_property
-    def written(self) -> dict[Place, array[int]]:
+    def written(self) -> dict[tuple[str, int], array[int]]:
         """Where in the log each partition of each topic was written by this application."""
-        found: dict[Place, array[int]] = {}
-        for place, code, entry in self.history.entries("produced"):
-            if place in self.happened.placed:
-                found.setdefault((code.other, entry[1]), array("q")).append(place)
-        return found
+        result: dict[tuple[str, int], array[int]] = {}
+        for position, code, entry in self.index.entries("produced"):
+            if position in self.shared.placed:
+                result.setdefault((code.other, entry[1]), array("q")).append(position)
+        return result
 
-    def offset(self, place: int) -> int:
+    def offset(self, position: int) -> int:
         """Offset that the broker gave to the record written at a place; -1 for one that did not get there."""
-        return self.happened.placed.get(place, (-1, None))[0]
+        return self.shared.placed.get(position, (-1, None))[0]
 
     def output(self, topic: str, until: int | None = None) -> list[TopicRecord]:
         """What this application has written to a topic and a reader of committed records has seen by then."""
-        end = len(self.history.log) if until is None else self.history.end(until)
-        return [self.produced(place) for place, seen in self._written_to(topic) if seen <= end]
+        end = len(self.index.log) if until is None else self.index.end(until)
+        return [self.produced(position) for position, seen in self._written_to(topic) if seen <= end]
 
     def unseen(self, topic: str) -> int:
         """Records written to a topic that no reader of committed records sees."""
         return sum(seen == inf for _, seen in self._written_to(topic))
 
     def _written_to(self, topic: str) -> list[tuple[int, float]]:
-        found: list[tuple[int, float]] = []
-        for (name, partition), places in self.written.items():
+        result: list[tuple[int, float]] = []
+        for (name, partition), positions in self.written.items():
             if topic in (name, self.short(name)):
-                seen = self.happened.seen_from(name, partition)
-                found += [(place, seen[self.offset(place)]) for place in places]
-        return sorted(found)
+                seen = self.shared.seen_from(name, partition)
+                result += [(position, seen[self.offset(position)]) for position in positions]
+        return sorted(result)
 
     def find_output(self, topic: str, partition: int, offset: int) -> int:
         """Where in the log a record was written, by any application; raises EngineError when there is none."""
         for name in (topic, f"{self.application_id}-{topic}"):
-            place = self.happened.offsets.get((name, partition, offset))
-            if place is not None:
-                return place
+            position = self.shared.offsets.get((name, partition, offset))
+            if position is not None:
+                return position
         known = ", ".join(self.topics()) or "nothing"
         raise EngineError(f"no record {topic}-{partition}@{offset} was written", detail=f"written were {known}")
 
     def find_input(self, topic: str, partition: int, offset: int) -> list[int]:
         """Where in the log a record was taken, as often as it was, by this application or by others."""
-        found, nobody = list[int](), None
+        result, nobody = list[int](), None
         for run in self.peers.values():
             try:
-                found += RecordedRun.find_input(run, topic, partition, offset)
+                result += RecordedRun.find_input(run, topic, partition, offset)
             except EngineError as error:
                 nobody = nobody or error
-        if not found and nobody is not None:
+        if not result and nobody is not None:
             raise nobody
-        return sorted(found)
+        return sorted(result)
 
     # --- links between steps ---
     @property
     def causes(self) -> dict[int, int]:
         """Where a record was taken → where it had been written, by any application."""
-        return self.happened.causes
+        return self.shared.causes
 
     def waiting(self, step: int) -> Iterator[Waiting]:
         """What lay in the application's topics to be read after so many steps and had not been processed."""
-        end = self.history.end(step)
+        end = self.index.end(step)
         for task_id, task in self.tasks.items():
             plan = task.plan
-            for topic, partitions in self.happened.topics.items():
+            for topic, partitions in self.shared.topics.items():
                 if task_id == "global" or plan.source_of(topic) is None or plan.partition >= len(partitions):
                     continue
                 start = self._position(topic, plan.partition, end)
-                for offset, seen in enumerate(self.happened.seen_from(topic, plan.partition)):
+                for offset, seen in enumerate(self.shared.seen_from(topic, plan.partition)):
                     if seen <= end and offset >= start:
                         yield self._lying(task_id, topic, plan.partition, offset)
 
     def _position(self, topic: str, partition: int, end: int) -> int:
         """The first offset of a partition that was not processed when the log was so long."""
-        begun = _last(self.history.places_of("restarted"), end)
-        for place in reversed(self.history.places_of("consumed", other=(topic, partition))):
-            if begun < place < end:
-                return int(self.history.log[place][1]) + 1
-        for place in reversed(self.history.places_of("published")):
-            if place < min(end, begun) and (topic, partition) in self.history.log[place][1]:
-                return int(self.history.log[place][1][topic, partition])
+        begun = _last(self.index.positions_of("restarted"), end)
+        for position in reversed(self.index.positions_of("consumed", other=(topic, partition))):
+            if begun < position < end:
+                return int(self.index.log[position][1]) + 1
+        for position in reversed(self.index.positions_of("published")):
+            if position < min(end, begun) and (topic, partition) in self.index.log[position][1]:
+                return int(self.index.log[position][1][topic, partition])
         return 0
 
     def _lying(self, task: str, topic: str, partition: int, offset: int) -> Waiting:
-        plan, record = self.tasks[task].plan, self.happened.topics[topic][partition][offset]
+        plan, record = self.tasks[task].plan, self.shared.topics[topic][partition][offset]
         source: Any = plan.source_of(topic)
         key, value = (
             None if data is None else decode(serde, SerializedValue(data))
@@ -196,25 +199,25 @@ class ClusterRun(RecordedRun):
                 (plan.key_serde(source.key_serde), record.key), (plan.value_serde(source.value_serde), record.value)
             )
         )  # fmt: skip
-        where: Any = "input" if (topic, partition, offset) in self.happened.arrived else "between tasks"
-        found = TopicRecord(topic, partition, offset, record.timestamp, key, value, record.headers)
-        return Waiting(where, task, found)
+        where: Any = "input" if (topic, partition, offset) in self.shared.arrived else "between tasks"
+        result = TopicRecord(topic, partition, offset, record.timestamp, key, value, record.headers)
+        return Waiting(where, task, result)
 
 
-def _last(places: list[int], end: int) -> int:
+def _last(positions: list[int], end: int) -> int:
     """The last of some places before an end; -1 when there is none."""
-    at = bisect_left(places, end)
-    return places[at - 1] if at else -1
+    at = bisect_left(positions, end)
+    return positions[at - 1] if at else -1
 
 
-def runs_of(chronicle: ClusterTrace, broker: Broker) -> dict[str, ClusterRun]:
+def cluster_runs(trace: ClusterTrace, broker: Broker) -> dict[str, ClusterRun]:
     """What happened until now, as runs of all applications that know each other."""
-    topics = {topic: [partition.records[:] for partition in found] for topic, found in broker.topics.items()}
-    happened = Happened(
-        chronicle.log[:], chronicle.codes[:], chronicle.owners[:],
-        dict(chronicle.placed), dict(chronicle.arrived), dict(chronicle.ended), topics,
+    topics = {topic: [partition.records[:] for partition in result] for topic, result in broker.topics.items()}
+    shared = SharedLog(
+        trace.log[:], trace.codes[:], trace.owners[:],
+        dict(trace.placed), dict(trace.arrived), dict(trace.ended), topics,
     )  # fmt: skip
     runs: dict[str, ClusterRun] = {}
-    for application in chronicle.parts:
-        runs[application] = ClusterRun(application, chronicle, happened, runs)
+    for application in trace.recorders:
+        runs[application] = ClusterRun(application, trace, shared, runs)
     return runs

@@ -10,35 +10,35 @@ from kstreamnb.errors import EngineError
 from kstreamnb.runtime.task.task import Task
 from kstreamnb.simulation.cluster.broker import Broker, Partition
 from kstreamnb.simulation.cluster.restore import changelog_of, folded
-from kstreamnb.simulation.cluster.stream_task import Say
+from kstreamnb.simulation.cluster.stream_task import EventLog
 
 __all__ = ["move_state"]
 
 
-def move_state(tasks: list[Task], count: int, broker: Broker, clock: Clock, say: Say) -> int:
+def move_state(tasks: list[Task], count: int, broker: Broker, clock: Clock, log_event: EventLog) -> int:
     """Write every changelog anew with ``count`` partitions, each row where its key belongs; gives the rows moved."""
     moved = 0
     for name in dict.fromkeys(name for task in tasks for name in task.stores):
-        mine = [(task, task.stores[name]) for task in tasks if name in task.stores]
-        topic = changelog_of(*mine[0])
-        if topic is None or not mine[0][1].spec.logged:
+        own = [(task, task.stores[name]) for task in tasks if name in task.stores]
+        topic = changelog_of(*own[0])
+        if topic is None or not own[0][1].spec.logged:
             continue
-        if mine[0][1].spec.kind == "internal":
+        if own[0][1].spec.kind == "internal":
             raise EngineError(f'store "{name}" holds what waits, and cannot be moved', hint="drain the input first")
         rows: list[tuple[int, Any, Any]] = []
-        for task, store in mine:
+        for task, store in own:
             source = folded(task, store, broker)
-            place = key_partitioner(source.spec.key_serde, count)
+            partition_of = key_partitioner(source.spec.key_serde, count)
             for raw_key, row in source.raw.items():
                 if raw_key is not None:
                     key = raw_key if source.spec.kind in _BY_KEY else raw_key[0]
-                    target = place(key)
+                    target = partition_of(key)
                     moved += target != task.plan.partition
                     rows.append((target, source.changelog_entry(raw_key, row), _time(source, row, clock)))
         broker.topics[topic] = [Partition() for _ in range(count)]
         for target, (key, value), time in rows:
             broker.append(topic, target, time, key, value, ())
-        say("moved", "", topic, partitions=count, rows=len(rows))
+        log_event("moved", "", topic, partitions=count, rows=len(rows))
     return moved
 
 

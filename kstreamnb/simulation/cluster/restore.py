@@ -10,7 +10,7 @@ from kstreamnb.runtime.context.task_context import TaskContext, make_stores
 from kstreamnb.runtime.task.task import Task
 from kstreamnb.simulation.cluster.broker import Broker, LogRecord
 from kstreamnb.simulation.cluster.state_directory import StateDirectory
-from kstreamnb.simulation.cluster.stream_task import Say
+from kstreamnb.simulation.cluster.stream_task import EventLog
 from kstreamnb.topology.partitions import changelog_topic
 
 __all__ = ["changelog_of", "folded", "restore_store"]
@@ -23,10 +23,10 @@ def changelog_of(task: Task, store: Any) -> str | None:
     return changelog_topic(task.plan.application_id, store.spec)
 
 
-def restore_store(task: Task, store: Any, broker: Broker, disk: StateDirectory, say: Say) -> None:
+def restore_store(task: Task, store: Any, broker: Broker, state_directory: StateDirectory, log_event: EventLog) -> None:
     """Fill a store of a new task: what was flushed, then the tail of the changelog."""
     topic, task_id = changelog_of(task, store), task.plan.task_id
-    rows, start = disk.read(task_id, store.name)
+    rows, start = state_directory.read(task_id, store.name)
     if rows:
         store.restore(rows)
     if topic is None:
@@ -34,7 +34,7 @@ def restore_store(task: Task, store: Any, broker: Broker, disk: StateDirectory, 
     records, end = _log_of(task, store, topic, broker, start)
     store.restore_changelog(_entries(records))
     if end:
-        say("restored", task_id, store.name, records=len(records), from_offset=start, to_offset=end)
+        log_event("restored", task_id, store.name, records=len(records), from_offset=start, to_offset=end)
 
 
 def folded(task: Task, store: Any, broker: Broker) -> Any:
@@ -42,20 +42,20 @@ def folded(task: Task, store: Any, broker: Broker) -> Any:
     topic = changelog_of(task, store)
     if topic is None:
         return None
-    found = make_stores(TaskContext(task.plan, Clock(), None), [store.spec])[store.name]
-    found.restore_changelog(_entries(_log_of(task, store, topic, broker, 0)[0]))
-    return found
+    result = make_stores(TaskContext(task.plan, Clock(), None), [store.spec])[store.name]
+    result.restore_changelog(_entries(_log_of(task, store, topic, broker, 0)[0]))
+    return result
 
 
 def _log_of(task: Task, store: Any, topic: str, broker: Broker, start: int) -> tuple[list[LogRecord], int]:
     """Records of a changelog from an offset on; a topic of the user's that serves as one only as far as processed."""
-    place = topic, task.plan.partition
+    key = topic, task.plan.partition
     if task.plan.partition >= len(broker.topics.get(topic, ())):
         return [], 0
-    partition = broker.partition(*place)
+    partition = broker.partition(*key)
     if store.spec.logged:
         return partition.read(start, None, "read_committed")
-    done = broker.committed.get((task.plan.application_id, *place), 0)
+    done = broker.committed.get((task.plan.application_id, *key), 0)
     return partition.read(start, max(done - start, 0), "read_committed")[0], done
 
 

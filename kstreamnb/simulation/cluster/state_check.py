@@ -13,18 +13,18 @@ from kstreamnb.testdriver.execution.state_consistency import StateCheck, StateDi
 __all__ = ["check_state"]
 
 
-def check_state(tasks: Mapping[str, StreamTask], broker: Broker, twins: Mapping[str, ShadowTask]) -> StateCheck:
+def check_state(tasks: Mapping[str, StreamTask], broker: Broker, shadow_tasks: Mapping[str, ShadowTask]) -> StateCheck:
     """Compare every store with the fold of its changelog, and with that of the input where there are twins."""
-    found: list[StateDifference] = []
+    result: list[StateDifference] = []
     looked = 0
     for task_id, task in tasks.items():
         for name, store in task.task.stores.items():
             expected = folded(task.task, store, broker)
             if expected is not None:
                 looked += 1
-                found += differences(task_id, store, expected, "changelog")
+                result += differences(task_id, store, expected, "changelog")
             # With a cache a buffer's old values depend on when entries were evicted, which a restart changes.
             caches = store.spec.kind == "internal" and task.task.plan.config.cache_max_bytes > 0
-            if task_id in twins and not caches:
-                found += differences(task_id, store, twins[task_id].task.stores[name], "input")
-    return StateCheck(tuple(found), looked)
+            if task_id in shadow_tasks and not caches:
+                result += differences(task_id, store, shadow_tasks[task_id].task.stores[name], "input")
+    return StateCheck(tuple(result), looked)

@@ -11,16 +11,16 @@ from kstreamnb.runtime.context.record_context import WireRecord
 from kstreamnb.runtime.task.task import Task
 from kstreamnb.simulation.cluster.broker import Broker, Isolation, LogRecord
 
-__all__ = ["Place", "Say", "StreamTask", "wire"]
+__all__ = ["EventLog", "InputPartition", "StreamTask", "wire"]
 
-Place: TypeAlias = tuple[str, int]
+InputPartition: TypeAlias = tuple[str, int]
 """Topic and partition."""
 
 
-class Say(Protocol):
+class EventLog(Protocol):
     """Notes events."""
 
-    def __call__(self, kind: str, task: str, place: str = "", /, **numbers: Any) -> None:
+    def __call__(self, kind: str, task: str, subject: str = "", /, **numbers: Any) -> None:
         """Note one: its kind, the task's id, and the partition, store or node."""
 
 
@@ -33,96 +33,104 @@ class StreamTask:
         config: the application's settings.
         broker: where it fetches.
         isolation: what it may see there.
-        say: notes events.
+        log_event: notes events.
     """
 
     def __init__(
-        self, task: Task, inputs: Sequence[Place], config: Config, broker: Broker, isolation: Isolation, say: Say
+        self,
+        task: Task,
+        inputs: Sequence[InputPartition],
+        config: Config,
+        broker: Broker,
+        isolation: Isolation,
+        log_event: EventLog,
     ) -> None:
         self.task, self.inputs, self.id = task, tuple(inputs), task.plan.task_id
-        self.positions: dict[Place, int] = {}
+        self.positions: dict[InputPartition, int] = {}
         self.needs_commit = False
         self.processed = self.enforced = 0
-        self._config, self._broker, self._isolation, self._say = config, broker, isolation, say
-        self._paused: dict[Place, None] = {}
-        self._deadlines: dict[Place, int] = {}
+        self._config, self._broker, self._isolation, self._log_event = config, broker, isolation, log_event
+        self._paused: dict[InputPartition, None] = {}
+        self._deadlines: dict[InputPartition, int] = {}
         self._waits_for = ""
 
     def fetch(self, budget: int) -> int:
         """Take records from the broker into the buffers, at most so many; gives their number."""
-        taken = 0
-        for place in self.inputs:
-            if place in self._paused or self._broker.is_delayed(*place) or taken >= budget:
+        fetched = 0
+        for partition in self.inputs:
+            if partition in self._paused or self._broker.is_delayed(*partition) or fetched >= budget:
                 continue
-            start = self.positions[place]
-            found, self.positions[place] = self._broker.partition(*place).read(start, budget - taken, self._isolation)
-            if not found:
+            start = self.positions[partition]
+            result, self.positions[partition] = self._broker.partition(*partition).read(
+                start, budget - fetched, self._isolation
+            )
+            if not result:
                 continue
-            taken += len(found)
-            self.task.push(*place, [wire(record) for record in found])
-            self._say("polled", self.id, _said(place), records=len(found), from_offset=found[0].offset)
-            waiting, limit = len(self.task.lane(*place)), self._config.buffered_records_per_partition
+            fetched += len(result)
+            self.task.push(*partition, [wire(record) for record in result])
+            self._log_event("polled", self.id, _label(partition), records=len(result), from_offset=result[0].offset)
+            waiting, limit = len(self.task.lane(*partition)), self._config.buffered_records_per_partition
             if waiting > limit:
-                self._paused[place] = None
-                self._say("paused", self.id, _said(place), buffered=waiting, limit=limit)
-        return taken
+                self._paused[partition] = None
+                self._log_event("paused", self.id, _label(partition), buffered=waiting, limit=limit)
+        return fetched
 
     def is_ready(self, now_ms: int) -> bool:
         """Whether a record may be processed: all partitions have one, or need not be waited for any longer."""
-        buffered = [place for place in self.inputs if self.task.lane(*place).fill()]
+        buffered = [partition for partition in self.inputs if self.task.lane(*partition).fill()]
         if self._config.max_task_idle_ms < 0 or not buffered:
             return bool(buffered)
-        late: list[Place] = []
-        for place in self.inputs:
-            if place in buffered:
-                self._deadlines.pop(place, None)
+        late: list[InputPartition] = []
+        for partition in self.inputs:
+            if partition in buffered:
+                self._deadlines.pop(partition, None)
                 continue
-            lag = self._broker.lag(*place, self.positions[place], self._isolation)
+            lag = self._broker.lag(*partition, self.positions[partition], self._isolation)
             if lag != 0:
-                self._deadlines.pop(place, None)
-                self._idle(place, lag="unknown" if lag is None else lag)
+                self._deadlines.pop(partition, None)
+                self._idle(partition, lag="unknown" if lag is None else lag)
                 return False
-            deadline = self._deadlines.setdefault(place, now_ms + self._config.max_task_idle_ms)
+            deadline = self._deadlines.setdefault(partition, now_ms + self._config.max_task_idle_ms)
             if now_ms < deadline:
-                self._idle(place, lag=0, until_ms=deadline)
+                self._idle(partition, lag=0, until_ms=deadline)
                 return False
-            late.append(place)
+            late.append(partition)
         self._waits_for = ""
         if late:
             self.enforced += 1
             if self._config.max_task_idle_ms:
-                self._say("enforced", self.id, ", ".join(map(_said, late)), total=self.enforced)
+                self._log_event("enforced", self.id, ", ".join(map(_label, late)), total=self.enforced)
         return True
 
     def process(self) -> tuple[str, int, WireRecord]:
         """Process the record whose turn it is, and say which it was."""
-        lane = self.task.first_lane
-        assert lane is not None
-        chosen = lane.arrived()
+        queue = self.task.first_lane
+        assert queue is not None
+        chosen = queue.arrived()
         self.task.run_ready(1)
         self.processed += 1
         self.needs_commit = True
-        for place in list(self._paused):
-            waiting = len(self.task.lane(*place))
+        for partition in list(self._paused):
+            waiting = len(self.task.lane(*partition))
             if waiting <= self._config.buffered_records_per_partition:
-                del self._paused[place]
-                self._say("resumed", self.id, _said(place), buffered=waiting)
-        return chosen[0], lane.partition, chosen[1]
+                del self._paused[partition]
+                self._log_event("resumed", self.id, _label(partition), buffered=waiting)
+        return chosen[0], queue.partition, chosen[1]
 
-    def offsets(self) -> Mapping[Place, int]:
+    def offsets(self) -> Mapping[InputPartition, int]:
         """For each partition the first offset that has not been processed."""
-        found = {}
-        for place in self.inputs:
-            lane = self.task.lane(*place)
-            found[place] = lane.arrived()[1][0] if lane.fill() else self.positions[place]
-        return found
+        result = {}
+        for partition in self.inputs:
+            queue = self.task.lane(*partition)
+            result[partition] = queue.arrived()[1][0] if queue.fill() else self.positions[partition]
+        return result
 
-    def _idle(self, place: Place, **numbers: Any) -> None:
+    def _idle(self, partition: InputPartition, **numbers: Any) -> None:
         """Say once that the task waits."""
-        about = f"{place} {numbers}"
+        about = f"{partition} {numbers}"
         if about != self._waits_for:
             self._waits_for = about
-            self._say("idling", self.id, _said(place), **numbers)
+            self._log_event("idling", self.id, _label(partition), **numbers)
 
 
 def wire(record: LogRecord) -> WireRecord:
@@ -131,5 +139,5 @@ def wire(record: LogRecord) -> WireRecord:
     return record.offset, record.timestamp, key, value, record.headers
 
 
-def _said(place: Place) -> str:
-    return f"{place[0]}-{place[1]}"
+def _label(partition: InputPartition) -> str:
+    return f"{partition[0]}-{partition[1]}"

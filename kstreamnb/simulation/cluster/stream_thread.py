@@ -17,8 +17,8 @@ from kstreamnb.simulation.cluster.broker import Broker, Isolation
 from kstreamnb.simulation.cluster.restore import changelog_of, restore_store
 from kstreamnb.simulation.cluster.shadow_task import ShadowTask
 from kstreamnb.simulation.cluster.state_directory import StateDirectory
-from kstreamnb.simulation.cluster.stream_task import Place, Say, StreamTask, wire
-from kstreamnb.simulation.cluster.trace import Part
+from kstreamnb.simulation.cluster.stream_task import EventLog, InputPartition, StreamTask, wire
+from kstreamnb.simulation.cluster.trace import ApplicationRecorder
 from kstreamnb.testdriver.execution.router import with_sources
 from kstreamnb.topology.topology import Topology
 
@@ -42,10 +42,10 @@ class StreamThread:
         config: the application's settings.
         broker: the topics.
         clock: the wall clock.
-        disk: the local disk.
-        say: notes events.
+        state_directory: the local disk.
+        log_event: notes events.
         default_partitions: partitions of topics that do not exist yet.
-        part: records what happens within tasks too.
+        recorder: records what happens within tasks too.
         strict: refuse to start when internal topics have other numbers of partitions than they should.
     """
 
@@ -56,19 +56,19 @@ class StreamThread:
         config: Config,
         broker: Broker,
         clock: Clock,
-        disk: StateDirectory,
-        say: Say,
+        state_directory: StateDirectory,
+        log_event: EventLog,
         *,
         default_partitions: int,
-        part: Part | None,
+        recorder: ApplicationRecorder | None,
         strict: bool,
     ) -> None:
         self.id, self.config, self.broker, self.clock = application_id, config, broker, clock
         self.isolation: Isolation = "read_committed" if config.exactly_once else "read_uncommitted"
         self.fault: Fault | None = None
-        self.twins: Mapping[str, ShadowTask] = {}
-        self._disk, self._say = disk, say
-        self._part = part
+        self.shadow_tasks: Mapping[str, ShadowTask] = {}
+        self._state_directory, self._log_event = state_directory, log_event
+        self._recorder = recorder
         self._transaction: int | None = None
         self._committed_ms, self._turn = clock.now_ms, 0
         self._flushed: dict[tuple[str, str], int] = {}
@@ -77,14 +77,14 @@ class StreamThread:
         for topic, count in {**known, **(plans[0].partitions if plans else {})}.items():
             self._own(topic, count, strict=strict)
         global_plan = plan_global_task(topology, config, known)
-        noted = 0 if part is None else len(part.log)
-        self.global_task = None if global_plan is None else GlobalTask(global_plan, clock, recorder=part)
-        self._global_positions: dict[Place, int] = {}
+        noted = 0 if recorder is None else len(recorder.log)
+        self.global_task = None if global_plan is None else GlobalTask(global_plan, clock, recorder=recorder)
+        self._global_positions: dict[InputPartition, int] = {}
         if self.global_task is not None:
             self._begin([self.global_task], noted)
             self._fill_global()
-        noted = 0 if part is None else len(part.log)
-        tasks = [Task(plan, clock, self.global_task, part, changelog="records") for plan in plans]
+        noted = 0 if recorder is None else len(recorder.log)
+        tasks = [Task(plan, clock, self.global_task, recorder, changelog="records") for plan in plans]
         self._own_changelogs(tasks, strict=strict)
         self.tasks = {task.plan.task_id: self._started(task) for task in tasks}
         self._begin(tasks, noted)
@@ -106,7 +106,7 @@ class StreamThread:
         for task in self.tasks.values():
             if task.task.punctuate_wall_clock():
                 task.needs_commit = True
-                self._twin(task, "punctuate", self.clock.now_ms)
+                self._to_shadow(task, "punctuate", self.clock.now_ms)
             self._emit(task)
         interval = self.config.commit_interval_ms
         assert interval is not None
@@ -136,8 +136,8 @@ class StreamThread:
 
     def _process_one(self, task: StreamTask) -> None:
         topic, partition, record = task.process()
-        self._say("processed", task.id, f"{topic}-{partition}", offset=record[0], timestamp=record[1])
-        self._twin(task, "record", (topic, partition, record))
+        self._log_event("processed", task.id, f"{topic}-{partition}", offset=record[0], timestamp=record[1])
+        self._to_shadow(task, "record", (topic, partition, record))
         self._emit(task)
         if task.task.wants_commit:
             self.commit()
@@ -153,19 +153,21 @@ class StreamThread:
                 if self.broker.is_delayed(topic, number):
                     continue
                 start = self._global_positions.get((topic, number), 0)
-                found, self._global_positions[topic, number] = partition.read(start, None, self.isolation)
-                if found:
-                    self.global_task.run(topic, number, [wire(record) for record in found])
+                result, self._global_positions[topic, number] = partition.read(start, None, self.isolation)
+                if result:
+                    self.global_task.run(topic, number, [wire(record) for record in result])
 
     def _emit(self, task: StreamTask) -> None:
         """Write what a task produced and changed."""
-        places = self._trace(task)
+        positions = self._trace(task)
         rows, changes = task.task.drain(), task.task.drain_changelog()
         if not rows and not changes:
             return
         if self.config.exactly_once and self._transaction is None:
             self._transaction = self.broker.begin()
-        for (topic, partition, timestamp, key, value, headers), place in zip(rows, places or repeat(-1), strict=False):
+        for (topic, partition, timestamp, key, value, headers), position in zip(
+            rows, positions or repeat(-1), strict=False
+        ):
             serdes = task.task.topic_serdes(topic)
             if serdes is not None:
                 key, value = (
@@ -174,29 +176,29 @@ class StreamThread:
                 )
             self.broker.create(topic, task.task.plan.count(topic))
             offset = self.broker.append(topic, partition, timestamp, key, value, headers, self._transaction)
-            self._say("produced", task.id, f"{topic}-{partition}", offset=offset)
-            if self._part is not None:
-                self._part.chronicle.placed[place] = offset, self._transaction
+            self._log_event("produced", task.id, f"{topic}-{partition}", offset=offset)
+            if self._recorder is not None:
+                self._recorder.trace.placed[position] = offset, self._transaction
         for change in changes:
             self.broker.append(*change[:5], change.headers, self._transaction)
 
     def _trace(self, task: StreamTask) -> list[int]:
         """Say what happened within a task; gives where in the recording it has produced records."""
-        places: list[int] = []
-        if self._part is None:
-            return places
-        for place, event in self._part.news(task.id):
+        positions: list[int] = []
+        if self._recorder is None:
+            return positions
+        for position, event in self._recorder.news(task.id):
             if isinstance(event, events.Forwarded):
-                self._say("handed on", task.id, f"{event.node} to {event.child}")
+                self._log_event("handed on", task.id, f"{event.node} to {event.child}")
             elif isinstance(event, events.StoreWritten) and event.key is not None:
-                self._say("stored", task.id, event.store)
+                self._log_event("stored", task.id, event.store)
             elif isinstance(event, events.Dropped):
-                self._say("dropped", task.id, event.node, reason=event.reason)
+                self._log_event("dropped", task.id, event.node, reason=event.reason)
             elif isinstance(event, events.Punctuated):
-                self._say("punctuated", task.id, event.node, now_ms=event.now_ms)
+                self._log_event("punctuated", task.id, event.node, now_ms=event.now_ms)
             elif isinstance(event, events.Produced):
-                places.append(place)
-        return places
+                positions.append(position)
+        return positions
 
     # --- commits and ends ---
     def commit(self) -> None:
@@ -206,25 +208,25 @@ class StreamThread:
         if not tasks:
             return
         for task in tasks:
-            if self._part is not None and not any(store.spec.cached for store in task.task.stores.values()):
-                self._part.add("committing", task.id, "", None)  # a task with caches says so itself
+            if self._recorder is not None and not any(store.spec.cached for store in task.task.stores.values()):
+                self._recorder.add("committing", task.id, "", None)  # a task with caches says so itself
             task.task.commit()
             self._emit(task)
         self._fail_at("before_commit")
-        done: dict[Place, int] = {}
+        done: dict[InputPartition, int] = {}
         for task in tasks:
             for (topic, partition), offset in task.offsets().items():
                 self.broker.committed[self.id, topic, partition] = done[topic, partition] = offset
             cells = [key for key in task.task.state_keys() if key[0] == "cell"]
-            self.broker.notes[self.id, task.id] = task.task.delta_of(cells)
+            self.broker.task_states[self.id, task.id] = task.task.delta_of(cells)
             task.needs_commit = False
-            if task.id in self.twins:
-                self.twins[task.id].commit()
-        if self._part is not None:
-            self._part.publish(done)
+            if task.id in self.shadow_tasks:
+                self.shadow_tasks[task.id].commit()
+        if self._recorder is not None:
+            self._recorder.publish(done)
         self._end_transaction(aborts=False)
         offsets = {f"{topic}-{partition}": offset for (topic, partition), offset in done.items()}
-        self._say("committed", ", ".join(task.id for task in tasks), **offsets)
+        self._log_event("committed", ", ".join(task.id for task in tasks), **offsets)
         self._fail_at("after_commit")
         for task in tasks:
             self._flush(task, at_least=_FLUSHED_AFTER)
@@ -239,7 +241,7 @@ class StreamThread:
     def restore(self, task: Task, store: Any) -> None:
         """Make a store anew."""
         store.restore({})
-        restore_store(task, store, self.broker, self._disk, self._say)
+        restore_store(task, store, self.broker, self._state_directory, self._log_event)
 
     def close(self) -> None:
         """End in order: commit, flush, close processors."""
@@ -248,21 +250,21 @@ class StreamThread:
         for task in self.tasks.values():
             task.task.close()
 
-    def die(self) -> None:
+    def crash(self) -> None:
         """End at once: what was not committed is lost, and under exactly once the disk cannot be trusted."""
-        if self._part is not None:
-            self._part.add("crashed", "", "", None)
+        if self._recorder is not None:
+            self._recorder.add("crashed", "", "", None)
         if self._transaction is not None:
-            self._say("aborted", "", transaction=self._transaction)
+            self._log_event("aborted", "", transaction=self._transaction)
         self._end_transaction(aborts=True)
         if self.config.exactly_once:
-            self._disk.lose()
+            self._state_directory.lose()
 
     def _end_transaction(self, *, aborts: bool) -> None:
         if self._transaction is not None:
             self.broker.end(self._transaction, aborts=aborts)
-            if self._part is not None:
-                self._part.end_transaction(self._transaction, aborts=aborts)
+            if self._recorder is not None:
+                self._recorder.end_transaction(self._transaction, aborts=aborts)
             self._transaction = None
 
     def _fail_at(self, moment: Fault) -> None:
@@ -273,22 +275,22 @@ class StreamThread:
     def _flush(self, task: StreamTask, at_least: int) -> None:
         for store in task.task.stores.values():
             topic = changelog_of(task.task, store)
-            place = topic or "", task.task.plan.partition
+            partition = topic or "", task.task.plan.partition
             if topic is None or not store.spec.logged:
-                end = self.broker.committed.get((self.id, *place), 0)
+                end = self.broker.committed.get((self.id, *partition), 0)
             else:
-                end = self.broker.partition(*place).end
+                end = self.broker.partition(*partition).end
             if end - self._flushed.get((task.id, store.name), 0) < at_least:
                 continue
-            if self._disk.write(task.id, store, end):
+            if self._state_directory.write(task.id, store, end):
                 self._flushed[task.id, store.name] = end
-                self._say("flushed", task.id, store.name, offset=end)
+                self._log_event("flushed", task.id, store.name, offset=end)
 
     # --- start ---
     def _begin(self, tasks: Iterable[Task], since: int) -> None:
         """Note what tasks hold at the beginning of this life, whose making began when the log was so long."""
-        if self._part is not None:
-            self._part.begin_life({task.plan.task_id: task for task in tasks}, since=since)
+        if self._recorder is not None:
+            self._recorder.begin_run({task.plan.task_id: task for task in tasks}, since=since)
 
     def _started(self, task: Task) -> StreamTask:
         """A task with its stores restored, its inputs found and its positions set."""
@@ -298,32 +300,34 @@ class StreamThread:
             for topic, partitions in self.broker.topics.items()
             if plan.partition < len(partitions) and plan.source_of(topic) is not None
         ]
-        found = StreamTask(task, sorted(inputs), self.config, self.broker, self.isolation, self._say)
+        result = StreamTask(task, sorted(inputs), self.config, self.broker, self.isolation, self._log_event)
         for store in task.stores.values():
-            restore_store(task, store, self.broker, self._disk, self._say)
-        note = self.broker.notes.get((self.id, plan.task_id))
+            restore_store(task, store, self.broker, self._state_directory, self._log_event)
+        note = self.broker.task_states.get((self.id, plan.task_id))
         if note is not None:
             task.apply_delta(note)
-        for place in found.inputs:
-            found.positions[place] = self.broker.committed.get((self.id, *place), 0)
-        self._say("started", plan.task_id, "", **{f"{topic}-{p}": at for (topic, p), at in found.positions.items()})
-        return found
+        for partition in result.inputs:
+            result.positions[partition] = self.broker.committed.get((self.id, *partition), 0)
+        self._log_event(
+            "started", plan.task_id, "", **{f"{topic}-{p}": at for (topic, p), at in result.positions.items()}
+        )
+        return result
 
     def _own(self, topic: str, count: int, *, strict: bool) -> None:
         """Make a topic, or look whether it has the right number of partitions."""
         self.broker.create(topic, count)
-        there = len(self.broker.topics[topic])
-        if there == count:
+        actual = len(self.broker.topics[topic])
+        if actual == count:
             return
         if strict:
             raise EngineError(
-                f'topic "{topic}" has {there} partitions, but the application needs {count}',
+                f'topic "{topic}" has {actual} partitions, but the application needs {count}',
                 detail="its records lie where their keys belonged before, and so does the state made of them",
                 hint=f"move them with application.repartition({count}), or begin anew with the reset tool",
-                java=f"Existing internal topic {topic} has invalid partitions: expected: {count}; actual: {there}. "
+                java=f"Existing internal topic {topic} has invalid partitions: expected: {count}; actual: {actual}. "
                 "Use 'org.apache.kafka.tools.StreamsResetter' tool to clean up invalid topics before processing.",
             )
-        self.broker.add_partitions(topic, max(count, there))
+        self.broker.add_partitions(topic, max(count, actual))
 
     def _own_changelogs(self, tasks: list[Task], *, strict: bool) -> None:
         for task in tasks:
@@ -332,6 +336,6 @@ class StreamThread:
                 if store.spec.logged:
                     self._own(changelog_of(task, store) or "", len(alike), strict=strict)
 
-    def _twin(self, task: StreamTask, kind: str, what: Any) -> None:
-        if task.id in self.twins:
-            self.twins[task.id].note(kind, what)
+    def _to_shadow(self, task: StreamTask, kind: str, what: Any) -> None:
+        if task.id in self.shadow_tasks:
+            self.shadow_tasks[task.id].note(kind, what)

@@ -20,8 +20,8 @@ class TopicReader:
     def __len__(self) -> int:
         """Number of records that can be read now."""
         for number, partition in enumerate(self._broker.topics.get(self._topic, ())):
-            found, self._positions[number] = partition.read(self._positions.get(number, 0), None, self._isolation)
-            self._ahead += [(record.sequence, number, record) for record in found]
+            result, self._positions[number] = partition.read(self._positions.get(number, 0), None, self._isolation)
+            self._ahead += [(record.sequence, number, record) for record in result]
         self._ahead.sort()
         return len(self._ahead)
 

@@ -16,10 +16,10 @@ from kstreamnb.recording.trace import NOTHING, STREAM_TIME, Code, Entry, Recordi
 from kstreamnb.runtime.context.config import Config
 from kstreamnb.runtime.context.task_context import CellWatch
 from kstreamnb.runtime.task.task import Task
-from kstreamnb.simulation.cluster.stream_task import Place
+from kstreamnb.simulation.cluster.stream_task import InputPartition
 from kstreamnb.topology.topology import Topology
 
-__all__ = ["ClusterTrace", "Part", "Told"]
+__all__ = ["ApplicationRecorder", "ClusterRecording", "ClusterTrace"]
 
 _EVENTS: dict[str, Callable[[Code, Entry], Event]] = {
     "published": lambda code, entry: events.Published(entry[1]),
@@ -39,7 +39,7 @@ class ClusterTrace:
         placed: where in the log a record was written → its offset and transaction.
         arrived: records from outside, as topic, partition and offset → how long the log was then.
         ended: transactions → how long the log was when they ended, and whether they were aborted.
-        parts: what is known of each application by itself.
+        recorders: what is known of each application by itself.
     """
 
     def __init__(self) -> None:
@@ -49,18 +49,18 @@ class ClusterTrace:
         self.placed: dict[int, tuple[int, int | None]] = {}
         self.arrived: dict[tuple[str, int, int], int] = {}
         self.ended: dict[int, tuple[int, bool]] = {}
-        self.parts: dict[str, Part] = {}
+        self.recorders: dict[str, ApplicationRecorder] = {}
 
-    def part(self, application: str, topology: Topology, config: Config) -> Part:
+    def recorder(self, application: str, topology: Topology, config: Config) -> ApplicationRecorder:
         """The recorder of an application, the same for all its lives."""
-        return self.parts.setdefault(application, Part(self, application, topology, config))
+        return self.recorders.setdefault(application, ApplicationRecorder(self, application, topology, config))
 
     def arrives(self, topic: str, partition: int, offset: int) -> None:
         """Note a record from outside."""
         self.arrived[topic, partition, offset] = len(self.log)
 
 
-class Told(Recording):
+class ClusterRecording(Recording):
     """A recording whose entries may also be of commits, crashes and restarts."""
 
     def event(self, entry: Entry) -> Event:
@@ -70,13 +70,13 @@ class Told(Recording):
         return super().event(entry) if made is None else made(code, entry)
 
 
-class Part(Told):
+class ApplicationRecorder(ClusterRecording):
     """One application's recorder: it writes into the chronicle's log, under the application's name."""
 
-    def __init__(self, chronicle: ClusterTrace, application: str, topology: Topology, config: Config) -> None:
+    def __init__(self, trace: ClusterTrace, application: str, topology: Topology, config: Config) -> None:
         super().__init__(stores_to_watch(topology))
-        self.log, self.codes = chronicle.log, chronicle.codes
-        self.chronicle, self.application = chronicle, application
+        self.log, self.codes = trace.log, trace.codes
+        self.trace, self.application = trace, application
         self.topology, self.config = topology, config
         self.tasks: dict[str, Task] = {}
         self._own: dict[Code, int] = {}
@@ -86,22 +86,22 @@ class Part(Told):
     def number(self, kind: str, task: str, node: str = "", other: Any = None) -> int:
         """The number of a code of this application."""
         code = Code(kind, f"{self.application}/{task}", node, other)
-        found = self._own.get(code)
-        if found is None:
-            found = self._own[code] = len(self.codes)
+        result = self._own.get(code)
+        if result is None:
+            result = self._own[code] = len(self.codes)
             self.codes.append(code)
-            self.chronicle.owners.append(self.application)
-        return found
+            self.trace.owners.append(self.application)
+        return result
 
     def watch(self, task: str, cells: Mapping[tuple[str, str], list[Any]]) -> CellWatch:
         """As for any task; what the cells held at first is that of the first life."""
-        first = self.cells.get(task)
-        self._watching[task] = found = super().watch(task, cells)
+        first = self.state_vars.get(task)
+        self._watching[task] = result = super().watch(task, cells)
         if first is not None:
-            self.cells[task] = first
-        return found
+            self.state_vars[task] = first
+        return result
 
-    def begin_life(self, tasks: Mapping[str, Task], *, since: int) -> None:
+    def begin_run(self, tasks: Mapping[str, Task], *, since: int) -> None:
         """Note what tasks begin with; after a life before, instead of what making them has noted since then."""
         if any(task_id in self.tasks for task_id in tasks):
             del self.log[since:]
@@ -123,7 +123,7 @@ class Part(Told):
         for key, cell in task.scope.cells.items():
             old = held[key][0] if key in held else NOTHING
             if key != STREAM_TIME and old != cell[0]:
-                self.log.append((self.number("cell", task_id, *key), old, cell[0]))
+                self.log.append((self.number("state_var", task_id, *key), old, cell[0]))
         self.add("resumed", task_id, "", None, task.scope.stream_time[0])
         kept = len(self.log)
         self._watching[task_id]()  # what it has seen is noted already
@@ -139,8 +139,8 @@ class Part(Told):
 
     def end_transaction(self, transaction: int, *, aborts: bool) -> None:
         """Note that a transaction's records are seen from now on, or never."""
-        self.chronicle.ended[transaction] = len(self.log), aborts
+        self.trace.ended[transaction] = len(self.log), aborts
 
-    def publish(self, offsets: Mapping[Place, int]) -> None:
+    def publish(self, offsets: Mapping[InputPartition, int]) -> None:
         """Note a commit: how far each input partition is done."""
         self.add("published", "", "", None, dict(offsets))

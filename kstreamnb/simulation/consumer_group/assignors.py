@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from kstreamnb.errors import EngineError
 
-__all__ = ["Assignor", "checked", "sticky"]
+__all__ = ["Assignor", "check_assignment", "sticky"]
 
 Assignor = Callable[[Mapping[str, int], Mapping[str, int], Mapping[str, tuple[str, ...]]], Mapping[str, Iterable[str]]]
 """From the load of each task, the capacity of each member and what each had before to what each shall have."""
@@ -47,22 +47,22 @@ def _shares(count: int, capacities: Mapping[str, int], before: Mapping[str, tupl
     return shares
 
 
-def checked(
+def check_assignment(
     assigned: Mapping[str, Iterable[str]], tasks: Iterable[str], members: Iterable[str]
 ) -> dict[str, tuple[str, ...]]:
     """An assignor's answer, if every task is in it once and every member is known; raises EngineError else."""
-    found = {member: tuple(assigned.get(member, ())) for member in members}
-    given = [task for mine in found.values() for task in mine]
+    result = {member: tuple(assigned.get(member, ())) for member in members}
+    given = [task for own in result.values() for task in own]
     wanted = list(tasks)
     wrong = {
         "assigned twice": [task for task in wanted if given.count(task) > 1],
         "assigned to nobody": [task for task in wanted if task not in given],
         "unknown tasks": sorted({task for task in given if task not in wanted}),
-        "unknown members": sorted(set(assigned) - set(found)),
+        "unknown members": sorted(set(assigned) - set(result)),
     }
     detail = "; ".join(f"{what}: {', '.join(which)}" for what, which in wrong.items() if which)
     if detail:
         raise EngineError(
             "the assignor's answer is no assignment", detail=detail, hint="each task belongs to one member"
         )
-    return found
+    return result

@@ -10,8 +10,8 @@ from kstreamnb.core.formatting import pluralize
 from kstreamnb.core.tables import Tabular
 from kstreamnb.core.time import duration_ms, format_duration
 from kstreamnb.errors import EngineError
-from kstreamnb.simulation.consumer_group.assignors import Assignor, checked, sticky
-from kstreamnb.simulation.consumer_group.members import Listener, Member, settled, standbys_of
+from kstreamnb.simulation.consumer_group.assignors import Assignor, check_assignment, sticky
+from kstreamnb.simulation.consumer_group.members import Listener, Member, choose_standbys, settle
 from kstreamnb.simulation.consumer_group.offset_log import OffsetLog
 from kstreamnb.simulation.consumer_group.state import TaskStates
 from kstreamnb.simulation.consumer_group.views import (
@@ -90,7 +90,7 @@ class ConsumerGroup(Tabular):
         self._most = max_poll_records
         self._replicas = standby_replicas
         self._loads = loads or {}
-        sizes = state if isinstance(state, Mapping) else dict.fromkeys(self.log.places, state)
+        sizes = state if isinstance(state, Mapping) else dict.fromkeys(self.log.partitions, state)
         self._states = TaskStates(sizes, restore_rate, acceptable_lag, max_warmups)
         self._members: dict[str, Member] = {}
         self._owners: dict[str, str] = {}
@@ -115,7 +115,7 @@ class ConsumerGroup(Tabular):
     @property
     def standbys(self) -> dict[str, tuple[str, ...]]:
         """For which partitions each member keeps a copy of the state."""
-        return standbys_of(self._members.values(), self._replicas)
+        return choose_standbys(self._members.values(), self._replicas)
 
     @property
     def warmups(self) -> dict[str, str]:
@@ -125,7 +125,9 @@ class ConsumerGroup(Tabular):
     @property
     def positions(self) -> GroupPositions:
         """Where the group stands in each partition."""
-        return GroupPositions(self._position(place, self._owners.get(place, "")) for place in self.log.places)
+        return GroupPositions(
+            self._position(partition, self._owners.get(partition, "")) for partition in self.log.partitions
+        )
 
     @property
     def pauses(self) -> GroupPauses:
@@ -144,9 +146,9 @@ class ConsumerGroup(Tabular):
     def table(self) -> Iterator[tuple[str, ...]]:
         """Member by member."""
         standbys = self.standbys
-        for name, places in self.assignment.items():
-            ahead = [place for place, member in self.warmups.items() if member == name]
-            yield name, ", ".join(places), ", ".join(standbys.get(name, ())), ", ".join(ahead)
+        for name, partitions in self.assignment.items():
+            warmups = [partition for partition, member in self.warmups.items() if member == name]
+            yield name, ", ".join(partitions), ", ".join(standbys.get(name, ())), ", ".join(warmups)
 
     def more(self) -> Iterator[str]:
         """What keeps members waiting."""
@@ -162,7 +164,7 @@ class ConsumerGroup(Tabular):
         owned = known.owned if known is not None else ()
         self._members[name] = Member(name, capacity, listener, owned)
         self._gone.pop(name, None)
-        self._say("joined", name)
+        self._log_event("joined", name)
         self._rebalance()
 
     def leave(self, name: str) -> None:
@@ -173,7 +175,7 @@ class ConsumerGroup(Tabular):
         """Let a member end without a word: the group finds out when its session times out."""
         member = self._member(name)
         member.silent_since_ms = self.now_ms
-        self._say("crashed", name, member.owned)
+        self._log_event("crashed", name, member.owned)
 
     def advance_wall_clock_time(self, by: timedelta | str) -> None:
         """Let time pass: sessions and polls time out, warm-ups read on, the group probes."""
@@ -181,7 +183,7 @@ class ConsumerGroup(Tabular):
         self._notice_partitions()
         while (due := min(self._due(), default=end + 1)) <= end:
             self._pass_time(due)
-            self._work_off()
+            self._run_due()
         self._pass_time(end)
 
     # --- what a member does ---
@@ -193,14 +195,16 @@ class ConsumerGroup(Tabular):
         member = self._member(name)
         member.busy_since_ms = None
         taken: list[tuple[str, int]] = []
-        for place in self._sorted(member.owned):
-            first = self._start_of(member, place)
-            last = min(self.log[place].high, first + (max_records or self._most) - len(taken))
-            taken += [(place, offset) for offset in range(first, last)]
-            member.positions[place] = max(first, last)
+        for partition in self._sorted(member.owned):
+            first = self._start_of(member, partition)
+            last = min(self.log[partition].high, first + (max_records or self._most) - len(taken))
+            taken += [(partition, offset) for offset in range(first, last)]
+            member.positions[partition] = max(first, last)
         if taken:
             member.busy_since_ms = self.now_ms
-            self._say("polled", name, dict.fromkeys(place for place, _ in taken), pluralize(len(taken), "record"))
+            self._log_event(
+                "polled", name, dict.fromkeys(partition for partition, _ in taken), pluralize(len(taken), "record")
+            )
         else:
             self.advance_wall_clock_time(timeout)
         return tuple(taken)
@@ -208,19 +212,23 @@ class ConsumerGroup(Tabular):
     def commit(self, name: str, metadata: str = "") -> dict[str, int]:
         """Note where the group goes on: the offset after the last record that the member took, with a word."""
         member = self._member(name)
-        mine = {place: member.positions[place] for place in self._sorted(member.owned) if place in member.positions}
-        self.committed |= {place: (offset, metadata) for place, offset in mine.items()}
-        self._say("committed", name, mine, ", ".join(map(str, mine.values())))
-        return mine
+        own = {
+            partition: member.positions[partition]
+            for partition in self._sorted(member.owned)
+            if partition in member.positions
+        }
+        self.committed |= {partition: (offset, metadata) for partition, offset in own.items()}
+        self._log_event("committed", name, own, ", ".join(map(str, own.values())))
+        return own
 
-    def seek(self, name: str, place: str, offset: int) -> None:
+    def seek(self, name: str, partition: str, offset: int) -> None:
         """Let a member go on elsewhere; what is committed stays until its next commit."""
         member = self._member(name)
-        if place not in member.owned:
+        if partition not in member.owned:
             raise EngineError(
-                f'"{name}" does not own "{place}"', hint=f"it owns {', '.join(member.owned) or 'nothing'}"
+                f'"{name}" does not own "{partition}"', hint=f"it owns {', '.join(member.owned) or 'nothing'}"
             )
-        member.positions[place] = offset
+        member.positions[partition] = offset
 
     def reset_offsets(
         self, to: Literal["earliest", "latest"] | int, *, dry_run: bool = False
@@ -230,92 +238,96 @@ class ConsumerGroup(Tabular):
             raise EngineError(
                 f'group "{self.id}" is active', detail=f"members: {', '.join(self._members)}", hint="end them first"
             )
-        found = {}
-        for place in self.log.places:
-            log = self.log[place]
+        result = {}
+        for partition in self.log.partitions:
+            log = self.log[partition]
             new = log.start if to == "earliest" else log.high if to == "latest" else min(max(to, log.start), log.high)
-            found[place] = (self.committed[place][0] if place in self.committed else None, new)
+            result[partition] = (self.committed[partition][0] if partition in self.committed else None, new)
         if not dry_run:
-            self.committed |= {place: (new, "") for place, (_, new) in found.items()}
-            self._say("reset", "", found, ", ".join(f"{old} → {new}" for old, new in found.values()))
-        return found
+            self.committed |= {partition: (new, "") for partition, (_, new) in result.items()}
+            self._log_event("reset", "", result, ", ".join(f"{old} → {new}" for old, new in result.values()))
+        return result
 
     # --- the coordinator ---
-    def _rebalance(self, why: str = "rebalanced") -> None:
-        self._known, self._probe_at_ms = self.log.places, None
-        crowd, before = self._members, self._owners
-        if not crowd:
+    def _rebalance(self, reason: str = "rebalanced") -> None:
+        self._known, self._probe_at_ms = self.log.partitions, None
+        members, before = self._members, self._owners
+        if not members:
             return
-        loads = {place: self._loads.get(place, 1) for place in self._known}
-        capacities = {name: member.capacity for name, member in crowd.items()}
-        wanted = checked(self._assignor(loads, capacities, self._had()), self._known, crowd)
-        now, ahead = settled(wanted, before, self._states)
-        self._owners = {place: name for name, places in now.items() for place in places}
-        moved = [place for place, name in self._owners.items() if before.get(place, name) != name]
-        for name, member in crowd.items():
-            lost = member.owned if self._is_eager else [place for place in member.owned if place not in now[name]]
-            self._tell(member, "revoked", lost)
-        for name, member in crowd.items():
-            got = [place for place in now[name] if self._is_eager or before.get(place) != name]
-            kept = [place for place in now[name] if place not in got]
-            member.positions = {place: at for place, at in member.positions.items() if place in kept}
+        loads = {partition: self._loads.get(partition, 1) for partition in self._known}
+        capacities = {name: member.capacity for name, member in members.items()}
+        wanted = check_assignment(self._assignor(loads, capacities, self._previous()), self._known, members)
+        now, warmups = settle(wanted, before, self._states)
+        self._owners = {partition: name for name, partitions in now.items() for partition in partitions}
+        moved = [partition for partition, name in self._owners.items() if before.get(partition, name) != name]
+        for name, member in members.items():
+            lost = (
+                member.owned
+                if self._is_eager
+                else [partition for partition in member.owned if partition not in now[name]]
+            )
+            self._notify(member, "revoked", lost)
+        for name, member in members.items():
+            got = [partition for partition in now[name] if self._is_eager or before.get(partition) != name]
+            kept = [partition for partition in now[name] if partition not in got]
+            member.positions = {partition: at for partition, at in member.positions.items() if partition in kept}
             member.owned = now[name]
-            self._note_pauses(name, [place for place in got if before.get(place, name) != name])
-            self._tell(member, "assigned", got, self._restoring(name, got))
+            self._note_pauses(name, [partition for partition in got if before.get(partition, name) != name])
+            self._notify(member, "assigned", got, self._restoring(name, got))
             self._states.fill(name, member.owned)
         paused = len(before) if self._is_eager else len(moved)
-        fresh = sum(place not in before for place in self._known)
+        fresh = sum(partition not in before for partition in self._known)
         words = f"{fresh} new, " if fresh else ""
         words += f"{len(moved)} moved, {paused} paused, {len(self._known) - fresh - paused} went on"
-        self._events.append(GroupEvent(self.now_ms, why, "", self._sorted(moved), words, len(moved), paused))
-        self._warm_up(ahead)
+        self._events.append(GroupEvent(self.now_ms, reason, "", self._sorted(moved), words, len(moved), paused))
+        self._warm_up(warmups)
 
-    def _note_pauses(self, name: str, places: Iterable[str]) -> None:
-        for place in places:
-            until = self.now_ms + self._states.restore_ms(name, place)
-            lag = self._states.lag(name, place)
-            since = self._stopped.pop(place, self.now_ms)
-            self._pauses.append(Pause(place, name, since, self.now_ms, lag, until))
+    def _note_pauses(self, name: str, partitions: Iterable[str]) -> None:
+        for partition in partitions:
+            until = self.now_ms + self._states.restore_ms(name, partition)
+            lag = self._states.lag(name, partition)
+            since = self._stopped.pop(partition, self.now_ms)
+            self._pauses.append(Pause(partition, name, since, self.now_ms, lag, until))
 
-    def _had(self) -> dict[str, tuple[str, ...]]:
+    def _previous(self) -> dict[str, tuple[str, ...]]:
         """What each member owned; what belongs to nobody any more goes to who has read most of its state."""
-        had = {name: member.owned for name, member in self._members.items()}
-        for place, owner in self._owners.items():
-            if owner not in had and self._states.sizes.get(place):
-                copies = [name for name in had if (name, place) in self._states.restored]
+        previous = {name: member.owned for name, member in self._members.items()}
+        for partition, owner in self._owners.items():
+            if owner not in previous and self._states.sizes.get(partition):
+                copies = [name for name in previous if (name, partition) in self._states.restored]
                 if copies:
-                    had[min(copies, key=lambda name: self._states.lag(name, place))] += (place,)
-        return had
+                    previous[min(copies, key=lambda name: self._states.lag(name, partition))] += (partition,)
+        return previous
 
-    def _warm_up(self, ahead: Mapping[str, str]) -> None:
-        self._states.warm_up(ahead)
-        if ahead:
+    def _warm_up(self, warmups: Mapping[str, str]) -> None:
+        self._states.warm_up(warmups)
+        if warmups:
             self._probe_at_ms = self.now_ms + self._probe_ms
-        for place, name in self._states.warming.items():
-            self._say("warming up", name, (place,), f"{self._states.lag(name, place):,} records behind")
-        for name, places in self.standbys.items():
-            self._states.fill(name, places)
+        for partition, name in self._states.warming.items():
+            self._log_event("warming up", name, (partition,), f"{self._states.lag(name, partition):,} records behind")
+        for name, partitions in self.standbys.items():
+            self._states.fill(name, partitions)
 
-    def _restoring(self, name: str, places: Iterable[str]) -> str:
-        longest = max((self._states.restore_ms(name, place) for place in places), default=0)
+    def _restoring(self, name: str, partitions: Iterable[str]) -> str:
+        longest = max((self._states.restore_ms(name, partition) for partition in partitions), default=0)
         return f"restores for {format_duration(longest)}" if longest else ""
 
-    def _tell(self, member: Member, what: str, places: Sequence[str], words: str = "") -> None:
-        if places:
-            self._say(what, member.name, places, words)
+    def _notify(self, member: Member, what: str, partitions: Sequence[str], words: str = "") -> None:
+        if partitions:
+            self._log_event(what, member.name, partitions, words)
             if member.listener is not None:
-                member.listener(what, self._sorted(places))
+                member.listener(what, self._sorted(partitions))
 
-    def _remove(self, member: Member, why: str) -> None:
+    def _remove(self, member: Member, reason: str) -> None:
         del self._members[member.name]
         since = self.now_ms if member.silent_since_ms is None else member.silent_since_ms
         self._stopped |= dict.fromkeys(member.owned, since)
-        self._gone[member.name] = why
-        self._say(why, member.name, member.owned)
+        self._gone[member.name] = reason
+        self._log_event(reason, member.name, member.owned)
         self._rebalance()
 
     def _notice_partitions(self) -> None:
-        if self._members and self._known != self.log.places:
+        if self._members and self._known != self.log.partitions:
             self._rebalance()
 
     def _due(self) -> Iterator[int]:
@@ -327,7 +339,7 @@ class ConsumerGroup(Tabular):
         if self._probe_at_ms is not None:
             yield self._probe_at_ms
 
-    def _work_off(self) -> None:
+    def _run_due(self) -> None:
         """Do what is due now."""
         for member in list(self._members.values()):
             if member.silent_since_ms is not None and self.now_ms >= member.silent_since_ms + self._session_ms:
@@ -338,44 +350,44 @@ class ConsumerGroup(Tabular):
             self._rebalance("probed")
 
     def _pass_time(self, until_ms: int) -> None:
-        for name, place in self._states.advance(until_ms - self.now_ms):
-            self._say("warmed up", name, (place,))
+        for name, partition in self._states.advance(until_ms - self.now_ms):
+            self._log_event("warmed up", name, (partition,))
         self.now_ms = until_ms
 
     # --- small things ---
     def _member(self, name: str) -> Member:
-        found = self._members.get(name)
-        if found is None:
-            why = self._gone.get(name)
+        result = self._members.get(name)
+        if result is None:
+            reason = self._gone.get(name)
             raise EngineError(
                 f'"{name}" is not a member of group "{self.id}"',
-                detail=f"it {why}; others have its partitions" if why else None,
+                detail=f"it {reason}; others have its partitions" if reason else None,
                 hint="join() lets it come",
             )
-        if found.silent_since_ms is not None:
+        if result.silent_since_ms is not None:
             raise EngineError(f'"{name}" has crashed', hint="join() lets it come again")
-        return found
+        return result
 
-    def _start_of(self, member: Member, place: str) -> int:
+    def _start_of(self, member: Member, partition: str) -> int:
         """From where a member reads on: its position, else what is committed, else what the reset policy says."""
-        log = self.log[place]
-        found = member.positions.get(place, self.committed.get(place, (None, ""))[0])
-        if found is not None and log.start <= found <= log.high:
-            return found
+        log = self.log[partition]
+        result = member.positions.get(partition, self.committed.get(partition, (None, ""))[0])
+        if result is not None and log.start <= result <= log.high:
+            return result
         start = log.start if self._reset_to == "earliest" else log.high
-        if found is not None:
-            self._say("out of range", member.name, (place,), f"{found} is gone; {self._reset_to} is {start}")
+        if result is not None:
+            self._log_event("out of range", member.name, (partition,), f"{result} is gone; {self._reset_to} is {start}")
         return start
 
-    def _position(self, place: str, owner: str) -> Position:
-        offset, metadata = self.committed.get(place, (None, ""))
-        at = self._members[owner].positions.get(place) if owner in self._members else None
-        return Position(place, owner, offset, at, self.log[place].high, self.log[place].end, metadata)
+    def _position(self, partition: str, owner: str) -> Position:
+        offset, metadata = self.committed.get(partition, (None, ""))
+        at = self._members[owner].positions.get(partition) if owner in self._members else None
+        return Position(partition, owner, offset, at, self.log[partition].high, self.log[partition].end, metadata)
 
-    def _sorted(self, places: Iterable[str]) -> tuple[str, ...]:
+    def _sorted(self, partitions: Iterable[str]) -> tuple[str, ...]:
         """Partitions in the log's order."""
-        wanted = set(places)
-        return tuple(place for place in self.log.places if place in wanted)
+        wanted = set(partitions)
+        return tuple(partition for partition in self.log.partitions if partition in wanted)
 
-    def _say(self, kind: str, member: str, places: Iterable[str] = (), words: str = "") -> None:
-        self._events.append(GroupEvent(self.now_ms, kind, member, self._sorted(places), words))
+    def _log_event(self, kind: str, member: str, partitions: Iterable[str] = (), words: str = "") -> None:
+        self._events.append(GroupEvent(self.now_ms, kind, member, self._sorted(partitions), words))

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from kstreamnb.simulation.consumer_group.state import TaskStates
 
-__all__ = ["Listener", "Member", "settled", "standbys_of"]
+__all__ = ["Listener", "Member", "choose_standbys", "settle"]
 
 Listener = Callable[[str, tuple[str, ...]], None]
 """Told "revoked", then "assigned", each with partitions."""
@@ -29,7 +29,7 @@ class Member:
     busy_since_ms: int | None = None
 
 
-def settled(
+def settle(
     wanted: Mapping[str, tuple[str, ...]], before: Mapping[str, str], states: TaskStates
 ) -> tuple[dict[str, tuple[str, ...]], dict[str, str]]:
     """What is done of an assignment now, and which members shall read ahead first, by partition.
@@ -37,24 +37,24 @@ def settled(
     A partition whose owner lives stays there until the one who shall have it has read its state but for a little.
     """
     now: dict[str, list[str]] = {member: [] for member in wanted}
-    ahead: dict[str, str] = {}
-    for member, places in wanted.items():
-        for place in places:
-            owner = before.get(place)
-            stays = owner in wanted and owner != member and not states.is_ready(member, place)
+    warmups: dict[str, str] = {}
+    for member, partitions in wanted.items():
+        for partition in partitions:
+            owner = before.get(partition)
+            stays = owner in wanted and owner != member and not states.is_ready(member, partition)
             if stays:
-                ahead[place] = member
-            now[owner if stays and owner is not None else member].append(place)
-    return {member: tuple(places) for member, places in now.items()}, ahead
+                warmups[partition] = member
+            now[owner if stays and owner is not None else member].append(partition)
+    return {member: tuple(partitions) for member, partitions in now.items()}, warmups
 
 
-def standbys_of(members: Iterable[Member], replicas: int) -> dict[str, tuple[str, ...]]:
+def choose_standbys(members: Iterable[Member], replicas: int) -> dict[str, tuple[str, ...]]:
     """Who keeps a copy of whose state: for each partition those that have least to do and do not own it."""
-    crowd = list(members)
-    standbys: dict[str, tuple[str, ...]] = {member.name: () for member in crowd}
-    for place, owner in [(place, member) for member in crowd for place in member.owned]:
-        others = [member for member in crowd if member is not owner]
+    members = list(members)
+    standbys: dict[str, tuple[str, ...]] = {member.name: () for member in members}
+    for partition, owner in [(partition, member) for member in members for partition in member.owned]:
+        others = [member for member in members if member is not owner]
         others.sort(key=lambda member: (len(member.owned) + len(standbys[member.name])) / member.capacity)
         for member in others[:replicas]:
-            standbys[member.name] += (place,)
+            standbys[member.name] += (partition,)
     return standbys

@@ -36,29 +36,29 @@ class OffsetLog:
         for topic, partitions in topics.items():
             self.add_partitions(topic, partitions)
 
-    def __getitem__(self, place: str) -> PartitionOffsets:
-        if place not in self._partitions:
-            raise EngineError(f'there is no partition "{place}"', hint=f"there are {', '.join(self.places)}")
-        return self._partitions[place]
+    def __getitem__(self, partition: str) -> PartitionOffsets:
+        if partition not in self._partitions:
+            raise EngineError(f'there is no partition "{partition}"', hint=f"there are {', '.join(self.partitions)}")
+        return self._partitions[partition]
 
     @property
-    def places(self) -> tuple[str, ...]:
+    def partitions(self) -> tuple[str, ...]:
         """All partitions, such as ``logs-0``."""
         return tuple(self._partitions)
 
-    def append(self, place: str, records: int = 1, *, replicated: bool = True) -> None:
+    def append(self, partition: str, records: int = 1, *, replicated: bool = True) -> None:
         """Write records; those that not all replicas in sync have got yet are not shown to readers."""
-        self[place].end += records
+        self[partition].end += records
         if replicated:
-            self.replicate(place)
+            self.replicate(partition)
 
-    def replicate(self, place: str) -> None:
+    def replicate(self, partition: str) -> None:
         """Let the replicas catch up: the high watermark moves to the end."""
-        self[place].high = self[place].end
+        self[partition].high = self[partition].end
 
-    def expire(self, place: str, before: int) -> None:
+    def expire(self, partition: str, before: int) -> None:
         """Let retention remove what is older than an offset."""
-        self[place].start = max(self[place].start, min(before, self[place].high))
+        self[partition].start = max(self[partition].start, min(before, self[partition].high))
 
     def add_partitions(self, topic: str, partitions: int) -> None:
         """Let a topic have so many partitions in all."""

@@ -23,7 +23,7 @@ class GroupEvent:
         kind: "joined", "left", "crashed", "timed out", "polled too late", "rebalanced", "probed", "revoked",
             "assigned", "warming up", "warmed up", "polled", "committed", "out of range" or "reset".
         member: whom it is about; "" for the group.
-        places: the partitions it is about.
+        partitions: the partitions it is about.
         words: what else there is to say.
         moved: of a rebalance, how many partitions went from one member to another.
         paused: how many were not worked on meanwhile.
@@ -32,7 +32,7 @@ class GroupEvent:
     at_ms: int
     kind: str
     member: str = ""
-    places: tuple[str, ...] = ()
+    partitions: tuple[str, ...] = ()
     words: str = ""
     moved: int = 0
     paused: int = 0
@@ -46,13 +46,13 @@ class GroupEvents(Timeline[GroupEvent]):
     def table(self) -> Iterator[tuple[str, ...]]:
         """Each in words."""
         for event in self._events:
-            yield format_duration(event.at_ms), event.kind, event.member, ", ".join(event.places), event.words
+            yield format_duration(event.at_ms), event.kind, event.member, ", ".join(event.partitions), event.words
 
 
 class Position(NamedTuple):
     """A partition as its group sees it; None where nothing is committed, or nobody reads."""
 
-    place: str
+    partition: str
     owner: str
     committed: int | None
     position: int | None
@@ -81,7 +81,12 @@ class GroupPositions(tuple[Position, ...], Tabular):
         """Partition by partition."""
         for each in self:
             numbers = (each.committed, each.position, each.high, each.end, each.lag)
-            yield each.place, each.owner, *("" if number is None else str(number) for number in numbers), each.metadata
+            yield (
+                each.partition,
+                each.owner,
+                *("" if number is None else str(number) for number in numbers),
+                each.metadata,
+            )
 
     def __repr__(self) -> str:
         return f"<{self.title}>"
@@ -90,7 +95,7 @@ class GroupPositions(tuple[Position, ...], Tabular):
 class Pause(NamedTuple):
     """A partition that nobody worked on for a while: from when on, until it was noticed, and until state was there."""
 
-    place: str
+    partition: str
     member: str
     from_ms: int
     noticed_ms: int
@@ -123,7 +128,7 @@ class GroupPauses(tuple[Pause, ...], Tabular):
         for each in self:
             spans = each.noticed_ms - each.from_ms, each.until_ms - each.noticed_ms, each.length_ms
             noticed, restoring, paused = map(format_duration, spans)
-            yield each.place, each.member, noticed, f"{each.restored:,}", restoring, paused
+            yield each.partition, each.member, noticed, f"{each.restored:,}", restoring, paused
 
     def __repr__(self) -> str:
         return f"<{self.title}>"

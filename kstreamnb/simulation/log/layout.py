@@ -15,7 +15,7 @@ __all__ = ["PartitionLayout", "TopicLayout"]
 class PartitionLayout(NamedTuple):
     """One partition; ``leader`` is None and ``in_sync`` empty while it is offline."""
 
-    place: str
+    partition: str
     leader: int | None
     brokers: tuple[int, ...]
     in_sync: tuple[int, ...]
@@ -50,4 +50,4 @@ class TopicLayout(Tabular):
         for each in self.layout:
             leader = "none" if each.leader is None else str(each.leader)
             copies = (", ".join(map(str, brokers)) for brokers in (each.brokers, each.in_sync))
-            yield each.place, leader, *copies, str(each.start), str(each.high), str(each.end)
+            yield each.partition, leader, *copies, str(each.start), str(each.high), str(each.end)

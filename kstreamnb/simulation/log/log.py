@@ -99,13 +99,13 @@ class Log(Tabular):
     def describe(self, topic: str) -> TopicLayout:
         """Who leads which partition, where its copies lie, and how far it goes."""
         self._known(topic)
-        found = []
+        result = []
         for number in range(self._count(topic)):
-            place = f"{topic}-{number}"
-            copies, at = self._copies[place], self.offsets[place]
+            partition = f"{topic}-{number}"
+            copies, at = self._copies[partition], self.offsets[partition]
             in_sync = tuple(copies.in_sync) if copies.leader is not None else ()
-            found.append(PartitionLayout(place, copies.leader, copies.brokers, in_sync, at.start, at.high, at.end))
-        return TopicLayout(topic, self._replicas[topic], tuple(found))
+            result.append(PartitionLayout(partition, copies.leader, copies.brokers, in_sync, at.start, at.high, at.end))
+        return TopicLayout(topic, self._replicas[topic], tuple(result))
 
     # --- writing ---
     def append(
@@ -127,7 +127,7 @@ class Log(Tabular):
         """
         self._known(topic)
         data = record_bytes(topic, key, value, self.key_serde, self.value_serde)
-        chosen = self._place(topic, key, value, data[0], partitioner) if partition is None else partition
+        chosen = self._partition_for(topic, key, value, data[0], partitioner) if partition is None else partition
         self._topics.partition(topic, chosen)
         copies = self._writable(f"{topic}-{chosen}", acks)
         offset = self._topics.append(topic, chosen, instant_ms(at, "time of a record"), data[0], data[1], headers)
@@ -145,23 +145,23 @@ class Log(Tabular):
         Example:
             >>> log = Log()
             >>> log.create_topic("logs")
-            >>> found = log.interleave("logs", {"a": [(None, 1), (None, 2)], "b": [(None, 3), (None, 4)]}, seed=3)
-            >>> [(name, record.value, record.offset) for name, record in found]
+            >>> result = log.interleave("logs", {"a": [(None, 1), (None, 2)], "b": [(None, 3), (None, 4)]}, seed=3)
+            >>> [(name, record.value, record.offset) for name, record in result]
             [('a', 1, 0), ('a', 2, 1), ('b', 3, 2), ('b', 4, 3)]
         """
         random = Random(seed)
         waiting = {name: list(pairs) for name, pairs in producers.items()}
-        found = []
+        result = []
         while ready := [name for name, pairs in waiting.items() if pairs]:
             name = random.choice(ready)
-            found.append((name, self.append(topic, *waiting[name].pop(0))))
-        return found
+            result.append((name, self.append(topic, *waiting[name].pop(0))))
+        return result
 
     def producer(self, **settings: Any) -> LogProducer:
         """A producer that gathers records in batches, with futures and callbacks; see `LogProducer` for settings."""
-        made = LogProducer(self, **settings)
-        self._producers.append(made)
-        return made
+        record = LogProducer(self, **settings)
+        self._producers.append(record)
+        return record
 
     def replicate(self) -> None:
         """Let all replicas in sync fetch what their leaders have."""
@@ -183,21 +183,21 @@ class Log(Tabular):
             self._known(topic)
         return LogReader(self, [f"{topic}-{number}" for topic in topics for number in range(self._count(topic))])
 
-    def records(self, place: str, start: int = 0, limit: int | None = None) -> list[TopicRecord]:
+    def records(self, partition: str, start: int = 0, limit: int | None = None) -> list[TopicRecord]:
         """Committed records of a partition such as ``logins-0``, from an offset on."""
-        high = self.offsets[place].high
-        if self._copies[place].leader is None:
-            raise self._offline(place)
-        topic, _, number = place.rpartition("-")
+        high = self.offsets[partition].high
+        if self._copies[partition].leader is None:
+            raise self._offline(partition)
+        topic, _, number = partition.rpartition("-")
         wanted = high - start if limit is None else min(limit, high - start)
-        found, _ = self._topics.partition(topic, int(number)).read(start, max(0, wanted), "read_uncommitted")
+        result, _ = self._topics.partition(topic, int(number)).read(start, max(0, wanted), "read_uncommitted")
         keys, values = self.key_serde, self.value_serde
         return [
             TopicRecord(
                 topic, int(number), each.offset, each.timestamp,
                 keys.deserialize(each.key), values.deserialize(each.value), each.headers,
             )
-            for each in found
+            for each in result
         ]  # fmt: skip
 
     # --- brokers ---
@@ -231,7 +231,7 @@ class Log(Tabular):
             yield topic, str(len(partitions)), str(self._replicas[topic]), " + ".join(ends)
 
     # --- small things ---
-    def _place(self, topic: str, key: Any, value: Any, data: bytes | None, partitioner: Any = None) -> int:
+    def _partition_for(self, topic: str, key: Any, value: Any, data: bytes | None, partitioner: Any = None) -> int:
         """The partition of a record whose key has these bytes."""
         count = self._count(topic)
         chosen = checked_partition(partitioner or self._spread, topic, key, value, count)
@@ -242,34 +242,34 @@ class Log(Tabular):
         return self._copies[f"{topic}-{partition}"].leader
 
     def _each(self, change: Any) -> None:
-        for place, copies in self._copies.items():
+        for partition, copies in self._copies.items():
             change(copies)
-            self._note(place)
+            self._note(partition)
 
-    def _note(self, place: str) -> None:
+    def _note(self, partition: str) -> None:
         """Cut off what no leader has any more, and say how far the partition goes."""
-        copies, at = self._copies[place], self.offsets[place]
-        topic, _, number = place.rpartition("-")
+        copies, at = self._copies[partition], self.offsets[partition]
+        topic, _, number = partition.rpartition("-")
         del self._topics.partition(topic, int(number)).records[copies.end :]
         at.end, at.high = copies.end, copies.high
 
-    def _writable(self, place: str, acks: str) -> Replicas:
-        copies = self._copies[place]
+    def _writable(self, partition: str, acks: str) -> Replicas:
+        copies = self._copies[partition]
         if copies.leader is None:
-            raise self._offline(place)
+            raise self._offline(partition)
         if acks == "all" and len(copies.in_sync) < self.min_insync_replicas:
             raise EngineError(
-                f'partition "{place}" has too few replicas in sync',
+                f'partition "{partition}" has too few replicas in sync',
                 detail=f"{len(copies.in_sync)} of the {self.min_insync_replicas} that a write to all needs",
                 java="NotEnoughReplicasException",
             )
         return copies
 
-    def _offline(self, place: str) -> EngineError:
+    def _offline(self, partition: str) -> EngineError:
         return EngineError(
-            f'partition "{place}" is offline',
+            f'partition "{partition}" is offline',
             detail=f"no replica in sync is there; brokers {join_list(map(str, self._down))} are down",
-            hint=f"recover({self._copies[place].in_sync[0]}) brings the one back that has all records",
+            hint=f"recover({self._copies[partition].in_sync[0]}) brings the one back that has all records",
         )
 
     def _count(self, topic: str) -> int:

@@ -47,7 +47,7 @@ class _Batch:
     again_ms: int = 0
 
     @property
-    def place(self) -> tuple[str, int]:
+    def partition(self) -> tuple[str, int]:
         """Topic and partition."""
         return self.records[0].topic, self.records[0].partition
 
@@ -138,14 +138,14 @@ class LogProducer:
         self.log.describe(topic)
         chosen = partition
         if chosen is None:
-            chosen = self.log._place(topic, key, value, data[0], self._partitioner)  # noqa: SLF001 - its other half
+            chosen = self.log._partition_for(topic, key, value, data[0], self._partitioner)  # noqa: SLF001 - its other half
         size = sum(len(side) for side in data if side is not None)
         if self.buffered_bytes + size > self._buffer_bytes:
             self._make_room(topic, size)
-        made = _Waiting(topic, chosen, key, value, size, self.log.clock.now_ms, Future(), delivered)
-        self._batch_for(made).records.append(made)
+        record = _Waiting(topic, chosen, key, value, size, self.log.clock.now_ms, Future(), delivered)
+        self._batch_for(record).records.append(record)
         self.work()
-        return made.future
+        return record.future
 
     def lose(self, requests: int = 1) -> None:
         """Let the next requests be lost on their way.
@@ -188,20 +188,20 @@ class LogProducer:
         ]
         self._send(ready)
         for batch in list(self._batches):
-            why = "has no leader" if self._leader(batch) is None else "was not reached"
+            reason = "has no leader" if self._leader(batch) is None else "was not reached"
             for each in [each for each in batch.records if each.since_ms + self._timeout_ms <= now]:
                 batch.records.remove(each)
-                _tell(each, EngineError(
+                _notify(each, EngineError(
                     f'a record for topic "{each.topic}" was not delivered within {format_duration(self._timeout_ms)}',
-                    detail=f'partition "{each.topic}-{each.partition}" {why}', java="TimeoutException",
+                    detail=f'partition "{each.topic}-{each.partition}" {reason}', java="TimeoutException",
                 ))  # fmt: skip
             if not batch.records:
                 self._batches.remove(batch)
 
-    def _batch_for(self, made: _Waiting) -> _Batch:
+    def _batch_for(self, record: _Waiting) -> _Batch:
         for batch in self._batches:
-            has_room = batch.size + made.size <= self._batch_bytes and not batch.request
-            if has_room and batch.place == (made.topic, made.partition):
+            has_room = batch.size + record.size <= self._batch_bytes and not batch.request
+            if has_room and batch.partition == (record.topic, record.partition):
                 return batch
         self._batches.append(_Batch())
         return self._batches[-1]
@@ -220,7 +220,7 @@ class LogProducer:
             )
 
     def _leader(self, batch: _Batch) -> int | None:
-        return self.log._leader(*batch.place)  # noqa: SLF001 - its other half
+        return self.log._leader(*batch.partition)  # noqa: SLF001 - its other half
 
     def _may_send(self, broker: int) -> bool:
         """Whether one more request may be on its way to a broker."""
@@ -257,19 +257,19 @@ class LogProducer:
     def _misses_one(self, batch: _Batch) -> bool:
         """Whether a batch that was made before this one, for the same partition, has not arrived."""
         earlier = self._batches[: self._batches.index(batch)]
-        return any(each.place == batch.place and each in earlier for each in self._on_their_way())
+        return any(each.partition == batch.partition and each in earlier for each in self._on_their_way())
 
     def _append(self, each: _Waiting) -> None:
-        place = {"partition": each.partition, "at": each.since_ms, "acks": self.acks}
+        options = {"partition": each.partition, "at": each.since_ms, "acks": self.acks}
         try:
-            found = self.log.append(each.topic, each.key, each.value, **place)  # type: ignore[arg-type]
+            result = self.log.append(each.topic, each.key, each.value, **options)  # type: ignore[arg-type]
         except KStreamError as error:
-            _tell(each, error)
+            _notify(each, error)
         else:
-            _tell(each, found)
+            _notify(each, result)
 
 
-def _tell(each: _Waiting, outcome: TopicRecord | Exception) -> None:
+def _notify(each: _Waiting, outcome: TopicRecord | Exception) -> None:
     if isinstance(outcome, Exception):
         each.future.set_exception(outcome)
     else:

@@ -17,12 +17,12 @@ __all__ = ["LogReader"]
 class LogReader:
     """Reads partitions from positions of its own, each in order; between partitions there is no order to rely on."""
 
-    def __init__(self, log: Log, places: list[str]) -> None:
+    def __init__(self, log: Log, partitions: list[str]) -> None:
         self._log = log
-        self._positions = dict.fromkeys(places, 0)
+        self._positions = dict.fromkeys(partitions, 0)
 
     def __repr__(self) -> str:
-        return f"<reader at {', '.join(f'{place}: {at}' for place, at in self._positions.items())}>"
+        return f"<reader at {', '.join(f'{partition}: {at}' for partition, at in self._positions.items())}>"
 
     @property
     def positions(self) -> Mapping[str, int]:
@@ -31,16 +31,16 @@ class LogReader:
 
     def read(self, limit: int | None = None) -> list[TopicRecord]:
         """The next records, at most ``limit``, partition by partition."""
-        found: list[TopicRecord] = []
-        for place, at in self._positions.items():
-            wanted = None if limit is None else limit - len(found)
-            taken = self._log.records(place, at, wanted) if wanted != 0 else []
-            self._positions[place] = at + len(taken)
-            found += taken
-        return found
+        result: list[TopicRecord] = []
+        for partition, at in self._positions.items():
+            wanted = None if limit is None else limit - len(result)
+            taken = self._log.records(partition, at, wanted) if wanted != 0 else []
+            self._positions[partition] = at + len(taken)
+            result += taken
+        return result
 
-    def seek(self, place: str, offset: int) -> None:
+    def seek(self, partition: str, offset: int) -> None:
         """Go on elsewhere: what was read before can be read again."""
-        if place not in self._positions:
-            raise EngineError(f'the reader does not read "{place}"', hint=f"it reads {', '.join(self._positions)}")
-        self._positions[place] = offset
+        if partition not in self._positions:
+            raise EngineError(f'the reader does not read "{partition}"', hint=f"it reads {', '.join(self._positions)}")
+        self._positions[partition] = offset

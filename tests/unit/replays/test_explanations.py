@@ -84,7 +84,7 @@ def test_suppression_is_named_where_a_window_holds_results_back() -> None:
     run = replay(builder.build(), sample(("in", "k", 1, 0)))
     assert "holds its result back until then" in str(run.why_open())
     assert "1 record is held back at suppress" in run.why_no_output("out").answer
-    assert "comes out at stream time 10 (end 10 + grace 0ms), and it is at 0 there" in run.why_no_output("out").answer
+    assert "is due at stream time 10 (end 10 + grace 0ms); stream time there is 0" in run.why_no_output("out").answer
 
 
 def fraud(*rows: tuple[str, Any, Any, int]) -> Replay:

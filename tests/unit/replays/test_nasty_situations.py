@@ -54,7 +54,7 @@ def test_an_outer_join_waits_for_a_partner_until_none_can_come() -> None:
 
 
 def test_a_row_without_its_foreign_row_is_named_with_both_keys() -> None:
-    """No such customer; a null one; and a customer whom nobody wants."""
+    """No such customer; a null one; and a customer without orders."""
     run = ran(
         foreign,
         ("orders", "o1", {"customer": "ann"}, 0),
@@ -63,7 +63,7 @@ def test_a_row_without_its_foreign_row_is_named_with_both_keys() -> None:
     )
     missing, unwanted = run.why_no_match()
     assert 'row of key "o1" with foreign key "ann" at 0 found no row in table customers' in missing.answer
-    assert 'the row of key "bob" at 2 is wanted by nobody' in unwanted.answer
+    assert 'no row had the row of key "bob" at 2 as its foreign key' in unwanted.answer
     assert "its foreign key is null" in run.why_dropped()[0].answer
     assert "no row of the other table had this foreign key (see why_no_match)" in str(run.why_no_output("out"))
     assert [missing] == list(run.why_no_match(key="o1"))
@@ -100,7 +100,7 @@ def test_a_versioned_table_is_asked_as_of_a_time() -> None:
 
     run = ran(build, ("t", "k", 1, 5), ("s", "k", 5, 2), ("s", "k", 5, 20), ("s", "q", 1, 1))
     early, never = run.why_no_match()
-    assert "it looks for the version that was valid at 2; that of 5 came 3ms later" in early.answer
+    assert "it looks for the version that was valid at 2; the one of 5 came 3ms later" in early.answer
     assert 'no row for key "q" ever came; it held the key "k"' in never.answer
     (waits,) = run.why_open()
     assert "it is joined at stream time 30 (20 + grace 10ms), and it is at 20 there" in waits.answer

@@ -11,7 +11,7 @@ import pytest
 
 import kstreamnb as ks
 from kstreamnb.errors import EngineError, ProcessingError, StateError
-from kstreamnb.recording.trace import keep, numbers_of, places_of, shown
+from kstreamnb.recording.trace import keep, numbers_of, positions_of, shown
 from kstreamnb.replays.replay import Replay
 from kstreamnb.replays.replay_sample import replay
 
@@ -60,7 +60,7 @@ def test_a_replay_that_nobody_looks_at_any_more_is_let_go_at_once() -> None:
         assert len(list(found.steps)) == len(found.steps)
         assert found.why_open()
         assert found.output("counts-out")
-        run, log = weakref.ref(found.run), found.run.history.log
+        run, log = weakref.ref(found.run), found.run.index.log
         del found
         assert run() is None
         assert 2 == sys.getrefcount(log)  # by its name here, and as an argument: no task holds it
@@ -71,7 +71,7 @@ def test_a_replay_that_nobody_looks_at_any_more_is_let_go_at_once() -> None:
 def test_a_step_holds_everything_that_happened_in_it(run: Replay) -> None:
     """S0-11: a record is taken, handed on, stored, produced and committed, in this order."""
     kinds = [type(event).__name__ for event in run.steps[1].events]
-    kinds = [kind for kind in kinds if kind not in ("Forwarded", "CellChanged", "StoreRead")]
+    kinds = [kind for kind in kinds if kind not in ("Forwarded", "StateVarChanged", "StoreRead")]
     assert ["Consumed", "StoreWritten", "StoreWritten", "Produced", "Committed"] == kinds
     assert ("shops-counts-repartition", "A") == (run.steps[1].record[0], run.steps[1].record.key)  # type: ignore[index,union-attr]
 
@@ -260,4 +260,5 @@ def test_entries_are_found_by_their_numbers_however_many_there_are(codes: int) -
     log = [(place % codes, "entry") for place in range(2 * codes)]
     numbers = numbers_of(log, codes)
     assert [number for number, _ in log] == list(numbers)
-    assert [1, codes - 1, codes + 1, 2 * codes - 1] == places_of([n in (1, codes - 1) for n in range(codes)], numbers)
+    wanted = [n in (1, codes - 1) for n in range(codes)]
+    assert [1, codes - 1, codes + 1, 2 * codes - 1] == positions_of(wanted, numbers)

@@ -37,7 +37,7 @@ def counted(name: str = "count") -> ks.Topology:
 
 def taken(driver: ks.simulation.ClusterDriver) -> list[tuple[str, int]]:
     """Places and times of what was processed, in order."""
-    return [(event.place, event.numbers["timestamp"]) for event in driver.events("processed")]
+    return [(event.subject, event.numbers["timestamp"]) for event in driver.events("processed")]
 
 
 # --- waiting ----------------------------------------------------------------------------------------------------------
@@ -49,7 +49,7 @@ def test_a_task_holds_back_while_records_are_on_their_way() -> None:
     driver.create_input_topic("b").pipe_input("k", 2, at=5)
     assert 0 == driver.run_ready()
     (idling,) = driver.events("idling")
-    assert ("b-0", {"lag": 1}) == (idling.place, idling.numbers)
+    assert ("b-0", {"lag": 1}) == (idling.subject, idling.numbers)
     driver.deliver("b")
     assert 2 == driver.run_ready()
     assert [("b-0", 5), ("a-0", 10)] == taken(driver)
@@ -79,7 +79,7 @@ def test_no_lag_lets_a_task_go_on_and_an_idle_time_lets_it_wait() -> None:
     assert 1 == patient.run_ready()
     assert {"0_0": 1} == patient.application.metrics()["enforced-processing-total"]
     (enforced,) = patient.events("enforced")
-    assert (100, "b-0") == (enforced.at_ms, enforced.place)
+    assert (100, "b-0") == (enforced.at_ms, enforced.subject)
 
 
 def test_an_unknown_lag_is_waited_for() -> None:
@@ -150,7 +150,7 @@ def test_a_full_buffer_pauses_its_partition() -> None:
         driver.create_input_topic("a").pipe_input("k", at, at=at)
     assert 1 == driver.run_ready(1)
     (paused,) = driver.events("paused")
-    assert ("a-0", {"buffered": 25, "limit": 10}) == (paused.place, paused.numbers)
+    assert ("a-0", {"buffered": 25, "limit": 10}) == (paused.subject, paused.numbers)
     for _ in range(5):
         driver.run_ready(1)
         driver.advance_wall_clock_time("2m")

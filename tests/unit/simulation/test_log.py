@@ -186,9 +186,9 @@ def test_a_replica_in_sync_leads_when_the_leader_fails() -> None:
     for number in range(9):
         log.append("logs", None, number)
     first = reader.read(4)
-    before = {each.place: each.leader for each in log.describe("logs").layout}
+    before = {each.partition: each.leader for each in log.describe("logs").layout}
     log.fail(1)
-    after = {each.place: each.leader for each in log.describe("logs").layout}
+    after = {each.partition: each.leader for each in log.describe("logs").layout}
     assert (1, 2) == (before["logs-0"], after["logs-0"])
     assert {place: leader for place, leader in before.items() if leader != 1} == {
         place: leader for place, leader in after.items() if place != "logs-0"

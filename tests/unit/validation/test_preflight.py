@@ -45,7 +45,7 @@ def test_keys_in_the_wrong_partition_are_named() -> None:
     right = [record("a", key, "x", partition=partition_for(key.encode(), 4)) for key in keys]
     wrong = [record("b", key, "y", partition=(partition_for(key.encode(), 4) + 1) % 4) for key in keys]
     found = check(join(), partitions={"a": 4, "b": 4, "names": 1}, sample=right + wrong).errors
-    assert ['topic "b"'] == [each.place for each in found]
+    assert ['topic "b"'] == [each.subject for each in found]
     assert found[0].fact.startswith("12 of 12 keys are not in the partition of their key: ")
     assert 3 == found[0].fact.count("belongs to")
     assert "repartition()" in found[0].remedy
@@ -66,7 +66,7 @@ def test_a_repartition_without_a_new_key_is_a_hint() -> None:
     builder = ks.StreamsBuilder("r")
     builder.stream("in").repartition(name="same").to("out")
     (found,) = check(builder.build(), partitions=2)
-    assert ("hint", 'topic "same-repartition"') == (found.severity, found.place)
+    assert ("hint", 'topic "same-repartition"') == (found.severity, found.subject)
     changed = ks.StreamsBuilder("r")
     changed.stream("in").select_key(lambda _, value: value).repartition(name="new").to("out")
     assert not check(changed.build(), partitions=2)
@@ -137,10 +137,10 @@ def test_a_sound_topology_has_no_findings() -> None:
 def test_state_and_logs_on_one_disk_or_in_tmp_are_pointed_out() -> None:
     """S4-53: what lies in /tmp does not last; what shares a device slows each other down; apart they pass."""
     (found,) = check(join(), folders={"checkpoint": "/tmp/kafka-streams/shop"})
-    assert ("warning", "checkpoint") == (found.severity, found.place)
+    assert ("warning", "checkpoint") == (found.severity, found.subject)
     assert "systems empty when they start" in found.fact
     here, elsewhere = Path("/usr"), Path("/dev")  # the second is a device of its own on every system that has it
     (found,) = check(join(), folders={"checkpoint": here / "not" / "there", "broker log": here})
-    assert ("warning", "checkpoint and broker log") == (found.severity, found.place)
+    assert ("warning", "checkpoint and broker log") == (found.severity, found.subject)
     assert "they share a device" in found.fact
     assert not check(join(), folders={"checkpoint": here, "broker log": elsewhere})
