@@ -147,6 +147,14 @@ def demo(limit: int | None, picture: Path | None) -> None:
 
 
 @main.command()
+def doctor() -> None:
+    """Say which parts of the kit can run on this machine, and what to install for the others."""
+    from kstreamnb.tools.doctor import diagnose
+
+    click.echo(str(diagnose()))
+
+
+@main.command()
 @click.argument("application")
 def describe(application: str) -> None:
     """Print the description of APPLICATION, as Kafka Streams prints it."""
