@@ -15,7 +15,7 @@ export PYSPARK_DRIVER_PYTHON := $(abspath $(BIN)/python)
 NOTEBOOKS ?= notebook and not slow
 
 .DEFAULT_GOAL := help
-.PHONY: help crashes chromium demo test check lint format types golden test-spark test-kafka test-notebook test-notebooks test-binder test-browser test-all bench lab lock coverage clean
+.PHONY: help classes crashes chromium demo test check lint format types golden test-spark test-kafka test-notebook test-notebooks test-binder test-browser test-all bench lab lock coverage clean
 
 help: ## Say what each target does
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -82,6 +82,9 @@ test-all: test test-spark test-kafka test-notebook test-browser ## Every suite
 coverage: $(READY) ## Branch coverage of the spine, printed by package; fails below 95 %
 	$(PYTEST) -n auto --dist loadfile --cov=kstreamnb --cov-branch --cov-report= --cov-report=json:.artefacts/coverage.json
 	$(BIN)/python -m tests.branches .artefacts/coverage.json 95
+
+classes: $(READY) ## Compile the Java sources of the package (needs a JDK); the class files are checked in
+	$(BIN)/python -m tests.java_classes
 
 bench: $(READY) ## Throughput of the driver and preview and import times
 	$(BIN)/python -m tests.bench.driver

@@ -36,7 +36,7 @@ EXAMPLES = {
     "kstreamnb.spark.query.query.Query": "kafka",
     "kstreamnb.spark.run.run": "spark",
     "kstreamnb.spark.deploy.deploy": "kafka",
-    "kstreamnb.spark.jvm.profiles.spark_report": "spark",
+    "kstreamnb.spark.jvm.report.spark_report": "spark",
     "kstreamnb.spark.jvm.session.spark_logs": "spark",
     "kstreamnb.spark.jvm.session.spark_session": "spark",
 }

@@ -4,7 +4,7 @@ from kstreamnb.spark.io.idempotent_sinks import DatabaseSink as DatabaseSink
 from kstreamnb.spark.io.idempotent_sinks import ParquetSink as ParquetSink
 from kstreamnb.spark.io.sinks import FrameSink as FrameSink
 from kstreamnb.spark.io.sinks import FunctionSink as FunctionSink
-from kstreamnb.spark.jvm.profiles import spark_report as spark_report
+from kstreamnb.spark.jvm.report import spark_report as spark_report
 from kstreamnb.spark.jvm.session import spark_logs as spark_logs
 from kstreamnb.spark.jvm.session import spark_session as spark_session
 from kstreamnb.spark.operations.rescale import rescale as rescale

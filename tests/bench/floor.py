@@ -13,8 +13,7 @@ from pyspark.sql import Row
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
-from kstreamnb.spark.jvm.no_codegen import interpret
-from kstreamnb.spark.jvm.session import query_session
+from kstreamnb.spark.jvm.session import streaming_session
 
 __all__ = ["plain_levels"]
 
@@ -46,8 +45,7 @@ def plain_levels(spark: Any, levels: int, folder: str | None, batches: int) -> l
 
     Without a level the rows pass one function in Python, in the stage that makes them.
     """
-    session = query_session(spark)
-    interpret(session)
+    session = streaming_session(spark)
     session.conf.set("spark.sql.shuffle.partitions", str(spark.sparkContext.defaultParallelism))
     rows = session.readStream.format("rate-micro-batch").option("rowsPerBatch", 8).option("numPartitions", 1).load()
     frame = rows.select((F.col("value") % 4).cast("int").alias("g"), F.col("value").alias("n"))

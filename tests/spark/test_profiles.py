@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+from pathlib import Path
 
+import pyspark
 import pytest
 from pyspark.sql import SparkSession
 
@@ -71,3 +74,77 @@ spark.stop()
     assert options.endswith("-Xms2g -XX:+UseG1GC")  # Spark puts its own before
     (jvm,) = [line for line in lines if line.startswith("jvm:")]
     assert {"-Xms2g", "-Xmx2g", "-XX:+UseG1GC"} <= set(jvm.split())
+    assert "patch local-files = on (saves a chmod process for each file that Spark writes)" in lines
+
+
+PROGRAM = """
+import os
+import kstreamnb as ks
+from tests.spark.streams import batched, outputs, placed, query_over
+spark = ks.spark.spark_session({arguments})
+conf = spark.sparkContext.getConf()
+print("session:", spark.sparkContext.master, spark.sparkContext.appName, conf.get("spark.driver.memory"))
+names = ["spark.hadoop.fs.file.impl", "spark.local.dir"]
+print("executors:", *map(conf.get, names), os.environ.get("SPARK_LOCAL_IP"))
+builder = ks.StreamsBuilder("totals")
+builder.stream("sales", value_serde="long").group_by_key().reduce(int.__add__).to_stream().to("totals")
+topology = builder.build()
+deployment = placed(topology, 1)
+rows = [("sales", "a", 1, 5), ("sales", "b", 2, 6), ("sales", "a", 4, 7)]
+from pathlib import Path
+query, sink = query_over(spark, Path({folder!r}), deployment, batched(deployment, rows, 2))
+query.await_termination(300)
+print("output:", outputs(deployment, sink, ["totals"]))
+print(*[line for line in ks.spark.spark_report().splitlines() if line.startswith("patch")], sep="\\n")
+spark.stop()
+"""
+OUTPUT = "output: {'totals': {0: [('a', 1, 5), ('b', 2, 6), ('a', 5, 7)]}}"
+
+
+def printed(folder: Path, command: list[str], arguments: str = "", **variables: str) -> list[str]:
+    """The lines that the program prints, with some arguments for the session, in a process of its own."""
+    program = folder / "program.py"
+    program.write_text(PROGRAM.format(arguments=arguments, folder=str(folder)))
+    root = str(Path(__file__).parents[2])
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("SPARK_", "PYSPARK_"))}
+    environment |= {"PYTHONPATH": root, "PYSPARK_PYTHON": sys.executable, **variables}
+    command = [*command, str(program)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment, cwd=folder)
+    assert 0 == done.returncode, done.stderr
+    return done.stdout.splitlines()
+
+
+@pytest.mark.spark
+def test_options_of_spark_submit_win_over_the_kits_defaults(tmp_path: Path) -> None:
+    """Master, name and settings are those of the command line."""
+    submit = [f"{Path(pyspark.__file__).parent}/bin/spark-submit", "--master", "local[3]", "--name", "mine"]
+    lines = printed(tmp_path, [*submit, "--conf", "spark.driver.memory=700m"])
+    assert "session: local[3] mine 700m" in lines
+    assert OUTPUT in lines
+
+
+@pytest.mark.spark
+def test_pyspark_submit_args_and_arguments_choose_the_session(tmp_path: Path) -> None:
+    """The variable wins over the kit's defaults, arguments win over both; switched-off patches change no result."""
+    lines = printed(
+        tmp_path,
+        [sys.executable],
+        'master="local[3]", settings={"spark.driver.memory": "600m"}',
+        PYSPARK_SUBMIT_ARGS="--master local[1] --name theirs --conf spark.driver.memory=500m pyspark-shell",
+        KSTREAMNB_DISABLE_PATCHES="all",
+    )
+    assert "session: local[3] theirs 600m" in lines
+    assert OUTPUT in lines
+    patches = [line for line in lines if line.startswith("patch")]
+    assert len(patches) >= 6
+    assert all("= off, switched off (" in line for line in patches)
+
+
+@pytest.mark.spark
+def test_executors_elsewhere_need_nothing_of_this_machine(tmp_path: Path) -> None:
+    """Executors in processes of their own: no class of the kit, no directory of the driver, no loopback address."""
+    settings = {"spark.sql.shuffle.partitions": 2}
+    lines = printed(tmp_path, [sys.executable], f'"mine", master="local-cluster[1,2,1024]", settings={settings}')
+    assert "session: local-cluster[1,2,1024] mine 2g" in lines
+    assert "executors: None None None" in lines
+    assert OUTPUT in lines

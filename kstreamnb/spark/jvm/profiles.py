@@ -1,14 +1,12 @@
-"""Settings of sessions by what they are for, and what a session really runs with."""
+"""Spark settings by the purpose of a session: memory, compilers and garbage collector."""
 
 from __future__ import annotations
 
 from typing import Literal, TypeAlias
 
-from pyspark.sql import SparkSession
+from kstreamnb.errors import ConfigError, did_you_mean
 
-from kstreamnb.errors import ConfigError, SparkError, did_you_mean
-
-__all__ = ["PROFILES", "Profile", "profile_settings", "spark_report"]
+__all__ = ["PROFILES", "Profile", "profile_settings"]
 
 Profile: TypeAlias = Literal["local", "latency", "production", "notebook"]
 
@@ -34,16 +32,6 @@ PROFILES: dict[str, dict[str, str]] = {
     },
     "notebook": {"spark.driver.memory": "768m", "spark.driver.extraJavaOptions": _SHORT},
 }
-_SHOWN = (
-    "spark.master",
-    "spark.driver.memory",
-    "spark.executor.memory",
-    "spark.driver.extraJavaOptions",
-    "spark.executor.extraJavaOptions",
-    "spark.local.dir",
-    "spark.sql.shuffle.partitions",
-    "spark.sql.streaming.stateStore.providerClass",
-)
 
 
 def profile_settings(profile: str) -> dict[str, str]:
@@ -57,21 +45,3 @@ def profile_settings(profile: str) -> dict[str, str]:
         hint = did_you_mean(profile, PROFILES) or f"there are {', '.join(PROFILES)}"
         raise ConfigError(f'there is no profile "{profile}" of sessions', hint=hint)
     return PROFILES[profile]
-
-
-def spark_report(spark: SparkSession | None = None) -> str:
-    """What a session runs with: memory, collector, folders and stores, one setting a line.
-
-    Raises: SparkError when there is no session.
-
-    Example:
-        >>> from kstreamnb.spark import spark_session
-        >>> print(spark_report(spark_session("examples")))  # doctest: +ELLIPSIS
-        spark.master = local[2,4]
-        spark.driver.memory = ...
-    """
-    session = spark or SparkSession.getActiveSession()
-    if session is None:
-        raise SparkError("there is no Spark session to report on", hint="spark_session() starts one")
-    lines = [f"{name} = {session.conf.get(name, 'as Spark has it')}" for name in _SHOWN]
-    return "\n".join(lines)

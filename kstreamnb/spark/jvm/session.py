@@ -1,20 +1,21 @@
-"""A Spark session with the settings that the kit needs, started quietly.
+"""Spark sessions for the kit: started quietly, with the settings that it needs, in the JVM that is there or a new one.
 
-The JVM writes to a log file from its first line on; `spark_logs` says where. Nothing else of the machine is touched.
+The JVM of a new session writes to a log file from its first line on; `spark_logs` returns its path.
 """
 
 from __future__ import annotations
 
-import logging
+import argparse
 import os
+import re
+import shlex
+import shutil
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-import pyspark
-from py4j import java_gateway  # type: ignore[import-untyped]
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark import SparkConf, SparkContext
 from pyspark.java_gateway import launch_gateway
@@ -24,20 +25,29 @@ import kstreamnb
 from kstreamnb.errors import JvmGoneError, MissingJavaError, SparkError
 from kstreamnb.kafka.temp_dirs import temp_dir
 from kstreamnb.spark.jvm.constants import LARGEST_FUNCTION, NO_JVM
-from kstreamnb.spark.jvm.local_filesystem import QUIET_FILES, quiet_files_jar
+from kstreamnb.spark.jvm.launch_patches import LAUNCH_PATCHES, Launch
+from kstreamnb.spark.jvm.patches import DISABLED_SETTING, apply_patches, disabled_patches
 from kstreamnb.spark.jvm.profiles import Profile, profile_settings
+from kstreamnb.spark.jvm.session_patches import QUERY_PATCHES, SESSION_PATCHES, STREAMING_PATCHES
 
 __all__ = [
+    "PATCHES",
     "QUERY_SETTINGS",
     "find_java",
     "move_frame",
-    "spark_logs",
-    "spark_session",
     "query_session",
     "require_session",
+    "spark_logs",
+    "spark_session",
+    "streaming_session",
 ]
 
 _STATE = "spark.sql.streaming.stateStore"
+_CHECKPOINTING = "org.apache.spark.sql.execution.streaming.checkpointing"
+_MASTER, _NAME = "spark.master", "spark.app.name"
+_LOCAL = re.compile(r"local(\[\s*(\d+|\*)\s*(,\s*\d+\s*)?\])?")
+_JVM_SETTINGS = {"spark.driver.memory", "spark.driver.extraJavaOptions", "spark.driver.extraClassPath"}
+_GATEWAY_PORT = "PYSPARK_GATEWAY_PORT"  # set by spark-submit, which starts the JVM before Python
 
 QUERY_SETTINGS = {
     # Settings of a session that a streaming query copies when it starts.
@@ -51,47 +61,56 @@ QUERY_SETTINGS = {
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.session.timeZone": "UTC",
 }
+_MOST_FAILURES = "4"
 _START_SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.log.level": "WARN",
     "spark.python.unix.domain.socket.enabled": "true",
     "spark.python.worker.reuse": "true",
-    "spark.python.authenticate.socketTimeout": "120s",  # a busy machine is slow to start processes, no failure
+    "spark.python.authenticate.socketTimeout": "120s",  # a busy machine is slow to start processes
     LARGEST_FUNCTION: "1g",
     "spark.speculation": "false",
     "spark.driver.maxResultSize": "0",
-    "spark.task.maxFailures": "4",
+    "spark.task.maxFailures": _MOST_FAILURES,
 }
-_NOISY = (  # these warn once a call about states that are simply not there yet, or about sockets of finished tasks
-    "org.apache.spark.sql.execution.python.streaming.TransformWithStateInPySparkStateServer",
-    "org.apache.spark.sql.execution.python.streaming.TransformWithStateInPySparkPythonPreInitRunner",
+PATCHES = tuple(
+    (patch.name, patch.benefit)
+    for patches in (LAUNCH_PATCHES, SESSION_PATCHES, QUERY_PATCHES, STREAMING_PATCHES)
+    for patch in patches
 )
-_ORIGINS = "updatingResource"
-_LOG = logging.getLogger(__name__)
-_logs: list[Path] = []
-# Of a JVM that is gone Py4J tells the root logger, which then prints whatever anybody says; its own one is quiet.
-java_gateway.logging = logging.getLogger("py4j.java_gateway")
+"""Name and benefit of every patch."""
+_logs: list[Path] = []  # of each session whose JVM was started here
 
 
 def spark_session(
-    app: str = "kstreamnb", *, cores: int = 2, profile: Profile = "local", settings: dict[str, Any] | None = None
+    app: str | None = None,
+    *,
+    master: str | None = None,
+    cores: int = 2,
+    profile: Profile = "local",
+    settings: Mapping[str, str | float | bool] | None = None,
 ) -> SparkSession:
-    """A session for `run` and `deploy`: the active one, or a new local one with ``cores`` task slots.
+    """Return a session for `run` and `deploy`: the active one, else a new one, by default on this machine.
 
-    A new session writes no line to the terminal or notebook; its log is the file that `spark_logs` names, which is
-    there as long as this process.
+    Under ``spark-submit``, its ``--master``, ``--name``, ``--conf`` and the other options win over the kit's defaults,
+    as do ``PYSPARK_SUBMIT_ARGS`` and ``spark-defaults.conf``; the arguments of this function win over all of them.
+    A new session on this machine prints nothing; its log is the file that `spark_logs` returns, which exists as long as
+    this process.
 
     Args:
-        app: the application's name in Spark's own lists.
-        cores: task slots of the local session; one Python worker runs in each.
+        app: the application's name in Spark's own lists; by default that of ``spark-submit``, else "kstreamnb".
+        master: Spark's master URL, such as ``"local[3]"`` or ``"spark://host:7077"``; by default that of
+            ``spark-submit``, else this machine with ``cores`` task slots.
+        cores: number of task slots if no master is given; one Python worker runs in each.
         profile: "local" for sessions of minutes; "latency" for small batches, quick after a minute or two; "production"
             for sessions of weeks, with 2 GB pinned and the G1 collector; "notebook" for small machines. `spark_report`
-            says what became of it.
-        settings: Spark settings that win over the kit's, such as ``{"spark.driver.memory": "4g"}``.
+            shows the settings in force.
+        settings: Spark settings that win over all others, such as ``{"spark.driver.memory": "4g"}``.
 
     Raises:
         MissingJavaError: there is no Java 17 or later.
+        ConfigError: the profile, or the name of a patch to disable, does not exist.
 
     Example:
         >>> spark = spark_session("examples")
@@ -102,40 +121,105 @@ def spark_session(
     if active is not None:
         return active
     find_java()
+    arguments = {_MASTER: master, _NAME: app, **(settings or {})}
+    explicit = {name: str(value) for name, value in arguments.items() if value is not None}
+    submitted = _GATEWAY_PORT in os.environ
+    gateway = _gateway() if submitted else None
+    outside = dict(SparkConf(_jvm=gateway.jvm).getAll()) if gateway is not None else _outside_settings()
+    default_master = f"local[{cores},{_MOST_FAILURES}]"
+    chosen = {_MASTER: default_master, _NAME: "kstreamnb", **outside, **explicit}
+    slots = _LOCAL.fullmatch(chosen[_MASTER])
+    launch = Launch(local=slots is not None, submitted=submitted, folder=temp_dir("spark"))
+    disabled = _disabled(chosen.get(DISABLED_SETTING))
+    apply_patches(LAUNCH_PATCHES, launch, disabled)
+    defaults = {**_START_SETTINGS, **profile_settings(profile), **QUERY_SETTINGS, **launch.settings}
+    if slots is not None:
+        _prepare_local_workers()
+        count = slots.group(2) or "1"
+        defaults |= _local_settings(launch.folder, os.cpu_count() or 1 if count == "*" else int(count))
+    if submitted:  # its JVM has its memory, options and classes already: what is set now would not be true
+        defaults = {name: value for name, value in defaults.items() if name not in _JVM_SETTINGS}
+    chosen = {**defaults, **chosen}
+    if gateway is None:
+        gateway = _start_jvm(chosen, launch)
+    conf = SparkConf(_jvm=gateway.jvm)  # has what the JVM was started with: spark-submit merges its options into it
+    for name, value in chosen.items():
+        if name in explicit or not conf.contains(name):
+            conf.set(name, value)
+    session = SparkSession(SparkContext(conf=conf, gateway=gateway))
+    apply_patches(SESSION_PATCHES, session, disabled)
+    return session
+
+
+def _prepare_local_workers() -> None:
+    """Have Python workers on this machine run this interpreter, and import the kit from the same directory."""
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
-    root = str(Path(kstreamnb.__file__).parents[1])  # workers import the kit from where this process has it
+    root = str(Path(kstreamnb.__file__).parents[1])
     known = os.environ.get("PYTHONPATH", "")
     if root not in known.split(os.pathsep):
         os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [root, known]))
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    conf = SparkConf().setMaster(f"local[{cores},{_START_SETTINGS['spark.task.maxFailures']}]").setAppName(app)
-    folder = temp_dir("spark")
-    files = {
+
+
+def _local_settings(folder: Path, slots: int) -> dict[str, str]:
+    """Return the settings of a session on this machine; elsewhere these directories may not exist."""
+    return {
+        "spark.sql.shuffle.partitions": str(slots),
         "spark.local.dir": str(folder),
         "spark.sql.warehouse.dir": f"{folder}/warehouse",
-        **_quiet_files(folder),
-        "spark.sql.streaming.checkpointFileManagerClass": "org.apache.spark.sql.execution.streaming.checkpointing."
-        "FileSystemBasedCheckpointFileManager",
+        "spark.sql.streaming.checkpointFileManagerClass": f"{_CHECKPOINTING}.FileSystemBasedCheckpointFileManager",
     }
-    chosen = {
-        **_START_SETTINGS,
-        **profile_settings(profile),
-        **QUERY_SETTINGS,
-        "spark.sql.shuffle.partitions": str(cores),
-        **files,
-    }
-    for name, value in {**chosen, **(settings or {})}.items():
-        conf.set(name, str(value))
-    log = folder / "spark.log"
+
+
+def _outside_settings() -> dict[str, str]:
+    """Return the settings in ``spark-defaults.conf`` and those in ``PYSPARK_SUBMIT_ARGS`` that are known by name."""
+    found: dict[str, str] = {}
+    home = os.environ.get("SPARK_HOME")
+    folder = os.environ.get("SPARK_CONF_DIR") or (home and f"{home}/conf")
+    with suppress(OSError):
+        for line in (Path(folder or "") / "spark-defaults.conf").read_text().splitlines():
+            entry = re.match(r"\s*(spark\.[\w.-]+)[\s=:]+(.*\S)", line)
+            if entry is not None:
+                found[entry[1]] = entry[2]
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    parser.add_argument("--conf", "-c", action="append", default=[])
+    parser.add_argument("--master", dest=_MASTER)
+    parser.add_argument("--name", dest=_NAME)
+    options = vars(parser.parse_known_args(shlex.split(os.environ.get("PYSPARK_SUBMIT_ARGS", "")))[0])
+    found |= dict(entry.split("=", 1) for entry in options.pop("conf") if "=" in entry)
+    return {**found, **{name: value for name, value in options.items() if value is not None}}
+
+
+def _gateway() -> Any:
+    """Return the connection to the JVM that ``spark-submit`` has started; there is one for this process."""
+    return SparkContext._gateway or launch_gateway()  # noqa: SLF001 - kept by pyspark after a session was stopped
+
+
+def _start_jvm(settings: Mapping[str, str], launch: Launch) -> Any:
+    """Start a JVM with its output in the log of the session, and return the connection to it."""
+    _forget_jvm()  # pyspark would start the context in the JVM of a stopped session, with that one's heap
+    conf = SparkConf(loadDefaults=False)
+    for name, value in settings.items():
+        conf.set(name, value)
+    log = launch.folder / "spark.log"
     _logs.append(log)
-    with log.open("ab") as out, _home_of_workers(folder):
-        gateway = launch_gateway(conf, {"stdout": out, "stderr": out})
-    context = SparkContext(conf=conf, gateway=gateway)
-    context._accumulatorServer.handle_error = _note_lost_connection  # noqa: SLF001
-    configurator = context._jvm.org.apache.logging.log4j.core.config.Configurator  # noqa: SLF001
-    for name in _NOISY:
-        configurator.setLevel(name, "ERROR")
-    return SparkSession(context)
+    with log.open("ab") as out, _environment(launch.environment):
+        return launch_gateway(conf, {"stdout": out, "stderr": out})
+
+
+@contextmanager
+def _environment(variables: Mapping[str, str]) -> Iterator[None]:
+    """Set environment variables for a block."""
+    before = {name: os.environ.get(name) for name in variables}
+    os.environ.update(variables)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
 
 
 def require_session(spark: SparkSession) -> SparkSession:
@@ -156,63 +240,32 @@ def require_session(spark: SparkSession) -> SparkSession:
 
 
 def _active() -> SparkSession | None:
-    """The session that there is; one whose JVM is gone is forgotten, for pyspark would give it for ever."""
+    """Return the active session; one whose JVM has ended is forgotten, for pyspark would return it for ever."""
     try:
         return SparkSession.getActiveSession()
     except (Py4JError, OSError):
         SparkSession._instantiatedSession = SparkSession._activeSession = None  # noqa: SLF001
-        SparkContext._active_spark_context = SparkContext._gateway = SparkContext._jvm = None  # noqa: SLF001
+        SparkContext._active_spark_context = None  # noqa: SLF001
+        _forget_jvm()
         return None
 
 
-def _note_lost_connection(*_: object) -> None:
-    """Instead of a traceback on the terminal when the JVM ends before this process."""
-    _LOG.debug("the JVM has let go of its accumulators", exc_info=True)
-
-
-@contextmanager
-def _home_of_workers(folder: Path) -> Iterator[None]:
-    """Start the JVM with a Spark home that has no zip file of pyspark in it: workers then find the installed package.
-
-    Spark puts the zip before everything else on the path of its Python processes, and what is imported from a zip file
-    is compiled anew by each of them: most of a second, twice in a row at the start of every query.
-    """
-    installed = Path(pyspark.__file__).parent
-    known = os.environ.get("SPARK_HOME")
-    if os.name != "posix" or (known is not None and Path(known) != installed):
-        yield
-        return
-    home = folder / "spark-home"
-    home.mkdir()
-    for entry in installed.iterdir():
-        if entry.name != "python" and entry.suffix != ".py":
-            (home / entry.name).symlink_to(entry)
-    os.environ["SPARK_HOME"] = str(home)
-    try:
-        yield
-    finally:
-        if known is None:
-            del os.environ["SPARK_HOME"]
-        else:
-            os.environ["SPARK_HOME"] = known
-
-
-def _quiet_files(folder: Path) -> dict[str, str]:
-    """Settings for the kit's file system; none under ``spark-submit``, whose JVM runs already, with its own classes.
-
-    It keeps Hadoop's checksums beside its files, so that Spark need not keep others.
-    """
-    if "PYSPARK_GATEWAY_PORT" in os.environ:
-        return {}
-    return {
-        "spark.driver.extraClassPath": str(quiet_files_jar(folder)),
-        "spark.hadoop.fs.file.impl": QUIET_FILES,
-        "spark.sql.streaming.checkpoint.fileChecksum.enabled": "false",
-    }
+def _forget_jvm() -> None:
+    """Close the connection to a JVM without a session, which then ends, and have pyspark start another one."""
+    gateway: Any = SparkContext._gateway  # noqa: SLF001
+    SparkContext._gateway = SparkContext._jvm = None  # noqa: SLF001
+    if gateway is not None:
+        with suppress(Py4JError, OSError):
+            gateway.shutdown()
+        if gateway.proc is not None:
+            gateway.proc.stdin.close()
 
 
 def spark_logs() -> Path:
-    """The file that the session's JVM and Python workers write to.
+    """Return the file that the session's JVM and Python workers write to.
+
+    Raises:
+        SparkError: no session was started in this process, or ``spark-submit`` keeps the log.
 
     Example:
         >>> spark = spark_session("examples")
@@ -220,17 +273,16 @@ def spark_logs() -> Path:
         'spark.log'
     """
     if not _logs:
+        if _GATEWAY_PORT in os.environ:
+            raise SparkError("spark-submit started this JVM and keeps its log", hint="read what spark-submit prints")
         raise SparkError("no Spark session was started here", hint="spark_session() starts one and keeps its log")
     return _logs[-1]
 
 
 def find_java() -> str:
-    """Return the path of the `java` program; raise MissingJavaError if there is none."""
-    import shutil
-
+    """Return the path of the `java` program; raises MissingJavaError if there is none."""
     home = os.environ.get("JAVA_HOME")
-    java = shutil.which("java", path=f"{home}/bin") if home else None
-    java = java or shutil.which("java")
+    java = (shutil.which("java", path=f"{home}/bin") if home else None) or shutil.which("java")
     if java is None:
         raise MissingJavaError(
             "Spark needs Java 17 or later, and there is none on this machine",
@@ -241,34 +293,26 @@ def find_java() -> str:
 
 
 def query_session(spark: SparkSession) -> SparkSession:
-    """A session beside the given one, sharing its engine, with the settings that the kit's queries need."""
+    """Return a new session of the same engine, with the settings that the kit's queries need."""
     session = spark.newSession()
     for name, value in QUERY_SETTINGS.items():
         session.conf.set(name, value)
-    _forget_origins(session)
+    apply_patches(QUERY_PATCHES, session, _disabled(session.conf.get(DISABLED_SETTING, None)))
     return session
 
 
-def _forget_origins(session: SparkSession) -> None:
-    """Drop Hadoop's notes on which file each of its thousand settings is from; the settings stay.
+def streaming_session(spark: SparkSession) -> SparkSession:
+    """Return a new session for one streaming query, whose batches are small."""
+    session = query_session(spark)
+    apply_patches(STREAMING_PATCHES, session, _disabled(session.conf.get(DISABLED_SETTING, None)))
+    return session
 
-    Spark packs all of them for every level with state of every batch, and each note is compressed for itself, which
-    takes most of the time. A session that has begun its work has loaded all of Hadoop's files.
-    """
-    java = session._jvm  # noqa: SLF001 - the way to classes of the JVM
-    if java is None:
-        return
-    try:
-        notes = java.java.lang.Class.forName("org.apache.hadoop.conf.Configuration").getDeclaredField(_ORIGINS)
-        notes.setAccessible(True)
-        of_settings = notes.get(session.sparkContext._jsc.hadoopConfiguration())  # noqa: SLF001
-        if of_settings is not None:
-            of_settings.clear()
-    except Py4JError as error:
-        _LOG.debug("Hadoop keeps the origins of its settings: %s", error)
+
+def _disabled(setting: str | None) -> frozenset[str]:
+    return disabled_patches([name for name, _ in PATCHES], setting)
 
 
 def move_frame(frame: DataFrame, spark: SparkSession) -> DataFrame:
-    """The same frame in another session of the same engine: its views are found by the SQL of that session."""
+    """Return the same frame in another session of the same engine, so that the SQL of that session finds its views."""
     dataset = spark._jvm.org.apache.spark.sql.classic.Dataset  # noqa: SLF001 - has no public name
     return DataFrame(dataset.ofRows(spark._jsparkSession, frame._jdf.logicalPlan()), spark)  # noqa: SLF001

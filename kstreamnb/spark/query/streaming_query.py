@@ -17,8 +17,7 @@ from kstreamnb.spark.execution.rows import ROW_SCHEMA
 from kstreamnb.spark.execution.stateful_operator import StatefulOperator, stateless_level
 from kstreamnb.spark.execution.worker_cache import DeploymentBlob, read
 from kstreamnb.spark.io.stream_source import SourceSettings, source_class
-from kstreamnb.spark.jvm.no_codegen import interpret
-from kstreamnb.spark.jvm.session import query_session
+from kstreamnb.spark.jvm.session import streaming_session
 from kstreamnb.spark.state.checkpoint_recovery import entries_again
 
 __all__ = ["levels_of", "start_stream"]
@@ -31,8 +30,7 @@ def start_stream(
 ) -> StreamingQuery:
     """Start the query of a deployment."""
     deployment = read(bundle)
-    session = query_session(spark)
-    interpret(session)
+    session = streaming_session(spark)
     session.conf.set("spark.sql.shuffle.partitions", str(deployment.spark_partitions))
     session.conf.set("spark.sql.streaming.stopTimeout", str(_STOP_MS))
     name = f"kstreamnb-{bundle.name}"

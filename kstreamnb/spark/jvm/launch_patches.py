@@ -1,0 +1,81 @@
+"""Patches for the start of a JVM: files without `chmod` processes, Python workers without pyspark's zip file."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pyspark
+
+from kstreamnb.spark.jvm.patches import Patch
+
+__all__ = ["LAUNCH_PATCHES", "Launch"]
+
+_CLASSES = Path(__file__).with_name("java")
+
+
+@dataclass
+class Launch:
+    """The start of a session, before its JVM runs.
+
+    Attributes:
+        local: the executors are threads of the JVM that this process starts.
+        submitted: ``spark-submit`` has started the JVM already.
+        folder: a directory for files of this session.
+        settings: Spark settings that patches add.
+        environment: variables of the JVM's process that patches set.
+    """
+
+    local: bool
+    submitted: bool
+    folder: Path
+    settings: dict[str, str] = field(default_factory=dict)
+    environment: dict[str, str] = field(default_factory=dict)
+
+
+def _needs_own_jvm(launch: Launch) -> str | None:
+    if not launch.local:
+        return "the master is not local: executors elsewhere lack the kit's classes"
+    return "spark-submit has started the JVM" if launch.submitted else None
+
+
+def _use_local_files(launch: Launch) -> None:
+    """Have Hadoop use `java/kstreamnb/UmaskFileSystem.java` for files of the local machine.
+
+    Without Hadoop's native library, `RawLocalFileSystem.setPermission` starts a `chmod` process for each file: two for
+    each created file, dozens for each micro-batch. The classes beside the sources are what `make classes` compiles.
+    They keep Hadoop's checksums beside the files, so Spark's own checksums would be a second set.
+    """
+    launch.settings |= {
+        "spark.driver.extraClassPath": str(_CLASSES),
+        "spark.hadoop.fs.file.impl": "kstreamnb.UmaskFileSystem",
+        "spark.sql.streaming.checkpoint.fileChecksum.enabled": "false",
+    }
+
+
+def _has_other_home(launch: Launch) -> str | None:
+    home = os.environ.get("SPARK_HOME")
+    if home is not None and Path(home) != Path(pyspark.__file__).parent:
+        return "SPARK_HOME is not the installed pyspark"
+    return "needs POSIX" if os.name != "posix" else _needs_own_jvm(launch)
+
+
+def _use_home_without_zip(launch: Launch) -> None:
+    """Start the JVM with a Spark home of links that lacks ``python/``: workers then import the installed pyspark.
+
+    Spark puts ``python/lib/pyspark.zip`` first on the path of its Python processes, and modules from a zip file are
+    compiled again by each process: most of a second, twice in a row at the start of every query.
+    """
+    home = launch.folder / "spark-home"
+    home.mkdir()
+    for entry in Path(pyspark.__file__).parent.iterdir():
+        if entry.name != "python" and entry.suffix != ".py":
+            (home / entry.name).symlink_to(entry)
+    launch.environment["SPARK_HOME"] = str(home)
+
+
+LAUNCH_PATCHES = (
+    Patch("local-files", "saves a chmod process for each file that Spark writes", _needs_own_jvm, _use_local_files),
+    Patch("worker-home", "Python workers start up to a second sooner", _has_other_home, _use_home_without_zip),
+)

@@ -1,0 +1,47 @@
+"""`spark_report`: the settings in force in a session, and the patches that were applied to it."""
+
+from __future__ import annotations
+
+from pyspark.sql import SparkSession
+
+from kstreamnb.errors import SparkError
+from kstreamnb.spark.jvm.patches import patch_lines
+from kstreamnb.spark.jvm.session import PATCHES
+
+__all__ = ["spark_report"]
+
+_SHOWN = (
+    "spark.master",
+    "spark.driver.memory",
+    "spark.executor.memory",
+    "spark.driver.extraJavaOptions",
+    "spark.executor.extraJavaOptions",
+    "spark.local.dir",
+    "spark.sql.shuffle.partitions",
+    "spark.sql.streaming.stateStore.providerClass",
+)
+
+
+def spark_report(spark: SparkSession | None = None) -> str:
+    """Return the settings in force in a session and the kit's patches, one a line.
+
+    A patch is listed as on, as off with the reason, or as not tried yet: patches of queries are applied when the first
+    query starts. ``KSTREAMNB_DISABLE_PATCHES`` switches patches off by name.
+
+    Args:
+        spark: the session; by default the active one.
+
+    Raises:
+        SparkError: there is no session.
+
+    Example:
+        >>> from kstreamnb.spark import spark_session
+        >>> print(spark_report(spark_session("examples")))  # doctest: +ELLIPSIS
+        spark.master = local[2,4]
+        spark.driver.memory = ...
+    """
+    session = spark or SparkSession.getActiveSession()
+    if session is None:
+        raise SparkError("there is no Spark session to report on", hint="spark_session() starts one")
+    settings = [f"{name} = {session.conf.get(name, 'default of Spark')}" for name in _SHOWN]
+    return "\n".join([*settings, *patch_lines(PATCHES)])

@@ -1,0 +1,67 @@
+"""Patches of Spark: which are applied, why others are not, and that their Java classes come from the sources."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pyspark
+import pytest
+
+import kstreamnb as ks
+from kstreamnb.spark.jvm.patches import DISABLED_VARIABLE, Patch, apply_patches, disabled_patches, patch_lines
+from kstreamnb.spark.jvm.session import PATCHES
+from tests.java_classes import SOURCES, compile_sources
+
+
+def appending(name: str, *, obstacle: str | None = None, versions: tuple[str, ...] = ("4.",)) -> Patch[list[str]]:
+    """A patch that adds its name to a list."""
+    return Patch(name, "saves time", lambda _: obstacle, lambda target: target.append(name), versions)
+
+
+def test_a_patch_is_applied_unless_something_forbids_it() -> None:
+    """Each of the others is listed with its own reason."""
+
+    def fail(_: list[str]) -> None:
+        raise TypeError("'JavaPackage' object is not callable")
+
+    patches = [
+        appending("plain"),
+        appending("unwanted"),
+        appending("elsewhere", obstacle="the master is not local"),
+        appending("old", versions=("3.5.", "4.0.")),
+        Patch("broken", "saves time", lambda _: None, fail, ("4.",)),
+    ]
+    target: list[str] = []
+    apply_patches(patches, target, frozenset({"unwanted"}))
+    assert ["plain"] == target
+    assert [
+        "patch plain = on (saves time)",
+        "patch unwanted = off, switched off (saves time)",
+        "patch elsewhere = off, the master is not local (saves time)",
+        f"patch old = off, checked with Spark 3.5, 4.0, this is {pyspark.__version__} (saves time)",
+        "patch broken = off, failed: 'JavaPackage' object is not callable (saves time)",
+        "patch later = not tried yet (saves time)",
+    ] == list(patch_lines([*((patch.name, patch.benefit) for patch in patches), ("later", "saves time")]))
+
+
+def test_patches_are_disabled_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By variable and by setting, all at once too; a name that no patch has is refused."""
+    names = [name for name, _ in PATCHES]
+    assert len(names) == len(set(names))
+    monkeypatch.setenv(DISABLED_VARIABLE, "worker-home, local-files")
+    assert {"worker-home", "local-files", "interpreted"} == disabled_patches(names, "interpreted")
+    assert set(names) == disabled_patches(names, "all")
+    with pytest.raises(ks.errors.ConfigError, match='got "worker-hom"') as raised:
+        disabled_patches(names, "worker-hom")
+    assert 'did you mean "worker-home"?' == raised.value.hint
+
+
+@pytest.mark.skipif(shutil.which("javac") is None, reason="needs a JDK")
+def test_class_files_are_what_the_java_sources_compile_to(tmp_path: Path) -> None:
+    """`make classes` was run after the last change of a source."""
+    compiled = compile_sources(tmp_path)
+    assert compiled
+    assert {file.name: file.read_bytes() for file in compiled} == {
+        file.name: file.read_bytes() for file in SOURCES.rglob("*.class")
+    }
