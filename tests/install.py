@@ -1,0 +1,104 @@
+"""Builds the wheel and the sdist, checks them, and tries each extra in an empty environment outside the repository.
+
+``python -m tests.install`` tries all extras, ``python -m tests.install base kafka`` some of them.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+
+_COUNT = """
+import kstreamnb as ks
+builder = ks.StreamsBuilder("shop")
+builder.stream("orders").group_by_key().count(store="counts").to_stream().to("totals")
+topology = builder.build()
+driver = ks.TopologyTestDriver(topology)
+driver.create_input_topic("orders").pipe_input("shoe", 1, at=0)
+assert driver.create_output_topic("totals").read_key_value() == ("shoe", 1)
+"""
+
+SCRIPTS: dict[str, str] = {
+    "base": _COUNT
+    + """
+assert topology.to_svg().startswith("<svg")
+try:
+    ks.deploy
+except ks.errors.MissingPackageError as error:
+    assert 'pip install "kstreamnb[spark]"' in "".join(error.__notes__)
+""",
+    "notebook": _COUNT
+    + """
+from IPython.testing.globalipapp import start_ipython
+shell = start_ipython()
+shell.run_line_magic("load_ext", "kstreamnb")
+shell.user_ns["topology"] = topology
+shell.run_line_magic("ks", "describe topology")
+ks.widgets.explorer(topology)
+""",
+    "kafka": "import kstreamnb as ks\nassert ks.kafka.RecordProducer and ks.kafka.Admin",
+    "registry": "import kstreamnb as ks\nassert ks.kafka.SchemaRegistry",
+    "samples": """
+import kstreamnb as ks
+sample = ks.Sample.from_text("topic | key | value \\n orders | a | 1")
+assert len(sample.to_pandas()) == 1
+""",
+    "metrics": "import kstreamnb, prometheus_client",
+    "yaml": """
+import pathlib, kstreamnb as ks
+pathlib.Path("app.yaml").write_text("application-id: shop")
+assert ks.read_config("app.yaml").application_id == "shop"
+""",
+    "spark": "import kstreamnb as ks\nassert ks.deploy and ks.run and ks.spark.spark_session",
+}
+"""What must work with one extra alone."""
+
+
+def run(*command: str, cwd: Path = ROOT) -> str:
+    """Run a command; its output is printed only if it fails."""
+    done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False)
+    if done.returncode:
+        sys.exit(f"{' '.join(command)}\n{done.stdout}{done.stderr}")
+    return done.stdout
+
+
+def build(folder: Path) -> Path:
+    """Build and check both distributions; gives the wheel."""
+    run(sys.executable, "-m", "build", "--no-isolation", "--outdir", str(folder))
+    files = [str(path) for path in sorted(folder.iterdir())]
+    run(sys.executable, "-m", "twine", "check", "--strict", *files)
+    wheel = next(path for path in folder.iterdir() if path.suffix == ".whl")
+    run(sys.executable, "-m", "check_wheel_contents", str(wheel))
+    return wheel
+
+
+def try_extra(extra: str, wheel: Path, folder: Path) -> None:
+    """Install the wheel with one extra into an empty environment and run its script there."""
+    home = folder / extra
+    run(sys.executable, "-m", "venv", str(home))
+    python = str(home / "bin" / "python")
+    wanted = str(wheel) if extra == "base" else f"kstreamnb[{extra}] @ {wheel.as_uri()}"
+    run(python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", wanted)
+    run(python, "-c", SCRIPTS[extra], cwd=home)
+    run(str(home / "bin" / "kstreamnb"), "doctor", cwd=home)
+
+
+def main() -> None:
+    """Build, check and try the extras that are named, or all."""
+    extras = sys.argv[1:] or list(SCRIPTS)
+    with tempfile.TemporaryDirectory() as work:
+        folder = Path(work)
+        wheel = build(folder / "dist")
+        print(f"built {wheel.name}: twine and check-wheel-contents find nothing")
+        for extra in extras:
+            try_extra(extra, wheel, folder)
+            print(f"{extra}: installed and run in an empty environment", flush=True)
+    print(f"{len(extras)} passed, 0 failed")
+
+
+if __name__ == "__main__":
+    main()
