@@ -1,4 +1,4 @@
-"""What changed between two topologies, and what that means for a running application's state."""
+"""Compares two topologies, and says what an upgrade does to the state of a running application."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _GENERATED = re.compile(r"-\d{10}")
 
 @dataclass(frozen=True)
 class TopologyDiff(Displayed):
-    """Names of what is only in the second topology, only in the first, and in both but different.
+    """Names that are only in the second topology, only in the first, or in both but different.
 
-    ``state`` says in words which stores, changelogs and repartition topics an upgrade would orphan or create.
+    ``state`` has a sentence for each store or repartition topic that an upgrade would orphan or create.
 
     Example:
         >>> print(TopologyDiff(added=('processor "large"',), changed=(('sink "out"', "topic: b -> c"),)))
@@ -41,7 +41,7 @@ class TopologyDiff(Displayed):
 
 
 def diff(before: TopologyDescription, after: TopologyDescription) -> TopologyDiff:
-    """Compare two descriptions node by node and store by store; names of nodes decide who is who.
+    """Compare two descriptions node by node and store by store; nodes are matched by name.
 
     Example:
         >>> from kstreamnb import Topology
@@ -92,7 +92,7 @@ def _shown(value: object) -> str:
 
 
 def _state(before: TopologyDescription, after: TopologyDescription) -> list[str]:
-    """Sentences on stores and repartition topics, which live on outside the program."""
+    """Yield sentences on stores and repartition topics, which outlive the program."""
     warnings = []
     for what, old, new in (
         ("store", _stores(before), _stores(after)),
@@ -100,12 +100,12 @@ def _state(before: TopologyDescription, after: TopologyDescription) -> list[str]
     ):
         for name in sorted(old - new):
             index = " (a generated name: its number shifted)" if _shifted(name, new - old) else ""
-            warnings.append(f'{what} "{name}" is no longer used: what it holds is lost{index}')
+            warnings.append(f'{what} "{name}" is no longer used: its contents are lost{index}')
         warnings += [f'{what} "{name}" is new and starts empty' for name in sorted(new - old)]
     specs = {store.name: store for store in before.stores}
     for store in after.stores:
         if store.name in specs and specs[store.name] != store:
-            warnings.append(f'store "{store.name}" is made differently: {_store_changes(specs[store.name], store)}')
+            warnings.append(f'store "{store.name}" has other settings: {_store_changes(specs[store.name], store)}')
     return warnings
 
 
@@ -120,7 +120,7 @@ def _stores(description: TopologyDescription) -> set[str]:
 
 
 def _repartition(description: TopologyDescription) -> set[str]:
-    """Topics that the application both writes and reads back."""
+    """Return the topics that the application both writes and reads back."""
     nodes = description.nodes().values()
     return {node.topic for node in nodes if node.topic} & {topic for node in nodes for topic in node.topics}
 

@@ -1,16 +1,16 @@
-"""A topology as DOT, the language of Graphviz. Colours are left to the style sheet of the SVG."""
+"""Draws a topology in DOT, the language of Graphviz; colours are left to the style sheet of the SVG."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from typing import Any
+from typing import cast
 
 import graphviz
 
 from kstreamnb.display.graph import Box, GraphView, Item
 from kstreamnb.display.names import clean
-from kstreamnb.display.titles import roomy
+from kstreamnb.display.titles import pad_title
 
 __all__ = ["large_lines", "small_lines", "to_dot"]
 
@@ -25,11 +25,11 @@ _SHAPES = {
 }
 _EDGES = {"flow": "ks-flow", "store": "ks-use"}
 _LINE = 26
-_FAN = 6  # edges of one node that need no more room than others
+_FAN = 6  # edges at one node beyond which ranks are drawn further apart
 
 
 def to_dot(view: GraphView, *, direction: str = "TB") -> str:
-    """The picture as DOT text; ``direction`` is TB (top to bottom) or LR (left to right)."""
+    """Return the picture as DOT text; ``direction`` is TB (top to bottom) or LR (left to right)."""
     graph = graphviz.Digraph("topology")
     apart = "0.35" if _widest(view) <= _FAN else "0.7"
     graph.attr(rankdir=direction, bgcolor="transparent", fontname=_FONT, fontsize="11", nodesep="0.45", ranksep=apart)
@@ -48,9 +48,9 @@ def to_dot(view: GraphView, *, direction: str = "TB") -> str:
 
 
 def _widest(view: GraphView) -> int:
-    """The most edges that leave or enter one shape: many of them need room to spread."""
-    ends = Counter([*((edge.tail, "out") for edge in view.edges), *((edge.head, "in") for edge in view.edges)])
-    return max(ends.values(), default=0)
+    """Return the largest number of edges that leave or enter one shape."""
+    degrees = Counter([*((edge.tail, "out") for edge in view.edges), *((edge.head, "in") for edge in view.edges)])
+    return max(degrees.values(), default=0)
 
 
 def _add_box(graph: graphviz.Digraph, box: Box) -> None:
@@ -65,7 +65,12 @@ def _add_box(graph: graphviz.Digraph, box: Box) -> None:
     with graph.subgraph(name=f"cluster_{box.id}") as inside:
         kind = "ks-box ks-global" if box.is_global else "ks-box"
         inside.attr(
-            label=_label(roomy(box.title)), labeljust="l", id=box.id, style="rounded", margin="10", **{"class": kind}
+            label=_label(pad_title(box.title)),
+            labeljust="l",
+            id=box.id,
+            style="rounded",
+            margin="10",
+            **{"class": kind},
         )
         for item in box.items:
             _add_item(inside, item)
@@ -80,22 +85,22 @@ def _add_item(graph: graphviz.Digraph, item: Item) -> None:
 
 
 def large_lines(item: Item) -> list[str]:
-    """The label, broken into lines."""
+    """Return the label, broken into lines."""
     return _wrapped(item.label)
 
 
 def small_lines(item: Item) -> list[str]:
-    """What is written smaller below the label."""
+    """Return the lines written in small type below the label."""
     return [line for text in (item.word, item.note, item.mark) if text for line in _wrapped(text, 32)]
 
 
-def _label(lines: list[str]) -> Any:
-    """A label of several lines; what the user wrote is never taken as an escape or as HTML."""
-    return graphviz.nohtml("\\n".join(str(graphviz.escape(line)) for line in lines))
+def _label(lines: list[str]) -> str:
+    """Return a label of several lines; the user's text is never read as an escape or as HTML."""
+    return cast(str, graphviz.nohtml("\\n".join(str(graphviz.escape(line)) for line in lines)))
 
 
 def _wrapped(text: str, width: int = _LINE) -> list[str]:
-    """Lines of about ``width`` characters, broken after spaces, dots, dashes and underscores; nothing is cut off."""
+    """Break text into lines of about ``width`` characters after spaces, dots, dashes and underscores."""
     lines = [""]
     for piece in re.findall(r"[^\s._/-]*(?:[\s._/-]|$)", clean(text)):
         while len(piece) > width:

@@ -1,4 +1,4 @@
-"""The view-model of a topology: what is drawn, in which box, under which words. Every format is made from it."""
+"""The view model of a topology (boxes, items, edges and labels), from which every format is drawn."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ _NODES = ("source", "processor", "sink")
 
 @dataclass(frozen=True)
 class Overlay:
-    """What a run adds to the picture.
+    """Figures and marks of a run that are drawn onto a topology.
 
     Attributes:
-        counts: records over an edge: (parent, child) by node name; (topic, source) and (sink, topic) at the ends.
-        notes: a few words for a node, such as "3 late".
-        marks: nodes that stand out: "failed", "new", "changed" or "stale".
+        counts: records per edge, keyed by (parent, child) node names; (topic, source) and (sink, topic) at the ends.
+        notes: a short text for a node, such as "3 late".
+        marks: highlighted nodes: "failed", "new", "changed" or "stale".
     """
 
     counts: Mapping[tuple[str, str], int] = field(default_factory=dict)
@@ -36,7 +36,7 @@ class Overlay:
 
 @dataclass(frozen=True)
 class Item:
-    """One thing that is drawn; ``name`` is Kafka's, ``label`` and ``word`` are read first, ``about`` is the tooltip."""
+    """A shape; ``name`` is Kafka's, ``label`` and ``word`` are drawn, ``about`` is the tooltip."""
 
     id: str
     kind: Kind
@@ -60,7 +60,7 @@ class Edge:
 
 @dataclass(frozen=True)
 class Box:
-    """A sub-topology, or an operator of the DSL that is several nodes; a folded one is drawn as a single shape."""
+    """A sub-topology, or a DSL operator of several nodes; a folded box is drawn as a single shape."""
 
     id: str
     title: str
@@ -75,7 +75,7 @@ class Box:
 
 @dataclass(frozen=True)
 class GraphView:
-    """A whole picture. Topics stand outside the boxes, for records meet there."""
+    """A complete picture; topics are drawn outside the boxes, because sub-topologies share them."""
 
     title: str
     boxes: tuple[Box, ...]
@@ -84,13 +84,13 @@ class GraphView:
     cuts: tuple[Cut, ...]
 
     def items(self) -> Iterator[Item]:
-        """Everything that is drawn, topics last."""
+        """Yield every shape, topics last."""
         for box in self.boxes:
             yield from box.items
         yield from self.topics
 
     def summary(self) -> str:
-        """The counts, in words."""
+        """Return the number of operators or sub-topologies, nodes, stores and topics."""
         kinds = [item.kind for item in self.items()]
         nodes = sum(kind in _NODES for kind in kinds)
         stores, topics = kinds.count("store"), kinds.count("topic") + kinds.count("internal topic")
@@ -101,7 +101,7 @@ class GraphView:
         return ", ".join(pluralize(count, noun) for count, noun in counts if count or noun == "node")
 
     def sentences(self) -> tuple[str, ...]:
-        """Why it is cut, one sentence a cut."""
+        """Return one sentence for each cut, with its reason."""
         apart = (f"{box.title}: {box.reason}" for box in self.boxes if box.reason)
         return (*(f"Sub-topology {cut.before} to {cut.after}: {cut.why}" for cut in self.cuts), *apart)
 
@@ -109,7 +109,7 @@ class GraphView:
 def graph_view(
     description: TopologyDescription, overlay: Overlay | None = None, *, fold: Collection[int] = ()
 ) -> GraphView:
-    """The picture of a topology; sub-topologies with ids in ``fold`` are drawn as one shape each."""
+    """Return the picture of a topology; sub-topologies with ids in ``fold`` are drawn as one shape each."""
     overlay = overlay or Overlay()
     cuts = cuts_of(description)
     boxes = tuple(_box(description, sub, cuts, overlay, sub.id in fold) for sub in description.subtopologies)
@@ -120,7 +120,7 @@ def graph_view(
 
 
 def upstream_of(description: TopologyDescription, *names: str) -> TopologyDescription:
-    """The part of a topology that the named nodes need: all that is above them, through topics too."""
+    """Return the part of a topology that the named nodes depend on, through topics too."""
     nodes = description.nodes()
     needed, open_nodes = set(names), list(names)
     while open_nodes:
@@ -190,22 +190,22 @@ def _node_item(node: DescribedNode, overlay: Overlay) -> Item:
 
 
 def _topics(description: TopologyDescription, cuts: tuple[Cut, ...]) -> dict[str, Item]:
-    """Topics by name; patterns and chosen topics by their own text."""
+    """Return topics by name; patterns and dynamic topics by their own text."""
     internal = internal_topics(description)
     partitions = {topic.name: topic.partitions for topic in description.internal_topics}
-    found: dict[str, Item] = {}
+    items: dict[str, Item] = {}
     for node in description.nodes().values():
         if node.pattern is not None:
             about = f"every topic that matches {node.pattern}"
-            found[_pattern(node)] = _topic(_pattern(node), node.pattern, "pattern", about)
+            items[_pattern(node)] = _topic(_pattern(node), node.pattern, "pattern", about)
         if node.extractor is not None:
             about = f"chosen for each record by {node.extractor}"
-            found[_chosen(node)] = _topic(_chosen(node), "chosen per record", f"by {node.extractor}", about)
+            items[_chosen(node)] = _topic(_chosen(node), "chosen per record", f"by {node.extractor}", about)
         for name in (*node.topics, *((node.topic,) if node.topic is not None else ())):
-            joins = [cut for cut in cuts if cut.topic == name]
-            made = name in internal
-            found[name] = _internal_topic(name, joins, partitions.get(name)) if made else _topic(name, name)
-    return found
+            topic_cuts = [cut for cut in cuts if cut.topic == name]
+            is_internal = name in internal
+            items[name] = _internal_topic(name, topic_cuts, partitions.get(name)) if is_internal else _topic(name, name)
+    return items
 
 
 def _internal_topic(name: str, cuts: list[Cut], partitions: int | None) -> Item:
@@ -248,27 +248,27 @@ def _node_edges(
 ) -> Iterator[tuple[str, str, str, int | None]]:
     counts = overlay.counts
     for node in sub.nodes:
-        own = folded or identifier("node", node.name)
+        node_id = folded or identifier("node", node.name)
         for topic in _read(node, topics):
-            yield topics[topic].id, own, "flow", counts.get((topic, node.name))
+            yield topics[topic].id, node_id, "flow", counts.get((topic, node.name))
         for child in node.successors:
-            yield own, folded or identifier("node", child), "flow", counts.get((node.name, child))
+            yield node_id, folded or identifier("node", child), "flow", counts.get((node.name, child))
         for store in () if folded else node.stores:
-            yield own, identifier("store", store), "store", None
+            yield node_id, identifier("store", store), "store", None
         if node.topic is not None:
-            yield own, topics[node.topic].id, "flow", counts.get((node.name, node.topic))
+            yield node_id, topics[node.topic].id, "flow", counts.get((node.name, node.topic))
         if node.extractor is not None:
-            written = [count for (tail, _), count in counts.items() if tail == node.name]
-            yield own, topics[_chosen(node)].id, "flow", sum(written) if written else None
+            sink_counts = [count for (tail, _), count in counts.items() if tail == node.name]
+            yield node_id, topics[_chosen(node)].id, "flow", sum(sink_counts) if sink_counts else None
 
 
 def _read(node: DescribedNode, topics: Mapping[str, Item]) -> list[str]:
-    """Topics of a source; of a pattern, itself and what it matches among the topics that are named elsewhere."""
+    """Return the topics of a source; for a pattern, the pattern and the topics named elsewhere that match it."""
     if node.pattern is None:
         return list(node.topics)
     try:
         pattern = re.compile(node.pattern)
-    except re.error:  # Java's regular expressions know more than Python's: then only the pattern is drawn
+    except re.error:  # Java's syntax is larger than Python's: draw the pattern alone
         return [_pattern(node)]
     return [
         _pattern(node),

@@ -1,4 +1,4 @@
-"""A topology as HTML: the picture, why it is cut, and the same facts as text for those who cannot see it."""
+"""Draws a topology as HTML: the picture, the reasons for its cuts, and the same facts as text for screen readers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["to_html"]
 
 
 def to_html(view: GraphView, *, direction: str = "TB") -> str:
-    """A self-contained fragment without script; without a renderer the text stands in for the picture."""
+    """Return a self-contained fragment without script; without a renderer, text replaces the picture."""
     text = f"<pre>{html.escape(to_text(view))}</pre>"
     try:
         picture = to_svg(view, direction=direction)

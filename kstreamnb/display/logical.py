@@ -1,7 +1,7 @@
-"""The logical picture of a topology: one shape for each call of the DSL, however many nodes Kafka made of it.
+"""The logical picture of a topology: one shape per DSL call, however many nodes Kafka makes of it.
 
-A join is five nodes of Kafka, a foreign-key join ten and two topics; here each is one operator, folded until somebody
-wants to see its parts. Operators stand where sub-topologies stand in the physical picture: they are its boxes.
+A join is five Kafka nodes, a foreign-key join ten and two topics; here each is one operator, folded until it is opened.
+Operators are the boxes of this picture, as sub-topologies are those of the physical one.
 """
 
 from __future__ import annotations
@@ -19,44 +19,44 @@ __all__ = ["logical_view"]
 _JOINS = {"join", "left_join", "outer_join"}
 _TABLES = {"table", "global_table"}
 _BEGINS = {"JoinWindow", "SubscriptionSend", "ForeignTableJoin", "TableTableJoin"}
-"""Operators with which a join begins: what is above them belongs to somebody else."""
+"""First operators of a join: their parents belong to other calls."""
 
 
 def logical_view(
     description: TopologyDescription, overlay: Overlay | None = None, *, unfold: Collection[str] = ()
 ) -> GraphView:
-    """The picture by operators of the DSL; those whose box's id is in ``unfold`` show the nodes they are made of."""
+    """Return the picture by DSL operators; boxes with ids in ``unfold`` show their nodes."""
     physical = graph_view(description, overlay)
     groups = _groups(description)
     items = {item.id: item for item in physical.items()}
     inside = _inside(description, groups, items)
-    boxes = tuple(_box(found, items, description, unfold) for found in inside.values())
+    boxes = tuple(_box(ids, items, description, unfold) for ids in inside.values())
     shown = {item: box.id for box in boxes if box.folded for item in (each.id for each in box.items)}
-    hidden = {item for found in inside.values() for item in found}
+    hidden = {item for ids in inside.values() for item in ids}
     outside = tuple(item for item in items.values() if item.id not in hidden)
     return GraphView(physical.title, boxes, outside, tuple(_edges(physical, shown)), physical.cuts)
 
 
 def _groups(description: TopologyDescription) -> dict[str, list[str]]:
-    """Names of the nodes and internal topics of each operator that has several, by the first of them."""
+    """Return the nodes of each operator that has several, by the name of its first node."""
     nodes = description.nodes()
     leader = {name: name for name in nodes}
 
-    def found(name: str) -> str:
+    def leader_of(name: str) -> str:
         while leader[name] != name:
             name = leader[name]
         return name
 
     for one, other in _belonging(nodes, internal_topics(description)):
-        leader[found(other)] = found(one)
+        leader[leader_of(other)] = leader_of(one)
     groups: dict[str, list[str]] = {}
     for name in nodes:
-        groups.setdefault(found(name), []).append(name)
+        groups.setdefault(leader_of(name), []).append(name)
     return {first: names for first, names in groups.items() if len(names) > 1}
 
 
 def _belonging(nodes: Mapping[str, DescribedNode], internal: frozenset[str]) -> Iterator[tuple[str, str]]:
-    """Pairs of nodes that one call of the DSL made."""
+    """Yield pairs of nodes that the same DSL call made."""
     for node in nodes.values():
         if node.topic in internal:
             yield from ((node.name, other.name) for other in nodes.values() if node.topic in other.topics)
@@ -67,7 +67,7 @@ def _belonging(nodes: Mapping[str, DescribedNode], internal: frozenset[str]) -> 
 
 
 def _same_call(node: DescribedNode, child: DescribedNode, internal: frozenset[str]) -> bool:
-    """Whether what hands records to a child was made by the same call as the child."""
+    """Return True if a node was made by the same DSL call as its child."""
     if node.dsl == "repartition" and child.topic in internal:
         return True
     if node.origin is None or node.origin != child.origin or _operator(child) in _BEGINS:
@@ -84,18 +84,18 @@ def _operator(node: DescribedNode) -> str:
 def _inside(
     description: TopologyDescription, groups: Mapping[str, list[str]], items: Mapping[str, Item]
 ) -> dict[str, list[str]]:
-    """Ids of what is drawn inside each operator: its nodes, and what has no name of the user's and no other user."""
+    """Return the ids of the shapes inside each operator: its nodes, and generated stores and topics only it uses."""
     owner = {name: first for first, names in groups.items() for name in names}
     inside = {first: [identifier("node", name) for name in names] for first, names in groups.items()}
     users: dict[str, dict[str, None]] = {}
     for node in description.nodes().values():
-        touched = [identifier("store", store) for store in node.stores]
-        touched += [identifier("topic", topic) for topic in (*node.topics, *([node.topic] if node.topic else []))]
-        for id_ in touched:
+        ids = [identifier("store", store) for store in node.stores]
+        ids += [identifier("topic", topic) for topic in (*node.topics, *([node.topic] if node.topic else []))]
+        for id_ in ids:
             users.setdefault(id_, {})[owner.get(node.name, "")] = None
-    for id_, found in users.items():
-        item, first = items[id_], next(iter(found))
-        if first and len(found) == 1 and (item.kind == "internal topic" or item.label != item.name):
+    for id_, owners in users.items():
+        item, first = items[id_], next(iter(owners))
+        if first and len(owners) == 1 and (item.kind == "internal topic" or item.label != item.name):
             inside[first].append(id_)
     return inside
 
@@ -114,7 +114,7 @@ def _box(ids: list[str], items: Mapping[str, Item], description: TopologyDescrip
 
 
 def _edges(physical: GraphView, shown: Mapping[str, str]) -> Iterator[Edge]:
-    """Edges between what is seen; several between the same two are one, with their counts added up."""
+    """Yield edges between visible shapes; parallel edges are merged and their counts added."""
     merged: dict[tuple[str, str], Edge] = {}
     for edge in physical.edges:
         tail, head = shown.get(edge.tail, edge.tail), shown.get(edge.head, edge.head)

@@ -1,4 +1,4 @@
-"""A topology as Mermaid text, which GitHub, GitLab, JupyterLab and many editors draw by themselves."""
+"""Draws a topology as a Mermaid flowchart, which GitHub, GitLab, JupyterLab and many editors render."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _SPECIAL = re.compile(r"[^\w .,:+/=-]", re.ASCII)
 
 
 def to_mermaid(view: GraphView) -> str:
-    """A flowchart: stadiums are topics, cylinders are stores, subgraphs are sub-topologies."""
+    """Return a flowchart: stadiums are topics, cylinders are stores, subgraphs are sub-topologies."""
     ids = _short_ids(view)
     lines = ["flowchart TD", f"  accTitle: {_plain(view.title)}", f"  accDescr: {_plain(view.summary())}"]
     for box in view.boxes:
@@ -42,7 +42,7 @@ def to_mermaid(view: GraphView) -> str:
 
 
 def _short_ids(view: GraphView) -> dict[str, str]:
-    """Mermaid's ids are plain words: a letter for the kind and a number, in the order of the picture."""
+    """Return Mermaid ids: a letter for the kind and a number, in the order of the picture."""
     ids = {box.id: f"box{number}" for number, box in enumerate(view.boxes)}
     for item in view.items():
         letter = item.kind.split()[-1][0] if item.kind != "sink" else "k"
@@ -64,10 +64,10 @@ def _item(item: Item, ids: dict[str, str]) -> str:
 
 
 def _escaped(text: str) -> str:
-    """Every character that could mean something is written as Mermaid's entity."""
+    """Replace every character that Mermaid might interpret by its entity."""
     return _SPECIAL.sub(lambda match: f"#{ord(match[0])};", clean(text))
 
 
 def _plain(text: str) -> str:
-    """For lines that are not drawn: no braces, semicolons or percent signs."""
+    """Remove characters that Mermaid interprets even in comments and titles."""
     return re.sub(r"[{};%#<>]", " ", clean(text))

@@ -1,7 +1,7 @@
-"""What a notebook shows for an object: one bundle with text, HTML, SVG and Mermaid.
+"""Builds the MIME bundle a notebook displays for a model: text, HTML, SVG and Mermaid.
 
-Other packages teach it their types with ``view_of.register``: a function from the object to a `GraphView`. A display
-never raises and never runs anything: what cannot be drawn is warned about and shown as text.
+Other packages register their types with ``view_of.register``: a function from the object to a `GraphView`. A display
+never raises and never runs user code: a value that cannot be drawn is shown as text, with a warning.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from collections.abc import Collection
 from contextlib import suppress
 from functools import singledispatch
 from html import escape
-from typing import Any
 
 from kstreamnb.core.displayed import Displayed
 from kstreamnb.display.dot import to_dot
@@ -28,62 +27,62 @@ __all__ = ["draw", "forms_of", "graph_forms", "mimebundle", "view_of"]
 
 
 @singledispatch
-def view_of(thing: Any, overlay: Overlay | None = None) -> GraphView:
-    """The picture of a thing.
+def view_of(model: object, overlay: Overlay | None = None) -> GraphView:
+    """Return the picture of a model.
 
-    Raises: EngineError when nothing says how to draw its type.
+    Raises: EngineError when no function is registered for its type.
     """
-    raise EngineError(f"a {type(thing).__name__} has no picture")
+    raise EngineError(f"a {type(model).__name__} has no picture")
 
 
 @view_of.register
-def _(thing: GraphView, overlay: Overlay | None = None) -> GraphView:
-    return thing
+def _(model: GraphView, overlay: Overlay | None = None) -> GraphView:
+    return model
 
 
 @view_of.register
-def _(thing: TopologyDescription, overlay: Overlay | None = None) -> GraphView:
-    return graph_view(thing, overlay)
+def _(model: TopologyDescription, overlay: Overlay | None = None) -> GraphView:
+    return graph_view(model, overlay)
 
 
 @view_of.register
-def _(thing: Topology, overlay: Overlay | None = None) -> GraphView:
-    return graph_view(thing.description(), overlay)
+def _(model: Topology, overlay: Overlay | None = None) -> GraphView:
+    return graph_view(model.description(), overlay)
 
 
 @singledispatch
-def forms_of(thing: Any) -> dict[str, str] | None:
-    """All forms of a thing that is more, or other, than a picture of a graph; None for a picture."""
-    if isinstance(thing, Displayed) and view_of.dispatch(type(thing)) is view_of.dispatch(object):
-        text = str(thing)
+def forms_of(model: object) -> dict[str, str] | None:
+    """Return all forms of a value that is not only a graph; None for a plain picture."""
+    if isinstance(model, Displayed) and view_of.dispatch(type(model)) is view_of.dispatch(object):
+        text = str(model)
         return {"text/plain": text, "text/html": f"<pre>{escape(text)}</pre>"}
     return None
 
 
 def graph_forms(view: GraphView) -> dict[str, str]:
-    """A picture in every form."""
+    """Return a picture in every form, by MIME type."""
     bundle = {"text/plain": to_text(view), "text/html": to_html(view), "text/vnd.mermaid": to_mermaid(view)}
-    with suppress(EngineError):  # the HTML says so already
+    with suppress(EngineError):  # the HTML already carries the message
         bundle["image/svg+xml"] = to_svg(view)
     return bundle
 
 
 def mimebundle(
-    thing: Any, include: Collection[str] | None = None, exclude: Collection[str] | None = None
+    model: object, include: Collection[str] | None = None, exclude: Collection[str] | None = None
 ) -> dict[str, str]:
-    """Every form of a picture by its MIME type; ``include`` and ``exclude`` are what IPython asks for."""
+    """Return every form of a model by its MIME type; ``include`` and ``exclude`` are IPython's."""
     try:
-        bundle = forms_of(thing) or graph_forms(view_of(thing))
+        bundle = forms_of(model) or graph_forms(view_of(model))
     except Exception as error:  # a display that raises would hide the user's own result
-        warnings.warn(f"cannot draw this {type(thing).__name__}: {error}", stacklevel=2)
-        return {"text/plain": repr(thing)}
+        warnings.warn(f"cannot draw this {type(model).__name__}: {error}", stacklevel=2)
+        return {"text/plain": repr(model)}
     wanted = {name for name in bundle if (not include or name in include) and name not in (exclude or ())}
     return {name: text for name, text in bundle.items() if name in wanted or name == "text/plain"}
 
 
-def draw(thing: Any, form: str) -> str:
-    """Return the picture of a thing in one form: ``to_text``, ``to_mermaid``, ``to_dot`` or ``to_svg``."""
-    return _FORMS[form](view_of(thing))
+def draw(model: object, form: str) -> str:
+    """Return the picture of a model in one form: ``to_text``, ``to_mermaid``, ``to_dot`` or ``to_svg``."""
+    return _FORMS[form](view_of(model))
 
 
 _FORMS = {"to_text": to_text, "to_mermaid": to_mermaid, "to_dot": to_dot, "to_svg": to_svg}

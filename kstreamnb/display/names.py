@@ -1,4 +1,4 @@
-"""Names in documents: identifiers derived from names, and text without invisible characters."""
+"""Identifiers made from names, and text without invisible characters."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ _INVISIBLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\ufffe\uff
 
 
 def clean(text: str) -> str:
-    """``text`` with control characters spelt out, so that it is one visible line and legal in XML."""
+    """Escape control characters, so that the text is one visible line and legal in XML."""
     return _INVISIBLE.sub(lambda match: match[0].encode("unicode_escape", "surrogatepass").decode(), text)
 
 
 def identifier(kind: str, name: str) -> str:
-    """A name for documents: ``kind-name`` with every unusual character spelt by its code, different for all names."""
+    """Return ``kind-name`` with every unusual character replaced by its code; distinct names stay distinct."""
     return f"{kind}-" + _UNSAFE.sub(lambda match: f"_{ord(match[0]):x}_", name)

@@ -1,7 +1,7 @@
-"""Reads the text that Kafka Streams prints of a topology, of any application, into a description.
+"""Parses the text that `Topology#describe` prints, of any Java or Python application, into a description.
 
-Names of nodes, topics and stores may hold dots, dashes, brackets or colons: a line is taken apart from its fixed
-ends inwards. The header may be missing, and lines may be indented by anything, as in logs and documents.
+Names of nodes, topics and stores may contain dots, dashes, brackets or colons, so each line is matched from its fixed
+ends inwards. The header may be missing and any indentation is accepted, as in logs and documents.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ _ARROW = re.compile(r"(-->|<--)\s*(.*)")
 
 
 def parse_description(text: str) -> TopologyDescription:
-    """The description that ``text`` says; the text of the result is ``text`` again, in Java's layout.
+    """Parse a printed description; printing the result gives ``text`` again, in Java's layout.
 
-    Raises: TopologyError that names the line when one is neither a node nor an edge, or the edges contradict.
+    Raises: TopologyError with the line when it is neither a node nor an edge, or when edges contradict each other.
 
     Example:
         >>> description = parse_description('''Sub-topology: 0
@@ -44,13 +44,13 @@ def parse_description(text: str) -> TopologyDescription:
         if match := _SUBTOPOLOGY.fullmatch(line):
             groups.append((int(match[1]), match[2] is not None, []))
         elif not groups:
-            raise _unreadable(number, line, "a description starts with a line such as Sub-topology: 0")
+            raise _unreadable(number, line, "expected a line such as Sub-topology: 0 first")
         elif (match := _ARROW.fullmatch(line)) and groups[-1][2]:
             groups[-1][2][-1][_ARROWS[match[1]]] = _names(match[2]) if match[2] not in ("none", "") else ()
         elif node := _node(line):
             groups[-1][2].append(node)
         else:
-            raise _unreadable(number, line, "this is neither a source, a processor, a sink nor an edge")
+            raise _unreadable(number, line, "expected a source, a processor, a sink or an edge")
     subs = [
         DescribedSubtopology(id_, tuple(DescribedNode(**node) for node in nodes), is_global)  # type: ignore[arg-type]
         for id_, is_global, nodes in groups
@@ -83,7 +83,7 @@ def _unreadable(number: int, line: str, why: str) -> TopologyError:
     return TopologyError(
         f'line {number} of the description cannot be read: "{line}"',
         detail=why,
-        hint="paste the whole text that Topology#describe prints",
+        hint="paste the complete output of Topology#describe",
     )
 
 
@@ -94,6 +94,6 @@ def _check_edges(subs: list[DescribedSubtopology]) -> None:
             for other in (*node.successors, *node.predecessors):
                 if other not in nodes:
                     raise TopologyError(
-                        f'node "{node.name}" is connected to "{other}", which sub-topology {sub.id} does not have',
-                        hint="the description may have been cut off",
+                        f'node "{node.name}" is connected to "{other}", which is not in sub-topology {sub.id}',
+                        hint="check that the description is complete",
                     )

@@ -1,6 +1,6 @@
-"""How recorded runs show themselves: the graph with counts, outputs and drops; and values that are tables.
+"""Displays of recorded runs (the graph with counts, outputs and drops) and of values that are tables.
 
-Text and HTML hold the same facts. Nothing runs when a run is shown.
+Text and HTML hold the same facts. Displaying a run never runs it again.
 """
 
 from __future__ import annotations
@@ -26,68 +26,68 @@ _Rows = list[Sequence[str]]
 
 
 def overlay_of_run(replay: Replay) -> Overlay:
-    """Records over each edge, drops at their nodes, and the node that failed."""
+    """Return records per edge, drops by node, and the node that failed."""
     drops: dict[str, dict[str, int]] = {}
     for drop in replay.drops:
         reasons = drops.setdefault(drop.node, {})
         reasons[drop.reason] = reasons.get(drop.reason, 0) + 1
     notes = {
-        node: ", ".join(f"{number:,} {reason}" for reason, number in found.items()) for node, found in drops.items()
+        node: ", ".join(f"{number:,} {reason}" for reason, number in counts.items()) for node, counts in drops.items()
     }
     failed = getattr(replay.error, "node", "")
     return Overlay(replay.counts(), notes, {failed: "failed"} if failed else {})
 
 
 @view_of.register
-def _(thing: TopologyTestDriver, overlay: Overlay | None = None) -> GraphView:
-    return graph_view(thing.topology.description(), overlay)
+def _(model: TopologyTestDriver, overlay: Overlay | None = None) -> GraphView:
+    return graph_view(model.topology.description(), overlay)
 
 
 @forms_of.register
-def _(thing: TopologyTestDriver) -> dict[str, str]:
-    view = view_of(thing)
-    page = f"<div><p>{html.escape(str(thing))}</p>{to_html(view)}</div>"
-    return {**graph_forms(view), "text/plain": f"{thing}\n\n{to_text(view)}", "text/html": page}
+def _(model: TopologyTestDriver) -> dict[str, str]:
+    view = view_of(model)
+    page = f"<div><p>{html.escape(str(model))}</p>{to_html(view)}</div>"
+    return {**graph_forms(view), "text/plain": f"{model}\n\n{to_text(view)}", "text/html": page}
 
 
 @view_of.register
-def _(thing: Replay, overlay: Overlay | None = None) -> GraphView:
-    return graph_view(thing.topology.description(), overlay or overlay_of_run(thing))
+def _(model: Replay, overlay: Overlay | None = None) -> GraphView:
+    return graph_view(model.topology.description(), overlay or overlay_of_run(model))
 
 
 @forms_of.register
-def _(thing: Tabular) -> dict[str, str]:
-    rows = list(thing.table())
-    title = f"<p>{html.escape(thing.title)}</p>"
-    table = html_table(thing.header, rows, [thing.title]) if rows else title
-    lines = "".join(f"<p>{html.escape(line)}</p>" for line in thing.more())
-    return {"text/plain": str(thing), "text/html": f"<div>{table}{lines}</div>"}
+def _(model: Tabular) -> dict[str, str]:
+    rows = list(model.table())
+    title = f"<p>{html.escape(model.title)}</p>"
+    table = html_table(model.header, rows, [model.title]) if rows else title
+    lines = "".join(f"<p>{html.escape(line)}</p>" for line in model.more())
+    return {"text/plain": str(model), "text/html": f"<div>{table}{lines}</div>"}
 
 
 @forms_of.register
-def _(thing: Explanation) -> dict[str, str]:
-    return {"text/plain": str(thing), "text/html": f"<div>{_paragraph(thing)}</div>"}
+def _(model: Explanation) -> dict[str, str]:
+    return {"text/plain": str(model), "text/html": f"<div>{_paragraph(model)}</div>"}
 
 
 @forms_of.register
-def _(thing: Explanations) -> dict[str, str]:
-    page = "".join(map(_paragraph, thing)) or f"<p>{html.escape(thing.nothing)}</p>"
-    return {"text/plain": str(thing), "text/html": f"<div>{page}</div>"}
+def _(model: Explanations) -> dict[str, str]:
+    page = "".join(map(_paragraph, model)) or f"<p>{html.escape(model.nothing)}</p>"
+    return {"text/plain": str(model), "text/html": f"<div>{page}</div>"}
 
 
-def _paragraph(thing: Explanation) -> str:
-    """The answer and what it rests on, as text that wraps between words: in a `pre` front ends break inside them."""
-    answer, *rest = (html.escape(line.strip()) for line in str(thing).splitlines())
+def _paragraph(model: Explanation) -> str:
+    """Return an answer and its reasons as text that wraps between words; in a `pre` front ends break inside them."""
+    answer, *rest = (html.escape(line.strip()) for line in str(model).splitlines())
     items = "".join(f"<li>{line}</li>" for line in rest)
     return f"<p>{answer}</p>" + (f"<ul>{items}</ul>" if items else "")
 
 
 @forms_of.register
-def _(thing: Replay) -> dict[str, str]:
-    view = view_of(thing)
-    parts = [_output(thing, topic) for topic in thing.topics] + ([_dropped(thing)] if thing.drops else [])
-    text = [str(thing), "", to_text(view)]
-    page = [f"<p>{html.escape(str(thing))}</p>", to_html(view)]
+def _(model: Replay) -> dict[str, str]:
+    view = view_of(model)
+    parts = [_output(model, topic) for topic in model.topics] + ([_dropped(model)] if model.drops else [])
+    text = [str(model), "", to_text(view)]
+    page = [f"<p>{html.escape(str(model))}</p>", to_html(view)]
     for title, header, rows in parts:
         text += ["", title, text_table(header, rows)]
         page.append(html_table(header, rows, [title]))
@@ -95,7 +95,7 @@ def _(thing: Replay) -> dict[str, str]:
 
 
 def _output(replay: Replay, topic: str) -> tuple[str, Sequence[str], _Rows]:
-    """The first records of an output topic."""
+    """Return the first records of an output topic."""
     records = replay.output(topic)
     number = f"{_SHOWN} of {len(records):,} records" if len(records) > _SHOWN else pluralize(len(records), "record")
     rows: _Rows = [
@@ -106,7 +106,7 @@ def _output(replay: Replay, topic: str) -> tuple[str, Sequence[str], _Rows]:
 
 
 def _dropped(replay: Replay) -> tuple[str, Sequence[str], _Rows]:
-    """The first records that were dropped."""
+    """Return the first records that were dropped."""
     drops, nodes = replay.drops, replay.topology.description().nodes()
     number = f"{_SHOWN} of {len(drops):,} records" if len(drops) > _SHOWN else pluralize(len(drops), "record")
     rows: _Rows = [

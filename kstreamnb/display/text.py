@@ -1,4 +1,4 @@
-"""A topology as text: a tree for every sub-topology, then why it is cut. Nothing is left to a tooltip here."""
+"""Draws a topology as text: one tree per sub-topology, then the reasons for its cuts."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ __all__ = ["to_text"]
 
 
 def to_text(view: GraphView) -> str:
-    """The picture in characters, without colours and the same everywhere."""
+    """Return the picture as plain text, without colours and the same on every terminal."""
     lines = [f"{clean(view.title)}: {view.summary()}"]
     for box in view.boxes:
         lines += ["", box.title, *_Tree(view, box).lines()]
@@ -19,7 +19,7 @@ def to_text(view: GraphView) -> str:
 
 
 class _Tree:
-    """One box, walked from its sources; a node with several parents is drawn in full under the first."""
+    """One box, walked from its sources; a node with several parents is drawn in full under the first one."""
 
     def __init__(self, view: GraphView, box: Box) -> None:
         self.view = view
@@ -42,7 +42,7 @@ class _Tree:
         return [f"  {self._line(item)} <- {', '.join(read) or 'nothing'}", *self._below(item.id, "  ")]
 
     def _below(self, id_: str, indent: str) -> list[str]:
-        """What follows a node: a chain goes straight down, and branches where there are several children."""
+        """Return the lines below a node: a chain goes straight down, several children branch."""
         lines: list[str] = []
         self.drawn.add(id_)
         while True:
@@ -65,7 +65,7 @@ class _Tree:
         return lines
 
     def _child(self, edge: Edge) -> tuple[str, str | None]:
-        """The line of an edge's head, and its id unless it is a topic."""
+        """Return the line of an edge's head, and its id unless it is a topic."""
         item = self.items[edge.head]
         if item.kind in ("topic", "internal topic"):
             return self._shown_topic(item.id), None
@@ -88,7 +88,7 @@ class _Tree:
 
 
 def _named(item: Item) -> str:
-    """The label, and the full name where that says more."""
+    """Return the label, followed by the full name if that differs."""
     label = f"{item.label}: {item.word}" if item.word and item.kind == "processor" else item.label
     return clean(label if item.label == item.name else f"{label} [{item.name}]")
 

@@ -1,7 +1,7 @@
-"""Where the title of a box stands in a drawing: in its top line, at the first place that no edge crosses.
+"""Places the title of a box in its top line, at the first position that no edge crosses.
 
-Graphviz keeps a line for the title at the top of a box, but draws edges across it. `roomy` makes that line long
-enough for a title beside an edge in the middle; `place` moves the title to where it can be read.
+Graphviz reserves a line for the title at the top of a box, but draws edges and their counts across it. `pad_title`
+makes that line wide enough for a title beside an edge in the middle; `place_title` moves the title clear of edges.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from xml.etree import ElementTree
 
-__all__ = ["place", "roomy"]
+__all__ = ["pad_title", "place_title"]
 
 _SVG = "{http://www.w3.org/2000/svg}"
 _LETTER, _SPACE = 5.4, 3.05  # widths at the size of a title, the letter's with some to spare for other fonts
@@ -23,30 +23,30 @@ Point = tuple[float, float]
 Span = tuple[float, float]
 
 
-def roomy(title: str) -> list[str]:
-    """The lines of a title, with so many spaces behind that its box has room for it on one side of the middle."""
+def pad_title(title: str) -> list[str]:
+    """Return the lines of a title, padded so that its box has room for it on one side of the middle."""
     lines = title.replace(" (", "\n(").split("\n")
     longest = max(map(len, lines))
     room = round((_LETTER * longest + _INSIDE + 2 * _CLEAR) / _SPACE)
     return [line + " " * room if len(line) == longest else line for line in lines]
 
 
-def place(drawing: ElementTree.Element, box: ElementTree.Element, title: Sequence[ElementTree.Element]) -> None:
-    """Take the spaces out of a title again, and move it clear of edges; where all is taken it begins at the left."""
-    for line in title:
+def place_title(drawing: ElementTree.Element, box: ElementTree.Element, lines: Sequence[ElementTree.Element]) -> None:
+    """Strip the padding from a title and move it clear of edges; left-aligned if no position is free."""
+    for line in lines:
         line.text = (line.text or "").rstrip()
     corners = [x for path in box.findall(f"{_SVG}path") for x, _ in _points(path.get("d") or "")]
     left, right = min(corners, default=0.0) + _INSIDE, max(corners, default=0.0) - _INSIDE
-    width = _LETTER * max(len(line.text or "") for line in title)
-    heights = [float(line.get("y") or 0) for line in title]
-    found = _free(left, right, width, _taken(drawing, min(heights) - _ABOVE, max(heights) + _BELOW))
-    for line in title:
+    width = _LETTER * max(len(line.text or "") for line in lines)
+    heights = [float(line.get("y") or 0) for line in lines]
+    x = _free(left, right, width, _taken(drawing, min(heights) - _ABOVE, max(heights) + _BELOW))
+    for line in lines:
         line.set("text-anchor", "start")
-        line.set("x", f"{left if found is None else found:.2f}")
+        line.set("x", f"{left if x is None else x:.2f}")
 
 
 def _free(left: float, right: float, width: float, taken: Iterable[Span]) -> float | None:
-    """The smallest x at which ``width`` has room between two bounds and clear of what is taken."""
+    """Return the smallest x at which ``width`` fits between two bounds and clear of the taken intervals."""
     x = left
     for start, end in sorted(taken):
         if x + width <= min(start - _CLEAR, right):
@@ -56,7 +56,7 @@ def _free(left: float, right: float, width: float, taken: Iterable[Span]) -> flo
 
 
 def _taken(drawing: ElementTree.Element, top: float, bottom: float) -> Iterator[Span]:
-    """From where to where each edge, its arrow and its label go between two heights."""
+    """Yield the horizontal interval of each edge, arrow and label between two heights."""
     for edge in drawing.iter(f"{_SVG}g"):
         if not (edge.get("id") or "").startswith("edge-"):
             continue
@@ -72,12 +72,12 @@ def _taken(drawing: ElementTree.Element, top: float, bottom: float) -> Iterator[
 
 
 def _points(text: str) -> list[Point]:
-    """The points of a path or polygon."""
+    """Return the points of a path or polygon."""
     return [(float(x), float(y)) for x, y in re.findall(r"(-?[\d.]+),(-?[\d.]+)", text)]
 
 
 def _line(points: list[Point]) -> list[Point]:
-    """Points on the Bézier curves that an edge is made of."""
+    """Return points on the Bézier curves that make up an edge."""
     line = points[:1]
     for at in range(0, len(points) - 3, 3):
         start, first, second, end = points[at : at + 4]

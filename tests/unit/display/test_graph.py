@@ -9,7 +9,7 @@ from kstreamnb.display.names import clean, identifier
 from kstreamnb.display.parser import parse_description
 from kstreamnb.topology.description import DescribedNode, TopologyDescription
 from kstreamnb.topology.labels import node_label, store_label, topic_label
-from tests.unit.view.example import NASTY, foreign, overlay, shop
+from tests.unit.display.example import NASTY, foreign, overlay, shop
 
 
 def labels(view: GraphView) -> dict[str, tuple[str, str | None]]:

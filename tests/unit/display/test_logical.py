@@ -5,7 +5,7 @@ from __future__ import annotations
 import kstreamnb as ks
 from kstreamnb.display import GraphView, Overlay, logical_view, to_mermaid, to_svg, to_text
 from kstreamnb.topology.description import TopologyDescription
-from tests.unit.view.example import foreign
+from tests.unit.display.example import foreign
 
 
 def joined() -> TopologyDescription:

@@ -74,13 +74,13 @@ def test_a_difference_names_nodes_and_what_happens_to_state() -> None:
         '+ sink "copy"\n'
         '~ processor "count": stores: [totals] -> [sums]\n'
         '~ sink "out": topic: out -> elsewhere\n'
-        '! store "totals" is no longer used: what it holds is lost\n'
+        '! store "totals" is no longer used: its contents are lost\n'
         '! store "sums" is new and starts empty'
     )
     assert not diff(one.description(), shop().description())
     assert str(diff(one.description(), shop().description())) == "no difference"
     cached = diff(one.description(), shop(cached=True).description())
-    assert str(cached) == '! store "totals" is made differently: cached False -> True'
+    assert str(cached) == '! store "totals" has other settings: cached False -> True'
 
 
 def test_a_generated_store_whose_number_shifted_is_recognised() -> None:

@@ -10,8 +10,8 @@ import pytest
 
 from kstreamnb import StreamsBuilder, Topology
 from kstreamnb.display import Overlay, graph_view, to_svg
-from kstreamnb.display.titles import place, roomy
-from tests.unit.view.example import shop
+from kstreamnb.display.titles import pad_title, place_title
+from tests.unit.display.example import shop
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -84,8 +84,11 @@ def test_every_box_keeps_its_title() -> None:
 
 def test_room_is_made_behind_the_longest_line() -> None:
     """So that half of the box is enough for it."""
-    assert roomy("Sub-topology 2 (global store)")[0].startswith("Sub-topology 2   ")
-    assert [line.rstrip() for line in roomy("Sub-topology 2 (global store)")] == ["Sub-topology 2", "(global store)"]
+    assert pad_title("Sub-topology 2 (global store)")[0].startswith("Sub-topology 2   ")
+    assert [line.rstrip() for line in pad_title("Sub-topology 2 (global store)")] == [
+        "Sub-topology 2",
+        "(global store)",
+    ]
 
 
 def placed(*edges: int) -> float:
@@ -94,7 +97,7 @@ def placed(*edges: int) -> float:
     box = f'<g id="box"><path d="M0,5C0,5 200,5 200,5"/><text x="50" y="20">{"t" * 14}   </text></g>'
     drawing = ElementTree.fromstring(f'<g xmlns="http://www.w3.org/2000/svg">{box}{lines}</g>')
     group = drawing[0]
-    place(drawing, group, group.findall(f"{SVG}text"))
+    place_title(drawing, group, group.findall(f"{SVG}text"))
     return float(group[1].get("x", 0))
 
 

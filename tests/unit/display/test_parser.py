@@ -74,7 +74,7 @@ def test_a_pattern_in_brackets_is_not_a_list_of_topics() -> None:
         ("Sub-topology: 0\n  --> s", 'line 2 of the description cannot be read: "--> s"'),
         (
             "Sub-topology: 0\nSource: s (topics: [a])\n--> gone",
-            'node "s" is connected to "gone", which sub-topology 0 does not have',
+            'node "s" is connected to "gone", which is not in sub-topology 0',
         ),
     ],
 )

