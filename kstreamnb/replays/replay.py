@@ -107,13 +107,12 @@ class Replay(Navigation, Queries, Suggesting, Displayed):
 
 def recorded(driver: Any, recording: Recording, work: Callable[[], None], fed: Iterable[str]) -> Replay:
     """Let a driver work, and give what its recording holds then; an error gets the replay until then as ``replay``."""
-    engine = driver.engine
-    tasks: dict[str, Task] = dict(engine.tasks)
-    if engine.global_task is not None:
-        tasks[engine.global_task.plan.task_id] = engine.global_task
+    tasks: dict[str, Task] = dict(driver.tasks.by_id)
+    if driver.tasks.global_task is not None:
+        tasks[driver.tasks.global_task.plan.task_id] = driver.tasks.global_task
 
     def made(error: KStreamError | None) -> Replay:
-        finished, partitions = recording.handed_over(), engine.plan().partitions
+        finished, partitions = recording.handed_over(), driver.router.plan().partitions
         return Replay(RecordedRun(driver.topology, driver.config, finished, tasks, partitions, fed), error)
 
     try:

@@ -5,26 +5,26 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
-from itertools import chain
 from operator import itemgetter
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
-from kstreamnb.core.codec import encoder, key_partitioner
 from kstreamnb.core.displayed import Displayed
-from kstreamnb.core.formatting import format_time, format_value, pluralize
+from kstreamnb.core.formatting import format_time, pluralize
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.serde import Serde
 from kstreamnb.core.serdes import serde_named
 from kstreamnb.core.time import Clock, duration_ms, instant_ms
-from kstreamnb.errors import ConfigError, EngineError, SerdeError, StateError
+from kstreamnb.errors import ConfigError, EngineError, StateError
 from kstreamnb.recording.events import Event
 from kstreamnb.recording.trace import Recording
 from kstreamnb.runtime.context.config import Config
+from kstreamnb.runtime.task.task import Changelog
 from kstreamnb.suggesting import Suggesting
 from kstreamnb.testdriver.execution.partition_counts import given_partitions
-from kstreamnb.testdriver.execution.router import Layout, Root, Router
+from kstreamnb.testdriver.execution.router import Layout, Router
 from kstreamnb.testdriver.execution.state_consistency import ChangelogFolds, StateCheck, differences
-from kstreamnb.testdriver.execution.topic_log import convert
+from kstreamnb.testdriver.execution.strategy import feed
+from kstreamnb.testdriver.execution.task_group import TaskGroup
 from kstreamnb.testdriver.input_topic import InputTopic
 from kstreamnb.testdriver.output_topic import OutputTopic
 from kstreamnb.testdriver.store_views import KeyValueView, SessionView, VersionedView, WindowView, view_of
@@ -51,8 +51,9 @@ class TopologyTestDriver(Suggesting, Displayed):
         wall_clock: where the wall clock starts: epoch milliseconds, ISO text or an aware datetime.
         cache: use record caches; they are flushed after every record, as in Kafka's test driver.
         changelogs: keep what goes to changelog topics, so that it can be read; costs time and memory.
-        verify: after each call compare every store with what its changelog makes of it, and raise StateError where
-            they differ; costs more of both. `verify_state` compares once, and with the input as well.
+        verify: after each call compare every store with what its changelog makes of it, and raise StateError if they
+            differ; costs more of both. `verify_state` compares once, and with the input as well. Default:
+            ``TopologyTestDriver.verify_by_default``, which is False unless a test suite sets it.
         observe: a `Recording` that keeps everything that happens inside the tasks, or a function that gets every event.
 
     Example:
@@ -62,6 +63,9 @@ class TopologyTestDriver(Suggesting, Displayed):
         ...     driver.create_output_topic("copies").read_key_value()
         ('shoe', 1)
     """
+
+    verify_by_default: ClassVar[bool] = False
+    """The ``verify`` of drivers that are made without it; a test suite sets it once for all its drivers."""
 
     def __init__(
         self,
@@ -73,13 +77,15 @@ class TopologyTestDriver(Suggesting, Displayed):
         wall_clock: datetime | str | int = 0,
         cache: bool | None = None,
         changelogs: bool = False,
-        verify: bool = False,
+        verify: bool | None = None,
         observe: Recording | Callable[[Event], None] | None = None,
     ) -> None:
         if not isinstance(topology, Topology):
             raise ConfigError(
                 f'type "{type(topology).__name__}" is no topology', hint="give what builder.build() gives"
             )
+        if verify is None:
+            verify = self.verify_by_default
         self.topology = topology
         self.config = Config.of(config)
         if cache is not None:
@@ -87,17 +93,10 @@ class TopologyTestDriver(Suggesting, Displayed):
         counts, default = given_partitions(topology, self.config, partitions)
         start = wall_clock if type(wall_clock) is int else instant_ms(wall_clock, "start of the wall clock")
         self.clock = Clock(start)
-        self.engine = Router(
-            topology,
-            self.config,
-            self.clock,
-            partitions=counts,
-            default_partitions=default,
-            layout=task_layout,
-            recorder=Recording.of(observe),
-            changelog="records" if changelogs or verify else "names",
-        )
-        self._folds = ChangelogFolds(self.engine.tasks, self.engine.logs, keep=changelogs) if verify else None
+        self.router = Router(topology, self.config, partitions=counts, default_partitions=default, layout=task_layout)
+        changelog: Changelog = "records" if changelogs or verify else "names"
+        self.tasks = TaskGroup(self.router, self.clock, Recording.of(observe), changelog)
+        self._folds = ChangelogFolds(self.tasks.by_id, self.tasks.logs, keep=changelogs) if verify else None
         self._options: dict[str, Any] = {
             "partitions": partitions,
             "task_layout": task_layout,
@@ -106,14 +105,11 @@ class TopologyTestDriver(Suggesting, Displayed):
         }
         self._done: list[Callable[[TopologyTestDriver], None]] = []
         self._fed: dict[str, None] = {}
-        self._inputs: dict[Any, Callable[[list[TopicRecord]], list[Root]]] = {}
 
     def __str__(self) -> str:
         name = f' of "{self.topology.name}"' if self.topology.name else ""
-        return (
-            f"test driver{name}: {pluralize(len(self.engine.tasks), 'task')}, wall clock "
-            f"{format_time(self.clock.now_ms)}"
-        )
+        tasks = pluralize(len(self.tasks.by_id), "task")
+        return f"test driver{name}: {tasks}, wall clock {format_time(self.clock.now_ms)}"
 
     def __repr__(self) -> str:
         return f"<{self}>"
@@ -144,7 +140,7 @@ class TopologyTestDriver(Suggesting, Displayed):
         keys, values = _serde(key_serde), _serde(value_serde)
 
         def serdes() -> tuple[Serde, Serde]:
-            found = self.engine.writer_serdes(topic) or (self.config.default_key_serde, self.config.default_value_serde)
+            found = self.router.writer_serdes(topic) or (self.config.default_key_serde, self.config.default_value_serde)
             return keys or found[0], values or found[1]
 
         return OutputTopic(topic, self._log, serdes)
@@ -158,19 +154,19 @@ class TopologyTestDriver(Suggesting, Displayed):
         self._done.append(lambda driver: driver.pipe(records))
         topics = dict.fromkeys(map(itemgetter(0), records))
         self._fed |= topics
-        self.engine.feed_at_once(topics, records, self._roots)
+        feed(self.router, self.tasks, topics, records)
         self._verify()
 
     def advance_wall_clock_time(self, by: timedelta | str) -> None:
         """Move the wall clock on and fire the punctuators that are due, each once."""
         self._done.append(lambda driver: driver.advance_wall_clock_time(by))
         self.clock.advance_to(self.clock.now_ms + duration_ms(by, "advance of the wall clock"))
-        self.engine.advance()
+        self.tasks.advance()
         self._verify()
 
     def produced_topic_names(self) -> set[str]:
         """Names of all topics written so far: outputs, repartition topics and changelogs."""
-        return {name for name, log in self.engine.logs.items() if log.rows or log.named}
+        return {name for name, log in self.tasks.logs.items() if log.rows or log.named}
 
     def get_all_state_stores(self) -> dict[str, Any]:
         """A view of every store by name."""
@@ -211,9 +207,9 @@ class TopologyTestDriver(Suggesting, Displayed):
 
     def metrics(self) -> dict[str, dict[str, int]]:
         """Metrics under Kafka's names, by task."""
-        tasks = dict(self.engine.tasks)
-        if self.engine.global_task is not None:
-            tasks["global"] = self.engine.global_task
+        tasks = dict(self.tasks.by_id)
+        if self.tasks.global_task is not None:
+            tasks["global"] = self.tasks.global_task
         counters = {task_id: task.counters() for task_id, task in tasks.items()}
         return {
             "process-total": {task_id: found["consumed"] for task_id, found in counters.items()},
@@ -223,7 +219,7 @@ class TopologyTestDriver(Suggesting, Displayed):
     def commit(self) -> None:
         """Flush every cache, as a commit does."""
         self._done.append(TopologyTestDriver.commit)
-        self.engine.commit()
+        self.tasks.commit()
         self._verify()
 
     def verify_state(self) -> StateCheck:
@@ -245,10 +241,10 @@ class TopologyTestDriver(Suggesting, Displayed):
         self.repeat_in(again)
         found = [] if folds is None else list(folds.check())
         stores = 0
-        for task_id, task in self.engine.tasks.items():
+        for task_id, task in self.tasks.by_id.items():
             for name, store in task.stores.items():
                 stores += 1
-                found += differences(task_id, store, again.engine.tasks[task_id].stores[name], "input")
+                found += differences(task_id, store, again.tasks.by_id[task_id].stores[name], "input")
         return StateCheck(tuple(found), stores)
 
     def _verify(self) -> None:
@@ -271,7 +267,7 @@ class TopologyTestDriver(Suggesting, Displayed):
 
     def close(self) -> None:
         """End the application: users' processors are closed."""
-        self.engine.close()
+        self.tasks.close()
 
     def __enter__(self) -> Self:
         return self
@@ -282,34 +278,23 @@ class TopologyTestDriver(Suggesting, Displayed):
     def _pipe_topic(
         self, topic: str, records: list[TopicRecord], key_serde: Serde | None = None, value_serde: Serde | None = None
     ) -> None:
-        piped = records
-        self._done.append(lambda driver: driver._pipe_topic(topic, piped, key_serde, value_serde))  # noqa: SLF001 - itself
+        self._done.append(lambda driver: driver._pipe_topic(topic, records, key_serde, value_serde))  # noqa: SLF001 - itself
         self._fed[topic] = None
-        if len(records) > 1 and key_serde is None and value_serde is None:
-            self.engine.feed_at_once({topic: None}, records, self._roots)
-        elif records:
-            self.engine.feed(self.encoder(topic, key_serde, value_serde, once=True)(records))
+        feed(self.router, self.tasks, (topic,), records, key_serde, value_serde)
         self._verify()
-
-    def _roots(self, records: list[TopicRecord]) -> list[Root]:
-        """Records of any topics as roots, topic by topic."""
-        by_topic: dict[str, list[TopicRecord]] = {}
-        for record in records:
-            by_topic.setdefault(record.topic, []).append(record)
-        return [root for topic, mine in by_topic.items() for root in self.encoder(topic, None, None, once=True)(mine)]
 
     def _log(self, topic: str) -> Any:
         """What was written to a topic; raises EngineError for a changelog whose records were not kept."""
-        log = self.engine.logs.get(topic)
+        log = self.tasks.logs.get(topic)
         if log is not None and log.named and not log.rows and not self._options["changelogs"]:
             hint = "make the driver with TopologyTestDriver(…, changelogs=True)"
             raise EngineError(f'records of changelog "{topic}" are not kept', hint=hint)
         return log
 
     def _stores(self, name: str) -> list[Any]:
-        tasks = list(self.engine.tasks.values())
-        if self.engine.global_task is not None:
-            tasks.append(self.engine.global_task)
+        tasks = list(self.tasks.by_id.values())
+        if self.tasks.global_task is not None:
+            tasks.append(self.tasks.global_task)
         return [task.stores[name] for task in tasks if name in task.stores]
 
     def _view(self, name: str, *kinds: str, show_time: bool = False) -> Any:
@@ -320,59 +305,6 @@ class TopologyTestDriver(Suggesting, Displayed):
         if kinds and kind not in kinds:
             return None
         return view_of(name, stores, show_time=show_time)
-
-    def encoder(
-        self, topic: str, key_serde: Serde | None, value_serde: Serde | None, *, once: bool = False
-    ) -> Callable[[list[TopicRecord]], list[Root]]:
-        """What turns records of a topic into roots: wire form of the reader's serdes, and a partition.
-
-        Roots that are fed ``once`` may hold a copy of a value instead of its bytes, for the one task that reads it.
-        """
-        found = self._inputs.get((topic, key_serde, value_serde, once))
-        if found is not None:
-            return found
-        route = self.engine.route(topic)
-        if route is None:
-            raise EngineError(
-                f'no source of the topology reads topic "{topic}"', hint=self._near(), java=f"Unknown topic: {topic}"
-            )
-        read_as = route.serdes
-        keys, values = key_serde or read_as[0], value_serde or read_as[1]
-        write_key, write_value = encoder(keys), encoder(values)
-        count = self.engine.count(topic)
-        partition_of = key_partitioner(keys, count)
-        same = keys == read_as[0], values == read_as[1]
-        asked = self.config.processing_handler, self.config.production_handler, self.config.dead_letter_topic
-        copies = once and same[1] and not route.is_global and asked == ("fail", "fail", None)  # else bytes are shown
-
-        def encode(records: list[TopicRecord]) -> list[Root]:
-            roots: list[Root] = []
-            try:
-                for _, partition, _, timestamp, key, value, headers in records:
-                    wire = write_key(key)
-                    if partition < 0:
-                        partition = partition_of(wire)
-                    elif partition >= count:
-                        raise EngineError(f'topic "{topic}" has no partition {partition}', detail=f"it has {count}")
-                    wire_value = (values.twin(value) if copies else None) or write_value(value)
-                    if not same[0]:
-                        wire = convert(wire, keys, read_as[0])
-                    if not same[1]:
-                        wire_value = convert(wire_value, values, read_as[1])
-                    roots.append((topic, partition, timestamp, wire, wire_value, headers))
-            except SerdeError as error:
-                refused = records[len(roots)]
-                about = f"key {format_value(refused.key)}, time {format_time(refused.timestamp)}"
-                error.add_note(f'Detail: it is of a record for topic "{topic}" ({about})')
-                raise
-            return roots
-
-        self._inputs[topic, key_serde, value_serde, once] = encode
-        return encode
-
-    def _near(self) -> str:
-        read = (source.topics or (str(source.pattern),) for source in self.topology.sources())
-        return f"it reads {', '.join(sorted(set(chain.from_iterable(read)))) or 'no topics'}"
 
 
 def _topic_records(records: Iterable[TopicRecord]) -> list[TopicRecord]:

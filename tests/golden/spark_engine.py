@@ -244,7 +244,7 @@ def _fill(cases: list[_Case], sink: _StepSink, states: dict[str, list[bytes]]) -
         case.answer = {"steps": steps, "dropped": sink.dropped.get(number, 0)}
         driver = _driver(case)
         for name, delta in _deltas(states, number):
-            driver.engine.tasks[name].apply_delta(delta)
+            driver.tasks.by_id[name].apply_delta(delta)
         case.answer |= _stores(driver, case, case.answer)
 
 
@@ -288,7 +288,7 @@ def _driver(case: _Case) -> TopologyTestDriver:
 
 def _stores(driver: TopologyTestDriver, case: _Case, answer: dict[str, Any]) -> dict[str, Any]:
     spec = case.spec
-    mine = {name for task in driver.engine.tasks.values() for name in task.stores}
+    mine = {name for task in driver.tasks.by_id.values() for name in task.stores}
     stores = dump_stores(driver, keys_of(spec, answer), cached=bool(spec.get("cache")))
     cached = {name for name, rows in stores.items() if spec.get("cache") and rows["kind"] == "session"}
     found: dict[str, Any] = {"stores": {name: rows for name, rows in stores.items() if name in mine - cached}}

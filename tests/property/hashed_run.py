@@ -48,8 +48,8 @@ def main() -> None:
     driver = ks.TopologyTestDriver(built, partitions=3, cache=True, changelogs=True, observe=trace.append)
     driver.pipe(records())
     driver.advance_wall_clock_time("1s")
-    outputs = {name: driver.engine.logs[name].rows for name in driver.engine.logs}
-    everything = [built.describe(), outputs, trace, [task.snapshot() for task in driver.engine.tasks.values()]]
+    outputs = {name: driver.tasks.logs[name].rows for name in driver.tasks.logs}
+    everything = [built.describe(), outputs, trace, [task.snapshot() for task in driver.tasks.by_id.values()]]
     print(len(trace), hashlib.sha256(repr(everything).encode()).hexdigest())
 
 

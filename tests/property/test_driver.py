@@ -17,6 +17,7 @@ from kstreamnb.errors import ProcessingError
 from kstreamnb.runtime.context.config import Config
 from kstreamnb.runtime.context.task_plan import plan_tasks
 from kstreamnb.runtime.task.task import Task
+from kstreamnb.testdriver.execution.input_batch import InputBatch
 from kstreamnb.testdriver.topology_test_driver import TopologyTestDriver
 
 PARTITIONS = {"left": 3, "right": 3, "table": 3, "counts": 2, "pairs": 2, "late": 1}
@@ -60,18 +61,14 @@ def contents(driver: TopologyTestDriver) -> dict[str, Any]:
 
 def tasks(driver: TopologyTestDriver) -> list[tuple[str, Task]]:
     """The driver's tasks by id."""
-    return list(driver.engine.tasks.items())
+    return list(driver.tasks.by_id.items())
 
 
 def in_order(records: list[TopicRecord]) -> list[TopicRecord]:
     """Records as a merge of all partitions by time takes them."""
-    driver = TopologyTestDriver(two_levels(), partitions=PARTITIONS)
-    roots: list[Any] = []
-    driver.engine.feed = roots.extend  # type: ignore[method-assign]
-    driver.pipe(records)
-    from kstreamnb.testdriver.execution.router import _merged
-
-    return [TopicRecord(t, p, -1, at, key, value) for t, p, at, key, value, _ in _merged(roots)]
+    router = TopologyTestDriver(two_levels(), partitions=PARTITIONS).router
+    batch = InputBatch.serialized(router.serialize(records))
+    return [TopicRecord(t, p, -1, at, key, value) for t, p, at, key, value, _ in batch.input_records(router)]
 
 
 @given(inputs(), st.data())
@@ -150,7 +147,7 @@ def test_keys_of_other_partitions_do_not_matter(records: list[TopicRecord], key:
     """What one partition gives does not depend on what lies in the others."""
     records = [record for record in records if record.topic == "left"]
     every, alone = (TopologyTestDriver(windowed_count(), partitions={"left": 3, "counts": 1}) for _ in range(2))
-    place = every.engine.count("left")
+    place = every.router.count("left")
     assert place == 3
     task = next(index for index in range(3) if partition_of(every, key) == index)
     mine = [record for record in records if partition_of(every, record.key) == task]
@@ -169,7 +166,7 @@ def partition_of(driver: TopologyTestDriver, key: str) -> int:
     """The partition of a key of the topic "left"."""
     from kstreamnb.core.codec import partition_for
 
-    return partition_for(key.encode(), driver.engine.count("left"))
+    return partition_for(key.encode(), driver.router.count("left"))
 
 
 @given(st.lists(st.tuples(st.sampled_from("abcdefg"), st.integers(0, 9)), min_size=5, max_size=30), st.integers(0, 29))

@@ -95,8 +95,8 @@ def test_a_restored_task_joins_on(
     with TopologyTestDriver(topology, TEXT) as one, TopologyTestDriver(topology, TEXT) as other:
         feed(one, input_rows[:stop])
         read(one)
-        for name, task in one.engine.tasks.items():
-            other.engine.tasks[name].restore(task.snapshot())
+        for name, task in one.tasks.by_id.items():
+            other.tasks.by_id[name].restore(task.snapshot())
         feed(one, input_rows[stop:])
         feed(other, input_rows[stop:])
         assert read(one) == read(other)

@@ -174,8 +174,8 @@ def again(found: Replay, records: list[ks.TopicRecord]) -> Replay:
 
 def tasks_of(driver: ks.TopologyTestDriver) -> dict[str, Any]:
     """All tasks, that of global stores among them."""
-    found: dict[str, Any] = dict(driver.engine.tasks)
-    return found if driver.engine.global_task is None else {**found, "global": driver.engine.global_task}
+    found: dict[str, Any] = dict(driver.tasks.by_id)
+    return found if driver.tasks.global_task is None else {**found, "global": driver.tasks.global_task}
 
 
 def contents(records: list[ks.TopicRecord]) -> list[Any]:

@@ -123,7 +123,7 @@ def test_each_task_holds_only_the_rows_of_its_partition() -> None:
     users = driver.create_input_topic("users")
     for number in range(40):
         users.pipe_input(f"KEY-{number}", number, at=number)
-    parts = [{key for key, _ in task.stores["users"].all()} for task in driver.engine.tasks.values()]
+    parts = [{key for key, _ in task.stores["users"].all()} for task in driver.tasks.by_id.values()]
     assert len(parts) == 4
     assert all(parts)
     assert sum(map(len, parts)) == len(set().union(*parts)) == 40

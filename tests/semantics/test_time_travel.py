@@ -29,7 +29,7 @@ def captcha_trace(chunk: int) -> str:
         for start in range(0, len(rows), chunk):
             driver.pipe(rows[start : start + chunk])
         found = Replay.of(driver)
-        logs = {name: [str(row) for row in log.rows] for name, log in sorted(driver.engine.logs.items())}
+        logs = {name: [str(row) for row in log.rows] for name, log in sorted(driver.tasks.logs.items())}
     trace = [str(event) for step in found.steps for event in step.events]
     return hashlib.sha256(repr((logs, trace)).encode()).hexdigest()
 
@@ -63,11 +63,11 @@ def test_a_store_is_the_fold_of_its_changelog_after_every_record() -> None:
     with ks.TopologyTestDriver(topology, changelogs=True) as driver:
         for n in range(200):
             driver.create_input_topic("in").pipe_input(f"k{n * 7 % 13}", n, at=n)
-            log = driver.engine.logs["app-n-changelog"].rows
+            log = driver.tasks.logs["app-n-changelog"].rows
             with ks.TopologyTestDriver(topology) as other:
-                store = other.engine.tasks["0_0"].stores["n"]
+                store = other.tasks.by_id["0_0"].stores["n"]
                 store.restore_changelog([(bytes(row[3]), row[4] and bytes(row[4]), row[2]) for row in log])
-                assert driver.engine.tasks["0_0"].stores["n"].snapshot() == store.snapshot()
+                assert driver.tasks.by_id["0_0"].stores["n"].snapshot() == store.snapshot()
 
 
 def test_a_mapped_table_is_in_step_with_its_source_at_every_moment() -> None:

@@ -392,7 +392,7 @@ def test_after_every_commit_workers_have_what_their_logs_and_the_input_make(
                 made.apply_delta(delta)
             for name, store in held.task.stores.items() if held else ():
                 member, _, own = name.rpartition("/")
-                by_input = driver.engine.tasks[member or task.plan.task_id].stores[own]
+                by_input = driver.tasks.by_id[member or task.plan.task_id].stores[own]
                 assert dict(made.stores[name].raw) == dict(store.raw) == dict(by_input.raw)
                 compared.append(len(store.raw))
 

@@ -107,7 +107,9 @@ class Executor:
         return done
 
     @contextmanager
-    def in_turn(self, batch: Batch, first: Mapping[Partition, int]) -> Iterator[dict[Partition, Callable[[Any], None]]]:
+    def interleave(
+        self, batch: Batch, first: Mapping[Partition, int]
+    ) -> Iterator[dict[Partition, Callable[[Any], None]]]:
         """For each partition what takes its next topic record, in turn with other tasks; only if records can be taken.
 
         ``batch`` holds the records of all tasks; ``first`` are the offsets from which this task's partitions count.

@@ -170,7 +170,7 @@ class Task(Checkpointed):
         scope.stores = make_stores(scope, store_order(plan, self.nodes))
         self._note_changes(track=track, changelog=changelog)
         self._runner = Executor(scope, self.nodes, commit_every_record=commit_every_record)
-        self.lane, self.in_turn = self._runner.lane, self._runner.in_turn
+        self.lane, self.interleave = self._runner.lane, self._runner.interleave
         self._global_state: Task | None = None
         self._connect(global_state)
         self._forget_changes()
@@ -256,6 +256,24 @@ class Task(Checkpointed):
             if marks is not None:
                 marks.append(len(self.scope.out))  # a refused record has its mark too
         return done
+
+    def queue_record(self, topic: str, partition: int, record: WireRecord) -> int | None:
+        """Read one record ahead and return its event time; None if the record is refused.
+
+        `run_queued` processes the record, `drop_queued` discards it.
+        """
+        queue = self._runner.lane(topic, partition)
+        queue.push(topic, (record,))
+        return queue.head[1] if queue.fill() and queue.head is not None else None
+
+    def run_queued(self, topic: str, partition: int) -> None:
+        """Process the record that `queue_record` read ahead."""
+        queue = self._runner.lane(topic, partition)
+        self._runner.steps(queue, queue.take(None, 1), None)
+
+    def drop_queued(self, topic: str, partition: int) -> None:
+        """Discard the record that `queue_record` read ahead."""
+        self._runner.lane(topic, partition).rest()
 
     def takes_records(self, topic: str) -> bool:
         """Whether records can go in as users have them: nothing has to be looked at, seen or committed in between."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime, timedelta
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 from kstreamnb.core.codec import encode, key_partitioner, to_bytes
 from kstreamnb.core.record import TopicRecord
@@ -40,6 +40,7 @@ class ClusterDriver:
         wall_clock: where the wall clock starts: epoch milliseconds, ISO text or an aware datetime.
         trace: note every hop and store write among the events, and record everything for `replay`.
         verify: after every commit compare each store with its changelog and with the input up to there.
+            Default: ``ClusterDriver.verify_by_default``, which is False unless a test suite sets it.
 
     Example:
         >>> topology = Topology().add_source("in", "orders").add_sink("out", "copies", "in")
@@ -52,6 +53,9 @@ class ClusterDriver:
         ('shoe', 1)
     """
 
+    verify_by_default: ClassVar[bool] = False
+    """The ``verify`` of drivers that are made without it; a test suite sets it once for all its drivers."""
+
     def __init__(
         self,
         topology: Topology,
@@ -60,13 +64,16 @@ class ClusterDriver:
         partitions: Mapping[str, int] | int | None = None,
         wall_clock: datetime | str | int = 0,
         trace: bool = True,
-        verify: bool = False,
+        verify: bool | None = None,
     ) -> None:
         start = wall_clock if type(wall_clock) is int else instant_ms(wall_clock, "start of the wall clock")
         self.clock = Clock(start)
         self.applications: dict[str, Application] = {}
         self._broker, self._events = Broker(), list[ThreadEvent]()
-        self._trace, self._verify = ClusterTrace() if trace else None, verify
+        self._trace, self._verify = (
+            ClusterTrace() if trace else None,
+            self.verify_by_default if verify is None else verify,
+        )
         self._partitions = partitions if isinstance(partitions, int) else 1
         for topic, count in (partitions if isinstance(partitions, Mapping) else {}).items():
             self._broker.create(topic, count)

@@ -19,7 +19,7 @@ from kstreamnb.simulation.cluster.shadow_task import ShadowTask
 from kstreamnb.simulation.cluster.state_directory import StateDirectory
 from kstreamnb.simulation.cluster.stream_task import EventLog, InputPartition, StreamTask, wire
 from kstreamnb.simulation.cluster.trace import ApplicationRecorder
-from kstreamnb.testdriver.execution.router import with_sources
+from kstreamnb.testdriver.execution.router import partitions_with_sources
 from kstreamnb.topology.topology import Topology
 
 __all__ = ["Fault", "InjectedCrash", "StreamThread"]
@@ -72,7 +72,7 @@ class StreamThread:
         self._transaction: int | None = None
         self._committed_ms, self._turn = clock.now_ms, 0
         self._flushed: dict[tuple[str, str], int] = {}
-        known = with_sources(topology, broker.counts(), default_partitions)
+        known = partitions_with_sources(topology, broker.counts(), default_partitions)
         plans = plan_tasks(topology, config, known, default_partitions=default_partitions)
         for topic, count in {**known, **(plans[0].partitions if plans else {})}.items():
             self._own(topic, count, strict=strict)

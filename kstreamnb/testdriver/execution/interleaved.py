@@ -1,136 +1,97 @@
-"""Many records at once where tasks have nothing to do with each other: nothing that they write is read again.
+"""Interleaved strategy: hands each record to its task in processing order; nothing that tasks write is read again.
 
-Every task is a coroutine that takes its next record. Each record goes to its task in the order of the merge, so what
-tasks write, and what a recording notes, comes in that order by itself.
+If one partition takes all records, its task loops over them. Otherwise every task is a coroutine that receives its
+next record, so outputs and recorded events come in processing order without sorting.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from functools import cached_property
 from itertools import count, islice
-from operator import le, lt
-from typing import Any
 
-from kstreamnb.core.codec import encoder, key_partitioner
-from kstreamnb.core.formatting import format_value
 from kstreamnb.core.heap import collector_paused
 from kstreamnb.core.record import TopicRecord
-from kstreamnb.core.serde import Serde
-from kstreamnb.errors import EngineError, SerdeError
 from kstreamnb.runtime.context.record_context import Batch, Partition, Place
 from kstreamnb.runtime.task.task import Task
+from kstreamnb.testdriver.execution.input_batch import InputBatch
+from kstreamnb.testdriver.execution.router import Router
+from kstreamnb.testdriver.execution.task_group import TaskGroup
 
-__all__ = ["feed_in_turn", "merge_order", "partitions_of"]
+__all__ = ["readers_of", "run"]
 
 
-def feed_in_turn(
+def run(router: Router, tasks: TaskGroup, batch: InputBatch) -> None:
+    """Process records as the user gave them, without serialising them first."""
+    readers = readers_of(router, tasks, batch)
+    try:
+        if batch.partitions:
+            _take_turns(readers, batch.records, batch.partitions, tasks.offsets)
+        else:
+            ((partition, task),) = readers.items()
+            first = tasks.offsets.get(partition, 0)
+            tasks.offsets[partition] = first + len(batch)
+            task.run(*partition, batch.records, first=first)
+    finally:
+        running = list(readers.values())
+        tasks.collect_shared([index for index, task in enumerate(tasks.order) if task in running])
+
+
+def readers_of(router: Router, tasks: TaskGroup, batch: InputBatch) -> dict[Partition, Task]:
+    """Return the tasks that read the partitions of a batch."""
+    partitions = dict.fromkeys(batch.partitions or ((batch.topics[0], 0),))
+    return {place: tasks.order[router.reader(place[0]).tasks[place[1]]] for place in partitions}
+
+
+def _take_turns(
     readers: Mapping[Partition, Task],
     records: Sequence[TopicRecord],
-    places: Sequence[Partition],
+    partitions: Sequence[Partition],
     offsets: dict[Partition, int],
 ) -> None:
-    """Process records that are in order, each from the place at its index; ``offsets`` are counted on."""
-    first = {place: offsets.get(place, 0) for place in readers}
-    batch = _Mixed(readers, records, places, first)
-    for place, number in Counter(places).items():
-        offsets[place] = first[place] + number
+    first = {partition: offsets.get(partition, 0) for partition in readers}
+    batch = _MixedBatch(readers, records, partitions, first)
+    for partition, number in Counter(partitions).items():
+        offsets[partition] = first[partition] + number
     sends: dict[Partition, Callable[[TopicRecord], None]] = {}
     with ExitStack() as stack, collector_paused():
         for task in dict.fromkeys(readers.values()):
-            mine = {place: first[place] for place in readers if readers[place] is task}
-            sends |= stack.enter_context(task.in_turn(batch, mine))
-        for record, send in zip(batch.iterator, map(sends.__getitem__, places), strict=True):
+            first_of_task = {partition: first[partition] for partition in readers if readers[partition] is task}
+            sends |= stack.enter_context(task.interleave(batch, first_of_task))
+        for record, send in zip(batch.iterator, map(sends.__getitem__, partitions), strict=True):
             send(record)
 
 
-class _Mixed(Batch):
-    """Topic records of several partitions; ``first`` are the offsets of the first ones."""
+class _MixedBatch(Batch):
+    """Records of several partitions; ``first`` holds the offset of the first record of each."""
 
     def __init__(
         self,
         readers: Mapping[Partition, Task],
         records: Sequence[TopicRecord],
-        places: Sequence[Partition],
+        partitions: Sequence[Partition],
         first: Mapping[Partition, int],
     ) -> None:
         super().__init__(records, "", -1, "", None)
-        self._readers, self._places, self._begins = readers, places, first
+        self._readers, self._partitions, self._first_offsets = readers, partitions, first
 
     def taken(self, topic: str, partition: int) -> int:
-        """How many records of a partition were taken; to be asked when no more will be."""
+        """Return how many records of a partition were taken; only correct once no more are taken."""
         return self._taken[topic, partition]
 
     def place_of(self, index: int) -> Place:
-        """Where a record comes from."""
-        topic, partition = place = self._places[index]
-        return topic, partition, self._readers[place].lane(topic, partition).source, self._offsets[index]
+        """Return topic, partition, source node and offset of a record."""
+        topic, number = partition = self._partitions[index]
+        return topic, number, self._readers[partition].lane(topic, number).source, self._offsets[index]
 
     @cached_property
     def _taken(self) -> Counter[Partition]:
-        return Counter(islice(self._places, self.index() + 1))
+        return Counter(islice(self._partitions, self.index() + 1))
 
     @cached_property
     def _offsets(self) -> list[int]:
-        """The offset of every record; few processors ask."""
-        counters = {place: count(first) for place, first in self._begins.items()}
-        return [next(counters[place]) for place in self._places]
-
-
-def merge_order(times: Sequence[int], places: Sequence[Partition]) -> list[int] | None:
-    """Indexes in the order of a merge of partitions by (timestamp, topic, partition); None where all stay as they are.
-
-    Each partition keeps its own order, so that a late record stands where the partition's latest one does.
-    """
-    if all(map(lt, times, islice(times, 1, None))):
-        return None
-    if not all(map(le, times, islice(times, 1, None))):
-        latest: dict[Partition, int] = {}
-        upto = []
-        for place, time in zip(places, times, strict=True):
-            latest[place] = time = max(latest.get(place, time), time)
-            upto.append(time)
-        times = upto
-    return [key[2] for key in sorted(zip(times, places, count(), strict=False))]
-
-
-def partitions_of(records: Iterable[TopicRecord], routes: Mapping[str, tuple[Serde, int]]) -> list[Partition]:
-    """Where each record goes, by key serde and count of its topic: to its partition, or if that is -1 by its key."""
-    finders = {topic: _finder(topic, *route) for topic, route in routes.items()}
-    known = {topic: _Known(find) for topic, find in finders.items()}
-    return [  # by index: names of a tuple's places are looked up, and this is done for every record
-        known[record[0]][record[4]]
-        if type(record[4]) is str and record[1] < 0
-        else finders[record[0]](record[1], record[4])
-        for record in records
-    ]
-
-
-class _Known(dict[str, Partition]):
-    """Where the keys of a topic go, as far as they have been looked up."""
-
-    def __init__(self, find: Callable[[int, Any], Partition]) -> None:
-        super().__init__()
-        self._find = find
-
-    def __missing__(self, key: str) -> Partition:
-        place = self[key] = self._find(-1, key)
-        return place
-
-
-def _finder(topic: str, serde: Serde, partitions: int) -> Callable[[int, Any], Partition]:
-    places = [(topic, partition) for partition in range(partitions)]
-    write, partition_of = encoder(serde), key_partitioner(serde, partitions)
-
-    def find(partition: int, key: Any) -> Partition:
-        if partition >= partitions:
-            raise EngineError(f'topic "{topic}" has no partition {partition}', detail=f"it has {partitions}")
-        try:
-            return places[partition_of(write(key)) if partition < 0 else partition]
-        except SerdeError as error:
-            error.add_note(f'Detail: it is of a record for topic "{topic}" (key {format_value(key)})')
-            raise
-
-    return find
+        """The offset of every record; computed only for processors that ask for it."""
+        counters = {partition: count(first) for partition, first in self._first_offsets.items()}
+        return [next(counters[partition]) for partition in self._partitions]

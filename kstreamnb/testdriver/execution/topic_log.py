@@ -1,40 +1,47 @@
-"""What an application has written to one topic, in order, and how far it has been read."""
+"""The log of one topic: rows that the application wrote, in order, and how many of them have been read."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from kstreamnb.core.codec import SerializedValue, decode, to_bytes
-from kstreamnb.core.record import TopicRecord
+from kstreamnb.core.record import Headers, TopicRecord
 from kstreamnb.core.serde import Serde
 
-__all__ = ["TopicLog", "convert"]
+__all__ = ["OutputRow", "TopicLog", "convert"]
+
+OutputRow = tuple[str, int, int, object, object, Headers]
+"""``(topic, partition, timestamp, key, value, headers)`` with key and value as `SerializedValue` or kept by a serde."""
 
 
 class TopicLog:
-    """Rows ``(topic, partition, timestamp, key, value, headers)`` in wire form, read once each.
+    """Rows of one topic, each to be read once.
 
-    ``serdes`` are key and value serde of the wire form; None where rows hold bytes only. ``named``: the topic was
-    written, but its rows are not kept.
+    Attributes:
+        name: the topic.
+        serdes: key and value serde of the rows; None if the rows hold bytes.
+        rows: everything that was written.
+        read: how many of the rows have been read.
+        named: whether the topic was written although its rows are not kept.
     """
 
     __slots__ = ("_offsets", "name", "named", "read", "rows", "serdes")
 
     def __init__(self, name: str, serdes: tuple[Serde, Serde] | None) -> None:
         self.name, self.serdes = name, serdes
-        self.rows: list[Any] = []
+        self.rows: list[OutputRow] = []
         self.read = 0
         self.named = False
         self._offsets: dict[int, int] = {}
 
     def __len__(self) -> int:
-        """Number of rows that have not been read."""
+        """Return the number of unread rows."""
         return len(self.rows) - self.read
 
     def take(self, key_serde: Serde, value_serde: Serde) -> TopicRecord:
-        """The next row as a record."""
+        """Read the next row as a record."""
         _, partition, timestamp, key, value, headers = self.rows[self.read]
-        found = TopicRecord(
+        record = TopicRecord(
             self.name,
             partition,
             self._offsets.get(partition, 0),
@@ -44,10 +51,10 @@ class TopicLog:
             headers,
         )
         self.read += 1
-        self._offsets[partition] = found.offset + 1
-        return found
+        self._offsets[partition] = record.offset + 1
+        return record
 
-    def _value(self, side: int, wire: Any, serde: Serde) -> Any:
+    def _value(self, side: int, wire: object, serde: Serde) -> Any:
         if wire is None:
             return None
         if self.serdes is None or self.serdes[side] == serde:
@@ -55,8 +62,11 @@ class TopicLog:
         return serde.deserialize(to_bytes(self.serdes[side], wire))
 
 
-def convert(wire: Any, writer: Serde, reader: Serde) -> Any:
-    """The wire form of one serde as that of another: by way of the bytes, unless they are the same."""
+def convert(wire: object, writer: Serde, reader: Serde | None) -> object:
+    """Return what ``writer`` wrote as ``reader`` expects it: by way of the bytes unless both are the same serde.
+
+    Without a ``reader`` the result is bytes in any case.
+    """
     if wire is None or type(wire) is SerializedValue or writer == reader:
         return wire
     return SerializedValue(to_bytes(writer, wire) or b"")

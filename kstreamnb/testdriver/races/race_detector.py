@@ -17,7 +17,10 @@ from kstreamnb.core.tables import Tabular
 from kstreamnb.errors import KStreamError
 from kstreamnb.recording.store_rows import stored_rows
 from kstreamnb.runtime.context.config import Config
-from kstreamnb.testdriver.execution.router import Router
+from kstreamnb.testdriver.execution.input_batch import InputBatch
+from kstreamnb.testdriver.execution.serializer import InputRecord
+from kstreamnb.testdriver.execution.strategy import process
+from kstreamnb.testdriver.execution.task_group import TaskGroup
 from kstreamnb.testdriver.races.random_schedule import Move, RandomSchedule
 from kstreamnb.testdriver.topology_test_driver import TopologyTestDriver
 from kstreamnb.topology.topology import Topology
@@ -208,17 +211,17 @@ def find_races(
 class _Outcome:
     """What a run has written and kept, to be compared with that of another run."""
 
-    def __init__(self, engine: Router, error: KStreamError | None) -> None:
-        self._engine = engine
+    def __init__(self, tasks: TaskGroup, error: KStreamError | None) -> None:
+        self._tasks = tasks
         self._error = None if error is None else (getattr(error, "node", ""), error.message)
         self._written: dict[tuple[str, Any], list[Any]] = {}
-        for topic, log in engine.logs.items():
-            if engine.route(topic) is None and not log.named:
+        for topic, log in tasks.logs.items():
+            if tasks.router.route(topic) is None and not log.named:
                 for _, _, _, key, value, _ in log.rows:
                     self._written.setdefault((topic, key), []).append(value)
         self._kept = {
             (task_id, name): {key: row[0] if store.timestamped else row for key, row in store.raw.items()}
-            for task_id, task in engine.tasks.items()
+            for task_id, task in tasks.by_id.items()
             for name, store in task.stores.items()
             if store.spec.kind != "internal" and not store.spec.retain_duplicates
         }
@@ -239,12 +242,12 @@ class _Outcome:
         """Values by topic or store and by key, as users know them."""
         found: dict[tuple[str, str], list[Any]] = {}
         for (topic, key), values in self._written.items():
-            serdes = self._engine.logs[topic].serdes
+            serdes = self._tasks.logs[topic].serdes
             if serdes is not None:
                 key, values = decode(serdes[0], key), [decode(serdes[1], value) for value in values]
             found.setdefault((f'topic "{topic}"', format_value(key)), []).extend(values)
         for task_id, name in self._kept:
-            store = self._engine.tasks[task_id].stores[name]
+            store = self._tasks.by_id[task_id].stores[name]
             for row in stored_rows(task_id, store, store.snapshot()):
                 found.setdefault((f'store "{name}"', format_value(row.key)), []).append(row.value)
         if self._error is not None:
@@ -257,35 +260,36 @@ class _Runs:
 
     def __init__(self, topology: Topology, config: Config, partitions: Mapping[str, int] | int | None) -> None:
         self._topology, self._config, self._partitions = topology, config, partitions
-        self._roots: dict[int, Any] = {}
+        self._roots: dict[int, InputRecord] = {}
 
     def placed(self, sample: Iterable[TopicRecord]) -> list[TopicRecord]:
         """The records, each in the partition of its key where it is in none."""
         driver, found = self._driver(), []
         for record in sample:
-            (root,) = driver.encoder(record.topic, None, None)([record])
+            (root,) = driver.router.serialize([record], reusable=True)
             found.append(record._replace(partition=root[1]))
             self._roots[id(found[-1])] = root
         return found
 
     def usual(self, records: list[TopicRecord]) -> _Outcome:
         """What comes out in the order of every engine of the kit."""
-        return self._outcome(lambda engine: engine.feed([self._roots[id(record)] for record in records]))
+        batch = InputBatch.serialized([self._roots[id(record)] for record in records])
+        return self._outcome(lambda tasks: process(tasks.router, tasks, batch))
 
     def shuffled(self, records: list[TopicRecord], seed: int) -> tuple[_Outcome, tuple[Move, ...]]:
         """What comes out in an order drawn from a seed, and that order."""
         roots, moves = [self._roots[id(record)] for record in records], list[Move]()
         random, patient = Random(seed), self._config.max_task_idle_ms > 0
-        found = self._outcome(lambda engine: RandomSchedule(engine, roots, random, moves, patient=patient).run())
+        found = self._outcome(lambda tasks: RandomSchedule(tasks, roots, random, moves, patient=patient).run())
         return found, tuple(moves)
 
-    def _outcome(self, work: Callable[[Router], None]) -> _Outcome:
-        engine = self._driver().engine
+    def _outcome(self, work: Callable[[TaskGroup], None]) -> _Outcome:
+        tasks = self._driver().tasks
         try:
-            work(engine)
+            work(tasks)
         except KStreamError as error:
-            return _Outcome(engine, error)
-        return _Outcome(engine, None)
+            return _Outcome(tasks, error)
+        return _Outcome(tasks, None)
 
     def _driver(self) -> TopologyTestDriver:
         return TopologyTestDriver(self._topology, self._config, partitions=self._partitions, verify=False)

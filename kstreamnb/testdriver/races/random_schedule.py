@@ -12,7 +12,8 @@ from random import Random
 from typing import Any, TypeAlias
 
 from kstreamnb.core.formatting import pluralize
-from kstreamnb.testdriver.execution.router import Root, Router
+from kstreamnb.testdriver.execution.serializer import InputRecord
+from kstreamnb.testdriver.execution.task_group import TaskGroup
 
 __all__ = ["RandomSchedule", "Move"]
 
@@ -35,18 +36,20 @@ class Move:
 
 
 class RandomSchedule:
-    """Runs roots through an engine; ``moves`` gets what was done.
+    """Runs roots through tasks; ``moves`` gets what was done.
 
     ``patient``: a task waits as long as one of its partitions may still get records, as with a long ``max_task_idle``.
     """
 
-    def __init__(self, engine: Router, roots: list[Root], random: Random, moves: list[Move], *, patient: bool) -> None:
+    def __init__(
+        self, tasks: TaskGroup, roots: list[InputRecord], random: Random, moves: list[Move], *, patient: bool
+    ) -> None:
         self._moves = moves
-        self._engine, self._random, self._patient = engine, random, patient
+        self._tasks, self._random, self._patient = tasks, random, patient
         self._coming: dict[Place, deque[Any]] = {}
         self._inputs: dict[int, dict[Place, None]] = {}
         for topic, partition, *record in roots:
-            route = engine.route(topic)
+            route = tasks.router.route(topic)
             assert route is not None
             coming = self._coming.setdefault((topic, partition), deque())
             coming.append((len(coming), *record))
@@ -57,9 +60,9 @@ class RandomSchedule:
         """Work until nothing is left."""
         while True:
             deliveries = [place for place, records in self._coming.items() if records]
-            ready = [index for index in range(len(self._engine.order)) if self._is_ready(index, hurried=False)]
+            ready = [index for index in range(len(self._tasks.order)) if self._is_ready(index, hurried=False)]
             if not deliveries and not ready:
-                ready = [index for index in range(len(self._engine.order)) if self._is_ready(index, hurried=True)]
+                ready = [index for index in range(len(self._tasks.order)) if self._is_ready(index, hurried=True)]
                 if not ready:
                     return
             chosen = self._random.randrange(len(deliveries) + len(ready))
@@ -70,21 +73,22 @@ class RandomSchedule:
                 self._work(ready[chosen - len(deliveries)], size)
 
     def _deliver(self, place: Place, size: int) -> None:
-        engine, records = self._engine, self._coming[place]
-        route = engine.route(place[0])
+        tasks, records = self._tasks, self._coming[place]
+        route = tasks.router.route(place[0])
         assert route is not None
         taken = [records.popleft() for _ in range(min(size, len(records)))]
         if route.is_global:
-            engine.feed([(*place, *record[1:]) for record in taken])
+            for record in taken:
+                tasks.feed_global((*place, *record[1:]))
         else:
-            engine.order[route.tasks[place[1]]].push(*place, taken)
+            tasks.order[route.tasks[place[1]]].push(*place, taken)
         self._moves.append(Move("deliver", f"{place[0]}-{place[1]}", len(taken)))
 
     def _work(self, index: int, size: int) -> None:
-        task = self._engine.order[index]
+        task = self._tasks.order[index]
         done = task.run_ready(1 if self._patient else size)
         self._moves.append(Move("process", f"task {task.plan.task_id}", done))
-        for reader, topic, partition, record in self._engine.collect(index):
+        for reader, topic, partition, record in self._tasks.collect(index):
             place = topic, partition
             if place not in self._coming:
                 self._coming[place] = deque()
@@ -92,7 +96,7 @@ class RandomSchedule:
             self._coming[place].append(record)
 
     def _is_ready(self, index: int, *, hurried: bool) -> bool:
-        task = self._engine.order[index]
+        task = self._tasks.order[index]
         waiting = [place for place in self._inputs.get(index, ()) if task.lane(*place).fill()]
         if not self._patient or hurried or not waiting:
             return bool(waiting)

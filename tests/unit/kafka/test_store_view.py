@@ -27,7 +27,7 @@ def driver() -> ks.TopologyTestDriver:
 @pytest.fixture
 def views(driver: ks.TopologyTestDriver) -> dict[str, StoreView]:
     """Views of them as a query gives them."""
-    tasks = driver.engine.tasks.values()
+    tasks = driver.tasks.by_id.values()
     names = ("counts", "windows", "sessions", "versions")
     return {name: StoreView(name, [task.stores[name] for task in tasks if name in task.stores]) for name in names}
 
@@ -58,7 +58,7 @@ def test_every_kind_reads_as_it_does_in_the_driver(driver: ks.TopologyTestDriver
 
 def test_times_are_shown_to_those_who_ask(driver: ks.TopologyTestDriver) -> None:
     """S0-56: rows of timestamped stores are values, or values with their times."""
-    parts = [task.stores["counts"] for task in driver.engine.tasks.values() if "counts" in task.stores]
+    parts = [task.stores["counts"] for task in driver.tasks.by_id.values() if "counts" in task.stores]
     assert ks.ValueAndTimestamp(2, 8) == StoreView("counts", parts, timestamps=True)["a"]
 
 

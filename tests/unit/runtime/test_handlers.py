@@ -69,7 +69,7 @@ def test_a_handler_may_let_the_task_go_on(setting: str, bad: Any, reason: str) -
     """The record is counted as dropped and the next one goes through."""
     found = driver(**{setting: "continue"})
     assert [4, 6] == run(found, 3, bad, 2)
-    (counted,) = found.engine.tasks["0_0"].counters()["dropped"].items()
+    (counted,) = found.tasks.by_id["0_0"].counters()["dropped"].items()
     assert reason == counted[0][1]
 
 

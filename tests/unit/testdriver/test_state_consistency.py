@@ -43,7 +43,7 @@ def test_a_store_that_was_changed_behind_the_changelog_is_noticed_at_the_next_co
     """S0-09: the error names task, store and key, with both values; the comparison with the input agrees."""
     driver = kept(verify=True)
     feed(driver)
-    task = next(task for task in driver.engine.tasks.values() if task.stores["counts"].raw)
+    task = next(task for task in driver.tasks.by_id.values() if task.stores["counts"].raw)
     raw_key, row = next(iter(task.stores["counts"].raw.items()))
     task.stores["counts"].apply(raw_key, None)
     with pytest.raises(StateError, match="not what their changelogs make of them") as caught:
@@ -59,8 +59,8 @@ def test_changelogs_that_are_only_compared_are_not_kept() -> None:
     for each in (driver, keeping):
         feed(each)
     assert driver.produced_topic_names() == keeping.produced_topic_names()
-    assert not driver.engine.logs["kept-counts-changelog"].rows
-    assert keeping.engine.logs["kept-counts-changelog"].rows
+    assert not driver.tasks.logs["kept-counts-changelog"].rows
+    assert keeping.tasks.logs["kept-counts-changelog"].rows
 
 
 @pytest.mark.parametrize("store_type", ["persistent", "in_memory"])

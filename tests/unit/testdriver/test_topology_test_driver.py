@@ -116,7 +116,7 @@ def test_records_go_to_the_partition_of_their_key() -> None:
     for number in range(8):
         topic.pipe_input(f"KEY-{number}", 1, at=number)
     topic.pipe_input("anything", 1, at=9, partition=3)
-    assert ["0_0", "0_1", "0_2", "0_3"] == list(driver.engine.tasks)
+    assert ["0_0", "0_1", "0_2", "0_3"] == list(driver.tasks.by_id)
     assert {"0_0": 3, "0_1": 3, "0_2": 1, "0_3": 2} == driver.metrics()["process-total"]
     out = driver.create_output_topic("out").read_records()
     assert {0, 1} == {record.partition for record in out}

@@ -1,0 +1,139 @@
+"""Input records in processing order: as the user gave them, or serialised as their sources read them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import count, islice
+from operator import itemgetter, le, lt
+
+from kstreamnb.core.codec import encoder, key_partitioner
+from kstreamnb.core.formatting import format_value
+from kstreamnb.core.record import TopicRecord
+from kstreamnb.core.serde import Serde
+from kstreamnb.errors import SerdeError
+from kstreamnb.runtime.context.record_context import Partition
+from kstreamnb.testdriver.execution.router import Router
+from kstreamnb.testdriver.execution.serializer import InputRecord, no_partition
+
+__all__ = ["InputBatch", "merge_order", "partitions_of"]
+
+
+class InputBatch:
+    """Records in the order of a merge of their partitions by (timestamp, topic, partition, offset).
+
+    Attributes:
+        topics: the topics of the records.
+        records: the records as the user gave them; empty if the batch was made of serialised records.
+        partitions: the partition of each of ``records``; empty if one partition takes all of them.
+    """
+
+    __slots__ = ("_serialized", "partitions", "records", "topics")
+
+    def __init__(
+        self,
+        topics: Iterable[str],
+        records: Sequence[TopicRecord],
+        partitions: Sequence[Partition],
+        serialized: list[InputRecord] | None,
+    ) -> None:
+        self.topics = tuple(topics)
+        self.records, self.partitions, self._serialized = records, partitions, serialized
+
+    @classmethod
+    def unserialized(cls, router: Router, topics: Iterable[str], records: Sequence[TopicRecord]) -> InputBatch:
+        """Assign a partition to each record and merge the partitions; serialise nothing yet."""
+        readers = {topic: (router.reader(topic).serdes[0], router.count(topic)) for topic in topics}
+        if sum(partitions for _, partitions in readers.values()) == 1:
+            return cls(readers, records, (), None)
+        partitions = partitions_of(records, readers)
+        order = merge_order([record.timestamp for record in records], partitions)
+        if order is not None:
+            records, partitions = [records[at] for at in order], [partitions[at] for at in order]
+        return cls(readers, records, partitions, None)
+
+    @classmethod
+    def serialized(cls, records: list[InputRecord]) -> InputBatch:
+        """Merge the partitions of serialised records."""
+        order = merge_order([record[2] for record in records], [record[:2] for record in records])
+        merged = records if order is None else [records[at] for at in order]
+        return cls(dict.fromkeys(map(itemgetter(0), records)), (), (), merged)
+
+    def __len__(self) -> int:
+        return len(self.records) or len(self._serialized or ())
+
+    def __getitem__(self, at: slice) -> InputBatch:
+        records, serialized = self.records[at], self._serialized and self._serialized[at]
+        topics = self.topics if len(self.topics) == 1 else dict.fromkeys(map(itemgetter(0), serialized or records))
+        return InputBatch(topics, records, self.partitions[at], serialized)
+
+    def input_records(self, router: Router) -> list[InputRecord]:
+        """Return the serialised records."""
+        if self._serialized is None:
+            self._serialized = router.serialize(self.records)
+        return self._serialized
+
+    def merges_by_event_time(self, router: Router) -> bool:
+        """Return whether timestamp extractors of sources decide in which order partitions are processed."""
+        if not any(router.reader(topic).extracts for topic in self.topics):
+            return False
+        return len({record[:2] for record in self.input_records(router)}) > 1
+
+
+def merge_order(timestamps: Sequence[int], partitions: Sequence[Partition]) -> list[int] | None:
+    """Return indexes in the order of a merge by (timestamp, topic, partition); None if all records stay in place.
+
+    Each partition keeps its order: a late record counts as being as new as the newest one before it.
+    """
+    if all(map(lt, timestamps, islice(timestamps, 1, None))):
+        return None
+    if not all(map(le, timestamps, islice(timestamps, 1, None))):
+        latest: dict[Partition, int] = {}
+        running = []
+        for partition, timestamp in zip(partitions, timestamps, strict=True):
+            latest[partition] = timestamp = max(latest.get(partition, timestamp), timestamp)
+            running.append(timestamp)
+        timestamps = running
+    return [key[2] for key in sorted(zip(timestamps, partitions, count(), strict=False))]
+
+
+def partitions_of(records: Iterable[TopicRecord], readers: Mapping[str, tuple[Serde, int]]) -> list[Partition]:
+    """Return each record's partition: its own, or if that is negative the one of its key.
+
+    ``readers`` holds the key serde and the number of partitions of each topic.
+    """
+    finders = {topic: _finder(topic, *reader) for topic, reader in readers.items()}
+    known = {topic: _KeyPartitions(find) for topic, find in finders.items()}
+    return [  # by index: looking up the fields of a named tuple by name would dominate this loop
+        known[record[0]][record[4]]
+        if type(record[4]) is str and record[1] < 0
+        else finders[record[0]](record[1], record[4])
+        for record in records
+    ]
+
+
+class _KeyPartitions(dict[str, Partition]):
+    """Partitions of the keys of a topic, filled on demand."""
+
+    def __init__(self, find: Callable[[int, object], Partition]) -> None:
+        super().__init__()
+        self._find = find
+
+    def __missing__(self, key: str) -> Partition:
+        partition = self[key] = self._find(-1, key)
+        return partition
+
+
+def _finder(topic: str, serde: Serde, partitions: int) -> Callable[[int, object], Partition]:
+    known = [(topic, partition) for partition in range(partitions)]
+    write, partition_of = encoder(serde), key_partitioner(serde, partitions)
+
+    def find(partition: int, key: object) -> Partition:
+        if partition >= partitions:
+            raise no_partition(topic, partition, partitions)
+        try:
+            return known[partition_of(write(key)) if partition < 0 else partition]
+        except SerdeError as error:
+            error.add_note(f'Detail: it is of a record for topic "{topic}" (key {format_value(key)})')
+            raise
+
+    return find

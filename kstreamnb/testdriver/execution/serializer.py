@@ -1,0 +1,100 @@
+"""Serialises input records as the source of their topic reads them, and assigns their partitions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from kstreamnb.core.codec import encoder, key_partitioner
+from kstreamnb.core.formatting import format_time, format_value
+from kstreamnb.core.record import Headers, TopicRecord
+from kstreamnb.core.serde import Serde
+from kstreamnb.errors import EngineError, SerdeError
+from kstreamnb.runtime.context.config import Config
+from kstreamnb.testdriver.execution.topic_log import convert
+
+__all__ = ["InputRecord", "Serialize", "TopicRoute", "no_partition", "serializer"]
+
+InputRecord = tuple[str, int, int, object, object, Headers]
+"""``(topic, partition, timestamp, key, value, headers)`` with key and value as the source of the topic reads them."""
+
+Serialize = Callable[[Sequence[TopicRecord]], list[InputRecord]]
+"""Serialises records of one topic."""
+
+
+@dataclass(frozen=True)
+class TopicRoute:
+    """Where records of a topic go and how they are read.
+
+    Attributes:
+        topic: the topic.
+        offsets: the name of the counter of offsets; in the layout "single" all topics of a pattern share one.
+        tasks: index of the reading task by partition.
+        is_global: whether the global task reads the topic.
+        serdes: key and value serde of the source that reads it.
+        extracts: whether that source has a timestamp extractor of its own.
+    """
+
+    topic: str
+    offsets: str
+    tasks: Mapping[int, int]
+    is_global: bool
+    serdes: tuple[Serde, Serde]
+    extracts: bool
+
+
+def serializer(
+    route: TopicRoute,
+    partitions: int,
+    config: Config,
+    key_serde: Serde | None,
+    value_serde: Serde | None,
+    *,
+    reusable: bool,
+) -> Serialize:
+    """Return a function that serialises records of a topic and assigns their partitions.
+
+    Args:
+        route: how the topic is read.
+        partitions: the topic's number of partitions.
+        config: the application's settings.
+        key_serde: the serde of the given keys; None for the one of the topic's source.
+        value_serde: the same for values.
+        reusable: whether the result may be processed more than once; else values may be copied and not serialised.
+    """
+    topic = route.topic
+    keys, values = key_serde or route.serdes[0], value_serde or route.serdes[1]
+    write_key, write_value, partition_of = encoder(keys), encoder(values), key_partitioner(keys, partitions)
+    same_keys, same_values = keys == route.serdes[0], values == route.serdes[1]
+    # Error handlers and dead letters get the bytes of a record, and several readers must not share one copy.
+    handlers = config.processing_handler, config.production_handler, config.dead_letter_topic
+    copies = not reusable and same_values and not route.is_global and handlers == ("fail", "fail", None)
+
+    def serialize(records: Sequence[TopicRecord]) -> list[InputRecord]:
+        serialized: list[InputRecord] = []
+        try:
+            for _, partition, _, timestamp, key, value, headers in records:
+                wire_key = write_key(key)
+                if partition < 0:
+                    partition = partition_of(wire_key)
+                elif partition >= partitions:
+                    raise no_partition(topic, partition, partitions)
+                wire_value = (values.twin(value) if copies else None) or write_value(value)
+                if not same_keys:
+                    wire_key = convert(wire_key, keys, route.serdes[0])
+                if not same_values:
+                    wire_value = convert(wire_value, values, route.serdes[1])
+                serialized.append((topic, partition, timestamp, wire_key, wire_value, headers))
+        except SerdeError as error:
+            refused = records[len(serialized)]
+            about = f"key {format_value(refused.key)}, time {format_time(refused.timestamp)}"
+            error.add_note(f'Detail: it is of a record for topic "{topic}" ({about})')
+            raise
+        return serialized
+
+    return serialize
+
+
+def no_partition(topic: str, partition: int, partitions: int) -> EngineError:
+    """Return the error about a partition that a topic does not have."""
+    return EngineError(f'topic "{topic}" has no partition {partition}', detail=f"it has {partitions}")

@@ -1,0 +1,92 @@
+"""Feeds input records to the tasks: chooses how, part by part, among sequential, batched and interleaved."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from itertools import chain, groupby
+from typing import TypeAlias
+
+from kstreamnb.core.progress import pieces
+from kstreamnb.core.record import TopicRecord
+from kstreamnb.core.serde import Serde
+from kstreamnb.testdriver.execution import batched, interleaved, sequential
+from kstreamnb.testdriver.execution.input_batch import InputBatch
+from kstreamnb.testdriver.execution.router import Router
+from kstreamnb.testdriver.execution.task_group import TaskGroup
+
+__all__ = ["Strategy", "choose_strategy", "feed", "process"]
+
+Strategy: TypeAlias = Callable[[Router, TaskGroup, InputBatch], None]
+"""``run(router, tasks, batch)``: processes a batch to the end."""
+
+_FEW = 4  # fewer records are processed faster one by one
+_WARM_UP = 64  # records of several partitions after which most tasks know which changelogs they write
+
+
+def feed(
+    router: Router,
+    tasks: TaskGroup,
+    topics: Collection[str],
+    records: Sequence[TopicRecord],
+    key_serde: Serde | None = None,
+    value_serde: Serde | None = None,
+) -> None:
+    """Process records in the order of a merge of their partitions.
+
+    Args:
+        router: where records go.
+        tasks: the tasks that process them.
+        topics: the topics of the records.
+        records: records of these topics; a negative partition stands for the one that the key chooses.
+        key_serde: the serde of the given keys; None for the one with which each topic is read.
+        value_serde: the same for values.
+
+    Raises:
+        EngineError: no source reads a topic, or a topic does not have a partition.
+        ProcessingError: a node failed; the records before are processed.
+    """
+    given = key_serde is None and value_serde is None
+    if given and len(records) > 1 and all(map(router.is_independent, topics)):
+        batch = InputBatch.unserialized(router, topics, records)
+    else:
+        batch = InputBatch.serialized(router.serialize(records, key_serde, value_serde))
+    process(router, tasks, batch)
+
+
+def process(router: Router, tasks: TaskGroup, batch: InputBatch) -> None:
+    """Process a batch part by part, each with the strategy that fits it."""
+    for part in _parts(router, batch):
+        choose_strategy(router, tasks, part)(router, tasks, part)
+
+
+def choose_strategy(router: Router, tasks: TaskGroup, batch: InputBatch) -> Strategy:
+    """Return the fastest strategy that gives the same result as processing records one by one."""
+    if batch.records and all(
+        task.takes_records(topic) for (topic, _), task in interleaved.readers_of(router, tasks, batch).items()
+    ):
+        return interleaved.run
+    if len(batch) < _FEW or tasks.keeps_order or router.task_order is None:
+        return sequential.run
+    if any(router.reader(topic).is_global for topic in batch.topics) or batch.merges_by_event_time(router):
+        return sequential.run
+    return batched.run
+
+
+def _parts(router: Router, batch: InputBatch) -> Iterator[InputBatch]:
+    """Cut a batch where the strategy may change, and where progress is reported."""
+    if batch.merges_by_event_time(router):
+        yield batch  # a merge by event time has to see all records
+    elif batch.records:
+        # The first records go alone: after them tasks know which changelogs they write, and take records unserialised.
+        warm_up = _WARM_UP if batch.partitions else 1
+        for piece in chain((range(warm_up),), pieces(range(warm_up, len(batch)), "records")):
+            if part := batch[piece.start : piece.stop]:
+                yield part
+    else:
+        records = batch.input_records(router)
+        for piece in pieces(range(len(batch)), "records"):
+            start = piece.start
+            for _, group in groupby(records[start : piece.stop], lambda record: router.reader(record[0]).is_global):
+                stop = start + sum(1 for _ in group)
+                yield batch[start:stop]
+                start = stop

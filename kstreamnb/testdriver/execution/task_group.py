@@ -1,0 +1,244 @@
+"""`TaskGroup`: all tasks of an application in one process, the logs of their topics, and the steps between tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kstreamnb.core.codec import encoded
+from kstreamnb.core.serde import Serde
+from kstreamnb.core.time import Clock
+from kstreamnb.errors import EngineError
+from kstreamnb.runtime.context.handlers import Produced
+from kstreamnb.runtime.context.record_context import Partition, WireRecord
+from kstreamnb.runtime.context.record_queue import is_careful
+from kstreamnb.runtime.context.task_context import Recorder
+from kstreamnb.runtime.task.task import Changelog, GlobalTask, Task
+from kstreamnb.testdriver.execution.router import Router
+from kstreamnb.testdriver.execution.serializer import InputRecord, TopicRoute
+from kstreamnb.testdriver.execution.topic_log import OutputRow, TopicLog, convert
+from kstreamnb.topology.nodes import Source
+
+__all__ = ["Delivery", "OutputRoute", "TaskGroup"]
+
+Delivery = tuple[int, str, int, WireRecord]
+"""``(index of the reading task, topic, partition, record)``."""
+
+_BULK = 4  # from here on it pays to look whether all rows go to one topic
+
+
+@dataclass(frozen=True)
+class OutputRoute:
+    """What becomes of rows that a task writes to a topic.
+
+    Attributes:
+        log: the log of the topic.
+        written_as: serdes of the rows; None if they are bytes.
+        route: the readers of the topic, if there are any.
+    """
+
+    log: TopicLog
+    written_as: tuple[Serde, Serde] | None
+    route: TopicRoute | None
+
+    def logged(self, row: OutputRow) -> OutputRow:
+        """Return a row in the form of the log."""
+        written_as = self.written_as
+        if self.log.serdes is not None or written_as is None:
+            return row
+        topic, partition, timestamp, key, value, headers = row
+        return (
+            topic,
+            partition,
+            timestamp,
+            convert(key, written_as[0], None),
+            convert(value, written_as[1], None),
+            headers,
+        )
+
+    def delivered(self, row: OutputRow) -> tuple[object, object]:
+        """Return key and value of a row in the form that the readers of the topic expect."""
+        key, value = row[3:5]
+        if self.route is None or self.written_as is None or self.written_as == self.route.serdes:
+            return key, value
+        written_as, read_as = self.written_as, self.route.serdes
+        return convert(key, written_as[0], read_as[0]), convert(value, written_as[1], read_as[1])
+
+
+class TaskGroup:
+    """Running tasks, the logs of the topics that they write, and the offsets of the partitions that they read.
+
+    Args:
+        router: where records go.
+        clock: the wall clock.
+        recorder: gets all events of the tasks.
+        changelog: what to keep of changelog topics.
+
+    Attributes:
+        by_id: the tasks by task id.
+        order: the tasks by the index that routes use.
+        global_task: the task that fills the global stores, if there are any.
+        logs: logs by topic.
+        offsets: the next offset of each partition.
+        recorded: the entries of the recorder.
+        keeps_order: whether events are only correct if records are processed strictly one after another.
+    """
+
+    def __init__(self, router: Router, clock: Clock, recorder: Recorder | None, changelog: Changelog) -> None:
+        self.router = router
+        global_plan = router.global_plan
+        self.global_task = None if global_plan is None else GlobalTask(global_plan, clock, recorder=recorder)
+        rows: list[OutputRow] = []  # shared: each task is drained before the next one runs
+        self.order = [
+            Task(plan, clock, self.global_task, recorder, changelog=changelog, commit_every_record=True, out=rows)
+            for plan in router.plans
+        ]
+        self.by_id = {task.plan.task_id: task for task in self.order}
+        self.logs: dict[str, TopicLog] = {}
+        self.offsets: dict[Partition, int] = {}
+        self.recorder = recorder
+        self.recorded: list[tuple[Any, ...]] = [] if recorder is None else recorder.log
+        self.keeps_order = recorder is not None and (not recorder.reorders or any(map(_may_refuse, self.order)))
+        self._outputs: dict[tuple[int, str], OutputRoute] = {}
+
+    def address(self, route: TopicRoute, row: InputRecord) -> tuple[int, WireRecord]:
+        """Return the index of the task that reads a record, and the record with the next offset of its partition."""
+        topic, partition, timestamp, key, value, headers = row
+        index = route.tasks.get(partition)
+        if index is None:
+            raise EngineError(f'topic "{topic}" has no partition {partition}')
+        return index, (self._next_offset(route.offsets, partition), timestamp, key, value, headers)
+
+    def feed_global(self, row: InputRecord) -> None:
+        """Put a record into the global stores."""
+        topic, partition, timestamp, key, value, headers = row
+        assert self.global_task is not None
+        offset = self._next_offset(f"{topic} (global)", partition)
+        self.global_task.run(topic, partition, ((offset, timestamp, key, value, headers),))
+
+    def output(self, index: int, topic: str) -> OutputRoute:
+        """Return what becomes of rows that a task writes to a topic."""
+        output = self._outputs.get((index, topic))
+        if output is None:
+            router = self.router
+            log = self.logs.setdefault(topic, TopicLog(topic, router.writer_serdes(topic)))
+            output = OutputRoute(log, router.task_serdes(index, topic), router.route(topic))
+            self._outputs[index, topic] = output
+        return output
+
+    def collect(self, index: int) -> list[Delivery]:
+        """Log what a task wrote, feed the global stores, and return what other tasks have to read."""
+        task = self.order[index]
+        deliveries: list[Delivery] = []
+        if task.produced:
+            for row, output in self._log(index, task.drain()):
+                route = output.route
+                assert route is not None
+                delivered = (row[0], row[1], row[2], *output.delivered(row), row[5])
+                if route.tasks:
+                    reader, record = self.address(route, delivered)
+                    deliveries.append((reader, row[0], row[1], record))
+                if route.is_global:
+                    self.feed_global(delivered)
+        self.log_changes(task)
+        return deliveries
+
+    def settle(self, deliveries: list[Delivery]) -> None:
+        """Process deliveries and all that follows from them: breadth first, or as Kafka's test driver does."""
+        if self.router.layout == "single":
+            self._push(deliveries)
+            while deliveries and self.order[0].run_ready(1):
+                self._push(self.collect(0))
+            return
+        while deliveries:
+            by_task: dict[int, list[Delivery]] = {}
+            for delivery in deliveries:
+                by_task.setdefault(delivery[0], []).append(delivery)
+            deliveries = []
+            for index in sorted(by_task):
+                of_task = by_task[index]
+                if len(of_task) == 1:
+                    _, topic, partition, record = of_task[0]
+                    self.order[index].run(topic, partition, (record,))
+                else:
+                    self._push(of_task)
+                    self.order[index].run_ready()
+                deliveries += self.collect(index)
+
+    def collect_shared(self, indexes: Sequence[int]) -> None:
+        """Log what independent tasks wrote in turn into their shared rows."""
+        rows, written = self.order[0].drain(), dict[str, int]()
+        for index in indexes:
+            written |= {topic: index for topic in self.router.written[index] if topic is not None}
+            self.log_changes(self.order[index])
+        for topic, index in written.items():
+            of_topic = rows if len(written) == 1 else [row for row in rows if row[0] == topic]
+            self.output(index, topic).log.rows += of_topic
+
+    def log_changes(self, task: Task) -> None:
+        """Log what a task wrote to changelog topics."""
+        for record in task.drain_changelog():
+            log = self.logs.setdefault(record.topic, TopicLog(record.topic, None))
+            if record.timestamp < 0 and record.key is None:
+                log.named = True
+            else:
+                log.rows.append(_changelog_row(record))
+
+    def advance(self) -> None:
+        """Fire the punctuators that are due by the wall clock, and process what they cause."""
+        self._each(Task.punctuate_wall_clock, Task.commit)
+
+    def commit(self) -> None:
+        """Commit every task, and process what its caches held."""
+        self._each(Task.commit)
+
+    def close(self) -> None:
+        """Close all tasks."""
+        for task in self.order:
+            task.close()
+        if self.global_task is not None:
+            self.global_task.close()
+
+    def _each(self, *actions: Callable[[Task], object]) -> None:
+        deliveries: list[Delivery] = []
+        for index, task in enumerate(self.order):
+            for act in actions:
+                act(task)
+            deliveries += self.collect(index)
+        self.settle(deliveries)
+
+    def _push(self, deliveries: list[Delivery]) -> None:
+        for index, topic, partition, record in deliveries:
+            self.order[index].push(topic, partition, (record,))
+
+    def _next_offset(self, topic: str, partition: int) -> int:
+        offset = self.offsets.get((topic, partition), 0)
+        self.offsets[topic, partition] = offset + 1
+        return offset
+
+    def _log(self, index: int, rows: list[OutputRow]) -> list[tuple[OutputRow, OutputRoute]]:
+        """Append rows of a task to the logs of their topics; return those that are read, with their routes."""
+        one_topic = len(rows) > _BULK and set(self.router.written[index]) == {rows[0][0]}
+        if one_topic and self.router.config.dead_letter_topic is None:
+            output = self.output(index, rows[0][0])
+            if output.route is None and (output.log.serdes is not None or output.written_as is None):
+                output.log.rows += rows
+                return []
+        read = []
+        for row in rows:
+            output = self.output(index, row[0])
+            output.log.rows.append(output.logged(row))
+            if output.route is not None:
+                read.append((row, output))
+        return read
+
+
+def _changelog_row(record: Produced) -> OutputRow:
+    return (*record[:3], encoded(record.key), encoded(record.value), record.headers)
+
+
+def _may_refuse(task: Task) -> bool:
+    """Return whether a task may refuse records before it takes them."""
+    sources = [node for name in task.nodes if isinstance(node := task.plan.topology.nodes[name], Source)]
+    return any(is_careful(source, task.scope) for source in sources)

@@ -1,0 +1,140 @@
+"""How input records are processed: the choice of a strategy as a table, and the order of event times."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import kstreamnb as ks
+from kstreamnb.core.record import TopicRecord
+from kstreamnb.testdriver.execution import batched, interleaved, sequential
+from kstreamnb.testdriver.execution.input_batch import InputBatch
+from kstreamnb.testdriver.execution.strategy import Strategy, choose_strategy
+
+Options = dict[str, Any]
+
+
+def alone() -> ks.Topology:
+    """Nothing that is written is read again."""
+    builder = ks.StreamsBuilder("alone")
+    builder.stream("in").map_values(lambda value: value + 1).to("out")
+    return builder.build()
+
+
+def repartitioned() -> ks.Topology:
+    """Two sub-topologies, one after the other."""
+    builder = ks.StreamsBuilder("two")
+    builder.stream("in").group_by(lambda key, value: str(value)).count().to_stream().to("out")
+    return builder.build()
+
+
+def circular() -> ks.Topology:
+    """A sub-topology that reads what it writes."""
+    builder = ks.StreamsBuilder("circle")
+    stream = builder.stream("in").merge(builder.stream("again"))
+    stream.filter(lambda key, value: value > 0).map_values(lambda value: value - 1).to("again")
+    return builder.build()
+
+
+def with_global_table() -> ks.Topology:
+    """A stream whose topic also fills a global table."""
+    builder = ks.StreamsBuilder("global")
+    names = builder.global_table("in", store="names")
+    builder.stream("other").join(names, lambda key, value: key, lambda value, name: name).to("out")
+    return builder.build()
+
+
+def extracting() -> ks.Topology:
+    """A source whose records carry their event time in the value."""
+    builder = ks.StreamsBuilder("times")
+    builder.stream("in", timestamp_extractor=lambda record, _: record.value).to("out")
+    return builder.build()
+
+
+CASES: list[tuple[str, Callable[[], ks.Topology], Options, Options, int, bool, Strategy]] = [
+    ("records can go in as they are", alone, {}, {}, 10, True, interleaved.run),
+    ("a function observes every event", alone, {}, {"observe": print}, 10, True, sequential.run),
+    ("a handler may drop records", alone, {"deserialization_handler": "continue"}, {}, 10, True, batched.run),
+    ("caches are flushed after every record", repartitioned, {}, {"cache": True}, 10, False, batched.run),
+    ("one task feeds another", repartitioned, {}, {}, 10, False, batched.run),
+    ("few records", repartitioned, {}, {}, 3, False, sequential.run),
+    ("a task feeds itself", circular, {}, {}, 10, False, sequential.run),
+    ("records change global stores", with_global_table, {}, {}, 10, False, sequential.run),
+    ("event times merge partitions", extracting, {}, {}, 10, True, sequential.run),
+    ("one task as in Kafka's driver", alone, {}, {"task_layout": "single"}, 10, False, sequential.run),
+]
+
+
+@pytest.mark.parametrize(
+    ("topology", "config", "options", "number", "unserialized", "strategy"),
+    [pytest.param(*case[1:], id=case[0]) for case in CASES],
+)
+def test_strategy_follows_from_topology_config_and_records(
+    topology: Callable[[], ks.Topology],
+    config: Options,
+    options: Options,
+    number: int,
+    unserialized: bool,
+    strategy: Strategy,
+) -> None:
+    """The choice for each kind of topology, after the tasks know which changelogs they write."""
+    driver = ks.TopologyTestDriver(topology(), config, partitions=2, verify=False, **options)
+    records = [TopicRecord("in", -1, -1, at, f"k{at}", at) for at in range(number)]
+    assert unserialized == driver.router.is_independent("in")
+    if unserialized:
+        batch = InputBatch.unserialized(driver.router, ["in"], records)
+    else:
+        batch = InputBatch.serialized(driver.router.serialize(records))
+    assert choose_strategy(driver.router, driver.tasks, batch) is strategy
+
+
+@pytest.mark.parametrize("cases", [["a", "b"], ["b", "a"]])
+def test_partitions_are_merged_by_extracted_timestamps(cases: list[str]) -> None:
+    """A click is joined with the account of its event time, whatever the broker's timestamps are."""
+    builder = ks.StreamsBuilder("clicks")
+    accounts = builder.table("accounts", timestamp_extractor=lambda record, _: record.value["at"])
+    clicks = builder.stream("clicks", timestamp_extractor=lambda record, _: record.value["at"])
+    clicks.left_join(accounts, lambda click, account: account and account["plan"]).to("out")
+    driver = ks.TopologyTestDriver(builder.build())
+    click = TopicRecord("clicks", 0, -1, 5, "c", {"at": 200})
+    account = TopicRecord("accounts", 0, -1, 9, "c", {"at": 100, "plan": "pro"})
+    driver.pipe([click, account] if cases == ["a", "b"] else [account, click])
+    assert driver.create_output_topic("out").read_key_values_to_list() == [("c", "pro")]
+
+
+def test_every_record_is_extracted_once_and_refused_ones_are_passed_over() -> None:
+    """Reading ahead calls an extractor once for each record, and a negative time drops the record in its turn."""
+    calls: list[int] = []
+
+    def event_time(record: TopicRecord, _partition_time_ms: int) -> int:
+        calls.append(record.value)
+        return int(record.value)
+
+    builder = ks.StreamsBuilder("times")
+    left = builder.stream("left", timestamp_extractor=event_time)
+    left.merge(builder.stream("right", timestamp_extractor=event_time)).to("out")
+    driver = ks.TopologyTestDriver(builder.build())
+    times = {"left": [7, -1, 3, 20], "right": [5, 6, 30]}
+    driver.pipe([TopicRecord(topic, 0, -1, n, "k", at) for topic in times for n, at in enumerate(times[topic])])
+    assert driver.create_output_topic("out").read_values_to_list() == [5, 6, 7, 3, 20, 30]
+    assert sorted(calls) == [-1, 3, 5, 6, 7, 20, 30]
+    assert driver.metrics()["dropped-records-total"] == {"0_0": 1}
+
+
+def test_an_extractor_that_fails_ends_the_run_after_the_records_before() -> None:
+    """Records that come before the failing one are processed, and none that waits is processed later."""
+
+    def event_time(record: TopicRecord, _partition_time_ms: int) -> int:
+        return int(record.value)
+
+    builder = ks.StreamsBuilder("times")
+    left = builder.stream("left", timestamp_extractor=event_time)
+    left.merge(builder.stream("right", timestamp_extractor=event_time)).to("out")
+    driver = ks.TopologyTestDriver(builder.build())
+    bad: list[TopicRecord] = [TopicRecord("left", 0, -1, 5, "k", "bad"), TopicRecord("right", 0, -1, 9, "k", 70)]
+    with pytest.raises(ks.errors.ProcessingError, match="no timestamp could be found"):
+        driver.pipe([TopicRecord("right", 0, -1, 1, "k", 3), *bad])
+    driver.create_input_topic("right").pipe_input("k", 90)
+    assert driver.create_output_topic("out").read_values_to_list() == [3, 90]
