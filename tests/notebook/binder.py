@@ -30,7 +30,7 @@ _OURS = ("PYTHON", "PYSPARK", "VIRTUAL_ENV", "JAVA_TOOL_OPTIONS")
 
 
 _FEW = ["01_count_topology.ipynb", "10_flights.ipynb"]
-_STARTS_JAVA = re.compile(r"ks\.(spark_session|local_broker)\(")
+_STARTS_JAVA = re.compile(r"ks\.(spark\.spark_session|kafka\.local_broker)\(")
 
 
 def main(arguments: list[str]) -> int:

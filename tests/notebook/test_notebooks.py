@@ -17,7 +17,7 @@ _FOLDER = Path(__file__).parents[2] / "notebooks"
 _ALL = sorted(_FOLDER.rglob("*.ipynb"))
 _PAGE = 104
 """Characters of code or printed text that fit into a line of the rendered page."""
-_WITH_JAVA = [path for path in _ALL if re.search(r"ks\.(spark_session|local_broker)\(", path.read_text())]
+_WITH_JAVA = [path for path in _ALL if re.search(r"ks\.(spark\.spark_session|kafka\.local_broker)\(", path.read_text())]
 _NOTEBOOKS = [path for path in _ALL if path not in _WITH_JAVA]
 
 pytestmark = [pytest.mark.notebook]
