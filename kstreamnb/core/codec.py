@@ -33,7 +33,7 @@ def encoded(data: bytes | None) -> Wire:
     return None if data is None else SerializedValue(data)
 
 
-def encode(serde: Serde, value: Any) -> Wire:
+def encode(serde: Serde, value: object) -> Wire:
     """The wire form of a value: itself where that is safe, else its bytes."""
     return encoder(serde)(value)
 
@@ -52,7 +52,7 @@ def encoder(serde: Serde) -> Callable[[Any], Wire]:
     """`encode` of one serde as a function, for use once a record."""
     plain, keeps, write = serde.plain, serde.keeps, serde.serialize
 
-    def encode_value(value: Any) -> Wire:
+    def encode_value(value: object) -> Wire:
         kind = type(value)
         if (
             value is None or kind is SerializedValue or (kind in plain and keeps(value))
@@ -62,14 +62,14 @@ def encoder(serde: Serde) -> Callable[[Any], Wire]:
 
     if isinstance(serde, StringSerde):
 
-        def encode_text(value: Any) -> Wire:
+        def encode_text(value: object) -> Wire:
             return value if type(value) is str and value.isascii() else encode_value(value)
 
         return encode_text
     if isinstance(serde, WholeSerde):
         least, most = -(1 << 8 * serde.width - 1), (1 << 8 * serde.width - 1) - 1
 
-        def encode_whole(value: Any) -> Wire:
+        def encode_whole(value: object) -> Wire:
             return value if type(value) is int and least <= value <= most else encode_value(value)
 
         return encode_whole
@@ -94,7 +94,7 @@ _MEMO = 1 << 16
 class StreamPartitioner(Protocol):
     """A user's choice of partitions for the records of a sink or repartition topic."""
 
-    def __call__(self, topic: str, key: Any, value: Any, partitions: int, /) -> int | Iterable[int] | None:
+    def __call__(self, topic: str, key: object, value: object, partitions: int, /) -> int | Iterable[int] | None:
         """One partition, several (none of them: the record is dropped), or None for the default."""
 
 

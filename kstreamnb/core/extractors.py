@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Protocol, Self
+from typing import Protocol, Self
 
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.time import Clock
@@ -130,7 +130,7 @@ class _FunctionExtractor:
         return getattr(self.function, "__name__", type(self.function).__name__)
 
 
-def extractor_of(value: Any) -> TimestampExtractor:
+def extractor_of(value: object) -> TimestampExtractor:
     """An extractor as it is, a function ``(record, partition_time_ms) -> ms`` as one, or one of Kafka's by its name.
 
     Example:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, NamedTuple, Protocol, TypeAlias
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol, Self, TypeAlias
 
 from kstreamnb.core.record import Headers, RecordMetadata
 from kstreamnb.core.windows import SessionWindows, SlidingWindows, TimeWindows, UnlimitedWindows
@@ -29,6 +29,10 @@ class Cancellable(Protocol):
 
     def cancel(self) -> None:
         """Never fire again."""
+
+
+Details: TypeAlias = dict[str, Any]
+"""Numbers and names that explain an event, by name."""
 
 
 class BindContext(Protocol):
@@ -58,13 +62,13 @@ class BindContext(Protocol):
     def forward_to(self, child: str) -> Forward:
         """Hands a record to the child of that name only; raises ProcessingError when there is none."""
 
-    def cell(self, name: str, initial: Any) -> list[Any]:
+    def cell(self, name: str, initial: object) -> list[Any]:
         """A snapshotted cell of this node; its content must be immutable and picklable."""
 
-    def shared_cell(self, name: str, initial: Any) -> list[Any]:
+    def shared_cell(self, name: str, initial: object) -> list[Any]:
         """A snapshotted cell of the whole task: the same list for every node that asks for ``name``."""
 
-    def drop(self, reason: str, key: Any, value: Any, timestamp: int, details: dict[str, Any] | None = None) -> None:
+    def drop(self, reason: str, key: object, value: object, timestamp: int, details: Details | None = None) -> None:
         """Count and report one dropped record.
 
         ``reason`` is one of "null key", "null value", "null foreign key", "late", "expired", "negative timestamp",
@@ -102,10 +106,10 @@ class BindContext(Protocol):
     def configs(self) -> Mapping[str, Any]:
         """The application's configuration, by Kafka's dotted names."""
 
-    def key_serde(self, serde: Any = None) -> Any:
+    def key_serde(self, serde: object = None) -> Any:
         """A key serde with the application's defaults in the places that it leaves open; the default for None."""
 
-    def value_serde(self, serde: Any = None) -> Any:
+    def value_serde(self, serde: object = None) -> Any:
         """The same for values."""
 
 
@@ -254,6 +258,10 @@ class Operator(ABC):
     @abstractmethod
     def bind(self, context: BindContext, forward: Forward) -> Process:
         """Build the closure that processes the node's records in one task."""
+
+    def changed(self, **fields: object) -> Self:
+        """Return the operator with other values of some fields."""
+        return replace(self, **fields)  # type: ignore[type-var] # subclasses are dataclasses
 
     def fuse(self, context: BindContext, *, new_only: bool) -> FusedStep | None:
         """Return the operator as lines of a fused chain; None if only a closure can do its work.

@@ -124,7 +124,7 @@ class ProcessorContext:
 class _ReadOnlyStore:
     """A global store as an ordinary task sees it."""
 
-    def __init__(self, name: str, store: Any) -> None:
+    def __init__(self, name: str, store: object) -> None:
         self._name, self._store = name, store
 
     def __getattr__(self, method: str) -> Any:
@@ -197,7 +197,7 @@ class FixedKeyRecord(Record[K, V]):
 
     __slots__ = ()
 
-    def with_key(self, key: Any) -> Record[Any, V]:
+    def with_key(self, key: object) -> Record[Any, V]:
         """Raises ProcessingError: the key is fixed."""
         raise ProcessingError("process_values may not change the key", hint=_USE_PROCESS)
 
@@ -240,7 +240,7 @@ class UserProcessor(Operator):
         start(processor, context, self.context_kind(context, forward))
         run, new, kind = processor.process, tuple.__new__, self.record_kind
 
-        def process(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+        def process(key: object, value: object, timestamp: int, headers: Headers) -> None:
             run(new(kind, (key, value, timestamp, headers)))
 
         return process
@@ -258,7 +258,7 @@ class UserFixedKeyProcessor(UserProcessor):
     record_kind: ClassVar[type[Record[Any, Any]]] = FixedKeyRecord
 
 
-def start(processor: Any, context: BindContext, own: ProcessorContext) -> None:
+def start(processor: object, context: BindContext, own: ProcessorContext) -> None:
     """Hand a processor or transformer its context, and see to it that it is closed with the task."""
     init, close = getattr(processor, "init", None), getattr(processor, "close", None)
     if init is not None:

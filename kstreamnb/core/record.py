@@ -127,11 +127,11 @@ class Record(_RecordFields, Generic[K, V]):
             raise ProcessingError(f"timestamp {timestamp} of a record is negative", java=java)
         return super().__new__(cls, key, value, timestamp, headers)
 
-    def with_key(self, key: Any) -> Record[Any, V]:
+    def with_key(self, key: object) -> Record[Any, V]:
         """The same record under another key."""
         return tuple.__new__(type(self), (key, self.value, self.timestamp, self.headers))
 
-    def with_value(self, value: Any) -> Record[K, Any]:
+    def with_value(self, value: object) -> Record[K, Any]:
         """The same record with another value."""
         return tuple.__new__(type(self), (self.key, value, self.timestamp, self.headers))
 

@@ -11,13 +11,20 @@ import re
 import struct
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar
 from uuid import UUID
 
 from kstreamnb.errors import SerdeError
 
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar as _TypeVar
 
-class Serde:
+    T = _TypeVar("T", default=Any)
+else:
+    T = TypeVar("T")  # Python 3.11 has no defaults; `Serde` without a parameter is a serde of any values
+
+
+class Serde(Generic[T]):
     """Turns values into Kafka's bytes and back; subclasses are frozen dataclasses, compared by value.
 
     ``name`` is the serde's word in errors, descriptions and documents. ``plain`` holds the exact types whose
@@ -46,7 +53,7 @@ class Serde:
     unreadable: ClassVar[str | None] = None
     width: int | None = None
 
-    def serialize(self, value: Any) -> bytes | None:
+    def serialize(self, value: T | None) -> bytes | None:
         """Kafka's bytes of a value; None for None; raises SerdeError for a value that it does not write."""
         if value is None:
             return None
@@ -59,10 +66,10 @@ class Serde:
         except Exception as error:
             raise self._unwritable(value, f"{type(error).__name__}: {error}") from error
 
-    def deserialize(self, data: bytes | None) -> Any:
+    def deserialize(self, data: bytes | None) -> T:
         """A new value from bytes; None for None; raises SerdeError for bytes that it does not read."""
         if data is None:
-            return None
+            return None  # type: ignore[return-value] # no bytes are no value, whatever the type
         try:
             return self._read(data)
         except SerdeError:
@@ -71,25 +78,25 @@ class Serde:
             why = f"{type(error).__name__}: {error}"
             raise self._unreadable(data, why, java=self.unreadable) from error
 
-    def keeps(self, value: Any) -> bool:
+    def keeps(self, value: T) -> bool:
         """Whether a value of a plain type would come back from its bytes unchanged."""
         return True
 
-    def twin(self, value: Any) -> Any:
-        """What would come back from a value's bytes, where that is known without them; else None."""
+    def copy_value(self, value: T) -> T | None:
+        """Return the value that its bytes would give, if that is known without making them; else None."""
         return None
 
-    def partition_bytes(self, value: Any) -> bytes | None:
+    def partition_bytes(self, value: T | None) -> bytes | None:
         """The bytes that choose a key's partition: its own, or those of the inner key of a windowed one."""
         return self.serialize(value)
 
-    def _write(self, value: Any) -> bytes:
+    def _write(self, value: T) -> bytes:
         raise NotImplementedError(f"{type(self).__name__} writes nothing")
 
-    def _read(self, data: bytes) -> Any:
+    def _read(self, data: bytes) -> T:
         raise NotImplementedError(f"{type(self).__name__} reads nothing")
 
-    def _unwritable(self, value: Any, why: str | None = None, *, hint: str | None = None) -> SerdeError:
+    def _unwritable(self, value: object, why: str | None = None, *, hint: str | None = None) -> SerdeError:
         message = f'serde "{self.name}" cannot write a value of type "{type(value).__name__}"'
         detail = f"it writes {self.expects}"
         return SerdeError(message, detail=f"{detail}; {why}" if why else detail, hint=hint or self.advice)
@@ -112,7 +119,7 @@ class Serde:
 
 
 @dataclass(frozen=True)
-class FunctionSerde(Serde):
+class FunctionSerde(Serde[T]):
     """A user's pair of functions as a serde.
 
     ``immutable`` names types whose instances need no copy in stores and in-process topics: only those that no
@@ -125,8 +132,8 @@ class FunctionSerde(Serde):
     """
 
     name: str
-    writer: Callable[[Any], bytes]
-    reader: Callable[[bytes], Any]
+    writer: Callable[[T], bytes]
+    reader: Callable[[bytes], T]
     immutable: frozenset[type] = frozenset()
 
     expects: ClassVar[str] = "what its own functions accept"
@@ -136,17 +143,17 @@ class FunctionSerde(Serde):
         """The user's word on which types need no copy."""
         return self.immutable
 
-    def _write(self, value: Any) -> bytes:
+    def _write(self, value: T) -> bytes:
         data = self.writer(value)
         if not isinstance(data, bytes):
             raise self._unwritable(value, f'its function gave a "{type(data).__name__}" instead of bytes')
         return data
 
-    def _read(self, data: bytes) -> Any:
+    def _read(self, data: bytes) -> T:
         return self.reader(bytes(data))
 
 
-def complete(serde: Any, key_serde: Serde, value_serde: Serde) -> Any:
+def complete(serde: object, key_serde: Serde, value_serde: Serde) -> Any:
     """A serde with the application's defaults in the places that it leaves open.
 
     Serdes around inner ones may hold None and then have a method ``with_defaults(key_serde, value_serde)``.
@@ -159,7 +166,7 @@ _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 @dataclass(frozen=True)
-class SerdeAround(Serde):
+class SerdeAround(Serde[T]):
     """A serde around that of values, or with ``of_keys`` of keys; ``inner`` None is the application's default."""
 
     inner: Serde | None = None
@@ -178,7 +185,7 @@ class SerdeAround(Serde):
 
 
 @dataclass(frozen=True)
-class StringSerde(Serde):
+class StringSerde(Serde[str]):
     """Text as UTF-8."""
 
     name: str = "string"
@@ -187,7 +194,7 @@ class StringSerde(Serde):
     writes: ClassVar[tuple[type, ...]] = (str,)
     expects: ClassVar[str] = "str"
 
-    def keeps(self, value: Any) -> bool:
+    def keeps(self, value: str) -> bool:
         """All text but lone surrogates, which UTF-8 has no bytes for."""
         return value.isascii() or not _LONE_SURROGATE.search(value)
 
@@ -199,7 +206,7 @@ class StringSerde(Serde):
 
 
 @dataclass(frozen=True)
-class WholeSerde(Serde):
+class WholeSerde(Serde[int]):
     """Whole numbers of a fixed width, big-endian two's complement."""
 
     name: str
@@ -214,9 +221,9 @@ class WholeSerde(Serde):
         bits = 8 * self.width - 1
         return f"int from -2**{bits} to 2**{bits} - 1"
 
-    def keeps(self, value: Any) -> bool:
+    def keeps(self, value: int) -> bool:
         """All numbers of the width."""
-        return bool(-(1 << 8 * self.width - 1) <= value < 1 << 8 * self.width - 1)
+        return -(1 << 8 * self.width - 1) <= value < 1 << 8 * self.width - 1
 
     def _write(self, value: int) -> bytes:
         if type(value) is bool:
@@ -231,7 +238,7 @@ class WholeSerde(Serde):
 
 
 @dataclass(frozen=True)
-class FloatSerde(Serde):
+class FloatSerde(Serde[float]):
     """IEEE 754 numbers of single precision, big-endian; what comes back is rounded to it."""
 
     name: str = "float"
@@ -241,7 +248,7 @@ class FloatSerde(Serde):
     writes: ClassVar[tuple[type, ...]] = (float, int)
     expects: ClassVar[str] = "float, or an int that one holds exactly"
 
-    def _write(self, value: Any) -> bytes:
+    def _write(self, value: float) -> bytes:
         if type(value) is bool:
             raise self._unwritable(value)
         if isinstance(value, int) and int(float(value)) != value:
@@ -263,16 +270,16 @@ class DoubleSerde(FloatSerde):
     form: ClassVar[str] = ">d"
     plain: ClassVar[frozenset[type]] = frozenset({float})
 
-    def keeps(self, value: Any) -> bool:
+    def keeps(self, value: float) -> bool:
         """All but the not-a-numbers, which differ from themselves."""
         return not math.isnan(value)
 
-    def _write(self, value: Any) -> bytes:
+    def _write(self, value: float) -> bytes:
         return super()._write(math.nan if value != value else value)  # Java writes one of the many not-a-numbers
 
 
 @dataclass(frozen=True)
-class BooleanSerde(Serde):
+class BooleanSerde(Serde[bool]):
     """True and False as one byte."""
 
     name: str = "boolean"
@@ -294,7 +301,7 @@ class BooleanSerde(Serde):
 
 
 @dataclass(frozen=True)
-class UuidSerde(Serde):
+class UuidSerde(Serde[UUID]):
     """A UUID as its text of 36 characters."""
 
     name: str = "uuid"
@@ -316,7 +323,7 @@ class UuidSerde(Serde):
 
 
 @dataclass(frozen=True)
-class BytesSerde(Serde):
+class BytesSerde(Serde[bytes]):
     """Bytes as they are."""
 
     name: str = "bytes"
@@ -333,7 +340,7 @@ class BytesSerde(Serde):
 
 
 @dataclass(frozen=True)
-class VoidSerde(Serde):
+class VoidSerde(Serde[None]):
     """Nothing: for keys or values that are always None."""
 
     name: str = "void"
@@ -341,11 +348,13 @@ class VoidSerde(Serde):
     writes: ClassVar[tuple[type, ...]] = ()
     expects: ClassVar[str] = "None only"
 
-    def _read(self, data: bytes) -> Any:
+    def _read(self, data: bytes) -> None:
         java = "Data should be null for a VoidDeserializer."
         raise self._unreadable(data, "there should be none", java=java)
 
 
-LONG = WholeSerde("long", 8)
-_NUMBERS = (LONG, WholeSerde("integer", 4), WholeSerde("short", 2), FloatSerde(), DoubleSerde())
-SCALARS: tuple[Serde, ...] = (StringSerde(), *_NUMBERS, BooleanSerde(), UuidSerde(), BytesSerde(), VoidSerde())
+STRING, LONG, INTEGER, SHORT = StringSerde(), WholeSerde("long", 8), WholeSerde("integer", 4), WholeSerde("short", 2)
+FLOAT, DOUBLE, BOOLEAN, UUID_TEXT, BYTES, VOID = (
+    FloatSerde(), DoubleSerde(), BooleanSerde(), UuidSerde(), BytesSerde(), VoidSerde(),
+)  # fmt: skip
+SCALARS: tuple[Serde, ...] = (STRING, LONG, INTEGER, SHORT, FLOAT, DOUBLE, BOOLEAN, UUID_TEXT, BYTES, VOID)

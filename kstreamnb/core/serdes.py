@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import json
 import re
 import struct
@@ -9,10 +10,26 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import timedelta
 from math import isfinite
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NoReturn
 
 from kstreamnb.core.record import Windowed
-from kstreamnb.core.serde import SCALARS, FunctionSerde, Serde, SerdeAround
+from kstreamnb.core.serde import (
+    BOOLEAN,
+    BYTES,
+    DOUBLE,
+    FLOAT,
+    INTEGER,
+    LONG,
+    SCALARS,
+    SHORT,
+    STRING,
+    UUID_TEXT,
+    VOID,
+    FunctionSerde,
+    Serde,
+    SerdeAround,
+    T,
+)
 from kstreamnb.core.time import duration_ms
 from kstreamnb.errors import ConfigError, SerdeError, did_you_mean
 from kstreamnb.java_texts import LIST_NOT_FIXED
@@ -28,7 +45,7 @@ def _encoder(*, sort_keys: bool) -> Callable[[Any], str]:
     return lambda value: "".join(fast(value, 0))
 
 
-def _refuse(word: str) -> Any:
+def _refuse(word: str) -> NoReturn:
     raise ValueError(f"{word} is not JSON")
 
 
@@ -69,12 +86,12 @@ class JsonSerde(Serde):
     expects: ClassVar[str] = "dict with text as names, list, tuple, str, int, float, bool or None"
     advice: ClassVar[str] = "convert it to text or numbers before, or make a serde with Serdes.serde_from"
 
-    def keeps(self, value: Any) -> bool:
+    def keeps(self, value: object) -> bool:
         """All but not-a-number, infinity and lone surrogates, which JSON cannot hold."""
         kind = type(value)
-        return isfinite(value) if kind is float else kind is not str or SCALARS[0].keeps(value)
+        return isfinite(value) if kind is float else kind is not str or STRING.keeps(value)  # type: ignore[arg-type]
 
-    def twin(self, value: Any) -> Any:
+    def copy_value(self, value: object) -> object:
         """A copy of a dict without anything inside its items; None where bytes may give something else."""
         if type(value) is not dict or type(self) is not JsonSerde or self.sort_keys:
             return None
@@ -85,11 +102,11 @@ class JsonSerde(Serde):
                 return None
         return value.copy()
 
-    def _write(self, value: Any) -> bytes:
+    def _write(self, value: object) -> bytes:
         self._check(value)
         return (_encode_sorted if self.sort_keys else _encode)(value).encode()
 
-    def _check(self, value: Any) -> None:
+    def _check(self, value: object) -> None:
         """Refuse what the encoder would write as something else."""
         if isinstance(value, dict):
             for name, item in value.items():
@@ -97,7 +114,7 @@ class JsonSerde(Serde):
                     raise self._unwritable(value, f'a name in it is of type "{type(name).__name__}"')
                 if type(item) not in _SCALARS:
                     self._check(item)
-        elif type(value) in (list, tuple):
+        elif isinstance(value, (list, tuple)) and type(value) in (list, tuple):
             for item in value:
                 if type(item) not in _SCALARS:
                     self._check(item)
@@ -113,10 +130,10 @@ _FIXED, _VARIABLE = 0, 1
 
 
 @dataclass(frozen=True)
-class ListSerde(Serde):
+class ListSerde(Serde[list[T]]):
     """A list of what the inner serde writes; None may be among the items."""
 
-    inner: Serde
+    inner: Serde[T]
 
     writes: ClassVar[tuple[type, ...]] = (list, tuple)
     unreadable: ClassVar[str | None] = "Unable to deserialize into a List"
@@ -131,7 +148,7 @@ class ListSerde(Serde):
         """A list, and what may be in it."""
         return f"list of {self.inner.expects}"
 
-    def _write(self, value: Any) -> bytes:
+    def _write(self, value: list[T]) -> bytes:
         items = [self.inner.serialize(item) for item in value]
         if self.inner.width is None:
             parts = [struct.pack(">bi", _VARIABLE, len(items))]
@@ -177,10 +194,8 @@ class ListSerde(Serde):
 
 
 @dataclass(frozen=True)
-class WindowedSerde(SerdeAround):
+class WindowedSerde(SerdeAround[Windowed]):
     """Keys within windows; the partition follows the inner key alone."""
-
-    inner: Any = None
 
     of_keys: ClassVar[bool] = True
     plain: ClassVar[frozenset[type]] = frozenset({Windowed})
@@ -197,23 +212,22 @@ class WindowedSerde(SerdeAround):
     @property
     def expects(self) -> str:  # type: ignore[override]
         """A windowed key, and what its key may be."""
-        return f"Windowed with a key of {self.inner.expects}"
+        return f"Windowed with a key of {self._inner().expects}"
 
-    def deserialize(self, data: bytes | None) -> Any:
+    def deserialize(self, data: bytes | None) -> Windowed:
         """A windowed key from bytes; None for none at all, and for empty ones, as in Kafka."""
         return super().deserialize(data or None)
 
-    def keeps(self, value: Any) -> bool:
+    def keeps(self, value: Windowed) -> bool:
         """A key that the inner serde keeps."""
-        return type(value.key) in self.inner.plain and self.inner.keeps(value.key)
+        return type(value.key) in (inner := self._inner()).plain and inner.keeps(value.key)
 
-    def partition_bytes(self, value: Any) -> bytes | None:
+    def partition_bytes(self, value: Windowed | None) -> bytes | None:
         """The bytes of the inner key."""
-        data: bytes | None = None if value is None else self.inner.serialize(value.key)
-        return data
+        return None if value is None else self._inner().serialize(value.key)
 
     def _inner_bytes(self, value: Windowed) -> bytes:
-        return self.inner.serialize(value.key) or b""
+        return self._inner().serialize(value.key) or b""
 
     def _within(self, data: bytes, key: bytes, start: int, end: int, *, least_ms: int) -> Windowed:
         """The key from its part of the bytes, in a window that Kafka could have made."""
@@ -221,7 +235,7 @@ class WindowedSerde(SerdeAround):
             java = self.wrong_end if start >= 0 else "Window startMs time cannot be negative."
             raise self._unreadable(data, f"there is no window from {start} to {end} ms", java=java)
         try:
-            return Windowed(self.inner.deserialize(key), start, end)
+            return Windowed(self._inner().deserialize(key), start, end)
         except SerdeError as error:
             error.add_note("Detail: the bytes are those of a key within a window.")
             raise
@@ -243,14 +257,14 @@ class TimeWindowedSerde(WindowedSerde):
         if self.size_ms is not None and self.size_ms <= 0:
             raise ConfigError(f"window size {self.size_ms} ms of a windowed serde is not positive")
 
-    def keeps(self, value: Any) -> bool:
+    def keeps(self, value: Windowed) -> bool:
         """Windows of the size, of keys that the inner serde keeps."""
-        return bool(value.end == self._end(value.start)) and super().keeps(value)
+        return value.end == self._end(value.start) and super().keeps(value)
 
     def _end(self, start: int) -> int:
         return _MAX if self.size_ms is None else min(start + self.size_ms, _MAX)
 
-    def _write(self, value: Any) -> bytes:
+    def _write(self, value: Windowed) -> bytes:
         return self._inner_bytes(value) + struct.pack(">q", value.start)
 
     def _read(self, data: bytes) -> Windowed:
@@ -267,7 +281,7 @@ class SessionWindowedSerde(WindowedSerde):
     kind: ClassVar[str] = "session"
     wrong_end: ClassVar[str] = "Window endMs time cannot be smaller than window startMs time."
 
-    def _write(self, value: Any) -> bytes:
+    def _write(self, value: Windowed) -> bytes:
         return self._inner_bytes(value) + struct.pack(">qq", value.end, value.start)
 
     def _read(self, data: bytes) -> Windowed:
@@ -281,11 +295,11 @@ _NAMED: dict[str, Serde] = {serde.name: serde for serde in (*SCALARS, JsonSerde(
 _ALIASES = {"str": "string", "int": "integer", "bool": "boolean", "byte_array": "bytes", "byte_buffer": "bytes"}
 
 
-def _built_in(name: str, doc: str) -> Callable[[], Serde]:
-    """A factory of `Serdes` that takes nothing."""
+def _built_in(name: str, serde: Serde[T], doc: str) -> Callable[[], Serde[T]]:
+    """Make a method of `Serdes` that returns a built-in serde."""
 
-    def made() -> Serde:
-        return _NAMED[name]
+    def made() -> Serde[T]:
+        return serde
 
     made.__name__, made.__qualname__, made.__doc__ = name, f"Serdes.{name}", doc
     return staticmethod(made)
@@ -301,16 +315,16 @@ class Serdes:
         'list<string>'
     """
 
-    string = _built_in("string", "Text as UTF-8; the default for keys.")
-    long = _built_in("long", "Whole numbers of 64 bits.")
-    integer = _built_in("integer", "Whole numbers of 32 bits.")
-    short = _built_in("short", "Whole numbers of 16 bits.")
-    float = _built_in("float", "Numbers of single precision; Python's float is `double`.")
-    double = _built_in("double", "Numbers of double precision, as Python's float.")
-    boolean = _built_in("boolean", "True and False.")
-    uuid = _built_in("uuid", "UUIDs, as their text.")
-    bytes = byte_array = byte_buffer = _built_in("bytes", "Bytes as they are.")
-    void = _built_in("void", "Only None.")
+    string = _built_in("string", STRING, "Text as UTF-8; the default for keys.")
+    long = _built_in("long", LONG, "Whole numbers of 64 bits.")
+    integer = _built_in("integer", INTEGER, "Whole numbers of 32 bits.")
+    short = _built_in("short", SHORT, "Whole numbers of 16 bits.")
+    float = _built_in("float", FLOAT, "Numbers of single precision; Python's float is `double`.")
+    double = _built_in("double", DOUBLE, "Numbers of double precision, as Python's float.")
+    boolean = _built_in("boolean", BOOLEAN, "True and False.")
+    uuid = _built_in("uuid", UUID_TEXT, "UUIDs, as their text.")
+    bytes = byte_array = byte_buffer = _built_in("bytes", BYTES, "Bytes as they are.")
+    void = _built_in("void", VOID, "Only None.")
 
     @staticmethod
     def json(*, sort_keys: bool = False) -> Serde:
@@ -318,12 +332,12 @@ class Serdes:
         return JsonSerde(sort_keys=sort_keys)
 
     @staticmethod
-    def list_serde(inner: Serde) -> Serde:
+    def list_serde(inner: Serde[T]) -> Serde[list[T]]:
         """Lists of what ``inner`` writes."""
         return ListSerde(inner)
 
     @staticmethod
-    def time_windowed(inner: Serde | None = None, size: timedelta | str | int | None = None) -> Serde:
+    def time_windowed(inner: Serde | None = None, size: timedelta | str | int | None = None) -> Serde[Windowed]:
         """Keys within windows of one size; without the size, windows that are read have no end.
 
         A whole number of milliseconds is taken too, as Java's serde has it. Without ``inner`` the key is written by
@@ -333,18 +347,18 @@ class Serdes:
         return TimeWindowedSerde(inner, size if whole else duration_ms(size, "window size"))  # type: ignore[arg-type]
 
     @staticmethod
-    def session_windowed(inner: Serde | None = None) -> Serde:
+    def session_windowed(inner: Serde | None = None) -> Serde[Windowed]:
         """Keys within sessions; without ``inner`` the key is written by the application's default."""
         return SessionWindowedSerde(inner)
 
     @staticmethod
     def serde_from(
-        serializer: Callable[[Any], Any],
-        deserializer: Callable[[Any], Any],
+        serializer: Callable[[T], builtins.bytes],
+        deserializer: Callable[[builtins.bytes], T],
         *,
         name: str = "custom",
         immutable: Iterable[type] = (),
-    ) -> Serde:
+    ) -> Serde[T]:
         """A serde of two functions: value to bytes, bytes to value; neither ever gets None."""
         return FunctionSerde(name, serializer, deserializer, frozenset(immutable))
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, TypedDict, Unpack
 
+from kstreamnb.core.serde import Serde
 from kstreamnb.core.serdes import NamesSerdes
 from kstreamnb.core.time import Duration, duration_ms
 from kstreamnb.errors import ConfigError
@@ -39,8 +40,8 @@ class StoreSpec(NamesSerdes):
 
     name: str
     kind: StoreKind
-    key_serde: Any = None
-    value_serde: Any = None
+    key_serde: Serde | str | None = None
+    value_serde: Serde | str | None = None
     retention_ms: int | None = None
     window_size_ms: int | None = None
     retain_duplicates: bool = False
@@ -77,6 +78,20 @@ class VersionedRecord:
     valid_to: int | None = None
 
 
+class StoreOptions(TypedDict, total=False):
+    """Options of every kind of store."""
+
+    key_serde: Serde | str | None
+    value_serde: Serde | str | None
+    logged: bool
+    cached: bool
+    persistent: bool
+    changelog_topic: str | None
+    log_config: tuple[tuple[str, str], ...]
+    factory: Callable[[StoreSpec], object] | None
+    extra: Mapping[str, Any]
+
+
 class Stores:
     """Specs of every kind of store; options of all: ``key_serde, value_serde, logged, cached, log_config, factory``.
 
@@ -90,22 +105,22 @@ class Stores:
     """
 
     @staticmethod
-    def persistent_key_value_store(name: str, **options: Any) -> StoreSpec:
+    def persistent_key_value_store(name: str, **options: Unpack[StoreOptions]) -> StoreSpec:
         """Rows by key, kept as Kafka's RocksDB store keeps them."""
         return _spec(name, "key_value", options)
 
     @staticmethod
-    def in_memory_key_value_store(name: str, **options: Any) -> StoreSpec:
+    def in_memory_key_value_store(name: str, **options: Unpack[StoreOptions]) -> StoreSpec:
         """Rows by key, kept as Kafka's in-memory store keeps them."""
         return _spec(name, "key_value", options, persistent=False)
 
     @staticmethod
-    def persistent_timestamped_key_value_store(name: str, **options: Any) -> StoreSpec:
+    def persistent_timestamped_key_value_store(name: str, **options: Unpack[StoreOptions]) -> StoreSpec:
         """Rows by key with the event time of each."""
         return _spec(name, "timestamped_key_value", options)
 
     @staticmethod
-    def lru_map(name: str, max_entries: int, **options: Any) -> StoreSpec:
+    def lru_map(name: str, max_entries: int, **options: Unpack[StoreOptions]) -> StoreSpec:
         """The ``max_entries`` rows used last.
 
         Raises: ConfigError when ``max_entries`` is negative.
@@ -116,7 +131,7 @@ class Stores:
 
     @staticmethod
     def persistent_versioned_key_value_store(
-        name: str, *, history: Duration, segment_interval: Duration | None = None, **options: Any
+        name: str, *, history: Duration, segment_interval: Duration | None = None, **options: Unpack[StoreOptions]
     ) -> StoreSpec:
         """Rows by key with their history as far back as ``history`` of stream time.
 
@@ -135,7 +150,12 @@ class Stores:
 
     @staticmethod
     def persistent_window_store(
-        name: str, *, retention: Duration, window_size: Duration, retain_duplicates: bool = False, **options: Any
+        name: str,
+        *,
+        retention: Duration,
+        window_size: Duration,
+        retain_duplicates: bool = False,
+        **options: Unpack[StoreOptions],
     ) -> StoreSpec:
         """Rows by key and window start; expires by whole segments.
 
@@ -153,21 +173,23 @@ class Stores:
         return _spec(name, "window", options, **fields)
 
     @staticmethod
-    def in_memory_window_store(name: str, *, retention: Duration, window_size: Duration, **options: Any) -> StoreSpec:
+    def in_memory_window_store(
+        name: str, *, retention: Duration, window_size: Duration, **options: Unpack[StoreOptions]
+    ) -> StoreSpec:
         """Rows by key and window start; expires exactly. Takes what `persistent_window_store` takes."""
         spec = Stores.persistent_window_store(name, retention=retention, window_size=window_size, **options)
         return replace(spec, persistent=False)
 
     @staticmethod
     def persistent_timestamped_window_store(
-        name: str, *, retention: Duration, window_size: Duration, **options: Any
+        name: str, *, retention: Duration, window_size: Duration, **options: Unpack[StoreOptions]
     ) -> StoreSpec:
         """Rows by key and window start with the event time of each. Takes what `persistent_window_store` takes."""
         spec = Stores.persistent_window_store(name, retention=retention, window_size=window_size, **options)
         return replace(spec, kind="timestamped_window")
 
     @staticmethod
-    def persistent_session_store(name: str, *, retention: Duration, **options: Any) -> StoreSpec:
+    def persistent_session_store(name: str, *, retention: Duration, **options: Unpack[StoreOptions]) -> StoreSpec:
         """Aggregates by session; expires by whole segments.
 
         Raises: ConfigError when ``retention`` is negative.
@@ -176,15 +198,18 @@ class Stores:
         return _spec(name, "session", options, retention_ms=retention_ms)
 
     @staticmethod
-    def in_memory_session_store(name: str, *, retention: Duration, **options: Any) -> StoreSpec:
+    def in_memory_session_store(name: str, *, retention: Duration, **options: Unpack[StoreOptions]) -> StoreSpec:
         """Aggregates by session; expires exactly.
 
         Raises: ConfigError when ``retention`` is negative.
         """
-        return Stores.persistent_session_store(name, retention=retention, **{**options, "persistent": False})
+        spec = Stores.persistent_session_store(name, retention=retention, **options)
+        return replace(spec, persistent=False)
 
     @staticmethod
-    def key_value_store_builder(supplier: StoreSpec, key_serde: Any, value_serde: Any, **options: Any) -> StoreSpec:
+    def key_value_store_builder(
+        supplier: StoreSpec, key_serde: Serde | str | None, value_serde: Serde | str | None, **options: Any
+    ) -> StoreSpec:
         """``supplier`` with serdes, and with other ``options`` when given; the same for every kind of store."""
         return replace(supplier, key_serde=key_serde, value_serde=value_serde, **options)
 
@@ -195,7 +220,7 @@ class Stores:
     session_store_builder = key_value_store_builder
 
 
-def _spec(name: str, kind: Any, options: dict[str, Any], **fields: Any) -> StoreSpec:
+def _spec(name: str, kind: StoreKind, options: StoreOptions, **fields: Any) -> StoreSpec:
     if name is None:
         raise ConfigError("a store needs a name", java="name cannot be null")
     return StoreSpec(name, kind, **{**fields, **options})

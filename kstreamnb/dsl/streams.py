@@ -506,6 +506,7 @@ def _split(draft: GraphBuilder, source: StreamFlow, name: str | None) -> StreamF
 def _branch(draft: GraphBuilder, above: StreamFlow, predicate: Any, suffix: str) -> StreamFlow:
     split = draft.nodes[above.node]
     assert isinstance(split, Operation)
+    assert isinstance(split.operator, stateless.Branch)
     name = split.name + suffix
     predicates, (*children, default) = split.operator.predicates, split.operator.children
     if predicate is None:

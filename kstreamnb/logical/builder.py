@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
-from kstreamnb.core.operator import TableView
+from kstreamnb.core.operator import Operator, TableView
 from kstreamnb.core.source_location import SourceLocation
 from kstreamnb.errors import TopologyError
 from kstreamnb.logical.graph import LogicalGraph
@@ -108,7 +108,7 @@ class GraphBuilder:
         merged = tuple(dict.fromkeys((*self.nodes[node.id].parents, *parents)))
         return self.change(node, parents=merged, priority=self._priority)
 
-    def step(self, name: str, operator: Any, *parents: int, **fields: Any) -> Operation:
+    def step(self, name: str, operator: Operator, *parents: int, **fields: Any) -> Operation:
         """Add an operator under its parents."""
         return self.add(Operation(name=name, operator=operator, **fields), *parents)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import singledispatchmethod
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from kstreamnb.core.extractors import FailOnInvalidTimestamp
 from kstreamnb.core.operator import Operator
@@ -50,10 +50,10 @@ class _Lowering:
     def names(self, ids: tuple[int, ...]) -> tuple[str, ...]:
         return tuple(self.graph.by_id[id_].name for id_ in ids)
 
-    def wrapped(self, name: str, operator: Any) -> Any:
+    def wrapped(self, name: str, operator: Operator) -> Operator:
         return operator if self.wrap is None else self.wrap(name, operator)
 
-    def processor(self, node: nodes.LogicalNode, name: str, operator: Any, *parents: str) -> None:
+    def processor(self, node: nodes.LogicalNode, name: str, operator: Operator, *parents: str) -> None:
         self.topology.add_processor(name, self.wrapped(name, operator), *parents, dsl=node.word, origin=node.origin)
 
     def connect(self, name: str, stores: tuple[str, ...]) -> None:
@@ -90,7 +90,7 @@ class _Lowering:
         self.topology.add_internal_topic(node.topic, node.partitions)
         parents = self.names(node.parents)
         if node.filter_name is not None:
-            keep: Any = PassThrough() if node.keep_null_keys else RepartitionFilter()
+            keep: Operator = PassThrough() if node.keep_null_keys else RepartitionFilter()
             self.processor(node, node.filter_name, keep, *parents)
             parents = (node.filter_name,)
         settings = node.settings
@@ -108,9 +108,9 @@ class _Lowering:
     def _table(self, node: nodes.Table) -> None:
         operator, store = node.operator, node.store
         if node.send_old and operator.traits.sends_old:
-            operator = replace(operator, send_old=True)
+            operator = operator.changed(send_old=True)
         if node.lazy and not node.materialized:
-            operator, store = replace(operator, store=None), None
+            operator, store = operator.changed(store=None), None
         elif store is not None and node.reuse_topic:
             store = replace(store, logged=False, changelog_topic=node.topic)
         own = (*node.own, *((store,) if store is not None else ()))
@@ -119,8 +119,8 @@ class _Lowering:
     @lower.register
     def _table_join(self, node: nodes.TableJoin) -> None:
         for name, table, operator, _ in node.sides:
-            self.processor(node, name, replace(operator, send_old=node.send_old), *self.names((table,)))
-        merge = replace(node.operator, send_old=node.send_old)
+            self.processor(node, name, operator.changed(send_old=node.send_old), *self.names((table,)))
+        merge = node.operator.changed(send_old=node.send_old)
         self.processor(node, node.name, merge, *(name for name, *_ in node.sides))
         for name, _, _, stores in node.sides:
             self.connect(name, stores)

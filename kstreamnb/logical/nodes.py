@@ -117,7 +117,7 @@ class Operation(LogicalNode):
     ``keeps_null_keys``: a record without a key may still have a result.
     """
 
-    operator: Any
+    operator: Operator
     stores: tuple[str, ...] = ()
     own: tuple[StoreSpec, ...] = ()
     keeps_null_keys: bool = False
@@ -125,8 +125,7 @@ class Operation(LogicalNode):
     @property
     def traits(self) -> OperatorTraits:
         """The traits of the operator."""
-        traits: OperatorTraits = self.operator.traits
-        return traits
+        return self.operator.traits
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -164,7 +163,7 @@ class TableJoin(Table):
     A side is its processor's name, the table that it follows, its operator and the stores that it looks up.
     """
 
-    sides: tuple[tuple[str, int, Any, tuple[str, ...]], ...]
+    sides: tuple[tuple[str, int, Operator, tuple[str, ...]], ...]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -182,6 +181,6 @@ class StreamJoin(Operation):
     records, if there is one.
     """
 
-    this: tuple[str, Any]
-    other: tuple[str, Any]
-    alone: Any
+    this: tuple[str, Operator]
+    other: tuple[str, Operator]
+    alone: Operator

@@ -16,6 +16,7 @@ from kstreamnb.core.record import Change, Headers, Windowed
 from kstreamnb.core.time import MAX_TIME_MS
 from kstreamnb.core.windows import TimeWindows
 from kstreamnb.operators.folding import Adder, FoldRecord, Initializer, Late, WindowedFold, count_up, folding, zero
+from kstreamnb.operators.store_protocols import KeyValueStore, RowStore, SessionStore, WindowStore
 from kstreamnb.operators.tables import bind_get, bind_update, is_versioned
 
 
@@ -32,22 +33,24 @@ class Fold(NamedTuple):
         return (self.initializer, self.aggregator) == (zero, count_up)
 
 
-def is_simple(store: Any, *, send_old: bool) -> bool:
+def is_simple(store: RowStore, *, send_old: bool) -> bool:
     """Whether a fold on this store is no more than a lookup and a put."""
     return not send_old and not store.spec.cached and not is_versioned(store)
 
 
-def fold_by_key(context: BindContext, store: Any, fold: Fold) -> FusedStep:
+def fold_by_key(context: BindContext, store: KeyValueStore, fold: Fold) -> FusedStep:
     """Lines that fold a record into its key's row."""
     lines = """\
 if key is None or value is None:
  {drop}("null key" if key is None else "null value", key, value, timestamp)
  return"""
-    names = {"drop": context.drop, "get": store.get, "put": store.put}
+    names: dict[str, object] = {"drop": context.drop, "get": store.get, "put": store.put}
     return _step([lines, _fold(fold, store, "key")], names, store, fold)
 
 
-def fold_by_window(context: BindContext, store: Any, fold: Fold, *, size: int, grace: int, late: Any) -> FusedStep:
+def fold_by_window(
+    context: BindContext, store: WindowStore, fold: Fold, *, size: int, grace: int, late: Late
+) -> FusedStep:
     """Lines that fold a record into the row of its key and tumbling window.
 
     Window, place in the store and windowed key of a key's last record are kept: the next one is mostly in the same
@@ -70,7 +73,7 @@ if timestamp > {{seen}}[0]:
 elif end <= {{seen}}[0] - {grace}:
  {{late}}(inner, value, timestamp, start, end, {{seen}}[0] - {grace})
  return"""
-    names = {"drop": context.drop, "get": store.row_at, "put": store.put, "places": places.get}
+    names: dict[str, object] = {"drop": context.drop, "get": store.row_at, "put": store.put, "places": places.get}
     names |= {"locate": _locating(places, size, keeps=keeps), "seen": context.cell("stream_time_ms", -1), "late": late}
     step = _step([lines, _fold(fold, store, "inner", "start")], names, store, fold)
     return step._replace(windows_ms=size)
@@ -84,7 +87,7 @@ def _locating(places: dict[Any, _Place], size: int, *, keeps: bool) -> Callable[
     """``locate(key, timestamp)``, which with ``keeps`` keeps what it makes until a later window begins."""
     newest = -1
 
-    def locate(key: Any, timestamp: int) -> _Place:
+    def locate(key: object, timestamp: int) -> _Place:
         nonlocal newest
         start = timestamp - timestamp % size
         if start > newest:
@@ -98,7 +101,7 @@ def _locating(places: dict[Any, _Place], size: int, *, keeps: bool) -> Callable[
     return locate
 
 
-def _fold(fold: Fold, store: Any, key: str, *place: str) -> str:
+def _fold(fold: Fold, store: RowStore, key: str, *place: str) -> str:
     """Lines that leave the new aggregate and its time, for a row by the names of a key and perhaps its window start."""
     at = "at" if place else key
     get = f"row = {{get}}({', '.join((key, *place))})"
@@ -134,7 +137,7 @@ else:
  if {{watched}}[0]: {{watched}}[0]({at}, row, fresh)"""
 
 
-def _step(lines: list[str], names: dict[str, Any], store: Any, fold: Fold) -> FusedStep:
+def _step(lines: list[str], names: dict[str, object], store: RowStore, fold: Fold) -> FusedStep:
     """The step of these lines, with the names that they use."""
     if not fold.new_only:
         lines.append("value = {make}({Change}, (value, None, True))")
@@ -175,7 +178,7 @@ class StreamAggregate(Operator):
         update = bind_update(context, self.store, forward, send_old=self.send_old)
         initializer, aggregator = folding(self.initializer, self.aggregator)
 
-        def process(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+        def process(key: object, value: object, timestamp: int, headers: Headers) -> None:
             if key is None or value is None:
                 drop("null key" if key is None else "null value", key, value, timestamp)
                 return
@@ -211,13 +214,13 @@ class WindowAggregate(WindowedFold):
     Source: Kafka Streams `TimeWindowedKStream#aggregate`, `#count`, KIP-328, KIP-825.
     """
 
-    def bind_fold(self, store: Any, forward: Forward | None, late: Late) -> FoldRecord:
+    def bind_fold(self, store: WindowStore, forward: Forward | None, late: Late) -> FoldRecord:
         """How to add a record to each of its windows."""
         fetch, put, send_old = store.row_at, store.put, self.send_old
         windows_for, size = self.windows.windows_for, self.windows.size_ms
         initializer, aggregator = folding(self.initializer, self.aggregator)
 
-        def fold(key: Any, value: Any, timestamp: int, headers: Headers, close_ms: int) -> bool:
+        def fold(key: object, value: object, timestamp: int, headers: Headers, close_ms: int) -> bool:
             for start in windows_for(timestamp):
                 end = min(start + size, MAX_TIME_MS)
                 if end <= close_ms:
@@ -267,14 +270,14 @@ class SessionAggregate(WindowedFold):
 
     merger: Callable[[Any, Any, Any], Any] | None = None
 
-    def bind_fold(self, store: Any, forward: Forward | None, late: Late) -> FoldRecord:
+    def bind_fold(self, store: SessionStore, forward: Forward | None, late: Late) -> FoldRecord:
         """How to replace the sessions that a record connects by one with the record in it."""
         find_sessions, put, remove = store.find_sessions, store.put, store.remove
         initializer, aggregator = folding(self.initializer, self.aggregator)
         merger = self.merger or (lambda key, left, right: aggregator(key, right, left))  # as a reducer adds a value
         gap, send_old = self.windows.gap_ms, self.send_old
 
-        def fold(key: Any, value: Any, timestamp: int, headers: Headers, close_ms: int) -> bool:
+        def fold(key: object, value: object, timestamp: int, headers: Headers, close_ms: int) -> bool:
             start = end = timestamp
             aggregate, merged = initializer(), []
             for session, other in find_sessions(key, timestamp - gap, timestamp + gap):

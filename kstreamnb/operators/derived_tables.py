@@ -64,7 +64,7 @@ class DerivedTable(Operator):
         get = None if self.store is None else bind_get(context.store(self.store))
         update = bind_update(context, self.store, forward, send_old=send_old)
 
-        def derive(key: Any, change: Change, timestamp: int, headers: Headers) -> None:
+        def derive(key: object, change: Change, timestamp: int, headers: Headers) -> None:
             new, old = compute(key, change[0]), None
             if send_old:
                 old = compute(key, change[1]) if get is None else (get(key) or NO_ROW)[0]
@@ -102,7 +102,7 @@ class DerivedView:
         """The row made of the parent's, or of what that was at a time."""
         get_parent, compute = self.parent.bind(context), self.operator.computing(context)
 
-        def get(key: Any, *as_of_ms: int) -> tuple[Any, int] | None:
+        def get(key: object, *as_of_ms: int) -> tuple[Any, int] | None:
             value, timestamp = get_parent(key, *as_of_ms) or NO_ROW
             value = compute(key, value)
             return None if value is None else (value, timestamp)
@@ -142,7 +142,7 @@ class TableFilter(DerivedTable):
         """The value when its row stays; no value is not asked about."""
         predicate, negate = self.predicate, self.negate
 
-        def keep(key: Any, value: Any) -> Any:
+        def keep(key: object, value: object) -> Any:
             return None if value is None or bool(predicate(key, value)) == negate else value
 
         return keep
@@ -171,7 +171,7 @@ class TableMapValues(DerivedTable):
         return lambda key, value: None if value is None else mapper(value)
 
 
-def _may_not_forward(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+def _may_not_forward(key: object, value: object, timestamp: int, headers: Headers) -> None:
     java = "ProcessorContext#forward() not supported."
     raise ProcessingError("a transformer of values may not forward records; it returns the new value", java=java)
 
@@ -230,7 +230,7 @@ class TableGroupBy(Operator):
         """Build the closure of one task."""
         selector, versioned = self.selector, self.versioned
 
-        def process(key: Any, change: Change, timestamp: int, headers: Headers) -> None:
+        def process(key: object, change: Change, timestamp: int, headers: Headers) -> None:
             if key is None:
                 raise ProcessingError(
                     "a row of a grouped table has no key",
@@ -285,7 +285,7 @@ class TableAggregate(Operator):
         get = bind_get(context.store(self.store))
         update = bind_update(context, self.store, forward, send_old=self.send_old)
 
-        def process(key: Any, change: Change, timestamp: int, headers: Headers) -> None:
+        def process(key: object, change: Change, timestamp: int, headers: Headers) -> None:
             if key is None:
                 raise self._no_key()
             row = get(key)
@@ -311,7 +311,7 @@ _OLD, _NEW, _BOTH = 0, 1, 2
 
 
 @dataclass(frozen=True)
-class ChangeSerde(SerdeAround):
+class ChangeSerde(SerdeAround[Change]):
     r"""Writes the new value, the old value or both, and a last byte that says which.
 
     ``inner`` is the serde of the values, None for the application's default. Whether a change was the latest of
@@ -333,7 +333,7 @@ class ChangeSerde(SerdeAround):
         """``change<inner>``."""
         return f"change<{'default' if self.inner is None else self.inner.name}>"
 
-    def keeps(self, value: Any) -> bool:
+    def keeps(self, value: Change) -> bool:
         """Whether both values would come back unchanged."""
         new, old, is_latest = value
         return (
@@ -343,11 +343,11 @@ class ChangeSerde(SerdeAround):
             and (old is None or self._inner_keeps(old))
         )
 
-    def _inner_keeps(self, value: Any) -> bool:
+    def _inner_keeps(self, value: object) -> bool:
         inner = self._inner()
         return type(value) in inner.plain and inner.keeps(value)
 
-    def _write(self, value: Any) -> bytes:
+    def _write(self, value: Change) -> bytes:
         inner = self._inner()
         new, old = inner.serialize(value[0]), inner.serialize(value[1])
         if new is not None and old is not None:

@@ -26,17 +26,17 @@ def zero() -> int:
     return 0
 
 
-def count_up(key: Any, value: Any, count: int) -> int:
+def count_up(key: object, value: object, count: int) -> int:
     """Adder of a count."""
     return count + 1
 
 
-def count_down(key: Any, value: Any, count: int) -> int:
+def count_down(key: object, value: object, count: int) -> int:
     """Subtractor of a count."""
     return count - 1
 
 
-def add_counts(key: Any, left: int, right: int) -> int:
+def add_counts(key: object, left: int, right: int) -> int:
     """Session merger of a count."""
     return left + right
 
@@ -50,7 +50,7 @@ def folding(initializer: Initializer | None, aggregator: Adder) -> tuple[Initial
     if initializer is not None:
         return initializer, aggregator
 
-    def reduce(key: Any, value: Any, aggregate: Any) -> Any:
+    def reduce(key: object, value: object, aggregate: object) -> Any:
         return value if aggregate is None else aggregator(aggregate, value)
 
     return _nothing, reduce
@@ -119,7 +119,7 @@ class WindowedFold(Operator):
         fold, wait_ms = self.bind_fold(store, forward_now, self.dropping_late(context)), sum(self.waits.values())
         seen = context.cell("stream_time_ms", -1)
 
-        def process(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+        def process(key: object, value: object, timestamp: int, headers: Headers) -> None:
             if key is None or (value is None and drops_null_values):
                 drop("null key" if key is None else "null value", key, value, timestamp)
                 return
@@ -139,7 +139,7 @@ class WindowedFold(Operator):
         """How to report a record of a closed window."""
         drop, waits, wait_ms = context.drop, self.waits, sum(self.waits.values())
 
-        def late(key: Any, value: Any, timestamp: int, start: int, end: int, close_ms: int) -> None:
+        def late(key: object, value: object, timestamp: int, start: int, end: int, close_ms: int) -> None:
             found = {"window_start": start, "window_end": end, "close_ms": close_ms}
             drop("late", key, value, timestamp, {**found, **waits, "stream_time_ms": close_ms + wait_ms})
 

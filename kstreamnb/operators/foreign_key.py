@@ -7,7 +7,7 @@ that it answers, so that the left table's task recognises one to a value that is
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import IntEnum
 from struct import Struct
@@ -23,7 +23,7 @@ from kstreamnb.core.operator import (
     Process,
     TableView,
 )
-from kstreamnb.core.record import Headers, ValueAndTimestamp
+from kstreamnb.core.record import Change, Headers, ValueAndTimestamp
 from kstreamnb.core.serde import Serde, SerdeAround
 from kstreamnb.errors import EngineError
 
@@ -97,7 +97,7 @@ class SubscriptionSend(Operator):
         )
         drop, partition, versioned, left = context.drop, context.partition, self.versioned, self.left
 
-        def subscribe(key: Any, change: Any, timestamp: int, headers: Headers) -> None:
+        def subscribe(key: object, change: Change, timestamp: int, headers: Headers) -> None:
             new, old, is_latest = change
             if versioned and not is_latest:
                 drop("out of order", key, new, timestamp)
@@ -119,7 +119,9 @@ class SubscriptionSend(Operator):
 _Instructions = tuple[tuple[bool, Instruction], ...]
 
 
-def _instructions(new: Any, old: Any, new_foreign: Any, old_foreign: Any, changed: bool, left: bool) -> _Instructions:
+def _instructions(
+    new: object, old: object, new_foreign: object, old_foreign: object, changed: bool, left: bool
+) -> _Instructions:
     """What a left or an inner join sends: to the old foreign key (True) or to the new one (False)."""
     if left and new is None and old is None:
         return ()
@@ -154,7 +156,7 @@ class SubscriptionReceive(Operator):
         foreign_bytes = context.key_serde(self.foreign_key_serde).serialize
         primary_bytes = context.key_serde(self.primary_key_serde).serialize
 
-        def receive(key: Any, message: Subscription, timestamp: int, headers: Headers) -> None:
+        def receive(key: object, message: Subscription, timestamp: int, headers: Headers) -> None:
             if key is None:
                 if message.instruction != _TELL:
                     drop("null foreign key", key, message, timestamp)
@@ -192,7 +194,7 @@ class SubscriptionJoin(Operator):
         """Build the closure of one task."""
         get = self.view.bind(context)
 
-        def answer(keys: Any, message: Subscription, timestamp: int, headers: Headers) -> None:
+        def answer(keys: tuple[object, object], message: Subscription, timestamp: int, headers: Headers) -> None:
             foreign_key, primary_key = keys
             row = None if foreign_key is None else get(foreign_key)
             if row is not None and row[1] > timestamp:
@@ -234,7 +236,7 @@ class ForeignTableJoin(Operator):
         foreign_bytes = context.key_serde(self.foreign_key_serde).serialize
         primary_key = context.key_serde(self.primary_key_serde).deserialize
 
-        def tell(key: Any, change: Any, timestamp: int, headers: Headers) -> None:
+        def tell(key: object, change: Change, timestamp: int, headers: Headers) -> None:
             new, _, is_latest = change
             if key is None or (versioned and not is_latest):
                 drop("null key" if key is None else "out of order", key, new, timestamp)
@@ -274,7 +276,7 @@ class SubscriptionResolve(Operator):
         get, drop, left, joiner = self.view.bind(context), context.drop, self.left, self.joiner
         value_bytes = context.value_serde(self.value_serde).serialize
 
-        def resolve(key: Any, response: Response, timestamp: int, headers: Headers) -> None:
+        def resolve(key: object, response: Response, timestamp: int, headers: Headers) -> None:
             row = get(key)
             value = None if row is None else row[0]
             digest = None if value is None else value_hash(value_bytes(value) or b"")
@@ -295,7 +297,7 @@ class SubscriptionResolve(Operator):
 _NO_HASH = 0x80
 
 
-class SubscriptionSerde(SerdeAround):
+class SubscriptionSerde(SerdeAround[Subscription]):
     """Bytes of a subscription: version 1 and a flag, instruction, hash if any, primary key, partition."""
 
     of_keys = True
@@ -314,7 +316,7 @@ class SubscriptionSerde(SerdeAround):
         return Subscription(data[2:at] or None, Instruction(data[1]), key, int.from_bytes(data[-4:], signed=True))
 
 
-class ResponseSerde(SerdeAround):
+class ResponseSerde(SerdeAround[Response]):
     """Bytes of an answer: version 0 and a flag, hash if any, foreign value if any."""
 
     name: ClassVar[str] = "foreign-key response"  # type: ignore[misc]
@@ -345,7 +347,7 @@ class SubscriptionPartitioner:
 
     partitioner: Callable[..., Any]
 
-    def __call__(self, topic: str, key: Any, value: Any, partitions: int, /) -> Any:
+    def __call__(self, topic: str, key: object, value: object, partitions: int, /) -> int | None:
         """The partition of a foreign key."""
         return _one(self.partitioner(topic, key, None, partitions))
 
@@ -356,14 +358,14 @@ class ResponsePartitioner:
 
     partitioner: Callable[..., Any] | None = None
 
-    def __call__(self, topic: str, key: Any, value: Any, partitions: int, /) -> Any:
+    def __call__(self, topic: str, key: object, value: Response, partitions: int, /) -> int | None:
         """The partition of a primary key."""
         if self.partitioner is None:
             return value.primary_partition
         return _one(self.partitioner(topic, key, None, partitions))
 
 
-def _one(chosen: Any) -> Any:
+def _one(chosen: int | Iterable[int] | None) -> int | None:
     """The partition that a user's partitioner chose; several or none make no sense for one row."""
     if chosen is None or isinstance(chosen, int):
         return chosen

@@ -14,11 +14,11 @@ from kstreamnb.core.operator import Forward, RowUse
 from kstreamnb.core.record import Change, Headers, Windowed
 from kstreamnb.errors import ProcessingError
 from kstreamnb.operators.folding import FoldRecord, Late, WindowedFold, folding
+from kstreamnb.operators.store_protocols import Row, WindowStore
 
-_Row: TypeAlias = tuple[Any, int]
-_Add: TypeAlias = Callable[[int, "_Row | None", Any, Any, int, Headers, int], None]
+_Add: TypeAlias = Callable[[int, "Row | None", Any, Any, int, Headers, int], None]
 """``add(start, row, key, value, timestamp, headers, close_ms)``; no row: a window that holds nothing yet."""
-_Copy: TypeAlias = Callable[["_Row", Any, int, Headers], None]
+_Copy: TypeAlias = Callable[["Row", Any, int, Headers], None]
 _Slide: TypeAlias = Callable[[Any, Any, int, Headers, int], None]
 
 
@@ -41,13 +41,13 @@ class SlidingAggregate(WindowedFold):
     drops_null_values: ClassVar[bool] = True
     row_use: ClassVar[RowUse] = "fold by time"
 
-    def bind_fold(self, store: Any, forward: Forward | None, late: Late) -> FoldRecord:
+    def bind_fold(self, store: WindowStore, forward: Forward | None, late: Late) -> FoldRecord:
         """How to add a record to the windows around it; an early or late one lets no results follow, as in Kafka."""
         difference = self.windows.difference_ms
         add, copy = self._bind_changes(store, forward, late)
         slide, slide_early = self._bind_slide(store, add, copy), self._bind_slide_early(store, add, copy)
 
-        def fold(key: Any, value: Any, timestamp: int, headers: Headers, close_ms: int) -> bool:
+        def fold(key: object, value: object, timestamp: int, headers: Headers, close_ms: int) -> bool:
             if timestamp + difference < close_ms:
                 late(key, value, timestamp, timestamp - difference, timestamp, close_ms)
                 return False
@@ -57,13 +57,13 @@ class SlidingAggregate(WindowedFold):
 
         return fold
 
-    def _bind_changes(self, store: Any, forward: Forward | None, late: Late) -> tuple[_Add, _Copy]:
+    def _bind_changes(self, store: WindowStore, forward: Forward | None, late: Late) -> tuple[_Add, _Copy]:
         """How to add a record to a window, and how to make a right window of what is already in another one."""
         put, difference, send_old = store.put, self.windows.difference_ms, self.send_old
         initializer, aggregator = folding(self.initializer, self.aggregator)
 
         def add(
-            start: int, row: _Row | None, key: Any, value: Any, timestamp: int, headers: Headers, close_ms: int
+            start: int, row: Row | None, key: object, value: object, timestamp: int, headers: Headers, close_ms: int
         ) -> None:
             end = start + difference
             old, row_time = (initializer(), timestamp) if row is None else row
@@ -78,18 +78,18 @@ class SlidingAggregate(WindowedFold):
             if forward is not None:
                 forward(Windowed(key, start, end), Change(new, old if send_old else None), time, headers)
 
-        def copy(row: _Row, key: Any, start: int, headers: Headers) -> None:
+        def copy(row: Row, key: object, start: int, headers: Headers) -> None:
             put(key, row, start)
             if forward is not None:
                 forward(Windowed(key, start, start + difference), Change(row[0]), row[1], headers)
 
         return add, copy
 
-    def _bind_slide(self, store: Any, add: _Add, copy: _Copy) -> _Slide:
+    def _bind_slide(self, store: WindowStore, add: _Add, copy: _Copy) -> _Slide:
         """The rule for records at or after ``difference``: look back over the windows, newest first."""
         backward_fetch, difference = store.backward_fetch, self.windows.difference_ms
 
-        def slide(key: Any, value: Any, timestamp: int, headers: Headers, close_ms: int) -> None:
+        def slide(key: object, value: object, timestamp: int, headers: Headers, close_ms: int) -> None:
             starts: list[int] = []
             in_left = in_right = previous = None
             has_left = has_right = False
@@ -114,18 +114,25 @@ class SlidingAggregate(WindowedFold):
                 add(previous + 1, None, key, value, timestamp, headers, close_ms)
             if not has_left:
                 near = previous is not None and previous >= timestamp - difference
-                row = (in_left, timestamp) if near else None
-                add(timestamp - difference, row, key, value, timestamp, headers, close_ms)
+                add(
+                    timestamp - difference,
+                    (in_left, timestamp) if near else None,
+                    key,
+                    value,
+                    timestamp,
+                    headers,
+                    close_ms,
+                )
             if not has_right and in_right is not None and in_right[1] > timestamp:
                 copy(in_right, key, timestamp + 1, headers)
 
         return slide
 
-    def _bind_slide_early(self, store: Any, add: _Add, copy: _Copy) -> _Slide:
+    def _bind_slide_early(self, store: WindowStore, add: _Add, copy: _Copy) -> _Slide:
         """The rule for records before ``difference``: the window at 0 stands for all that would begin before it."""
         fetch_between = store.fetch_between
 
-        def slide_early(key: Any, value: Any, timestamp: int, headers: Headers, close_ms: int) -> None:
+        def slide_early(key: object, value: object, timestamp: int, headers: Headers, close_ms: int) -> None:
             starts: list[int] = []
             combined = in_right = previous = None
             for start, row in fetch_between(key, 0, timestamp + 1):

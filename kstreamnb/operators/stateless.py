@@ -103,7 +103,7 @@ class FlatMap(Operator):
         """Build the closure of one task."""
         mapper = self.mapper
 
-        def process(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+        def process(key: object, value: object, timestamp: int, headers: Headers) -> None:
             for new_key, new_value in mapper(key, value):
                 forward(new_key, new_value, timestamp, headers)
 
@@ -127,7 +127,7 @@ class FlatMapValues(Operator):
         """Build the closure of one task."""
         mapper, with_key = self.mapper, self.with_key
 
-        def process(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+        def process(key: object, value: object, timestamp: int, headers: Headers) -> None:
             for new_value in mapper(key, value) if with_key else mapper(value):
                 forward(key, new_value, timestamp, headers)
 
@@ -180,7 +180,7 @@ class Print(Stateless):
         return FusedStep("{f}(key, value)\nreturn", lambda key, value: write(f"{prefix}{text(key, value)}"))
 
 
-def _pair(key: Any, value: Any) -> str:
+def _pair(key: object, value: object) -> str:
     return f"{key}, {value}"
 
 
@@ -209,7 +209,7 @@ class Branch(Operator):
         targets = [_nowhere if child is None else context.forward_to(child) for child in self.children]
         branches, default = list(zip(self.predicates, targets, strict=False)), targets[-1]
 
-        def process(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+        def process(key: object, value: object, timestamp: int, headers: Headers) -> None:
             for predicate, target in branches:
                 if predicate(key, value):
                     target(key, value, timestamp, headers)
@@ -219,7 +219,7 @@ class Branch(Operator):
         return process
 
 
-def _nowhere(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+def _nowhere(key: object, value: object, timestamp: int, headers: Headers) -> None:
     """A branch that nobody looks at."""
 
 

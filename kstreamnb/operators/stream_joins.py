@@ -22,6 +22,7 @@ from kstreamnb.core.operator import (
 )
 from kstreamnb.core.record import Headers
 from kstreamnb.core.time import MAX_TIME_MS
+from kstreamnb.operators.store_protocols import PendingStore
 
 Combine: TypeAlias = Callable[[Any, Any, Any], Any]
 """``combine(key, this, other)``: the joined value, whichever side the node stands on."""
@@ -128,7 +129,7 @@ class StreamStreamJoin(Operator):
         give_expired = self._bind_expiry(pending, forward, time, earliest)
         is_left, other_is_left, wait = self.is_left, not self.is_left, ahead + self.grace_ms
 
-        def join(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+        def join(key: object, value: object, timestamp: int, headers: Headers) -> None:
             if timestamp > time[0]:
                 time[0] = timestamp
             if key is None or value is None:
@@ -156,10 +157,12 @@ class StreamStreamJoin(Operator):
         return join
 
     def _bind_expiry(
-        self, pending: Any, forward: Forward, time: list[int], earliest: list[int]
+        self, pending: PendingStore | None, forward: Forward, time: list[int], earliest: list[int]
     ) -> Callable[[Headers], None]:
         """Gives the pending records that no partner can reach any more, by time, right before left."""
         combine = combiner(self.joiner, with_key=self.with_key)
+        if pending is None:
+            return lambda headers: None
         wait_left, wait_right = self.after_ms + self.grace_ms, self.before_ms + self.grace_ms
 
         def give_expired(headers: Headers) -> None:
@@ -212,7 +215,7 @@ class StreamSelfJoin(Operator):
         retention = before + after + self.grace_ms
         time = context.cell("time", -1)
 
-        def join(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+        def join(key: object, value: object, timestamp: int, headers: Headers) -> None:
             if key is None or value is None:
                 drop("null key" if key is None else "null value", key, value, timestamp)
                 return
@@ -271,7 +274,7 @@ class StreamTableJoin(Operator):
         lookup, drop, left, select = _bind_lookup(self.view, context), context.drop, self.left, self.key_selector
         combine = combiner(self.joiner, with_key=self.with_key)
 
-        def join(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+        def join(key: object, value: object, timestamp: int, headers: Headers) -> None:
             if value is None:
                 drop("null value", key, value, timestamp)
                 return
@@ -290,7 +293,7 @@ class StreamTableJoin(Operator):
         buffer = context.store(str(self.buffer_store))
         put, evict, metadata, resume = buffer.put, buffer.evict, context.metadata, context.resume
 
-        def wait(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+        def wait(key: object, value: object, timestamp: int, headers: Headers) -> None:
             if key is None or value is None or not put(timestamp, key, value, headers, metadata()):
                 join(key, value, timestamp, headers)
             for at, kept_key, kept_value, kept_headers, kept_metadata in evict():

@@ -67,7 +67,7 @@ class TableTableJoin(Operator):
         keeps_this, keeps_other = self.keeps_this, self.how == "outer" or (self.how == "left" and not self.is_left)
         combine = combiner(self.joiner, is_left=self.is_left)
 
-        def join(key: Any, change: Any, timestamp: int, headers: Headers) -> None:
+        def join(key: object, change: Change, timestamp: int, headers: Headers) -> None:
             new, old, is_latest = change
             if key is None or (versioned and not is_latest):
                 drop("null key" if key is None else "out of order", key, new, timestamp)
@@ -111,7 +111,7 @@ class TableJoinMerge(Operator):
         """Build the closure of one task."""
         update = bind_update(context, self.store, forward, send_old=self.send_old)
 
-        def merge(key: Any, change: Any, timestamp: int, headers: Headers) -> None:
+        def merge(key: object, change: Change, timestamp: int, headers: Headers) -> None:
             update(key, change[0], change[1], timestamp, headers)
 
         return merge
@@ -145,7 +145,7 @@ class JoinView:
         get_left, get_right, joiner = self.left.bind(context), self.right.bind(context), self.joiner
         needs_left, needs_right = self.how != "outer", self.how == "inner"
 
-        def get(key: Any) -> tuple[Any, int] | None:
+        def get(key: object) -> tuple[Any, int] | None:
             left = get_left(key) or NO_ROW
             if left[0] is None and needs_left:
                 return None

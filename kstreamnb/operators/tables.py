@@ -25,14 +25,15 @@ from kstreamnb.core.operator import (
 from kstreamnb.core.record import Change, Headers, Windowed
 from kstreamnb.core.stores import LATEST, NOT_PUT
 from kstreamnb.errors import ProcessingError
+from kstreamnb.operators.store_protocols import RowStore, SuppressStore
 
 UpdateRow: TypeAlias = Callable[[Any, Any, Any, int, Headers], None]
 """``update(key, new, old, timestamp, headers)`` puts the new value and forwards the change."""
 
 
-def is_versioned(store: Any) -> bool:
+def is_versioned(store: RowStore) -> bool:
     """Whether the store keeps the history of its rows."""
-    return bool(store.spec.kind == "versioned")
+    return store.spec.kind == "versioned"
 
 
 def bind_get(store: Any) -> GetRow:
@@ -49,11 +50,11 @@ def bind_get(store: Any) -> GetRow:
     return store.row if is_versioned(store) else store.get  # type: ignore[no-any-return]
 
 
-def forwards_itself(store: Any, forward: Forward, *, send_old: bool) -> bool:
+def forwards_itself(store: RowStore, forward: Forward, *, send_old: bool) -> bool:
     """Let a cached store forward what it flushes, sessions at their ends; True when it has no cache."""
     at_end = store.spec.kind == "session"
 
-    def flushed(key: Any, new: Any, old: Any, timestamp: int, headers: Headers) -> None:
+    def flushed(key: Any, new: object, old: object, timestamp: int, headers: Headers) -> None:
         forward(key, Change(new, old if send_old else None), key[2] if at_end else timestamp, headers)
 
     return not store.set_flush_listener(flushed, send_old=send_old)
@@ -66,7 +67,7 @@ def bind_update(context: BindContext, name: str | None, forward: Forward, *, sen
     """
     if name is None:
 
-        def update(key: Any, new: Any, old: Any, timestamp: int, headers: Headers) -> None:
+        def update(key: object, new: object, old: object, timestamp: int, headers: Headers) -> None:
             forward(key, Change(new, old if send_old else None), timestamp, headers)
 
         return update
@@ -74,7 +75,7 @@ def bind_update(context: BindContext, name: str | None, forward: Forward, *, sen
     put = store.put
     if is_versioned(store):
 
-        def update(key: Any, new: Any, old: Any, timestamp: int, headers: Headers) -> None:
+        def update(key: object, new: object, old: object, timestamp: int, headers: Headers) -> None:
             valid_to = put(key, new, timestamp)
             if valid_to != NOT_PUT:
                 forward(key, Change(new, old if send_old else None, valid_to == LATEST), timestamp, headers)
@@ -82,7 +83,7 @@ def bind_update(context: BindContext, name: str | None, forward: Forward, *, sen
     else:
         tells = forwards_itself(store, forward, send_old=send_old)
 
-        def update(key: Any, new: Any, old: Any, timestamp: int, headers: Headers) -> None:
+        def update(key: object, new: object, old: object, timestamp: int, headers: Headers) -> None:
             put(key, None if new is None else (new, timestamp))
             if tells:
                 forward(key, Change(new, old if send_old else None), timestamp, headers)
@@ -139,7 +140,7 @@ class SuppressView:
         """The value before the buffered change, of unknown time (-1), else the parent's row; as of a time that."""
         prior, get_parent = context.store(self.store).prior, self.parent.bind(context)
 
-        def get(key: Any, *as_of_ms: int) -> tuple[Any, int] | None:
+        def get(key: object, *as_of_ms: int) -> tuple[Any, int] | None:
             is_buffered, value = (False, None) if as_of_ms else prior(key)
             if not is_buffered:
                 return get_parent(key, *as_of_ms)
@@ -173,7 +174,7 @@ class TableSource(Operator):
         drop, update = context.drop, bind_update(context, self.store, forward, send_old=self.send_old)
         get = None if self.store is None or not self.send_old else bind_get(context.store(self.store))
 
-        def process(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+        def process(key: object, value: object, timestamp: int, headers: Headers) -> None:
             if key is None:
                 drop("null key", key, value, timestamp)
                 return
@@ -237,7 +238,7 @@ class Suppress(Operator):
 
         return process
 
-    def _bind_emit(self, context: BindContext, store: Any, forward: Forward) -> Callable[[], None]:
+    def _bind_emit(self, context: BindContext, store: SuppressStore, forward: Forward) -> Callable[[], None]:
         """How to forward the first change as the record it was; until that is done it counts as buffered."""
         first, take, resume, drop_tombstones = store.first, store.take, context.resume, self.drop_tombstones
 
@@ -251,7 +252,9 @@ class Suppress(Operator):
 
         return emit_first
 
-    def _bind_enforce(self, context: BindContext, store: Any, emit_first: Callable[[], None]) -> Callable[[], None]:
+    def _bind_enforce(
+        self, context: BindContext, store: SuppressStore, emit_first: Callable[[], None]
+    ) -> Callable[[], None]:
         """What to do when the buffer is over its limits."""
         count, size_bytes, emit_early, node = store.count, store.size_bytes, self.emit_early, context.node
         most = _NO_LIMIT if self.max_records is None else self.max_records

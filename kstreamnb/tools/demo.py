@@ -222,7 +222,7 @@ def on_kafka(topology: ks.Topology, flights: Flights, spark: Any, say: Say) -> O
             raise error
         say(f"   deployed, ran in micro-batches of at most {RECORDS_A_BATCH:,} records, stopped")
         string, everything = ks.Serdes.string(), CaptureLimits(records=None, bytes=None, seconds=None)
-        serdes = {
+        serdes: dict[str, tuple[ks.Serde, ks.Serde]] = {
             "alerts": (string, ks.Serdes.json()),
             "hourly": (ks.Serdes.time_windowed(string, "1h"), ks.Serdes.json()),
             "airlines-by-month": (string, ks.Serdes.long()),

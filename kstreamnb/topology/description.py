@@ -220,7 +220,7 @@ def _described(placed: _Placed) -> DescribedNode:
     return DescribedNode("processor", node.name, stores=stores, dsl=node.dsl, settings=settings, **shared)
 
 
-def _settings(node: Any, *names: str) -> tuple[tuple[str, str], ...]:
+def _settings(node: object, *names: str) -> tuple[tuple[str, str], ...]:
     values = ((name, getattr(node, name)) for name in names)
     return tuple((name, function_text(value)) for name, value in values if value is not None)
 
@@ -235,7 +235,7 @@ def _store(spec: StoreSpec) -> DescribedStore:
     return DescribedStore(spec.name, spec.kind, _settings(spec, *_STORE_SETTINGS))
 
 
-def function_text(value: Any) -> str:
+def function_text(value: object) -> str:
     """A short, stable text of a serde, a function or a plain value: its name, never an address."""
     if isinstance(value, str | int):
         return str(value)

@@ -71,9 +71,9 @@ class Topology(Suggesting, Displayed):
         name: str,
         *topics: str,
         pattern: str | None = None,
-        key_serde: Any = None,
-        value_serde: Any = None,
-        timestamp_extractor: Any = None,
+        key_serde: object = None,
+        value_serde: object = None,
+        timestamp_extractor: object = None,
         offset_reset: str | None = None,
         origin: SourceLocation | None = None,
     ) -> Self:
@@ -96,7 +96,7 @@ class Topology(Suggesting, Displayed):
     def add_processor(
         self,
         name: str,
-        supplier: Any,
+        supplier: object,
         *parents: str,
         stores: Iterable[str] = (),
         dsl: str | None = None,
@@ -112,8 +112,9 @@ class Topology(Suggesting, Displayed):
         validation.check_name(self, name)
         validation.check_parents(self, name, parents)
         own: tuple[StoreSpec, ...] = ()
-        operator: Operator = supplier
-        if not isinstance(supplier, Operator):
+        if isinstance(supplier, Operator):
+            operator = supplier
+        else:
             own, operator = supplied_stores(name, supplier), UserProcessor(supplier)
         for store in own:
             validation.check_new_store(self, store)
@@ -130,9 +131,9 @@ class Topology(Suggesting, Displayed):
         name: str,
         topic: TopicName,
         *parents: str,
-        key_serde: Any = None,
-        value_serde: Any = None,
-        partitioner: Any = None,
+        key_serde: object = None,
+        value_serde: object = None,
+        partitioner: object = None,
         origin: SourceLocation | None = None,
     ) -> Self:
         """Add a node that writes to ``topic``, or to the topic that ``topic(key, value, metadata)`` names.
@@ -174,11 +175,11 @@ class Topology(Suggesting, Displayed):
         source: str,
         topic: str,
         name: str,
-        supplier: Any,
+        supplier: object,
         *,
-        key_serde: Any = None,
-        value_serde: Any = None,
-        timestamp_extractor: Any = None,
+        key_serde: object = None,
+        value_serde: object = None,
+        timestamp_extractor: object = None,
         dsl: str | None = None,
         origin: SourceLocation | None = None,
     ) -> Self:
@@ -202,11 +203,11 @@ class Topology(Suggesting, Displayed):
         source: str,
         topic: str,
         name: str,
-        supplier: Any,
+        supplier: object,
         *,
-        key_serde: Any = None,
-        value_serde: Any = None,
-        timestamp_extractor: Any = None,
+        key_serde: object = None,
+        value_serde: object = None,
+        timestamp_extractor: object = None,
     ) -> Self:
         """Add a store that one processor fills from a topic, which serves as its log; others may only read it.
 

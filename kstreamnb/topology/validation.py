@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kstreamnb.core.stores import StoreSpec
 from kstreamnb.errors import ConfigError, TopologyError, did_you_mean
@@ -188,13 +188,13 @@ def _check_processor(topology: Topology, name: str, java: str) -> None:
         raise refuse(f'{"source" if isinstance(node, Source) else "sink"} "{name}" cannot use a store', java)
 
 
-def _near_or_all(word: Any, known: Iterable[str]) -> str | None:
+def _near_or_all(word: object, known: Iterable[str]) -> str | None:
     known = list(known)
     near = did_you_mean(word, known)
     return near or ("there is: " + ", ".join(f'"{name}"' for name in known[:12]) if known else None)
 
 
-def supplied_stores(node: str, supplier: Any) -> tuple[StoreSpec, ...]:
+def supplied_stores(node: str, supplier: object) -> tuple[StoreSpec, ...]:
     """Stores that come with a supplier, or with the processors that it makes.
 
     Raises: TopologyError when ``supplier`` makes no processors, or hands out the same one twice.

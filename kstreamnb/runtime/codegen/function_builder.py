@@ -117,8 +117,8 @@ def encoding(chain: FunctionBuilder, serde: Serde, name: str) -> str:
 
 def isolating(chain: FunctionBuilder, serde: Serde, name: str) -> str:
     """An expression for what a local name would be after a way through a topic."""
-    write, read, twin = encoder(serde), decoder(serde), serde.twin
-    return _unless_kept(chain, serde, name, lambda value: twin(value) or read(write(value)))
+    write, read, copy_value = encoder(serde), decoder(serde), serde.copy_value
+    return _unless_kept(chain, serde, name, lambda value: copy_value(value) or read(write(value)))
 
 
 def _unless_kept(chain: FunctionBuilder, serde: Serde, name: str, slow: Callable[[Any], Any]) -> str:
@@ -144,9 +144,9 @@ def _kept(chain: FunctionBuilder, serde: Serde, name: str) -> str | None:
         return f"type({name}) is str and {name}.isascii()"
     if isinstance(serde, JsonSerde):
         return f"(type({name}) is int or type({name}) is str and {name}.isascii())"
-    size = getattr(serde, "size_ms", None)
-    if size is not None and name == "key" and size == chain.inner_of and isinstance(serde, TimeWindowedSerde):
-        return _kept(chain, serde.inner, "inner")
+    size = serde.size_ms if isinstance(serde, TimeWindowedSerde) else None
+    if size is not None and name == "key" and size == chain.inner_of and isinstance(serde, WindowedSerde):
+        return None if serde.inner is None else _kept(chain, serde.inner, "inner")
     if isinstance(serde, WindowedSerde) and serde.inner is not None:
         inner = _kept(chain, serde.inner, f"{name}[0]")
         if inner is not None and (size is not None or not isinstance(serde, TimeWindowedSerde)):

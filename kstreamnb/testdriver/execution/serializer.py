@@ -79,7 +79,7 @@ def serializer(
                     partition = partition_of(wire_key)
                 elif partition >= partitions:
                     raise no_partition(topic, partition, partitions)
-                wire_value = (values.twin(value) if copies else None) or write_value(value)
+                wire_value = (values.copy_value(value) if copies else None) or write_value(value)
                 if not same_keys:
                     wire_key = convert(wire_key, keys, route.serdes[0])
                 if not same_values:

@@ -133,7 +133,7 @@ _ITEMS = st.one_of(
 def test_a_copy_stands_for_the_way_through_bytes_only_where_it_is_the_same(value) -> None:
     """A flat dict is copied: names, values, their types and their order are those that its bytes would give."""
     serde = Serdes.json()
-    twin = serde.twin(value)
+    twin = serde.copy_value(value)
     if twin is not None:
         assert twin is not value
         assert repr(serde.deserialize(serde.serialize(value))) == repr(twin)
@@ -142,12 +142,12 @@ def test_a_copy_stands_for_the_way_through_bytes_only_where_it_is_the_same(value
 def test_most_flat_dicts_need_no_bytes() -> None:
     """Text, whole numbers, fractions, truth and null are copied; what nests, sorts or is no JSON goes through bytes."""
     serde, flat = Serdes.json(), {"sku": "shoe", "n": 3, "price": 9.5, "new": True, "note": None}
-    assert flat == serde.twin(flat)
+    assert flat == serde.copy_value(flat)
     nested, no_number, far, odd = {"sizes": [38]}, {"n": math.nan}, {"n": 2**63}, {1: "a"}
     refused = (nested, no_number, far, odd, {"n": math.inf}, {"größe": 1}, [1], "shoe", None)
-    assert [None] * len(refused) == [serde.twin(value) for value in refused]
-    assert Serdes.json(sort_keys=True).twin(flat) is None
-    assert Serdes.string().twin("shoe") is None
+    assert [None] * len(refused) == [serde.copy_value(value) for value in refused]
+    assert Serdes.json(sort_keys=True).copy_value(flat) is None
+    assert Serdes.string().copy_value("shoe") is None
 
 
 @pytest.mark.parametrize(

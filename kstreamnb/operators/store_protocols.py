@@ -1,0 +1,109 @@
+"""Stores as operators use them; `kstreamnb.state` implements them and knows no operator."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Protocol, TypeAlias
+
+from kstreamnb.core.record import Headers, RecordMetadata, Windowed
+from kstreamnb.core.stores import StoreSpec
+
+Row: TypeAlias = tuple[object, int]
+"""A value and its timestamp (ms)."""
+
+FlushListener: TypeAlias = Callable[[object, object, object, int, Headers], None]
+"""``listener(key, new, old, timestamp, headers)``: gets every change that a cached store writes back."""
+
+
+class RowStore(Protocol):
+    """A store that keeps a table."""
+
+    @property
+    def spec(self) -> StoreSpec:
+        """The declaration."""
+
+    def set_flush_listener(self, listener: FlushListener, *, send_old: bool) -> bool:
+        """Report flushed changes to ``listener``; return False if the store has no cache."""
+
+    def in_place(self) -> tuple[dict[object, object], list[object]] | None:
+        """The rows and the cell with the change listener, if an operator may replace rows directly."""
+
+
+class KeyCodec(Protocol):
+    """How a store finds keys."""
+
+    @property
+    def direct(self) -> bool:
+        """Whether a row that is found under the key itself is the right one."""
+
+
+class KeyValueStore(RowStore, Protocol):
+    """Rows by key."""
+
+    def get(self, key: object) -> Row | None:
+        """Return the row of a key."""
+
+    def put(self, key: object, row: Row | None) -> None:
+        """Keep a row; None deletes it."""
+
+
+class WindowStore(RowStore, Protocol):
+    """Rows by key and window start; times in ms, both ends of a range inclusive."""
+
+    @property
+    def keys(self) -> KeyCodec:
+        """How keys are found."""
+
+    def row_at(self, key: object, start: int) -> Row | None:
+        """Return the row of one window."""
+
+    def put(self, key: object, row: Row | None, start: int) -> None:
+        """Keep a row; None deletes it."""
+
+    def fetch_between(self, key: object, earliest: int, latest: int) -> Iterable[tuple[int, Row]]:
+        """Return window starts of a key with their rows, ascending."""
+
+    def backward_fetch(self, key: object, earliest: int, latest: int) -> Iterable[tuple[int, Row]]:
+        """Return window starts of a key with their rows, descending."""
+
+
+class SessionStore(RowStore, Protocol):
+    """Aggregates by session."""
+
+    def find_sessions(self, key: object, earliest_end: int, latest_start: int) -> Iterable[tuple[Windowed, object]]:
+        """Return the sessions of a key that reach into a time range (ms), by end."""
+
+    def put(self, session: Windowed, aggregate: object) -> None:
+        """Keep an aggregate; None deletes it."""
+
+    def remove(self, session: Windowed) -> None:
+        """Delete a session."""
+
+
+class PendingStore(Protocol):
+    """Records of a stream join that wait for a partner."""
+
+    def add(self, timestamp: int, is_left: bool, key: object, value: object) -> None:
+        """Keep one more record."""
+
+    def discard(self, timestamp: int, is_left: bool, key: object) -> None:
+        """Delete the records of a key and time."""
+
+    def entries(self) -> Iterator[tuple[int, bool, object, list[object]]]:
+        """Iterate over timestamp, side, key and values, in the order in which they leave."""
+
+
+class SuppressStore(Protocol):
+    """Changes that a suppression holds back."""
+
+    def first(self) -> tuple[object, object, object, int, Headers, RecordMetadata]:
+        """Return key, new, old, timestamp, headers and metadata of the change that leaves first."""
+
+    def take(self) -> object:
+        """Remove the change that leaves first."""
+
+    def count(self) -> int:
+        """Return the number of changes."""
+
+    def size_bytes(self) -> int:
+        """Return the estimated size of all changes."""
