@@ -14,7 +14,7 @@ from kstreamnb.kafka.batch_offsets import Offsets
 from kstreamnb.kafka.checkpoint_lock import OwnerToken
 from kstreamnb.kafka.output_batch import OutputBatch
 from kstreamnb.spark.execution.batch_output import BatchOutput
-from kstreamnb.spark.planning.placement import Application
+from kstreamnb.spark.planning.deployment import Application
 
 __all__ = [
     "Action",

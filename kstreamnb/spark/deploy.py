@@ -1,36 +1,36 @@
-"""`deploy`: a topology on Spark Structured Streaming, from Kafka to Kafka."""
+"""`deploy`: run a topology on Spark Structured Streaming, from Kafka to Kafka."""
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from pyspark.sql import SparkSession
 
 from kstreamnb import hooks
-from kstreamnb.core.time import duration_ms, instant_ms
-from kstreamnb.errors import ConfigError, UnknownTopicError, unknown
+from kstreamnb.core.time import Duration, Instant, duration_ms, instant_ms
+from kstreamnb.errors import ConfigError, EngineError
 from kstreamnb.kafka.batch_offsets import Offsets
 from kstreamnb.runtime.context.config import Config
 from kstreamnb.spark.contracts import OffsetSource, QuerySink, StreamSettings
-from kstreamnb.spark.execution.worker_cache import DeploymentBlob
 from kstreamnb.spark.io.changelog_topics import Changelogs
-from kstreamnb.spark.io.offset_source import KafkaOffsetSource
+from kstreamnb.spark.io.offset_source import KafkaOffsetSource, Starting
 from kstreamnb.spark.io.sinks import KafkaSink
 from kstreamnb.spark.jvm.constants import LARGEST_FUNCTION
 from kstreamnb.spark.jvm.session import require_session, spark_session
 from kstreamnb.spark.operations.restart_policy import RestartPolicy
 from kstreamnb.spark.operations.topic_discovery import TopicDiscovery, placed_on
 from kstreamnb.spark.operations.topic_watcher import TopicWatcher, refuse_other_topics
+from kstreamnb.spark.planning.deployment import Application, Deployment, WorkerOptions
 from kstreamnb.spark.planning.output_topics import output_topics
-from kstreamnb.spark.planning.placement import Application, Deployment, deployment_of
+from kstreamnb.spark.planning.placement import plan_deployment
 from kstreamnb.spark.planning.preflight import refuse_what_cannot_run, refuse_what_is_too_large
 from kstreamnb.spark.query.query import Query
 from kstreamnb.spark.state.checkpoint_manifest import (
-    Manifest,
-    adopt,
+    check_compatible,
     checkpoint_folder,
     manifest_of,
     read_manifest,
@@ -39,9 +39,15 @@ from kstreamnb.spark.state.checkpoint_manifest import (
 from kstreamnb.spark.state.checkpoint_reader import last_begun
 from kstreamnb.topology.topology import Topology
 
+if TYPE_CHECKING:  # Kafka's client is loaded when a query connects
+    from kstreamnb.kafka.admin import Admin
+    from kstreamnb.kafka.at_least_once_writer import AtLeastOnceWriter
+    from kstreamnb.kafka.client import Servers
+    from kstreamnb.kafka.transactional_writer import TransactionalWriter
+
 __all__ = ["deploy", "start_query"]
 
-Guarantee = Literal["exactly_once", "at_least_once"]
+Guarantee: TypeAlias = Literal["exactly_once", "at_least_once"]
 _COMMIT_INTERVAL = {"commit.interval.ms", "commit_interval_ms", "commit_interval"}
 
 
@@ -49,23 +55,23 @@ def deploy(
     topology: Topology,
     *,
     spark: SparkSession | None = None,
-    bootstrap_servers: Any = None,
+    bootstrap_servers: Servers | None = None,
     checkpoint: str | Path,
-    config: Config | Mapping[str, Any] | None = None,
+    config: Config | Mapping[str, object] | None = None,
     application_id: str | None = None,
     guarantee: Guarantee | None = None,
-    starting: Any = "earliest",
-    trigger: Any = None,
+    starting: Instant | Mapping[str, Mapping[int, int]] = "earliest",
+    trigger: Duration | Literal[0] | None = None,
     available_now: bool = False,
     max_records: int = 0,
-    tick: Any = "1s",
+    tick: Duration = "1s",
     spark_partitions: int | None = None,
     memory_limit: int = 1 << 30,
     fail_on_loss: bool = True,
     create_topics: bool = True,
     sink: QuerySink | None = None,
     changelogs: bool = False,
-    discover: Any = "30s",
+    discover: Duration = "30s",
     parity: bool = True,
     verify: bool = False,
     producer: Mapping[str, object] | None = None,
@@ -123,7 +129,7 @@ def deploy(
     """
     _refuse_other_kinds(topology, spark, sink)
     _refuse_nonsense(max_records=max_records, spark_partitions=spark_partitions, memory_limit=memory_limit)
-    settings = _settings(config, topology, bootstrap_servers, application_id)
+    settings = _settings(config, topology, application_id)
     folder = checkpoint_folder(checkpoint)
     old = read_manifest(folder)
     servers = _servers(settings, bootstrap_servers)
@@ -131,119 +137,110 @@ def deploy(
     from kstreamnb.kafka.reset import reset_positions
 
     admin = Admin(servers)
-    there = admin.topics()
-    missing = _missing_outputs(topology, settings, there, create=create_topics) if sink is None else {}
-    application = placed_on(topology, settings, {**there, **missing})
+    topics = admin.topics()
+    missing = _missing_outputs(topology, settings, topics, create=create_topics) if sink is None else {}
+    application = placed_on(topology, settings, {**topics, **missing})
     refuse_what_cannot_run(application)
     if sink is not None and application.looped:
-        raise ConfigError(f'topic "{application.looped[0]}" is written and read back: that needs Kafka as its sink')
-    fresh = last_begun(folder) < 0  # also where an earlier deployment got no further than its page
-    started = _start(application, starting, reset_positions(admin, application.id) if fresh else {})
+        raise EngineError(f'topic "{application.looped[0]}" is written and read back: that needs Kafka as its sink')
+    is_new = last_begun(folder) < 0  # an earlier deployment may have got no further than its manifest
+    start = _start(application, starting, reset_positions(admin, application.id) if is_new else {})
     session = require_session(spark or spark_session())
-    deployment, manifest = _deployment(application, session, spark_partitions, old)
+    name = old.query if old is not None else str(uuid.uuid4())  # noqa: TID251 - a new checkpoint is a new identity
+    sink = sink or KafkaSink(_writer(servers, application.id, name, _guarantee(guarantee, settings), producer))
+    parallelism = session.sparkContext.defaultParallelism
+    deployment = plan_deployment(
+        name,
+        [application],
+        spark_partitions or (parallelism if old is None else old.spark_partitions),
+        options=WorkerOptions(kafka=sink.kafka, memory_limit=memory_limit, verify=verify),
+        known_keys=None if old is None else old.groups,
+    )
+    manifest = manifest_of(deployment)
+    if old is not None:
+        check_compatible(old, manifest)
     stream = StreamSettings(
         folder,
         None if available_now else _trigger_ms(trigger, settings, config),
         max_records,
         duration_ms(tick, "tick") if any(task.punctuates for task in deployment.tasks) else 0,
-        session.sparkContext.defaultParallelism,
+        parallelism,
     )
-    guarantee = guarantee or ("exactly_once" if settings.exactly_once else "at_least_once")
-    sink = sink or KafkaSink(_writer(servers, application.id, manifest.query, guarantee, producer))
     discover_ms = duration_ms(discover, "discover")
     if parity and old is None and (pre_deploy := hooks.current().pre_deploy):
         pre_deploy(topology, session, settings, application.partitions)
-    ids = admin.identities((*application.external, *application.global_topics))
+    ids = admin.identities(application.inputs)
     if old is not None and fail_on_loss:
         refuse_other_topics(old.topic_ids, ids, application.id)
     for topic, partitions in missing.items():
         admin.create_topic(topic, partitions=partitions, exists_ok=True)
     manifest = replace(manifest, topic_ids=ids)
     write_manifest(folder, manifest)
-    feed = KafkaOffsetSource(servers, application.external, application.global_topics, started, fail_on_loss)
-    feed = feed.begun() if fresh else feed
+    source = KafkaOffsetSource(servers, application.external, application.global_topics, start, fail_on_loss)
+    source = source.resolved() if is_new else source
     written = _written(topology, settings) if isinstance(sink, KafkaSink) else []
     if changelogs:
-        written += _keep_changelogs(sink, deployment, manifest.query, admin, there)
-    bundle = {"memory_limit": memory_limit, "verify": verify}
-    query = query_of(session, deployment, feed, sink, stream, manifest.query, **bundle)
-    lookout = TopicWatcher(query, admin, ids, written, fail_on_loss=fail_on_loss)
-    query.companions += [RestartPolicy(query, settings.uncaught_handler), lookout]
-    if any(source.pattern for source in topology.sources()):
-        query.companions.append(
-            TopicDiscovery(query, settings, admin, discover_ms, old=manifest, feed=feed, bundle=bundle)
-        )
+        written += _keep_changelogs(sink, deployment, admin, topics)
+    query = query_of(session, deployment, source, sink, stream)
+    watcher = TopicWatcher(query, admin, ids, written, fail_on_loss=fail_on_loss)
+    query.companions += [RestartPolicy(query, settings.uncaught_handler), watcher]
+    if any(each.pattern for each in topology.sources()):
+        query.companions.append(TopicDiscovery(query, settings, admin, discover_ms, old=manifest, source=source))
     return query.restart()
 
 
-def _refuse_other_kinds(topology: Any, spark: Any, sink: Any) -> None:
-    for given, kind, name, hint in (
-        (topology, Topology, "topology", "give what builder.build() gives"),
-        (spark, SparkSession, "Spark session", "give what spark_session() gives"),
-        (sink, QuerySink, "sink", "FunctionSink(function) hands each batch to a function"),
+def _refuse_other_kinds(topology: object, spark: object, sink: object) -> None:
+    for value, kind, name, hint in (
+        (topology, Topology, "topology", "pass what builder.build() returns"),
+        (spark, SparkSession, "Spark session", "pass what spark_session() returns"),
+        (sink, QuerySink, "sink", "FunctionSink(function) passes each batch to a function"),
     ):
-        if not isinstance(given, kind) and (given is not None or kind is Topology):
-            raise ConfigError(f'type "{type(given).__name__}" is no {name}', hint=hint)
+        if not isinstance(value, kind) and (value is not None or kind is Topology):
+            raise ConfigError(f"expected a {name}, got {type(value).__name__}", hint=hint)
 
 
-def _refuse_nonsense(**numbers: Any) -> None:
+def _refuse_nonsense(**numbers: object) -> None:
     for name, number in numbers.items():
         if number is not None and not (isinstance(number, int) and number >= 0):
-            said = f'"{number}"' if isinstance(number, str) else number
-            raise ConfigError(f"{name} cannot be {said}", hint="it is a whole number from 0 on")
+            raise ConfigError(f"{name} must be a whole number from 0, got {number!r}")
 
 
 def _written(topology: Topology, settings: Config) -> list[str]:
-    """Topics that must be there for as long as the query runs, because it writes to them."""
+    """Return the topics that the query writes, which must exist while it runs."""
     letters = settings.dead_letter_topic
     return [*output_topics(topology), *([] if letters is None else [letters])]
 
 
-def _keep_changelogs(
-    sink: QuerySink, deployment: Deployment, name: str, admin: Any, there: Mapping[str, int]
-) -> list[str]:
-    """Have the sink write changelogs, and create their topics; gives their names."""
+def _keep_changelogs(sink: QuerySink, deployment: Deployment, admin: Admin, topics: Mapping[str, int]) -> list[str]:
+    """Make the sink write changelogs, and create their topics; returns the topics' names."""
     if not isinstance(sink, KafkaSink):
-        raise ConfigError("changelog topics need Kafka as the sink")
-    found = Changelogs(DeploymentBlob.of(name, deployment, kafka=True))
-    for topic in found.topics:
-        if topic.name not in there:
+        raise EngineError("changelog topics need Kafka as the sink")
+    changelogs = Changelogs(deployment)
+    for topic in changelogs.topics:
+        if topic.name not in topics:
             admin.create_topic(topic.name, partitions=topic.partitions or 1, config=dict(topic.config), exists_ok=True)
-    sink.changelogs = found.records
-    return [topic.name for topic in found.topics]
+    sink.changelogs = changelogs.records
+    return [topic.name for topic in changelogs.topics]
 
 
 def start_query(
-    spark: SparkSession,
-    deployment: Deployment,
-    feed: OffsetSource,
-    sink: QuerySink,
-    settings: StreamSettings,
-    name: str,
-    **bundle: Any,
+    spark: SparkSession, deployment: Deployment, source: OffsetSource, sink: QuerySink, settings: StreamSettings
 ) -> Query:
-    """Start the query of a deployment over any feed, into any sink."""
-    return query_of(spark, deployment, feed, sink, settings, name, **bundle).restart()
+    """Start the query of a deployment over any source of records, into any sink."""
+    return query_of(spark, deployment, source, sink, settings).restart()
 
 
 def query_of(
-    spark: SparkSession,
-    deployment: Deployment,
-    feed: OffsetSource,
-    sink: QuerySink,
-    settings: StreamSettings,
-    name: str,
-    **bundle: Any,
+    spark: SparkSession, deployment: Deployment, source: OffsetSource, sink: QuerySink, settings: StreamSettings
 ) -> Query:
-    """The query of a deployment, not started yet."""
-    packed = DeploymentBlob.of(name, deployment, kafka=sink.kafka, **{"live": True, **bundle})
-    refuse_what_is_too_large(len(packed.data), spark.sparkContext.getConf().get(LARGEST_FUNCTION, "1m"))
-    sink.attach(deployment.applications[0], spark)
-    return Query(spark, packed, feed, sink, settings, deployment.applications[0].id)
+    """Return the query of a deployment, not started yet."""
+    refuse_what_is_too_large(len(deployment.packed), spark.sparkContext.getConf().get(LARGEST_FUNCTION, "1m") or "1m")
+    sink.attach(deployment.application, spark)
+    return Query(spark, deployment, source, sink, settings)
 
 
 def _settings(
-    config: Config | Mapping[str, Any] | None, topology: Topology, servers: Any, application_id: str | None
+    config: Config | Mapping[str, object] | None, topology: Topology, application_id: str | None
 ) -> Config:
     settings = Config.of(config)
     if application_id is not None:
@@ -257,74 +254,73 @@ def _settings(
     return settings
 
 
-def _servers(settings: Config, given: Any) -> Any:
-    if given is not None:
-        return given
+def _servers(settings: Config, servers: Servers | None) -> Servers:
+    if servers is not None:
+        return servers
     if settings.bootstrap_servers is None:
-        raise ConfigError("there is no broker to connect to", hint='deploy(…, bootstrap_servers="host:port")')
+        raise EngineError("no broker address is set", hint='deploy(…, bootstrap_servers="host:port")')
     others = {name: value for name, value in settings.client_settings("consumer").items() if "." in name}
     return {"bootstrap.servers": settings.bootstrap_servers, **others}
 
 
-def _deployment(
-    application: Application, spark: SparkSession, wanted: int | None, old: Manifest | None
-) -> tuple[Deployment, Manifest]:
-    """The deployment and its page for the checkpoint; refuses a checkpoint that cannot serve it."""
-    if old is None:
-        deployment = deployment_of([application], wanted or spark.sparkContext.defaultParallelism)
-        return deployment, manifest_of(deployment)
-    count = wanted or old.spark_partitions
-    deployment = deployment_of([application], count, known_groups=old.groups)
-    return deployment, adopt(old, manifest_of(deployment, old.query))
-
-
-def _missing_outputs(topology: Topology, settings: Config, there: Mapping[str, int], *, create: bool) -> dict[str, int]:
-    """Output topics that are to be created, with as many partitions as the widest input has."""
-    missing = [topic for topic in output_topics(topology) if topic not in there]
+def _missing_outputs(
+    topology: Topology, settings: Config, topics: Mapping[str, int], *, create: bool
+) -> dict[str, int]:
+    """Return output topics to create, with as many partitions as the widest input has."""
+    missing = [topic for topic in output_topics(topology) if topic not in topics]
     if missing and not create:
-        hint = "create it, or pass create_topics=True"
-        raise unknown("output topic", missing[0], sorted(there), error=UnknownTopicError, hint=hint)
-    widest = max([there[topic] for source in topology.sources() for topic in source.topics if topic in there] or [1])
+        raise EngineError(f'output topic "{missing[0]}" does not exist', hint="create it, or pass create_topics=True")
+    widest = max(
+        [topics[topic] for source in topology.sources() for topic in source.topics if topic in topics] or [1]
+    )
     letters = settings.dead_letter_topic
-    return {**({letters: 1} if letters is not None and letters not in there else {}), **dict.fromkeys(missing, widest)}
+    dead = {letters: 1} if letters is not None and letters not in topics else {}
+    return {**dead, **dict.fromkeys(missing, widest)}
 
 
-def _writer(servers: Any, application: str, query: str, guarantee: str, producer: Mapping[str, object] | None) -> Any:
-    found: Any
+def _guarantee(guarantee: Guarantee | None, settings: Config) -> Guarantee:
+    return guarantee or ("exactly_once" if settings.exactly_once else "at_least_once")
+
+
+def _writer(
+    servers: Servers, application: str, query: str, guarantee: Guarantee, producer: Mapping[str, object] | None
+) -> TransactionalWriter | AtLeastOnceWriter:
+    from kstreamnb.kafka.at_least_once_writer import AtLeastOnceWriter
+    from kstreamnb.kafka.transactional_writer import TransactionalWriter
+
+    writer: TransactionalWriter | AtLeastOnceWriter
     if guarantee == "exactly_once":
-        from kstreamnb.kafka.transactional_writer import TransactionalWriter
-
-        found = TransactionalWriter(servers, application, query, config=producer)
+        writer = TransactionalWriter(servers, application, query, config=producer)
     elif guarantee == "at_least_once":
-        from kstreamnb.kafka.at_least_once_writer import AtLeastOnceWriter
-
-        found = AtLeastOnceWriter(servers, application, config=producer)
+        writer = AtLeastOnceWriter(servers, application, config=producer)
     else:
         raise unknown("guarantee", guarantee, ("exactly_once", "at_least_once"), error=ConfigError)
     if producer:
-        found.new_producer()  # settings that it does not take are refused before anything is touched
-    return found
+        writer.made()  # settings that it does not take are refused before anything is touched
+    return writer
 
 
-def _trigger_ms(trigger: Any, settings: Config, config: Config | Mapping[str, Any] | None) -> int:
-    """The time between batches: as said, else the commit interval where that was said, else none."""
+def _trigger_ms(trigger: Duration | int | None, settings: Config, config: Config | Mapping[str, object] | None) -> int:
+    """Return the time between batches: the argument, else a commit interval that was set, else 0."""
     if trigger is not None:
         return 0 if trigger in ("0s", 0) else duration_ms(trigger, "trigger")
-    said = isinstance(config, Mapping) and bool(_COMMIT_INTERVAL & config.keys())
+    is_set = isinstance(config, Mapping) and bool(_COMMIT_INTERVAL & config.keys())
     interval = settings.commit_interval_ms or 0
     usual = Config(processing_guarantee=settings.processing_guarantee).commit_interval_ms
-    return interval if said or interval != usual else 0
+    return interval if is_set or interval != usual else 0
 
 
-def _start(application: Application, starting: Any, told: Offsets) -> Any:
-    """Where to begin: where a reset has told it, else as a source says for its topics, else as for all."""
-    own: dict[str, Any] = {
+def _start(
+    application: Application, starting: Instant | Mapping[str, Mapping[int, int]], reset: Offsets
+) -> Starting | tuple[Starting, dict[str, Starting]]:
+    """Return where to begin: the offsets of a reset, else a source's own word for its topics, else ``starting``."""
+    own: dict[str, Starting] = {
         topic: source.offset_reset
         for source in application.topology.sources()
         if source.offset_reset is not None
         for topic in source.topics
     }
-    own.update(told)
+    own.update(reset)
     if isinstance(starting, Mapping):
         unknown = sorted(set(starting) - set(application.external))
         if unknown:
@@ -334,12 +330,12 @@ def _start(application: Application, starting: Any, told: Offsets) -> Any:
             )
         for topic, offsets in starting.items():
             _refuse_no_offsets(topic, offsets, application.partitions.get(topic, 1))
-    elif starting not in ("earliest", "latest"):
-        starting = instant_ms(starting)
-    return (starting, own) if own else starting
+        return (starting, own) if own else starting
+    start: Starting = starting if starting in ("earliest", "latest") else instant_ms(starting)
+    return (start, own) if own else start
 
 
-def _refuse_no_offsets(topic: str, offsets: Any, partitions: int) -> None:
+def _refuse_no_offsets(topic: str, offsets: object, partitions: int) -> None:
     for partition, offset in offsets.items() if isinstance(offsets, Mapping) else ():
         if partition not in range(partitions):
             raise ConfigError(

@@ -1,7 +1,7 @@
 """`run`: a topology over static DataFrames of any size, through the very same tasks.
 
 Spark sorts the rows by task and time, each task runs over its stream once, and sub-topologies are chained through
-shuffles of parcels. Nothing is written anywhere but into the result.
+shuffles of batches. Nothing is written anywhere but into the result.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from kstreamnb.runtime.context.task_plan import TaskPlan
 from kstreamnb.spark.execution.batch_operator import (
     BATCH_SCHEMA,
     BatchPlan,
-    Column,
+    TopicColumns,
     column_values,
     first_level,
     header_values,
@@ -35,10 +35,10 @@ from kstreamnb.spark.execution.batch_operator import (
 from kstreamnb.spark.execution.failures import raise_first, spark_failure
 from kstreamnb.spark.execution.record_batch import RecordBatch, pack, root_order
 from kstreamnb.spark.execution.rows import FAILURE, REPORT
-from kstreamnb.spark.execution.worker_cache import DeploymentBlob
 from kstreamnb.spark.io.dataframe_input import FrameInput, content_order, frame_of_records, uniform
-from kstreamnb.spark.jvm.session import query_session, spark_session
-from kstreamnb.spark.planning.placement import Application, Deployment, deployment_of, place
+from kstreamnb.spark.jvm.session import spark_session, tuned
+from kstreamnb.spark.planning.placement import plan_deployment, plan_application
+from kstreamnb.spark.planning.deployment import Application, Deployment
 from kstreamnb.spark.planning.preflight import refuse_what_cannot_run
 from kstreamnb.spark.run_result import RunResult
 from kstreamnb.topology.topology import Topology
@@ -46,6 +46,7 @@ from kstreamnb.topology.topology import Topology
 __all__ = ["run"]
 
 _runs = itertools.count()
+_ORDER = ("max_timestamp", "input_rank", "offset", "depth")
 
 
 def run(
@@ -93,29 +94,28 @@ def run(
     settings = Config.of(config)
     count = partitions if isinstance(partitions, int) else 1
     given = partitions if isinstance(partitions, Mapping) else {}
-    application = place(topology, settings, given, direct=True, default_partitions=count)
+    application = plan_application(topology, settings, given, direct=True, default_partitions=count)
     _check(application)
     slots = spark_partitions or 2 * spark.sparkContext.defaultParallelism
-    deployment = deployment_of([application], slots, default_partitions=count)
-    bundle = DeploymentBlob.of(f"run{next(_runs)}", deployment, kafka=False)
-    frames, arrival = _frames(session, application, deployment, inputs)
+    deployment = plan_deployment(f"run{next(_runs)}", [application], slots)
+    frames, arrival = _frames(session, application, inputs)
     missing = [topic for topic in application.external if topic not in frames]
     if missing:
         there = ", ".join(sorted(frames)) or "none"
         raise ConfigError(f'there is no input for topic "{missing[0]}"', detail=f"inputs were given for {there}")
     plan = BatchPlan(
-        bundle,
+        deployment,
         tuple(
-            Column(topic, f"k{n}", f"v{n}", f"h{n}" if "h" in frames[topic].columns else None)
+            TopicColumns(topic, f"k{n}", f"v{n}", f"h{n}" if "h" in frames[topic].columns else None)
             for n, topic in enumerate(application.external)
         ),
-        spark.sparkContext.broadcast(_global_parcels(application, deployment, frames)),
+        spark.sparkContext.broadcast(_global_batches(deployment, frames)),
         wall_clock if isinstance(wall_clock, int) else instant_ms(wall_clock),
         arrival,
         keep_stores,
     )
-    rows = _levels(_sorted_rows(application, deployment, frames, arrival), plan, deployment)
-    return _execute(rows, spark, application, deployment, bundle)
+    rows = _levels(_sorted_rows(deployment, frames, arrival), plan)
+    return _execute(rows, spark, deployment)
 
 
 def _check(application: Application) -> None:
@@ -130,10 +130,10 @@ def _check(application: Application) -> None:
 
 
 def _frames(
-    session: SparkSession, application: Application, deployment: Deployment, inputs: Any
+    session: SparkSession, application: Application, inputs: Any
 ) -> tuple[dict[str, DataFrame], bool]:
     """Uniform frames by topic, and whether any of them has an order of arrival of its own."""
-    wanted = {*application.external, *application.global_topics}
+    wanted = {*application.inputs}
     if not isinstance(inputs, Mapping):
         by_topic: dict[str, list[TopicRecord]] = {topic: [] for topic in wanted}
         for record in inputs:
@@ -171,19 +171,20 @@ def _reader_serdes(application: Application, topic: str) -> tuple[Serde, Serde]:
 
 
 def _sorted_rows(
-    application: Application, deployment: Deployment, frames: Mapping[str, DataFrame], arrival: bool
+    deployment: Deployment, frames: Mapping[str, DataFrame], arrival: bool
 ) -> DataFrame:
-    """All input rows, those of a task together and in order: by time, or lane by lane in order of arrival."""
+    """Return all input rows, those of a task together, ordered by time, or by partition in order of arrival."""
+    application = deployment.application
     parts = []
     for number, topic in enumerate(application.external):
         frame = frames[topic]
-        lanes = [deployment.lanes[0, topic, p] for p in range(application.partitions.get(topic, 1))]
-        groups = [deployment.group_at(0, deployment.readers[0, topic, p], lanes[p]) for p in range(len(lanes))]
+        ranks = [deployment.input_ranks[0, topic, p] for p in range(application.partitions.get(topic, 1))]
+        groups = [deployment.routing_key_at(0, deployment.readers[0, topic, p], ranks[p]) for p in range(len(ranks))]
         own = [name for name in frame.columns if name not in ("p", "ts")]
         parts.append(
             frame.select(
                 F.element_at(F.array(*map(F.lit, groups)), F.col("p") + 1).alias("g"),
-                (F.lit(lanes[0]) + F.col("p")).alias("lane"),
+                (F.lit(ranks[0]) + F.col("p")).alias("input_rank"),
                 "ts",
                 *(F.col(name).alias(f"{name}{number}" if name in "kvh" else f"o{number}_{name}") for name in own),
             )
@@ -191,25 +192,26 @@ def _sorted_rows(
     rows = reduce(lambda left, right: left.unionByName(right, allowMissingColumns=True), parts)
     said = [name for name in rows.columns if name.startswith("o")]
     content = content_order(rows, *(f"{name}{number}" for number in range(len(parts)) for name in "kv"))
-    keys = ["g", "lane", *said, "ts", *content] if arrival else ["g", "ts", "lane", *content]
+    keys = ["g", "input_rank", *said, "ts", *content] if arrival else ["g", "ts", "input_rank", *content]
     return rows.repartition(deployment.spark_partitions, "g").sortWithinPartitions(*keys).drop(*said)
 
 
-def _levels(rows: DataFrame, plan: BatchPlan, deployment: Deployment) -> DataFrame:
+def _levels(rows: DataFrame, plan: BatchPlan) -> DataFrame:
+    deployment = plan.deployment
     frame = rows.mapInArrow(first_level(plan), BATCH_SCHEMA)
     for level in deployment.levels if plan.arrival else deployment.levels[1:]:
         ordered = frame.repartition(deployment.spark_partitions, "g").sortWithinPartitions(
-            "g", "m", "lane", "at", "depth", "source", "seq"
+            "g", *_ORDER, "source", "seq"
         )
         frame = ordered.mapInArrow(next_level(plan, level.number), BATCH_SCHEMA)
     return frame
 
 
 def _execute(
-    rows: DataFrame, spark: SparkSession, application: Application, deployment: Deployment, bundle: DeploymentBlob
+    rows: DataFrame, spark: SparkSession, deployment: Deployment
 ) -> RunResult:
     """Run the plan once, and keep what it gave."""
-    kept = rows.select("target", "source", "seq", "m", "lane", "at", "depth", "blob").persist(
+    kept = rows.select("target", "source", "seq", *_ORDER, "blob").persist(
         StorageLevel.MEMORY_AND_DISK
     )
     try:
@@ -223,7 +225,7 @@ def _execute(
         kept.unpersist()
         raise_first(failures)
     reports = [bytes(row["blob"]) for row in told]
-    return RunResult(kept, spark, application, deployment, bundle, reports)
+    return RunResult(kept, spark, deployment, reports)
 
 
 def _tasks_done(spark: SparkSession) -> tuple[int, int]:
@@ -233,22 +235,22 @@ def _tasks_done(spark: SparkSession) -> tuple[int, int]:
     return sum(stage.numCompletedTasks for stage in stages), sum(stage.numTasks for stage in stages)
 
 
-def _global_parcels(
-    application: Application, deployment: Deployment, frames: Mapping[str, DataFrame]
+def _global_batches(
+    deployment: Deployment, frames: Mapping[str, DataFrame]
 ) -> dict[int, list[bytes]]:
     """The content of global topics, packed, for every worker."""
-    parcels: list[bytes] = []
-    for topic in application.global_topics:
+    batches: list[bytes] = []
+    for topic in deployment.application.global_topics:
         if topic not in frames:
             continue
         frame = frames[topic]
         said = [name for name in frame.columns if name.startswith("o")]
         table = frame.orderBy("p", *said, "ts", *content_order(frame, "k", "v")).toArrow()
-        parcels += _parcels_of(topic, table, deployment)
-    return {0: parcels}
+        batches += _batches_of(topic, table, deployment)
+    return {0: batches}
 
 
-def _parcels_of(topic: str, table: Any, deployment: Deployment) -> Iterable[bytes]:
+def _batches_of(topic: str, table: Any, deployment: Deployment) -> Iterable[bytes]:
     places, times = table.column("p").to_numpy(), table.column("ts").to_numpy()
     keys, values = (column_values(table.column(name).combine_chunks()) for name in ("k", "v"))
     told = column_values(table.column("h").combine_chunks()) if "h" in table.column_names else None
@@ -261,7 +263,7 @@ def _parcels_of(topic: str, table: Any, deployment: Deployment) -> Iterable[byte
             RecordBatch(
                 topic,
                 partition,
-                root_order(stamps, range(len(chosen)), deployment.lanes[0, topic, partition]),
+                root_order(stamps, range(len(chosen)), deployment.input_ranks[0, topic, partition]),
                 stamps,
                 [keys[at] for at in chosen],
                 [values[at] for at in chosen],

@@ -15,17 +15,19 @@ from kstreamnb.core.codec import decoder
 from kstreamnb.core.displayed import Displayed
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.serde import Serde
-from kstreamnb.spark.execution.batch_output import merge_parcels
-from kstreamnb.spark.execution.record_batch import unpack
+from kstreamnb.spark.execution.batch_output import merge_batches
+from kstreamnb.spark.execution.record_batch import RecordBatch, unpack
 from kstreamnb.spark.execution.rows import OUT, STORE
-from kstreamnb.spark.execution.worker_cache import DeploymentBlob, empty_task
+from kstreamnb.spark.execution.worker_cache import empty_task
 from kstreamnb.spark.io.arrow_types import arrow_column, spark_type
 from kstreamnb.spark.jvm.session import move_frame
 from kstreamnb.spark.planning.output_topics import writer_serdes
-from kstreamnb.spark.planning.placement import Application, Deployment
-from kstreamnb.spark.state.store_view import StoreView, stores_at, stores_named
+from kstreamnb.spark.planning.deployment import Application, Deployment
+from kstreamnb.spark.state.store_view import StoreView, tasks_with, stores_named
 
 __all__ = ["RunResult"]
+
+_ORDER = ("max_timestamp", "input_rank", "offset", "depth")
 
 
 class RunResult(Displayed):
@@ -41,14 +43,12 @@ class RunResult(Displayed):
         self,
         rows: DataFrame,
         spark: SparkSession,
-        application: Application,
         deployment: Deployment,
-        bundle: DeploymentBlob,
         reports: list[bytes],
     ) -> None:
-        self._rows, self._application, self._deployment, self._bundle = rows, application, deployment, bundle
+        self._rows, self._deployment, self._application = rows, deployment, deployment.application
         self.reports: list[dict[str, Any]] = sorted(map(pickle.loads, reports), key=lambda report: report["task"])
-        hidden = {f"{application.id}-{name}" for name in application.topology.internal_topics}
+        hidden = self._application.internal_topics
         topics = sorted({topic for report in self.reports for topic in report["topics"]} - hidden)
         self.outputs: Mapping[str, DataFrame] = {topic: move_frame(self._output(topic), spark) for topic in topics}
 
@@ -64,15 +64,15 @@ class RunResult(Displayed):
 
     def wire_records(self, topic: str) -> Iterator[tuple[str, int, int, Any, Any, Any]]:
         """The records of an output topic in wire form: (topic, partition, timestamp, key, value, headers)."""
-        parcels = [(row["source"], row["seq"], unpack(bytes(row["blob"]))) for row in self._addressed(OUT).collect()]
-        return merge_parcels(topic, (each for each in parcels if each[2].topic == topic))
+        batches = [(row["source"], row["seq"], unpack(bytes(row["blob"]))) for row in self._addressed(OUT).collect()]
+        return merge_batches(topic, (each for each in batches if each[2].topic == topic))
 
     def store(self, name: str, *, timestamps: bool = False) -> StoreView:
         """A store as it was at the end, over all its partitions; ``timestamps`` as `Query.store` has it."""
-        placed = stores_at(self._deployment, name)
-        source = {len(self._deployment.lanes) + task.number: task for task in placed}
+        placed = tasks_with(self._deployment, name)
+        source = {len(self._deployment.input_ranks) + task.number: task for task in placed}
         rows = self._addressed(STORE).where(F.col("source").isin(list(source))).collect()
-        parts = {number: empty_task(self._bundle, task) for number, task in source.items()}
+        parts = {number: empty_task(self._deployment, task) for number, task in source.items()}
         for row in rows:
             parts[row["source"]].apply_delta(bytes(row["blob"]))
         found = [store for number in sorted(parts) for store in stores_named(parts[number], name)]
@@ -104,11 +104,13 @@ class RunResult(Displayed):
         kinds = [spark_type(serde) for serde in serdes]
         headers = "array<struct<key: string, value: binary>>"  # empty lists are cheap, only nulls are not
         columns = f"timestamp bigint, key {kinds[0]}, value {kinds[1]}, headers {headers}"
-        order = "m bigint, lane bigint, at bigint, depth bigint, source int, number bigint"
+        order = (
+            "max_timestamp bigint, input_rank bigint, offset bigint, depth bigint, source int, number bigint"
+        )
         rows = self._rows.where(F.col("target") == OUT).select("source", "seq", "blob")
         exploded = rows.mapInArrow(_explode(topic, serdes), f"partition int, {order}, {columns}")
         ordered = exploded.repartition("partition").sortWithinPartitions(
-            "partition", "m", "lane", "at", "depth", "source", "number"
+            "partition", *_ORDER, "source", "number"
         )
         named = ordered.select("partition", "timestamp", "key", "value", "headers")
         return named.mapInArrow(_number, f"partition int, offset bigint, {columns}")
@@ -117,31 +119,29 @@ class RunResult(Displayed):
 def _explode(topic: str, serdes: tuple[Serde, Serde]) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """Parcels into rows with their order keys."""
 
-    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            for row in zip(*(column.to_pylist() for column in batch.columns), strict=True):
-                parcel = unpack(row[2])
-                if parcel.topic == topic:
-                    yield _rows(row[0], row[1], parcel, serdes)
+    def run(arrows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for arrow in arrows:
+            for row in zip(*(column.to_pylist() for column in arrow.columns), strict=True):
+                batch = unpack(row[2])
+                if batch.topic == topic:
+                    yield _rows(row[0], row[1], batch, serdes)
 
     return run
 
 
-def _rows(source: int, seq: int, parcel: Any, serdes: tuple[Serde, Serde]) -> pa.RecordBatch:
-    count, order = len(parcel), parcel.order
-    partitions = np.full(count, parcel.partition) if isinstance(parcel.partition, int) else parcel.partition
-    headers = [()] * count if parcel.headers is None else parcel.headers
+def _rows(source: int, seq: int, batch: RecordBatch, serdes: tuple[Serde, Serde]) -> pa.RecordBatch:
+    count, order = len(batch), batch.order
+    partitions = np.full(count, batch.partition) if isinstance(batch.partition, int) else batch.partition
+    headers = [()] * count if batch.headers is None else batch.headers
     pairs = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
     columns = {
         "partition": pa.array(partitions, pa.int32()),
-        **{name: pa.array(getattr(order, name), pa.int64()) for name in ("m", "lane")},
-        "at": pa.array(order.offset, pa.int64()),
-        "depth": pa.array(order.depth, pa.int64()),
+        **{name: pa.array(getattr(order, name), pa.int64()) for name in _ORDER},
         "source": pa.array(np.full(count, source), pa.int32()),
         "number": pa.array(np.arange(count) + (seq << 20), pa.int64()),
-        "timestamp": pa.array(parcel.timestamps, pa.int64()),
-        "key": arrow_column(parcel.keys, serdes[0]),
-        "value": arrow_column(parcel.values, serdes[1]),
+        "timestamp": pa.array(batch.timestamps, pa.int64()),
+        "key": arrow_column(batch.keys, serdes[0]),
+        "value": arrow_column(batch.values, serdes[1]),
         "headers": pa.array([[{"key": k, "value": v} for k, v in row] for row in headers], pairs),
     }
     return pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))

@@ -30,7 +30,7 @@ from kstreamnb.runtime.context.config import Config
 from kstreamnb.spark.contracts import QueryBatch, QuerySink, StreamSettings
 from kstreamnb.spark.deploy import start_query
 from kstreamnb.spark.jvm.profiles import PROFILES
-from kstreamnb.spark.planning.placement import deployment_of, place
+from kstreamnb.spark.planning.placement import plan_deployment, plan_application
 from tests.bench.floor import plain_levels
 from tests.bench.made import PARTITIONS, START_MS, Made
 
@@ -147,8 +147,8 @@ def squaring() -> ks.Topology:
 def streamed(spark: Any, feed: Made, sink: QuerySink, *, levels: int = 1, slots: int = 0) -> Any:
     """A query over made records, with ``slots`` one that only maps them; when it is over, the query."""
     topology = squaring() if slots else counting(levels)
-    application = place(topology, Config(), {"numbers": PARTITIONS}, direct=True)
-    deployment = deployment_of([application], spark.sparkContext.defaultParallelism)
+    application = plan_application(topology, Config(), {"numbers": PARTITIONS}, direct=True)
+    deployment = plan_deployment([application], spark.sparkContext.defaultParallelism)
     with tempfile.TemporaryDirectory(prefix="kstreamnb-bench-", dir=_fast_folder()) as folder:
         settings = StreamSettings(
             Path(folder), None, max_records=1, readers=slots or spark.sparkContext.defaultParallelism

@@ -29,7 +29,8 @@ from kstreamnb.spark.deploy import start_query
 from kstreamnb.spark.execution.record_batch import OrderKey
 from kstreamnb.spark.io.offset_source import FileOffsetSource
 from kstreamnb.spark.jvm.session import spark_session
-from kstreamnb.spark.planning.placement import Application, deployment_of, place
+from kstreamnb.spark.planning.placement import plan_deployment, plan_application
+from kstreamnb.spark.planning.deployment import Application
 from kstreamnb.spark.state.checkpoint_reader import read_states
 from kstreamnb.testdriver.topology_test_driver import TopologyTestDriver
 from tests.golden.compare import compare
@@ -78,7 +79,7 @@ class _Case:
     @property
     def reads_tables(self) -> bool:
         """Whether any task looks at a global table."""
-        return any(task.uses_global for task in deployment_of([self.application], 1).tasks)
+        return any(task.uses_global for task in plan_deployment([self.application], 1).tasks)
 
     @property
     def spec(self) -> dict[str, Any]:
@@ -155,7 +156,7 @@ def _case(vector: Vector) -> _Case | str:
     settings = Config.of(config)
     topics = {row[0]: 1 for row in spec["input"] if row[0] != "@wall"}
     try:
-        application = place(build(spec), settings, topics, direct=True, default_partitions=1)
+        application = plan_application(build(spec), settings, topics, direct=True, default_partitions=1)
     except KStreamError as error:
         return f"refused: {error}"
     written = {*application.looped} & {*application.global_topics}
@@ -181,7 +182,7 @@ def _check_chunk(cases: list[_Case], batches: int | None, run: Any) -> Iterator[
 
 def _run_here(cases: list[_Case], batches: int | None) -> None:
     """The levels without Spark, each batch with workers that know nothing."""
-    deployment = deployment_of([case.application for case in cases], 2, default_partitions=1)
+    deployment = plan_deployment([case.application for case in cases], 2, default_partitions=1)
     sink = _StepSink()
     with tempfile.TemporaryDirectory(prefix="kstreamnb-golden-") as name:
         cluster = Cluster.of(deployment, name, commit_every_record=True)
@@ -195,7 +196,7 @@ def _run_here(cases: list[_Case], batches: int | None) -> None:
 def _run_on_spark(cases: list[_Case], batches: int | None) -> None:
     """One query over all cases; their answers are filled in."""
     spark = spark_session("kstreamnb-golden", settings=_SMALL)
-    deployment = deployment_of([case.application for case in cases], 2, default_partitions=1)
+    deployment = plan_deployment([case.application for case in cases], 2, default_partitions=1)
     sink = _StepSink()
     with tempfile.TemporaryDirectory(prefix="kstreamnb-golden-") as name:
         folder = Path(name)
@@ -249,7 +250,7 @@ def _fill(cases: list[_Case], sink: _StepSink, states: dict[str, list[bytes]]) -
 
 
 def _deltas(states: dict[str, list[bytes]], number: int) -> Iterator[tuple[str, bytes]]:
-    """The deltas of an application's tasks, those of circles by member."""
+    """The deltas of an application's tasks, those of cycles by member."""
     for full, deltas in states.items():
         application, _, name = full.partition("/")
         if int(application) != number or "global" in name:
@@ -319,7 +320,7 @@ def _rule(case: _Case) -> str:
         return "offsets"
     several_topics = len({topic for topics in case.application.reads.values() for topic in topics}) > 1
     several_own = sum(hasattr(getattr(node, "operator", None), "supplier") for node in _nodes(case)) > 1
-    return "ties" if several_topics or several_own or case.application.circles else ""
+    return "ties" if several_topics or several_own or case.application.cycles else ""
 
 
 def _nodes(case: _Case) -> Iterable[Any]:

@@ -19,7 +19,8 @@ from kstreamnb.runtime.context.config import Config
 from kstreamnb.runtime.context.task_plan import TaskPlan
 from kstreamnb.spark.io.offset_source import FileOffsetSource
 from kstreamnb.spark.io.sinks import MemorySink
-from kstreamnb.spark.planning.placement import Application, Deployment, deployment_of, place
+from kstreamnb.spark.planning.placement import plan_deployment, plan_application
+from kstreamnb.spark.planning.deployment import Application, Deployment
 from kstreamnb.testdriver.topology_test_driver import TopologyTestDriver
 from tests.semantics.scenario import Outcome, Output, Row, Scenario, WallClock, compare
 from tests.spark.steps import Step, packed, tick
@@ -64,7 +65,7 @@ class StreamEngine:
     def run(self, scenario: Scenario) -> Outcome:
         """Run all, and see to it that they agree."""
         applications = [_application(scenario) for _ in self.batches]
-        deployment = deployment_of(applications, 2, default_partitions=1)
+        deployment = plan_deployment(applications, 2, default_partitions=1)
         steps = [_steps(application, scenario) for application in applications]
         counts = _batches_of(applications[0], len(steps[0]), self.batches)
         path = self.folder / f"feed-{len(list(self.folder.iterdir()))}"
@@ -152,7 +153,7 @@ def on_spark(spark: Any) -> Runner:
 
 def _application(scenario: Scenario) -> Application:
     topics = {row.topic: 1 for row in scenario.input if isinstance(row, Row)} | dict(scenario.partitions)
-    return place(scenario.build(), Config(), topics, direct=True, default_partitions=1)
+    return plan_application(scenario.build(), Config(), topics, direct=True, default_partitions=1)
 
 
 def _batches_of(application: Application, rows: int, batches: tuple[int, ...]) -> tuple[int, ...]:

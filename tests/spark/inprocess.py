@@ -19,10 +19,10 @@ from kstreamnb.spark.execution.state_log import HEAD, StateLog
 from kstreamnb.spark.execution.stateful_operator import run_group
 from kstreamnb.spark.execution.worker_cache import DeploymentBlob, empty_task
 from kstreamnb.spark.io.offset_source import FileOffsetSource
-from kstreamnb.spark.io.stream_source import FeedReader, SourceSettings
-from kstreamnb.spark.planning.placement import Deployment
+from kstreamnb.spark.io.stream_source import QuerySourceReader, SourceSettings
+from kstreamnb.spark.planning.deployment import Deployment
 from kstreamnb.spark.query.streaming_query import owners_of
-from kstreamnb.spark.state.store_view import StoreView, stores_at, stores_named
+from kstreamnb.spark.state.store_view import StoreView, tasks_with, stores_named
 
 __all__ = ["Cluster", "DictLog"]
 
@@ -79,7 +79,7 @@ class Cluster:
 
     def store(self, name: str) -> StoreView:
         """A store of the first application, as a query's checkpoint shows it."""
-        placed = stores_at(self.deployment, name)
+        placed = tasks_with(self.deployment, name)
         tasks = {task.name: empty_task(self.bundle, task) for task in placed}
         for task, deltas in self.deltas().items():
             for delta in deltas if task in tasks else ():
@@ -90,7 +90,7 @@ class Cluster:
         """All deltas of every task, by the task's name, in their order."""
         found: dict[str, list[bytes]] = {}
         for level in self.deployment.levels:
-            for group, placed in self.deployment.at_group(level.number).items():
+            for group, placed in self.deployment.placements(level.number).items():
                 log = self.states.get((level.number, group), DictLog())
                 for _, (_, entry) in sorted(row for row in log.rows.items() if row[0] != (HEAD,)):
                     delta, _, _, part = pickle.loads(entry)
@@ -101,7 +101,7 @@ class Cluster:
         self, feed: FileOffsetSource, between: Callable[[int], None] = lambda number: None
     ) -> Iterator[BatchOutput]:
         """The output of every batch of a feed."""
-        reader = FeedReader(SourceSettings(feed, self.bundle, max_records=1))
+        reader = QuerySourceReader(SourceSettings(feed, self.bundle, max_records=1))
         start, number = reader.initialOffset(), 0
         while (end := reader.latestOffset(start, reader.getDefaultReadLimit())) != start:
             rows: list[Row5] = []

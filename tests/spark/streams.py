@@ -14,7 +14,8 @@ from kstreamnb.spark.contracts import StreamSettings
 from kstreamnb.spark.deploy import start_query
 from kstreamnb.spark.io.offset_source import FileOffsetSource
 from kstreamnb.spark.io.sinks import MemorySink
-from kstreamnb.spark.planning.placement import Application, Deployment, deployment_of, place
+from kstreamnb.spark.planning.placement import plan_deployment, plan_application
+from kstreamnb.spark.planning.deployment import Application, Deployment
 from kstreamnb.spark.query.query import Query
 from kstreamnb.testdriver.topology_test_driver import TopologyTestDriver
 from kstreamnb.topology.topology import Topology
@@ -45,8 +46,8 @@ def by_partition(records: Sequence[TopicRecord]) -> Output:
 
 def placed(topology: Topology, partitions: int, *, spark_partitions: int = 2, **config: Any) -> Deployment:
     """The deployment of a topology, on two Spark partitions where nothing else is said."""
-    application = place(topology, Config.of(config), {}, direct=True, default_partitions=partitions)
-    return deployment_of([application], spark_partitions, default_partitions=partitions)
+    application = plan_application(topology, Config.of(config), {}, direct=True, default_partitions=partitions)
+    return plan_deployment([application], spark_partitions, default_partitions=partitions)
 
 
 def in_order(application: Application, rows: Sequence[Row]) -> list[Step]:
@@ -112,8 +113,8 @@ def streamed(
     **config: Any,
 ) -> list[dict[str, Output]]:
     """What one streaming query writes to some topics, for several numbers of micro-batches at once."""
-    application = place(topology, Config.of(config), {}, direct=True, default_partitions=partitions)
-    deployment = deployment_of([application] * len(batches), 2, default_partitions=partitions)
+    application = plan_application(topology, Config.of(config), {}, direct=True, default_partitions=partitions)
+    deployment = plan_deployment([application] * len(batches), 2, default_partitions=partitions)
     steps = in_order(application, rows)
     query, sink = query_over(spark, folder, deployment, packed([steps] * len(batches), batches))
     assert query.await_termination(300)

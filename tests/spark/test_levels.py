@@ -23,7 +23,7 @@ from kstreamnb.spark.execution.worker_cache import DeploymentBlob, empty_task
 from kstreamnb.spark.io import stream_source
 from kstreamnb.spark.io.offset_source import FileOffsetSource
 from kstreamnb.spark.io.sinks import MemorySink
-from kstreamnb.spark.io.stream_source import FeedReader, SourceSettings
+from kstreamnb.spark.io.stream_source import QuerySourceReader, SourceSettings
 from tests.spark.inprocess import Cluster, DictLog
 from tests.spark.streams import Output, Row, batched, by_partition, driven, in_order, outputs, placed
 from tests.spark.test_streaming import disordered, joined, three_levels, two_levels
@@ -336,11 +336,11 @@ def test_a_pattern_reads_every_topic_that_matches(tmp_path: Path) -> None:
     builder.stream(re.compile("ev-.*")).group_by_key().count(store="counts").to_stream().to("out", value_serde="long")
     topology = builder.build()
     from kstreamnb.runtime.context.config import Config
-    from kstreamnb.spark.planning.placement import deployment_of, place
+    from kstreamnb.spark.planning.placement import plan_deployment, plan_application
 
-    application = place(topology, Config(), {"ev-a": 2, "ev-b": 2, "other": 2}, direct=True)
+    application = plan_application(topology, Config(), {"ev-a": 2, "ev-b": 2, "other": 2}, direct=True)
     assert application.external == ("ev-a", "ev-b")
-    deployment = deployment_of([application], 2)
+    deployment = plan_deployment([application], 2)
     rows: list[Row] = [(f"ev-{'ab'[at % 2]}", f"k{at % 4}", at, at) for at in range(40)]
     cluster = Cluster.of(deployment, tmp_path.name)
     cluster.forget()
@@ -358,7 +358,7 @@ def test_a_task_at_the_end_has_the_drivers_store(tmp_path: Path, small_logs: Non
     driver.pipe(ks.TopicRecord(topic, -1, at, time, key, value) for at, (topic, key, value, time) in enumerate(rows))
     found: dict[Any, Any] = {}
     for task in cluster.deployment.tasks:
-        log = cluster.states.get((task.level, task.group), DictLog())
+        log = cluster.states.get((task.level, task.routing_key), DictLog())
         if log.rows:
             held = state_log.StateLog(log).load(None, lambda task=task: worker_cache.new_task(cluster.bundle, task))
             for name, store in held.task.stores.items():
@@ -406,7 +406,7 @@ def test_a_small_batch_is_sent_along_with_its_plan(tmp_path: Path, monkeypatch: 
     topology, rows = two_levels(), disordered(["in"], 60)
     deployment = placed(topology, 3)
     feed = FileOffsetSource.write(tmp_path / "feed.pickle", batched(deployment, rows, 2))
-    reader = FeedReader(SourceSettings(feed, DeploymentBlob.of("small", deployment, kafka=False), max_records=1))
+    reader = QuerySourceReader(SourceSettings(feed, DeploymentBlob.of("small", deployment, kafka=False), max_records=1))
     start = reader.initialOffset()
     end = reader.latestOffset(start, reader.getDefaultReadLimit())
     (share,) = reader.partitions(start, end)

@@ -87,7 +87,7 @@ def test_sub_topologies_that_feed_each_other_run_in_one_place() -> None:
     counts = stream.group_by(lambda key, value: value).count()
     stream.join(counts, lambda value, count: count).to("out")
     planned = ks.plan(builder.build(), 4)
-    assert planned.circles == ((0,),)
+    assert planned.cycles == ((0,),)
     assert "in one place: sub-topologies 0 feed each other, so all their tasks run as one" in str(planned).splitlines()
 
 

@@ -12,7 +12,6 @@ from kstreamnb.errors import EngineError
 from kstreamnb.notebook.handles import error_words
 from kstreamnb.notebook.widgets.base import FactsWidget, esm
 from kstreamnb.notebook.widgets.graphs import picture
-from kstreamnb.spark.execution.worker_cache import read
 from kstreamnb.spark.query.query import Query
 from kstreamnb.spark.telemetry.metrics import BatchFigures, Metric
 from kstreamnb.topology.labels import node_title
@@ -151,7 +150,7 @@ def _size(number: float) -> str:
 
 def _dead_letters(query: Query, metrics: Iterable[Metric]) -> int | None:
     """Records written to the dead-letter topic; None when the application has none."""
-    topic = read(query.bundle).applications[0].config.dead_letter_topic
+    topic = query.deployment.application.config.dead_letter_topic
     if topic is None:
         return None
     named = ("topic-name", topic)

@@ -1,7 +1,7 @@
 """Levels over static DataFrames: what the workers do with rows that Spark has sorted.
 
-Spark sorts; a task gets its records as one stream in canonical order, a few thousand at a time, and gives parcels.
-Between levels the parcels are sorted by their first record and merged on the way in, so no level holds its input.
+Spark sorts; a task gets its records as one stream in canonical order, a few thousand at a time, and gives batches.
+Between levels the batches are sorted by their first record and merged on the way in, so no level holds its input.
 """
 
 from __future__ import annotations
@@ -23,23 +23,24 @@ from kstreamnb.errors import KStreamError
 from kstreamnb.runtime.task.task import GlobalTask
 from kstreamnb.spark.execution.failures import pack_failure
 from kstreamnb.spark.execution.record_batch import OrderKey, RecordBatch, pack, unpack
-from kstreamnb.spark.execution.record_merge import Arrival, place_of
+from kstreamnb.spark.execution.record_merge import Arrival, partition_of
 from kstreamnb.spark.execution.rows import FAILURE, REPORT, STORE
 from kstreamnb.spark.execution.stateful_operator import addressed, report_of
-from kstreamnb.spark.execution.task_batch import commit, run_parcels
+from kstreamnb.spark.execution.task_batch import commit, run_batches
 from kstreamnb.spark.execution.worker_cache import (
     CachedTask,
     DeploymentBlob,
+    gc_relaxed,
     new_task,
-    outlets_of,
+    output_format,
     read,
 )
-from kstreamnb.spark.planning.placement import PlacedTask
+from kstreamnb.spark.planning.deployment import TaskPlacement
 
 __all__ = [
     "BATCH_SCHEMA",
     "BatchPlan",
-    "Column",
+    "TopicColumns",
     "column_values",
     "first_level",
     "header_values",
@@ -47,7 +48,10 @@ __all__ = [
 ]
 
 
-BATCH_SCHEMA = "g int, target int, source int, seq int, m bigint, lane bigint, at bigint, depth bigint, blob binary"
+BATCH_SCHEMA = (
+    "g int, target int, source int, seq int, "
+    "max_timestamp bigint, input_rank bigint, offset bigint, depth bigint, blob binary"
+)
 _KINDS = (pa.int32(), pa.int32(), pa.int32(), pa.int32(), pa.int64(), pa.int64(), pa.int64(), pa.int64(), pa.binary())
 _ARROW = pa.schema([(part.split()[0], kind) for part, kind in zip(BATCH_SCHEMA.split(", "), _KINDS, strict=True)])
 _PART = 20_000
@@ -56,8 +60,8 @@ Row9 = tuple[int, int, int, int, int, int, int, int, bytes]
 
 
 @dataclass(frozen=True)
-class Column:
-    """Where the records of one topic are among the columns of the sorted rows."""
+class TopicColumns:
+    """The columns of the sorted rows that hold one topic's records."""
 
     topic: str
     key: str
@@ -67,132 +71,131 @@ class Column:
 
 @dataclass(frozen=True)
 class BatchPlan:
-    """What the workers need: deployment, columns by topic, parcels of global topics, wall clock, arrival order.
+    """What the workers need: deployment, columns by topic, packed batches of global topics, wall clock.
 
-    ``arrival``: rows come lane by lane in order of arrival, and not merged by time.
+    ``arrival``: rows come partition by partition in order of arrival, not merged by time.
     """
 
-    bundle: DeploymentBlob
-    columns: tuple[Column, ...]
-    global_parcels: Any
+    deployment: Deployment
+    columns: tuple[TopicColumns, ...]
+    global_batches: Any
     wall_clock_ms: int = 0
     arrival: bool = False
     keep_stores: bool = True
 
 
-class _Runner:
+class _TaskRun:
     """One task from its first record to its last."""
 
-    def __init__(self, plan: BatchPlan, placed: PlacedTask) -> None:
-        deployment = read(plan.bundle)
+    def __init__(self, plan: BatchPlan, placed: TaskPlacement) -> None:
         self.plan, self.placed = plan, placed
-        self.source = len(deployment.lanes) + placed.number
-        self.outlets = outlets_of(plan.bundle, placed)
+        self.source = plan.deployment.producer(placed)
+        self.form = output_format(plan.deployment, placed)
         tables = _global_tables(plan, placed.application) if placed.uses_global else None
-        self.held: CachedTask = new_task(plan.bundle, placed, tables, now_ms=plan.wall_clock_ms, track=False)
+        self.cached: CachedTask = new_task(plan.deployment, placed, tables, now_ms=plan.wall_clock_ms, track=False)
         self.seq, self.seconds = -1, 0.0
         self.out: dict[str, int] = {}
 
     def feed(self, arrivals: list[Arrival]) -> Iterator[Row9]:
         """Some more records, all of them after the ones before."""
         began = time.perf_counter()
-        parcels = run_parcels(self.held.task, arrivals, self.held.positions, self.outlets)
+        batches = run_batches(self.cached.task, arrivals, self.cached.positions, self.form)
         self.seconds += time.perf_counter() - began
-        yield from self._rows(parcels)
+        yield from self._rows(batches)
 
     def finish(self) -> Iterator[Row9]:
         """Flush caches, give the stores, report."""
-        yield from self._rows(commit(self.held.task, self.outlets))
-        task = self.held.task
+        yield from self._rows(commit(self.cached.task, self.form))
+        task = self.cached.task
         keys = task.state_keys() if self.plan.keep_stores and self.placed.stateful else []
         for begin in range(0, len(keys), _PART):
             yield self._row(STORE, task.delta_of(keys[begin : begin + _PART]))
         zero = {"consumed": 0, "dropped": {}}
-        report = report_of(self.placed, self.held, zero, "none", self.out, self.seconds)
+        report = report_of(self.placed, self.cached, zero, "none", self.out, self.seconds)
         yield self._row(REPORT, pickle.dumps(report, 5))
 
-    def _rows(self, parcels: list[RecordBatch]) -> Iterator[Row9]:
-        for target, parcel in addressed(self.plan.bundle, self.placed, parcels):
-            self.out[parcel.topic] = self.out.get(parcel.topic, 0) + len(parcel)
-            yield self._row(target, pack(parcel), parcel.order)
+    def _rows(self, batches: list[RecordBatch]) -> Iterator[Row9]:
+        for target, batch in addressed(self.plan.deployment, self.placed, batches):
+            self.out[batch.topic] = self.out.get(batch.topic, 0) + len(batch)
+            yield self._row(target, pack(batch), batch.order)
 
     def _row(self, target: int, blob: bytes, order: OrderKey | None = None) -> Row9:
         self.seq += 1
-        return _row(self.plan.bundle, self.placed.level, target, self.source, self.seq, blob, order)
+        return _row(self.plan.deployment, self.placed.level, target, self.source, self.seq, blob, order)
 
 
 def first_level(plan: BatchPlan) -> Work:
-    """Sorted rows of records in, parcels out; records for later levels become parcels as they are."""
+    """Sorted rows of records in, batches out; records for later levels become batches as they are."""
 
-    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        deployment = read(plan.bundle)
-        places = sorted(deployment.lanes, key=deployment.lanes.__getitem__)
+    def run(arrows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        deployment = plan.deployment
+        partitions = deployment.input_partitions
         columns = {column.topic: column for column in plan.columns}
-        runner: _Runner | None = None
+        task_run: _TaskRun | None = None
         counted: dict[int, tuple[int, int]] = {}
         seqs: dict[int, int] = {}
         try:
-            for batch in batches:
+            for arrow in arrows:
                 rows: list[Row9] = []
-                for begin, end in _stretches(batch.column("g").to_numpy(zero_copy_only=False)):
-                    arrivals = _arrivals(batch.slice(begin, end - begin), places, columns, counted)
+                for begin, end in _stretches(arrow.column("g").to_numpy(zero_copy_only=False)):
+                    arrivals = _arrivals(arrow.slice(begin, end - begin), partitions, columns, counted)
                     here: list[Arrival] = []
                     for arrival in arrivals:
-                        target = deployment.readers[places[arrival.source]]
+                        target = deployment.readers[partitions[arrival.source]]
                         if deployment.tasks[target].level == 0 and not plan.arrival:
                             here.append(arrival)
                         else:
                             seq = seqs[arrival.source] = seqs.get(arrival.source, -1) + 1
-                            rows.append(_lane_row(plan.bundle, target, arrival, seq, plan.arrival))
+                            rows.append(_input_row(plan.deployment, target, arrival, seq, plan.arrival))
                     if here:
-                        target = deployment.readers[places[here[0].source]]
-                        if runner is None or runner.placed.number != target:
-                            rows += runner.finish() if runner is not None else ()
-                            runner = _Runner(plan, deployment.tasks[target])
-                        rows += runner.feed(here)
+                        target = deployment.readers[partitions[here[0].source]]
+                        if task_run is None or task_run.placed.number != target:
+                            rows += task_run.finish() if task_run is not None else ()
+                            task_run = _TaskRun(plan, deployment.tasks[target])
+                        rows += task_run.feed(here)
                 yield _batch(rows)
-            yield _batch(list(runner.finish()) if runner is not None else [])
+            yield _batch(list(task_run.finish()) if task_run is not None else [])
         except KStreamError as error:
-            yield _batch([_failed(plan, runner, error)])
+            yield _batch([_failed(plan, task_run, error)])
 
     return _seldom_collecting(run)
 
 
 def next_level(plan: BatchPlan, level: int) -> Work:
-    """Parcels in, sorted by group and first record, and parcels out."""
+    """Parcels in, sorted by group and first record, and batches out."""
 
-    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        deployment = read(plan.bundle)
-        runner: _Runner | None = None
+    def run(arrows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        deployment = plan.deployment
+        task_run: _TaskRun | None = None
         merge = _Merge()
         try:
-            for batch in batches:
+            for arrow in arrows:
                 rows: list[Row9] = []
-                for row in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+                for row in zip(*(column.to_pylist() for column in arrow.columns), strict=True):
                     target = row[1]
                     if target < 0 or deployment.tasks[target].level != level:
-                        rows.append((deployment.group_at(level + 1, target, row[2]), *row[1:]))
+                        rows.append((deployment.routing_key_at(level + 1, target, row[2]), *row[1:]))
                         continue
-                    if runner is None or runner.placed.number != target:
-                        if runner is not None:
-                            rows += [*_feed(runner, merge.rest()), *runner.finish()]
-                        runner, merge = _Runner(plan, deployment.tasks[target]), _Merge()
-                    parcel = unpack(row[8])
-                    rows += _feed(runner, merge.before(parcel))
-                    merge.add(Arrival(row[2], row[3], parcel))
+                    if task_run is None or task_run.placed.number != target:
+                        if task_run is not None:
+                            rows += [*_feed(task_run, merge.rest()), *task_run.finish()]
+                        task_run, merge = _TaskRun(plan, deployment.tasks[target]), _Merge()
+                    batch = unpack(row[8])
+                    rows += _feed(task_run, merge.before(batch))
+                    merge.add(Arrival(row[2], row[3], batch))
                 yield _batch(rows)
-            if runner is not None:
-                yield _batch([*_feed(runner, merge.rest()), *runner.finish()])
+            if task_run is not None:
+                yield _batch([*_feed(task_run, merge.rest()), *task_run.finish()])
         except KStreamError as error:
-            yield _batch([_failed(plan, runner, error)])
+            yield _batch([_failed(plan, task_run, error)])
 
     return _seldom_collecting(run)
 
 
 def _seldom_collecting(run: Work) -> Work:
-    def spared(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def spared(arrows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         with gc_relaxed():
-            yield from run(batches)
+            yield from run(arrows)
 
     return spared
 
@@ -202,69 +205,69 @@ class _Merge:
 
     def __init__(self) -> None:
         self._open: list[Arrival] = []
-        self._held = 0
+        self._waiting_records = 0
 
     def add(self, arrival: Arrival) -> None:
-        """Take up a parcel; its first record is not before that of any other."""
+        """Take up a batch; its first record is not before that of any other."""
         self._open.append(arrival)
-        self._held += len(arrival.parcel)
+        self._waiting_records += len(arrival.batch)
 
-    def before(self, parcel: RecordBatch) -> list[Arrival]:
-        """What lies before a parcel's first record, once that is worth the while."""
-        if self._held < _PART or not len(parcel):
+    def before(self, batch: RecordBatch) -> list[Arrival]:
+        """What lies before a batch's first record, once that is worth the while."""
+        if self._waiting_records < _PART or not len(batch):
             return []
-        first = parcel.order
-        border = int(first.m[0]), int(first.lane[0]), int(first.offset[0]), int(first.depth[0])
+        first = batch.order
+        border = int(first.max_timestamp[0]), int(first.input_rank[0]), int(first.offset[0]), int(first.depth[0])
         ready, waiting = [], []
         for arrival in self._open:
-            at = _position(arrival.parcel.order, border)
+            at = _position(arrival.batch.order, border)
             if at:
-                ready.append(replace(arrival, parcel=arrival.parcel.part(0, at)))
-            if at < len(arrival.parcel):
-                waiting.append(replace(arrival, parcel=arrival.parcel.part(at, len(arrival.parcel))))
+                ready.append(replace(arrival, batch=arrival.batch.part(0, at)))
+            if at < len(arrival.batch):
+                waiting.append(replace(arrival, batch=arrival.batch.part(at, len(arrival.batch))))
         self._open = waiting
-        self._held = sum(len(arrival.parcel) for arrival in waiting)
+        self._waiting_records = sum(len(arrival.batch) for arrival in waiting)
         return ready
 
     def rest(self) -> list[Arrival]:
         """Everything that is left."""
-        ready, self._open, self._held = self._open, [], 0
+        ready, self._open, self._waiting_records = self._open, [], 0
         return ready
 
 
 def _position(order: OrderKey, border: tuple[int, int, int, int]) -> int:
     """How many of some sorted keys are less than a key."""
     low, high = 0, len(order)
-    for column, value in zip((order.m, order.lane, order.offset, order.depth), border, strict=True):
+    for column, value in zip((order.max_timestamp, order.input_rank, order.offset, order.depth), border, strict=True):
         part = column[low:high]
         low, high = low + int(np.searchsorted(part, value, "left")), low + int(np.searchsorted(part, value, "right"))
     return low
 
 
-def _feed(runner: _Runner, arrivals: list[Arrival]) -> Iterator[Row9]:
-    return runner.feed(arrivals) if arrivals else iter(())
+def _feed(task_run: _TaskRun, arrivals: list[Arrival]) -> Iterator[Row9]:
+    return task_run.feed(arrivals) if arrivals else iter(())
 
 
 def _row(
-    bundle: DeploymentBlob, level: int, target: int, source: int, seq: int, blob: bytes, order: OrderKey | None
+    deployment: Deployment, level: int, target: int, source: int, seq: int, blob: bytes, order: OrderKey | None
 ) -> Row9:
-    group = read(bundle).group_at(level + 1, target, source)
+    group = deployment.routing_key_at(level + 1, target, source)
     if order is None or not len(order):
         return group, target, source, seq, 0, 0, 0, 0, blob
     return (
         *(group, target, source, seq),
-        *(int(order.m[0]), int(order.lane[0]), int(order.offset[0]), int(order.depth[0]), blob),
+        *(int(order.max_timestamp[0]), int(order.input_rank[0]), int(order.offset[0]), int(order.depth[0]), blob),
     )
 
 
-def _lane_row(bundle: DeploymentBlob, target: int, arrival: Arrival, seq: int, arrival_order: bool) -> Row9:
-    """A parcel of input records for a later stage: the first level itself where rows came in order of arrival."""
+def _input_row(deployment: Deployment, target: int, arrival: Arrival, seq: int, arrival_order: bool) -> Row9:
+    """A batch of input records for a later stage: the first level itself where rows came in order of arrival."""
     level = -1 if arrival_order else 0
-    return _row(bundle, level, target, arrival.source, seq, pack(arrival.parcel), arrival.parcel.order)
+    return _row(deployment, level, target, arrival.source, seq, pack(arrival.batch), arrival.batch.order)
 
 
-def _failed(plan: BatchPlan, runner: _Runner | None, error: KStreamError) -> Row9:
-    name, source = ("", 0) if runner is None else (runner.placed.name, runner.source)
+def _failed(plan: BatchPlan, task_run: _TaskRun | None, error: KStreamError) -> Row9:
+    name, source = ("", 0) if task_run is None else (task_run.placed.name, task_run.source)
     return 0, FAILURE, source, 0, 0, 0, 0, 0, pack_failure(name, error)
 
 
@@ -283,32 +286,32 @@ def _stretches(column: Any) -> Iterator[tuple[int, int]]:
 
 
 def _arrivals(
-    batch: pa.RecordBatch,
-    places: list[tuple[int, str, int]],
-    columns: dict[str, Column],
+    arrow: pa.RecordBatch,
+    partitions: Sequence[tuple[int, str, int]],
+    columns: dict[str, TopicColumns],
     counted: dict[int, tuple[int, int]],
 ) -> Iterator[Arrival]:
-    """The records of each lane in some sorted rows; ``counted`` has records and greatest time of each lane so far."""
-    lanes = batch.column("lane").to_numpy(zero_copy_only=False)
-    times = batch.column("ts").to_numpy(zero_copy_only=False)
-    for lane in np.unique(lanes).tolist():
-        index = np.flatnonzero(lanes == lane)
-        whole = len(index) == len(lanes)
-        _, topic, partition = places[lane]
+    """Yield the records of each input partition; ``counted`` has its records and greatest timestamp so far, by rank."""
+    ranks = arrow.column("input_rank").to_numpy(zero_copy_only=False)
+    times = arrow.column("ts").to_numpy(zero_copy_only=False)
+    for rank in np.unique(ranks).tolist():
+        index = np.flatnonzero(ranks == rank)
+        whole = len(index) == len(ranks)
+        _, topic, partition = partitions[rank]
         column = columns[topic]
         keys, values, headers = (
-            None if name is None else column_values(batch.column(name), None if whole else index)
+            None if name is None else column_values(arrow.column(name), None if whole else index)
             for name in (column.key, column.value, column.headers)
         )
-        count, before = counted.get(lane, (0, -1))
+        count, before = counted.get(rank, (0, -1))
         timestamps = times[index].astype(np.int64)
-        m = np.maximum(np.maximum.accumulate(timestamps), before)
-        counted[lane] = count + len(index), int(m[-1])
+        maxima = np.maximum(np.maximum.accumulate(timestamps), before)
+        counted[rank] = count + len(index), int(maxima[-1])
         offsets = np.arange(count, count + len(index), dtype=np.int64)
         zeros = np.zeros(len(index), np.int64)
-        order = OrderKey(m, zeros + lane, offsets, zeros)
+        order = OrderKey(maxima, zeros + rank, offsets, zeros)
         yield Arrival(
-            lane,
+            rank,
             0,
             RecordBatch(topic, partition, order, timestamps, keys or [], values or [], header_values(headers), offsets),
         )
@@ -338,17 +341,14 @@ def header_values(column: list[Any] | None) -> list[Any] | None:
     return found if any(found) else None
 
 
-_tables: dict[tuple[str, int], GlobalTask] = {}
-
-
 def _global_tables(plan: BatchPlan, application: int) -> GlobalTask:
-    """The global tables of an application, filled once in each worker."""
-    key = (plan.bundle.name, application)
-    if key not in _tables:
-        chosen = read(plan.bundle).global_plan(application)
-        assert chosen is not None
-        task = _tables[key] = GlobalTask(chosen, Clock(plan.wall_clock_ms))
-        for blob in plan.global_parcels.value.get(application, ()):
-            parcel = unpack(blob)
-            task.run(*place_of(parcel), parcel.records())
-    return _tables[key]
+    """Return the global tables of an application, filled once in each worker."""
+    tables = worker_state(plan.deployment).tables
+    if application not in tables:
+        global_plan = plan.deployment.global_plan(application)
+        assert global_plan is not None
+        task = tables[application] = GlobalTask(global_plan, Clock(plan.wall_clock_ms))
+        for blob in plan.global_batches.value.get(application, ()):
+            batch = unpack(blob)
+            task.run(*partition_of(batch), batch.records())
+    return tables[application]

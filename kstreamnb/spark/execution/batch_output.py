@@ -1,4 +1,4 @@
-"""What a batch gave: output in canonical order, reports of tasks, and the failure that ends it, if there is one."""
+"""The output of a micro-batch in canonical order, the reports of its tasks, and the failure that ends it."""
 
 from __future__ import annotations
 
@@ -16,17 +16,18 @@ from kstreamnb.spark.execution.failures import raise_first
 from kstreamnb.spark.execution.record_batch import Numbers, OrderKey, RecordBatch, unpack
 from kstreamnb.spark.execution.rows import DELTA, FAILURE, OUT, REPORT
 
-__all__ = ["BatchOutput", "merge_columns", "merge_parcels"]
+__all__ = ["BatchOutput", "merge_columns", "merge_batches"]
 
 
 @dataclass
 class BatchOutput:
-    """The rows that came out of the last level, sorted out by what they are.
+    """The rows of the last level by kind.
 
-    ``deltas`` are changes of tasks' states as (producer, number of the entry in its log, delta).
+    ``batches`` are record batches with producer and number, by application and topic; ``deltas`` are changes of tasks'
+    states as (producer, number of the entry in its log, delta).
     """
 
-    parcels: dict[tuple[int, str], list[tuple[int, int, RecordBatch]]] = field(default_factory=dict)
+    batches: dict[tuple[int, str], list[tuple[int, int, RecordBatch]]] = field(default_factory=dict)
     reports: list[dict[str, Any]] = field(default_factory=list)
     deltas: list[tuple[int, int, bytes]] = field(default_factory=list)
 
@@ -41,8 +42,8 @@ class BatchOutput:
         columns = [table.column(name).to_pylist() for name in ("target", "source", "seq", "blob")]
         for target, source, seq, blob in zip(*columns, strict=True):
             if target == OUT:
-                parcel = unpack(blob)
-                found.parcels.setdefault((owners[source], parcel.topic), []).append((source, seq, parcel))
+                batch = unpack(blob)
+                found.batches.setdefault((owners[source], batch.topic), []).append((source, seq, batch))
             elif target == REPORT:
                 found.reports.append(pickle.loads(blob))
             elif target == DELTA:
@@ -55,8 +56,8 @@ class BatchOutput:
 
     def columns(self, application: int = 0) -> Iterator[OutputColumns]:
         """The records of an application, by topic; those of each partition in canonical order."""
-        mine = [key for key in sorted(self.parcels) if key[0] == application]
-        return chain.from_iterable(merge_columns(key[1], self.parcels[key]) for key in mine)
+        mine = [key for key in sorted(self.batches) if key[0] == application]
+        return chain.from_iterable(merge_columns(key[1], self.batches[key]) for key in mine)
 
     def records(self, application: int = 0) -> Iterator[OutputRecord]:
         """The same, record by record."""
@@ -64,38 +65,38 @@ class BatchOutput:
 
     def count(self) -> int:
         """Number of output records."""
-        return sum(len(parcel) for group in self.parcels.values() for _, _, parcel in group)
+        return sum(len(batch) for group in self.batches.values() for _, _, batch in group)
 
 
-def merge_parcels(topic: str, parcels: Iterable[tuple[int, int, RecordBatch]]) -> Iterator[OutputRecord]:
-    """The records of one topic from (producer, number, parcel), those of each partition in canonical order."""
-    return chain.from_iterable(columns.records() for columns in merge_columns(topic, parcels))
+def merge_batches(topic: str, batches: Iterable[tuple[int, int, RecordBatch]]) -> Iterator[OutputRecord]:
+    """The records of one topic from (producer, number, batch), those of each partition in canonical order."""
+    return chain.from_iterable(columns.records() for columns in merge_columns(topic, batches))
 
 
-def merge_columns(topic: str, parcels: Iterable[tuple[int, int, RecordBatch]]) -> list[OutputColumns]:
+def merge_columns(topic: str, batches: Iterable[tuple[int, int, RecordBatch]]) -> list[OutputColumns]:
     """The same as columns: one by one where every partition has one producer only, whose records are in order."""
-    parcels = sorted(parcels, key=lambda each: each[:2])
+    batches = sorted(batches, key=lambda each: each[:2])
     columns = [
         OutputColumns(topic, _partitions(each), each.timestamps, each.keys, each.values, each.headers)
-        for _, _, each in parcels
+        for _, _, each in batches
     ]
     places = {
         (partition, source)
-        for (source, _, _), each in zip(parcels, columns, strict=True)
+        for (source, _, _), each in zip(batches, columns, strict=True)
         for partition in set(each.partitions.tolist())
     }
     if len({partition for partition, _ in places}) == len(places):
         return columns
-    order = OrderKey.concat([parcel.order for _, _, parcel in parcels])
-    producer = np.concatenate([np.full(len(parcel), number) for number, _, parcel in parcels])
-    index = np.lexsort((np.arange(len(producer)), producer, order.depth, order.offset, order.lane, order.m))
+    order = OrderKey.concat([batch.order for _, _, batch in batches])
+    producer = np.concatenate([np.full(len(batch), number) for number, _, batch in batches])
+    index = np.lexsort((np.arange(len(producer)), producer, order.depth, order.offset, order.input_rank, order.max_timestamp))
     return [_taken(topic, columns, index)]
 
 
-def _partitions(parcel: RecordBatch) -> Numbers:
+def _partitions(batch: RecordBatch) -> Numbers:
     """A partition for each record."""
-    partition = parcel.partition
-    return np.full(len(parcel), partition, np.int64) if isinstance(partition, int) else partition
+    partition = batch.partition
+    return np.full(len(batch), partition, np.int64) if isinstance(partition, int) else partition
 
 
 def _taken(topic: str, columns: list[OutputColumns], index: Numbers) -> OutputColumns:

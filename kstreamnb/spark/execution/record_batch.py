@@ -1,8 +1,8 @@
-"""Parcels: how records travel between tasks and through Spark, many in one row.
+"""Record batches: records between tasks and through Spark, many in one row.
 
-A parcel holds records of one topic from one producer, as columns. Each record carries its *order key*: the root
-(the record of an input topic that caused it) and its depth (the number of internal topics it went through). Sorted by
-that key, records of any producers and any micro-batches come in the one canonical order, the driver's.
+A batch holds records of one topic from one producer, as columns. Each record has an *order key*: its root (the record of
+an input topic that caused it) and its depth (the number of internal topics that it passed). Sorted by that key, records
+of any producers and any micro-batches are in the one canonical order, that of the test driver.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from kstreamnb.core.codec import SerializedValue, to_bytes
 from kstreamnb.core.record import Headers
+from kstreamnb.core.serde import Serde
 from kstreamnb.spark.execution.kafka_columns import column_to_kafka
 
 __all__ = ["COMMIT", "TICK", "WALL", "Numbers", "OrderKey", "RecordBatch", "pack", "root_order", "to_kafka", "unpack"]
@@ -24,14 +25,14 @@ __all__ = ["COMMIT", "TICK", "WALL", "Numbers", "OrderKey", "RecordBatch", "pack
 Numbers: TypeAlias = npt.NDArray[np.int64]
 
 TICK = 1 << 61
-"""The running maximum of the root that stands for a wall-clock tick: after every record of its batch."""
+"""The ``max_timestamp`` of a wall-clock tick: after every record of its batch."""
 COMMIT = TICK + 1
-"""The same for what a commit flushes: after the tick."""
+"""The ``max_timestamp`` of records that a commit flushes: after the tick."""
 
 WALL = "@wall"
-"""In place of a topic: the parcel's timestamps are readings of the wall clock, each a tick.
+"""A topic whose timestamps are readings of the wall clock, each a tick.
 
-With the key "set" the clock is only set, and no punctuator looks at it.
+With the key "set" the clock is only set, and no punctuator fires.
 """
 
 _PLAIN = frozenset({str, int, float, bool, bytes, type(None)})
@@ -42,57 +43,57 @@ _ENCODED = frozenset({SerializedValue, type(None)})
 class OrderKey:
     """Order keys of some records, as columns of equal length.
 
-    ``m`` is the greatest timestamp (ms) of the root's partition up to the root, ``lane`` the rank of that partition
-    among all input partitions, ``offset`` the root's offset, ``depth`` the internal topics in between.
+    ``max_timestamp`` is the greatest timestamp (ms) of the root's partition up to the root, ``input_rank`` the rank of
+    that partition among all input partitions, ``offset`` the root's offset, ``depth`` the internal topics in between.
     """
 
-    m: Numbers
-    lane: Numbers
+    max_timestamp: Numbers
+    input_rank: Numbers
     offset: Numbers
     depth: Numbers
 
     def __len__(self) -> int:
-        return len(self.m)
+        return len(self.max_timestamp)
 
-    def take(self, index: Any) -> OrderKey:
-        """The keys at some positions, in that order."""
-        return OrderKey(self.m[index], self.lane[index], self.offset[index], self.depth[index])
+    def take(self, index: Numbers | slice) -> OrderKey:
+        """Return the keys at some positions, in that order."""
+        return OrderKey(self.max_timestamp[index], self.input_rank[index], self.offset[index], self.depth[index])
 
     def deeper(self) -> OrderKey:
-        """The same roots one internal topic further."""
-        return OrderKey(self.m, self.lane, self.offset, self.depth + 1)
+        """Return the same roots one internal topic further."""
+        return OrderKey(self.max_timestamp, self.input_rank, self.offset, self.depth + 1)
 
     @classmethod
     def concat(cls, orders: Sequence[OrderKey]) -> OrderKey:
-        """All keys behind each other."""
+        """Concatenate keys."""
         if len(orders) == 1:
             return orders[0]
-        names = ("m", "lane", "offset", "depth")
+        names = ("max_timestamp", "input_rank", "offset", "depth")
         return cls(*(np.concatenate([getattr(order, name) for order in orders]) for name in names))
 
     @classmethod
-    def of_root(cls, m: int, count: int) -> OrderKey:
-        """Keys of ``count`` records that a tick or a commit caused."""
+    def of_root(cls, max_timestamp: int, count: int) -> OrderKey:
+        """Return keys of ``count`` records that a tick or a commit caused."""
         zeros = np.zeros(count, np.int64)
-        return cls(np.full(count, m, np.int64), zeros, zeros, zeros)
+        return cls(np.full(count, max_timestamp, np.int64), zeros, zeros, zeros)
 
 
-def root_order(timestamps: Sequence[int], offsets: Sequence[int], lane: int, before: int = -1) -> OrderKey:
-    """Order keys of records of an input partition; ``before`` is the greatest timestamp before them."""
+def root_order(timestamps: Sequence[int], offsets: Sequence[int], input_rank: int, before: int = -1) -> OrderKey:
+    """Return order keys of records of an input partition; ``before`` is the greatest timestamp before them."""
     m = np.maximum.accumulate(np.asarray(timestamps, np.int64))
     np.maximum(m, before, out=m)
     zeros = np.zeros(len(m), np.int64)
-    return OrderKey(m, zeros + lane, np.asarray(offsets, np.int64), zeros)
+    return OrderKey(m, zeros + input_rank, np.asarray(offsets, np.int64), zeros)
 
 
 @dataclass(slots=True)
 class RecordBatch:
     """Records of one topic in their order of production.
 
-    ``partition`` is one number, or one a record. ``offsets`` are known only for records of input topics. Keys and
+    ``partition`` is one number, or one per record. ``offsets`` are known only for records of input topics. Keys and
     values are in wire form; with ``kafka`` they are Kafka's own bytes, and a ``raw`` column has bytes that stand for
     `SerializedValue` ones until it is unpacked. ``headers`` is None when no record has any.
-    ``clock_ms`` is the wall clock of the batch, -1 where the parcel does not say.
+    ``clock_ms`` is the wall clock of the micro-batch in ms, -1 if unknown.
     """
 
     topic: str
@@ -111,7 +112,7 @@ class RecordBatch:
         return len(self.keys)
 
     def part(self, begin: int, end: int) -> RecordBatch:
-        """The records at some positions."""
+        """Return the records from one position to another."""
         return RecordBatch(
             self.topic,
             self.partition if isinstance(self.partition, int) else self.partition[begin:end],
@@ -126,33 +127,33 @@ class RecordBatch:
         )
 
     def records(self, first_offset: int = 0) -> list[tuple[int, int, Any, Any, Headers]]:
-        """The records as a task takes them: (offset, timestamp, key, value, headers)."""
+        """Return the records as a task takes them: (offset, timestamp, key, value, headers)."""
         count = len(self.keys)
         offsets = range(first_offset, first_offset + count) if self.offsets is None else self.offsets.tolist()
         headers = [()] * count if self.headers is None else self.headers
         return list(zip(offsets, self.timestamps.tolist(), self.keys, self.values, headers, strict=True))
 
 
-def pack(parcel: RecordBatch) -> bytes:
-    """A parcel as bytes."""
-    order = parcel.order
+def pack(batch: RecordBatch) -> bytes:
+    """Serialize a batch."""
+    order = batch.order
     columns = (
-        parcel.topic,
-        parcel.partition,
-        (_thin(order.m), _thin(order.lane), _thin(order.offset), _thin(order.depth)),
-        parcel.timestamps,
-        ("encoded", parcel.keys) if parcel.raw[0] else _pack_column(parcel.keys, kafka=parcel.kafka),
-        ("encoded", parcel.values) if parcel.raw[1] else _pack_column(parcel.values, kafka=parcel.kafka),
-        parcel.headers,
-        parcel.offsets,
-        parcel.kafka,
-        parcel.clock_ms,
+        batch.topic,
+        batch.partition,
+        (_thin(order.max_timestamp), _thin(order.input_rank), _thin(order.offset), _thin(order.depth)),
+        batch.timestamps,
+        ("encoded", batch.keys) if batch.raw[0] else _pack_column(batch.keys, kafka=batch.kafka),
+        ("encoded", batch.values) if batch.raw[1] else _pack_column(batch.values, kafka=batch.kafka),
+        batch.headers,
+        batch.offsets,
+        batch.kafka,
+        batch.clock_ms,
     )
     return pickle.dumps(columns, 5)
 
 
 def unpack(data: bytes) -> RecordBatch:
-    """A parcel from its bytes."""
+    """Deserialize a batch."""
     topic, partition, order, timestamps, keys, values, headers, *rest = pickle.loads(data)
     count = len(timestamps)
     columns = OrderKey(*(_thick(column, count) for column in order))
@@ -161,8 +162,8 @@ def unpack(data: bytes) -> RecordBatch:
     )
 
 
-def to_kafka(column: list[Any], serde: Any) -> list[bytes | None]:
-    """A column in wire form as Kafka's bytes; without a serde it holds bytes of some kind already."""
+def to_kafka(column: list[Any], serde: Serde | None) -> list[bytes | None]:
+    """Convert a column in wire form to Kafka's bytes; without a serde it holds bytes already."""
     kinds = set(map(type, column))
     if serde is None or kinds <= _ENCODED:
         return [None if item is None else bytes(item) for item in column]
@@ -175,14 +176,14 @@ def to_kafka(column: list[Any], serde: Any) -> list[bytes | None]:
     return [to_bytes(serde, item) for item in column]
 
 
-def _thin(column: Numbers) -> Any:
-    """One number for a column that holds only that."""
+def _thin(column: Numbers) -> int | Numbers:
+    """Return one number for a column that repeats it."""
     if len(column) and column[0] == column[-1] and (column == column[0]).all():
         return int(column[0])
     return column
 
 
-def _thick(column: Any, count: int) -> Numbers:
+def _thick(column: int | Numbers, count: int) -> Numbers:
     return np.full(count, column, np.int64) if isinstance(column, int) else column
 
 

@@ -1,28 +1,41 @@
-"""One task through one micro-batch: merge what came in, run the task, pack what it produced.
+"""Run one task over one micro-batch: merge its input, process it, pack what it produced.
 
-The same function serves streaming queries and runs over static DataFrames. It knows parcels and tasks, not Spark.
+Streaming queries and runs over static DataFrames share this module. It knows record batches and tasks, not Spark.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias, TypedDict
 
 import numpy as np
 
 from kstreamnb.core.codec import SerializedValue, to_bytes
+from kstreamnb.core.serde import Serde
+from kstreamnb.runtime.task.task import Task
 from kstreamnb.spark.execution.cyclic_task import CyclicTask
 from kstreamnb.spark.execution.record_batch import COMMIT, WALL, Numbers, OrderKey, RecordBatch, to_kafka
-from kstreamnb.spark.execution.record_merge import Arrival, Merged, Positions
+from kstreamnb.spark.execution.record_merge import Arrival, Merged, Positions, Taken
 
-__all__ = ["Outlets", "commit", "run_parcels"]
+__all__ = ["Counters", "OutputFormat", "commit", "run_batches"]
 
 _PORTABLE = frozenset({str, int, float, bool, bytes, type(None), SerializedValue})
 
 
+Column: TypeAlias = list[Any]
+"""Keys or values of some records in wire form: objects of any kind."""
+
+
+class Counters(TypedDict):
+    """What a task has counted so far; drops by node and reason."""
+
+    consumed: int
+    dropped: dict[tuple[str, str], int]
+
+
 @dataclass(frozen=True)
-class Outlets:
+class OutputFormat:
     """How the records that one sub-topology produces are packed.
 
     ``serdes`` of the topics whose records are in plain wire form; ``inner`` topics stay inside the query; ``mixed``
@@ -30,15 +43,15 @@ class Outlets:
     that are not inner leave as Kafka's bytes.
     """
 
-    serdes: Mapping[str, tuple[Any, Any]]
+    serdes: Mapping[str, tuple[Serde, Serde]]
     inner: frozenset[str]
     mixed: frozenset[str]
     kafka: bool
 
-    def parcel(
-        self, topic: str, partition: int | Numbers, order: OrderKey, columns: Sequence[Sequence[Any]]
+    def batch(
+        self, topic: str, partition: int | Numbers, order: OrderKey, columns: Sequence[Column]
     ) -> RecordBatch:
-        """A parcel from the columns timestamp, key, value and headers of produced records."""
+        """Return a batch of produced records, whose columns are timestamp, key, value and headers."""
         timestamps, keys, values, headers = columns
         key_serde, value_serde = self.serdes.get(topic, (None, None))
         leaves = self.kafka and topic not in self.inner
@@ -55,22 +68,22 @@ class Outlets:
         )
 
 
-def run_parcels(task: Any, arrivals: list[Arrival], positions: Positions, outlets: Outlets) -> list[RecordBatch]:
-    """Feed a task everything that arrived, in canonical order, and give what it produced."""
-    if not any(len(arrival.parcel) for arrival in arrivals):
+def run_batches(task: Task | CyclicTask, arrivals: list[Arrival], positions: Positions, form: OutputFormat) -> list[RecordBatch]:
+    """Run a task over all arrivals in canonical order; returns what it produced."""
+    if not any(len(arrival.batch) for arrival in arrivals):
         return []
     marks: list[int] = []
     merged = Merged(arrivals)
-    feed = _feed_circle if isinstance(task, CyclicTask) else _feed
-    order = OrderKey.concat(list(feed(task, merged, positions, marks)))
+    steps = _run_cycle(task, merged, marks) if isinstance(task, CyclicTask) else _run(task, merged, positions, marks)
+    order = OrderKey.concat(list(steps))
     made = np.asarray([0, *marks], np.int64)
     counts = made[1:] - made[:-1]
     caused = order if (counts == 1).all() else order.take(np.repeat(np.arange(len(counts)), counts))
-    return _parcels(task.drain(), _deep(task, caused), outlets)
+    return _batches(task.drain(), _deep(task, caused), form)
 
 
-def _feed(task: Any, merged: Merged, positions: Positions, marks: list[int]) -> Iterator[OrderKey]:
-    """Records in order, as many at once as come from one partition."""
+def _run(task: Task, merged: Merged, positions: Positions, marks: list[int]) -> Iterator[OrderKey]:
+    """Process records in order, as many at once as come from one partition."""
     merged.number(positions)
     for (topic, partition), records, order in merged.runs():
         if topic == WALL:
@@ -80,8 +93,8 @@ def _feed(task: Any, merged: Merged, positions: Positions, marks: list[int]) -> 
         yield order
 
 
-def _feed_circle(task: CyclicTask, merged: Merged, positions: Positions, marks: list[int]) -> Iterator[OrderKey]:
-    """Root by root: what a root sets going around comes before the next one. The circle counts offsets itself."""
+def _run_cycle(task: CyclicTask, merged: Merged, marks: list[int]) -> Iterator[OrderKey]:
+    """Process root by root, each with everything that it causes within the cycle, which counts offsets itself."""
     for records, order in merged.roots():
         if records[0][1][0] == WALL:
             _tick(task, [record for _, _, record, _ in records], [])
@@ -91,24 +104,24 @@ def _feed_circle(task: CyclicTask, merged: Merged, positions: Positions, marks: 
         yield order
 
 
-def commit(task: Any, outlets: Outlets) -> list[RecordBatch]:
+def commit(task: Task | CyclicTask, form: OutputFormat) -> list[RecordBatch]:
     """Flush caches at the end of a batch."""
     task.commit()
     for store in task.stores.values():
         if hasattr(store, "clear_cache"):
-            store.clear_cache()  # a task that is rebuilt elsewhere has no cache: neither may this one go on with it
+            store.clear_cache()  # a task rebuilt in another worker has no cache, and must give the same result
     produced = task.drain()
-    return _parcels(produced, _deep(task, OrderKey.of_root(COMMIT, len(produced))), outlets)
+    return _batches(produced, _deep(task, OrderKey.of_root(COMMIT, len(produced))), form)
 
 
-def _deep(task: Any, order: OrderKey) -> OrderKey:
-    """The order keys of produced records; a circle knows their depths."""
+def _deep(task: Task | CyclicTask, order: OrderKey) -> OrderKey:
+    """Return the order keys of produced records; a cycle knows their depths."""
     if not isinstance(task, CyclicTask):
         return order
-    return OrderKey(order.m, order.lane, order.offset, np.asarray(task.take_depths(), np.int64))
+    return OrderKey(order.max_timestamp, order.input_rank, order.offset, np.asarray(task.take_depths(), np.int64))
 
 
-def _tick(task: Any, ticks: list[Any], marks: list[int]) -> None:
+def _tick(task: Task | CyclicTask, ticks: list[Taken], marks: list[int]) -> None:
     clock = task.scope.clock
     for _, now_ms, key, _, _ in ticks:
         clock.now_ms = max(clock.now_ms, now_ms)
@@ -117,28 +130,28 @@ def _tick(task: Any, ticks: list[Any], marks: list[int]) -> None:
         marks.append(task.produced)
 
 
-def _parcels(produced: list[Any], order: OrderKey, outlets: Outlets) -> list[RecordBatch]:
-    """Produced records as parcels: one a topic, and one a partition where it is an internal topic."""
+def _batches(produced: list[Row], order: OrderKey, form: OutputFormat) -> list[RecordBatch]:
+    """Pack produced records: one batch per topic, and per partition of an internal topic."""
     if not produced:
         return []
-    parcels: list[RecordBatch] = []
+    batches: list[RecordBatch] = []
     for topic, (partitions, *columns), keys in _by_topic(produced, order):
-        place = np.asarray(partitions, np.int64)
-        if topic not in outlets.inner:
-            parcels.append(outlets.parcel(topic, place, keys, columns))
+        column = np.asarray(partitions, np.int64)
+        if topic not in form.inner:
+            batches.append(form.batch(topic, column, keys, columns))
             continue
         for partition in sorted(set(partitions)):
-            mine = np.flatnonzero(place == partition)
-            if len(mine) == len(place):
-                parcels.append(outlets.parcel(topic, partition, keys.deeper(), columns))
+            index = np.flatnonzero(column == partition)
+            if len(index) == len(column):
+                batches.append(form.batch(topic, partition, keys.deeper(), columns))
             else:
-                part = [[column[at] for at in mine.tolist()] for column in columns]
-                parcels.append(outlets.parcel(topic, partition, keys.take(mine).deeper(), part))
-    return parcels
+                part = [[values[at] for at in index.tolist()] for values in columns]
+                batches.append(form.batch(topic, partition, keys.take(index).deeper(), part))
+    return batches
 
 
-def _by_topic(produced: list[Any], order: OrderKey) -> Iterator[tuple[str, Sequence[Sequence[Any]], OrderKey]]:
-    """Produced records by topic, as columns, with their order keys."""
+def _by_topic(produced: list[Row], order: OrderKey) -> Iterator[tuple[str, Sequence[Column], OrderKey]]:
+    """Yield produced records by topic, as columns, with their order keys."""
     written, *everything = zip(*produced, strict=True)
     if len(set(written)) == 1:
         yield written[0], everything, order
@@ -151,12 +164,12 @@ def _by_topic(produced: list[Any], order: OrderKey) -> Iterator[tuple[str, Seque
         yield topic, columns, order.take(np.asarray(rows))
 
 
-def _portable(column: list[Any], serde: Any) -> list[Any]:
-    """A column whose items can be rebuilt in any process: builtin values as they are, all else as bytes."""
+def _portable(column: Column, serde: Serde | None) -> Column:
+    """Return a column whose items any process can rebuild: builtin values as they are, all others as bytes."""
     if set(map(type, column)) <= _PORTABLE:
         return column
     return [item if type(item) in _PORTABLE else SerializedValue(to_bytes(serde, item) or b"") for item in column]
 
 
-def _as_bytes(column: list[Any], serde: Any) -> list[Any]:
+def _as_bytes(column: Column, serde: Serde | None) -> Column:
     return [None if item is None else SerializedValue(item) for item in to_kafka(column, serde)]

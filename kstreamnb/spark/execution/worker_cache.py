@@ -1,95 +1,73 @@
-"""What a Python worker keeps between micro-batches: deployments it has read, and tasks with their stores.
+"""Tasks that a Python worker keeps between micro-batches, with their stores.
 
-Spark's workers live longer than a batch, but only globals of an importable module survive in them; hence this module.
-A task is taken out while it works and put back only after its state was written, so that a half-changed one is never
-found. Whether one that is found may be used, the state log decides by its token.
+Spark's workers outlive a batch, but only globals of an importable module survive in them. A task is removed while it
+works and put back only after its state was written, so that a half-changed task is never reused. The state log decides
+by its token if a kept task is current.
 """
 
 from __future__ import annotations
 
-import pickle
-import zlib
-from collections import OrderedDict
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
-
-import cloudpickle  # type: ignore[import-untyped]
+from itertools import count
+from typing import TypeAlias
+from weakref import WeakKeyDictionary
 
 from kstreamnb.core.time import Clock
 from kstreamnb.errors import SparkError
 from kstreamnb.runtime.codegen.sinks import topic_serdes
-from kstreamnb.runtime.task.task import GlobalTask, Task
+from kstreamnb.runtime.task.task import GlobalTask, StateKey, Task
 from kstreamnb.spark.execution.cyclic_task import CyclicTask
 from kstreamnb.spark.execution.record_merge import Positions
-from kstreamnb.spark.execution.task_batch import Outlets
+from kstreamnb.spark.execution.task_batch import OutputFormat
+from kstreamnb.spark.planning.deployment import Deployment, Replica, TaskPlacement
 from kstreamnb.spark.planning.key_routing import spark_hash
 from kstreamnb.spark.planning.output_topics import writer_serdes
-from kstreamnb.spark.planning.placement import Deployment, PlacedTask, Replica
 
 __all__ = [
-    "DeploymentBlob",
-    "Compaction",
+    "AnyTask",
     "CachedTask",
-    "check_in",
-    "check_out",
+    "Compaction",
+    "WorkerState",
+    "acquire",
     "empty_task",
     "forget",
-    "new_global",
+    "freeze_heap",
+    "gc_relaxed",
+    "new_global_task",
     "new_task",
-    "note_failure",
-    "outlets_of",
-    "placed_at",
-    "read",
-    "replica",
+    "output_format",
+    "release",
+    "replica_of",
+    "worker_state",
 ]
 
-_deployments: OrderedDict[str, Deployment] = OrderedDict()
-_tasks: OrderedDict[tuple[str, int], CachedTask] = OrderedDict()
-_replicas: dict[tuple[str, int], CachedTask] = {}
-_failed: set[tuple[str, int]] = set()
-_outlets: dict[tuple[str, int, int], Outlets] = {}
-_placed: dict[tuple[str, int], dict[int, PlacedTask | Replica]] = {}
+_BATCHES_BETWEEN_COLLECTIONS = 500
+_OBJECTS_BETWEEN_COLLECTIONS = 1_000_000
+_batches = count(1)
+_releases = count(1)
 
-
-@dataclass(frozen=True)
-class DeploymentBlob:
-    """A deployment as bytes, under a name by which each worker reads it only once; ``kafka``: output leaves as bytes.
-
-    ``memory_limit`` is the number of state bytes that one worker may keep; what is used least goes first.
-    ``commit_every_record``: flush caches after each record and not after each batch. ``live``: changes of state come
-    out with each batch, for views of the stores. ``verify``: compare what is remembered with its log before each batch.
-    """
-
-    name: str
-    data: bytes = field(repr=False)
-    kafka: bool
-    memory_limit: int = 1 << 30
-    commit_every_record: bool = False
-    live: bool = False
-    verify: bool = False
-
-    @classmethod
-    def of(cls, name: str, deployment: Deployment, **settings: Any) -> DeploymentBlob:
-        """Pickle a deployment with the user's functions in it; other functions make another name."""
-        data = cloudpickle.dumps(deployment, 5)
-        return cls(f"{name}-{zlib.crc32(data):08x}", zlib.compress(data), **settings)
+AnyTask: TypeAlias = Task | CyclicTask
+"""A task, the keeper of global tables among them, or the tasks of a cycle."""
 
 
 @dataclass
 class Compaction:
-    """A rewriting of the state log that is under way: what is left to write, and what may go when it is done."""
+    """A rewriting of the state log in progress: the keys left to write, and what may be removed after it."""
 
     since: int
     bytes_before: int
-    keys: list[Any]
+    keys: list[StateKey]
     written: int = 0
 
 
 @dataclass
 class CachedTask:
-    """A task in a worker with the place in its state log that it stands at."""
+    """A task in a worker with its position in the state log; ``released`` numbers its last use."""
 
-    task: Any
+    task: AnyTask
     clock: Clock
     positions: Positions = field(default_factory=dict)
     seq: int = 0
@@ -98,112 +76,160 @@ class CachedTask:
     key_bytes: int = 128
     base_bytes: int = 0
     compaction: Compaction | None = None
+    released: int = 0
 
 
-def read(bundle: DeploymentBlob) -> Deployment:
-    """The deployment of a bundle."""
-    found = _deployments.get(bundle.name)
-    if found is None:
-        found = _deployments[bundle.name] = pickle.loads(zlib.decompress(bundle.data))
-        while len(_deployments) > 4:
-            old, _ = _deployments.popitem(last=False)
-            for key in [key for key in _outlets if key[0] == old]:
-                del _outlets[key]
-            for level in [key for key in _placed if key[0] == old]:
-                del _placed[level]
-            for task in [key for key in _tasks if key[0] == old]:
-                del _tasks[task]
-    return found
+@dataclass
+class WorkerState:
+    """What this process keeps of one deployment, by the numbers of tasks and replicas.
+
+    ``failed`` are replicas that failed in this batch; ``formats`` are output formats by application and sub-topology;
+    ``tables`` are the filled global tables of a run over static DataFrames, by application.
+    """
+
+    tasks: dict[int, CachedTask] = field(default_factory=dict)
+    replicas: dict[int, CachedTask] = field(default_factory=dict)
+    failed: set[int] = field(default_factory=set)
+    formats: dict[tuple[int, int], OutputFormat] = field(default_factory=dict)
+    tables: dict[int, GlobalTask] = field(default_factory=dict)
 
 
-def placed_at(bundle: DeploymentBlob, level: int) -> dict[int, PlacedTask | Replica]:
-    """Tasks and replicas of one level by group value."""
-    key = (bundle.name, level)
-    if key not in _placed:
-        _placed[key] = read(bundle).at_group(level)
-    return _placed[key]
+# Weak keys: everything that belongs to a deployment goes when the process forgets the deployment.
+_states: WeakKeyDictionary[Deployment, WorkerState] = WeakKeyDictionary()
 
 
-def outlets_of(bundle: DeploymentBlob, placed: PlacedTask) -> Outlets:
-    """How a task's output is packed."""
-    key = (bundle.name, placed.application, placed.plan.subtopologies[0])
-    if key not in _outlets:
-        application = read(bundle).applications[placed.application]
-        own = {f"{application.id}-{name}" for name in application.topology.internal_topics}
+def worker_state(deployment: Deployment) -> WorkerState:
+    """Return what this process keeps of a deployment."""
+    state = _states.get(deployment)
+    if state is None:
+        state = _states[deployment] = WorkerState()
+    return state
+
+
+def acquire(deployment: Deployment, number: int) -> CachedTask | None:
+    """Remove a task, or a replica of global tables, from the worker's memory."""
+    state = worker_state(deployment)
+    state.failed.discard(number)
+    return state.tasks.pop(number, None) or state.replicas.pop(number, None)
+
+
+def release(deployment: Deployment, number: int, cached: CachedTask) -> None:
+    """Put a task back; the least recently used tasks go while all together exceed the memory limit."""
+    state = worker_state(deployment)
+    if isinstance(cached.task, GlobalTask):
+        state.replicas[number] = cached
+        return
+    state.tasks[number] = cached
+    cached.released = next(_releases)
+    total = sum(each.state_bytes for kept in _states.values() for each in kept.tasks.values())
+    while total > deployment.options.memory_limit:
+        owner, oldest = min(
+            ((kept.tasks, each) for kept in _states.values() for each in kept.tasks),
+            key=lambda found: found[0][found[1]].released,
+        )
+        if owner[oldest] is cached:
+            return
+        total -= owner.pop(oldest).state_bytes
+
+
+def replica_of(deployment: Deployment, placed: TaskPlacement) -> AnyTask | None:
+    """Return the global tables for a task: the replica of its Spark partition, which ran before; None if that failed.
+
+    Raises:
+        EngineError: no replica has run before the task.
+    """
+    partition = spark_hash(placed.routing_key) % deployment.spark_partitions
+    state = worker_state(deployment)
+    for replica in deployment.replicas:
+        if (replica.application, replica.level, replica.partition) == (placed.application, placed.level, partition):
+            return None if replica.number in state.failed else state.replicas[replica.number].task
+    raise EngineError("a task's global tables have no replica")
+
+
+def output_format(deployment: Deployment, placed: TaskPlacement) -> OutputFormat:
+    """Return how a task's output is packed."""
+    formats = worker_state(deployment).formats
+    key = placed.application, placed.plan.subtopologies[0]
+    if key not in formats:
+        application = deployment.applications[placed.application]
+        own = application.internal_topics
         serdes = {topic: both for plan in placed.plans for topic, both in topic_serdes(plan, plan.nodes).items()}
         odd = {
             topic for topic, both in serdes.items() if topic not in own and writer_serdes(application, topic) != both
         }
-        _outlets[key] = Outlets(serdes, application.inner, frozenset((application.inner - own) | odd), bundle.kafka)
-    return _outlets[key]
+        mixed = frozenset((application.inner - own) | odd)
+        formats[key] = OutputFormat(serdes, application.inner, mixed, deployment.options.kafka)
+    return formats[key]
 
 
 def new_task(
-    bundle: DeploymentBlob, placed: PlacedTask, global_state: Any = None, *, now_ms: int = 0, track: bool | None = None
+    deployment: Deployment,
+    placed: TaskPlacement,
+    global_state: AnyTask | None = None,
+    *,
+    now_ms: int = 0,
+    track: bool | None = None,
 ) -> CachedTask:
-    """A task that has seen nothing; punctuators of the wall clock count from ``now_ms``."""
+    """Create a task without state.
+
+    Args:
+        deployment: the deployment.
+        placed: the task's placement.
+        global_state: the keeper of the global tables that it reads.
+        now_ms: the wall clock from which its punctuators count, in ms.
+        track: note changes, so that deltas can be taken; by default if the task is stateful.
+    """
     clock = Clock(now_ms)
-    options: dict[str, Any] = {
-        "track": placed.stateful if track is None else track,
-        "commit_every_record": bundle.commit_every_record,
-    }
-    if placed.members:
-        application = read(bundle).applications[placed.application]
-        hidden = frozenset(f"{application.id}-{name}" for name in application.topology.internal_topics)
-        going_round = frozenset(t for plan in placed.members for t in application.reads[plan.subtopologies[0]]) & hidden
-        return CachedTask(CyclicTask(placed.members, clock, global_state, going_round, **options), clock)
-    return CachedTask(Task(placed.plan, clock, global_state, **options), clock)
+    track = placed.stateful if track is None else track
+    commits = deployment.options.commit_every_record
+    if not placed.members:
+        task = Task(placed.plan, clock, global_state, track=track, commit_every_record=commits)
+        return CachedTask(task, clock)
+    application = deployment.applications[placed.application]
+    read = {topic for plan in placed.members for topic in application.reads[plan.subtopologies[0]]}
+    hidden = application.internal_topics & read
+    cyclic = CyclicTask(placed.members, clock, global_state, hidden, track=track, commit_every_record=commits)
+    return CachedTask(cyclic, clock)
 
 
-def empty_task(bundle: DeploymentBlob, placed: PlacedTask) -> Any:
-    """A task to look at restored stores with: it never runs."""
-    tables = new_global(read(bundle), placed.application).task if placed.uses_global else None
-    return new_task(bundle, placed, tables, track=False).task
-
-
-def new_global(deployment: Deployment, application: int) -> CachedTask:
-    """The keeper of an application's global stores, empty."""
+def new_global_task(deployment: Deployment, application: int) -> CachedTask:
+    """Create the keeper of an application's global stores, without rows."""
     clock, plan = Clock(), deployment.global_plan(application)
     if plan is None:
-        raise SparkError("there are no global stores")
+        raise EngineError(f'application "{deployment.applications[application].id}" has no global stores')
     return CachedTask(GlobalTask(plan, clock, track=True), clock)
 
 
-def replica(bundle: DeploymentBlob, placed: PlacedTask) -> Any:
-    """The global tables for a task: the replica of its Spark partition, which ran before it; None where that failed."""
-    deployment = read(bundle)
-    partition = spark_hash(placed.group) % deployment.spark_partitions
-    for found in deployment.replicas:
-        if (found.application, found.level, found.partition) == (placed.application, placed.level, partition):
-            key = (bundle.name, found.number)
-            return None if key in _failed else _replicas[key].task
-    raise SparkError("a task's global tables have no replica")
-
-
-def check_out(key: tuple[str, int]) -> CachedTask | None:
-    """Take a task, or a replica of global tables, out of the worker's memory."""
-    _failed.discard(key)
-    return _tasks.pop(key, None) or _replicas.pop(key, None)
-
-
-def check_in(key: tuple[str, int], held: CachedTask, memory_limit: int) -> None:
-    """Put a task back; the ones used least go while all together exceed the limit."""
-    if isinstance(held.task, GlobalTask):
-        _replicas[key] = held
-        return
-    _tasks[key] = held
-    total = sum(other.state_bytes for other in _tasks.values())
-    while total > memory_limit and len(_tasks) > 1:
-        _, gone = _tasks.popitem(last=False)
-        total -= gone.state_bytes
-
-
-def note_failure(key: tuple[str, int]) -> None:
-    """Note that a replica of global tables failed: what would use it in this batch need not begin."""
-    _failed.add(key)
+def empty_task(deployment: Deployment, placed: TaskPlacement | Replica) -> AnyTask:
+    """Create a task whose stores take a restored state; it never runs."""
+    if isinstance(placed, Replica):
+        return new_global_task(deployment, placed.application).task
+    tables = new_global_task(deployment, placed.application).task if placed.uses_global else None
+    return new_task(deployment, placed, tables, track=False).task
 
 
 def forget() -> None:
-    """Give up everything that is kept, as the end of the process would."""
-    for kept in (_deployments, _tasks, _replicas, _failed, _outlets, _placed):
-        kept.clear()
+    """Drop everything that is kept, as the end of the process would."""
+    _states.clear()
+
+
+@contextmanager
+def gc_relaxed() -> Iterator[None]:
+    """Raise the garbage-collection threshold while a batch allocates many long-lived records.
+
+    With the default thresholds half the time of a large batch goes into collections; Spark collects after every task.
+    """
+    before = gc.get_threshold()
+    gc.set_threshold(_OBJECTS_BETWEEN_COLLECTIONS, *before[1:])
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
+
+
+def freeze_heap() -> None:
+    """Exempt what lives now from the collection that Spark runs after every task of a stage."""
+    if next(_batches) % _BATCHES_BETWEEN_COLLECTIONS == 0:
+        gc.unfreeze()
+        gc.collect()
+    gc.freeze()

@@ -14,8 +14,8 @@ from typing import Any
 from kstreamnb.kafka.output_batch import OutputRecord
 from kstreamnb.runtime.task.task import EMPTY_DELTA
 from kstreamnb.spark.contracts import QueryBatch
-from kstreamnb.spark.execution.worker_cache import DeploymentBlob, empty_task, read
-from kstreamnb.spark.planning.placement import PlacedTask
+from kstreamnb.spark.execution.worker_cache import empty_task
+from kstreamnb.spark.planning.deployment import Deployment, TaskPlacement
 from kstreamnb.state.versioned import LATEST_ROW, VersionedRows
 from kstreamnb.topology.partitions import OwnedTopic, owned_topics
 
@@ -29,27 +29,25 @@ class Changelogs:
         topics: the topics that must exist, with their settings.
     """
 
-    def __init__(self, bundle: DeploymentBlob) -> None:
-        deployment = read(bundle)
-        application = deployment.applications[0]
+    def __init__(self, deployment: Deployment) -> None:
+        application = deployment.application
         owned = owned_topics(application.topology, application.id, application.partitions)
         self.topics: tuple[OwnedTopic, ...] = tuple(topic for topic in owned if topic.kind == "changelog")
         self._names = {topic.store: topic.name for topic in self.topics}
-        self._first = len(deployment.lanes)
-        self._tasks: list[PlacedTask] = list(deployment.tasks)
-        self._bundle = bundle
+        self._first = len(deployment.input_ranks)
+        self._deployment = deployment
         self._stores: dict[int, dict[str, Any]] = {}
 
     def records(self, batch: QueryBatch) -> Iterator[OutputRecord]:
         """The records of one batch."""
         for source, _, delta in batch.output.deltas:
             number = source - self._first
-            if number < len(self._tasks):  # not a copy of global tables: their topics are their logs
-                yield from self._of_task(self._tasks[number], delta, batch.clock_ms)
+            if number < len(self._deployment.tasks):  # not a copy of global tables: their topics are their logs
+                yield from self._of_task(self._deployment.tasks[number], delta, batch.clock_ms)
 
-    def _of_task(self, placed: PlacedTask, delta: bytes, clock_ms: int) -> Iterator[OutputRecord]:
+    def _of_task(self, placed: TaskPlacement, delta: bytes, clock_ms: int) -> Iterator[OutputRecord]:
         if placed.number not in self._stores:
-            self._stores[placed.number] = dict(empty_task(self._bundle, placed).stores)
+            self._stores[placed.number] = dict(empty_task(self._deployment, placed).stores)
         stores = self._stores[placed.number]
         for full, rows in _changed(placed, delta):
             member, _, name = full.rpartition("/")
@@ -77,8 +75,8 @@ def _logged(store: Any, rows: dict[Any, Any]) -> Iterator[tuple[Any, Any, int | 
             yield raw_key, row, row[1] if row is not None and getattr(store, "timestamped", False) else None
 
 
-def _changed(placed: PlacedTask, delta: bytes) -> Iterator[tuple[str, dict[Any, Any]]]:
-    """Rows by store, as tasks and circles write them into their deltas."""
+def _changed(placed: TaskPlacement, delta: bytes) -> Iterator[tuple[str, dict[Any, Any]]]:
+    """Rows by store, as tasks and cycles write them into their deltas."""
     if not placed.members:
         _, stores, _ = pickle.loads(delta)
         yield from sorted(stores.items())

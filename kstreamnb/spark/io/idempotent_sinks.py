@@ -18,7 +18,7 @@ from kstreamnb.errors import ApplicationStateError, ConfigError
 from kstreamnb.kafka.output_batch import OutputBatch
 from kstreamnb.spark.contracts import QueryBatch, QuerySink
 from kstreamnb.spark.io.sinks import records_of, tables_of
-from kstreamnb.spark.planning.placement import Application
+from kstreamnb.spark.planning.deployment import Application
 
 __all__ = ["DatabaseSink", "ParquetSink"]
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from kstreamnb.core.time import Instant
 from kstreamnb.errors import EngineError
 from kstreamnb.kafka.batch_offsets import Offsets, ranges
 from kstreamnb.spark.contracts import Chunk
@@ -22,6 +23,9 @@ __all__ = [
 ]
 
 _GLANCE_S = 10.0
+
+Starting: TypeAlias = Instant | Mapping[int, int] | Mapping[str, Mapping[int, int]]
+"""Where to begin: "earliest", "latest", a time in ms, or offsets."""
 
 
 @dataclass
@@ -35,7 +39,7 @@ class KafkaOffsetSource:
     servers: Any = field(repr=False)
     topics: tuple[str, ...]
     global_topics: tuple[str, ...] = ()
-    starting: Any = "earliest"
+    starting: Starting | tuple[Starting, Mapping[str, Starting]] = "earliest"
     fail_on_loss: bool = True
     chunk: int = 5000
     patience_s: float = 300.0
@@ -75,7 +79,7 @@ class KafkaOffsetSource:
             chosen[topic] = known[word][topic]
         return chosen
 
-    def begun(self) -> KafkaOffsetSource:
+    def resolved(self) -> KafkaOffsetSource:
         """The same with offsets for words and times: it begins where these are now, whenever it is read first."""
         return replace(self, starting=self.beginning(), _reader=None)
 

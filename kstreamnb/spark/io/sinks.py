@@ -21,7 +21,7 @@ from kstreamnb.kafka.output_batch import OutputBatch, OutputColumns, OutputRecor
 from kstreamnb.spark.contracts import QueryBatch, QuerySink
 from kstreamnb.spark.io.arrow_types import arrow_column
 from kstreamnb.spark.planning.output_topics import writer_serdes
-from kstreamnb.spark.planning.placement import Application
+from kstreamnb.spark.planning.deployment import Application
 
 __all__ = ["FrameSink", "FunctionSink", "KafkaSink", "MemorySink", "decoded", "records_of", "tables_of"]
 
@@ -96,7 +96,7 @@ class MemorySink(QuerySink):
         if batch.number in self.batches:
             return OutputBatch(batch.number, count, suppressed=True, differs=count != self.batches[batch.number])
         self.batches[batch.number] = count
-        for application in sorted({owner for owner, _ in batch.output.parcels}):
+        for application in sorted({owner for owner, _ in batch.output.batches}):
             for topic, partition, *row in batch.output.records(application):
                 self.rows.setdefault((application, topic, partition), []).append(tuple(row))
         return OutputBatch(batch.number, count)

@@ -27,8 +27,8 @@ from kstreamnb.spark.contracts import Chunk, OffsetSource, from_json, to_json
 from kstreamnb.spark.execution.kafka_columns import column_from_kafka
 from kstreamnb.spark.execution.record_batch import TICK, WALL, OrderKey, RecordBatch, pack, root_order
 from kstreamnb.spark.execution.rows import ROW_SCHEMA, Row5, row_batch
-from kstreamnb.spark.execution.worker_cache import DeploymentBlob, read
-from kstreamnb.spark.planning.placement import Deployment
+from kstreamnb.spark.execution.worker_cache import freeze_heap, gc_relaxed
+from kstreamnb.spark.planning.deployment import Deployment
 
 __all__ = ["SourceSettings", "source_class"]
 
@@ -46,8 +46,8 @@ class SourceSettings:
     ``again``: by number, the ends of batches that run again after a repair, as the log of offsets had them.
     """
 
-    feed: OffsetSource
-    bundle: DeploymentBlob
+    offset_source: OffsetSource
+    deployment: Deployment
     max_records: int = 0
     tick_ms: int = 0
     readers: int = 2
@@ -68,7 +68,7 @@ class Share(InputPartition):
         super().__init__(None)
 
 
-class FeedReader(_SimpleStreamReaderWrapper, SupportsTriggerAvailableNow):
+class QuerySourceReader(_SimpleStreamReaderWrapper, SupportsTriggerAvailableNow):
     """Plans batches over a feed; reads small ones where it plans them, and all others in the workers.
 
     Spark takes rows along with a plan from its own wrapper of simple readers only; so this is one, around itself.
@@ -85,7 +85,7 @@ class FeedReader(_SimpleStreamReaderWrapper, SupportsTriggerAvailableNow):
 
     def initialOffset(self) -> dict[str, Any]:
         """Where a new query begins."""
-        return {"clock": 0, "tick": 0, "offsets": to_json(self.settings.feed.beginning())}
+        return {"clock": 0, "tick": 0, "offsets": to_json(self.settings.offset_source.beginning())}
 
     def getDefaultReadLimit(self) -> ReadLimit:
         """The configured number of records a batch."""
@@ -94,7 +94,7 @@ class FeedReader(_SimpleStreamReaderWrapper, SupportsTriggerAvailableNow):
 
     def prepareForTriggerAvailableNow(self) -> None:
         """Fix the end of a run over what there is now."""
-        self._stop = self.settings.feed.end()
+        self._stop = self.settings.offset_source.end()
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
         """For the progress report: up to where there are records."""
@@ -105,10 +105,10 @@ class FeedReader(_SimpleStreamReaderWrapper, SupportsTriggerAvailableNow):
         if _same(start) in self._again:
             return self._again[_same(start)]
         settings, begin = self.settings, from_json(start["offsets"])
-        now_ms = max(int(start["clock"]), settings.feed.now_ms())
+        now_ms = max(int(start["clock"]), settings.offset_source.now_ms())
         end = self._reachable(begin)
         if isinstance(limit, ReadMaxRows) and end != begin:
-            end = settings.feed.batch_end(begin, end, limit.max_rows)
+            end = settings.offset_source.cut(begin, end, limit.max_rows)
         due = settings.tick_ms > 0 and now_ms - int(start["tick"]) >= settings.tick_ms
         if end == begin and not due:
             return start
@@ -117,7 +117,7 @@ class FeedReader(_SimpleStreamReaderWrapper, SupportsTriggerAvailableNow):
     def _reachable(self, begin: Offsets) -> Offsets:
         """The end of the feed; where a broker is away, no news until patience ends."""
         try:
-            end = self._stop or self.settings.feed.end()
+            end = self._stop or self.settings.offset_source.end()
         except EngineError:
             self._silent_since = self._silent_since or time.monotonic()
             if time.monotonic() - self._silent_since > self.settings.patience_s:
@@ -125,7 +125,7 @@ class FeedReader(_SimpleStreamReaderWrapper, SupportsTriggerAvailableNow):
             return begin
         self._silent_since = 0.0
         self._refuse_growth(begin, end)
-        self.settings.feed.check(begin, end)
+        self.settings.offset_source.check(begin, end)
         return end
 
     @staticmethod
@@ -140,7 +140,7 @@ class FeedReader(_SimpleStreamReaderWrapper, SupportsTriggerAvailableNow):
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[Share]:
         """Shares of a batch: pieces of one task stay together; few records are not worth a second Python process."""
-        deployment = read(self.settings.bundle)
+        deployment = self.settings.deployment
         found = list(ranges(from_json(start["offsets"]), from_json(end["offsets"])))
         pieces = [piece for piece in found if piece[3] > piece[2]]
         clock, tick = int(end["clock"]), end["tick"] != start["tick"]
@@ -172,14 +172,14 @@ class FeedReader(_SimpleStreamReaderWrapper, SupportsTriggerAvailableNow):
 
     def read(self, partition: Share) -> Iterator[pa.RecordBatch]:
         """Rows for the first level."""
-        deployment = read(self.settings.bundle)
+        deployment = self.settings.deployment
         if partition.first:
             yield row_batch(_wake_up(deployment, partition))
         seqs: dict[tuple[str, int], int] = {}
         before: dict[tuple[str, int], int] = {}
-        serdes = reader_serdes(deployment) if self.settings.feed.raw else None
+        serdes = reader_serdes(deployment) if self.settings.offset_source.raw else None
         with gc_relaxed():
-            for chunk in self.settings.feed.read(partition.pieces) if partition.pieces else ():
+            for chunk in self.settings.offset_source.read(partition.pieces) if partition.pieces else ():
                 rows = list(_rows(deployment, chunk, partition.clock_ms, seqs, before, serdes))
                 if rows:
                     yield row_batch(rows)
@@ -209,7 +209,7 @@ def source_class(name: str, settings: SourceSettings) -> type[DataSource]:
             return ROW_SCHEMA
 
         def streamReader(self, schema: object) -> DataSourceStreamReader:
-            return FeedReader(settings)
+            return QuerySourceReader(settings)
 
     return QuerySource
 
@@ -252,17 +252,17 @@ def _rows(
     if name == WALL:
         yield from _ticks(deployment, application, records, order)
         return
-    lane = deployment.lanes[place]
+    rank = deployment.input_ranks[input_partition]
     offsets, timestamps, keys, values, headers = map(list, zip(*records, strict=True))
-    keys_order = root_order(timestamps if order is None else order, offsets, lane, before.get((topic, partition), -1))
-    before[topic, partition] = int(keys_order.m[-1])
+    keys_order = root_order(timestamps if order is None else order, offsets, rank, before.get((topic, partition), -1))
+    before[topic, partition] = int(keys_order.max_timestamp[-1])
     raw = (False, False)
     if serdes is not None:
         key_serde, value_serde = serdes.get((application, name), (None, None))
         plain_keys, plain_values = column_from_kafka(keys, key_serde), column_from_kafka(values, value_serde)
         raw = plain_keys is None, plain_values is None
         keys, values = keys if plain_keys is None else plain_keys, values if plain_values is None else plain_values
-    parcel = RecordBatch(
+    batch = RecordBatch(
         name,
         partition,
         keys_order,
@@ -274,9 +274,9 @@ def _rows(
         clock_ms=clock_ms,
         raw=raw,
     )
-    blob = pack(parcel)
+    blob = pack(batch)
     for target in _targets(deployment, place):
-        yield deployment.group_at(0, target), target, lane, seq, blob
+        yield deployment.routing_key_at(0, target), target, rank, seq, blob
 
 
 def _targets(deployment: Deployment, place: tuple[int, str, int]) -> Iterable[int]:
@@ -299,7 +299,7 @@ def _ticks(
     )
     for task in deployment.tasks:
         if task.application == application and task.punctuates:
-            yield deployment.group_at(0, task.number), task.number, -1, 0, blob
+            yield deployment.routing_key_at(0, task.number), task.number, -1, 0, blob
 
 
 def _wake_up(deployment: Deployment, share: Share) -> list[Row5]:
@@ -310,5 +310,5 @@ def _wake_up(deployment: Deployment, share: Share) -> list[Row5]:
             rows += _ticks(deployment, number, [(0, share.clock_ms, None)], None)
         if application.global_topics:
             for target in deployment.replica_targets(number):
-                rows.append((deployment.group_at(0, target), target, -1, 0, b""))
+                rows.append((deployment.routing_key_at(0, target), target, -1, 0, b""))
     return rows

@@ -6,12 +6,13 @@ import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from kstreamnb.errors import ApplicationStateError
-from kstreamnb.spark.execution.worker_cache import DeploymentBlob, empty_task, read
+from kstreamnb.errors import EngineError
+from kstreamnb.spark.execution.worker_cache import empty_task
+from kstreamnb.spark.planning.deployment import Deployment
 from kstreamnb.spark.io.changelog_topics import Changelogs
 from kstreamnb.spark.io.sinks import KafkaSink
 from kstreamnb.spark.state.checkpoint_reader import last_batch, read_states
-from kstreamnb.spark.state.store_view import stores_at, stores_named
+from kstreamnb.spark.state.store_view import tasks_with, stores_named
 from kstreamnb.state.versioned import VersionedRows
 
 if TYPE_CHECKING:  # a query knows nothing of it
@@ -32,22 +33,21 @@ def stores_beside(query: Query) -> Iterator[Beside]:
     """
     with query.action.busy:
         _await_commit(query)
-        states = read_states(query.spark, query.bundle, query.checkpoint)
-        deployment = read(query.bundle)
+        states = read_states(query.spark, query.deployment, query.checkpoint)
         again = {}
-        for placed in deployment.tasks:
-            again[placed.name] = empty_task(query.bundle, placed)
+        for placed in query.deployment.tasks:
+            again[placed.name] = empty_task(query.deployment, placed)
             for delta in states.get(placed.name, ()):
                 again[placed.name].apply_delta(delta)
         for name in sorted(query.topology.stores):
-            placed_tasks = stores_at(deployment, name)
+            placed_tasks = tasks_with(query.deployment, name)
             labels = [placed.plan.task_id for placed in placed_tasks for _ in stores_named(again[placed.name], name)]
             _, kept = query.action.stores.ask(name, list)
             made = [store for placed in placed_tasks for store in stores_named(again[placed.name], name)]
             yield from ((*each, "log") for each in zip(labels, kept, made, strict=True))
         sink = query.action.sink
         if isinstance(sink, KafkaSink) and sink.changelogs is not None:
-            yield from _beside_changelogs(query.bundle, sink.writer.servers, again)
+            yield from _beside_changelogs(query.deployment, sink.publisher.servers, again)
 
 
 def _await_commit(query: Query) -> None:
@@ -62,18 +62,18 @@ def _await_commit(query: Query) -> None:
         time.sleep(0.02)
 
 
-def _beside_changelogs(bundle: DeploymentBlob, servers: Any, again: dict[str, Any]) -> Iterator[Beside]:
+def _beside_changelogs(deployment: Deployment, servers: Any, again: dict[str, Any]) -> Iterator[Beside]:
     """The stores that the log makes, beside new ones that their changelog topics make."""
     from kstreamnb.kafka.bounded_reader import BoundedReader, fetch, pieces_between
     from kstreamnb.kafka.capture import ends_of
 
-    topics = {topic.store: topic.name for topic in Changelogs(bundle).topics}
+    topics = {topic.store: topic.name for topic in Changelogs(deployment).topics}
     reader = BoundedReader(servers, topics.values())
     entries: dict[tuple[str, int], list[tuple[Any, Any, int]]] = {}
     for topic, partition, records in fetch(servers, pieces_between(reader.beginning(), ends_of(reader))):
         entries.setdefault((topic, partition), []).extend((key, value, at) for _, at, key, value, _ in records)
-    for placed in read(bundle).tasks:
-        made = empty_task(bundle, placed).stores
+    for placed in deployment.tasks:
+        made = empty_task(deployment, placed).stores
         for full, store in again[placed.name].stores.items():
             member, _, name = full.rpartition("/")
             if name in topics and not isinstance(store, VersionedRows):  # the topic has their latest versions only

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 from kstreamnb.errors import EngineError, KStreamError, UnknownTopicError, unknown
 from kstreamnb.runtime.context.config import Config
 from kstreamnb.runtime.context.task_plan import TaskPlan
-from kstreamnb.spark.execution.worker_cache import DeploymentBlob
 from kstreamnb.spark.io.offset_source import KafkaOffsetSource
-from kstreamnb.spark.planning.placement import Application, deployment_of, place
+from kstreamnb.spark.planning.placement import plan_deployment, plan_application
+from kstreamnb.spark.planning.deployment import Application
 from kstreamnb.spark.query.query import Query
-from kstreamnb.spark.state.checkpoint_manifest import Manifest, adopt, manifest_of, write_manifest
+from kstreamnb.spark.state.checkpoint_manifest import Manifest, check_compatible, manifest_of, write_manifest
 from kstreamnb.topology.topology import Topology
 
 if TYPE_CHECKING:  # Kafka's client is loaded by who connects
@@ -39,11 +39,10 @@ class TopicDiscovery:
         every_ms: int,
         *,
         old: Manifest,
-        feed: KafkaOffsetSource,
-        bundle: Mapping[str, Any],
+        source: KafkaOffsetSource,
     ) -> None:
         self._query, self._settings, self._admin, self._every_s = query, settings, admin, every_ms / 1000
-        self._manifest, self._feed, self._bundle = old, feed, dict(bundle)
+        self._manifest, self._source = old, source
 
     def __call__(self, lasts: Callable[[], bool]) -> None:
         """Look as long as one start of the query lasts."""
@@ -62,17 +61,21 @@ class TopicDiscovery:
     def look(self, there: Mapping[str, int]) -> bool:
         """Go on with the topics that are there now; says whether there were new ones."""
         application = placed_on(self._query.topology, self._settings, there)
-        if set(application.external) <= set(self._feed.topics):
+        if set(application.external) <= set(self._source.topics):
             return False
-        deployment = deployment_of([application], self._manifest.spark_partitions, known_groups=self._manifest.groups)
-        manifest = adopt(self._manifest, manifest_of(deployment, self._manifest.query))
-        self._manifest = replace(manifest, topic_ids=self._manifest.topic_ids)
-        bundle = DeploymentBlob.of(
-            self._manifest.query, deployment, kafka=self._query.bundle.kafka, live=True, **self._bundle
+        deployment = plan_deployment(
+            self._manifest.query,
+            [application],
+            self._manifest.spark_partitions,
+            options=self._query.deployment.options,
+            known_keys=self._manifest.groups,
         )
-        self._feed = replace(self._feed, topics=application.external, _reader=None)
+        manifest = manifest_of(deployment)
+        check_compatible(self._manifest, manifest)
+        self._manifest = replace(manifest, topic_ids=self._manifest.topic_ids)
+        self._source = replace(self._source, topics=application.external, _reader=None)
         write_manifest(self._query.checkpoint, self._manifest)
-        self._query.restart(bundle=bundle, feed=self._feed, takes_over=False)
+        self._query.restart(deployment=deployment, source=self._source, takes_over=False)
         return True
 
 
@@ -93,4 +96,4 @@ def placed_on(topology: Topology, settings: Config, there: Mapping[str, int]) ->
                     hint="create it with enough partitions; topics that this user cannot READ are not listed",
                     origin=source.origin,
                 )
-    return place(topology, settings, {topic: n for topic, n in there.items() if topic not in own}, direct=False)
+    return plan_application(topology, settings, {topic: n for topic, n in there.items() if topic not in own}, direct=False)

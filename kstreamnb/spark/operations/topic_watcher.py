@@ -10,8 +10,7 @@ import threading
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from kstreamnb.errors import DataLossError, EngineError, TopicDeletedError
-from kstreamnb.spark.execution.worker_cache import read
+from kstreamnb.errors import EngineError
 
 if TYPE_CHECKING:  # a lookout is a query's companion
     from kstreamnb.kafka.admin import Admin
@@ -52,8 +51,8 @@ class TopicWatcher:
                 return
 
     def _look(self) -> EngineError | None:
-        application = read(self._query.bundle).applications[0]
-        inputs = (*application.external, *application.global_topics)
+        application = self._query.deployment.application
+        inputs = application.inputs
         there = self._admin.identities({*inputs, *self._written})
         self._missed = {
             topic: self._missed.get(topic, 0) + 1 for topic in (*inputs, *self._written) if topic not in there

@@ -10,7 +10,8 @@ from kstreamnb.core.displayed import Displayed
 from kstreamnb.runtime.context.config import Config
 from kstreamnb.spark.planning.key_routing import spark_hash
 from kstreamnb.spark.planning.output_topics import output_topics
-from kstreamnb.spark.planning.placement import Application, Deployment, deployment_of, place
+from kstreamnb.spark.planning.placement import plan_deployment, plan_application
+from kstreamnb.spark.planning.deployment import Application, Deployment
 from kstreamnb.spark.planning.preflight import refuse_what_cannot_run
 from kstreamnb.topology.nodes import ProcessorNode, Sink
 from kstreamnb.topology.topology import Topology
@@ -57,7 +58,7 @@ class DeploymentPlan(Displayed):
         shuffles: how often records are moved between Spark's partitions in a batch.
         parallelism: how many tasks can run at once at most, however many cores there are.
         through_kafka: topics that are written here and read back with the next batch.
-        circles: sub-topologies that feed each other and run in one place, as groups of ids.
+        cycles: sub-topologies that feed each other and run in one place, as groups of ids.
         shared: output topics that several sub-topologies write; among themselves the writers keep the one order of
             all engines, but nobody outside may rely on more than the order of each.
         at_least_once: what may happen again when a batch is repeated, by node, with the reason.
@@ -78,7 +79,7 @@ class DeploymentPlan(Displayed):
     shuffles: int
     parallelism: int
     through_kafka: tuple[str, ...]
-    circles: tuple[tuple[int, ...], ...]
+    cycles: tuple[tuple[int, ...], ...]
     shared: tuple[str, ...]
     at_least_once: tuple[tuple[str, str], ...]
     inputs: tuple[tuple[str, int], ...]
@@ -90,7 +91,7 @@ class DeploymentPlan(Displayed):
         """The tasks of each of Spark's state partitions; one without any stands by."""
         found: list[list[str]] = [[] for _ in range(self.deployment.spark_partitions)]
         for task in self.deployment.tasks:
-            found[spark_hash(task.group) % len(found)].append(task.plan.task_id)
+            found[spark_hash(task.routing_key) % len(found)].append(task.plan.task_id)
         return tuple(map(tuple, found))
 
     @property
@@ -114,7 +115,7 @@ class DeploymentPlan(Displayed):
         lines.append(f"shuffles: {self.shuffles}; tasks at once: {self.parallelism}")
         each = ", ".join(f"{count} of sub-topology {id_}" for id_, count in self.most_at_once.items())
         lines.append(f"max parallelism: {each}")
-        for circle in self.circles:
+        for circle in self.cycles:
             ids = ", ".join(map(str, circle))
             lines.append(f"in one place: sub-topologies {ids} feed each other, so all their tasks run as one")
         lines += [f"through Kafka: {topic} is read back with the next batch" for topic in self.through_kafka]
@@ -165,9 +166,9 @@ def plan(
     given = partitions if isinstance(partitions, Mapping) else {}
     default = partitions if isinstance(partitions, int) else None
     settings = Config.of(config)
-    application = place(topology, settings, given, direct=False, default_partitions=default)
+    application = plan_application(topology, settings, given, direct=False, default_partitions=default)
     refuse_what_cannot_run(application)
-    deployment = deployment_of([application], spark_partitions, default_partitions=default or 1)
+    deployment = plan_deployment(application.id, [application], spark_partitions)
     levels = tuple(_level(application, deployment, level.number) for level in deployment.levels)
     resent = not settings.exactly_once if guarantee is None else guarantee == "at_least_once"
     repeated = (_RESENT if resent else "") if sink is None else sink.repeats and f"{sink.repeats} {_AGAIN}"
@@ -176,10 +177,10 @@ def plan(
         sum(level.stateful or level.number > 0 for level in deployment.levels),
         max((level.tasks for level in levels), default=0),
         application.looped,
-        tuple(tuple(sorted(circle)) for circle in application.circles),
+        tuple(tuple(sorted(circle)) for circle in application.cycles),
         _shared(topology),
         tuple(_at_least_once(topology, repeated)),
-        tuple((topic, application.partitions[topic]) for topic in (*application.external, *application.global_topics)),
+        tuple((topic, application.partitions[topic]) for topic in application.inputs),
         output_topics(topology),
         deployment,
     )

@@ -1,22 +1,22 @@
-"""Group values that Spark's hash partitioning sends to the partition we want.
+"""Routing keys: group values that Spark's hash partitioning sends to a chosen partition.
 
-Spark places a group by ``pmod(murmur3(value), partitions)``, which lets several tasks collide in one partition while
-others stay empty. Choosing the value for each task by that very function spreads tasks evenly.
+Spark places a group by ``pmod(murmur3(value), partitions)``. With arbitrary values several tasks would share a partition
+while others stay empty; choosing each task's value with the same function spreads tasks evenly.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Mapping
 from itertools import count
 
-__all__ = ["GroupValues", "spark_hash"]
+__all__ = ["RoutingKeys", "spark_hash"]
 
 _MASK = 0xFFFFFFFF
 _SEED = 42
 
 
 def spark_hash(value: int) -> int:
-    """Spark SQL's ``hash`` of one int column, as a signed 32-bit number.
+    """Return Spark SQL's ``hash`` of one int column, as a signed 32-bit number.
 
     Example:
         >>> [spark_hash(n) for n in range(3)]
@@ -33,26 +33,30 @@ def spark_hash(value: int) -> int:
     return h if h < 0x80000000 else h - 0x100000000
 
 
-class GroupValues:
-    """Hands out group values for Spark partitions, each value once, smallest first.
+class RoutingKeys:
+    """Assigns group values to names: values that names had before, else the smallest unused one for their partition.
 
     Example:
-        >>> values = GroupValues(4)
-        >>> [spark_hash(values.take(partition)) % 4 for partition in (0, 1, 2, 3, 0)]
+        >>> keys = RoutingKeys(4, {"old": 7})
+        >>> keys.of("old", 2), keys.of("new", 2)
+        (7, 2)
+        >>> [spark_hash(keys.of(f"task {n}", n % 4)) % 4 for n in range(5)]
         [0, 1, 2, 3, 0]
     """
 
-    def __init__(self, partitions: int, taken: frozenset[int] = frozenset()) -> None:
-        self.partitions = partitions
-        self._taken = set(taken)
-        self._found: list[list[int]] = [[] for _ in range(partitions)]
-        self._candidates: Iterator[int] = count()
+    def __init__(self, partitions: int, known: Mapping[str, int]) -> None:
+        self._partitions, self._known = partitions, known
+        self._taken = frozenset(known.values())
+        self._unused: list[list[int]] = [[] for _ in range(partitions)]
+        self._candidates = count()
 
-    def take(self, partition: int) -> int:
-        """The next value whose groups go to ``partition``."""
-        waiting = self._found[partition]
-        while not waiting:
+    def of(self, name: str, partition: int) -> int:
+        """Return the group value of a name; the groups of a new one go to ``partition``."""
+        if name in self._known:
+            return self._known[name]
+        unused = self._unused[partition]
+        while not unused:
             value = next(self._candidates)
             if value not in self._taken:
-                self._found[spark_hash(value) % self.partitions].append(value)
-        return waiting.pop(0)
+                self._unused[spark_hash(value) % self._partitions].append(value)
+        return unused.pop(0)

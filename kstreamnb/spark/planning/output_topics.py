@@ -5,7 +5,7 @@ from __future__ import annotations
 from kstreamnb.core.serde import Serde
 from kstreamnb.runtime.codegen.sinks import topic_serdes
 from kstreamnb.runtime.context.task_plan import TaskPlan
-from kstreamnb.spark.planning.placement import Application
+from kstreamnb.spark.planning.deployment import Application
 from kstreamnb.topology.nodes import Sink
 from kstreamnb.topology.topology import Topology
 

@@ -1,167 +1,30 @@
-"""What runs where: levels of sub-topologies, tasks, group values, input lanes and routes. Pure: knows no Spark.
-
-A level holds the sub-topologies whose longest path from an input topic has the same length. Each level is one operator
-of the query; its tasks are the groups. What is addressed to a later level passes through.
-"""
+"""Place tasks: sub-topologies in levels, tasks in Spark partitions, input partitions in order. Imports no pyspark."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import NamedTuple
 
 from kstreamnb.runtime.context.config import Config
-from kstreamnb.runtime.context.task_plan import TaskPlan, plan_global_task, plan_tasks
-from kstreamnb.spark.planning.key_routing import GroupValues
-from kstreamnb.topology.nodes import Sink, Source, Subtopology
+from kstreamnb.runtime.context.task_plan import TaskPlan
+from kstreamnb.spark.planning.deployment import (
+    Application,
+    Deployment,
+    Level,
+    Replica,
+    TaskPlacement,
+    WorkerOptions,
+)
+from kstreamnb.spark.planning.key_routing import RoutingKeys
+from kstreamnb.topology.nodes import ProcessorNode, Sink, Source, Subtopology
 from kstreamnb.topology.partitions import partition_counts, source_topics
 from kstreamnb.topology.topology import Topology
 
-__all__ = ["COPY", "Application", "Deployment", "Level", "PlacedTask", "Replica", "deployment_of", "place"]
-
-COPY = "/global at level "
-"""What tells the name of a copy of global tables from that of a task."""
+__all__ = ["plan_application", "plan_deployment"]
 
 
-@dataclass(frozen=True, eq=False)
-class Application:
-    """A topology with its settings and the partitions of every topic, under the names they have in Kafka.
-
-    ``inner`` are topics that are handed from task to task inside the query: repartition topics, and with ``direct``
-    also the user's topics that are written and read here. ``looped`` are the user's topics that are written here and
-    read back through Kafka. ``external`` are the input topics, ``global_topics`` those of global stores; ``levels``
-    and ``reads`` give the level and the topics of each sub-topology; ``circles`` are ids of sub-topologies that feed
-    each other.
-    """
-
-    topology: Topology
-    config: Config
-    partitions: Mapping[str, int]
-    inner: frozenset[str]
-    looped: tuple[str, ...]
-    external: tuple[str, ...]
-    global_topics: tuple[str, ...]
-    levels: Mapping[int, int]
-    circles: tuple[frozenset[int], ...]
-    reads: Mapping[int, tuple[str, ...]]
-
-    @property
-    def id(self) -> str:
-        """The application's id."""
-        return TaskPlan(self.topology, (), config=self.config).application_id
-
-
-@dataclass(frozen=True, eq=False)
-class PlacedTask:
-    """One task with its place: ``group`` is the value that brings its rows to its Spark partition.
-
-    Where sub-topologies feed each other in a circle, all their tasks are ``members`` of one.
-    """
-
-    number: int
-    application: int
-    plan: TaskPlan
-    level: int
-    group: int
-    stateful: bool
-    uses_global: bool
-    punctuates: bool
-    members: tuple[TaskPlan, ...] = ()
-
-    @property
-    def name(self) -> str:
-        """The task's id, unique among all applications of the query; a circle is called by its sub-topologies."""
-        if not self.members:
-            return f"{self.application}/{self.plan.task_id}"
-        ids = sorted({plan.subtopologies[0] for plan in self.members})
-        return f"{self.application}/circle {'+'.join(map(str, ids))}"
-
-    @property
-    def plans(self) -> tuple[TaskPlan, ...]:
-        """The task's plan, or those of all members of a circle."""
-        return self.members or (self.plan,)
-
-
-@dataclass(frozen=True)
-class Replica:
-    """A copy of an application's global tables: one for each level that reads them and each Spark partition."""
-
-    number: int
-    application: int
-    level: int
-    group: int
-    partition: int
-
-    @property
-    def name(self) -> str:
-        """Unique among all replicas and tasks of the query."""
-        return f"{self.application}{COPY}{self.level}, {self.partition}"
-
-
-@dataclass(frozen=True)
-class Level:
-    """One operator of the query."""
-
-    number: int
-    stateful: bool
-    uses_global: bool
-
-
-@dataclass(frozen=True, eq=False)
-class Deployment:
-    """Everything that workers and the driver have to agree on.
-
-    ``lanes`` ranks the input partitions as (application, topic, partition); ``readers`` gives the task that reads a
-    partition. Rows are addressed to tasks by number; replicas of global tables are numbered behind them. ``passing``
-    are group values, one a Spark partition, of rows that only pass a level. The groups of replicas are the least of
-    their partition, so that Spark runs them first.
-    """
-
-    applications: tuple[Application, ...]
-    tasks: tuple[PlacedTask, ...]
-    levels: tuple[Level, ...]
-    spark_partitions: int
-    replicas: tuple[Replica, ...]
-    passing: tuple[int, ...]
-    lanes: Mapping[tuple[int, str, int], int] = field(repr=False)
-    readers: Mapping[tuple[int, str, int], int] = field(repr=False)
-
-    def group_at(self, level: int, target: int, source: int = 0) -> int:
-        """The group value that a row has at a level: that of the task it is for, or a passing one by its producer."""
-        if target >= 0:
-            count = len(self.tasks)
-            addressed = self.tasks[target] if target < count else self.replicas[target - count]
-            if addressed.level == level:
-                return addressed.group
-        return self.passing[(target if target >= 0 else source) % self.spark_partitions]
-
-    def at_group(self, level: int) -> dict[int, PlacedTask | Replica]:
-        """Tasks and replicas of one level by group value."""
-        here: tuple[PlacedTask | Replica, ...] = (*self.tasks, *self.replicas)
-        return {placed.group: placed for placed in here if placed.level == level}
-
-    def replica_targets(self, application: int) -> tuple[int, ...]:
-        """Addresses of an application's replicas of its global tables."""
-        return tuple(replica.number for replica in self.replicas if replica.application == application)
-
-    def group_names(self) -> dict[str, int]:
-        """Group values by the names of tasks and replicas: what a checkpoint has to remember."""
-        here: tuple[PlacedTask | Replica, ...] = (*self.tasks, *self.replicas)
-        return {placed.name: placed.group for placed in here}
-
-    def global_plan(self, application: int) -> TaskPlan | None:
-        """The task that keeps the global stores of an application.
-
-        A record that cannot be read is the configured handler's matter, as in Kafka; its test driver goes on always.
-        """
-        chosen = self.applications[application]
-        plan = plan_global_task(chosen.topology, chosen.config, chosen.partitions)
-        if plan is None:
-            return None
-        return replace(plan, config=replace(plan.config, deserialization_handler=chosen.config.deserialization_handler))
-
-
-def place(
+def plan_application(
     topology: Topology,
     config: Config,
     topics: Mapping[str, int],
@@ -169,66 +32,87 @@ def place(
     direct: bool,
     default_partitions: int | None = None,
 ) -> Application:
-    """An application with everything that follows from its topics' partition counts.
+    """Derive an application from the partition counts of its topics.
 
-    ``direct``: the user's topics that are written and read are handed on inside the query, too.
+    Args:
+        topology: the topology.
+        config: the application's settings.
+        topics: partitions of the user's topics by name.
+        direct: pass records of the user's topics that are written and read inside the query, too.
+        default_partitions: partitions of input topics that ``topics`` does not name; without it they are an error.
+
+    Raises:
+        TopologyError: a topic is missing, or joined topics differ in their partitions.
     """
     name = TaskPlan(topology, (), config=config).topic
-    sinks = [node for node in topology.nodes.values() if isinstance(node, Sink)]
-    written = {sink.topic for sink in sinks if isinstance(sink.topic, str)} - topology.internal_topics.keys()
+    internal = topology.internal_topics.keys()
     groups = [group for group in topology.subtopologies() if not group.is_global]
-    given = dict(topics)
+    known = dict(topics)
     if default_partitions is not None:
-        asked = {topic for node in topology.sources() for topic in node.topics} - topology.internal_topics.keys()
-        given = {**dict.fromkeys(sorted(asked), default_partitions), **topics}
-    counts = partition_counts(topology, given)
+        named = {topic for node in topology.sources() for topic in node.topics} - internal
+        known = {**dict.fromkeys(sorted(named), default_partitions), **topics}
+    counts = partition_counts(topology, known)
     reads = {group.id: source_topics(topology, group, counts) for group in groups}
-    read = {topic for topics in reads.values() for topic in topics}
-    both = {topic for topic in read & written if topic not in topology.internal_topics}
-    inner = {topic for topic in read if topic in topology.internal_topics} | (both if direct else set())
+    read = {topic for names in reads.values() for topic in names}
+    writers = _writers(topology, groups)
+    both = (read & writers.keys()) - internal
+    inner = (read & internal) | (both if direct else set())
     global_topics = [topic for node in topology.sources() if node.is_global for topic in node.topics]
-    above = _above(topology, groups, reads, inner)
-    circles = _circles(above)
+    upstream = {
+        group: {writer for topic in names if topic in inner for writer in writers.get(topic, ())}
+        for group, names in reads.items()
+    }
+    cycles = _cycles(upstream)
     return Application(
         topology,
         config,
-        {name(topic): count for topic, count in {**given, **counts}.items()},
+        {name(topic): count for topic, count in {**known, **counts}.items()},
         frozenset(map(name, inner)),
-        tuple(sorted((set() if direct else both) | (set(global_topics) & written))),
+        tuple(sorted((set() if direct else both) | (set(global_topics) & (writers.keys() - internal)))),
         tuple(sorted(read - inner)),
         tuple(sorted(global_topics)),
-        _levels(above, circles),
-        circles,
-        {group: tuple(map(name, topics)) for group, topics in reads.items()},
+        _levels(upstream, cycles),
+        cycles,
+        {group: tuple(map(name, names)) for group, names in reads.items()},
+        default_partitions or 1,
     )
 
 
-def deployment_of(
+def plan_deployment(
+    name: str,
     applications: Iterable[Application],
     spark_partitions: int,
     *,
-    default_partitions: int = 1,
-    known_groups: Mapping[str, int] | None = None,
+    options: WorkerOptions | None = None,
+    known_keys: Mapping[str, int] | None = None,
 ) -> Deployment:
-    """Place all tasks of some applications; ``known_groups`` are group values that tasks have had before."""
+    """Place all tasks of some applications.
+
+    Args:
+        name: the query's name; workers tell deployments apart by it.
+        applications: usually one; several share a query only in tests.
+        spark_partitions: state partitions of the query.
+        options: settings of the workers.
+        known_keys: routing keys that tasks had before, by name, which they keep.
+    """
     applications = tuple(applications)
     needs = [_needs(application) for application in applications]
-    values = _Values(spark_partitions, known_groups or {})
-    copies: list[tuple[int, int, int, int]] = []
+    keys = RoutingKeys(spark_partitions, known_keys or {})
+    copies: list[Replica] = []
     for number, (application, need) in enumerate(zip(applications, needs, strict=True)):
         for level in sorted({application.levels[group] for group in need.uses_global}):
             for partition in range(spark_partitions):
-                name = Replica(0, number, level, 0, partition).name
-                copies.append((number, level, values.of(name, partition), partition))
-    passing = tuple(values.of(f"passing {partition}", partition) for partition in range(spark_partitions))
-    tasks: list[PlacedTask] = []
+                copy = Replica(0, number, level, 0, partition)
+                copies.append(replace(copy, routing_key=keys.of(copy.name, partition)))
+    pass_through = tuple(keys.of(f"passing {partition}", partition) for partition in range(spark_partitions))
+    tasks: list[TaskPlacement] = []
     turns: dict[int, int] = {}
     for number, (application, need) in enumerate(zip(applications, needs, strict=True)):
-        for plans in _groups(application, default_partitions):
+        for plans in _plans(application):
             ids = {plan.subtopologies[0] for plan in plans}
             level = application.levels[min(ids)]
             turn = turns[level] = turns.get(level, -1) + 1
-            task = PlacedTask(
+            task = TaskPlacement(
                 len(tasks),
                 number,
                 plans[0],
@@ -237,71 +121,67 @@ def deployment_of(
                 bool(ids & need.stateful),
                 bool(ids & need.uses_global),
                 bool(ids & need.punctuates),
-                plans if _circle_of(application, plans[0]) else (),
+                plans if application.cycle_of(plans[0].subtopologies[0]) else (),
             )
-            tasks.append(replace(task, group=values.of(task.name, turn % spark_partitions)))
+            tasks.append(replace(task, routing_key=keys.of(task.name, turn % spark_partitions)))
     return Deployment(
+        name,
         applications,
         tuple(tasks),
         _levels_of(tasks),
         spark_partitions,
-        tuple(Replica(len(tasks) + at, *copy) for at, copy in enumerate(copies)),
-        passing,
-        _lanes(applications),
+        tuple(replace(copy, number=number) for number, copy in enumerate(copies, len(tasks))),
+        pass_through,
+        _input_ranks(applications),
         _readers(applications, tasks),
+        options or WorkerOptions(),
     )
 
 
-def _groups(application: Application, default_partitions: int) -> Iterator[tuple[TaskPlan, ...]]:
-    """Plans that run as one: each for itself, but those of a circle together."""
+def _plans(application: Application) -> Iterator[tuple[TaskPlan, ...]]:
+    """Return plans that run as one: each alone, but those of a cycle together."""
     together: dict[object, list[TaskPlan]] = {}  # in the order of their first members
-    for plan in plan_tasks(
-        application.topology, application.config, application.partitions, default_partitions=default_partitions
-    ):
-        together.setdefault(_circle_of(application, plan) or plan.task_id, []).append(plan)
+    common = TaskPlan(
+        application.topology,
+        (),
+        partitions=application.partitions,
+        config=application.config,
+        default_partitions=application.default_partitions,
+    )
+    for group, topics in application.reads.items():
+        cycle = application.cycle_of(group)
+        for partition in range(max((application.partitions[topic] for topic in topics), default=0)):
+            plan = replace(common, subtopologies=(group,), partition=partition)
+            together.setdefault(cycle or plan.task_id, []).append(plan)
     yield from map(tuple, together.values())
 
 
-def _circle_of(application: Application, plan: TaskPlan) -> frozenset[int]:
-    return next((circle for circle in application.circles if plan.subtopologies[0] in circle), frozenset())
-
-
-class _Values:
-    """Group values by name: those that are known from before, new ones for the rest."""
-
-    def __init__(self, partitions: int, known: Mapping[str, int]) -> None:
-        self._known = known
-        self._values = GroupValues(partitions, frozenset(known.values()))
-
-    def of(self, name: str, partition: int) -> int:
-        return self._known[name] if name in self._known else self._values.take(partition)
-
-
-def _levels_of(tasks: list[PlacedTask]) -> tuple[Level, ...]:
-    count = max((task.level for task in tasks), default=-1) + 1
-    mine = [[task for task in tasks if task.level == number] for number in range(count)]
+def _levels_of(tasks: list[TaskPlacement]) -> tuple[Level, ...]:
+    by_level: dict[int, list[TaskPlacement]] = {}
+    for task in tasks:
+        by_level.setdefault(task.level, []).append(task)
     return tuple(
-        Level(number, any(t.stateful for t in here), any(t.uses_global for t in here))
-        for number, here in enumerate(mine)
+        Level(number, any(t.stateful for t in by_level[number]), any(t.uses_global for t in by_level[number]))
+        for number in range(len(by_level))
     )
 
 
-def _lanes(applications: tuple[Application, ...]) -> dict[tuple[int, str, int], int]:
-    places = [
+def _input_ranks(applications: tuple[Application, ...]) -> dict[tuple[int, str, int], int]:
+    partitions = (
         (number, topic, partition)
         for number, application in enumerate(applications)
-        for topic in sorted({*application.external, *application.global_topics})
+        for topic in sorted({*application.inputs})
         for partition in range(application.partitions.get(topic, 1))
-    ]
-    return {place: rank for rank, place in enumerate(places)}
+    )
+    return {partition: rank for rank, partition in enumerate(partitions)}
 
 
-def _readers(applications: tuple[Application, ...], tasks: list[PlacedTask]) -> dict[tuple[int, str, int], int]:
-    by_place = {
+def _readers(applications: tuple[Application, ...], tasks: list[TaskPlacement]) -> dict[tuple[int, str, int], int]:
+    numbers = {
         (task.application, plan.subtopologies[0], plan.partition): task.number for task in tasks for plan in task.plans
     }
     return {
-        (number, topic, partition): by_place[number, group, partition]
+        (number, topic, partition): numbers[number, group, partition]
         for number, application in enumerate(applications)
         for group, topics in application.reads.items()
         for topic in topics
@@ -309,45 +189,40 @@ def _readers(applications: tuple[Application, ...], tasks: list[PlacedTask]) -> 
     }
 
 
-def _above(
-    topology: Topology, groups: list[Subtopology], reads: Mapping[int, tuple[str, ...]], inner: set[str]
-) -> dict[int, set[int]]:
-    """Which sub-topologies write the inner topics that each one reads."""
+def _writers(topology: Topology, groups: list[Subtopology]) -> dict[str, set[int]]:
+    """Return the sub-topologies that write each topic."""
     writers: dict[str, set[int]] = {}
     for group in groups:
         for name in group.nodes:
             node = topology.nodes[name]
             if isinstance(node, Sink) and isinstance(node.topic, str):
                 writers.setdefault(node.topic, set()).add(group.id)
-    return {
-        group.id: {writer for topic in reads[group.id] if topic in inner for writer in writers.get(topic, ())}
-        for group in groups
-    }
+    return writers
 
 
-def _circles(above: Mapping[int, set[int]]) -> tuple[frozenset[int], ...]:
-    """Sub-topologies that reach themselves, those that reach each other together."""
-    reach = {group: set(direct) for group, direct in above.items()}
-    for middle in above:
-        for group in above:
+def _cycles(upstream: Mapping[int, set[int]]) -> tuple[frozenset[int], ...]:
+    """Return the sub-topologies that reach themselves, those that reach each other together."""
+    reach = {group: set(direct) for group, direct in upstream.items()}
+    for middle in upstream:
+        for group in upstream:
             if middle in reach[group]:
                 reach[group] |= reach[middle]
-    found = {frozenset(o for o in above if o in reach[g] and g in reach[o]) for g in above if g in reach[g]}
-    return tuple(sorted(found, key=min))
+    cycles = {frozenset(o for o in upstream if o in reach[g] and g in reach[o]) for g in upstream if g in reach[g]}
+    return tuple(sorted(cycles, key=min))
 
 
-def _levels(above: Mapping[int, set[int]], circles: tuple[frozenset[int], ...]) -> dict[int, int]:
-    """The longest path to each sub-topology, circles taken as one."""
-    whole = {group: next((circle for circle in circles if group in circle), frozenset({group})) for group in above}
+def _levels(upstream: Mapping[int, set[int]], cycles: tuple[frozenset[int], ...]) -> dict[int, int]:
+    """Return the length of the longest path to each sub-topology, with each cycle taken as one."""
+    whole = {group: next((cycle for cycle in cycles if group in cycle), frozenset({group})) for group in upstream}
     levels: dict[frozenset[int], int] = {}
 
-    def level(these: frozenset[int]) -> int:
-        if these not in levels:
-            before = {whole[group] for mine in these for group in above[mine]} - {these}
-            levels[these] = 1 + max((level(other) for other in before), default=-1)
-        return levels[these]
+    def level(members: frozenset[int]) -> int:
+        if members not in levels:
+            before = {whole[group] for member in members for group in upstream[member]} - {members}
+            levels[members] = 1 + max((level(other) for other in before), default=-1)
+        return levels[members]
 
-    return {group: level(whole[group]) for group in above}
+    return {group: level(whole[group]) for group in upstream}
 
 
 class _Needs(NamedTuple):
@@ -378,3 +253,13 @@ def _needs(application: Application) -> _Needs:
         if keeps or group.id in needs.punctuates or group.id in needs.uses_global:
             needs.stateful.add(group.id)
     return needs
+
+
+def _may_punctuate(operator: object) -> bool:
+    """Return whether an operator is a user's processor, which may schedule, keep attributes and read global stores."""
+    return hasattr(operator, "supplier")
+
+
+def _reads_global(operator: object) -> bool:
+    """Return whether an operator joins a global table, which it reads through a view, without a store of its own."""
+    return hasattr(operator, "view")

@@ -16,7 +16,7 @@ import cloudpickle  # type: ignore[import-untyped]
 
 from kstreamnb.errors import SparkError, TopologyError
 from kstreamnb.spark.jvm.constants import LARGEST_FUNCTION
-from kstreamnb.spark.planning.placement import Application
+from kstreamnb.spark.planning.deployment import Application
 from kstreamnb.topology.topology import Topology
 
 __all__ = ["refuse_what_cannot_run", "refuse_what_is_too_large"]

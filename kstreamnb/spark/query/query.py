@@ -17,17 +17,17 @@ from kstreamnb.kafka.batch_offsets import count_between
 from kstreamnb.kafka.checkpoint_lock import STARTED_SINCE, OwnerToken, SharedLock
 from kstreamnb.spark.contracts import Companion, OffsetSource, QuerySink, StreamSettings
 from kstreamnb.spark.execution.failures import TOO_SLOW, is_damage, jvm_gone, spark_failure
-from kstreamnb.spark.execution.worker_cache import DeploymentBlob, read
-from kstreamnb.spark.jvm.session import require_session
+from kstreamnb.spark.planning.deployment import Deployment
+from kstreamnb.spark.jvm.session import usable
 from kstreamnb.spark.query.active_queries import add_active, remove_active
 from kstreamnb.spark.query.batch_handler import BatchAction, Relay, Watcher
 from kstreamnb.spark.query.query_handle import QueryHandle
 from kstreamnb.spark.query.query_status import QueryStatus, described
 from kstreamnb.spark.query.signals import asked_to_end
 from kstreamnb.spark.query.streaming_query import start_stream
-from kstreamnb.spark.state.checkpoint_manifest import gone
+from kstreamnb.spark.state.checkpoint_manifest import checkpoint_missing
 from kstreamnb.spark.state.checkpoint_reader import last_batch, settle
-from kstreamnb.spark.state.checkpoint_recovery import entries_again, finish, take_back
+from kstreamnb.spark.state.checkpoint_recovery import entries_again, finish, roll_back
 from kstreamnb.spark.state.live_stores import LiveStores, LiveView
 from kstreamnb.spark.telemetry.metrics import BatchFigures, Metric, MetricsBook, lag_between
 from kstreamnb.spark.telemetry.query_log import QueryLog
@@ -79,19 +79,18 @@ class Query(Suggesting):
     def __init__(
         self,
         spark: SparkSession,
-        bundle: DeploymentBlob,
-        feed: OffsetSource,
+        deployment: Deployment,
+        source: OffsetSource,
         sink: QuerySink,
         settings: StreamSettings,
-        application: str,
     ) -> None:
-        self.application, self.checkpoint = application, settings.checkpoint
-        self.topology: Topology = read(bundle).applications[0].topology
-        self.spark, self.bundle = spark, bundle
+        self.application, self.checkpoint = deployment.application.id, settings.checkpoint
+        self.topology: Topology = deployment.application.topology
+        self.spark, self.deployment = spark, deployment
         self.companions: list[Companion] = []
-        self._feed, self._settings = feed, settings
+        self._source, self._settings = source, settings
         self._action = BatchAction(
-            sink, LiveStores(spark, bundle, settings.checkpoint), QueryLog(application, bundle.name)
+            sink, LiveStores(spark, deployment, settings.checkpoint), QueryLog(self.application, deployment.key)
         )
         self._action.before = self._refuse_without_checkpoint
         self._streaming: QueryHandle | None = None
@@ -121,7 +120,7 @@ class Query(Suggesting):
         """The error of a query whose checkpoint is not there any more; None while all is well, and while it stops."""
         if self._lock is None or self._starting or self._stopped or self._lock.intact():
             return None
-        return gone(self.checkpoint, self.application)
+        return checkpoint_missing(self.checkpoint, self.application)
 
     def _refuse_without_checkpoint(self) -> None:
         error = self.checkpoint_gone
@@ -179,7 +178,7 @@ class Query(Suggesting):
 
     def await_input(self, timeout_s: float = 60.0) -> bool:
         """Wait until everything that is in the input topics now is processed. Raises what ended the query."""
-        goal, end = self._feed.end(), time.monotonic() + timeout_s
+        goal, end = self._source.end(), time.monotonic() + timeout_s
         while time.monotonic() < end:
             last, ended = self._action.last, self._ended.is_set() and not self.is_active()
             error = self.exception() if ended else None
@@ -204,7 +203,7 @@ class Query(Suggesting):
     def metrics(self) -> list[Metric]:
         """Counts, rates, latencies and lag under the names of Kafka Streams."""
         last = self._action.last
-        end = self._feed.glance() if last.number >= 0 else {}
+        end = self._source.glance() if last.number >= 0 else {}
         lag = None if end is None else lag_between(last.positions, end)
         return self.book.all(lag, self.status(lag=False).state)
 
@@ -258,21 +257,21 @@ class Query(Suggesting):
         self._action.sink.close()
 
     def restart(
-        self, *, bundle: DeploymentBlob | None = None, feed: OffsetSource | None = None, takes_over: bool = True
+        self, *, deployment: Deployment | None = None, source: OffsetSource | None = None, takes_over: bool = True
     ) -> Query:
         """Stop where it runs, and go on from the checkpoint; with another bundle and feed where topics have come.
 
         ``takes_over``: from a newer deployment, too; what restarts by itself leaves that one alone.
         """
         self._stopped = False
-        return self._start(bundle=bundle, feed=feed, takes_over=takes_over)
+        return self._start(deployment=deployment, source=source, takes_over=takes_over)
 
     def _start(
-        self, *, bundle: DeploymentBlob | None = None, feed: OffsetSource | None = None, takes_over: bool = False
+        self, *, deployment: Deployment | None = None, source: OffsetSource | None = None, takes_over: bool = False
     ) -> Query:
         self._starting = True
         try:
-            self._begin(bundle, feed, takes_over=takes_over)
+            self._begin(deployment, source, takes_over=takes_over)
         except (PySparkException, Py4JError, ConnectionError) as error:  # Spark's text has a hundred lines and more
             self._halt()
             require_session(self.spark)
@@ -285,16 +284,16 @@ class Query(Suggesting):
             self._halt()
         return self
 
-    def _begin(self, bundle: DeploymentBlob | None, feed: OffsetSource | None, *, takes_over: bool) -> None:
+    def _begin(self, deployment: Deployment | None, source: OffsetSource | None, *, takes_over: bool) -> None:
         if self._streaming is not None:
             self._halt()
             self._outlive(self._streaming)
-            if self._lock is not None and not (self.checkpoint / "metadata").exists():  # Spark would begin anew
-                raise gone(self.checkpoint, self.application)
-        self._feed = feed or self._feed
-        if bundle is not None:
-            self.bundle = bundle
-            self._action.stores = LiveStores(self.spark, bundle, self.checkpoint)
+            if self._presence is not None and not (self.checkpoint / "metadata").exists():  # Spark would begin anew
+                raise checkpoint_missing(self.checkpoint, self.application)
+        self._source = source or self._source
+        if deployment is not None:
+            self.deployment = deployment
+            self._action.stores = LiveStores(self.spark, deployment, self.checkpoint)
         error = None if takes_over else self._overtaken()
         if error is not None:
             raise error
@@ -306,7 +305,7 @@ class Query(Suggesting):
         self._action.stores.forget()
         self._lock = SharedLock(self.checkpoint)
         relay = Relay(self._action)
-        self._streaming = QueryHandle(start_stream(self.spark, self.bundle, self._feed, relay, self._settings))
+        self._streaming = QueryHandle(start_stream(self.spark, self.deployment, self._source, relay, self._settings))
         self._attend(self._streaming, relay)
 
     def _attend(self, streaming: QueryHandle, relay: Relay) -> None:
@@ -389,7 +388,7 @@ class Query(Suggesting):
 
     def _take_back(self) -> bool:
         """Rebuild damaged state from what the checkpoint has before it; says whether that was possible."""
-        batches = take_back(self.checkpoint)
+        batches = roll_back(self.checkpoint)
         if batches is None:
             return False
         self._action.journal.warn("rebuilds damaged state", batches=f"{batches.start} to {batches.stop - 1}")
@@ -416,13 +415,13 @@ class Query(Suggesting):
         last = self._action.last
         if last.number < 0:
             return 0
-        end = self._feed.glance()
+        end = self._source.glance()
         return -1 if end is None else count_between(last.positions, end)
 
     def __str__(self) -> str:
         """State, positions and tasks now, as text."""
         status = self.status(lag=False)
-        return described(read(self.bundle), status.state, status.batch, status.positions, self.book.tasks)
+        return described(self.deployment, status.state, status.batch, status.positions, self.book.tasks)
 
     def __repr__(self) -> str:
         status = self.status(lag=False)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from kstreamnb.kafka.batch_offsets import Offsets
 from kstreamnb.spark.planning.key_routing import spark_hash
-from kstreamnb.spark.planning.placement import Deployment, PlacedTask
+from kstreamnb.spark.planning.deployment import Deployment, TaskPlacement
 
 __all__ = ["QueryStatus", "described"]
 
@@ -39,13 +39,13 @@ def described(deployment: Deployment, state: str, batch: int, positions: Offsets
     return "\n".join([*lines, *(_task(deployment, task, task.name in ran) for task in deployment.tasks)])
 
 
-def _task(deployment: Deployment, task: PlacedTask, has_run: bool) -> str:
+def _task(deployment: Deployment, task: TaskPlacement, has_run: bool) -> str:
     application = deployment.applications[task.application]
     owners = {group.id: group.stores for group in application.topology.subtopologies()}
     ids = [(plan.subtopologies[0], plan.partition) for plan in task.plans]
     reads = sorted({f"{topic}-{partition}" for id_, partition in ids for topic in application.reads[id_]})
     stores = sorted({store for id_, _ in ids for store in owners[id_]})
-    words = [f"partition {spark_hash(task.group) % deployment.spark_partitions} of Spark", f"reads {', '.join(reads)}"]
+    words = [f"partition {spark_hash(task.routing_key) % deployment.spark_partitions} of Spark", f"reads {', '.join(reads)}"]
     words += [f"keeps {', '.join(stores)}"] if stores else []
     words += [] if has_run else ["has not run yet"]
     return f"  task {task.name.partition('/')[2]}: {'; '.join(words)}"

@@ -15,7 +15,7 @@ from kstreamnb.spark.contracts import Action, OffsetSource, QueryBatch, StreamSe
 from kstreamnb.spark.execution.batch_output import BatchOutput
 from kstreamnb.spark.execution.rows import ROW_SCHEMA
 from kstreamnb.spark.execution.stateful_operator import StatefulOperator, stateless_level
-from kstreamnb.spark.execution.worker_cache import DeploymentBlob, read
+from kstreamnb.spark.planning.deployment import Deployment
 from kstreamnb.spark.io.stream_source import SourceSettings, source_class
 from kstreamnb.spark.jvm.session import streaming_session
 from kstreamnb.spark.state.checkpoint_recovery import entries_again
@@ -26,54 +26,51 @@ _STOP_MS = 4500  # stopping takes 5 s at most
 
 
 def start_stream(
-    spark: SparkSession, bundle: DeploymentBlob, feed: OffsetSource, action: Action, settings: StreamSettings
+    spark: SparkSession, deployment: Deployment, source: OffsetSource, action: Action, settings: StreamSettings
 ) -> StreamingQuery:
     """Start the query of a deployment."""
-    deployment = read(bundle)
     session = streaming_session(spark)
     session.conf.set("spark.sql.shuffle.partitions", str(deployment.spark_partitions))
     session.conf.set("spark.sql.streaming.stopTimeout", str(_STOP_MS))
-    name = f"kstreamnb-{bundle.name}"
+    name = f"kstreamnb-{deployment.key}"
     again = entries_again(settings.checkpoint)
-    source = SourceSettings(feed, bundle, settings.max_records, settings.tick_ms, settings.readers, again=again)
-    session.dataSource.register(source_class(name, source))
-    frame = levels_of(session.readStream.format(name).load(), bundle, one_stage=settings.readers == 1)
-    writer = frame.writeStream.outputMode("append").foreachBatch(_with_each(bundle, action, settings))
+    read_settings = SourceSettings(source, deployment, settings.max_records, settings.tick_ms, settings.readers, again=again)
+    session.dataSource.register(source_class(name, read_settings))
+    frame = levels_of(session.readStream.format(name).load(), deployment, one_stage=settings.readers == 1)
+    writer = frame.writeStream.outputMode("append").foreachBatch(_with_each(deployment, action, settings))
     writer = writer.option("checkpointLocation", str(settings.checkpoint)).queryName(name)
     if settings.trigger_ms is None:
         return writer.trigger(availableNow=True).start()
     return writer.trigger(processingTime=f"{settings.trigger_ms} milliseconds").start()
 
 
-def levels_of(frame: DataFrame, bundle: DeploymentBlob, *, one_stage: bool = False) -> DataFrame:
+def levels_of(frame: DataFrame, deployment: Deployment, *, one_stage: bool = False) -> DataFrame:
     """The levels of a deployment over rows of its source.
 
     ``one_stage``: with one Spark partition all levels run in one task, and no row goes through a shuffle.
     """
-    deployment = read(bundle)
     one_stage = one_stage and deployment.spark_partitions == 1
     for level in deployment.levels:
         frame = frame.coalesce(1) if one_stage else frame
         if level.stateful:
-            processor = StatefulOperator(bundle, level.number)
+            processor = StatefulOperator(deployment, level.number)
             frame = frame.groupBy("g").transformWithState(processor, ROW_SCHEMA, "append", "none")
             continue
         if level.number and not one_stage:
             frame = frame.repartition(deployment.spark_partitions, "g")
-        frame = frame.mapInArrow(stateless_level(bundle, level.number), ROW_SCHEMA)
+        frame = frame.mapInArrow(stateless_level(deployment, level.number), ROW_SCHEMA)
     return frame
 
 
-def owners_of(bundle: DeploymentBlob) -> list[int]:
-    """The application of every producer of rows: lanes, then tasks, then replicas."""
-    deployment = read(bundle)
-    lanes = [place[0] for place in sorted(deployment.lanes, key=deployment.lanes.__getitem__)]
-    return [*lanes, *(task.application for task in deployment.tasks), *(r.application for r in deployment.replicas)]
+def owners_of(deployment: Deployment) -> list[int]:
+    """Return the application of every producer of rows: input partitions, then tasks, then replicas."""
+    inputs = [application for application, _, _ in deployment.input_partitions]
+    return [*inputs, *(task.application for task in deployment.tasks), *(r.application for r in deployment.replicas)]
 
 
-def _with_each(bundle: DeploymentBlob, action: Action, settings: StreamSettings) -> Callable[[DataFrame, int], None]:
+def _with_each(deployment: Deployment, action: Action, settings: StreamSettings) -> Callable[[DataFrame, int], None]:
     """What happens with each batch: one collect, then the query's action."""
-    owners, log = owners_of(bundle), settings.checkpoint / "offsets"
+    owners, log = owners_of(deployment), settings.checkpoint / "offsets"
 
     def act(frame: DataFrame, number: int) -> None:
         began = time.perf_counter()

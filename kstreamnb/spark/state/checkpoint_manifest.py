@@ -7,7 +7,6 @@ Spark partitions, and the shape of what keeps state. It is compared before anyth
 from __future__ import annotations
 
 import json
-import uuid
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -17,14 +16,15 @@ from kstreamnb.core.stores import StoreSpec
 from kstreamnb.errors import CheckpointError, ConfigError
 from kstreamnb.kafka.checkpoint_lock import unwritable
 from kstreamnb.runtime.context.task_plan import TaskPlan
-from kstreamnb.spark.planning.placement import Application, Deployment
+from kstreamnb.spark.planning.deployment import Application, Deployment
+from kstreamnb.topology.nodes import ProcessorNode
 
 __all__ = [
     "FILE",
     "Manifest",
-    "adopt",
+    "check_compatible",
     "checkpoint_folder",
-    "gone",
+    "checkpoint_missing",
     "manifest_of",
     "read_manifest",
     "write_manifest",
@@ -55,21 +55,21 @@ class Manifest:
     topic_ids: dict[str, str] = field(repr=False, default_factory=dict)
 
 
-def manifest_of(deployment: Deployment, query: str | None = None) -> Manifest:
-    """The page for a deployment; a new query gets an identity of its own."""
+def manifest_of(deployment: Deployment) -> Manifest:
+    """Return the manifest of a deployment."""
     state: dict[str, Any] = {}
     for number, application in enumerate(deployment.applications):
         prefix = f"{number}/" if number else ""
         state.update({prefix + name: each for name, each in _state(application, deployment, number).items()})
     first = deployment.applications[0]
     return Manifest(
-        query or str(uuid.uuid4()),  # noqa: TID251 - a new checkpoint is a new identity
+        deployment.name,
         first.id,
         deployment.spark_partitions,
         [[level.stateful, level.uses_global] for level in deployment.levels],
         state,
-        {topic: first.partitions.get(topic, 1) for topic in (*first.external, *first.global_topics)},
-        deployment.group_names(),
+        {topic: first.partitions.get(topic, 1) for topic in first.inputs},
+        deployment.routing_keys(),
         first.topology.describe(),
         global_topics=list(first.global_topics),
     )
@@ -118,7 +118,7 @@ def write_manifest(checkpoint: Path, manifest: Manifest) -> None:
         raise unwritable(checkpoint, error, "checkpoint") from error
 
 
-def gone(checkpoint: Path, application: str) -> CheckpointError:
+def checkpoint_missing(checkpoint: Path, application: str) -> EngineError:
     """The error of a query that works on a folder which is not there any more."""
     return CheckpointError(
         f'checkpoint "{checkpoint}" of "{application}" is gone',
@@ -146,11 +146,8 @@ def checkpoint_folder(checkpoint: object) -> Path:
     return Path(path if separator else checkpoint)
 
 
-def adopt(old: Manifest, new: Manifest) -> Manifest:
-    """The page with which a new deployment goes on from an old checkpoint.
-
-    Raises: CheckpointError that lists every difference when the state of the one cannot serve the other.
-    """
+def check_compatible(old: Manifest, new: Manifest) -> None:
+    """Raise EngineError that lists every difference if a new deployment cannot use the state of an old one."""
     differences = [*_settings(old, new), *_differences(old.state, new.state)]
     if differences:
         raise CheckpointError(
@@ -158,7 +155,6 @@ def adopt(old: Manifest, new: Manifest) -> Manifest:
             detail="; ".join(differences),
             hint="deploy with a new checkpoint and a new application id, or go back to the topology that wrote it",
         )
-    return new
 
 
 def _settings(old: Manifest, new: Manifest) -> list[str]:

@@ -12,8 +12,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from kstreamnb.spark.execution.state_log import HEAD
-from kstreamnb.spark.execution.worker_cache import DeploymentBlob, read
-from kstreamnb.spark.jvm.session import query_session
+from kstreamnb.spark.planning.deployment import Deployment
+from kstreamnb.spark.jvm.session import tuned
 
 __all__ = ["last_batch", "last_begun", "read_entries", "read_states", "settle"]
 
@@ -75,13 +75,13 @@ def _placed(note: dict[str, Any], checkpoint: Path) -> dict[str, Any]:
 
 
 def read_entries(
-    spark: SparkSession, bundle: DeploymentBlob, checkpoint: Path, level: int, since: Mapping[int, int]
+    spark: SparkSession, deployment: Deployment, checkpoint: Path, level: int, since: Mapping[int, int]
 ) -> tuple[int, list[Entry]]:
     """The last committed batch, and the log entries of some groups of a level behind the given numbers, in order."""
     batch = last_batch(checkpoint)
     if batch < 0:
         return batch, []
-    stateful = [each.number for each in read(bundle).levels if each.stateful]
+    stateful = [each.number for each in deployment.levels if each.stateful]
     frame = _log_frame(spark, checkpoint, len(stateful) - 1 - stateful.index(level), batch)
     frame = frame.where(F.col("g").isin(list(since)) & (F.col("seq") != HEAD))
     for group, seq in since.items():
@@ -94,14 +94,13 @@ def read_entries(
     return batch, found
 
 
-def read_states(spark: SparkSession, bundle: DeploymentBlob, checkpoint: Path) -> dict[str, list[bytes]]:
+def read_states(spark: SparkSession, deployment: Deployment, checkpoint: Path) -> dict[str, list[bytes]]:
     """All deltas of every task, by the task's name, in their order: the whole state of a query, for checks."""
     found: dict[str, list[bytes]] = {}
-    deployment = read(bundle)
     for level in deployment.levels:
         if level.stateful:
-            names = {group: placed.name for group, placed in deployment.at_group(level.number).items()}
-            _, entries = read_entries(spark, bundle, checkpoint, level.number, dict.fromkeys(names, 0))
+            names = {group: placed.name for group, placed in deployment.placements(level.number).items()}
+            _, entries = read_entries(spark, deployment, checkpoint, level.number, dict.fromkeys(names, 0))
             for group, _, deltas in entries:
                 found.setdefault(names[group], []).extend(deltas)
     return found

@@ -18,14 +18,14 @@ from typing import Any
 
 from kstreamnb.spark.state.checkpoint_reader import last_batch, last_begun
 
-__all__ = ["entries_again", "finish", "take_back"]
+__all__ = ["entries_again", "finish", "roll_back"]
 
 _FILE = "again.json"
 _BACK_TO = "back to"  # beside the entries, while files are put aside
 _MAGIC = b"crc\0"
 
 
-def take_back(checkpoint: Path) -> range | None:
+def roll_back(checkpoint: Path) -> range | None:
     """Take a checkpoint back to the last state that can be read; gives the batches that are to run again.
 
     None where no file is damaged, or where the log of offsets does not reach back so far: nothing was changed then.

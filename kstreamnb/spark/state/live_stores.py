@@ -16,11 +16,11 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from kstreamnb.spark.execution.worker_cache import DeploymentBlob, empty_task, new_global, read
-from kstreamnb.spark.jvm.session import require_session
-from kstreamnb.spark.planning.placement import PlacedTask, Replica
+from kstreamnb.spark.execution.worker_cache import AnyTask, empty_task
+from kstreamnb.spark.jvm.session import usable
+from kstreamnb.spark.planning.deployment import TaskPlacement, Replica
 from kstreamnb.spark.state.checkpoint_reader import read_entries
-from kstreamnb.spark.state.store_view import StoreView, keepers_of, stores_named
+from kstreamnb.spark.state.store_view import StoreView, placements_of, stores_named
 
 __all__ = ["LiveStores", "LiveView"]
 
@@ -44,12 +44,12 @@ class _Copy:
 class LiveStores:
     """Copies of the state of a query's tasks, made when they are first asked for."""
 
-    def __init__(self, spark: SparkSession, bundle: DeploymentBlob, checkpoint: Path) -> None:
-        self.bundle, self.checkpoint = bundle, checkpoint
+    def __init__(self, spark: SparkSession, deployment: Deployment, checkpoint: Path) -> None:
+        self.deployment, self.checkpoint = deployment, checkpoint
         self.batch = -1
         self._spark, self._lock = spark, threading.Lock()
         self._copies: dict[int, _Copy] = {}
-        self._lanes = len(read(bundle).lanes)
+        self._lanes = len(deployment.input_ranks)
 
     def take(self, batch: int, deltas: Iterable[tuple[int, int, bytes]]) -> None:
         """Note the changes of a batch: (producer, number of the entry, delta)."""
@@ -75,33 +75,33 @@ class LiveStores:
     def ask(self, name: str, question: Callable[[list[Any]], Any]) -> tuple[int, Any]:
         """The answer of a store's parts as of the last batch, and the batch; nothing changes meanwhile."""
         with self._lock:
-            placed = keepers_of(read(self.bundle), name)
+            placed = placements_of(self.deployment, name)
             tasks = self._current(placed)
             parts = [store for task in tasks for store in stores_named(task, name)]
             return self.batch, question(parts)
 
-    def _current(self, placed: list[PlacedTask | Replica]) -> list[Any]:
+    def _current(self, placed: list[TaskPlacement | Replica]) -> list[Any]:
         behind = []
         for each in placed:
             copy = self._copies.setdefault(each.number, _Copy())
             if copy.task is None:
-                copy.task = _empty(self.bundle, each)
+                copy.task = empty_task(self.deployment, each)
             if not _catch_up(copy) or (copy.seq == 0 and not copy.looked):
                 behind.append(each)
         if behind:
             self._read(behind)
         return [self._copies[each.number].task for each in placed]
 
-    def _read(self, placed: list[PlacedTask | Replica]) -> None:
+    def _read(self, placed: list[TaskPlacement | Replica]) -> None:
         """Take up what the checkpoint has beyond the copies, then what waits."""
-        since = {each.group: self._copies[each.number].seq for each in placed}
-        require_session(self._spark)
-        batch, entries = read_entries(self._spark, self.bundle, self.checkpoint, placed[0].level, since)
-        keepers = {each.group: each for each in placed}
+        since = {each.routing_key: self._copies[each.number].seq for each in placed}
+        usable(self._spark)
+        batch, entries = read_entries(self._spark, self.deployment, self.checkpoint, placed[0].level, since)
+        keepers = {each.routing_key: each for each in placed}
         for group, seq, deltas in entries:
             copy = self._copies[keepers[group].number]
             if seq > copy.seq + 1:  # the log was compacted meanwhile: what it has now is everything
-                copy.task = _empty(self.bundle, keepers[group])
+                copy.task = empty_task(self.deployment, keepers[group])
             for delta in deltas:
                 copy.task.apply_delta(delta)
             copy.seq = seq
@@ -109,13 +109,6 @@ class LiveStores:
             self._copies[each.number].looked = True
             _catch_up(self._copies[each.number])
         self.batch = max(self.batch, batch)
-
-
-def _empty(bundle: DeploymentBlob, placed: PlacedTask | Replica) -> Any:
-    """A task, or the keeper of global tables, without any state."""
-    if isinstance(placed, Replica):
-        return new_global(read(bundle), placed.application).task
-    return empty_task(bundle, placed)
 
 
 def _catch_up(copy: _Copy) -> bool:

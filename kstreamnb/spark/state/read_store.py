@@ -11,10 +11,9 @@ from pyspark.sql import SparkSession
 
 from kstreamnb.errors import CheckpointError
 from kstreamnb.runtime.context.config import Config
-from kstreamnb.spark.execution.worker_cache import DeploymentBlob
 from kstreamnb.spark.jvm.session import spark_session
-from kstreamnb.spark.planning.placement import deployment_of, place
-from kstreamnb.spark.state.checkpoint_manifest import adopt, manifest_of, read_manifest
+from kstreamnb.spark.planning.placement import plan_deployment, plan_application
+from kstreamnb.spark.state.checkpoint_manifest import check_compatible, manifest_of, read_manifest
 from kstreamnb.spark.state.live_stores import LiveStores
 from kstreamnb.spark.state.store_view import StoreView
 from kstreamnb.topology.topology import Topology
@@ -59,9 +58,9 @@ def read_store(
     settings = Config.of(config)
     if settings.application_id is None:
         settings = replace(settings, application_id=old.application)
-    application = place(topology, settings, old.inputs, direct=False)
-    deployment = deployment_of([application], old.spark_partitions, known_groups=old.groups)
-    adopt(old, manifest_of(deployment, old.query))
-    stores = LiveStores(spark or spark_session(), DeploymentBlob.of(old.query, deployment, kafka=True), folder)
+    application = plan_application(topology, settings, old.inputs, direct=False)
+    deployment = plan_deployment(old.query, [application], old.spark_partitions, known_keys=old.groups)
+    check_compatible(old, manifest_of(deployment))
+    stores = LiveStores(spark or spark_session(), deployment, folder)
     batch, parts = stores.ask(name, list)
     return StoreView(name, parts, batch=batch, timestamps=timestamps)

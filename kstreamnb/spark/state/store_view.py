@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from kstreamnb.errors import StateError, did_you_mean
-from kstreamnb.spark.planning.placement import Deployment, PlacedTask, Replica
+from kstreamnb.spark.planning.deployment import Deployment, TaskPlacement, Replica
 from kstreamnb.state.query_views import view_of
 
-__all__ = ["StoreView", "keepers_of", "stores_at", "stores_named"]
+__all__ = ["StoreView", "placements_of", "tasks_with", "stores_named"]
 
 
 class StoreView:
@@ -66,7 +66,7 @@ class StoreView:
         return f'<StoreView of "{self.name}": {len(self._parts)} partitions{since}>'
 
 
-def stores_at(deployment: Deployment, name: str) -> list[PlacedTask]:
+def tasks_with(deployment: Deployment, name: str) -> list[TaskPlacement]:
     """The tasks that have a store.
 
     Raises: StateError that names the stores there are.
@@ -88,13 +88,13 @@ def stores_at(deployment: Deployment, name: str) -> list[PlacedTask]:
     return placed
 
 
-def keepers_of(deployment: Deployment, name: str) -> list[PlacedTask | Replica]:
+def placements_of(deployment: Deployment, name: str) -> list[TaskPlacement | Replica]:
     """Who keeps a store in a query: its tasks, or for a global one the first of its copies."""
     if name in deployment.applications[0].topology.global_stores:
         copies = [replica for replica in deployment.replicas if replica.application == 0]
         if copies:
             return [copies[0]]
-    return [*stores_at(deployment, name)]
+    return [*tasks_with(deployment, name)]
 
 
 def stores_named(task: Any, name: str) -> list[Any]:

@@ -249,7 +249,7 @@ def _lag_metrics(client: _Tags, lag: Mapping[tuple[str, int], int]) -> Iterator[
 
 def _ages(batch: QueryBatch, now_ms: float) -> tuple[float, float, float] | None:
     """Least, middle and greatest age of a batch's output, by its timestamps."""
-    stamps = [parcel.timestamps for group in batch.output.parcels.values() for _, _, parcel in group if len(parcel)]
+    stamps = [each.timestamps for group in batch.output.batches.values() for _, _, each in group if len(each)]
     if not stamps:
         return None
     ages = now_ms - np.concatenate(stamps)

@@ -1,0 +1,247 @@
+"""The plan of a query as one frozen value: applications, levels, task placements and routes. Imports no pyspark.
+
+A level holds the sub-topologies whose longest path from an input topic has the same length. Each level is one operator
+of the query; its tasks are the groups. Rows for a later level pass through.
+
+A `Deployment` is handed to workers inside the functions that Spark sends them. It is pickled once, and each process
+unpickles it once: later copies with the same content are the same object.
+"""
+
+from __future__ import annotations
+
+import pickle
+import zlib
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
+
+import cloudpickle  # type: ignore[import-untyped]
+
+from kstreamnb.core.record import TopicPartition
+from kstreamnb.runtime.context.config import Config
+from kstreamnb.runtime.context.task_plan import TaskPlan, plan_global_task
+from kstreamnb.topology.topology import Topology
+
+__all__ = ["COPY", "Application", "Deployment", "Level", "Replica", "TaskPlacement", "WorkerOptions"]
+
+COPY = "/global at level "
+"""Part of the name of a replica of global tables; names of tasks do not contain it."""
+
+_MOST_LOADED = 4
+_loaded: OrderedDict[str, Deployment] = OrderedDict()
+
+
+@dataclass(frozen=True, eq=False)
+class Application:
+    """A topology with its settings and the partitions of every topic, under the names they have in Kafka.
+
+    ``inner`` are topics whose records pass from task to task inside the query: repartition topics, and with ``direct``
+    also the user's topics that are written and read here. ``looped`` are the user's topics that are written here and
+    read back through Kafka. ``external`` are the input topics, ``global_topics`` those of global stores; ``levels``
+    and ``reads`` give the level and the topics of each sub-topology; ``cycles`` are ids of sub-topologies that feed
+    each other. Output topics that ``partitions`` does not name have ``default_partitions``.
+    """
+
+    topology: Topology
+    config: Config
+    partitions: Mapping[str, int]
+    inner: frozenset[str]
+    looped: tuple[str, ...]
+    external: tuple[str, ...]
+    global_topics: tuple[str, ...]
+    levels: Mapping[int, int]
+    cycles: tuple[frozenset[int], ...]
+    reads: Mapping[int, tuple[str, ...]]
+    default_partitions: int = 1
+
+    @cached_property
+    def id(self) -> str:
+        """The application's id."""
+        return TaskPlan(self.topology, (), config=self.config).application_id
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """All topics that the query reads: input topics, then those of global stores."""
+        return (*self.external, *self.global_topics)
+
+    @property
+    def internal_topics(self) -> frozenset[str]:
+        """The application's repartition topics, under their names in Kafka."""
+        return frozenset(f"{self.id}-{name}" for name in self.topology.internal_topics)
+
+    def cycle_of(self, subtopology: int) -> frozenset[int]:
+        """Return the ids of the cycle that a sub-topology belongs to; empty without one."""
+        return next((cycle for cycle in self.cycles if subtopology in cycle), frozenset())
+
+
+@dataclass(frozen=True, eq=False)
+class TaskPlacement:
+    """One task and its level; ``routing_key`` is the group value that brings its rows to its Spark partition.
+
+    If sub-topologies feed each other, all tasks of that cycle are ``members`` of one placement.
+    """
+
+    number: int
+    application: int
+    plan: TaskPlan
+    level: int
+    routing_key: int
+    stateful: bool
+    uses_global: bool
+    punctuates: bool
+    members: tuple[TaskPlan, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """The task's id, unique among all applications of the query; a cycle is named by its sub-topologies."""
+        if not self.members:
+            return f"{self.application}/{self.plan.task_id}"
+        ids = sorted({plan.subtopologies[0] for plan in self.members})
+        # Checkpoints know tasks by these names.
+        return f"{self.application}/circle {'+'.join(map(str, ids))}"
+
+    @property
+    def plans(self) -> tuple[TaskPlan, ...]:
+        """The task's plan, or those of all members of a cycle."""
+        return self.members or (self.plan,)
+
+
+@dataclass(frozen=True)
+class Replica:
+    """A copy of an application's global tables: one for each level that reads them and each Spark partition."""
+
+    number: int
+    application: int
+    level: int
+    routing_key: int
+    partition: int
+
+    @property
+    def name(self) -> str:
+        """Unique among all replicas and tasks of the query."""
+        return f"{self.application}{COPY}{self.level}, {self.partition}"
+
+
+@dataclass(frozen=True)
+class Level:
+    """One operator of the query."""
+
+    number: int
+    stateful: bool
+    uses_global: bool
+
+
+@dataclass(frozen=True)
+class WorkerOptions:
+    """Settings that workers need: ``kafka`` makes output leave as Kafka's bytes.
+
+    ``memory_limit`` is the number of state bytes that one worker may keep; the least recently used task goes first.
+    ``commit_every_record`` flushes caches after each record instead of each batch. ``verify`` compares the remembered
+    state with its log before each batch.
+    """
+
+    kafka: bool = False
+    memory_limit: int = 1 << 30
+    commit_every_record: bool = False
+    verify: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Deployment:
+    """Everything that workers and the driver have to agree on.
+
+    ``input_ranks`` ranks the input partitions, given as (application, topic, partition); ``readers`` gives the task
+    that reads a partition. Rows are addressed to tasks by number; replicas of global tables are numbered after the
+    tasks. ``pass_through_keys`` are group values, one per Spark partition, of rows that only pass a level. Replicas
+    have the least keys of their partition, so that Spark runs them first.
+    """
+
+    name: str
+    applications: tuple[Application, ...]
+    tasks: tuple[TaskPlacement, ...]
+    levels: tuple[Level, ...]
+    spark_partitions: int
+    replicas: tuple[Replica, ...]
+    pass_through_keys: tuple[int, ...]
+    input_ranks: Mapping[tuple[int, str, int], int] = field(repr=False)
+    readers: Mapping[tuple[int, str, int], int] = field(repr=False)
+    options: WorkerOptions = WorkerOptions()
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _load, (self.key, self.packed)
+
+    @property
+    def application(self) -> Application:
+        """The first application, the only one of a query that `deploy` starts."""
+        return self.applications[0]
+
+    @cached_property
+    def packed(self) -> bytes:
+        """The pickled content, with the user's functions in it."""
+        content = tuple(getattr(self, each.name) for each in fields(self))
+        return zlib.compress(cloudpickle.dumps(content, 5))
+
+    @cached_property
+    def key(self) -> str:
+        """The name with a checksum of the content: other functions make another key."""
+        return f"{self.name}-{zlib.crc32(self.packed):08x}"
+
+    @cached_property
+    def input_partitions(self) -> tuple[tuple[int, str, int], ...]:
+        """Input partitions by rank."""
+        return tuple(sorted(self.input_ranks, key=self.input_ranks.__getitem__))
+
+    @cached_property
+    def _placements(self) -> dict[int, dict[int, TaskPlacement | Replica]]:
+        found: dict[int, dict[int, TaskPlacement | Replica]] = {level.number: {} for level in self.levels}
+        for placed in (*self.tasks, *self.replicas):
+            found[placed.level][placed.routing_key] = placed
+        return found
+
+    def placements(self, level: int) -> dict[int, TaskPlacement | Replica]:
+        """Return tasks and replicas of one level by routing key."""
+        return self._placements[level]
+
+    def producer(self, placed: TaskPlacement | Replica) -> int:
+        """Return the number under which a task's rows name their producer; input partitions come first."""
+        return len(self.input_ranks) + placed.number
+
+    def routing_key_at(self, level: int, target: int, source: int = 0) -> int:
+        """Return a row's group value at a level: the key of its target, or a pass-through key by its producer."""
+        if target >= 0:
+            count = len(self.tasks)
+            addressed = self.tasks[target] if target < count else self.replicas[target - count]
+            if addressed.level == level:
+                return addressed.routing_key
+        return self.pass_through_keys[(target if target >= 0 else source) % self.spark_partitions]
+
+    def replica_targets(self, application: int) -> tuple[int, ...]:
+        """Return the addresses of an application's replicas of its global tables."""
+        return tuple(replica.number for replica in self.replicas if replica.application == application)
+
+    def routing_keys(self) -> dict[str, int]:
+        """Return routing keys by the names of tasks and replicas, as a checkpoint stores them."""
+        return {placed.name: placed.routing_key for placed in (*self.tasks, *self.replicas)}
+
+    def global_plan(self, application: int) -> TaskPlan | None:
+        """Return the plan of the task that keeps an application's global stores; None without any."""
+        chosen = self.applications[application]
+        plan = plan_global_task(chosen.topology, chosen.config, chosen.partitions)
+        if plan is None:
+            return None
+        # Kafka's test driver always continues after an unreadable record; a deployment asks the configured handler.
+        return replace(plan, config=replace(plan.config, deserialization_handler=chosen.config.deserialization_handler))
+
+
+def _load(key: str, packed: bytes) -> Deployment:
+    """Return the deployment of this process with a key; unpickle it if there is none yet."""
+    found = _loaded.get(key)
+    if found is None:
+        found = Deployment(*pickle.loads(zlib.decompress(packed)))
+        found.__dict__.update(key=key, packed=packed)  # else it would be pickled again only to learn its key
+        _loaded[key] = found
+        while len(_loaded) > _MOST_LOADED:
+            _loaded.popitem(last=False)
+    _loaded.move_to_end(key)
+    return found
