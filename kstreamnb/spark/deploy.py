@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from kstreamnb import hooks
 from kstreamnb.core.time import Duration, Instant, duration_ms, instant_ms
-from kstreamnb.errors import ConfigError, EngineError
+from kstreamnb.errors import ConfigError, UnknownTopicError, unknown
 from kstreamnb.kafka.batch_offsets import Offsets
 from kstreamnb.runtime.context.config import Config
 from kstreamnb.spark.contracts import OffsetSource, QuerySink, StreamSettings
@@ -142,7 +142,7 @@ def deploy(
     application = placed_on(topology, settings, {**topics, **missing})
     refuse_what_cannot_run(application)
     if sink is not None and application.looped:
-        raise EngineError(f'topic "{application.looped[0]}" is written and read back: that needs Kafka as its sink')
+        raise ConfigError(f'topic "{application.looped[0]}" is written and read back: that needs Kafka as its sink')
     is_new = last_begun(folder) < 0  # an earlier deployment may have got no further than its manifest
     start = _start(application, starting, reset_positions(admin, application.id) if is_new else {})
     session = require_session(spark or spark_session())
@@ -214,7 +214,7 @@ def _written(topology: Topology, settings: Config) -> list[str]:
 def _keep_changelogs(sink: QuerySink, deployment: Deployment, admin: Admin, topics: Mapping[str, int]) -> list[str]:
     """Make the sink write changelogs, and create their topics; returns the topics' names."""
     if not isinstance(sink, KafkaSink):
-        raise EngineError("changelog topics need Kafka as the sink")
+        raise ConfigError("changelog topics need Kafka as the sink")
     changelogs = Changelogs(deployment)
     for topic in changelogs.topics:
         if topic.name not in topics:
@@ -239,9 +239,7 @@ def query_of(
     return Query(spark, deployment, source, sink, settings)
 
 
-def _settings(
-    config: Config | Mapping[str, object] | None, topology: Topology, application_id: str | None
-) -> Config:
+def _settings(config: Config | Mapping[str, object] | None, topology: Topology, application_id: str | None) -> Config:
     settings = Config.of(config)
     if application_id is not None:
         settings = replace(settings, application_id=application_id)
@@ -258,7 +256,7 @@ def _servers(settings: Config, servers: Servers | None) -> Servers:
     if servers is not None:
         return servers
     if settings.bootstrap_servers is None:
-        raise EngineError("no broker address is set", hint='deploy(…, bootstrap_servers="host:port")')
+        raise ConfigError("no broker address is set", hint='deploy(…, bootstrap_servers="host:port")')
     others = {name: value for name, value in settings.client_settings("consumer").items() if "." in name}
     return {"bootstrap.servers": settings.bootstrap_servers, **others}
 
@@ -269,10 +267,9 @@ def _missing_outputs(
     """Return output topics to create, with as many partitions as the widest input has."""
     missing = [topic for topic in output_topics(topology) if topic not in topics]
     if missing and not create:
-        raise EngineError(f'output topic "{missing[0]}" does not exist', hint="create it, or pass create_topics=True")
-    widest = max(
-        [topics[topic] for source in topology.sources() for topic in source.topics if topic in topics] or [1]
-    )
+        hint = "create it, or pass create_topics=True"
+        raise unknown("output topic", missing[0], sorted(topics), error=UnknownTopicError, hint=hint)
+    widest = max([topics[topic] for source in topology.sources() for topic in source.topics if topic in topics] or [1])
     letters = settings.dead_letter_topic
     dead = {letters: 1} if letters is not None and letters not in topics else {}
     return {**dead, **dict.fromkeys(missing, widest)}
@@ -296,7 +293,7 @@ def _writer(
     else:
         raise unknown("guarantee", guarantee, ("exactly_once", "at_least_once"), error=ConfigError)
     if producer:
-        writer.made()  # settings that it does not take are refused before anything is touched
+        writer.new_producer()  # settings that it does not take are refused before anything is touched
     return writer
 
 

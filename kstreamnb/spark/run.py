@@ -36,9 +36,9 @@ from kstreamnb.spark.execution.failures import raise_first, spark_failure
 from kstreamnb.spark.execution.record_batch import RecordBatch, pack, root_order
 from kstreamnb.spark.execution.rows import FAILURE, REPORT
 from kstreamnb.spark.io.dataframe_input import FrameInput, content_order, frame_of_records, uniform
-from kstreamnb.spark.jvm.session import spark_session, tuned
-from kstreamnb.spark.planning.placement import plan_deployment, plan_application
+from kstreamnb.spark.jvm.session import query_session, spark_session
 from kstreamnb.spark.planning.deployment import Application, Deployment
+from kstreamnb.spark.planning.placement import plan_application, plan_deployment
 from kstreamnb.spark.planning.preflight import refuse_what_cannot_run
 from kstreamnb.spark.run_result import RunResult
 from kstreamnb.topology.topology import Topology
@@ -129,9 +129,7 @@ def _check(application: Application) -> None:
         )
 
 
-def _frames(
-    session: SparkSession, application: Application, inputs: Any
-) -> tuple[dict[str, DataFrame], bool]:
+def _frames(session: SparkSession, application: Application, inputs: Any) -> tuple[dict[str, DataFrame], bool]:
     """Uniform frames by topic, and whether any of them has an order of arrival of its own."""
     wanted = {*application.inputs}
     if not isinstance(inputs, Mapping):
@@ -170,9 +168,7 @@ def _reader_serdes(application: Application, topic: str) -> tuple[Serde, Serde]:
     return whole.key_serde(source.key_serde), whole.value_serde(source.value_serde)
 
 
-def _sorted_rows(
-    deployment: Deployment, frames: Mapping[str, DataFrame], arrival: bool
-) -> DataFrame:
+def _sorted_rows(deployment: Deployment, frames: Mapping[str, DataFrame], arrival: bool) -> DataFrame:
     """Return all input rows, those of a task together, ordered by time, or by partition in order of arrival."""
     application = deployment.application
     parts = []
@@ -207,13 +203,9 @@ def _levels(rows: DataFrame, plan: BatchPlan) -> DataFrame:
     return frame
 
 
-def _execute(
-    rows: DataFrame, spark: SparkSession, deployment: Deployment
-) -> RunResult:
+def _execute(rows: DataFrame, spark: SparkSession, deployment: Deployment) -> RunResult:
     """Run the plan once, and keep what it gave."""
-    kept = rows.select("target", "source", "seq", *_ORDER, "blob").persist(
-        StorageLevel.MEMORY_AND_DISK
-    )
+    kept = rows.select("target", "source", "seq", *_ORDER, "blob").persist(StorageLevel.MEMORY_AND_DISK)
     try:
         with under_way("tasks", look=lambda: _tasks_done(spark)):
             told = kept.where(F.col("target").isin(REPORT, FAILURE)).select("target", "blob").collect()
@@ -235,9 +227,7 @@ def _tasks_done(spark: SparkSession) -> tuple[int, int]:
     return sum(stage.numCompletedTasks for stage in stages), sum(stage.numTasks for stage in stages)
 
 
-def _global_batches(
-    deployment: Deployment, frames: Mapping[str, DataFrame]
-) -> dict[int, list[bytes]]:
+def _global_batches(deployment: Deployment, frames: Mapping[str, DataFrame]) -> dict[int, list[bytes]]:
     """The content of global topics, packed, for every worker."""
     batches: list[bytes] = []
     for topic in deployment.application.global_topics:

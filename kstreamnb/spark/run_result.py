@@ -21,9 +21,9 @@ from kstreamnb.spark.execution.rows import OUT, STORE
 from kstreamnb.spark.execution.worker_cache import empty_task
 from kstreamnb.spark.io.arrow_types import arrow_column, spark_type
 from kstreamnb.spark.jvm.session import move_frame
+from kstreamnb.spark.planning.deployment import Deployment
 from kstreamnb.spark.planning.output_topics import writer_serdes
-from kstreamnb.spark.planning.deployment import Application, Deployment
-from kstreamnb.spark.state.store_view import StoreView, tasks_with, stores_named
+from kstreamnb.spark.state.store_view import StoreView, stores_named, tasks_with
 
 __all__ = ["RunResult"]
 
@@ -104,14 +104,10 @@ class RunResult(Displayed):
         kinds = [spark_type(serde) for serde in serdes]
         headers = "array<struct<key: string, value: binary>>"  # empty lists are cheap, only nulls are not
         columns = f"timestamp bigint, key {kinds[0]}, value {kinds[1]}, headers {headers}"
-        order = (
-            "max_timestamp bigint, input_rank bigint, offset bigint, depth bigint, source int, number bigint"
-        )
+        order = "max_timestamp bigint, input_rank bigint, offset bigint, depth bigint, source int, number bigint"
         rows = self._rows.where(F.col("target") == OUT).select("source", "seq", "blob")
         exploded = rows.mapInArrow(_explode(topic, serdes), f"partition int, {order}, {columns}")
-        ordered = exploded.repartition("partition").sortWithinPartitions(
-            "partition", *_ORDER, "source", "number"
-        )
+        ordered = exploded.repartition("partition").sortWithinPartitions("partition", *_ORDER, "source", "number")
         named = ordered.select("partition", "timestamp", "key", "value", "headers")
         return named.mapInArrow(_number, f"partition int, offset bigint, {columns}")
 

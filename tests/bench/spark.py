@@ -19,7 +19,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -30,7 +30,7 @@ from kstreamnb.runtime.context.config import Config
 from kstreamnb.spark.contracts import QueryBatch, QuerySink, StreamSettings
 from kstreamnb.spark.deploy import start_query
 from kstreamnb.spark.jvm.profiles import PROFILES
-from kstreamnb.spark.planning.placement import plan_deployment, plan_application
+from kstreamnb.spark.planning.placement import plan_application, plan_deployment
 from tests.bench.floor import plain_levels
 from tests.bench.made import PARTITIONS, START_MS, Made
 
@@ -148,12 +148,12 @@ def streamed(spark: Any, feed: Made, sink: QuerySink, *, levels: int = 1, slots:
     """A query over made records, with ``slots`` one that only maps them; when it is over, the query."""
     topology = squaring() if slots else counting(levels)
     application = plan_application(topology, Config(), {"numbers": PARTITIONS}, direct=True)
-    deployment = plan_deployment([application], spark.sparkContext.defaultParallelism)
+    deployment = plan_deployment("bench", [application], spark.sparkContext.defaultParallelism)
     with tempfile.TemporaryDirectory(prefix="kstreamnb-bench-", dir=_fast_folder()) as folder:
         settings = StreamSettings(
             Path(folder), None, max_records=1, readers=slots or spark.sparkContext.defaultParallelism
         )
-        query = start_query(spark, deployment, feed, sink, settings, Path(folder).name)  # type: ignore[arg-type]
+        query = start_query(spark, replace(deployment, name=Path(folder).name), feed, sink, settings)  # type: ignore[arg-type]
         query.await_termination(3600)
         return query
 

@@ -29,8 +29,8 @@ from kstreamnb.spark.deploy import start_query
 from kstreamnb.spark.execution.record_batch import OrderKey
 from kstreamnb.spark.io.offset_source import FileOffsetSource
 from kstreamnb.spark.jvm.session import spark_session
-from kstreamnb.spark.planning.placement import plan_deployment, plan_application
-from kstreamnb.spark.planning.deployment import Application
+from kstreamnb.spark.planning.deployment import Application, WorkerOptions
+from kstreamnb.spark.planning.placement import plan_application, plan_deployment
 from kstreamnb.spark.state.checkpoint_reader import read_states
 from kstreamnb.testdriver.topology_test_driver import TopologyTestDriver
 from tests.golden.compare import compare
@@ -79,7 +79,7 @@ class _Case:
     @property
     def reads_tables(self) -> bool:
         """Whether any task looks at a global table."""
-        return any(task.uses_global for task in plan_deployment([self.application], 1).tasks)
+        return any(task.uses_global for task in plan_deployment("golden", [self.application], 1).tasks)
 
     @property
     def spec(self) -> dict[str, Any]:
@@ -95,12 +95,12 @@ class _StepSink(QuerySink):
 
     def publish(self, batch: QueryBatch) -> OutputBatch:
         """Take up a batch."""
-        for (application, topic), parcels in batch.output.parcels.items():
+        for (application, topic), batches in batch.output.batches.items():
             kept = self.rows.setdefault((application, topic), [])
-            for source, seq, parcel in parcels:
-                headers = parcel.headers or [()] * len(parcel)
-                columns = zip(parcel.timestamps.tolist(), parcel.keys, parcel.values, headers, strict=True)
-                keys = _keys(parcel.order)
+            for source, seq, each in batches:
+                headers = each.headers or [()] * len(each)
+                columns = zip(each.timestamps.tolist(), each.keys, each.values, headers, strict=True)
+                keys = _keys(each.order)
                 kept += [
                     ((*key, source, seq, at), row) for at, (key, row) in enumerate(zip(keys, columns, strict=True))
                 ]
@@ -182,7 +182,7 @@ def _check_chunk(cases: list[_Case], batches: int | None, run: Any) -> Iterator[
 
 def _run_here(cases: list[_Case], batches: int | None) -> None:
     """The levels without Spark, each batch with workers that know nothing."""
-    deployment = plan_deployment([case.application for case in cases], 2, default_partitions=1)
+    deployment = plan_deployment("golden", [case.application for case in cases], 2)
     sink = _StepSink()
     with tempfile.TemporaryDirectory(prefix="kstreamnb-golden-") as name:
         cluster = Cluster.of(deployment, name, commit_every_record=True)
@@ -196,13 +196,15 @@ def _run_here(cases: list[_Case], batches: int | None) -> None:
 def _run_on_spark(cases: list[_Case], batches: int | None) -> None:
     """One query over all cases; their answers are filled in."""
     spark = spark_session("kstreamnb-golden", settings=_SMALL)
-    deployment = plan_deployment([case.application for case in cases], 2, default_partitions=1)
+    applications = [case.application for case in cases]
     sink = _StepSink()
     with tempfile.TemporaryDirectory(prefix="kstreamnb-golden-") as name:
         folder = Path(name)
         source = FileOffsetSource.write(folder / "feed", _batches(cases, batches))
         settings = StreamSettings(folder / "checkpoint", None, max_records=1)
-        query = start_query(spark, deployment, source, sink, settings, folder.name, commit_every_record=True)
+        options = WorkerOptions(commit_every_record=True)
+        deployment = plan_deployment(folder.name, applications, 2, options=options)
+        query = start_query(spark, deployment, source, sink, settings)
         query.await_termination(1200)
         if os.environ.get("KSTREAMNB_TIMES"):
             print(
@@ -212,7 +214,7 @@ def _run_on_spark(cases: list[_Case], batches: int | None) -> None:
                     for p in query._streaming.streaming.recentProgress
                 ],
             )
-        _fill(cases, sink, read_states(query.spark, query.bundle, query.checkpoint))
+        _fill(cases, sink, read_states(query.spark, query.deployment, query.checkpoint))
 
 
 def _batches(cases: list[_Case], batches: int | None) -> list[dict[tuple[str, int], list[Any]]]:

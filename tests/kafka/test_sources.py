@@ -115,7 +115,7 @@ def test_secrets_are_shown_nowhere(bench: Bench, caplog: pytest.LogCaptureFixtur
         bench.run(counting("secret", "not-there"), "other", bootstrap_servers=servers, application_id="secret-2")
     config = ks.Config.of({"sasl.password": word, "producer.ssl.key.pem": word, "application.id": "x"})
     shown = [repr(query), repr(query._feed), repr(query.status()), repr(config), str(config), caplog.text]
-    shown += [repr(query.bundle), repr(query._action.sink), str(caught.value), *caught.value.__notes__]
+    shown += [repr(query.deployment), repr(query._action.sink), str(caught.value), *caught.value.__notes__]
     planned = ks.plan(counting("secret"), config={"sasl.password": word, "application.id": "secret"})
     shown += [
         str(thing._repr_mimebundle_()) for thing in (query, planned, config) if hasattr(thing, "_repr_mimebundle_")

@@ -7,7 +7,7 @@ in 8, 2 and 1 without Spark, where a batch costs little, and in 3 and 1 on Spark
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +19,8 @@ from kstreamnb.runtime.context.config import Config
 from kstreamnb.runtime.context.task_plan import TaskPlan
 from kstreamnb.spark.io.offset_source import FileOffsetSource
 from kstreamnb.spark.io.sinks import MemorySink
-from kstreamnb.spark.planning.placement import plan_deployment, plan_application
 from kstreamnb.spark.planning.deployment import Application, Deployment
+from kstreamnb.spark.planning.placement import plan_application, plan_deployment
 from kstreamnb.testdriver.topology_test_driver import TopologyTestDriver
 from tests.semantics.scenario import Outcome, Output, Row, Scenario, WallClock, compare
 from tests.spark.steps import Step, packed, tick
@@ -65,7 +65,7 @@ class StreamEngine:
     def run(self, scenario: Scenario) -> Outcome:
         """Run all, and see to it that they agree."""
         applications = [_application(scenario) for _ in self.batches]
-        deployment = plan_deployment(applications, 2, default_partitions=1)
+        deployment = plan_deployment("semantics", applications, 2)
         steps = [_steps(application, scenario) for application in applications]
         counts = _batches_of(applications[0], len(steps[0]), self.batches)
         path = self.folder / f"feed-{len(list(self.folder.iterdir()))}"
@@ -144,7 +144,7 @@ def on_spark(spark: Any) -> Runner:
 
         sink = MemorySink()
         settings = StreamSettings(folder, None, max_records=1)
-        query = start_query(spark, deployment, feed, sink, settings, folder.name)
+        query = start_query(spark, replace(deployment, name=folder.name), feed, sink, settings)
         assert query.await_termination(300)
         return sink, query.store
 

@@ -90,7 +90,7 @@ def test_what_was_on_disk_is_not_needed_because_the_changelog_is_compacted() -> 
 # --- S2-37, S2-60: who runs what ----------------------------------------------------------------------------------
 def test_of_three_places_for_two_partitions_one_stands_by() -> None:
     """S2-37: places of state are the instances; no task stands by, as state is where every place reaches it."""
-    places = ks.plan(counted(), {"in": 2}, spark_partitions=3).places
+    places = ks.plan(counted(), {"in": 2}, spark_partitions=3).tasks_by_partition
     assert [1, 1, 0] == [len(tasks) for tasks in places]
     answer = ks.config_report({"num.standby.replicas": 1})["num.standby.replicas"]
     assert ("not needed", "state lies in the checkpoint, which every worker reaches") == (answer.answer, answer.words)
@@ -99,14 +99,14 @@ def test_of_three_places_for_two_partitions_one_stands_by() -> None:
 @pytest.mark.parametrize(("places", "loads"), [(1, [6]), (2, [3, 3]), (3, [2, 2, 2]), (8, [1] * 6 + [0] * 2)])
 def test_tasks_are_divided_evenly_however_many_places_there_are(places: int, loads: list[int]) -> None:
     """S2-37: six partitions on one, two, three and eight places."""
-    assert loads == [len(tasks) for tasks in ks.plan(counted(), {"in": 6}, spark_partitions=places).places]
+    assert loads == [len(tasks) for tasks in ks.plan(counted(), {"in": 6}, spark_partitions=places).tasks_by_partition]
 
 
 def test_parts_of_a_topology_run_in_some_places_only() -> None:
     """S2-60: two tasks of the first part and eight of the second in ten places: the plan lists who runs what."""
     builder = ks.StreamsBuilder("lookup")
     builder.stream("in").repartition(name="slow", partitions=8).map_values(str.upper).to("out")
-    places = ks.plan(builder.build(), {"in": 2}, spark_partitions=10).places
+    places = ks.plan(builder.build(), {"in": 2}, spark_partitions=10).tasks_by_partition
     assert [("0_0", "1_0"), ("0_1", "1_1"), *((f"1_{n}",) for n in range(2, 8)), (), ()] == list(places)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
@@ -17,12 +17,12 @@ from kstreamnb.spark.execution import worker_cache
 from kstreamnb.spark.execution.batch_output import BatchOutput
 from kstreamnb.spark.execution.state_log import HEAD, StateLog
 from kstreamnb.spark.execution.stateful_operator import run_group
-from kstreamnb.spark.execution.worker_cache import DeploymentBlob, empty_task
+from kstreamnb.spark.execution.worker_cache import empty_task
 from kstreamnb.spark.io.offset_source import FileOffsetSource
 from kstreamnb.spark.io.stream_source import QuerySourceReader, SourceSettings
-from kstreamnb.spark.planning.deployment import Deployment
+from kstreamnb.spark.planning.deployment import Deployment, WorkerOptions
 from kstreamnb.spark.query.streaming_query import owners_of
-from kstreamnb.spark.state.store_view import StoreView, tasks_with, stores_named
+from kstreamnb.spark.state.store_view import StoreView, stores_named, tasks_with
 
 __all__ = ["Cluster", "DictLog"]
 
@@ -57,14 +57,13 @@ class Cluster:
     """Runs a deployment batch by batch; ``forget()`` empties the workers' memory as a restart would."""
 
     deployment: Deployment
-    bundle: DeploymentBlob
     states: dict[tuple[int, int], DictLog] = field(default_factory=dict)
     found: list[str] = field(default_factory=list)
 
     @classmethod
     def of(cls, deployment: Deployment, name: str, **settings: Any) -> Cluster:
         """A cluster with nothing in it."""
-        return cls(deployment, DeploymentBlob.of(name, deployment, **{"kafka": False, **settings}))
+        return cls(replace(deployment, name=name, options=WorkerOptions(**settings)))
 
     @staticmethod
     def forget() -> None:
@@ -74,13 +73,12 @@ class Cluster:
     @staticmethod
     def forget_tasks() -> None:
         """What happens when a task goes on in another worker with every batch."""
-        worker_cache._tasks.clear()
-        worker_cache._replicas.clear()
+        worker_cache._states.clear()
 
     def store(self, name: str) -> StoreView:
         """A store of the first application, as a query's checkpoint shows it."""
         placed = tasks_with(self.deployment, name)
-        tasks = {task.name: empty_task(self.bundle, task) for task in placed}
+        tasks = {task.name: empty_task(self.deployment, task) for task in placed}
         for task, deltas in self.deltas().items():
             for delta in deltas if task in tasks else ():
                 tasks[task].apply_delta(delta)
@@ -101,7 +99,7 @@ class Cluster:
         self, feed: FileOffsetSource, between: Callable[[int], None] = lambda number: None
     ) -> Iterator[BatchOutput]:
         """The output of every batch of a feed."""
-        reader = QuerySourceReader(SourceSettings(feed, self.bundle, max_records=1))
+        reader = QuerySourceReader(SourceSettings(feed, self.deployment, max_records=1))
         start, number = reader.initialOffset(), 0
         while (end := reader.latestOffset(start, reader.getDefaultReadLimit())) != start:
             rows: list[Row5] = []
@@ -121,9 +119,9 @@ class Cluster:
             rows = []
             for group in sorted(groups):
                 state = self.states.setdefault((level.number, group), DictLog())
-                log = StateLog(state, verify=self.bundle.verify) if level.stateful else None
-                rows += run_group(self.bundle, level.number, group, groups[group], log)
+                log = StateLog(state, verify=self.deployment.options.verify) if level.stateful else None
+                rows += run_group(self.deployment, level.number, group, groups[group], log)
                 self.found += [log.found] if log is not None else []
         names = ("g", "target", "source", "seq", "blob")
         table = pa.table({name: [row[at] for row in rows] for at, name in enumerate(names)})
-        return BatchOutput.of(table, owners_of(self.bundle))
+        return BatchOutput.of(table, owners_of(self.deployment))

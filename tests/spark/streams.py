@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,8 @@ from kstreamnb.spark.contracts import StreamSettings
 from kstreamnb.spark.deploy import start_query
 from kstreamnb.spark.io.offset_source import FileOffsetSource
 from kstreamnb.spark.io.sinks import MemorySink
-from kstreamnb.spark.planning.placement import plan_deployment, plan_application
 from kstreamnb.spark.planning.deployment import Application, Deployment
+from kstreamnb.spark.planning.placement import plan_application, plan_deployment
 from kstreamnb.spark.query.query import Query
 from kstreamnb.testdriver.topology_test_driver import TopologyTestDriver
 from kstreamnb.topology.topology import Topology
@@ -47,7 +48,7 @@ def by_partition(records: Sequence[TopicRecord]) -> Output:
 def placed(topology: Topology, partitions: int, *, spark_partitions: int = 2, **config: Any) -> Deployment:
     """The deployment of a topology, on two Spark partitions where nothing else is said."""
     application = plan_application(topology, Config.of(config), {}, direct=True, default_partitions=partitions)
-    return plan_deployment([application], spark_partitions, default_partitions=partitions)
+    return plan_deployment("streams", [application], spark_partitions)
 
 
 def in_order(application: Application, rows: Sequence[Row]) -> list[Step]:
@@ -98,7 +99,7 @@ def query_over(
     feed = FileOffsetSource.write(folder / "feed.pickle", batches)
     kept = sink or MemorySink()
     settings = StreamSettings(folder / "checkpoint", None, max_records=1, readers=readers)
-    return start_query(spark, deployment, feed, kept, settings, name or folder.name), kept
+    return start_query(spark, replace(deployment, name=name or folder.name), feed, kept, settings), kept
 
 
 def streamed(
@@ -114,7 +115,7 @@ def streamed(
 ) -> list[dict[str, Output]]:
     """What one streaming query writes to some topics, for several numbers of micro-batches at once."""
     application = plan_application(topology, Config.of(config), {}, direct=True, default_partitions=partitions)
-    deployment = plan_deployment([application] * len(batches), 2, default_partitions=partitions)
+    deployment = plan_deployment("streams", [application] * len(batches), 2)
     steps = in_order(application, rows)
     query, sink = query_over(spark, folder, deployment, packed([steps] * len(batches), batches))
     assert query.await_termination(300)

@@ -41,9 +41,9 @@ def versioned() -> ks.Topology:
 def written(folder: Path, topology: ks.Topology, rows: list[Row], batches: int) -> Logs:
     """What changelogs hold after some batches."""
     deployment = placed(topology, 3, application_id=topology.name)
-    cluster = Cluster.of(deployment, folder.name, live=True)
+    cluster = Cluster.of(deployment, folder.name)
     cluster.forget()
-    changelogs, found = Changelogs(cluster.bundle), Logs()
+    changelogs, found = Changelogs(cluster.deployment), Logs()
     feed = FileOffsetSource.write(folder / "feed.pickle", batched(deployment, rows, batches))
     for number, output in enumerate(cluster.batches(feed)):
         for topic, partition, _, key, value, _ in changelogs.records(QueryBatch(number, "", {}, 0, output)):

@@ -19,7 +19,7 @@ from kstreamnb.core.codec import SerializedValue
 from kstreamnb.spark.contracts import QueryBatch
 from kstreamnb.spark.execution import state_log, worker_cache
 from kstreamnb.spark.execution.record_batch import WALL
-from kstreamnb.spark.execution.worker_cache import DeploymentBlob, empty_task
+from kstreamnb.spark.execution.worker_cache import CachedTask, empty_task
 from kstreamnb.spark.io import stream_source
 from kstreamnb.spark.io.offset_source import FileOffsetSource
 from kstreamnb.spark.io.sinks import MemorySink
@@ -113,6 +113,11 @@ def test_how_many_places_share_the_tasks_changes_nothing(
     assert places == cluster.deployment.spark_partitions
 
 
+def kept_tasks() -> list[CachedTask]:
+    """The tasks in the memory of this process."""
+    return [task for state in worker_cache._states.values() for task in state.tasks.values()]
+
+
 def test_a_worker_that_missed_some_batches_catches_up(tmp_path: Path) -> None:
     """S1-10: of an older copy only the missing entries are applied; they are found by its lineage token."""
     topology, rows = two_levels(), disordered(["in"], 300)
@@ -120,9 +125,9 @@ def test_a_worker_that_missed_some_batches_catches_up(tmp_path: Path) -> None:
 
     def swap(number: int) -> None:
         """The next batch runs in the other of two workers."""
-        memories[number % 2] = dict(worker_cache._tasks)
-        worker_cache._tasks.clear()
-        worker_cache._tasks.update(memories[(number + 1) % 2])
+        (state,) = worker_cache._states.values()
+        memories[number % 2] = state.tasks
+        state.tasks = memories[(number + 1) % 2]
 
     found, cluster = ran(tmp_path, topology, rows, ["totals"], batches=8, between=swap)
     assert driven(topology, rows, 3, ["totals"]) == found
@@ -135,7 +140,7 @@ def test_a_copy_of_a_failed_attempt_is_not_trusted(tmp_path: Path) -> None:
 
     def spoil(number: int) -> None:
         """As if each task had written an entry that was never committed."""
-        for held in worker_cache._tasks.values():
+        for held in kept_tasks():
             held.token = "of another attempt"
 
     found, cluster = ran(tmp_path, topology, rows, ["totals"], batches=6, between=spoil)
@@ -188,7 +193,7 @@ def test_state_that_exceeds_memory_is_rebuilt_when_it_is_needed(tmp_path: Path) 
     found, cluster = ran(tmp_path, topology, rows, ["out"], batches=8, partitions=6, memory_limit=2_000)
     assert driven(topology, rows, 6, ["out"]) == found
     assert Counter(cluster.found)["rebuild"] > 20
-    kept = [held for held in worker_cache._tasks.values() if held.state_bytes]
+    kept = [held for held in kept_tasks() if held.state_bytes]
     assert sum(held.state_bytes for held in kept) <= 2_000 or len(kept) == 1
 
 
@@ -336,11 +341,11 @@ def test_a_pattern_reads_every_topic_that_matches(tmp_path: Path) -> None:
     builder.stream(re.compile("ev-.*")).group_by_key().count(store="counts").to_stream().to("out", value_serde="long")
     topology = builder.build()
     from kstreamnb.runtime.context.config import Config
-    from kstreamnb.spark.planning.placement import plan_deployment, plan_application
+    from kstreamnb.spark.planning.placement import plan_application, plan_deployment
 
     application = plan_application(topology, Config(), {"ev-a": 2, "ev-b": 2, "other": 2}, direct=True)
     assert application.external == ("ev-a", "ev-b")
-    deployment = plan_deployment([application], 2)
+    deployment = plan_deployment("pattern", [application], 2)
     rows: list[Row] = [(f"ev-{'ab'[at % 2]}", f"k{at % 4}", at, at) for at in range(40)]
     cluster = Cluster.of(deployment, tmp_path.name)
     cluster.forget()
@@ -360,13 +365,13 @@ def test_a_task_at_the_end_has_the_drivers_store(tmp_path: Path, small_logs: Non
     for task in cluster.deployment.tasks:
         log = cluster.states.get((task.level, task.routing_key), DictLog())
         if log.rows:
-            held = state_log.StateLog(log).load(None, lambda task=task: worker_cache.new_task(cluster.bundle, task))
+            held = state_log.StateLog(log).load(None, lambda task=task: worker_cache.new_task(cluster.deployment, task))
             for name, store in held.task.stores.items():
                 if name == "totals":
                     found |= dict(store.for_user.all())
     expected = dict(driver.get_key_value_store("totals").all())
     assert expected == {key: getattr(value, "value", value) for key, value in found.items()}
-    assert empty_task(cluster.bundle, cluster.deployment.tasks[0]) is not None
+    assert empty_task(cluster.deployment, cluster.deployment.tasks[0]) is not None
 
 
 @pytest.mark.parametrize(("build", "read", "written"), SHAPES, ids=["two levels", "three levels", "joins"])
@@ -386,8 +391,8 @@ def test_after_every_commit_workers_have_what_their_logs_and_the_input_make(
         batch = steps[len(steps) * number // count : len(steps) * (number + 1) // count]
         driver.pipe(ks.TopicRecord(topic, part, at, *record[:3]) for at, (topic, part, record) in enumerate(batch))
         for task in deployment.tasks:
-            held = worker_cache._tasks.get((cluster.bundle.name, task.number))
-            made = empty_task(cluster.bundle, task)
+            held = worker_cache.worker_state(cluster.deployment).tasks.get(task.number)
+            made = empty_task(cluster.deployment, task)
             for delta in cluster.deltas().get(task.name, []):
                 made.apply_delta(delta)
             for name, store in held.task.stores.items() if held else ():
@@ -406,7 +411,7 @@ def test_a_small_batch_is_sent_along_with_its_plan(tmp_path: Path, monkeypatch: 
     topology, rows = two_levels(), disordered(["in"], 60)
     deployment = placed(topology, 3)
     feed = FileOffsetSource.write(tmp_path / "feed.pickle", batched(deployment, rows, 2))
-    reader = QuerySourceReader(SourceSettings(feed, DeploymentBlob.of("small", deployment, kafka=False), max_records=1))
+    reader = QuerySourceReader(SourceSettings(feed, deployment, max_records=1))
     start = reader.initialOffset()
     end = reader.latestOffset(start, reader.getDefaultReadLimit())
     (share,) = reader.partitions(start, end)
@@ -419,7 +424,7 @@ def test_a_small_batch_is_sent_along_with_its_plan(tmp_path: Path, monkeypatch: 
             patched.setattr(stream_source, limit, 1)
             assert reader.getCache(start, end) is None
     feed.path.unlink()
-    reader.settings.feed._content = None
+    reader.settings.offset_source._content = None
     assert reader.getCache(start, end) is None
 
 
@@ -445,7 +450,7 @@ def test_a_worker_that_remembers_something_else_than_its_log_ends_the_query(tmp_
 
     def lose_a_row(number: int) -> None:
         """A row goes without a word to anybody."""
-        for held in worker_cache._tasks.values() if number == 3 else ():
+        for held in kept_tasks() if number == 3 else ():
             store = held.task.stores.get("first")
             if store is not None and store.raw:
                 store.apply(next(iter(store.raw)), None)

@@ -26,16 +26,14 @@ from kstreamnb.spark.execution.record_batch import OrderKey, RecordBatch, pack, 
 from kstreamnb.spark.execution.record_merge import Arrival, partition_of
 from kstreamnb.spark.execution.rows import FAILURE, REPORT, STORE
 from kstreamnb.spark.execution.stateful_operator import addressed, report_of
-from kstreamnb.spark.execution.task_batch import commit, run_batches
+from kstreamnb.spark.execution.task_batch import Counters, commit, run_batches
 from kstreamnb.spark.execution.worker_cache import (
     CachedTask,
-    DeploymentBlob,
-    gc_relaxed,
     new_task,
     output_format,
-    read,
+    worker_state,
 )
-from kstreamnb.spark.planning.deployment import TaskPlacement
+from kstreamnb.spark.planning.deployment import Deployment, TaskPlacement
 
 __all__ = [
     "BATCH_SCHEMA",
@@ -110,7 +108,7 @@ class _TaskRun:
         keys = task.state_keys() if self.plan.keep_stores and self.placed.stateful else []
         for begin in range(0, len(keys), _PART):
             yield self._row(STORE, task.delta_of(keys[begin : begin + _PART]))
-        zero = {"consumed": 0, "dropped": {}}
+        zero: Counters = {"consumed": 0, "dropped": {}}
         report = report_of(self.placed, self.cached, zero, "none", self.out, self.seconds)
         yield self._row(REPORT, pickle.dumps(report, 5))
 

@@ -89,7 +89,9 @@ def merge_columns(topic: str, batches: Iterable[tuple[int, int, RecordBatch]]) -
         return columns
     order = OrderKey.concat([batch.order for _, _, batch in batches])
     producer = np.concatenate([np.full(len(batch), number) for number, _, batch in batches])
-    index = np.lexsort((np.arange(len(producer)), producer, order.depth, order.offset, order.input_rank, order.max_timestamp))
+    index = np.lexsort(
+        (np.arange(len(producer)), producer, order.depth, order.offset, order.input_rank, order.max_timestamp)
+    )
     return [_taken(topic, columns, index)]
 
 

@@ -1,7 +1,7 @@
-"""Sub-topologies that feed each other in a circle, run as one: all their tasks in one group, breadth first.
+"""Run sub-topologies that feed each other as one task: all their tasks in one group, breadth first.
 
-A join of a stream with what was grouped from the same stream is such a circle: the sub-topology reads a repartition
-topic that it writes. Levels cannot cut it, so all its partitions run in one place; what goes around stays inside.
+A join of a stream with an aggregate of the same stream is such a cycle: the sub-topology reads a repartition topic that
+it writes. Levels cannot separate it, so all its partitions run in one group, and its internal records stay inside.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from typing import Any
 from kstreamnb.core.time import Clock
 from kstreamnb.runtime.context.task_plan import TaskPlan
 from kstreamnb.runtime.task.task import EMPTY_DELTA, Task
-from kstreamnb.spark.execution.record_merge import Place, Taken
+from kstreamnb.spark.execution.record_merge import PartitionKey, Taken
 
 __all__ = ["CyclicTask"]
 
 
 class CyclicTask:
-    """Several tasks behind the face of one; ``hidden`` topics go around and are seen by nobody else.
+    """Several tasks with the interface of one; records of ``hidden`` topics do not leave it.
 
     Attributes:
         depths: for each row of the next `drain`, its depth.
@@ -52,32 +52,32 @@ class CyclicTask:
         for task in self.members.values():
             task.global_state = other
 
-    def run_root(self, arrivals: Iterable[tuple[int, Place, Taken, bool]]) -> None:
-        """Process what one root has sent here, (depth, place, record, whether its offset is known), breadth first."""
-        waiting: dict[int, list[tuple[Place, Taken, bool]]] = {}
-        for depth, place, record, counted in arrivals:
-            waiting.setdefault(depth, []).append((place, record, counted))
-        self._settle([], waiting)
+    def run_root(self, arrivals: Iterable[tuple[int, PartitionKey, Taken, bool]]) -> None:
+        """Process one root's records breadth first, each as (depth, partition, record, whether its offset is known)."""
+        waiting: dict[int, list[tuple[PartitionKey, Taken, bool]]] = {}
+        for depth, partition_key, record, counted in arrivals:
+            waiting.setdefault(depth, []).append((partition_key, record, counted))
+        self._run_until_idle([], waiting)
 
     def punctuate_wall_clock(self) -> bool:
         """Fire the punctuators that are due by the clock."""
         fired = [task.punctuate_wall_clock() for task in self.members.values()]
-        self._settle(list(self.members.values()))
+        self._run_until_idle(list(self.members.values()))
         return any(fired)
 
     def commit(self) -> None:
         """Flush the caches."""
         for task in self.members.values():
             task.commit()
-        self._settle(list(self.members.values()))
+        self._run_until_idle(list(self.members.values()))
 
     def drain(self) -> list[Any]:
-        """Take the rows that left the circle."""
+        """Remove and return the rows that left the cycle."""
         rows, self._out = self._out, []
         return rows
 
     def take_depths(self) -> list[int]:
-        """Take the depths of the rows that `drain` gave."""
+        """Remove and return the depths of the rows that `drain` returned."""
         depths, self.depths = self.depths, []
         return depths
 
@@ -96,7 +96,7 @@ class CyclicTask:
         return {"consumed": sum(each["consumed"] for each in counted), "dropped": dropped}
 
     def take_delta(self) -> bytes:
-        """What changed in any member."""
+        """Return the changes of all members since the last delta."""
         deltas = {id_: task.take_delta() for id_, task in self.members.items()}
         changed = {id_: delta for id_, delta in deltas.items() if delta != EMPTY_DELTA}
         if not changed and self._positions == self._taken:
@@ -105,7 +105,7 @@ class CyclicTask:
         return pickle.dumps((changed, self._taken), 5)
 
     def apply_delta(self, data: bytes) -> None:
-        """Take up a delta or a part."""
+        """Apply a delta, or a part of a compaction."""
         if data == EMPTY_DELTA:
             return
         changed, positions = pickle.loads(data)
@@ -123,31 +123,33 @@ class CyclicTask:
         by_task: dict[str, list[Any]] = {}
         for id_, key in keys:
             by_task.setdefault(id_, []).append(key)
-        parts = {id_: self.members[id_].delta_of(mine) for id_, mine in by_task.items()}
+        parts = {id_: self.members[id_].delta_of(owned) for id_, owned in by_task.items()}
         return pickle.dumps((parts, dict(self._positions)), 5)
 
     def _reader(self, topic: str, partition: int) -> Task | None:
-        place = (topic, partition)
-        if place not in self._readers:
+        partition_key = (topic, partition)
+        if partition_key not in self._readers:
             reading = (task for task in self.members.values() if task.plan.source_of(topic) is not None)
-            self._readers[place] = next((task for task in reading if task.plan.partition == partition), None)
-        return self._readers[place]
+            self._readers[partition_key] = next((task for task in reading if task.plan.partition == partition), None)
+        return self._readers[partition_key]
 
-    def _settle(self, ran: list[Task], waiting: dict[int, list[tuple[Place, Taken, bool]]] | None = None) -> None:
-        """Let records go around, breadth first, until nothing moves; what comes from outside joins at its depth."""
+    def _run_until_idle(
+        self, ran: list[Task], waiting: dict[int, list[tuple[PartitionKey, Taken, bool]]] | None = None
+    ) -> None:
+        """Pass records on breadth first until none is left; records from outside join at their depth."""
         waiting = waiting or {}
         depth = -1 if waiting else 0
         while ran or waiting:
             following = self._collect(ran, depth)
             depth += 1
-            for place, record, counted in waiting.pop(depth, ()):
-                following.add(self._push(place, record, counted=counted))
+            for partition_key, record, counted in waiting.pop(depth, ()):
+                following.add(self._push(partition_key, record, counted=counted))
             ran = [task for id_, task in self.members.items() if id_ in following]
             for task in ran:
                 task.run_ready()
 
     def _collect(self, ran: list[Task], depth: int) -> set[str]:
-        """Hand on what some members produced; gives the members that have something to do now."""
+        """Pass on what some members produced; returns the members that have input now."""
         following = set()
         for task in ran:
             for row in task.drain():
@@ -159,13 +161,13 @@ class CyclicTask:
                     self.depths.append(depth)
         return following
 
-    def _push(self, place: Place, record: Any, *, counted: bool) -> str:
-        reader = self._reader(*place)
+    def _push(self, partition_key: PartitionKey, record: Any, *, counted: bool) -> str:
+        reader = self._reader(*partition_key)
         if reader is None:
-            raise LookupError(f"no task of the circle reads {place[0]}-{place[1]}")
+            raise LookupError(f"no task of the cycle reads {partition_key[0]}-{partition_key[1]}")
         if not counted:
-            offset = self._positions.get(place, 0)
-            self._positions[place] = offset + 1
+            offset = self._positions.get(partition_key, 0)
+            self._positions[partition_key] = offset + 1
             record = (offset, *record[1:])
-        reader.push(*place, [record])
+        reader.push(partition_key[0], partition_key[1], [record])
         return reader.plan.task_id

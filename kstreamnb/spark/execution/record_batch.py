@@ -1,8 +1,8 @@
 """Record batches: records between tasks and through Spark, many in one row.
 
-A batch holds records of one topic from one producer, as columns. Each record has an *order key*: its root (the record of
-an input topic that caused it) and its depth (the number of internal topics that it passed). Sorted by that key, records
-of any producers and any micro-batches are in the one canonical order, that of the test driver.
+A batch holds records of one topic from one producer, as columns. Each record has an *order key*: its root (the
+record of an input topic that caused it) and its depth (the number of internal topics that it passed). Sorted by that
+key, records of any producers and any micro-batches are in the one canonical order, that of the test driver.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ Taken: TypeAlias = tuple[int, int, Any, Any, Headers]
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """A record batch with its producer (the rank of an input partition, or a task) and its number among the producer's."""
+    """A record batch, its producer (the rank of an input partition, or a task), and its number among the producer's."""
 
     source: int
     seq: int
@@ -68,7 +68,9 @@ class Merged:
             return
         source = np.concatenate([np.full(len(arrival.batch), arrival.source) for arrival in arrivals])
         order = self.order
-        self.index = np.lexsort((np.arange(len(source)), source, order.depth, order.offset, order.input_rank, order.max_timestamp))
+        self.index = np.lexsort(
+            (np.arange(len(source)), source, order.depth, order.offset, order.input_rank, order.max_timestamp)
+        )
 
     def number(self, positions: Positions) -> None:
         """Give records of internal topics their offsets, in the order of their partition."""
@@ -97,13 +99,17 @@ class Merged:
     def roots(self) -> Iterator[tuple[list[tuple[int, PartitionKey, Taken, bool]], OrderKey]]:
         """Yield the records of each root together, as (depth, partition, record, whether its offset is known)."""
         sorted_ = self.order.take(self.index)
-        same = (np.diff(sorted_.max_timestamp) == 0) & (np.diff(sorted_.input_rank) == 0) & (np.diff(sorted_.offset) == 0)
+        same = (
+            (np.diff(sorted_.max_timestamp) == 0) & (np.diff(sorted_.input_rank) == 0) & (np.diff(sorted_.offset) == 0)
+        )
         cuts = [0, *(np.flatnonzero(~same) + 1).tolist(), len(self.index)]
         for begin, end in pairwise(cuts):
             records = []
             for at in self.index[begin:end].tolist():
                 rank = int(self.ranks[at])
-                records.append((int(self.order.depth[at]), self.partitions[rank], self.records[at], rank in self.counted))
+                records.append(
+                    (int(self.order.depth[at]), self.partitions[rank], self.records[at], rank in self.counted)
+                )
             yield records, sorted_.take(slice(begin, begin + 1))
 
 

@@ -18,6 +18,7 @@ from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
 from kstreamnb.core.heap import freeze_heap, gc_relaxed
+from kstreamnb.core.time import Clock
 from kstreamnb.errors import KStreamError
 from kstreamnb.spark.execution.failures import pack_failure
 from kstreamnb.spark.execution.processor_attributes import attributes_of, give_attributes
@@ -29,8 +30,6 @@ from kstreamnb.spark.execution.task_batch import Counters, commit, run_batches
 from kstreamnb.spark.execution.worker_cache import (
     CachedTask,
     acquire,
-    freeze_heap,
-    gc_relaxed,
     new_global_task,
     new_task,
     output_format,
@@ -74,7 +73,7 @@ class StatefulOperator(StatefulProcessor):
 
     def handleInputRows(self, key: tuple[int], rows: Iterator[Row], timerValues: object) -> Iterator[Row]:
         """Run the task of one group over all rows that are addressed to it."""
-        taken: list[Row5] = [tuple(row) for row in rows]  # type: ignore[misc]
+        taken: list[Row5] = [tuple(row) for row in rows]
         log = StateLog(self._log, verify=self.deployment.options.verify)
         with gc_relaxed():
             for row in run_group(self.deployment, self.level, key[0], taken, log):
@@ -103,9 +102,7 @@ def stateless_level(
     return run
 
 
-def run_group(
-    deployment: Deployment, level: int, group: int, rows: list[Row5], log: StateLog | None
-) -> Iterator[Row5]:
+def run_group(deployment: Deployment, level: int, group: int, rows: list[Row5], log: StateLog | None) -> Iterator[Row5]:
     """Run one group's task over its rows; yields its output, and other rows readdressed to the next level."""
     placed = deployment.placements(level).get(group)
     number = None if placed is None else placed.number
@@ -136,7 +133,7 @@ def _run_placed(
     if log is not None:
         cached = log.load(cached, lambda: _new(deployment, placed, now_ms))
     cached = cached or _new(deployment, placed, now_ms)
-    before = cached.task.counters()
+    before: Counters = cached.task.counters()  # type: ignore[assignment]
     cached.clock.now_ms = max([cached.clock.now_ms, *(arrival.batch.clock_ms for arrival in arrivals)])
     try:
         batches = _run_task(deployment, placed, cached, arrivals)
@@ -197,7 +194,8 @@ def _first_clock(arrivals: list[Arrival]) -> int:
 
 def _new(deployment: Deployment, placed: TaskPlacement | Replica, now_ms: int) -> CachedTask:
     if isinstance(placed, Replica):
-        return new_global_task(deployment, placed.application)
+        clock = Clock()
+        return CachedTask(new_global_task(deployment, placed.application, clock), clock)
     return new_task(deployment, placed, replica_of(deployment, placed) if placed.uses_global else None, now_ms=now_ms)
 
 
@@ -227,7 +225,7 @@ def report_of(
     seconds: float,
 ) -> TaskReport:
     """Return what a task did since its counters were ``before``; ``out`` counts records by output topic."""
-    after = cached.task.counters()
+    after: Counters = cached.task.counters()  # type: ignore[assignment]
     dropped = {
         node: count - before["dropped"].get(node, 0)
         for node, count in after["dropped"].items()

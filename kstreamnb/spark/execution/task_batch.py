@@ -12,6 +12,7 @@ from typing import Any, TypeAlias, TypedDict
 import numpy as np
 
 from kstreamnb.core.codec import SerializedValue, to_bytes
+from kstreamnb.core.record import Headers
 from kstreamnb.core.serde import Serde
 from kstreamnb.runtime.task.task import Task
 from kstreamnb.spark.execution.cyclic_task import CyclicTask
@@ -23,8 +24,11 @@ __all__ = ["Counters", "OutputFormat", "commit", "run_batches"]
 _PORTABLE = frozenset({str, int, float, bool, bytes, type(None), SerializedValue})
 
 
-Column: TypeAlias = list[Any]
+Column: TypeAlias = Sequence[Any]
 """Keys or values of some records in wire form: objects of any kind."""
+
+Row: TypeAlias = tuple[str, int, int, Any, Any, Headers]
+"""A produced record: topic, partition, timestamp, key, value, headers."""
 
 
 class Counters(TypedDict):
@@ -48,9 +52,7 @@ class OutputFormat:
     mixed: frozenset[str]
     kafka: bool
 
-    def batch(
-        self, topic: str, partition: int | Numbers, order: OrderKey, columns: Sequence[Column]
-    ) -> RecordBatch:
+    def batch(self, topic: str, partition: int | Numbers, order: OrderKey, columns: Sequence[Column]) -> RecordBatch:
         """Return a batch of produced records, whose columns are timestamp, key, value and headers."""
         timestamps, keys, values, headers = columns
         key_serde, value_serde = self.serdes.get(topic, (None, None))
@@ -68,7 +70,9 @@ class OutputFormat:
         )
 
 
-def run_batches(task: Task | CyclicTask, arrivals: list[Arrival], positions: Positions, form: OutputFormat) -> list[RecordBatch]:
+def run_batches(
+    task: Task | CyclicTask, arrivals: list[Arrival], positions: Positions, form: OutputFormat
+) -> list[RecordBatch]:
     """Run a task over all arrivals in canonical order; returns what it produced."""
     if not any(len(arrival.batch) for arrival in arrivals):
         return []
@@ -164,12 +168,14 @@ def _by_topic(produced: list[Row], order: OrderKey) -> Iterator[tuple[str, Seque
         yield topic, columns, order.take(np.asarray(rows))
 
 
-def _portable(column: Column, serde: Serde | None) -> Column:
+def _portable(column: list[Any], serde: Serde | None) -> list[Any]:
     """Return a column whose items any process can rebuild: builtin values as they are, all others as bytes."""
     if set(map(type, column)) <= _PORTABLE:
         return column
+    if serde is None:
+        return column  # bytes of some kind
     return [item if type(item) in _PORTABLE else SerializedValue(to_bytes(serde, item) or b"") for item in column]
 
 
-def _as_bytes(column: Column, serde: Serde | None) -> Column:
+def _as_bytes(column: list[Any], serde: Serde | None) -> list[Any]:
     return [None if item is None else SerializedValue(item) for item in to_kafka(column, serde)]

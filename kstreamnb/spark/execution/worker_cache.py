@@ -7,9 +7,6 @@ by its token if a kept task is current.
 
 from __future__ import annotations
 
-import gc
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import count
 from typing import TypeAlias
@@ -34,8 +31,6 @@ __all__ = [
     "acquire",
     "empty_task",
     "forget",
-    "freeze_heap",
-    "gc_relaxed",
     "new_global_task",
     "new_task",
     "output_format",
@@ -44,9 +39,6 @@ __all__ = [
     "worker_state",
 ]
 
-_BATCHES_BETWEEN_COLLECTIONS = 500
-_OBJECTS_BETWEEN_COLLECTIONS = 1_000_000
-_batches = count(1)
 _releases = count(1)
 
 AnyTask: TypeAlias = Task | CyclicTask
@@ -132,18 +124,22 @@ def release(deployment: Deployment, number: int, cached: CachedTask) -> None:
         total -= owner.pop(oldest).state_bytes
 
 
-def replica_of(deployment: Deployment, placed: TaskPlacement) -> AnyTask | None:
+def replica_of(deployment: Deployment, placed: TaskPlacement) -> Task | None:
     """Return the global tables for a task: the replica of its Spark partition, which ran before; None if that failed.
 
     Raises:
-        EngineError: no replica has run before the task.
+        SparkError: no replica has run before the task.
     """
     partition = spark_hash(placed.routing_key) % deployment.spark_partitions
     state = worker_state(deployment)
     for replica in deployment.replicas:
         if (replica.application, replica.level, replica.partition) == (placed.application, placed.level, partition):
-            return None if replica.number in state.failed else state.replicas[replica.number].task
-    raise EngineError("a task's global tables have no replica")
+            if replica.number in state.failed:
+                return None
+            task = state.replicas[replica.number].task
+            assert isinstance(task, GlobalTask)
+            return task
+    raise SparkError("a task's global tables have no replica")
 
 
 def output_format(deployment: Deployment, placed: TaskPlacement) -> OutputFormat:
@@ -165,7 +161,7 @@ def output_format(deployment: Deployment, placed: TaskPlacement) -> OutputFormat
 def new_task(
     deployment: Deployment,
     placed: TaskPlacement,
-    global_state: AnyTask | None = None,
+    global_state: Task | None = None,
     *,
     now_ms: int = 0,
     track: bool | None = None,
@@ -192,44 +188,22 @@ def new_task(
     return CachedTask(cyclic, clock)
 
 
-def new_global_task(deployment: Deployment, application: int) -> CachedTask:
+def new_global_task(deployment: Deployment, application: int, clock: Clock) -> GlobalTask:
     """Create the keeper of an application's global stores, without rows."""
-    clock, plan = Clock(), deployment.global_plan(application)
+    plan = deployment.global_plan(application)
     if plan is None:
-        raise EngineError(f'application "{deployment.applications[application].id}" has no global stores')
-    return CachedTask(GlobalTask(plan, clock, track=True), clock)
+        raise SparkError(f'application "{deployment.applications[application].id}" has no global stores')
+    return GlobalTask(plan, clock, track=True)
 
 
 def empty_task(deployment: Deployment, placed: TaskPlacement | Replica) -> AnyTask:
     """Create a task whose stores take a restored state; it never runs."""
     if isinstance(placed, Replica):
-        return new_global_task(deployment, placed.application).task
-    tables = new_global_task(deployment, placed.application).task if placed.uses_global else None
+        return new_global_task(deployment, placed.application, Clock())
+    tables = new_global_task(deployment, placed.application, Clock()) if placed.uses_global else None
     return new_task(deployment, placed, tables, track=False).task
 
 
 def forget() -> None:
     """Drop everything that is kept, as the end of the process would."""
     _states.clear()
-
-
-@contextmanager
-def gc_relaxed() -> Iterator[None]:
-    """Raise the garbage-collection threshold while a batch allocates many long-lived records.
-
-    With the default thresholds half the time of a large batch goes into collections; Spark collects after every task.
-    """
-    before = gc.get_threshold()
-    gc.set_threshold(_OBJECTS_BETWEEN_COLLECTIONS, *before[1:])
-    try:
-        yield
-    finally:
-        gc.set_threshold(*before)
-
-
-def freeze_heap() -> None:
-    """Exempt what lives now from the collection that Spark runs after every task of a stage."""
-    if next(_batches) % _BATCHES_BETWEEN_COLLECTIONS == 0:
-        gc.unfreeze()
-        gc.collect()
-    gc.freeze()

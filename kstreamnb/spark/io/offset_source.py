@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from kstreamnb.core.time import Instant
 from kstreamnb.errors import EngineError
@@ -62,14 +62,15 @@ class KafkaOffsetSource:
 
     def beginning(self) -> Offsets:
         """The first offsets as ``starting`` says; global topics always begin with their first record."""
-        reader, starting, own = self.reader(), self.starting, {}
+        reader, starting = self.reader(), self.starting
+        own: Mapping[str, Starting] = {}
         if isinstance(starting, tuple):
             starting, own = starting
         first: Offsets = reader.beginning()
         known: dict[Any, Offsets] = {"earliest": first}
         chosen: Offsets = {}
         for topic, parts in first.items():
-            word = starting.get(topic, "earliest") if isinstance(starting, Mapping) else starting
+            word = starting.get(topic, "earliest") if isinstance(starting, Mapping) else starting  # type: ignore[call-overload]
             word = "earliest" if topic in self.global_topics else own.get(topic, word)
             if isinstance(word, Mapping):
                 chosen[topic] = {**parts, **word}

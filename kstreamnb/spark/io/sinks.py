@@ -20,8 +20,8 @@ from kstreamnb.kafka.checkpoint_lock import STARTED_SINCE
 from kstreamnb.kafka.output_batch import OutputBatch, OutputColumns, OutputRecord, columns_of
 from kstreamnb.spark.contracts import QueryBatch, QuerySink
 from kstreamnb.spark.io.arrow_types import arrow_column
-from kstreamnb.spark.planning.output_topics import writer_serdes
 from kstreamnb.spark.planning.deployment import Application
+from kstreamnb.spark.planning.output_topics import writer_serdes
 
 __all__ = ["FrameSink", "FunctionSink", "KafkaSink", "MemorySink", "decoded", "records_of", "tables_of"]
 

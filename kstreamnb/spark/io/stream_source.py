@@ -27,7 +27,6 @@ from kstreamnb.spark.contracts import Chunk, OffsetSource, from_json, to_json
 from kstreamnb.spark.execution.kafka_columns import column_from_kafka
 from kstreamnb.spark.execution.record_batch import TICK, WALL, OrderKey, RecordBatch, pack, root_order
 from kstreamnb.spark.execution.rows import ROW_SCHEMA, Row5, row_batch
-from kstreamnb.spark.execution.worker_cache import freeze_heap, gc_relaxed
 from kstreamnb.spark.planning.deployment import Deployment
 
 __all__ = ["SourceSettings", "source_class"]
@@ -108,7 +107,7 @@ class QuerySourceReader(_SimpleStreamReaderWrapper, SupportsTriggerAvailableNow)
         now_ms = max(int(start["clock"]), settings.offset_source.now_ms())
         end = self._reachable(begin)
         if isinstance(limit, ReadMaxRows) and end != begin:
-            end = settings.offset_source.cut(begin, end, limit.max_rows)
+            end = settings.offset_source.batch_end(begin, end, limit.max_rows)
         due = settings.tick_ms > 0 and now_ms - int(start["tick"]) >= settings.tick_ms
         if end == begin and not due:
             return start
@@ -146,7 +145,7 @@ class QuerySourceReader(_SimpleStreamReaderWrapper, SupportsTriggerAvailableNow)
         clock, tick = int(end["clock"]), end["tick"] != start["tick"]
         by_task: dict[int, list[tuple[str, int, int, int]]] = {}
         for piece in pieces:
-            by_task.setdefault(deployment.readers.get(_place(piece[0], piece[1]), -1), []).append(piece)
+            by_task.setdefault(deployment.readers.get(_input_partition(piece[0], piece[1]), -1), []).append(piece)
         few = sum(piece[3] - piece[2] for piece in pieces) <= _FEW
         count = 1 if few else max(1, min(self.settings.readers, len(by_task)))
         shares = [Share([], clock, tick, number == 0) for number in range(count)]
@@ -227,7 +226,7 @@ def reader_serdes(deployment: Deployment) -> Serdes:
     return found
 
 
-def _place(topic: str, partition: int) -> tuple[int, str, int]:
+def _input_partition(topic: str, partition: int) -> tuple[int, str, int]:
     """A partition of a feed as (application, topic, partition)."""
     application, slash, rest = topic.partition("/")
     return (int(application), rest, partition) if slash else (0, topic, partition)
@@ -246,8 +245,8 @@ def _rows(
     With ``serdes`` keys and values are Kafka's bytes, and those that can be are read by the column.
     """
     topic, partition, records, order = chunk
-    place = _place(topic, partition)
-    application, name, _ = place
+    input_partition = _input_partition(topic, partition)
+    application, name, _ = input_partition
     seq = seqs[topic, partition] = seqs.get((topic, partition), -1) + 1
     if name == WALL:
         yield from _ticks(deployment, application, records, order)
@@ -275,15 +274,15 @@ def _rows(
         raw=raw,
     )
     blob = pack(batch)
-    for target in _targets(deployment, place):
+    for target in _targets(deployment, input_partition):
         yield deployment.routing_key_at(0, target), target, rank, seq, blob
 
 
-def _targets(deployment: Deployment, place: tuple[int, str, int]) -> Iterable[int]:
-    application, topic, _ = place
+def _targets(deployment: Deployment, input_partition: tuple[int, str, int]) -> Iterable[int]:
+    application, topic, _ = input_partition
     if topic in deployment.applications[application].global_topics:
         return deployment.replica_targets(application)
-    return (deployment.readers[place],)
+    return (deployment.readers[input_partition],)
 
 
 def _ticks(

@@ -110,7 +110,7 @@ def _dead_letters(topic: str) -> Alert:
         return sum(
             each.value
             for each in metrics
-            if (each.routing_key, each.name) == (group, name) and ("topic-name", topic) in each.tags
+            if (each.group, each.name) == (group, name) and ("topic-name", topic) in each.tags
         )
 
     return Alert(

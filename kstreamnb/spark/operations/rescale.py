@@ -16,8 +16,8 @@ from kstreamnb.errors import ApplicationStateError, CheckpointError, ConfigError
 from kstreamnb.kafka.checkpoint_lock import in_use
 from kstreamnb.spark.execution.failures import spark_failure
 from kstreamnb.spark.jvm.session import query_session, spark_session
-from kstreamnb.spark.planning.key_routing import spark_hash
 from kstreamnb.spark.planning.deployment import COPY
+from kstreamnb.spark.planning.key_routing import spark_hash
 from kstreamnb.spark.state.checkpoint_manifest import checkpoint_folder, read_manifest, write_manifest
 from kstreamnb.spark.state.checkpoint_reader import last_batch, last_begun, settle
 

@@ -6,13 +6,13 @@ import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from kstreamnb.errors import EngineError
+from kstreamnb.errors import ApplicationStateError
 from kstreamnb.spark.execution.worker_cache import empty_task
-from kstreamnb.spark.planning.deployment import Deployment
 from kstreamnb.spark.io.changelog_topics import Changelogs
 from kstreamnb.spark.io.sinks import KafkaSink
+from kstreamnb.spark.planning.deployment import Deployment
 from kstreamnb.spark.state.checkpoint_reader import last_batch, read_states
-from kstreamnb.spark.state.store_view import tasks_with, stores_named
+from kstreamnb.spark.state.store_view import stores_named, tasks_with
 from kstreamnb.state.versioned import VersionedRows
 
 if TYPE_CHECKING:  # a query knows nothing of it
@@ -47,7 +47,7 @@ def stores_beside(query: Query) -> Iterator[Beside]:
             yield from ((*each, "log") for each in zip(labels, kept, made, strict=True))
         sink = query.action.sink
         if isinstance(sink, KafkaSink) and sink.changelogs is not None:
-            yield from _beside_changelogs(query.deployment, sink.publisher.servers, again)
+            yield from _beside_changelogs(query.deployment, sink.writer.servers, again)
 
 
 def _await_commit(query: Query) -> None:

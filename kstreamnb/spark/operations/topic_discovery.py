@@ -5,14 +5,14 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kstreamnb.errors import EngineError, KStreamError, UnknownTopicError, unknown
 from kstreamnb.runtime.context.config import Config
 from kstreamnb.runtime.context.task_plan import TaskPlan
 from kstreamnb.spark.io.offset_source import KafkaOffsetSource
-from kstreamnb.spark.planning.placement import plan_deployment, plan_application
 from kstreamnb.spark.planning.deployment import Application
+from kstreamnb.spark.planning.placement import plan_application, plan_deployment
 from kstreamnb.spark.query.query import Query
 from kstreamnb.spark.state.checkpoint_manifest import Manifest, check_compatible, manifest_of, write_manifest
 from kstreamnb.topology.topology import Topology
@@ -96,4 +96,6 @@ def placed_on(topology: Topology, settings: Config, there: Mapping[str, int]) ->
                     hint="create it with enough partitions; topics that this user cannot READ are not listed",
                     origin=source.origin,
                 )
-    return plan_application(topology, settings, {topic: n for topic, n in there.items() if topic not in own}, direct=False)
+    return plan_application(
+        topology, settings, {topic: n for topic, n in there.items() if topic not in own}, direct=False
+    )

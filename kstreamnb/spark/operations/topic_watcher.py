@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from kstreamnb.errors import EngineError
+from kstreamnb.errors import DataLossError, EngineError, TopicDeletedError
 
 if TYPE_CHECKING:  # a lookout is a query's companion
     from kstreamnb.kafka.admin import Admin

@@ -18,7 +18,6 @@ from functools import cached_property
 
 import cloudpickle  # type: ignore[import-untyped]
 
-from kstreamnb.core.record import TopicPartition
 from kstreamnb.runtime.context.config import Config
 from kstreamnb.runtime.context.task_plan import TaskPlan, plan_global_task
 from kstreamnb.topology.topology import Topology
@@ -192,10 +191,14 @@ class Deployment:
         """Input partitions by rank."""
         return tuple(sorted(self.input_ranks, key=self.input_ranks.__getitem__))
 
+    @property
+    def _all(self) -> tuple[TaskPlacement | Replica, ...]:
+        return (*self.tasks, *self.replicas)
+
     @cached_property
     def _placements(self) -> dict[int, dict[int, TaskPlacement | Replica]]:
         found: dict[int, dict[int, TaskPlacement | Replica]] = {level.number: {} for level in self.levels}
-        for placed in (*self.tasks, *self.replicas):
+        for placed in self._all:
             found[placed.level][placed.routing_key] = placed
         return found
 
@@ -222,7 +225,7 @@ class Deployment:
 
     def routing_keys(self) -> dict[str, int]:
         """Return routing keys by the names of tasks and replicas, as a checkpoint stores them."""
-        return {placed.name: placed.routing_key for placed in (*self.tasks, *self.replicas)}
+        return {placed.name: placed.routing_key for placed in self._all}
 
     def global_plan(self, application: int) -> TaskPlan | None:
         """Return the plan of the task that keeps an application's global stores; None without any."""

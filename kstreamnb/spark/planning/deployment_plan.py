@@ -8,10 +8,10 @@ from typing import Any, ClassVar, Literal, Protocol
 
 from kstreamnb.core.displayed import Displayed
 from kstreamnb.runtime.context.config import Config
+from kstreamnb.spark.planning.deployment import Application, Deployment
 from kstreamnb.spark.planning.key_routing import spark_hash
 from kstreamnb.spark.planning.output_topics import output_topics
-from kstreamnb.spark.planning.placement import plan_deployment, plan_application
-from kstreamnb.spark.planning.deployment import Application, Deployment
+from kstreamnb.spark.planning.placement import plan_application, plan_deployment
 from kstreamnb.spark.planning.preflight import refuse_what_cannot_run
 from kstreamnb.topology.nodes import ProcessorNode, Sink
 from kstreamnb.topology.topology import Topology
@@ -87,15 +87,15 @@ class DeploymentPlan(Displayed):
     deployment: Deployment
 
     @property
-    def places(self) -> tuple[tuple[str, ...], ...]:
-        """The tasks of each of Spark's state partitions; one without any stands by."""
+    def tasks_by_partition(self) -> tuple[tuple[str, ...], ...]:
+        """The tasks of each of Spark's state partitions; an empty one is idle."""
         found: list[list[str]] = [[] for _ in range(self.deployment.spark_partitions)]
         for task in self.deployment.tasks:
             found[spark_hash(task.routing_key) % len(found)].append(task.plan.task_id)
         return tuple(map(tuple, found))
 
     @property
-    def most_at_once(self) -> dict[int, int]:
+    def max_parallelism(self) -> dict[int, int]:
         """How many tasks of each sub-topology can run at once at most: it has one for each partition it reads."""
         found: dict[int, int] = {}
         for task in self.deployment.tasks:
@@ -113,7 +113,7 @@ class DeploymentPlan(Displayed):
             lines += [f"  store {store}" for store in level.stores]
         lines.append("outputs: " + (", ".join(self.outputs) or "none that is known beforehand"))
         lines.append(f"shuffles: {self.shuffles}; tasks at once: {self.parallelism}")
-        each = ", ".join(f"{count} of sub-topology {id_}" for id_, count in self.most_at_once.items())
+        each = ", ".join(f"{count} of sub-topology {id_}" for id_, count in self.max_parallelism.items())
         lines.append(f"max parallelism: {each}")
         for circle in self.cycles:
             ids = ", ".join(map(str, circle))

@@ -1,7 +1,7 @@
 """Routing keys: group values that Spark's hash partitioning sends to a chosen partition.
 
-Spark places a group by ``pmod(murmur3(value), partitions)``. With arbitrary values several tasks would share a partition
-while others stay empty; choosing each task's value with the same function spreads tasks evenly.
+Spark places a group by ``pmod(murmur3(value), partitions)``. With arbitrary values several tasks would share a
+partition while others stay empty; choosing each task's value with the same function spreads tasks evenly.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from kstreamnb.spark.planning.deployment import (
     WorkerOptions,
 )
 from kstreamnb.spark.planning.key_routing import RoutingKeys
-from kstreamnb.topology.nodes import ProcessorNode, Sink, Source, Subtopology
+from kstreamnb.topology.nodes import Sink, Source, Subtopology
 from kstreamnb.topology.partitions import partition_counts, source_topics
 from kstreamnb.topology.topology import Topology
 

@@ -17,8 +17,8 @@ from kstreamnb.kafka.batch_offsets import count_between
 from kstreamnb.kafka.checkpoint_lock import STARTED_SINCE, OwnerToken, SharedLock
 from kstreamnb.spark.contracts import Companion, OffsetSource, QuerySink, StreamSettings
 from kstreamnb.spark.execution.failures import TOO_SLOW, is_damage, jvm_gone, spark_failure
+from kstreamnb.spark.jvm.session import require_session
 from kstreamnb.spark.planning.deployment import Deployment
-from kstreamnb.spark.jvm.session import usable
 from kstreamnb.spark.query.active_queries import add_active, remove_active
 from kstreamnb.spark.query.batch_handler import BatchAction, Relay, Watcher
 from kstreamnb.spark.query.query_handle import QueryHandle
@@ -288,7 +288,7 @@ class Query(Suggesting):
         if self._streaming is not None:
             self._halt()
             self._outlive(self._streaming)
-            if self._presence is not None and not (self.checkpoint / "metadata").exists():  # Spark would begin anew
+            if self._lock is not None and not (self.checkpoint / "metadata").exists():  # Spark would begin anew
                 raise checkpoint_missing(self.checkpoint, self.application)
         self._source = source or self._source
         if deployment is not None:

@@ -6,8 +6,8 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from kstreamnb.kafka.batch_offsets import Offsets
-from kstreamnb.spark.planning.key_routing import spark_hash
 from kstreamnb.spark.planning.deployment import Deployment, TaskPlacement
+from kstreamnb.spark.planning.key_routing import spark_hash
 
 __all__ = ["QueryStatus", "described"]
 
@@ -45,7 +45,10 @@ def _task(deployment: Deployment, task: TaskPlacement, has_run: bool) -> str:
     ids = [(plan.subtopologies[0], plan.partition) for plan in task.plans]
     reads = sorted({f"{topic}-{partition}" for id_, partition in ids for topic in application.reads[id_]})
     stores = sorted({store for id_, _ in ids for store in owners[id_]})
-    words = [f"partition {spark_hash(task.routing_key) % deployment.spark_partitions} of Spark", f"reads {', '.join(reads)}"]
+    words = [
+        f"partition {spark_hash(task.routing_key) % deployment.spark_partitions} of Spark",
+        f"reads {', '.join(reads)}",
+    ]
     words += [f"keeps {', '.join(stores)}"] if stores else []
     words += [] if has_run else ["has not run yet"]
     return f"  task {task.name.partition('/')[2]}: {'; '.join(words)}"

@@ -15,9 +15,9 @@ from kstreamnb.spark.contracts import Action, OffsetSource, QueryBatch, StreamSe
 from kstreamnb.spark.execution.batch_output import BatchOutput
 from kstreamnb.spark.execution.rows import ROW_SCHEMA
 from kstreamnb.spark.execution.stateful_operator import StatefulOperator, stateless_level
-from kstreamnb.spark.planning.deployment import Deployment
 from kstreamnb.spark.io.stream_source import SourceSettings, source_class
 from kstreamnb.spark.jvm.session import streaming_session
+from kstreamnb.spark.planning.deployment import Deployment
 from kstreamnb.spark.state.checkpoint_recovery import entries_again
 
 __all__ = ["levels_of", "start_stream"]
@@ -34,7 +34,9 @@ def start_stream(
     session.conf.set("spark.sql.streaming.stopTimeout", str(_STOP_MS))
     name = f"kstreamnb-{deployment.key}"
     again = entries_again(settings.checkpoint)
-    read_settings = SourceSettings(source, deployment, settings.max_records, settings.tick_ms, settings.readers, again=again)
+    read_settings = SourceSettings(
+        source, deployment, settings.max_records, settings.tick_ms, settings.readers, again=again
+    )
     session.dataSource.register(source_class(name, read_settings))
     frame = levels_of(session.readStream.format(name).load(), deployment, one_stage=settings.readers == 1)
     writer = frame.writeStream.outputMode("append").foreachBatch(_with_each(deployment, action, settings))

@@ -17,7 +17,6 @@ from kstreamnb.errors import CheckpointError, ConfigError
 from kstreamnb.kafka.checkpoint_lock import unwritable
 from kstreamnb.runtime.context.task_plan import TaskPlan
 from kstreamnb.spark.planning.deployment import Application, Deployment
-from kstreamnb.topology.nodes import ProcessorNode
 
 __all__ = [
     "FILE",
@@ -118,7 +117,7 @@ def write_manifest(checkpoint: Path, manifest: Manifest) -> None:
         raise unwritable(checkpoint, error, "checkpoint") from error
 
 
-def checkpoint_missing(checkpoint: Path, application: str) -> EngineError:
+def checkpoint_missing(checkpoint: Path, application: str) -> CheckpointError:
     """The error of a query that works on a folder which is not there any more."""
     return CheckpointError(
         f'checkpoint "{checkpoint}" of "{application}" is gone',
@@ -147,7 +146,7 @@ def checkpoint_folder(checkpoint: object) -> Path:
 
 
 def check_compatible(old: Manifest, new: Manifest) -> None:
-    """Raise EngineError that lists every difference if a new deployment cannot use the state of an old one."""
+    """Raise CheckpointError that lists every difference if a new deployment cannot use the state of an old one."""
     differences = [*_settings(old, new), *_differences(old.state, new.state)]
     if differences:
         raise CheckpointError(

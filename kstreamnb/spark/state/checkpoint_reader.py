@@ -12,8 +12,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from kstreamnb.spark.execution.state_log import HEAD
+from kstreamnb.spark.jvm.session import query_session
 from kstreamnb.spark.planning.deployment import Deployment
-from kstreamnb.spark.jvm.session import tuned
 
 __all__ = ["last_batch", "last_begun", "read_entries", "read_states", "settle"]
 

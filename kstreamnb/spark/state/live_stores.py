@@ -16,9 +16,9 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from kstreamnb.spark.execution.worker_cache import AnyTask, empty_task
-from kstreamnb.spark.jvm.session import usable
-from kstreamnb.spark.planning.deployment import TaskPlacement, Replica
+from kstreamnb.spark.execution.worker_cache import empty_task
+from kstreamnb.spark.jvm.session import require_session
+from kstreamnb.spark.planning.deployment import Deployment, Replica, TaskPlacement
 from kstreamnb.spark.state.checkpoint_reader import read_entries
 from kstreamnb.spark.state.store_view import StoreView, placements_of, stores_named
 
@@ -95,7 +95,7 @@ class LiveStores:
     def _read(self, placed: list[TaskPlacement | Replica]) -> None:
         """Take up what the checkpoint has beyond the copies, then what waits."""
         since = {each.routing_key: self._copies[each.number].seq for each in placed}
-        usable(self._spark)
+        require_session(self._spark)
         batch, entries = read_entries(self._spark, self.deployment, self.checkpoint, placed[0].level, since)
         keepers = {each.routing_key: each for each in placed}
         for group, seq, deltas in entries:

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from kstreamnb.errors import CheckpointError
 from kstreamnb.runtime.context.config import Config
 from kstreamnb.spark.jvm.session import spark_session
-from kstreamnb.spark.planning.placement import plan_deployment, plan_application
+from kstreamnb.spark.planning.placement import plan_application, plan_deployment
 from kstreamnb.spark.state.checkpoint_manifest import check_compatible, manifest_of, read_manifest
 from kstreamnb.spark.state.live_stores import LiveStores
 from kstreamnb.spark.state.store_view import StoreView

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from kstreamnb.errors import StateError, did_you_mean
-from kstreamnb.spark.planning.deployment import Deployment, TaskPlacement, Replica
+from kstreamnb.spark.planning.deployment import Deployment, Replica, TaskPlacement
 from kstreamnb.state.query_views import view_of
 
 __all__ = ["StoreView", "placements_of", "tasks_with", "stores_named"]

@@ -13,10 +13,9 @@ from kstreamnb.errors import BrokerError, EngineError
 from kstreamnb.kafka.admin import Admin
 from kstreamnb.runtime.context.config import Config
 from kstreamnb.spark.contracts import QuerySink, StreamSettings
-from kstreamnb.spark.execution.worker_cache import DeploymentBlob
 from kstreamnb.spark.io import offset_source
 from kstreamnb.spark.io.offset_source import FileOffsetSource, KafkaOffsetSource
-from kstreamnb.spark.planning.placement import plan_deployment, plan_application
+from kstreamnb.spark.planning.placement import plan_application, plan_deployment
 from kstreamnb.spark.query.query import Query
 from kstreamnb.spark.query.query_handle import QueryHandle
 
@@ -67,11 +66,11 @@ def test_a_query_that_cannot_start_again_says_why_to_whoever_looks(tmp_path: Pat
     """The kit starts a query again by itself where Spark was too slow: an error then has nobody to be raised to."""
     builder = ks.StreamsBuilder("again")
     builder.stream("in").to("out")
-    deployment = plan_deployment([plan_application(builder.build(), Config(), {"in": 1}, direct=True)], 1)
+    deployment = plan_deployment("again", [plan_application(builder.build(), Config(), {"in": 1}, direct=True)], 1)
     feed = FileOffsetSource.write(tmp_path / "feed.pickle", [])
     nobody: Any = None
     settings = StreamSettings(tmp_path / "checkpoint")
-    query = Query(nobody, DeploymentBlob.of("again", deployment, kafka=False), feed, Closed(), settings, "again")
+    query = Query(nobody, deployment, feed, Closed(), settings)
     query._streaming = QueryHandle(Slow())  # type: ignore[arg-type]
     assert not query.is_active()
     assert "no broker answers" == str(query.exception())
