@@ -69,7 +69,7 @@ def test_the_plan_says_how_far_each_part_scales() -> None:
     builder = ks.StreamsBuilder("scaled")
     builder.stream("in").repartition(name="slow", partitions=8).map_values(str.upper).to("out")
     planned = ks.plan(builder.build(), {"in": 2})
-    assert {0: 2, 1: 8} == planned.most_at_once
+    assert {0: 2, 1: 8} == planned.max_parallelism
     assert "max parallelism: 2 of sub-topology 0, 8 of sub-topology 1" in str(planned).splitlines()
 
 
@@ -78,7 +78,7 @@ def test_scaling_a_join_needs_aligned_partitions() -> None:
     builder = ks.StreamsBuilder("joined")
     builder.stream("a").join(builder.table("b"), lambda left, right: [left, right]).to("out")
     topology = builder.build()
-    assert {0: 6} == ks.plan(topology, {"a": 6, "b": 6}).most_at_once
+    assert {0: 6} == ks.plan(topology, {"a": 6, "b": 6}).max_parallelism
     with pytest.raises(ks.errors.TopologyError, match='"a" has 6, "b" has 4'):
         ks.plan(topology, {"a": 6, "b": 4})
     assert ks.testing.check_partitions(topology, {"a": 6, "b": 4, "out": 6}).errors
