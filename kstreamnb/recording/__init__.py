@@ -1,1 +1,1 @@
-"""Records what tasks do, step by step, in both directions."""
+"""Records every step of a run so that it can be read forwards and backwards."""

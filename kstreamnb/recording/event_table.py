@@ -1,4 +1,4 @@
-"""Entries of a recording as rows of a table: what, where, to, key, value, time."""
+"""Formats the entries of a recording as table rows."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Cells = tuple[str, ...]
 
 
 def event_row(run: RecordedRun, position: int) -> Cells:
-    """One entry in words."""
+    """Return one entry as a table row: what, where, to, key, value, time."""
     entry = run.index.log[position]
     code = run.index.codes[entry[0]]
     return _CELLS[code.kind](run, position, code, entry)

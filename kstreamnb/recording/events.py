@@ -1,6 +1,6 @@
-"""What happened inside a task: plain facts for whoever observes it (recording, explanations, widgets).
+"""Defines the events of a run: facts for observers such as explanations and widgets.
 
-A task writes entries into a `Recording`, and these are made of them on demand.
+Tasks write compact entries into a `Recording`; events are built from them on demand.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ __all__ = [
 
 
 class Consumed(NamedTuple):
-    """A task took a record from one of its partitions."""
+    """A task consumed a record from one of its input partitions."""
 
     task: str
     node: str
@@ -45,7 +45,7 @@ class Consumed(NamedTuple):
 
 
 class Forwarded(NamedTuple):
-    """A node handed a record to one of its children."""
+    """A node forwarded a record to a child."""
 
     task: str
     node: str
@@ -57,7 +57,7 @@ class Forwarded(NamedTuple):
 
 
 class StoreRead(NamedTuple):
-    """A row was looked up in a store whose rows results are made of, by its key in the store's raw form."""
+    """A row was looked up by its raw key in a store whose rows contribute to results."""
 
     task: str
     store: str
@@ -65,7 +65,7 @@ class StoreRead(NamedTuple):
 
 
 class StoreWritten(NamedTuple):
-    """A store changed: keys and rows are in the store's raw form, None is no row."""
+    """A store changed. Keys and rows are in raw form; None means no row."""
 
     task: str
     store: str
@@ -75,7 +75,7 @@ class StoreWritten(NamedTuple):
 
 
 class Dropped(NamedTuple):
-    """A node refused a record, with the numbers that explain it."""
+    """A node dropped a record; ``details`` hold the numbers that explain it."""
 
     task: str
     node: str
@@ -87,7 +87,7 @@ class Dropped(NamedTuple):
 
 
 class Punctuated(NamedTuple):
-    """A punctuator ran; ``now_ms`` is stream time or wall clock, as ``kind`` says."""
+    """A punctuator ran; ``kind`` says whether ``now_ms`` is stream time or wall-clock time."""
 
     task: str
     node: str
@@ -96,7 +96,7 @@ class Punctuated(NamedTuple):
 
 
 class StateVarChanged(NamedTuple):
-    """Something that a node remembers beside its stores changed: the latest time it saw, when it is due."""
+    """A node's state variable changed, such as its stream time or the time of its next emission."""
 
     task: str
     node: str
@@ -106,7 +106,7 @@ class StateVarChanged(NamedTuple):
 
 
 class Committing(NamedTuple):
-    """A task with caches begins to flush them."""
+    """A task with caches starts to flush them."""
 
     task: str
 
@@ -118,21 +118,21 @@ class Committed(NamedTuple):
 
 
 class Published(NamedTuple):
-    """An application's commit was made: the offset up to which each input partition is done."""
+    """An application committed; ``offsets`` maps each input partition to its next offset."""
 
     offsets: Mapping[tuple[str, int], int]
 
 
 class Crashed(NamedTuple):
-    """An application ended without a commit."""
+    """An application stopped without a commit."""
 
 
 class Restarted(NamedTuple):
-    """An application started again, with its stores restored."""
+    """An application restarted with its stores restored."""
 
 
 class Resumed(NamedTuple):
-    """A task began again at the stream time that it had at its last commit."""
+    """A task resumed with the stream time of its last commit."""
 
     task: str
     stream_time_ms: int

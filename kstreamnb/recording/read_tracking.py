@@ -1,7 +1,7 @@
-"""Noting which rows of a store are looked up, so that a result can be traced to the rows it was made from.
+"""Records which rows of a store are read, so that a result can be traced to the rows that contributed to it.
 
-Only stores whose rows are combined by key lookups, scans or buffers are watched: what an aggregate makes of its own
-rows follows from its writes.
+Only stores that are read by key, scanned or used as buffers are tracked. An aggregate's own rows need no tracking:
+their provenance follows from the writes.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ OWN_ROWS = ("replace", "fold", "fold by time")
 
 
 def stores_to_watch(topology: Topology) -> frozenset[str]:
-    """Stores that some node looks rows up in, other than to fold or replace its own."""
+    """Return the names of stores that a node reads other than to fold or replace its own rows."""
     nodes = [node for node in topology.nodes.values() if isinstance(node, ProcessorNode)]
     used = {name for node in nodes if node.row_use not in OWN_ROWS for name in node.stores}
     if any(node.row_use == "any" for node in nodes):
@@ -31,7 +31,7 @@ def stores_to_watch(topology: Topology) -> frozenset[str]:
 
 
 def watch_reads(store: Any, note: Note) -> None:
-    """Let a store call ``note(raw key)`` for each row that is looked up."""
+    """Make a store call ``note(raw_key)`` for every row that is read."""
     encode, kind = store.keys.encode, type(store)
     for name, raw_key in _LOOKUPS.items():
         if hasattr(kind, name) or name in vars(store):
@@ -61,7 +61,7 @@ def _noting(look_up: Callable[..., Any], note: Note, encode: Any, raw_key_of: Ca
 
 
 def _noting_rows(rows_of: Callable[..., Rows], note: Note) -> Callable[..., Rows]:
-    """Rows of a scan, each noted when it is taken; the last argument are the raw keys, or places of one key."""
+    """Note each row of a scan when it is consumed; the last argument holds raw keys, or times of one key."""
 
     def noted(*args: Any) -> Rows:
         *key, positions = args

@@ -1,6 +1,6 @@
-"""A finished run: its history with what is needed to read it (tasks, serdes, names), and how steps hang together.
+"""Combines a finished recording with the tasks, serdes and names needed to read it.
 
-A record that a task wrote to a topic and another task took from there links two steps; so the whole run is a graph.
+A record that one task wrote and another consumed links two steps, so a run is a graph of steps.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ __all__ = ["RecordedRun", "Waiting"]
 
 
 class Waiting(NamedTuple):
-    """A record that no task had taken yet; ``where`` is "input" or "between tasks"."""
+    """A record that no task had consumed yet, from the "input" or "between tasks"."""
 
     where: Literal["input", "between tasks"]
     task: str
@@ -33,15 +33,15 @@ class Waiting(NamedTuple):
 
 
 class RecordedRun:
-    """History, tasks and topology of a run.
+    """A finished run: recording, tasks and topology.
 
     Args:
-        topology: what ran.
+        topology: the topology that ran.
         config: its settings.
-        recording: what happened.
-        tasks: the tasks by id, the one of global stores as "global".
-        partitions: partitions of topics that are known.
-        fed: topics that got records from outside.
+        recording: the recorded entries.
+        tasks: the tasks by id; the task of global stores is called "global".
+        partitions: partition counts of known topics.
+        fed: topics that received records from outside.
     """
 
     def __init__(
@@ -59,22 +59,22 @@ class RecordedRun:
 
     @property
     def steps(self) -> Steps:
-        """All steps; not kept, so that a run ends with the last one who looks at it, and its log with it."""
+        """Return all steps. They are not cached, so that a run and its log can be garbage-collected."""
         return Steps(self)
 
     def owner(self, position: int) -> RecordedRun:
-        """The run that an entry of the log belongs to: another one where several applications write one log."""
+        """Return the run that a log entry belongs to: another one if several applications share the log."""
         return self
 
     # --- entries as records ---
     def consumed(self, position: int) -> TopicRecord:
-        """The record that was taken at a place of the log."""
+        """Return the record that was consumed at a log position."""
         _, offset, timestamp, key, value, headers = self.index.log[position]
         topic, partition = self.index.code(position).other
         return TopicRecord(topic, partition, offset, timestamp, shown(key), shown(value), headers)
 
     def produced(self, position: int) -> TopicRecord:
-        """The record that was written to a topic at a place of the log."""
+        """Return the record that was written to a topic at a log position."""
         code = self.index.code(position)
         _, partition, timestamp, key, value, headers = self.index.log[position]
         serdes = self.tasks[code.task].topic_serdes(code.other)
@@ -83,7 +83,7 @@ class RecordedRun:
         return TopicRecord(code.other, partition, self.offset(position), timestamp, key, value, headers)
 
     def drops(self, step: int | None = None) -> Iterator[Drop]:
-        """Everything that was dropped, or what was in one step."""
+        """Yield all drops, or those of one step."""
         index = self.index
         positions = index.positions_of("dropped") if step is None else index.span(step)
         for position in positions:
@@ -97,13 +97,13 @@ class RecordedRun:
 
     @property
     def refused(self) -> int:
-        """Number of records that a source refused before any task took them."""
+        """Return the number of records that sources dropped before any task consumed them."""
         return sum(
             self._refused(entry[4], entry[3], None, None) is not None for _, _, entry in self.index.entries("dropped")
         )
 
     def _refused(self, details: Mapping[str, Any], timestamp: int, key: Any, value: Any) -> TopicRecord | None:
-        """The record itself where a source refused it: it is part of no step."""
+        """Return the record that a source dropped, which belongs to no step; None for any other drop."""
         if "topic" not in details:
             return None
         return TopicRecord(details["topic"], details["partition"], details["offset"], timestamp, key, value)
@@ -111,23 +111,23 @@ class RecordedRun:
     # --- topics ---
     @cached_property
     def written(self) -> dict[tuple[str, int], array[int]]:
-        """Where in the log each partition of each topic was written."""
+        """Log positions of the records written to each partition."""
         result: dict[tuple[str, int], array[int]] = {}
         for position, code, entry in self.index.entries("produced"):
             result.setdefault((code.other, entry[1]), array("q")).append(position)
         return result
 
     def offset(self, position: int) -> int:
-        """Offset of the record that was written at a place."""
+        """Return the offset of the record that was written at a log position."""
         partition = self.index.log[position][1]
         return bisect_left(self.written[self.index.code(position).other, partition], position)
 
     def topics(self) -> list[str]:
-        """Topics that were written, in the order of their names."""
+        """Return the names of topics that were written, sorted."""
         return sorted({topic for topic, _ in self.written})
 
     def short(self, topic: str) -> str:
-        """A topic's name in the topology: internal ones without the application's id."""
+        """Return a topic's name in the topology: internal names without the application id."""
         name = topic.removeprefix(f"{self.application_id}-")
         return name if name in self.topology.internal_topics else topic
 
@@ -137,7 +137,7 @@ class RecordedRun:
         return next(iter(self.tasks.values())).plan.application_id
 
     def output(self, topic: str, until: int | None = None) -> list[TopicRecord]:
-        """Records written to a topic (by its name in Kafka or in the topology), in order, after so many steps."""
+        """Return records written to a topic (by its Kafka or topology name) in order, up to ``until`` steps."""
         end = len(self.index.log) if until is None else self.index.end(until)
         names = [name for name in self.topics() if topic in (name, self.short(name))]
         positions = sorted(
@@ -150,11 +150,11 @@ class RecordedRun:
         return [self.produced(position) for position in positions]
 
     def unseen(self, topic: str) -> int:
-        """Records written to a topic that no reader sees, because they were never committed."""
+        """Return the number of records that no reader sees because they were never committed."""
         return 0
 
     def find_output(self, topic: str, partition: int, offset: int) -> int:
-        """Where in the log a record was written; raises EngineError when there is none."""
+        """Return the log position at which a record was written; raise EngineError if there is none."""
         for name in (topic, f"{self.application_id}-{topic}"):
             positions = self.written.get((name, partition))
             if positions is not None and 0 <= offset < len(positions):
@@ -163,7 +163,7 @@ class RecordedRun:
         raise EngineError(f"no record {topic}-{partition}@{offset} was written", detail=f"written were {known}")
 
     def find_input(self, topic: str, partition: int, offset: int) -> list[int]:
-        """Where in the log a record was taken, by a task and perhaps into a global store."""
+        """Return the log positions at which a record was consumed: by a task, and possibly into a global store."""
         result = [
             position
             for name in dict.fromkeys((topic, f"{self.application_id}-{topic}"))
@@ -181,7 +181,7 @@ class RecordedRun:
     # --- links between steps ---
     @cached_property
     def causes(self) -> dict[int, int]:
-        """Where a record was taken → where it had been written; records from outside are not in it."""
+        """Log positions of consumed records, mapped to where they were written; input from outside is not included."""
         result: dict[int, int] = {}
         for code, positions in self.index.of_kind("consumed"):
             written = self.written.get(code.other)
@@ -196,14 +196,14 @@ class RecordedRun:
 
     @cached_property
     def effects(self) -> dict[int, list[int]]:
-        """Where a record was written → where it was taken."""
+        """Log positions of written records, mapped to where they were consumed."""
         result: dict[int, list[int]] = {}
         for taken, written in self.causes.items():
             result.setdefault(written, []).append(taken)
         return result
 
     def _matched(self, taken: array[int], written: array[int]) -> Iterator[tuple[int, int]]:
-        """What was taken and what was written, paired in order by timestamp: for a topic fed from outside too."""
+        """Pair consumed with written records in order by timestamp, for a topic that is also fed from outside."""
         log, at = self.index.log, 0
         for position in taken:
             if at < len(written) and written[at] < position and log[written[at]][2] == log[position][2]:
@@ -211,7 +211,7 @@ class RecordedRun:
                 at += 1
 
     def waiting(self, step: int) -> Iterator[Waiting]:
-        """What no task had taken after so many steps: the rest of the input, and what was between tasks."""
+        """Yield records that no task had consumed after ``step`` steps: input, and records between tasks."""
         end = self.index.end(step)
         for position, code, _ in self.index.entries("consumed"):
             if position >= end and self.causes.get(position, -1) < end:

@@ -1,4 +1,4 @@
-"""Steps: a record through one task, a punctuation, or a commit, with everything that happened in it."""
+"""Represents one step of a run: a record, a punctuation or a commit, with everything it caused in its task."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ __all__ = ["Drop", "Step", "Steps"]
 
 @dataclass(frozen=True)
 class Drop:
-    """A record that a node or store refused.
+    """A record that a node or store dropped.
 
-    ``record`` is the input record that was in hand, None outside one; ``details`` are the numbers that explain it.
+    ``record`` is the input record being processed, or None; ``details`` hold the numbers that explain the drop.
     """
 
     step: int
@@ -40,9 +40,9 @@ class Drop:
 
 @dataclass(frozen=True)
 class Step(Tabular):
-    """One step of a run; ``number`` counts from 1, so the state after this step is that of ``replay.at(number)``.
+    """One step of a run. ``number`` counts from 1; ``replay.at(number)`` is the state after this step.
 
-    ``node`` is the source that took the record, or the node that was punctuated.
+    ``node`` is the source that consumed the record, or the punctuated node.
     """
 
     number: int
@@ -55,28 +55,28 @@ class Step(Tabular):
 
     @property
     def events(self) -> tuple[Event, ...]:
-        """Everything that happened, in order: consumed, forwarded, read, written, produced, dropped, committed."""
+        """All events of the step in order: consumed, forwarded, read, written, produced, dropped, committed."""
         index = self._run.index
         return tuple(index.recording.event(index.log[position]) for position in index.span(self.number))
 
     @property
     def elsewhere(self) -> bool:
-        """Whether another application made the step: its nodes are not those of the run's topology."""
+        """Whether another application made the step, so that its nodes are not in this run's topology."""
         return "/" in self.task
 
     @property
     def record(self) -> TopicRecord | None:
-        """The record that was taken; None where none was."""
+        """The record that was consumed; None for other kinds of steps."""
         return self._run.consumed(self._run.index.starts[self.number - 1]) if self.kind == "record" else None
 
     @property
     def forwarded(self) -> tuple[Forwarded, ...]:
-        """What went along each edge, in order."""
+        """The records forwarded along each edge, in order."""
         return tuple(event for event in self.events if isinstance(event, Forwarded))
 
     @property
     def writes(self) -> tuple[StoreWritten, ...]:
-        """Changes of stores, in raw form; `Replay.diff` shows them as rows."""
+        """Store changes in raw form; `Replay.diff` shows them as rows."""
         return tuple(event for event in self.events if isinstance(event, StoreWritten))
 
     @property
@@ -91,12 +91,12 @@ class Step(Tabular):
 
     @property
     def dropped(self) -> tuple[Drop, ...]:
-        """Records that were refused."""
+        """Records that were dropped."""
         return tuple(self._run.drops(self.number))
 
     @property
     def title(self) -> str:
-        """What the step is about, in one line."""
+        """Describe the step in one line."""
         if self.kind in ("commit", "crash", "restart"):
             return f"step {self.number}: {self.kind}{f' of {_whose(self.task)}' if self.task else ''}"
         first = self.events[0]
@@ -110,11 +110,11 @@ class Step(Tabular):
         return f"step {self.number}: {record_id(record)} ({content}) through task {self.task}"
 
     def table(self) -> Iterator[tuple[str, ...]]:
-        """Everything that happened, in words."""
+        """Yield all events of the step as text."""
         return (event_row(self._run, position) for position in self._run.index.span(self.number))
 
     def summary(self) -> str:
-        """What came of it, in numbers."""
+        """Count what the step caused."""
         parts = (
             (len(self.forwarded), "hop"),
             (sum(event.key is not None for event in self.writes), "store write"),
@@ -125,12 +125,12 @@ class Step(Tabular):
 
 
 def _whose(task: str) -> str:
-    """A task in a sentence, or an application: its name stands before a slash."""
+    """Return a task or, if the name ends with a slash, an application as text."""
     return f'application "{task[:-1]}"' if task.endswith("/") else f"task {task}"
 
 
 class Steps(Sequence[Step]):
-    """All steps of a run, made when they are looked at; index 0 is step 1."""
+    """All steps of a run, built on demand; index 0 is step 1."""
 
     def __init__(self, run: RecordedRun) -> None:
         self._run = run

@@ -1,4 +1,4 @@
-"""Rows of stores as people read them: from a store's raw form to key, value and time."""
+"""Converts a store's raw rows to keys, values and times."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ __all__ = ["StoredRow", "raw_order", "stored_rows", "without_cache"]
 class StoredRow(NamedTuple):
     """One row of one partition of a store.
 
-    ``timestamp`` (ms) is the row's own, None where the store keeps none. ``note`` says what else is to know: that the
-    row is still in the cache or has expired, which side of a join it waits on, until when a version was valid.
+    ``timestamp`` (ms) is None if the store keeps none. ``note`` tells, for example, that the row is still in the cache
+    or has expired, which side of a join it waits on, or until when a version was valid.
     """
 
     task: str
@@ -29,7 +29,7 @@ class StoredRow(NamedTuple):
 
 
 def stored_rows(task: str, store: Any, rows: Mapping[Any, Any]) -> list[StoredRow]:
-    """Rows of a store in its own order: by key bytes, then by time."""
+    """Return the rows of a store in its own order: by key bytes, then by time."""
     merged, cached = without_cache(rows)
     show, visible_from = _SHOW[_kind(store)], _visible_from(store, rows)
     result = []
@@ -42,7 +42,7 @@ def stored_rows(task: str, store: Any, rows: Mapping[Any, Any]) -> list[StoredRo
 
 
 def _visible_from(store: Any, rows: Mapping[Any, Any]) -> int | None:
-    """The first time that reads of a window or session store show; older rows lie there until their segment goes."""
+    """Return the first time that reads of a window or session store show; older rows await segment expiry."""
     retention, clock = getattr(store, "retention", None), rows.get(None)
     if retention is None or clock is None:
         return None
@@ -50,7 +50,7 @@ def _visible_from(store: Any, rows: Mapping[Any, Any]) -> int | None:
 
 
 def _time(store: Any, raw_key: Any) -> int:
-    """The time of a window (its start) or of a session (its end)."""
+    """Return the time of a window (its start) or of a session (its end)."""
     position = raw_key[1]
     if isinstance(position, tuple):
         return int(position[0])
@@ -58,7 +58,7 @@ def _time(store: Any, raw_key: Any) -> int:
 
 
 def without_cache(rows: Mapping[Any, Any]) -> tuple[dict[Any, Any], set[Any]]:
-    """Rows as a reader sees them through the cache, and the keys whose rows were not written to the store yet."""
+    """Return rows as readers see them through the cache, and the keys that are not flushed yet."""
     merged = {key: row for key, row in rows.items() if key is not None and type(key) is not InCache}
     dirty = {key.raw_key: entry.row for key, entry in rows.items() if type(key) is InCache and entry.dirty}
     for key, row in dirty.items():
@@ -67,7 +67,7 @@ def without_cache(rows: Mapping[Any, Any]) -> tuple[dict[Any, Any], set[Any]]:
 
 
 def raw_order(store: Any) -> Callable[[Any], Any]:
-    """The order of a store's raw keys."""
+    """Return the sort key of a store's raw keys."""
     as_bytes, kind = store.keys.to_bytes, _kind(store)
     if kind in ("key_value", "timestamped_key_value", "lru", "suppress"):
         return as_bytes  # type: ignore[no-any-return]

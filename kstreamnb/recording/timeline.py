@@ -1,4 +1,4 @@
-"""What happened, in order: events of one kind of thing as a sequence that shows itself as a table."""
+"""Shows a sequence of events as a table."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ __all__ = ["Timeline"]
 
 
 class Event(Protocol):
-    """What any event has."""
+    """An event of a timeline."""
 
     @property
     def kind(self) -> str:
-        """A word for what happened."""
+        """The kind of event."""
 
 
 E = TypeVar("E", bound=Event)
 
 
 class Timeline(Sequence[E], Tabular, Generic[E]):
-    """Events in order; ``timeline("committed")`` gives those of a kind."""
+    """Events in order; ``timeline("committed")`` selects events by kind."""
 
     def __init__(self, events: Sequence[E]) -> None:
         self._events = events
 
     def __call__(self, *kinds: str) -> Self:
-        """Only events of some kinds."""
+        """Return only events of these kinds."""
         return type(self)([event for event in self if event.kind in kinds])
 
     @overload
@@ -44,5 +44,5 @@ class Timeline(Sequence[E], Tabular, Generic[E]):
 
     @property
     def title(self) -> str:
-        """How many there are."""
+        """Return the number of events."""
         return pluralize(len(self), "event")

@@ -1,7 +1,7 @@
-"""What happened inside tasks, as one flat list that is cheap to write and compact enough for every hop of a long run.
+"""Stores what happened inside tasks as one flat list: cheap to append to, compact enough for every hop of a long run.
 
-An entry is a tuple that begins with a small number; `Code` says what the number stands for, so that names are kept
-once. A mutable value is kept as it was when it passed. Events (`driver.events`) are made from entries on demand.
+Each entry is a tuple that starts with a small number; its `Code` holds the names, so that they are stored once.
+Mutable values are copied when they are recorded. Events (`driver.events`) are built from entries on demand.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _NUMBER = itemgetter(0)
 
 
 class _Nothing:
-    """Stands for the content of a cell that did not exist yet."""
+    """Marks a state variable that did not exist yet."""
 
     def __repr__(self) -> str:
         return "nothing"
@@ -45,13 +45,13 @@ NOTHING = _Nothing()
 
 
 class Kept(bytes):
-    """A mutable value as it was when it passed."""
+    """A serialized copy of a mutable value."""
 
     __slots__ = ()
 
 
 def keep(value: Any) -> Any:
-    """A value that will not change any more: itself where that is safe, else its copy in few bytes."""
+    """Return a value that cannot change any more: itself if it is immutable, otherwise a serialized copy."""
     kind = type(value)
     if kind in ATOMS:
         return value
@@ -66,7 +66,7 @@ def keep(value: Any) -> Any:
 
 
 def _copied(value: Any) -> Any:
-    """A copy in few bytes; what cannot be copied stays as it is, and will show what became of it."""
+    """Return a serialized copy; a value that cannot be copied is returned as it is and may show later changes."""
     try:
         return Kept(marshal.dumps(value))
     except ValueError:  # not only Python's own plain types
@@ -78,7 +78,7 @@ def _copied(value: Any) -> Any:
 
 
 def shown(value: Any) -> Any:
-    """The value that was kept; a fresh object where it is mutable."""
+    """Return the recorded value; a fresh copy if it is mutable."""
     kind = type(value)
     if kind is Kept:
         return pickle.loads(value[1:]) if value[:1] == b"p" else marshal.loads(value)
@@ -90,7 +90,7 @@ def shown(value: Any) -> Any:
 
 
 class Code(NamedTuple):
-    """What an entry is about; its kind says what follows the number.
+    """The names that an entry refers to; its kind determines the fields after the number.
 
     | kind | node | other | the entry after its number |
     |---|---|---|---|
@@ -100,11 +100,11 @@ class Code(NamedTuple):
     | written | store | | raw key, old row, new row |
     | produced | | topic | partition, timestamp, wire key, wire value, headers |
     | dropped | node | reason | key, value, timestamp, details |
-    | cell | node | cell | old, new |
+    | state_var | node | name | old, new |
     | punctuated | node | kind of clock | now |
     | committing, committed | | | |
 
-    A step of a run begins with an entry "consumed", "punctuated" or "committing".
+    A step starts with an entry "consumed", "punctuated" or "committing".
     """
 
     kind: str
@@ -117,13 +117,13 @@ _BYTES = 256
 
 
 def numbers_of(log: list[Entry], codes: int) -> bytes | array[int]:
-    """What the entries of a log begin with, in little memory; ``codes`` is how many numbers there are."""
+    """Return the leading number of each log entry as a compact array; ``codes`` is how many numbers exist."""
     numbers = map(_NUMBER, log)
     return bytes(numbers) if codes <= _BYTES else array("H", numbers)
 
 
 def positions_of(wanted: Sequence[bool], numbers: bytes | array[int]) -> list[int]:
-    """Where the wanted ones among some numbers are: a search in bytes costs little where little is found."""
+    """Return the positions of wanted numbers. The search runs over bytes, which is fast when matches are rare."""
     if isinstance(numbers, bytes):
         marks = numbers.translate(bytes(wanted).ljust(_BYTES, b"\0"))
     else:
@@ -132,7 +132,7 @@ def positions_of(wanted: Sequence[bool], numbers: bytes | array[int]) -> list[in
 
 
 class Recording:
-    """Everything that happened, in order: entries in ``log``, and what their numbers stand for in ``codes``.
+    """Everything that happened, in order: entries in ``log``, and the meaning of their numbers in ``codes``.
 
     ``state_vars`` holds the content of each task's state variables before the first step. Reads are recorded for the
     stores that ``looked_up`` names. Tasks see it as a `runtime.context.task_context.Recorder`.
@@ -150,7 +150,7 @@ class Recording:
 
     @classmethod
     def of(cls, observe: Recording | Callable[[Event], None] | None) -> Recording | None:
-        """A recording as it is, or one that keeps nothing and tells a function of every event."""
+        """Return a recording unchanged, or one that passes each event to a function and keeps nothing."""
         if observe is None or isinstance(observe, Recording):
             return observe
         result = cls()
@@ -158,7 +158,7 @@ class Recording:
         return result
 
     def handed_over(self) -> Recording:
-        """What is recorded so far, in a recording that tasks do not know: they are cycles, and would keep it alive."""
+        """Move the entries to a recording that no task refers to: tasks are cycles and would keep it alive."""
         result = Recording(self.looked_up)
         result.log, result.codes, result.state_vars = self.log[:], self.codes, self.state_vars
         self.log.clear()
@@ -166,16 +166,16 @@ class Recording:
 
     @property
     def reorders(self) -> bool:
-        """Whether steps may come task by task, to be put in order when all are there."""
+        """Whether steps may arrive task by task, to be sorted at the end."""
         return type(self.log) is list
 
     def taken_since(self, position: int) -> list[int]:
-        """Where records were taken, from a place on."""
+        """Return the positions of consumed records from a log position on."""
         takes = [code.kind == "consumed" for code in self.codes]
         return [position + result for result in positions_of(takes, numbers_of(self.log[position:], len(takes)))]
 
     def number(self, kind: str, task: str, node: str = "", other: Any = None) -> int:
-        """The number of a code; a new one where it was not known."""
+        """Return the number of a code; a new one if the code is unknown."""
         code = Code(kind, task, node, other)
         result = self._numbers.get(code)
         if result is None:
@@ -188,7 +188,7 @@ class Recording:
         self.log.append((self.number(kind, task, node, other), *rest))
 
     def journal(self, task: str, store: Any, *, keeps: bool) -> list[Any]:
-        """A journal for a store; ``keeps`` when others read it too."""
+        """Return a change log for a store; ``keeps`` if the task reads it, too."""
         append = self.log.append
         if store.name in self.looked_up:
             read = self.number("read", task, store.name)
@@ -196,29 +196,29 @@ class Recording:
         return _StoreJournal(self.number("written", task, store.name), self.log, keeps=keeps)
 
     def watch(self, task: str, state_vars: Mapping[tuple[str, str], list[Any]]) -> CellWatch:
-        """What notes which cells of a task have changed since it was last called."""
+        """Return a function that records the state variables that changed since its last call."""
         return _StateVarWatch(self, task, state_vars)
 
     def event(self, entry: Entry) -> Event:
-        """An entry as an event, with the values as they were."""
+        """Return an entry as an event, with the values as they were."""
         code = self.codes[entry[0]]
         return _EVENTS[code.kind](code, entry)
 
 
 class _Teller(list[Entry]):
-    """A log that keeps nothing and tells of each entry."""
+    """A log that keeps nothing and passes each entry to an observer."""
 
     def __init__(self, recording: Recording, observe: Callable[[Event], None]) -> None:
         super().__init__()
         self._recording, self._observe = recording, observe
 
     def append(self, entry: Entry) -> None:
-        """Tell of one entry."""
+        """Pass one entry to the observer."""
         self._observe(self._recording.event(entry))
 
 
 class _StoreJournal(list[Any]):
-    """A store's journal that writes every change into a log, and keeps it where deltas are made of it."""
+    """A store's change log that writes each change into the recording, and keeps it if the task needs it for deltas."""
 
     def __init__(self, number: int, log: list[Entry], *, keeps: bool) -> None:
         super().__init__()
@@ -228,14 +228,14 @@ class _StoreJournal(list[Any]):
             self.record = lambda raw_key, old, row: note((number, raw_key, old, row))
 
     def append(self, entry: Any) -> None:
-        """Note one change."""
+        """Record one change."""
         self._log.append((self._number, *entry))
         if self._keeps:
             super().append(entry)
 
 
 class _StateVarWatch:
-    """Notes the cells of a task that have changed since it was last called; stream time follows from the records."""
+    """Records a task's changed state variables on each call; stream time is derived from the records."""
 
     def __init__(self, recording: Recording, task: str, state_vars: Mapping[tuple[str, str], list[Any]]) -> None:
         self._recording, self._task, self._state_vars = recording, task, state_vars
@@ -247,7 +247,7 @@ class _StateVarWatch:
         self._watch(recording.state_vars[task])
 
     def __call__(self) -> None:
-        """Note what has changed."""
+        """Record what has changed."""
         if len(self._state_vars) != self._known:
             self._watch({})
         for watched in self.watched:
@@ -257,7 +257,7 @@ class _StateVarWatch:
                 watched[1] = content
 
     def _watch(self, contents: Mapping[tuple[str, str], Any]) -> None:
-        """Take up cells that are new: each with its number and what it held when it was looked at last."""
+        """Start to track new state variables, each with its number and its last recorded content."""
         self._known = len(self._state_vars)
         for key, state_var in self._state_vars.items():
             if key not in self._keys:

@@ -1,7 +1,7 @@
-"""Where things are in a recording: its steps, and what every store and cell held after each of them.
+"""Indexes a recording by steps, and reconstructs stores and state variables after each of them.
 
-Nothing is copied for a step. A store's content is found by doing its writes again, or by undoing them, from the
-moment that was looked at last, or from the beginning where that is nearer.
+Nothing is copied per step. A store's content is computed by redoing or undoing writes from the last position that was
+looked at, or from the beginning if that is nearer.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ BEGINNINGS = {
 
 
 class TraceIndex:
-    """A finished recording by steps (numbered from 1) and by states (after so many steps).
+    """A finished recording by steps (numbered from 1) and states (after n steps).
 
-    ``starts`` tells where each step begins in the log. ``foreign`` names tasks of other applications in the same log:
-    their steps count, and nothing else of theirs is found.
+    ``starts`` holds the log position at which each step starts. ``foreign`` names tasks of other applications in the
+    same log: their steps are counted, but their entries are skipped.
     """
 
     def __init__(self, recording: Recording, foreign: Collection[str] = ()) -> None:
@@ -46,27 +46,27 @@ class TraceIndex:
         self._writes: dict[tuple[str, str], dict[Any, list[int]]] = {}
 
     def __len__(self) -> int:
-        """Number of steps."""
+        """Return the number of steps."""
         return len(self.starts)
 
     def code(self, position: int) -> Code:
-        """What the entry at a place is about."""
+        """Return the code of the entry at a log position."""
         return self.codes[self.log[position][0]]
 
     def step_of(self, position: int) -> int:
-        """Number of the step that a place of the log belongs to; 0 before the first."""
+        """Return the number of the step that a log position belongs to; 0 before the first."""
         return bisect_right(self.starts, position)
 
     def end(self, step: int) -> int:
-        """Where the log stands after so many steps."""
+        """Return the length of the log after ``step`` steps."""
         return self.starts[step] if step < len(self.starts) else len(self.log)
 
     def span(self, step: int) -> range:
-        """Places of a step in the log."""
+        """Return the log positions of a step."""
         return range(self.starts[step - 1], self.end(step))
 
     def positions(self, number: int) -> array[int]:
-        """Where the entries of a code are; found when it is first asked."""
+        """Return the log positions of a code's entries; computed on first use."""
         result = self._positions.get(number)
         if result is None:
             wanted = [other == number for other in range(len(self.codes))]
@@ -74,21 +74,21 @@ class TraceIndex:
         return result
 
     def of_kind(self, kind: str, **about: Any) -> Iterator[tuple[Code, array[int]]]:
-        """Codes of a kind, with these task, node or other, and where their entries are."""
+        """Yield the codes of a kind with this task, node or other, and the positions of their entries."""
         for number, code in enumerate(self.codes):
             mine = code.kind == kind and code.task not in self._foreign
             if mine and all(getattr(code, name) == value for name, value in about.items()):
                 yield code, self.positions(number)
 
     def positions_of(self, kind: str, **about: Any) -> list[int]:
-        """Where all entries of a kind are, in order."""
+        """Return the positions of all entries of a kind, in order."""
         result = [positions for _, positions in self.of_kind(kind, **about)]
         return (
             list(result[0]) if len(result) == 1 else sorted(position for positions in result for position in positions)
         )
 
     def entries(self, kind: str, until: int | None = None) -> Iterator[tuple[int, Code, Entry]]:
-        """Place, code and entry of all entries of a kind, in order, as far as the log stood after ``until`` steps."""
+        """Yield position, code and entry of all entries of a kind, in order, within the first ``until`` steps."""
         end = len(self.log) if until is None else self.end(until)
         for position in self.positions_of(kind):
             if position >= end:
@@ -97,7 +97,7 @@ class TraceIndex:
             yield position, self.codes[entry[0]], entry
 
     def rows(self, task: str, store: str, step: int) -> dict[Any, Any]:
-        """Content of a store in its raw form after so many steps; the caller may change the dict."""
+        """Return the raw content of a store after ``step`` steps, as a dict that the caller may change."""
         number = self._numbers.get(Code("written", task, store))
         if number is None:
             return {}
@@ -107,7 +107,7 @@ class TraceIndex:
         return dict(track.at(self.end(step)))
 
     def writes(self, task: str, store: str) -> dict[Any, list[int]]:
-        """Where each row of a store was written, into its cache or past it."""
+        """Return the log positions at which each row of a store was written, cached or not."""
         result = self._writes.get((task, store))
         if result is None:
             result = self._writes[task, store] = {}
@@ -117,7 +117,7 @@ class TraceIndex:
         return result
 
     def state_vars(self, task: str, step: int) -> dict[tuple[str, str], Any]:
-        """Content of a task's cells after so many steps; stream time is not among them."""
+        """Return a task's state variables after ``step`` steps, without its stream time."""
         state_vars, end = dict(self.recording.state_vars.get(task, {})), self.end(step)
         for code, positions in self.of_kind("state_var", task=task):
             until = bisect_left(positions, end)
@@ -129,14 +129,14 @@ class TraceIndex:
         return state_vars
 
     def stream_time(self, task: str, step: int) -> int:
-        """Stream time of a task after so many steps: the greatest timestamp it has taken, -1 before the first."""
+        """Return a task's stream time after ``step`` steps: the greatest timestamp consumed, -1 before the first."""
         positions, times = self._stream_times.get(task, _NO_TIMES)
         taken = bisect_left(positions, self.end(step))
         return times[taken - 1] if taken else -1
 
     @cached_property
     def _stream_times(self) -> dict[str, tuple[array[int], array[int]]]:
-        """For each task where it took records, and its stream time then."""
+        """For each task, the positions of consumed records and the stream time at each of them."""
         result: dict[str, tuple[array[int], array[int]]] = {}
         for position in sorted([*self.positions_of("consumed"), *self.positions_of("resumed")]):
             code, entry = self.code(position), self.log[position]
@@ -153,7 +153,7 @@ _NO_TIMES: tuple[array[int], array[int]] = array("q"), array("q")
 
 
 def row_before(log: Sequence[Entry], writes: Sequence[int], position: int) -> Any:
-    """The row that some writes had made when the log stood at a place, in the cache or not; None for no row."""
+    """Return a row, cached or not, as of a log position; None for no row. *writes* are the positions of its writes."""
     cached = True
     for at in reversed(writes[: bisect_left(writes, position)]):
         _, raw_key, _, row = log[at]
@@ -166,14 +166,14 @@ def row_before(log: Sequence[Entry], writes: Sequence[int], position: int) -> An
 
 
 class _Track:
-    """The content of one store, moved forward and back along its writes."""
+    """The content of one store, moved forwards and backwards along its writes."""
 
     def __init__(self, log: list[Entry], positions: array[int]) -> None:
         self._log, self._positions = log, positions
         self._done, self._rows = 0, {}  # type: ignore[var-annotated]
 
     def at(self, end: int) -> dict[Any, Any]:
-        """The content when the log was that long."""
+        """Return the content at a log length."""
         wanted = bisect_left(self._positions, end)
         if wanted < self._done // 2:
             self._done, self._rows = 0, {}

@@ -1,4 +1,4 @@
-"""Walking through a run: a position that moves over the steps in both directions, and where it is to stop."""
+"""Navigates through a run: a position that moves over the steps in both directions, and breakpoints."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ Condition = Callable[[Step], Any]
 
 @dataclass(frozen=True)
 class Breakpoint:
-    """Where `Replay.run_until` stops: steps that touch a node, a key, and for which a condition holds."""
+    """Stops `Replay.run_until` at steps that touch a node or key and satisfy a condition."""
 
     node: str | None = None
     key: Any = None
     when: Condition | None = None
 
     def hits(self, step: Step) -> bool:
-        """Whether a step is one to stop at."""
+        """Whether the breakpoint stops at a step."""
         if self.node is not None and step.elsewhere:
             return False
         if self.node is not None and not any(self.node in (hop.node, hop.child) for hop in step.forwarded):
@@ -37,7 +37,7 @@ class Breakpoint:
 
 
 class Navigation:
-    """A position in a run: after `seek(n)`, ``position`` is n and ``now`` the state after n steps."""
+    """A position in a run. After `seek(n)`, ``position`` is n and ``now`` is the state after n steps."""
 
     def __init__(self, run: RecordedRun) -> None:
         self.run = run
@@ -46,38 +46,38 @@ class Navigation:
 
     @property
     def now(self) -> Snapshot:
-        """The state at the present position."""
+        """The state at the current position."""
         return self.at(self.position)
 
     @property
     def current(self) -> Step | None:
-        """The step that was made last; None before the first."""
+        """The latest step; None before the first."""
         return self.run.steps[self.position - 1] if self.position else None
 
     def at(self, step: int) -> Snapshot:
-        """The state after so many steps; the position stays."""
+        """Return the state after ``step`` steps without moving the position."""
         return Snapshot(self.run, self._checked(step))
 
     def seek(self, step: int) -> Snapshot:
-        """Move to the state after so many steps."""
+        """Move to the state after ``step`` steps."""
         self.position = self._checked(step)
         return self.now
 
     def step(self) -> Step | None:
-        """Make one more step, and give it; None at the end."""
+        """Advance by one step and return it; None at the end."""
         if self.position == len(self.run.steps):
             return None
         self.position += 1
         return self.current
 
     def back(self) -> Step | None:
-        """Undo the last step, and give it; None at the beginning."""
+        """Go back by one step and return the step undone; None at the beginning."""
         undone = self.current
         self.position -= undone is not None
         return undone
 
     def breakpoint(self, *, node: str | None = None, key: Any = None, when: Condition | None = None) -> Breakpoint:
-        """Let `run_until` stop at steps that touch a node, a key (also windowed), and where ``when(step)`` holds."""
+        """Make `run_until` stop at steps that touch a node or key (also windowed) and satisfy ``when(step)``."""
         if node is not None and node not in self.run.topology.nodes:
             near = ", ".join(name for name in self.run.topology.nodes if node in name) or ", ".join(
                 self.run.topology.nodes
@@ -88,14 +88,14 @@ class Navigation:
         return result
 
     def run_until(self, predicate: Condition | None = None) -> Step | None:
-        """Go on until ``predicate(step)`` holds for the step just made, or a breakpoint is hit; None at the end."""
+        """Advance until ``predicate(step)`` holds or a breakpoint is hit, and return the step; None at the end."""
         while (step := self.step()) is not None:
             if (predicate is not None and predicate(step)) or any(stop.hits(step) for stop in self.breakpoints):
                 return step
         return None
 
     def diff(self, before: int, after: int) -> StateDiff:
-        """What changed in stores and stream time between two moments."""
+        """Compare stores and stream times after two steps."""
         return state_diff(self.run, self._checked(before), self._checked(after))
 
     def _checked(self, step: int) -> int:

@@ -1,4 +1,4 @@
-"""Previews: the first records that reach a node, when a sample is run through only what is above it."""
+"""Previews the first records that reach a node, by running a sample through its upstream nodes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["Preview", "preview"]
 
 @dataclass(frozen=True)
 class Preview(Tabular):
-    """The first records at a node. ``total`` is how many reached it, ``taken`` how many input records were run."""
+    """The first records at a node. ``total`` counts all that reached it, ``taken`` the input records processed."""
 
     records: tuple[TopicRecord, ...]
     total: int
@@ -35,12 +35,12 @@ class Preview(Tabular):
 
     @property
     def title(self) -> str:
-        """How many of how many records."""
+        """Count shown, total and input records."""
         late = f", {self.dropped:,} dropped on the way" if self.dropped else ""
         return f"{len(self):,} of {self.total:,} records, from {self.taken:,} input records{late}"
 
     def table(self) -> Iterator[tuple[str, ...]]:
-        """The records in words."""
+        """Yield the records as text."""
         return (
             (format_value(record.key), format_value(record.value), format_time(record.timestamp))
             for record in self.records
@@ -48,24 +48,24 @@ class Preview(Tabular):
 
 
 class _Every(frozenset[type]):
-    """All types there are."""
+    """Contains every type."""
 
     def __contains__(self, kind: object) -> bool:
         return True
 
 
 class _AsItIs(Serde):
-    """Hands values on as they are: a preview shows objects that no serde could write."""
+    """Passes values through unchanged: a preview shows objects that no serde could write."""
 
     name = "as it is"
     plain = _Every({object})
 
     def serialize(self, value: Any) -> bytes | None:
-        """Only where bytes are asked for all the same."""
+        """Return text as bytes, for callers that insist on bytes."""
         return None if value is None else repr(value).encode()
 
     def deserialize(self, data: bytes | None) -> Any:
-        """The bytes."""
+        """Return the bytes."""
         return data
 
 
@@ -79,19 +79,19 @@ def preview(
     into: str = "preview",
     limit: int | None = None,
 ) -> Preview:
-    """Run a sample through a topology that ends in the topic ``into``, and give the first records there.
+    """Run a sample through a topology that ends in the topic ``into``, and return the first records there.
 
-    Records of topics that the topology does not read are left out. The values at the end are shown as they are: they
-    need not be of a kind that the serde could write.
+    Records of topics that the topology does not read are skipped. Values are shown unchanged, even if the sink's serde
+    could not write them.
 
     Args:
-        topology: what is above a handle, as ``upstream_topology(handle)`` gives it.
+        topology: the nodes upstream of a handle, as ``upstream_topology(handle)`` returns them.
         sample: records of any topics.
-        n: how many records to show.
-        partitions: partitions of topics by name, or one number for all.
+        n: the number of records to show.
+        partitions: partitions of topics by name, or one number for all; default 1.
         config: settings by Python's or Kafka's names.
-        into: the topic at the end.
-        limit: run only the first so many records of the sample.
+        into: the output topic.
+        limit: run only the first ``limit`` records of the sample; default all.
     """
     sources = topology.sources()
     records = [record for record in sample if any(source.reads(record.topic) for source in sources)][:limit]
@@ -110,7 +110,7 @@ def preview(
 
 
 def _shown_as_is(topology: Topology, into: str) -> Topology:
-    """The same topology with a last sink that hands on what it gets."""
+    """Return the same topology with a sink that passes values through unchanged."""
     result = copy(topology)
     as_is = _AsItIs()
     result.nodes = {

@@ -1,4 +1,4 @@
-"""Replay: a run that was recorded whole, to be walked through in both directions and asked about."""
+"""Replays a completely recorded run: navigation in both directions, and queries."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ __all__ = ["Replay", "recorded"]
 
 
 class Replay(Navigation, Queries, Suggesting, Displayed):
-    r"""A recorded run. Nothing runs again while it is looked at.
+    r"""A recorded run. Looking at it runs nothing again.
 
     A position moves over the steps: after `seek(n)`, ``position`` is n and ``now`` the state after n steps. Position
-    0 is before the first step; a new replay stands at its end. All else asks about the whole run.
+    0 is before the first step; a new replay starts at its end. All other methods query the whole run.
 
     Example:
         >>> from kstreamnb import Sample, StreamsBuilder, replay
@@ -46,9 +46,9 @@ class Replay(Navigation, Queries, Suggesting, Displayed):
 
     @classmethod
     def of(cls, driver: TopologyTestDriver, more: Iterable[TopicRecord] = ()) -> Replay:
-        """Repeat what a driver did in a new driver that records it, then pipe ``more`` records into the new one.
+        """Repeat a driver's work in a new driver that records it, then pipe ``more`` records into the new one.
 
-        The functions of the topology run again; ``driver`` stays as it is.
+        The topology's functions run again; ``driver`` itself does not change.
         """
         recording = Recording(stores_to_watch(driver.topology))
         again = driver.empty_copy(recording)
@@ -64,7 +64,7 @@ class Replay(Navigation, Queries, Suggesting, Displayed):
     # --- what is there ---
     @property
     def topology(self) -> Topology:
-        """What ran."""
+        """The topology that ran."""
         return self.run.topology
 
     @property
@@ -74,21 +74,21 @@ class Replay(Navigation, Queries, Suggesting, Displayed):
 
     @property
     def topics(self) -> list[str]:
-        """Topics that were written from which nobody in the application reads."""
+        """Output topics that the application does not read."""
         read = {code.other[0] for code, _ in self.run.index.of_kind("consumed")}
         return [topic for topic in self.run.topics() if topic not in read]
 
     @property
     def drops(self) -> tuple[Drop, ...]:
-        """Every record that was refused, and why."""
+        """All dropped records with their reasons."""
         return tuple(self.run.drops())
 
     def output(self, topic: str) -> list[TopicRecord]:
-        """Records that were written to a topic."""
+        """Return the records written to a topic."""
         return self.run.output(topic)
 
     def counts(self) -> dict[tuple[str, str], int]:
-        """Records over each edge of the graph: (topic, source), (parent, child) and (sink, topic)."""
+        """Count records per edge of the graph: (topic, source), (parent, child) and (sink, topic)."""
         return self.at(len(self.steps)).counts()
 
     def __str__(self) -> str:
@@ -106,7 +106,7 @@ class Replay(Navigation, Queries, Suggesting, Displayed):
 
 
 def recorded(driver: Any, recording: Recording, work: Callable[[], None], fed: Iterable[str]) -> Replay:
-    """Let a driver work, and give what its recording holds then; an error gets the replay until then as ``replay``."""
+    """Run *work* and return its replay; an error carries the replay up to it as attribute ``replay``."""
     tasks: dict[str, Task] = dict(driver.tasks.by_id)
     if driver.tasks.global_task is not None:
         tasks[driver.tasks.global_task.plan.task_id] = driver.tasks.global_task

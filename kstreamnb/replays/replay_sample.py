@@ -1,4 +1,4 @@
-"""Replaying a sample: from records to a `Replay`."""
+"""Replays a sample: turns records into a `Replay`."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ def replay(
     wall_clock: datetime | str | int = 0,
     cache: bool | None = None,
 ) -> Replay:
-    r"""Run a sample through a topology, keep everything that happens, and give it as a `Replay`.
+    r"""Run a sample through a topology, record everything, and return a `Replay`.
 
-    The records are taken as `TopologyTestDriver.pipe` takes them: in the order of a merge by time, each to its end.
+    Records are processed as by `TopologyTestDriver.pipe`: merged by time, each to its end.
 
     Args:
-        topology: what to run.
+        topology: the topology to run.
         sample: records of any topics, such as a `Sample`.
-        partitions: partitions of topics by name, or one number for all; 1 where nothing is said.
+        partitions: partitions of topics by name, or one number for all; default 1.
         config: settings by Python's or Kafka's names.
-        task_layout: as in `TopologyTestDriver`.
-        wall_clock: where the wall clock stands; it does not move.
-        cache: use record caches; they are flushed after every record.
+        task_layout: see `TopologyTestDriver`; default "split".
+        wall_clock: the fixed wall-clock time: epoch milliseconds, ISO text or an aware datetime; default 0.
+        cache: use record caches, flushed after every record; default as configured.
 
-    Raises: ProcessingError and others of the run, with the replay until then as its attribute ``replay``.
+    Raises: ProcessingError and other errors of the run; attribute ``replay`` holds the replay up to the error.
 
     Example:
         >>> from kstreamnb import Sample, StreamsBuilder

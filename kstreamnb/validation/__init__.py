@@ -1,1 +1,1 @@
-"""Checks of topologies, samples, settings and directories before they run."""
+"""Checks topologies, samples, settings and directories before an application runs."""

@@ -1,4 +1,4 @@
-"""Settings from a YAML file, as Spring applications and operators of clusters keep them."""
+"""Reads settings from a YAML file, as Spring applications keep them."""
 
 from __future__ import annotations
 
@@ -14,12 +14,16 @@ _SPRING = "spring.kafka.streams."
 
 @extra("yaml")
 def read_config(path: Path | str) -> Config:
-    r"""Read an application's settings: flat, or below ``spring.kafka.streams`` (and its ``properties``).
+    r"""Read an application's settings from a YAML file.
 
-    Names may be Kafka's (``commit.interval.ms``), the kit's (``commit_interval``) or written with hyphens
-    (``commit-interval``); a plain number is milliseconds where a duration is meant.
+    Settings are at the top level, or below ``spring.kafka.streams`` and its ``properties``. Names may be Kafka's
+    (``commit.interval.ms``), the kit's (``commit_interval``) or hyphenated (``commit-interval``); durations without a
+    unit are milliseconds.
 
-    Raises: ConfigError for a name that is none, with the nearest one, and for a file that holds no settings.
+    Args:
+        path: the YAML file.
+
+    Raises: ConfigError for an unknown name, with the nearest known one, and for a file without settings.
 
     Example:
         >>> from tempfile import TemporaryDirectory
@@ -34,7 +38,7 @@ def read_config(path: Path | str) -> Config:
 
     content = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
     if not isinstance(content, dict):
-        raise ConfigError(f'file "{Path(path).name}" holds no settings', hint="one `name: value` a line")
+        raise ConfigError(f'file "{Path(path).name}" holds no settings', hint="write one `name: value` per line")
     leaves = dict(_leaves(content))
     ours = {name.removeprefix(_SPRING): value for name, value in leaves.items() if name.startswith(_SPRING)}
     named = {name.removeprefix("properties."): value for name, value in (ours or leaves).items()}
@@ -42,7 +46,7 @@ def read_config(path: Path | str) -> Config:
 
 
 def _leaves(content: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
-    """Every value under its path, written with dots."""
+    """Yield every value with its dotted path."""
     for name, value in content.items():
         if isinstance(value, dict):
             yield from _leaves(value, f"{above}{name}.")
@@ -51,7 +55,7 @@ def _leaves(content: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, 
 
 
 def _name(written: str, value: Any) -> str:
-    """A setting's name as `Config` knows it."""
+    """Return a setting's name as `Config` knows it."""
     dotted = written.replace("-", ".")
     if dotted in streams_settings():
         return dotted

@@ -1,4 +1,4 @@
-"""What becomes of an application's settings: nobody's setting is ignored in silence."""
+"""Reports how each setting is handled, so that none is silently ignored."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _OTHERS = {
 
 
 class Answer(NamedTuple):
-    """One setting: what it was given as, Kafka's default, what becomes of it, and in words.
+    """One setting: the given value, Kafka's default, how it is handled, and why.
 
     ``answer`` is "honoured", "translated", "client", "not needed" or "unknown".
     """
@@ -79,13 +79,13 @@ class ConfigReport(Tabular):
 
     @property
     def title(self) -> str:
-        """How many settings got which answer."""
+        """Count the settings by answer."""
         kinds = sorted({each.answer for each in self})
         counts = [f"{sum(each.answer == kind for each in self)} {kind}" for kind in kinds]
         return f"{pluralize(len(self), 'setting')}: {', '.join(counts)}" if counts else "no settings"
 
     def table(self) -> Iterator[tuple[str, ...]]:
-        """Each setting."""
+        """Return the settings."""
         return iter(self.answers)
 
     def __repr__(self) -> str:
@@ -93,11 +93,14 @@ class ConfigReport(Tabular):
 
 
 def config_report(config: Config | Mapping[str, Any] | None = None) -> ConfigReport:
-    """Say what becomes of each setting: those given by their dotted names, or all of Kafka Streams' without any.
+    """Report how each setting is handled: the given ones, or all settings of Kafka Streams.
 
-    Values of settings that only clients read are not shown: there are passwords among them.
+    Values of client settings are not shown, because they may be passwords.
 
-    Raises: ConfigError for a value that makes no sense.
+    Args:
+        config: a `Config`, or settings by Kafka's dotted or the kit's names; default all settings of Kafka Streams.
+
+    Raises: ConfigError for an unknown name, with the nearest known one, and for an invalid value.
 
     Example:
         >>> for each in config_report({"application.id": "shop", "num.stream.threads": 4, "commit.intervall.ms": 100}):
@@ -129,7 +132,7 @@ def _answer(setting: StreamsSetting, value: Any, settings: Config) -> Answer:
 
 
 def _unlisted(name: str, value: Any) -> Answer:
-    """A setting that Kafka Streams does not have: the kit's own, a client's, or a mistake."""
+    """Answer for a setting that Kafka Streams does not have: the kit's own, or a client's."""
     if "." not in name:
         return Answer(name, str(getattr(value, "name", value)), "", "honoured", "a setting under the kit's own name")
     plain = name.removeprefix("consumer.").removeprefix("producer.").removeprefix("topic.")

@@ -1,4 +1,4 @@
-"""What a check found: how bad it is, where, and what to do about it."""
+"""Defines the findings of a check: severity, subject and remedy."""
 
 from __future__ import annotations
 
@@ -18,10 +18,9 @@ _ORDER = ("error", "warning", "hint")
 
 @dataclass(frozen=True)
 class Issue:
-    """One thing that a check found.
+    """One finding of a check.
 
-    An "error" keeps the application from starting or makes results wrong, a "warning" may do so, a "hint" costs only
-    time or space.
+    An "error" prevents the start or makes results wrong, a "warning" may do so, a "hint" only costs time or space.
     """
 
     severity: Severity
@@ -40,7 +39,7 @@ class Issue:
 
 
 class Issues(Sequence[Issue], Tabular):
-    """All that was found, the worst first; false when there is nothing."""
+    """All findings, the worst first; false if there are none."""
 
     header = ("", "where", "what", "remedy", "declared at")
 
@@ -62,16 +61,16 @@ class Issues(Sequence[Issue], Tabular):
 
     @property
     def errors(self) -> tuple[Issue, ...]:
-        """What has to be dealt with before the application can run."""
+        """Findings to fix before the application can run."""
         return tuple(each for each in self if each.severity == "error")
 
     @property
     def title(self) -> str:
-        """How much of what was found."""
+        """Count the findings by severity."""
         counts = [(sum(each.severity == word for each in self), word) for word in _ORDER]
         return ", ".join(pluralize(number, word) for number, word in counts if number) or "nothing was found"
 
     def table(self) -> Iterator[tuple[str, ...]]:
-        """Each finding."""
+        """Yield each finding."""
         for each in self:
             yield each.severity, each.subject, each.fact, each.remedy, "" if each.origin is None else str(each.origin)

@@ -1,4 +1,4 @@
-"""Comparing outputs: every row that differs, in a table, instead of the first mismatch."""
+"""Compares outputs and shows every row that differs, instead of the first mismatch."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _SHOWN = 50
 
 @dataclass(frozen=True)
 class RowDifference:
-    """A record that only the first run has ("-"), or only the second ("+"); ``index`` counts within its partition."""
+    """A record of only the first ("-") or only the second run ("+"); ``index`` counts within its partition."""
 
     kind: Literal["-", "+"]
     topic: str
@@ -34,7 +34,7 @@ class RowDifference:
 
 @dataclass(frozen=True)
 class OutputDiff(Tabular):
-    """What differs between the outputs of two runs, by topic and partition; false when nothing does."""
+    """Differences between the outputs of two runs, by topic and partition; false if there are none."""
 
     rows: tuple[RowDifference, ...]
     equal: int
@@ -50,18 +50,18 @@ class OutputDiff(Tabular):
 
     @property
     def title(self) -> str:
-        """Whether they are equal, and where not."""
+        """Summarize the differences."""
         if not self.rows:
             return f"outputs are equal: {pluralize(self.equal, 'record')}"
         topics = join_list(f'"{topic}"' for topic in dict.fromkeys(row.topic for row in self.rows))
         return f"outputs differ in {pluralize(len(self), 'row')} of {topics}; {pluralize(self.equal, 'record')} equal"
 
     def table(self) -> Iterator[tuple[str, ...]]:
-        """The first rows that differ."""
+        """Return the first rows that differ."""
         return map(_cells, self.rows[:_SHOWN])
 
     def more(self) -> Iterator[str]:
-        """What the signs mean, and how many rows are not shown."""
+        """Explain the signs, and count the rows that are not shown."""
         if self.rows:
             yield f'"-": only {self.names[0]}, "+": only {self.names[1]}'
         if len(self) > _SHOWN:
@@ -81,7 +81,7 @@ def diff(first: Outputs, second: Outputs, *, topics: Sequence[str] | None = None
     Args:
         first: a replay, or the records of a run.
         second: the other run.
-        topics: compare only these; otherwise all that either of them wrote.
+        topics: compare only these topics; default all that either run wrote.
     """
     return _diff(first, second, topics, ("first", "second"))
 
@@ -128,7 +128,7 @@ def _record(given: Any, topic: str) -> TopicRecord:
 def _differences(
     place: tuple[str, int], mine: list[TopicRecord], theirs: list[TopicRecord]
 ) -> tuple[int, list[RowDifference]]:
-    """How many records are equal, and those that are not, matched so that as few as possible differ."""
+    """Match records so that as few as possible differ; return the number of equal ones and the differences."""
     start = 0
     while start < min(len(mine), len(theirs)) and _content(mine[start]) == _content(theirs[start]):
         start += 1
@@ -159,7 +159,7 @@ def _content(record: TopicRecord) -> str:
 
 
 def _canonical(value: Any) -> Any:
-    """The same for equal values: the order of a dict's keys does not count."""
+    """Return the same value for equal values, whatever the order of a dict's keys."""
     if isinstance(value, dict):
         return {"dict": sorted((repr(key), _canonical(item)) for key, item in value.items())}
     return [_canonical(item) for item in value] if isinstance(value, list) else value

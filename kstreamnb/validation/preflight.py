@@ -1,4 +1,4 @@
-"""Checks before running: what is wrong, or will be, with a topology on topics of these sizes and such records."""
+"""Checks a topology against topic sizes and sample records before it runs."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ def check(
     config: Config | Mapping[str, Any] | None = None,
     folders: Mapping[str, str | Path] | None = None,
 ) -> Issues:
-    """Look for what would keep a topology from starting, make its results wrong, or cost more than it has to.
+    """Find what would keep a topology from starting, make its results wrong, or waste resources.
 
-    With a sample, its records are run through the topology once, and everything that fails is gathered.
+    A sample runs through the topology once; all failing, dropped and misplaced records are reported.
 
     Args:
-        topology: what to check.
-        partitions: partitions of the topics by name, or one number for all; those of the sample where nothing is said.
-        sample: records of any topics, with the partitions they came from.
+        topology: the topology to check.
+        partitions: partition counts by topic, or one number for all; default those of the sample.
+        sample: records of any topics with their partitions; default none.
         config: settings by Python's or Kafka's names.
-        folders: where a deployment keeps what, such as ``{"checkpoint": "/data/shop", "broker log": "/logs"}``.
+        folders: a deployment's folders by content, such as ``{"checkpoint": "/data/shop", "broker log": "/logs"}``.
 
     Example:
         >>> from kstreamnb import StreamsBuilder
@@ -70,7 +70,7 @@ def check(
 
 
 def check_partitions(topology: Topology, partitions: Mapping[str, int]) -> Issues:
-    """Look only at the numbers of partitions: whether all topics are there, and joined ones have the same number.
+    """Check partition counts only: all topics exist, and co-partitioned topics have equal counts.
 
     Example:
         >>> from kstreamnb import StreamsBuilder
@@ -98,7 +98,7 @@ def _counts(
 
 
 def _partition_findings(topology: Topology, counts: Mapping[str, int]) -> Iterator[Issue]:
-    """S4-42: co-partitioned topics have the same number of partitions; topics of global tables may have any."""
+    """Co-partitioned topics need equal partition counts; topics of global tables may have any."""
     try:
         topology.partition_counts(counts)
     except TopologyError as error:
@@ -108,7 +108,7 @@ def _partition_findings(topology: Topology, counts: Mapping[str, int]) -> Iterat
 
 
 def _serde_findings(topology: Topology, config: Config) -> Iterator[Issue]:
-    """Topics that are joined have keys of the same serde: other bytes lie in other partitions."""
+    """Joined topics need equal key serdes: other bytes go to other partitions."""
     plan = TaskPlan(topology, (), config=config)
     for group in topology.copartitioned:
         sources = [node for name in group if isinstance(node := topology.nodes[name], Source)]
@@ -118,8 +118,8 @@ def _serde_findings(topology: Topology, config: Config) -> Iterator[Issue]:
             yield Issue(
                 "error",
                 join_list(f'"{_topic(source)}"' for source in sources),
-                f"joined topics are read with different key serdes: {words}; equal keys have other bytes",
-                "read both as they were written, and bring one to the other's key with select_key()",
+                f"joined topics are read with different key serdes: {words}; equal keys have different bytes",
+                "read both with the serdes they were written with, and convert one key with select_key()",
                 sources[-1].origin,
             )
 
@@ -129,21 +129,21 @@ def _topic(source: Source) -> str:
 
 
 def _repartitions(topology: Topology) -> Iterator[Issue]:
-    """S4-44: a repartition costs a hop over the network, and is needed only after the key has changed."""
+    """A repartition costs a network hop, and is needed only after a key change."""
     for cut in topology.description().cuts():
         if cut.short == "repartition asked for":
             sink = next(node for node in topology.nodes.values() if isinstance(node, Sink) and node.topic == cut.topic)
             fixed = topology.internal_topics[cut.topic].partitions if cut.topic in topology.internal_topics else None
             if fixed is None:
-                fact = "it is repartitioned although its key has not changed, at the cost of a hop over the network"
-                yield Issue("hint", f'topic "{cut.topic}"', fact, "leave repartition() out", sink.origin)
+                fact = "it is repartitioned although its key has not changed, which costs a network hop"
+                yield Issue("hint", f'topic "{cut.topic}"', fact, "remove repartition()", sink.origin)
 
 
 _REKEYING = ("select_key", "map", "flat_map")
 
 
 def _astray(topology: Topology) -> Iterator[Issue]:
-    """S4-03: records of one key lie on several partitions after it changed, and no topic brings them together."""
+    """After a key change, records of one key are on several partitions unless a topic regroups them."""
     for name, node in topology.nodes.items():
         if not isinstance(node, ProcessorNode) or node.dsl != "process" or not node.stores:
             continue
@@ -159,7 +159,7 @@ def _astray(topology: Topology) -> Iterator[Issue]:
 
 
 def _above(topology: Topology, node: ProcessorNode) -> Iterator[ProcessorNode]:
-    """Processors that a node's records come through since the last topic, nearest first."""
+    """Yield the processors between a node and the last topic, nearest first."""
     waiting, seen = list(node.parents), set[str]()
     while waiting:
         name = waiting.pop(0)
@@ -171,7 +171,7 @@ def _above(topology: Topology, node: ProcessorNode) -> Iterator[ProcessorNode]:
 
 
 def _unbounded(topology: Topology) -> Iterator[Issue]:
-    """Buffers and windows without an end."""
+    """Buffers and windows without a limit."""
     for name, node in topology.nodes.items():
         if not isinstance(node, ProcessorNode):
             continue
@@ -185,18 +185,16 @@ def _unbounded(topology: Topology) -> Iterator[Issue]:
             yield Issue(
                 "hint" if buffer.window_end else "warning",
                 f'"{name}"',
-                f"its buffer has no limit: it keeps a change of every key {waits}",
+                f"its buffer is unlimited: it keeps a change of every key {waits}",
                 "limit it with BufferConfig.max_records(…) or max_bytes(…)",
                 node.origin,
             )
         if isinstance(node.traits.windows, UnlimitedWindows):
-            yield Issue(
-                "warning", f'"{name}"', "its window never ends, so its rows are never forgotten", "", node.origin
-            )
+            yield Issue("warning", f'"{name}"', "its window never ends, so its rows are never removed", "", node.origin)
 
 
 def _writers(topology: Topology) -> Iterator[Issue]:
-    """S3-24: order holds within a partition and for a single writer only."""
+    """Order holds within a partition and for a single writer only."""
     writers: dict[str, dict[int, None]] = {}
     for sub in topology.subtopologies():
         for name in sub.nodes:

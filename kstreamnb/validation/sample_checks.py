@@ -1,4 +1,4 @@
-"""Checks that need records: keys in partitions where they do not belong, and all that fails when they are run."""
+"""Checks that need sample records: misplaced keys, keys changed without repartitioning, and failing records."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _FAILURES = ("processing error", "production error", "deserialization")
 def check_sample(
     topology: Topology, config: Config, counts: Mapping[str, int], records: list[TopicRecord], *, runs: bool
 ) -> Iterator[Issue]:
-    """Findings about a sample, and, where it can be run, about what becomes of its records."""
+    """Yield findings about a sample and, if it can run, about the fate of its records."""
     yield from _misplaced(topology, config, counts, records)
     if not runs:
         return
@@ -50,7 +50,7 @@ def check_sample(
 def _misplaced(
     topology: Topology, config: Config, counts: Mapping[str, int], records: list[TopicRecord]
 ) -> Iterator[Issue]:
-    """S4-43: keys that are not in the partition where Kafka's default partitioner puts them."""
+    """Find keys outside the partition that Kafka's default partitioner chooses."""
     plan = TaskPlan(topology, (), config=config)
     joined = {name for group in topology.copartitioned for name in group if len(group) > 1}
     for source in topology.sources():
@@ -73,14 +73,14 @@ def _misplaced(
                     f'topic "{topic}"',
                     f"{len(wrong):,} of {pluralize(keys, 'key')} are not in the partition of their key: "
                     f"{join_list(wrong.values(), most=_NAMED)}",
-                    "it was written by another partitioner, or is partitioned by something else than its key: "
-                    "bring it to the right partitions with repartition() before it is joined or grouped",
+                    "it was written with another partitioner, or is not partitioned by its key: "
+                    "call repartition() before joining or grouping it",
                     source.origin,
                 )
 
 
 def _failures(topology: Topology, found: Replay) -> Iterator[Issue]:
-    """Records that a function, a serde or a sink failed on, by node."""
+    """Report records on which a function, a serde or a sink failed, by node."""
     groups: dict[tuple[str, str], list[Drop]] = {}
     for drop in found.drops:
         if drop.reason in _FAILURES:
@@ -90,12 +90,12 @@ def _failures(topology: Topology, found: Replay) -> Iterator[Issue]:
         node = topology.nodes[name]
         if reason == "deserialization":
             fact = f"{pluralize(len(drops), 'record')} cannot be read by its serdes"
-            remedy = "look at the serdes of the topic"
+            remedy = "check the serdes of the topic"
         elif reason == "production error":
             fact = (
                 f"{pluralize(len(drops), 'record')} cannot be written, the first with value {format_value(first.value)}"
             )
-            remedy = "give the sink a serde for such values, or convert them with map_values() before"
+            remedy = "give the sink a serde for such values, or convert them with map_values()"
         else:
             kind = first.details.get("error", "an error")
             fact = (
@@ -107,9 +107,9 @@ def _failures(topology: Topology, found: Replay) -> Iterator[Issue]:
 
 
 def _null_hint(topology: Topology, name: str, drop: Drop) -> str:
-    """S4-31: sessions that grow send a null for what they were before."""
+    """Return the remedy for a failure: session merges and deletions send null values."""
     if drop.value is not None:
-        return "make the function accept such values, or filter them out before"
+        return "make the function accept such values, or filter them out first"
     merges = any(_is_session(topology.nodes[above]) for above in _above(topology, name))
     why = (
         "a session merge emits null for the session that it replaces"
@@ -135,13 +135,13 @@ def _above(topology: Topology, name: str) -> list[str]:
 
 
 def _behind(drop: Explanation) -> int:
-    """How far a record was behind the time at which it would have been in time."""
+    """Return how late (ms) a record was."""
     numbers = drop.numbers
     return int(numbers.get("stream_time_ms", 0)) - int(numbers.get("window_end", numbers["timestamp_ms"]))
 
 
 def _losses(topology: Topology, found: Replay, records: list[TopicRecord]) -> Iterator[Issue]:
-    """Records that are dropped by the rules: late ones, and those without a key where one is needed."""
+    """Report dropped records: late ones, and those without a required key or value."""
     for name, node in topology.nodes.items():
         if not isinstance(node, (ProcessorNode, Source)):
             continue
@@ -154,7 +154,7 @@ def _losses(topology: Topology, found: Replay, records: list[TopicRecord]) -> It
             yield Issue("warning", f'"{name}"', fact, remedy, node.origin)
         nulls = [drop for drop in found.drops if drop.node == name and drop.reason in ("null key", "null value")]
         if nulls:
-            fact = (
-                f"{pluralize(len(nulls), 'record')} of the sample ({len(records):,} in all) dropped: {nulls[0].reason}"
+            fact = f"{pluralize(len(nulls), 'record')} of {len(records):,} in the sample dropped: {nulls[0].reason}"
+            yield Issue(
+                "warning", f'"{name}"', fact, "filter such records out, or give them a key and a value", node.origin
             )
-            yield Issue("warning", f'"{name}"', fact, "give records a key and a value before", node.origin)

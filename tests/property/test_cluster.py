@@ -116,4 +116,4 @@ def test_a_race_is_shrunk_to_the_fewest_records_that_show_it(declare: Any, rows:
         for size in range(2, len(found.race.sample)):
             for fewer in combinations(sample, size):
                 other = find_races(topology, fewer, schedules=12)
-                assert found.race.kind not in other.found
+                assert found.race.kind not in other.counts

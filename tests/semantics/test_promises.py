@@ -79,7 +79,7 @@ def test_a_buffer_without_bound_is_pointed_out_and_a_full_one_lets_the_oldest_go
         return builder.build()
 
     findings = ks.testing.check(suppressed(ks.BufferConfig.unbounded()))
-    assert ["its buffer has no limit"] == [each.fact.partition(":")[0] for each in findings]
+    assert ["its buffer is unlimited"] == [each.fact.partition(":")[0] for each in findings]
     driver = ks.TopologyTestDriver(suppressed(ks.BufferConfig.max_records(2).emit_early_when_full()))
     for at, key in enumerate("abc"):
         driver.create_input_topic("in").pipe_input(key, "x", at=at)

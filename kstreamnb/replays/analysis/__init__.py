@@ -1,1 +1,1 @@
-"""Derives snapshots, differences, provenance and flows from a recorded run."""
+"""Derives snapshots, differences, provenance and node flow from a recorded run."""

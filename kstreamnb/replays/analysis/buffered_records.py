@@ -1,4 +1,4 @@
-"""Results that wait for their time: changes in suppressions, records of joins that may yet find a partner."""
+"""Finds records that a node buffers: suppressed changes, and join records that may still find a partner."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ __all__ = ["BufferedRecord", "buffered_records"]
 
 
 class BufferedRecord(NamedTuple):
-    """One record that a node keeps until stream time is ``due_ms``; times in ms.
+    """One record that a node buffers until stream time reaches ``due_ms``; times in ms.
 
-    ``rule`` is the sum that ``due_ms`` comes from, in words.
+    ``rule`` is the sum that yields ``due_ms``, as text.
     """
 
     node: str
@@ -32,7 +32,7 @@ class BufferedRecord(NamedTuple):
 
 
 def buffered_records(run: RecordedRun, step: int) -> Iterator[BufferedRecord]:
-    """Everything that waits after so many steps, by node and task."""
+    """Yield all buffered records after ``step`` steps, by node and task."""
     for name, node in run.topology.nodes.items():
         buffer = node.traits.buffer
         for task_id, task in run.tasks.items() if buffer is not None else ():
@@ -55,7 +55,7 @@ def _waiting(run: RecordedRun, node: str, buffer: BufferTraits, task: str, step:
 
 
 def _time(run: RecordedRun, node: str, buffer: BufferTraits, task: str, rows: dict[Any, Any], step: int) -> int:
-    """Stream time as the node has seen it."""
+    """Return stream time as the node has seen it."""
     if buffer.kind == "partner":
         seen: int = run.index.state_vars(task, step).get(("", buffer.clock), -1)
         return seen
@@ -65,7 +65,7 @@ def _time(run: RecordedRun, node: str, buffer: BufferTraits, task: str, rows: di
 
 
 def _due(buffer: BufferTraits, time: int) -> tuple[int, str]:
-    """When a record of that time comes out, and the sum in words."""
+    """Return when a record of this time is due, and the sum as text."""
     due, wait = time + buffer.wait_ms + buffer.grace_ms, format_duration(buffer.wait_ms)
     if buffer.kind == "partner":
         return due + 1, f"{format_time(time)} + window {wait} + grace {format_duration(buffer.grace_ms)} + 1ms"

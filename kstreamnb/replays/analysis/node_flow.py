@@ -1,4 +1,4 @@
-"""What reached a node in a run, and which of it went on."""
+"""Lists the records that reached a node, and which of them it forwarded."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["Arrival", "above", "arrivals", "row_at", "sinks_of"]
 
 
 class Arrival(NamedTuple):
-    """A record at a node; ``position`` is where in the log it came, ``went_on`` whether the node handed anything on."""
+    """A record at a node; ``position`` is its log position, ``went_on`` tells whether the node forwarded anything."""
 
     position: int
     task: str
@@ -27,13 +27,13 @@ class Arrival(NamedTuple):
 
 
 def sinks_of(run: RecordedRun, topic: str) -> list[str]:
-    """Sinks that write to a topic, by its name in Kafka or in the topology."""
+    """Return the sinks that write to a topic, by its Kafka or topology name."""
     names = (topic, run.short(topic))
     return [name for name, node in run.topology.nodes.items() if isinstance(node, Sink) and node.topic in names]
 
 
 def above(run: RecordedRun, nodes: Collection[str]) -> list[str]:
-    """All nodes on the ways to some nodes, those included, through topics of the application too; sources first."""
+    """Return all nodes upstream of some nodes (included), across internal topics; sources first."""
     topology = run.topology
     result, pending = set(nodes), list(nodes)
     while pending:
@@ -49,7 +49,7 @@ def above(run: RecordedRun, nodes: Collection[str]) -> list[str]:
 
 
 def arrivals(run: RecordedRun, node: str, children: Collection[str] | None = None) -> Iterator[Arrival]:
-    """Everything that reached a node; what it hands to other than ``children`` does not count as going on."""
+    """Yield every record that reached a node; only records forwarded to ``children`` count as forwarded."""
     index = run.index
     source = isinstance(run.topology.nodes[node], Source)
     came = index.positions_of("consumed", node=node) if source else index.positions_of("forwarded", other=node)
@@ -67,9 +67,9 @@ def arrivals(run: RecordedRun, node: str, children: Collection[str] | None = Non
 
 
 def row_at(run: RecordedRun, task: str, store: str, key: Any, position: int, as_of: int | None = None) -> Any:
-    """A key-value store's raw row of a key when the log stood at a place, in the cache or not; None for no row.
+    """Return a store's raw row of a key as of a log position, cached or not; None for no row.
 
-    With ``as_of`` it is the version that was valid at a time, where the store keeps versions.
+    With ``as_of`` (ms) it is the version valid at that time, if the store keeps versions.
     """
     owner = task if store in run.tasks[task].stores else "global"
     result = run.tasks[owner].stores.get(store)
@@ -92,7 +92,7 @@ def row_at(run: RecordedRun, task: str, store: str, key: Any, position: int, as_
 
 
 def _version(segments: Iterator[Any], as_of: int) -> Any:
-    """The version among older ones that was valid at a time."""
+    """Return the older version that was valid at a time."""
     for segment in segments:
         until, versions = segment or (0, ())
         for valid_from, value in versions:

@@ -1,4 +1,4 @@
-"""Windows that are still open at a moment of a run, and what would close them."""
+"""Finds windows that are still open, and the stream time that closes them."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ __all__ = ["OpenWindow", "closes_at", "node_time", "open_windows", "windowed_nod
 
 
 class OpenWindow(NamedTuple):
-    """A window that takes records yet; times in ms.
+    """A window that still accepts records; times in ms.
 
-    It closes when the node's stream time, which is the greatest timestamp that has reached it, is ``closes_at_ms``.
+    It closes when the node's stream time, the greatest timestamp that reached it, is ``closes_at_ms``.
     """
 
     store: str
@@ -36,7 +36,7 @@ class OpenWindow(NamedTuple):
 
 
 def windowed_nodes(run: RecordedRun) -> dict[str, tuple[AggregationWindows, str]]:
-    """Nodes that aggregate by windows, with their windows and store."""
+    """Return the nodes that aggregate by windows, with their windows and store."""
     return {
         name: (node.traits.windows, str(node.traits.store))
         for name, node in run.topology.nodes.items()
@@ -45,7 +45,7 @@ def windowed_nodes(run: RecordedRun) -> dict[str, tuple[AggregationWindows, str]
 
 
 def closes_at(windows: AggregationWindows, end: int) -> int:
-    """The stream time (ms) at which a window with this end takes no more records."""
+    """Return the stream time (ms) at which a window with this end stops accepting records."""
     if isinstance(windows, SessionWindows):
         return end + windows.gap_ms + windows.grace_ms + 1
     if isinstance(windows, SlidingWindows):
@@ -61,7 +61,7 @@ def node_time(run: RecordedRun, node: str, task: str, step: int) -> int:
 
 
 def open_windows(run: RecordedRun, step: int) -> Iterator[OpenWindow]:
-    """All open windows after so many steps, by store, task and key."""
+    """Yield all open windows after ``step`` steps, by store, task and key."""
     for node, (windows, store) in windowed_nodes(run).items():
         for task_id, task in run.tasks.items():
             if store not in task.stores or node not in task.nodes:

@@ -1,8 +1,7 @@
-"""Where a result comes from: all input records that contributed to a record that was written.
+"""Traces an output record back to all input records that contributed to it.
 
-A result is followed back through the hops of its step to the record that was taken there and to the rows that were
-used; a row to the record that wrote it and the rows that it was made of; a record of a repartition topic to the step
-that wrote it. What is left are input records.
+The trace follows the hops of the step to the consumed record and to the rows that were read; a row to the record that
+wrote it and the rows it was made of; and a record of a repartition topic to the step that wrote it.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ __all__ = ["Provenance", "provenance_of"]
 
 @dataclass(frozen=True)
 class Provenance(Tabular):
-    """The input records that a written record was made of, in the order in which they were taken."""
+    """The input records that contributed to an output record, in the order in which they were consumed."""
 
     output: TopicRecord
     inputs: tuple[TopicRecord, ...]
@@ -44,20 +43,20 @@ class Provenance(Tabular):
 
     @property
     def title(self) -> str:
-        """The result, and how many records it comes from."""
+        """Name the output record and the number of its inputs."""
         out = self.output
         result = f"{record_id(out)} (key {format_value(out.key)}, value {format_value(out.value)})"
         return f"{result} comes from {pluralize(len(self), 'record')}"
 
     def table(self) -> Iterator[tuple[str, ...]]:
-        """The records in words."""
+        """Yield the input records as text."""
         for step, each in zip(self.steps, self.inputs, strict=True):
             time = format_time(each.timestamp)
             yield str(step), record_id(each), format_value(each.key), format_value(each.value), time
 
 
 def provenance_of(run: RecordedRun, topic: str, partition: int, offset: int) -> Provenance:
-    """All input records that contributed to a record; raises EngineError when none such was written."""
+    """Return all input records that contributed to a record; raise EngineError if no such record was written."""
     position = run.find_output(topic, partition, offset)
     result = sorted(_Trace(run).inputs_of(position))
     steps = tuple(run.index.step_of(each) for each in result)
@@ -66,7 +65,7 @@ def provenance_of(run: RecordedRun, topic: str, partition: int, offset: int) -> 
 
 
 class _Parts(NamedTuple):
-    """What something was made of, as places in the log (of inputs and writes); ``old`` is for a change's old value."""
+    """Log positions of the inputs and writes that something was made of; ``old`` is for a change's old value."""
 
     new: frozenset[int] = frozenset()
     old: frozenset[int] = frozenset()
@@ -76,9 +75,9 @@ _NO_PARTS = _Parts()
 
 
 class _Trace:
-    """Follows places of the log back. A place stands for the input taken there, or for the row written there.
+    """Follows log positions backwards. A position stands for the input consumed, or the row written, there.
 
-    Where several applications wrote the log, each has a trace of its own, and they hand places on to each other.
+    If several applications share the log, each has its own tracer, and they pass positions on to each other.
     """
 
     def __init__(self, run: RecordedRun, others: dict[RecordedRun, _Trace] | None = None) -> None:
@@ -89,7 +88,7 @@ class _Trace:
         self._known: dict[int, _Parts] = {}
 
     def inputs_of(self, written: int) -> set[int]:
-        """Places of all inputs behind a record that was written to a topic."""
+        """Return the positions of all inputs that contributed to an output record."""
         result: set[int] = set()
         seen: set[int] = set()
         pending = list(self._at(written).produced(written).new)
@@ -105,18 +104,18 @@ class _Trace:
         return result
 
     def _at(self, position: int) -> _Trace:
-        """The trace of the application that wrote an entry."""
+        """Return the tracer of the application that wrote an entry."""
         run = self._run.owner(position)
         return self._others.get(run) or _Trace(run, self._others)
 
     def produced(self, position: int) -> _Parts:
-        """Parts of a record that was written: those of the hop to its sink, just before."""
+        """Return the parts of an output record: those of the hop to its sink, just before it."""
         while self._index.code(position).kind not in ("forwarded", "consumed"):
             position -= 1
         return self._parts(position)
 
     def _parts(self, position: int) -> _Parts:
-        """Parts of a record that was taken, or handed from a node to another."""
+        """Return the parts of a record that was consumed or forwarded."""
         result = self._known.get(position)
         if result is None:
             code = self._index.code(position)
@@ -130,7 +129,7 @@ class _Trace:
         return _Parts(frozenset((position,))) if cause is None else self._at(cause).produced(cause)
 
     def _handed(self, position: int, code: Code) -> _Parts:
-        """Parts of what a node handed on."""
+        """Return the parts of a forwarded record."""
         node = self._run.topology.nodes[code.node]
         if isinstance(node, Source):
             came = self._arrival(code.task, code.node, position)
@@ -157,7 +156,7 @@ class _Trace:
         return _Parts(parts.new | rows, parts.old | rows)
 
     def _replaced(self, position: int, code: Code, node: ProcessorNode, parts: _Parts) -> _Parts:
-        """A table's change: the new value is the record's, the old one that of the row before."""
+        """Return the parts of a table's change: the new value from the record, the old one from the previous row."""
         value, store = self._log[position][2], node.traits.store
         if type(value) is not Change or store is None:
             return parts
@@ -165,7 +164,7 @@ class _Trace:
         return _Parts(row.new if not parts.new else parts.new, row.old if value[1] is not None else frozenset())
 
     def _of_row(self, task: str, store: str, key: Any, position: int, parts: _Parts) -> _Parts:
-        """The row of a key as written last, and the one before."""
+        """Return the latest row of a key, and the one before it."""
         writes = self._index.writes(task, store).get(self._raw_key(task, store, key), [])
         at = bisect_right(writes, position)
         if not at:
@@ -174,7 +173,7 @@ class _Trace:
         return _Parts(frozenset(writes[at - 1 : at]), frozenset(writes[at - 2 : at - 1]) if before else frozenset())
 
     def row(self, position: int) -> frozenset[int]:
-        """What a row that was written was made of."""
+        """Return the parts of a row that was written."""
         _, raw_key, _, new = self._log[position]
         code = self._index.code(position)
         plain = raw_key.raw_key if type(raw_key) is InCache else raw_key
@@ -202,7 +201,7 @@ class _Trace:
         return parts.new | parts.old | folded
 
     def _made(self, row: Any, writes: list[int], before: int) -> frozenset[int]:
-        """Where a row was written last: it may have been flushed, read into the cache or restored since then."""
+        """Return where a row was written; it may have been flushed, cached or restored since then."""
         for at in reversed(writes[: bisect_left(writes, before)]):
             _, raw_key, _, written = self._log[at]
             if type(raw_key) is InCache:
@@ -214,14 +213,14 @@ class _Trace:
         return frozenset()
 
     def _merged(self, code: Code, came: int, position: int) -> frozenset[int]:
-        """Rows of the same store that were removed for this one: merged sessions."""
+        """Return the rows that were removed for this one: merged sessions."""
         log, number = self._log, self._log[position][0]
         return frozenset(
             at for at in range(came, position) if log[at][0] == number and log[at][3] is None and log[at][2] is not None
         )
 
     def _in_time(self, code: Code, node: str, store: Any, raw_key: Any, position: int) -> frozenset[int]:
-        """All records of a key that reached a node within the time of a window."""
+        """Return all records of a key that reached a node within a window."""
         key, start = raw_key
         end = start + store.window_size_ms
         result: frozenset[int] = frozenset()
@@ -234,7 +233,7 @@ class _Trace:
         return result
 
     def _joined(self, since: int, position: int, node: str, other: str, pending: str, parts: _Parts) -> _Parts:
-        """A pair of a join of streams, or a record that had waited for a partner and goes on alone."""
+        """Return the parts of a joined pair, or of a record that waited for a partner and was emitted alone."""
         reads = list(self._reads(since, position, node, last=True))
         partners = [at for code, _, written in reads for at in written if code.node == other]
         if partners:
@@ -250,13 +249,13 @@ class _Trace:
         return _Parts(frozenset(waited)) if waited else parts
 
     def _looked_up(self, since: int, position: int, node: str | None, *, last: bool) -> frozenset[int]:
-        """Rows that were looked up between two places; with ``last``, those after the node handed something on."""
+        """Return the rows read between two positions; with ``last``, only those read after the node last forwarded."""
         return frozenset(at for _, _, written in self._reads(since, position, node, last=last) for at in written)
 
     def _reads(
         self, since: int, position: int, node: str | None, *, last: bool
     ) -> Iterator[tuple[Code, Any, list[int]]]:
-        """Looks into stores between two places, with where the rows were written that they found."""
+        """Yield the reads between two positions, with the writes of the rows they returned."""
         for at in reversed(range(since, position)):
             code = self._index.code(at)
             if last and code.kind == "forwarded" and code.node == node:
@@ -268,7 +267,7 @@ class _Trace:
 
     # --- finding one's way ---
     def _arrival(self, task: str, node: str, position: int) -> int | None:
-        """Where the record came to a node that it had in hand at a place."""
+        """Return where the record being processed at a position reached the node."""
         came = self._arrivals_of(task, node)
         at = bisect_right(came, position - 1) - 1
         return came[at] if at >= 0 and self._index.step_of(came[at]) == self._index.step_of(position) else None
@@ -292,7 +291,7 @@ class _Trace:
         return (encode(key.key), key.start) if "window" in kind and isinstance(key, Windowed) else encode(key)
 
     def _writer(self, code: Code, position: int) -> tuple[ProcessorNode | None, int | None]:
-        """The node that wrote a row, and where its record had come to it."""
+        """Return the node that wrote a row, and where its record reached that node."""
         nodes = [node for node in self._run.topology.nodes.values() if isinstance(node, ProcessorNode)]
         using = [node for node in nodes if code.node in node.stores]
         owning = [node for node in using if code.node in _own_stores(node.traits)] or using
@@ -308,7 +307,7 @@ class _Trace:
         return self._index.starts[self._index.step_of(position) - 1] if self._index.step_of(position) else 0
 
     def _outside_records(self, position: int) -> _Parts:
-        """Parts of what happened without a record in hand: in a punctuation by stream time, the record before it."""
+        """Return the parts outside a record: for a stream-time punctuation, those of the record before it."""
         start = self._span_start(position)
         code = self._index.code(start)
         if code.kind != "punctuated" or code.other != "stream_time":
@@ -319,5 +318,5 @@ class _Trace:
 
 
 def _own_stores(traits: OperatorTraits) -> tuple[str | None, ...]:
-    """Stores that an operator writes."""
+    """Return the stores that an operator writes."""
     return traits.store, None if traits.buffer is None else traits.buffer.store

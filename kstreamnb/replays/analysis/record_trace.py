@@ -1,4 +1,4 @@
-"""What one record caused: every step that it, or a record made from it, went through, across repartition topics."""
+"""Follows one record through every step that it caused, across repartition topics."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ __all__ = ["RecordTrace", "RecordedInput"]
 
 
 class RecordTrace(Sequence[Step], Displayed):
-    """The steps that a record caused, in order, its own first; ``depth`` tells how many topics lie between.
+    """The steps that a record caused, in order, starting with its own; ``depth`` counts the topics in between.
 
-    What waits in a store or buffer and comes out later belongs to the record that let it out.
+    Records that are emitted later from a store or buffer belong to the record that triggered them.
     """
 
     def __init__(self, run: RecordedRun, positions: Sequence[int]) -> None:
@@ -46,7 +46,7 @@ class RecordTrace(Sequence[Step], Displayed):
 
     @property
     def outputs(self) -> tuple[TopicRecord, ...]:
-        """Records that it led to on topics which the application does not read."""
+        """Output records that it caused, on topics that the application does not read."""
         read = self._run.effects
         return tuple(record for step in self._steps for position, record in self._written(step) if position not in read)
 
@@ -81,7 +81,7 @@ class RecordTrace(Sequence[Step], Displayed):
 
 
 class RecordedInput(Displayed):
-    """One record that the application took."""
+    """One consumed input record."""
 
     def __init__(self, run: RecordedRun, topic: str, partition: int, offset: int) -> None:
         self._run = run
@@ -89,7 +89,7 @@ class RecordedInput(Displayed):
         self.record = run.consumed(self._positions[0])
 
     def trace(self) -> RecordTrace:
-        """Everything that it caused."""
+        """Return every step that the record caused."""
         return RecordTrace(self._run, self._positions)
 
     def __str__(self) -> str:

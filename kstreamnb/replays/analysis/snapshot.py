@@ -1,4 +1,4 @@
-"""A moment of a run: what every store held, how far time had come and what was waiting, after so many steps."""
+"""Shows the state of a run after a number of steps: stores, stream times and waiting records."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["Snapshot", "StoreTable", "edge_counts"]
 
 @dataclass(frozen=True)
 class StoreTable(Tabular):
-    """Rows of a store, of all its partitions, at a moment: ``table[key]``, or iterate over the rows."""
+    """Rows of a store over all its partitions: ``table[key]``, or iterate over the rows."""
 
     name: str
     kind: str
@@ -44,11 +44,11 @@ class StoreTable(Tabular):
         return len(self.rows)
 
     def get(self, key: Any, default: Any = None) -> Any:
-        """The value of a key, or ``default``."""
+        """Return the value of a key, or ``default``."""
         return next((row.value for row in self.rows if row.key == key), default)
 
     def to_dict(self) -> dict[Any, Any]:
-        """Values by key; of several rows of a key the last."""
+        """Return values by key; if a key has several rows, the last one wins."""
         return {row.key: row.value for row in self.rows}
 
     @property
@@ -57,14 +57,14 @@ class StoreTable(Tabular):
         return f'store "{self.name}" ({self.kind}) after step {self.step}: {pluralize(len(self), "row")}'
 
     def table(self) -> Iterator[tuple[str, ...]]:
-        """The rows in words."""
+        """Yield the rows as text."""
         for row in self.rows:
             time = "" if row.timestamp is None else format_time(row.timestamp)
             yield row.task, format_value(row.key), format_value(row.value), time, row.note
 
 
 class Snapshot(Tabular):
-    """The state of a run after ``step`` steps; nothing is computed until it is looked at."""
+    """The state of a run after ``step`` steps; computed on access."""
 
     header = ("task", "stream time", "stores")
 
@@ -78,7 +78,7 @@ class Snapshot(Tabular):
         return tuple(dict.fromkeys(name for task in self._run.tasks.values() for name in task.stores))
 
     def store(self, name: str) -> StoreTable:
-        """The rows of a store; raises StateError when there is none of that name."""
+        """Return the rows of a store; raise StateError if no store has this name."""
         kinds = [(task_id, task.stores[name]) for task_id, task in self._run.tasks.items() if name in task.stores]
         if not kinds:
             raise StateError(f'there is no store "{name}"', detail=f"there are {', '.join(self.stores) or 'no stores'}")
@@ -88,11 +88,11 @@ class Snapshot(Tabular):
         return StoreTable(name, kinds[0][1].spec.kind, self.step, tuple(rows))
 
     def raw(self, task: str, store: str) -> dict[Any, Any]:
-        """A store of one task in its raw form."""
+        """Return a store of one task in raw form."""
         return self._run.index.rows(task, store, self.step)
 
     def state_vars(self, task: str) -> dict[tuple[str, str], Any]:
-        """What the nodes of a task remember beside their stores, by node and name."""
+        """Return the state variables of a task's nodes, by node and name."""
         return self._run.index.state_vars(task, self.step)
 
     @property
@@ -101,29 +101,29 @@ class Snapshot(Tabular):
         return {task: self._run.index.stream_time(task, self.step) for task in self._run.tasks}
 
     def windows(self, store: str | None = None) -> tuple[OpenWindow, ...]:
-        """Windows that can still change, of one store or of all."""
+        """Return windows that can still change, of one store or of all."""
         return tuple(window for window in open_windows(self._run, self.step) if store in (None, window.store))
 
     def waiting(self) -> tuple[Waiting, ...]:
-        """Records that no task had taken yet: the rest of the input, and what was on its way between tasks."""
+        """Return records that no task had consumed yet: remaining input, and records between tasks."""
         return tuple(self._run.waiting(self.step))
 
     def output(self, topic: str) -> list[TopicRecord]:
-        """What had been written to a topic."""
+        """Return the records written to a topic so far."""
         return self._run.output(topic, self.step)
 
     def counts(self) -> dict[tuple[str, str], int]:
-        """Records over each edge of the graph so far; topics are named as in the topology."""
+        """Count records per edge of the graph so far; topics have the topology's names."""
         return edge_counts(self._run, self.step)
 
     @property
     def title(self) -> str:
-        """The step, and what was waiting."""
+        """Name the step, and count waiting records."""
         waiting = pluralize(len(self.waiting()), "record")
         return f"after step {self.step:,} of {len(self._run.steps):,}: {waiting} waiting"
 
     def table(self) -> Iterator[tuple[str, ...]]:
-        """Stream time and stores of each task."""
+        """Yield stream time and stores of each task."""
         for task, time in self.stream_time.items():
             stores = [(name, len(stored_rows(task, store, self.raw(task, name)))) for name, store in self._stores(task)]
             rows = ", ".join(f"{name} {pluralize(number, 'row')}" for name, number in stores)
@@ -134,7 +134,7 @@ class Snapshot(Tabular):
 
 
 def edge_counts(run: RecordedRun, step: int) -> dict[tuple[str, str], int]:
-    """Records over each edge after so many steps: (topic, source), (parent, child) and (sink, topic)."""
+    """Count records per edge after ``step`` steps: (topic, source), (parent, child) and (sink, topic)."""
     index, end = run.index, run.index.end(step)
     result: dict[tuple[str, str], int] = {}
 
@@ -154,7 +154,7 @@ def edge_counts(run: RecordedRun, step: int) -> dict[tuple[str, str], int]:
 
 
 def _written(run: RecordedRun, end: int) -> Iterator[tuple[str, str, int]]:
-    """Records that each sink wrote to each topic: an entry "produced" follows the hop to its sink."""
+    """Count records per sink and topic: a "produced" entry follows the hop to its sink."""
     index, codes = run.index, run.index.codes
     numbers: dict[tuple[str, str], int] = {}
     for position in index.positions_of("produced"):

@@ -1,4 +1,4 @@
-"""What changed between two moments of a run: rows of stores, and how far time had come."""
+"""Compares the state after two steps: rows of stores and stream times."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["RowChange", "StateDiff", "state_diff"]
 
 @dataclass(frozen=True)
 class RowChange:
-    """A row that is there ("+I"), is not there any more ("-D") or is another ("U")."""
+    """An inserted ("+I"), deleted ("-D") or updated ("U") row."""
 
     kind: Literal["+I", "U", "-D"]
     store: str
@@ -29,7 +29,7 @@ class RowChange:
 
 @dataclass(frozen=True)
 class StateDiff(Tabular):
-    """Changes of rows by store, task and key; ``stream_time`` gives (before, after) of tasks whose time moved (ms)."""
+    """Row changes by store, task and key; ``stream_time`` maps tasks whose time advanced to (before, after) in ms."""
 
     before: int
     after: int
@@ -46,18 +46,18 @@ class StateDiff(Tabular):
 
     @property
     def title(self) -> str:
-        """The steps and the number of changed rows."""
+        """Name the steps and count the changed rows."""
         return f"from step {self.before} to step {self.after}: {pluralize(len(self), 'row')} changed"
 
     def table(self) -> Iterator[tuple[str, ...]]:
-        """Each change in words."""
+        """Yield each change as text."""
         return (
             (c.kind, c.store, c.task, format_value(c.key), format_value(c.old), format_value(c.new))
             for c in self.changes
         )
 
     def more(self) -> Iterator[str]:
-        """How far time went."""
+        """Yield how far stream times advanced."""
         times = self.stream_time.items()
         return (f"stream time of task {task}: {_begun(old)} to {_begun(new)}" for task, (old, new) in times)
 
@@ -67,7 +67,7 @@ def _begun(time_ms: int) -> str:
 
 
 def state_diff(run: RecordedRun, before: int, after: int) -> StateDiff:
-    """What changed between two moments; only the rows written between them are looked at."""
+    """Return what changed between two steps; only rows written in between are compared."""
     changes = [
         change
         for task in run.tasks
@@ -95,5 +95,5 @@ def _of(run: RecordedRun, task: str, name: str, before: int, after: int) -> Iter
 
 
 def _shown(task: str, store: Any, rows: dict[Any, Any], raw_key: Any) -> list[StoredRow]:
-    """The rows that one raw row stands for."""
+    """Return the rows that one raw row represents."""
     return stored_rows(task, store, {raw_key: rows[raw_key]}) if raw_key in rows else []

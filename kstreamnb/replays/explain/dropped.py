@@ -1,4 +1,4 @@
-"""Why a record was dropped, with the numbers of the rule that dropped it."""
+"""Explains dropped records with the numbers of the rule that applied."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def why_dropped(
     node: str | None = None,
     key: Any = None,
 ) -> Explanations:
-    """Every drop, or those of one input record, node or key."""
+    """Explain all drops, or those of one input record, node or key."""
     if node is not None and node not in run.topology.nodes:
         known = {drop.node for drop in run.drops()}
         if node not in known:
@@ -65,7 +65,7 @@ def _explained(run: RecordedRun, drop: Drop) -> Explanation:
 
 
 def _set_by(run: RecordedRun, drop: Drop) -> int | None:
-    """The step in which the stream time was reached that made the record late."""
+    """Return the step that advanced stream time so far that the record was late."""
     time = drop.details["stream_time_ms"]
     for position, code, entry in run.index.entries("consumed", drop.step):
         if code.task == drop.task and entry[2] >= time:

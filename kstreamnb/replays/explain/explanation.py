@@ -1,4 +1,4 @@
-"""An explanation: an answer in words, with the numbers it rests on and where to look."""
+"""Defines the answer to a question: text, the numbers behind it, and the steps to look at."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ class Explanation(Displayed):
     Attributes:
         answer: one or two sentences.
         because: further facts, a sentence each.
-        numbers: what the answer rests on; times in ms.
-        node: the node it is about.
-        task: the task it is about.
+        numbers: the numbers behind the answer; times in ms.
+        node: the node in question.
+        task: the task in question.
         steps: steps of the run to look at.
         origin: the user's line that declared the node.
-        remedy: what would change it.
+        remedy: a change that would help.
     """
 
     answer: str
@@ -46,7 +46,7 @@ class Explanation(Displayed):
 
 
 class Explanations(Sequence[Explanation], Displayed):
-    """Several answers, in the order of the run; ``nothing`` is said when there are none."""
+    """Answers in the order of the run; ``nothing`` is the text shown if there are none."""
 
     def __init__(self, result: Iterable[Explanation], nothing: str) -> None:
         self._items, self.nothing = tuple(result), nothing
@@ -72,7 +72,7 @@ class Explanations(Sequence[Explanation], Displayed):
 
 
 def described(run: RecordedRun, node: str) -> str:
-    """A node in a sentence: the word of the DSL before its name."""
+    """Return a node as text: the DSL's verb before its name."""
     result = run.topology.nodes.get(node)
     if result is None:
         return f'store "{node}"'

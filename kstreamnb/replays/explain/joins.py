@@ -1,4 +1,4 @@
-"""Why a record found no partner in a join: how far it looked, and what came nearest."""
+"""Explains why a record found no join partner: the window it searched, and the nearest candidates."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Unmatched: TypeAlias = Iterator[tuple[Explanation, object]]
 
 
 def why_no_match(run: RecordedRun, node: str | None = None, key: Any = None) -> Explanations:
-    """Every record that reached a join and found no partner there, or those of one join or key."""
+    """Explain every record that found no partner at a join, or those of one join or key."""
     joins = [name for name, each in run.topology.nodes.items() if each.traits.join is not None]
     if node is not None and node not in joins:
         raise EngineError(f'there is no join "{node}"', detail=f"there are {', '.join(joins) or 'none'}")
@@ -42,12 +42,12 @@ def why_no_match(run: RecordedRun, node: str | None = None, key: Any = None) -> 
 
 
 def _keys(key: object) -> tuple[object, ...]:
-    """The keys under which a record may be asked for: its own, and that of its window."""
+    """Return the keys under which a record may be asked for: its own, and that of its window."""
     return (key, key.key) if isinstance(key, Windowed) else (key,)
 
 
 def unmatched(run: RecordedRun, node: str) -> Unmatched:
-    """Every record that found no partner at a join, explained, with its key."""
+    """Yield every record that found no partner at a join, explained, with its key."""
     traits = run.topology.nodes[node].traits
     if traits.join is not None:
         buffer = None if traits.buffer is None else traits.buffer.store
@@ -74,7 +74,7 @@ def _subject(arrival: Arrival, noun: str = "record") -> str:
 
 
 def _other_side(run: RecordedRun, store: str) -> list[Arrival]:
-    """Records that were put into the window store of the other side."""
+    """Return the records that were put into the other side's window store."""
     keepers = [name for name, node in run.topology.nodes.items() if node.traits.store == store]
     return [arrival for name in keepers for arrival in arrivals(run, name)]
 
@@ -121,7 +121,7 @@ def _near(other: Arrival, reach: tuple[int, int]) -> str:
 
 
 def _elsewhere(arrival: Arrival, others: list[Arrival]) -> tuple[str, ...]:
-    """The same key in another task: the two topics are not partitioned alike."""
+    """Report the same key in another task: the two topics are partitioned differently."""
     result = dict.fromkeys(other.task for other in others if other.key == arrival.key and other.task != arrival.task)
     if not result:
         return ()
@@ -133,7 +133,7 @@ def _elsewhere(arrival: Arrival, others: list[Arrival]) -> tuple[str, ...]:
 
 # --- rows of tables ---------------------------------------------------------------------------------------------------
 class _Look(NamedTuple):
-    """A look for a row: who looked, for which key, where in the log, and when."""
+    """A lookup of a row: description, key, log position and time (ms)."""
 
     who: str
     task: str
@@ -146,7 +146,7 @@ class _Look(NamedTuple):
 def _without_row(
     run: RecordedRun, node: str, join: JoinTraits, buffer: str | None
 ) -> Iterator[tuple[Explanation, Any]]:
-    """A stream's records without a row in their table; those that wait in a buffer have not looked yet."""
+    """Yield a stream's records without a row in their table; buffered records have not looked yet."""
     store, selector, came = join.store, join.key_selector, list(arrivals(run, node))
     looked = {} if buffer is None else _looks_from_buffer(run, came, buffer)
     for arrival in came:
@@ -162,7 +162,7 @@ def _without_row(
 
 
 def _looks_from_buffer(run: RecordedRun, came: list[Arrival], store: str) -> dict[int, int | None]:
-    """For records that went into a buffer, where they came out of it to look for their row; None: not yet."""
+    """Map buffered records to where they left the buffer for their lookup; None: not yet."""
     result: dict[int, int | None] = {}
     for task in dict.fromkeys(arrival.task for arrival in came):
         encode = run.tasks[task].stores[store].keys.encode
@@ -181,7 +181,7 @@ def _looks_from_buffer(run: RecordedRun, came: list[Arrival], store: str) -> dic
 def _without_other_row(
     run: RecordedRun, node: str, join: JoinTraits, buffer: str | None
 ) -> Iterator[tuple[Explanation, Any]]:
-    """A table's rows without a row of their key in the other table."""
+    """Yield a table's rows without a counterpart in the other table."""
     store = join.store
     for arrival in arrivals(run, node):
         new = arrival.value.new
@@ -198,7 +198,7 @@ def _without_other_row(
 def _without_foreign_row(
     run: RecordedRun, node: str, join: JoinTraits, buffer: str | None
 ) -> Iterator[tuple[Explanation, Any]]:
-    """A table's rows whose foreign key is that of no row in the other table."""
+    """Yield a table's rows whose foreign key matches no row."""
     store = join.store
     for arrival in arrivals(run, node):
         foreign, primary = arrival.key
@@ -219,7 +219,7 @@ def _without_foreign_row(
 def _without_subscriber(
     run: RecordedRun, node: str, join: JoinTraits, buffer: str | None
 ) -> Iterator[tuple[Explanation, Any]]:
-    """Rows of the other table that no row has as its foreign key."""
+    """Yield rows of the other table that no foreign key refers to."""
     for arrival in arrivals(run, node):
         if arrival.key is not None and not arrival.went_on:
             answer = f"no row had {_subject(arrival, 'row')} as its foreign key at {described(run, node)} then"
@@ -268,7 +268,7 @@ def _absent(run: RecordedRun, node: str, look: _Look, step: int) -> Explanation:
 
 
 def _out_of_reach(run: RecordedRun, look: _Look, table: Any) -> str:
-    """Why a row that was there is not what was looked for."""
+    """Explain why an existing row is not the one that was looked up."""
     if table.spec.kind != "versioned":
         return f"its row for key {format_value(look.key)} is left out on the way from the store to the join"
     latest = row_at(run, look.task, look.store, look.key, look.position)

@@ -1,4 +1,4 @@
-"""Why nothing, or less than expected, was written to a topic: where records stopped on the way to it."""
+"""Explains missing output: where records stopped on their way to a topic."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _NOT_LOOKED_AT = f"only the first {_LOOKED_AT:,} of its records were looked at"
 
 
 def why_no_output(run: RecordedRun, topic: str) -> Explanation:
-    """Where the records stopped that could have led to records of a topic, and why."""
+    """Explain where records stopped on their way to a topic."""
     sinks = sinks_of(run, topic)
     if not sinks:
         return _nobody_writes(run, topic)
@@ -72,7 +72,7 @@ def _nobody_writes(run: RecordedRun, topic: str) -> Explanation:
 
 
 def _stops(run: RecordedRun, name: str, path: list[str]) -> Iterator[Explanation]:
-    """What did not go on from a node, by reason."""
+    """Yield explanations of what a node did not forward, by reason."""
     node = run.topology.nodes[name]
     if isinstance(node, Sink):
         return
@@ -100,7 +100,7 @@ def _stops(run: RecordedRun, name: str, path: list[str]) -> Iterator[Explanation
 
 
 def _refused(run: RecordedRun, name: str) -> dict[str, list[Drop]]:
-    """Records that a source refused before its task took them, by reason."""
+    """Return records that a source dropped before a task consumed them, by reason."""
     result: dict[str, list[Drop]] = {}
     for drop in run.drops():
         if drop.node == name and "topic" in drop.details:
@@ -163,7 +163,7 @@ _JOINS = {
 
 
 def _silent(run: RecordedRun, name: str) -> Iterator[str]:
-    """Topics on the way that got no record: those of a source, and those of a table that a join looks into."""
+    """Yield topics without records on the path: of sources, and of tables that a join looks up."""
     node = run.topology.nodes[name]
     join = node.traits.join
     sources = [node] if isinstance(node, Source) else []
@@ -177,14 +177,14 @@ def _silent(run: RecordedRun, name: str) -> Iterator[str]:
 
 
 def _sources_of(run: RecordedRun, store: str) -> list[Source]:
-    """Sources whose records become the rows of a store."""
+    """Return the sources whose records become the rows of a store."""
     topology = run.topology
     keepers = [name for name, each in topology.nodes.items() if each.traits.store == store]
     return [each for name in above(run, keepers) if isinstance(each := topology.nodes[name], Source)]
 
 
 def _lonely(run: RecordedRun, path: list[str]) -> Iterator[str]:
-    """Joins on the way that went on without a row of their table."""
+    """Yield joins on the path that forwarded records without a row of their table."""
     for name in path:
         join = run.topology.nodes[name].traits.join
         if join is None or join.kind != "lookup" or not join.keeps_unmatched:

@@ -1,4 +1,4 @@
-"""Which partition a key goes to, and why a topology is cut where it is."""
+"""Explains which partition a key belongs to, and why a topology is split into sub-topologies."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _POSITIVE = 0x7FFFFFFF
 
 
 def why_partition(run: RecordedRun, key: Any, topic: str | None = None) -> Explanations:
-    """Which partition of a topic, or of each topic that is read, a key belongs to, step by step."""
+    """Explain which partition of a topic, or of each input topic, a key belongs to."""
     plan = next(iter(run.tasks.values())).plan
     sources = run.topology.sources()
     known = {plan.topic(name): source.key_serde for source in sources for name in source.topics}
@@ -63,7 +63,7 @@ def _placed(run: RecordedRun, key: Any, topic: str, serde: Serde) -> Explanation
 
 
 def _seen(run: RecordedRun, key: Any, topic: str) -> list[int]:
-    """The partitions in which records of a key were taken."""
+    """Return the partitions in which records of a key were consumed."""
     log = run.index.log
     return sorted(
         code.other[1]
@@ -73,7 +73,7 @@ def _seen(run: RecordedRun, key: Any, topic: str) -> list[int]:
 
 
 def why_cut(topology: Topology, topic: str | None = None) -> Explanations:
-    """Why a topology is in several sub-topologies: one answer for each cut, or for that at a topic."""
+    """Explain why a topology has several sub-topologies: one answer per cut, or the one at a topic."""
     cuts = topology.description().cuts()
     if topic is not None and topic not in (known := [cut.topic for cut in cuts]):
         raise EngineError(f'no cut is at topic "{topic}"', detail=f"there are {', '.join(known) or 'none'}")

@@ -1,4 +1,4 @@
-"""Why a window is still open, and what would close it."""
+"""Explains why a window is still open, and which record would close it."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ __all__ = ["why_open"]
 
 
 def why_open(run: RecordedRun, store: str | None = None, key: Any = None, *, at: int | None = None) -> Explanations:
-    """What waits for its time after ``at`` steps (at the end when not said), or what of it is in a store or of a key.
+    """Explain every open window and buffered record after ``at`` steps (default: the end), or those of a store or key.
 
-    That is every open window, and what suppressions, joins with grace and outer joins hold back.
+    Buffered records are those of suppressions, joins with grace and outer joins.
     """
     step, stores = len(run.steps) if at is None else at, {name for task in run.tasks.values() for name in task.stores}
     if store is not None and store not in stores:
@@ -38,7 +38,7 @@ def why_open(run: RecordedRun, store: str | None = None, key: Any = None, *, at:
 
 
 def _asked(about: OpenWindow | BufferedRecord, store: str | None, key: Any) -> bool:
-    """Whether something is in the store and of the key that are asked for."""
+    """Whether something belongs to the store and key in question."""
     mine = about.key.key if isinstance(about.key, Windowed) else about.key
     return store in (None, about.store) and (key is None or key in (about.key, mine))
 
@@ -51,7 +51,7 @@ _WORDS = {
 
 
 def _explain_buffered(run: RecordedRun, each: BufferedRecord) -> Explanation:
-    """Why a change or record waits."""
+    """Explain why a change or record waits."""
     buffer = run.topology.nodes[each.node].traits.buffer
     assert buffer is not None
     what, waits, out = _WORDS[buffer.kind]
@@ -100,7 +100,7 @@ def _explained(run: RecordedRun, window: OpenWindow, step: int) -> Explanation:
 
 
 def _partitions(run: RecordedRun, task: str) -> str:
-    """What a task reads, in words."""
+    """Return a task's input partitions as text."""
     plan = run.tasks[task].plan
     topics = [
         plan.topic(topic)
@@ -112,7 +112,7 @@ def _partitions(run: RecordedRun, task: str) -> str:
 
 
 def _held_back(run: RecordedRun, node: str) -> list[str]:
-    """Suppressions below that give nothing before the window closes."""
+    """Return the suppressions downstream that emit nothing before the window closes."""
     result = []
     for name in _below(run, node):
         buffer = run.topology.nodes[name].traits.buffer
@@ -134,7 +134,7 @@ def _below(run: RecordedRun, node: str) -> list[str]:
 
 
 def _idle(run: RecordedRun, window: OpenWindow, step: int) -> list[str]:
-    """Other tasks of the same node that are ahead: time does not pass from partition to partition."""
+    """Return other tasks of the node that are ahead: stream time is tracked per task."""
     pending = [
         f"task {task} is at {format_time(time)}"
         for task, other in run.tasks.items()

@@ -1,6 +1,6 @@
-"""Applications as they run in production: topics with transactions, and the loop that polls, processes and commits.
+"""Simulates applications as they run in production: transactional topics, and threads that poll, process and commit.
 
-The test driver answers "what comes out"; this one answers "when can it be seen, and what remains after a crash".
+The test driver shows what comes out; this driver shows when it becomes visible, and what remains after a crash.
 """
 
 from kstreamnb.simulation.cluster.application import Application

@@ -1,4 +1,4 @@
-"""An application in a cluster driver: what it runs, and what can be asked of it."""
+"""An application in a cluster driver: its tasks, stores and events."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Application(ApplicationLifecycle):
     """One application: a group of tasks that commits together.
 
     Attributes:
-        id: the application's id: the name of its group, and the prefix of its internal topics.
+        id: the application id: name of its group and prefix of its internal topics.
         status: "created", "running", "crashed" or "closed".
 
     Example:
@@ -50,7 +50,7 @@ class Application(ApplicationLifecycle):
         return f'<application "{self.id}", {self.status}, {pluralize(len(self._tasks), "task")}>'
 
     def __str__(self) -> str:
-        """What runs where, now: the state, and every task with its partitions, the next offsets, and its stores."""
+        """Return the status, and each task with its partitions, next offsets and stores."""
         if self.status != "running":
             return f'application "{self.id}": {self.status}\n  tasks: not assigned{" yet" * (self.status == "created")}'
         lines = [f'application "{self.id}": running']
@@ -62,17 +62,17 @@ class Application(ApplicationLifecycle):
 
     @property
     def events(self) -> ThreadEvents:
-        """What has happened to this application."""
+        """Events of this application."""
         return ThreadEvents(self._events)
 
     @property
     def committed(self) -> dict[str, int]:
-        """For each input partition the offset from which it would go on after a crash."""
+        """Committed offset per input partition: where processing resumes after a crash."""
         own = {key[1:]: offset for key, offset in self._broker.committed.items() if key[0] == self.id}
         return {f"{topic}-{partition}": offset for (topic, partition), offset in own.items()}
 
     def store(self, name: str) -> Any:
-        """A view of a store over all tasks; raises StateError when there is none of that name."""
+        """Return a view of a store over all tasks; raise StateError if no store has this name."""
         thread = self._running_thread()
         result = [task.task.stores[name] for task in thread.tasks.values() if name in task.task.stores]
         task = thread.global_task
@@ -83,24 +83,24 @@ class Application(ApplicationLifecycle):
         return result[0] if view is None else view  # an empty view is false
 
     def replay(self) -> Replay:
-        """What this application has done so far, through all its lives, to be walked through and asked about.
+        """Return everything this application has done, across all its restarts, as a replay.
 
-        Steps are records, punctuations, commits, crashes and restarts, those of other applications too, so that the
-        replays of all applications count alike; journeys and lineages go from application to application. Outputs
-        are what a reader of committed records has seen by then.
+        Steps are records, punctuations, commits, crashes and restarts, including those of other applications, so that
+        all replays number steps alike; traces and provenance cross applications. Outputs are what a reader of committed
+        records had seen by then.
 
-        Raises: EngineError when the driver was made with ``trace=False``.
+        Raises: EngineError if the driver was created with ``trace=False``.
         """
         if self._trace is None:
-            raise EngineError("nothing was recorded", hint="make the driver with ClusterDriver(…, trace=True)")
+            raise EngineError("nothing was recorded", hint="create the driver with ClusterDriver(…, trace=True)")
         return Replay(cluster_runs(self._trace, self._broker)[self.id])
 
     def verify_state(self) -> StateCheck:
-        """Compare every store with what its changelog makes, row by row."""
+        """Compare every store with its changelog, row by row."""
         return check_state(self._running_thread().tasks, self._broker, {})
 
     def rebuild(self, name: str) -> None:
-        """Throw a store away and make it anew from its changelog."""
+        """Discard a store and restore it from its changelog."""
         thread = self._running_thread()
         self._state_directory.lose(name)
         for task in thread.tasks.values():
@@ -109,9 +109,9 @@ class Application(ApplicationLifecycle):
                 thread.restore(task.task, store)
 
     def repartition(self, partitions: int) -> int:
-        """Move the state of an ended application to another number of partitions; gives the rows that moved.
+        """Move the state of a stopped application to another number of partitions; return the number of rows moved.
 
-        Every row goes where its key belongs among so many partitions, as the input's new records do.
+        Each row goes to the partition of its key, like new input records.
         """
         if self.status == "running":
             raise EngineError(f'application "{self.id}" is running', hint="close it first")
@@ -121,7 +121,7 @@ class Application(ApplicationLifecycle):
         return move_state(tasks, partitions, self._broker, self._clock, self._log_event)
 
     def metrics(self) -> dict[str, dict[str, int]]:
-        """Metrics under Kafka's names, by task."""
+        """Return metrics under Kafka's names, by task."""
         tasks = self._tasks
         return {
             "process-total": {task_id: task.processed for task_id, task in tasks.items()},
@@ -132,7 +132,7 @@ class Application(ApplicationLifecycle):
         }
 
     def _read_serdes(self, topic: str) -> tuple[Serde, Serde] | None:
-        """With which serdes a topic is read."""
+        """Return the serdes with which a topic is read."""
         plans = [task.task.plan for task in self._tasks.values()]
         plans += [self._thread.global_task.plan] if self._thread and self._thread.global_task else []
         for plan in plans:
@@ -142,6 +142,6 @@ class Application(ApplicationLifecycle):
         return None
 
     def _written_serdes(self, topic: str) -> tuple[Serde, Serde] | None:
-        """With which serdes a topic is written."""
+        """Return the serdes with which a topic is written."""
         result = (task.task.topic_serdes(topic) for task in self._tasks.values())
         return next((serdes for serdes in result if serdes is not None), None)

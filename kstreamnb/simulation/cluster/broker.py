@@ -1,6 +1,6 @@
-"""Topics as a broker keeps them: partitions of bytes with offsets, transactions, and committed offsets of groups.
+"""Simulates a broker: partitions of bytes with offsets, transactions, and committed offsets of groups.
 
-Offsets count records alone: the markers by which a broker ends a transaction take none here.
+Offsets count records only; unlike Kafka's, transaction markers take none.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Isolation: TypeAlias = Literal["read_committed", "read_uncommitted"]
 
 
 class LogRecord(NamedTuple):
-    """A record in a topic, in bytes; ``sequence`` tells the order over all topics."""
+    """A record in bytes; ``sequence`` gives the order across all topics."""
 
     offset: int
     timestamp: int
@@ -31,7 +31,7 @@ class LogRecord(NamedTuple):
 
 @dataclass
 class Partition:
-    """The log of one partition; ``open`` maps unfinished transactions to their first offset here."""
+    """The log of one partition; ``open`` maps unfinished transactions to their first offset."""
 
     records: list[LogRecord] = field(default_factory=list)
     open: dict[int, int] = field(default_factory=dict)
@@ -39,17 +39,17 @@ class Partition:
 
     @property
     def end(self) -> int:
-        """The offset that the next record will get."""
+        """The offset of the next record."""
         return len(self.records)
 
     def visible_end(self, isolation: Isolation) -> int:
-        """Where a reader has to stop: before the first unfinished transaction, if it reads only what is committed."""
+        """Return the offset at which a reader stops: with read_committed, before the first unfinished transaction."""
         if isolation == "read_committed" and self.open:
             return min(self.open.values())
         return self.end
 
     def read(self, start: int, limit: int | None, isolation: Isolation) -> tuple[list[LogRecord], int]:
-        """Records from an offset on, and the offset to go on from."""
+        """Return records from an offset on, and the offset to continue from."""
         result: list[LogRecord] = []
         at, end = start, self.visible_end(isolation)
         while at < end and (limit is None or len(result) < limit):
@@ -61,7 +61,7 @@ class Partition:
 
 
 class Broker:
-    """All topics, and the offsets that groups have committed."""
+    """Topics, and the offsets that groups have committed."""
 
     def __init__(self) -> None:
         self.topics: dict[str, list[Partition]] = {}
@@ -72,29 +72,29 @@ class Broker:
         self._appended = 0
 
     def create(self, topic: str, partitions: int) -> None:
-        """Make a topic, unless it is there; an existing one keeps its partitions."""
+        """Create a topic unless it exists."""
         self.topics.setdefault(topic, [Partition() for _ in range(partitions)])
 
     def add_partitions(self, topic: str, partitions: int) -> None:
-        """Let a topic have more partitions; records stay where they are."""
+        """Increase a topic's partition count; records stay in place."""
         result = self.topics[topic]
         if partitions < len(result):
-            raise EngineError(f'topic "{topic}" has {len(result)} partitions, and cannot have fewer')
+            raise EngineError(f'partitions of topic "{topic}" must be at least {len(result)}, got {partitions}')
         result.extend(Partition() for _ in range(partitions - len(result)))
 
     def forget(self, group: str, *topics: str) -> None:
-        """Take topics away as far as they are there, and what a group has committed of them, and its notes."""
+        """Delete topics, their committed offsets, and a group's task states."""
         for topic in topics:
             self.topics.pop(topic, None)
         self.committed = {key: offset for key, offset in self.committed.items() if key[1] not in topics}
         self.task_states = {key: note for key, note in self.task_states.items() if key[0] != group}
 
     def counts(self) -> dict[str, int]:
-        """Partitions by topic."""
+        """Return partition counts by topic."""
         return {topic: len(partitions) for topic, partitions in self.topics.items()}
 
     def partition(self, topic: str, number: int) -> Partition:
-        """One partition; raises EngineError when there is none."""
+        """Return one partition; raise EngineError if there is none."""
         partitions = self.topics.get(topic)
         if partitions is None or not 0 <= number < len(partitions):
             detail = f"topics are {', '.join(self.topics) or 'none'}" if partitions is None else None
@@ -111,7 +111,7 @@ class Broker:
         headers: Headers,
         transaction: int | None = None,
     ) -> int:
-        """Append a record and give its offset."""
+        """Append a record and return its offset."""
         partition = self.partition(topic, number)
         offset = partition.end
         if transaction is not None:
@@ -121,22 +121,22 @@ class Broker:
         return offset
 
     def begin(self) -> int:
-        """A new transaction."""
+        """Start a transaction and return its number."""
         self._transactions += 1
         return self._transactions
 
     def end(self, transaction: int, *, aborts: bool) -> None:
-        """Let the records of a transaction be seen, or never."""
+        """End a transaction: make its records visible, or hide them for good if it aborts."""
         for partition in self._partitions():
             if partition.open.pop(transaction, None) is not None and aborts:
                 partition.aborted[transaction] = None
 
     def is_delayed(self, topic: str, partition: int) -> bool:
-        """Whether fetches of a partition do not come back now."""
+        """Whether fetches of a partition are delayed."""
         return (topic, partition) in self.held
 
     def lag(self, topic: str, number: int, position: int, isolation: Isolation) -> int | None:
-        """How many records a reader has not fetched, as far as it knows; None while it has heard nothing."""
+        """Return the number of records that a reader knows it has not fetched; None while it knows nothing."""
         if self.held.get((topic, number)) is False:
             return None
         return self.partition(topic, number).visible_end(isolation) - position

@@ -1,4 +1,4 @@
-"""`ClusterDriver`: applications and topics as in production, step by step, in one process and without a clock."""
+"""Runs applications and topics as in production, step by step, in one process and on a simulated clock."""
 
 from __future__ import annotations
 
@@ -26,21 +26,21 @@ __all__ = ["ClusterDriver"]
 
 
 class ClusterDriver:
-    """Runs applications the way a stream thread does: poll, process, commit; nothing happens unless it is told to.
+    """Runs applications as stream threads do: poll, process, commit, one call at a time.
 
-    Where `TopologyTestDriver` processes each record to its end and commits, this driver keeps records waiting in
-    topics and buffers, so that commit intervals, caches, transactions, idling tasks, full buffers, crashes and
-    restores can be seen. Its wall clock moves only by `advance_wall_clock_time`.
+    Unlike `TopologyTestDriver`, which processes each record to its end and commits, this driver keeps records in
+    topics and buffers, and so shows commit intervals, caches, transactions, idling tasks, full buffers, crashes and
+    restores. Its wall clock moves only by `advance_wall_clock_time`.
 
     Args:
-        topology: the first application; others come with `add_application`.
+        topology: the first application; add others with `add_application`.
         config: its settings, such as ``processing_guarantee``, ``commit_interval``, ``max_task_idle``,
             ``buffered_records_per_partition`` and ``cache_max_bytes``.
-        partitions: partitions of topics by name, or one number for all; 1 where nothing is said.
-        wall_clock: where the wall clock starts: epoch milliseconds, ISO text or an aware datetime.
-        trace: note every hop and store write among the events, and record everything for `replay`.
-        verify: after every commit compare each store with its changelog and with the input up to there.
-            Default: ``ClusterDriver.verify_by_default``, which is False unless a test suite sets it.
+        partitions: partitions of topics by name, or one number for all; default 1.
+        wall_clock: the initial wall-clock time: epoch milliseconds, ISO text or an aware datetime; default 0.
+        trace: log every hop and store write as events, and record everything for `replay`; default True.
+        verify: compare each store with its changelog and with the input after every commit; default
+            ``ClusterDriver.verify_by_default``, which is False unless a test suite sets it.
 
     Example:
         >>> topology = Topology().add_source("in", "orders").add_sink("out", "copies", "in")
@@ -86,15 +86,15 @@ class ClusterDriver:
 
     @property
     def events(self) -> ThreadEvents:
-        """Everything that happened, in order."""
+        """All events, in order."""
         return ThreadEvents(self._events)
 
     def add_application(
         self, topology: Topology, config: Config | Mapping[str, Any] | None = None, *, start: bool = True
     ) -> Application:
-        """One more application on the same topics, started unless told otherwise; its ``restart()`` does it later.
+        """Add an application on the same topics, and start it unless ``start=False``.
 
-        Raises: EngineError when its id is taken.
+        Raises: EngineError if its id is taken.
         """
         chosen = Config.of(config)
         name = chosen.application_id or topology.name or "app"
@@ -116,7 +116,7 @@ class ClusterDriver:
         start: datetime | str | int | None = None,
         auto_advance: timedelta | str | None = None,
     ) -> InputTopic:
-        """A topic to pipe records into, where they wait; its serdes are those with which an application reads it."""
+        """Return a topic to pipe records into; serdes default to those with which an application reads it."""
         now = self.clock.now_ms if start is None else start if type(start) is int else instant_ms(start, "start")
         step = 0 if auto_advance is None else duration_ms(auto_advance, "advance between records")
         keys, values = self._read_serdes(topic)
@@ -134,7 +134,7 @@ class ClusterDriver:
         *,
         isolation: Isolation = "read_committed",
     ) -> OutputTopic:
-        """A topic to read from, from its beginning; "read_uncommitted" also sees what may yet be aborted."""
+        """Return a topic to read from its beginning; "read_uncommitted" also shows records that may yet be aborted."""
         reader = TopicReader(self._broker, topic, isolation)
 
         def serdes() -> tuple[Serde, Serde]:
@@ -144,7 +144,7 @@ class ClusterDriver:
         return OutputTopic(topic, lambda _: reader if topic in self._broker.topics else None, serdes)
 
     def replay(self) -> Replay:
-        """What the first application has done so far; for others ask ``driver.applications[name].replay()``.
+        """Return the first application's replay; for others use ``driver.applications[name].replay()``.
 
         Example:
             >>> topology = Topology().add_source("in", "orders").add_sink("out", "copies", "in")
@@ -160,7 +160,7 @@ class ClusterDriver:
         return self.application.replay()
 
     def run_ready(self, limit: int | None = None) -> int:
-        """Let all applications poll and process what may be processed now; gives the number of records."""
+        """Let all applications poll and process until nothing is ready; return the number of records processed."""
         done = 0
         while limit is None or done < limit:
             made = 0
@@ -172,30 +172,30 @@ class ClusterDriver:
         return done
 
     def advance_wall_clock_time(self, by: timedelta | str) -> None:
-        """Move the wall clock on; punctuators that are due fire, and what is due to be committed is."""
+        """Advance the wall clock: due punctuators fire, and due commits are made."""
         self.clock.advance_to(self.clock.now_ms + duration_ms(by, "advance of the wall clock"))
         for application in self.applications.values():
             application._tick()  # noqa: SLF001 - the driver is the other half of its applications
 
     def delay(self, topic: str, partition: int = 0, *, lag: Literal["known", "unknown"] = "known") -> None:
-        """Let fetches of a partition not come back, until `deliver`; consumers know its lag, or not even that."""
+        """Delay fetches of a partition until `deliver`; consumers know its ``lag`` or not."""
         self._broker.partition(topic, partition)
         self._broker.held[topic, partition] = lag == "known"
 
     def deliver(self, topic: str, partition: int = 0) -> None:
-        """Let fetches of a partition come back again."""
+        """Let fetches of a partition return again."""
         self._broker.held.pop((topic, partition), None)
 
     def add_partitions(self, topic: str, partitions: int) -> None:
-        """Let a topic have more partitions, as ``kafka-topics --alter`` does: records stay where they are."""
+        """Increase a topic's partition count, as ``kafka-topics --alter`` does; records stay in place."""
         self._broker.add_partitions(topic, partitions)
 
     def produced_topic_names(self) -> set[str]:
-        """Names of all topics that hold records."""
+        """Return the names of all topics with records."""
         return {topic for topic, result in self._broker.topics.items() if any(each.records for each in result)}
 
     def close(self) -> None:
-        """End all applications in order."""
+        """Close all applications."""
         for application in self.applications.values():
             application.close()
 

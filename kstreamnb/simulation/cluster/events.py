@@ -1,4 +1,4 @@
-"""What happened in the loop of an application, in order: polls, records, pauses, commits, crashes, restores."""
+"""Defines the events of an application's threads: polls, records, pauses, commits, crashes, restores."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ _SHOWN = 200
 
 @dataclass(frozen=True)
 class ThreadEvent:
-    """One thing that happened.
+    """One event.
 
     Attributes:
         kind: "polled", "processed", "handed on", "stored", "produced", "punctuated", "idling", "enforced", "paused",
             "resumed", "committed", "flushed", "aborted", "crashed", "failed", "restored", "started", "refused" or
             "closed".
-        application: whose loop it was.
-        task: the task it is about; "" for all of them.
-        subject: the partition, store or node it is about.
-        at_ms: the wall clock then.
-        numbers: what else there is to say.
+        application: the application's id.
+        task: the task's id; "" for all tasks.
+        subject: the partition, store or node.
+        at_ms: the wall-clock time.
+        numbers: further facts by name.
     """
 
     kind: str
@@ -43,17 +43,17 @@ class ThreadEvent:
 
 
 class ThreadEvents(Timeline[ThreadEvent]):
-    """Events in order; ``events("committed")`` gives those of a kind."""
+    """Events in order; ``events("committed")`` selects events by kind."""
 
     header = ("clock", "application", "what", "task", "where", "numbers")
 
     def table(self) -> Iterator[tuple[str, ...]]:
-        """The last events in words."""
+        """Yield the last events as text."""
         for event in self._events[-_SHOWN:]:
             numbers = ", ".join(f"{name}={value}" for name, value in event.numbers.items())
             yield format_time(event.at_ms), event.application, event.kind, event.task, event.subject, numbers
 
     def more(self) -> Iterator[str]:
-        """How many are not shown."""
+        """Count the events that are not shown."""
         if len(self) > _SHOWN:
             yield f"the last {_SHOWN} of {len(self):,} are shown"

@@ -1,4 +1,4 @@
-"""The lives of an application: starts, commits, crashes, its end, and what it leaves on its disk."""
+"""Manages the lifecycle of an application: starts, commits, crashes, shutdown, and its state directory."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Status = Literal["created", "running", "crashed", "closed"]
 
 
 class ApplicationLifecycle:
-    """What can be done to an application: see `Application` for what can be asked of it."""
+    """Operations on an application; see `Application` for queries."""
 
     def __init__(
         self,
@@ -57,14 +57,14 @@ class ApplicationLifecycle:
             self.restart()
 
     def commit(self) -> None:
-        """Commit now, whatever the interval says."""
+        """Commit now, regardless of the commit interval."""
         self._guarded(StreamThread.commit)
 
     def crash(self, when: Literal["now", "before_commit", "after_commit"] = "now") -> None:
-        """End without a commit: now, or at the next commit, just before or just after it is made.
+        """Stop without a commit: now, or at the next commit, just before or just after it.
 
-        What was processed since the last commit is lost: under exactly once what it had written disappears, under
-        at least once it stays and will be written again. "after_commit" is before stores are flushed to the disk.
+        Work since the last commit is lost: under exactly-once its output is aborted, under at-least-once it stays and
+        is written again. "after_commit" crashes before stores are flushed to the state directory.
         """
         if when == "now":
             self._crash()
@@ -72,9 +72,9 @@ class ApplicationLifecycle:
             self._running_thread().fault = when
 
     def restart(self, *, strict: bool = True) -> ThreadEvents:
-        """Start, or start again: from the committed offsets, with stores restored; gives what was restored.
+        """Start or restart from the committed offsets with stores restored; return the restore events.
 
-        ``strict=False`` starts even when topics have got other numbers of partitions than the state was made for.
+        ``strict=False`` starts even if partition counts differ from those the state was built for.
         """
         if self.status == "running":
             self.close()
@@ -101,7 +101,7 @@ class ApplicationLifecycle:
         return ThreadEvents(self._events[before:])("restored")
 
     def close(self) -> None:
-        """End in order: commit, flush stores to the disk, close processors."""
+        """Shut down: commit, flush stores, close processors."""
         if self.status == "running":
             self._guarded(StreamThread.close)
         if self.status == "running":
@@ -109,17 +109,17 @@ class ApplicationLifecycle:
             self._log_event("closed", "")
 
     def flush_stores(self) -> None:
-        """Flush stores to the disk, so that a restart need not read the changelog before this point."""
+        """Flush stores to the state directory, so that a restart need not read the changelog up to here."""
         self._guarded(StreamThread.flush_stores)
 
     def lose_store(self, name: str | None = None, *, task: str | None = None) -> None:
-        """Let the disk lose a store, all of them, or those of one task."""
+        """Delete a store from the state directory: one, all of them, or those of one task."""
         self._state_directory.lose(name, task)
 
     def clean_up(self) -> None:
-        """Delete what is on the disk, as Kafka's ``cleanUp()`` does; the next start restores stores from changelogs.
+        """Delete the state directory, as Kafka's ``cleanUp()`` does; the next start restores stores from changelogs.
 
-        Raises: EngineError when the application is running.
+        Raises: EngineError if the application is running.
         """
         if self.status == "running":
             raise EngineError(
@@ -128,12 +128,12 @@ class ApplicationLifecycle:
         self.lose_store()
 
     def reset(self, input_topics: Mapping[str, int] | Iterable[str]) -> None:
-        """Begin anew with the next start: at offsets of the input topics, or where these begin, and with empty stores.
+        """Reset: the next start reads the input topics from these offsets (default 0), with empty stores.
 
-        Internal topics are deleted; output topics keep what they have. Input topics that are not named stay where the
-        application has come to.
+        Internal topics are deleted; output topics keep their records. Input topics that are not named keep their
+        committed offsets.
 
-        Raises: EngineError when the application is running, or does not read a topic.
+        Raises: EngineError if the application is running, or does not read a topic.
         """
         self.clean_up()
         asked = input_topics if isinstance(input_topics, Mapping) else dict.fromkeys(input_topics, 0)
@@ -145,12 +145,12 @@ class ApplicationLifecycle:
         for topic, offset in asked.items():
             for partition, log in enumerate(self._broker.topics[topic]):
                 self._broker.committed[self.id, topic, partition] = min(offset, log.end)
-        self._shadow_tasks, self._has_shadow_tasks = {}, False  # they have read all of the input
+        self._shadow_tasks, self._has_shadow_tasks = {}, False  # they have processed all of the input
 
     # --- for the driver ---
     @property
     def _tasks(self) -> dict[str, StreamTask]:
-        """The tasks of the last life, by id."""
+        """The tasks of the latest thread, by id."""
         return {} if self._thread is None else self._thread.tasks
 
     def _run(self, limit: int | None) -> int:
@@ -166,7 +166,7 @@ class ApplicationLifecycle:
             self._guarded(StreamThread.tick)
 
     def _guarded(self, work: Callable[[StreamThread], Any]) -> None:
-        """Let the loop do something; when that fails, the application has crashed, or goes on from its last commit."""
+        """Run *work* on the thread; if it fails, crash or restart as the uncaught handler decides."""
         commits = sum(event.kind == "committed" for event in self._events) if self._verifies else 0
         try:
             work(self._running_thread())
@@ -184,13 +184,15 @@ class ApplicationLifecycle:
             self._check()
 
     def _continues_after(self, error: Exception) -> bool:
-        """Ask the uncaught handler whether another thread is to take over; not for the same record once more."""
+        """Ask the uncaught handler whether another thread takes over; never twice for the same record."""
         answer, failed = uncaught_answer(self.config.uncaught_handler, error), getattr(error, "coordinates", None)
         self._log_event("failed", "", answer=answer)
         if answer != "replace_thread":
             return False
         if failed == self._failed:
-            error.add_note("Hint: every thread that takes over fails on this record; Kafka Streams would never end.")
+            error.add_note(
+                "Hint: fix the function: every replacement thread fails on this record. Kafka Streams retries for ever."
+            )
             return False
         self._failed = failed
         return True
@@ -198,7 +200,7 @@ class ApplicationLifecycle:
     def _check(self) -> None:
         """S0-09: after a commit stores, changelogs and input are in step."""
         if any(task.needs_commit for task in self._tasks.values()):
-            return  # a commit came between records; the next one is looked at
+            return  # a commit between records; the next one is checked
         result = check_state(self._tasks, self._broker, self._shadow_tasks)
         if result.rows:
             raise StateError(f'state of application "{self.id}" is inconsistent after a commit', detail=str(result))
@@ -210,12 +212,15 @@ class ApplicationLifecycle:
             for shadow_task in self._shadow_tasks.values():
                 shadow_task.forget()
         else:
-            self._shadow_tasks, self._has_shadow_tasks = {}, False  # what is processed again is in the stores twice
+            self._shadow_tasks, self._has_shadow_tasks = (
+                {},
+                False,
+            )  # reprocessed records count twice
         self._log_event("crashed", "", when=at)
 
     def _running_thread(self) -> StreamThread:
         if self.status != "running" or self._thread is None:
-            raise EngineError(f'application "{self.id}" is {self.status}', hint="restart() starts it")
+            raise EngineError(f'application "{self.id}" is {self.status}', hint="start it with restart()")
         return self._thread
 
     def _log_event(self, kind: str, task: str, subject: str = "", /, **numbers: Any) -> None:

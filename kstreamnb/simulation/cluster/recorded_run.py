@@ -24,7 +24,7 @@ __all__ = ["ClusterRun", "cluster_runs"]
 
 @dataclass(frozen=True)
 class SharedLog:
-    """What all applications have in common: one log, and what became of its records at the broker."""
+    """The log that all applications share, and what became of its records at the broker."""
 
     log: list[Entry]
     codes: list[Code]
@@ -36,13 +36,13 @@ class SharedLog:
 
     @cached_property
     def offsets(self) -> dict[tuple[str, int, int], int]:
-        """Topic, partition and offset of what was written → where in the log."""
+        """Log positions of written records by topic, partition and offset."""
         log, codes = self.log, self.codes
         return {(codes[log[at][0]].other, log[at][1], offset): at for at, (offset, _) in self.placed.items()}
 
     @cached_property
     def causes(self) -> dict[int, int]:
-        """Where a record was taken, by any application → where it had been written."""
+        """Log positions of consumed records, mapped to where they were written, for all applications."""
         result = {}
         for position, entry in enumerate(self.log):
             code = self.codes[entry[0]]
@@ -51,9 +51,9 @@ class SharedLog:
         return result
 
     def seen_from(self, topic: str, partition: int) -> list[float]:
-        """For each offset how long the log was when a reader of committed records could have it; inf for never.
+        """Return, per offset, the log length at which a reader of committed records could see it; inf for never.
 
-        An unfinished transaction hides what comes after it too.
+        An unfinished transaction also hides the records after it.
         """
         known = self._seen.get((topic, partition))
         return known if known is not None else self._seen.setdefault((topic, partition), self._see(topic, partition))
@@ -78,7 +78,7 @@ class SharedLog:
 
 
 class ClusterRun(RecordedRun):
-    """One application's part of what happened; ``peers`` are the runs of all of them by name."""
+    """One application's part of the shared log; ``peers`` holds the runs of all applications by name."""
 
     def __init__(self, application: str, trace: ClusterTrace, shared: SharedLog, peers: dict[str, ClusterRun]) -> None:
         recorder, self.shared, self.peers = trace.recorders[application], shared, peers
@@ -105,13 +105,13 @@ class ClusterRun(RecordedRun):
         self.index = TraceIndex(recording, foreign)
 
     def owner(self, position: int) -> RecordedRun:
-        """The run of the application that an entry is about."""
+        """Return the run of the application that wrote an entry."""
         return self.peers[self.shared.owners[self.shared.log[position][0]]]
 
     # --- topics ---
     @cached_property
     def written(self) -> dict[tuple[str, int], array[int]]:
-        """Where in the log each partition of each topic was written by this application."""
+        """Log positions of the records that this application wrote to each partition."""
         result: dict[tuple[str, int], array[int]] = {}
         for position, code, entry in self.index.entries("produced"):
             if position in self.shared.placed:
@@ -119,16 +119,16 @@ class ClusterRun(RecordedRun):
         return result
 
     def offset(self, position: int) -> int:
-        """Offset that the broker gave to the record written at a place; -1 for one that did not get there."""
+        """Return the broker's offset of the record written at a log position; -1 if it was not written."""
         return self.shared.placed.get(position, (-1, None))[0]
 
     def output(self, topic: str, until: int | None = None) -> list[TopicRecord]:
-        """What this application has written to a topic and a reader of committed records has seen by then."""
+        """Return the application's committed records on a topic that were visible after ``until`` steps."""
         end = len(self.index.log) if until is None else self.index.end(until)
         return [self.produced(position) for position, seen in self._written_to(topic) if seen <= end]
 
     def unseen(self, topic: str) -> int:
-        """Records written to a topic that no reader of committed records sees."""
+        """Return the number of records on a topic that no reader of committed records sees."""
         return sum(seen == inf for _, seen in self._written_to(topic))
 
     def _written_to(self, topic: str) -> list[tuple[int, float]]:
@@ -140,7 +140,7 @@ class ClusterRun(RecordedRun):
         return sorted(result)
 
     def find_output(self, topic: str, partition: int, offset: int) -> int:
-        """Where in the log a record was written, by any application; raises EngineError when there is none."""
+        """Return the log position at which any application wrote a record; raise EngineError if there is none."""
         for name in (topic, f"{self.application_id}-{topic}"):
             position = self.shared.offsets.get((name, partition, offset))
             if position is not None:
@@ -149,7 +149,7 @@ class ClusterRun(RecordedRun):
         raise EngineError(f"no record {topic}-{partition}@{offset} was written", detail=f"written were {known}")
 
     def find_input(self, topic: str, partition: int, offset: int) -> list[int]:
-        """Where in the log a record was taken, as often as it was, by this application or by others."""
+        """Return all log positions at which a record was consumed, by any application."""
         result, nobody = list[int](), None
         for run in self.peers.values():
             try:
@@ -163,11 +163,11 @@ class ClusterRun(RecordedRun):
     # --- links between steps ---
     @property
     def causes(self) -> dict[int, int]:
-        """Where a record was taken → where it had been written, by any application."""
+        """Log positions of consumed records, mapped to where any application wrote them."""
         return self.shared.causes
 
     def waiting(self, step: int) -> Iterator[Waiting]:
-        """What lay in the application's topics to be read after so many steps and had not been processed."""
+        """Yield the visible records that were not processed after ``step`` steps."""
         end = self.index.end(step)
         for task_id, task in self.tasks.items():
             plan = task.plan
@@ -180,7 +180,7 @@ class ClusterRun(RecordedRun):
                         yield self._lying(task_id, topic, plan.partition, offset)
 
     def _position(self, topic: str, partition: int, end: int) -> int:
-        """The first offset of a partition that was not processed when the log was so long."""
+        """Return the first offset of a partition that was not processed at a log length."""
         begun = _last(self.index.positions_of("restarted"), end)
         for position in reversed(self.index.positions_of("consumed", other=(topic, partition))):
             if begun < position < end:
@@ -205,13 +205,13 @@ class ClusterRun(RecordedRun):
 
 
 def _last(positions: list[int], end: int) -> int:
-    """The last of some places before an end; -1 when there is none."""
+    """Return the last position before an end; -1 if there is none."""
     at = bisect_left(positions, end)
     return positions[at - 1] if at else -1
 
 
 def cluster_runs(trace: ClusterTrace, broker: Broker) -> dict[str, ClusterRun]:
-    """What happened until now, as runs of all applications that know each other."""
+    """Return everything recorded so far, as runs of all applications."""
     topics = {topic: [partition.records[:] for partition in result] for topic, result in broker.topics.items()}
     shared = SharedLog(
         trace.log[:], trace.codes[:], trace.owners[:],

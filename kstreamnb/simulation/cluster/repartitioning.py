@@ -1,4 +1,4 @@
-"""Moving an application's state to another number of partitions."""
+"""Moves an application's state to another number of partitions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["move_state"]
 
 
 def move_state(tasks: list[Task], count: int, broker: Broker, clock: Clock, log_event: EventLog) -> int:
-    """Write every changelog anew with ``count`` partitions, each row where its key belongs; gives the rows moved."""
+    """Rewrite every changelog with ``count`` partitions, each row in its key's partition; return the rows moved."""
     moved = 0
     for name in dict.fromkeys(name for task in tasks for name in task.stores):
         own = [(task, task.stores[name]) for task in tasks if name in task.stores]
@@ -24,7 +24,7 @@ def move_state(tasks: list[Task], count: int, broker: Broker, clock: Clock, log_
         if topic is None or not own[0][1].spec.logged:
             continue
         if own[0][1].spec.kind == "internal":
-            raise EngineError(f'store "{name}" holds what waits, and cannot be moved', hint="drain the input first")
+            raise EngineError(f'store "{name}" buffers records and cannot be moved', hint="drain the input first")
         rows: list[tuple[int, Any, Any]] = []
         for task, store in own:
             source = folded(task, store, broker)

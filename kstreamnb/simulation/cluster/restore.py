@@ -1,4 +1,4 @@
-"""Bringing stores back: from the disk as far as it goes, and then from the changelog."""
+"""Restores stores: first from the state directory, then from the changelog."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ __all__ = ["changelog_of", "folded", "restore_store"]
 
 
 def changelog_of(task: Task, store: Any) -> str | None:
-    """The topic that a store is restored from; None for one that is not logged."""
+    """Return the topic that a store is restored from; None if it is not logged."""
     if not store.spec.logged and store.spec.changelog_topic is None:
         return None
     return changelog_topic(task.plan.application_id, store.spec)
 
 
 def restore_store(task: Task, store: Any, broker: Broker, state_directory: StateDirectory, log_event: EventLog) -> None:
-    """Fill a store of a new task: what was flushed, then the tail of the changelog."""
+    """Fill a store from the state directory and the tail of its changelog."""
     topic, task_id = changelog_of(task, store), task.plan.task_id
     rows, start = state_directory.read(task_id, store.name)
     if rows:
@@ -38,7 +38,7 @@ def restore_store(task: Task, store: Any, broker: Broker, state_directory: State
 
 
 def folded(task: Task, store: Any, broker: Broker) -> Any:
-    """A new store made of nothing but the changelog; None for one that is not logged."""
+    """Return a new store built from the changelog alone; None if it is not logged."""
     topic = changelog_of(task, store)
     if topic is None:
         return None
@@ -48,7 +48,7 @@ def folded(task: Task, store: Any, broker: Broker) -> Any:
 
 
 def _log_of(task: Task, store: Any, topic: str, broker: Broker, start: int) -> tuple[list[LogRecord], int]:
-    """Records of a changelog from an offset on; a topic of the user's that serves as one only as far as processed."""
+    """Return records of a changelog from an offset on; of an input topic used as changelog, only those processed."""
     key = topic, task.plan.partition
     if task.plan.partition >= len(broker.topics.get(topic, ())):
         return [], 0

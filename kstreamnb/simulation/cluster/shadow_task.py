@@ -1,4 +1,4 @@
-"""A second task that gets only what was committed: its stores are the fold of the input, and nothing else."""
+"""Runs committed input a second time, as an independent check of the stores."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["ShadowTask"]
 
 
 class ShadowTask:
-    """Runs what a task has run, up to its last commit; the functions of the topology run a second time for it."""
+    """Repeats what a task did up to its last commit; the topology's functions run a second time."""
 
     def __init__(self, plan: TaskPlan, clock: Clock, global_task: Task | None) -> None:
         self._clock = Clock(clock.now_ms)
@@ -20,11 +20,11 @@ class ShadowTask:
         self._ahead: list[tuple[str, Any]] = []
 
     def note(self, kind: str, what: Any) -> None:
-        """The task took a record, or was punctuated."""
+        """Note a record or punctuation of the task."""
         self._ahead.append((kind, what))
 
     def commit(self) -> None:
-        """Do what the task has done since its last commit."""
+        """Repeat what the task has done since its last commit."""
         for kind, what in self._ahead:
             if kind == "record":
                 topic, partition, record = what
@@ -37,5 +37,5 @@ class ShadowTask:
         self._ahead.clear()
 
     def forget(self) -> None:
-        """What was not committed never happened."""
+        """Discard uncommitted work."""
         self._ahead.clear()

@@ -1,4 +1,4 @@
-"""Whether the stores of a cluster's applications are what changelogs, and what the committed input, make of them."""
+"""Compares the stores of applications with their changelogs and with the committed input."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["check_state"]
 
 
 def check_state(tasks: Mapping[str, StreamTask], broker: Broker, shadow_tasks: Mapping[str, ShadowTask]) -> StateCheck:
-    """Compare every store with the fold of its changelog, and with that of the input where there are twins."""
+    """Compare every store with its changelog and, if there are shadow tasks, with the committed input."""
     result: list[StateDifference] = []
     looked = 0
     for task_id, task in tasks.items():

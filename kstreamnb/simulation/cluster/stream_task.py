@@ -1,4 +1,4 @@
-"""A task with what a stream thread knows about it: how far it has fetched, what it waits for, what it may not fetch."""
+"""A task with its fetch positions, full buffers and idle deadlines."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ InputPartition: TypeAlias = tuple[str, int]
 
 
 class EventLog(Protocol):
-    """Notes events."""
+    """Records an event."""
 
     def __call__(self, kind: str, task: str, subject: str = "", /, **numbers: Any) -> None:
-        """Note one: its kind, the task's id, and the partition, store or node."""
+        """Record one event: its kind, the task's id, and the partition, store or node."""
 
 
 class StreamTask:
     """One task, its buffers and its deadlines.
 
     Args:
-        task: what processes the records.
-        inputs: the partitions it reads.
+        task: processes the records.
+        inputs: the input partitions.
         config: the application's settings.
-        broker: where it fetches.
-        isolation: what it may see there.
-        log_event: notes events.
+        broker: where records are fetched.
+        isolation: which records are visible.
+        log_event: records an event.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class StreamTask:
         self._waits_for = ""
 
     def fetch(self, budget: int) -> int:
-        """Take records from the broker into the buffers, at most so many; gives their number."""
+        """Fetch at most ``budget`` records from the broker into the buffers; return their number."""
         fetched = 0
         for partition in self.inputs:
             if partition in self._paused or self._broker.is_delayed(*partition) or fetched >= budget:
@@ -76,7 +76,7 @@ class StreamTask:
         return fetched
 
     def is_ready(self, now_ms: int) -> bool:
-        """Whether a record may be processed: all partitions have one, or need not be waited for any longer."""
+        """Whether a record may be processed: every partition has one, or need not be waited for any longer."""
         buffered = [partition for partition in self.inputs if self.task.lane(*partition).fill()]
         if self._config.max_task_idle_ms < 0 or not buffered:
             return bool(buffered)
@@ -103,7 +103,7 @@ class StreamTask:
         return True
 
     def process(self) -> tuple[str, int, WireRecord]:
-        """Process the record whose turn it is, and say which it was."""
+        """Process the next record; return its topic, partition and content."""
         queue = self.task.first_lane
         assert queue is not None
         chosen = queue.arrived()
@@ -118,7 +118,7 @@ class StreamTask:
         return chosen[0], queue.partition, chosen[1]
 
     def offsets(self) -> Mapping[InputPartition, int]:
-        """For each partition the first offset that has not been processed."""
+        """Return the first unprocessed offset of each partition."""
         result = {}
         for partition in self.inputs:
             queue = self.task.lane(*partition)
@@ -126,7 +126,7 @@ class StreamTask:
         return result
 
     def _idle(self, partition: InputPartition, **numbers: Any) -> None:
-        """Say once that the task waits."""
+        """Record an idling event, once per reason."""
         about = f"{partition} {numbers}"
         if about != self._waits_for:
             self._waits_for = about
@@ -134,7 +134,7 @@ class StreamTask:
 
 
 def wire(record: LogRecord) -> WireRecord:
-    """A record of a topic as tasks take it."""
+    """Return a topic's record in the form that tasks take."""
     key, value = encoded(record.key), encoded(record.value)
     return record.offset, record.timestamp, key, value, record.headers
 

@@ -1,4 +1,4 @@
-"""One life of an application: from its start to its end or crash, polls, records, punctuations and commits."""
+"""Runs an application from start to shutdown or crash: polls, records, punctuations and commits."""
 
 from __future__ import annotations
 
@@ -30,23 +30,23 @@ _FLUSHED_AFTER = 10_000  # changelog records between two flushes of a store, as 
 
 
 class InjectedCrash(Exception):
-    """The crash that was ordered for this moment."""
+    """A crash requested by `Application.crash`."""
 
 
 class StreamThread:
-    """Tasks of an application between a start and an end.
+    """Runs the tasks of an application between start and end.
 
     Args:
-        application_id: the group and the prefix of internal topics.
-        topology: what to run.
+        application_id: the group, and the prefix of internal topics.
+        topology: the topology to run.
         config: the application's settings.
         broker: the topics.
         clock: the wall clock.
-        state_directory: the local disk.
-        log_event: notes events.
-        default_partitions: partitions of topics that do not exist yet.
-        recorder: records what happens within tasks too.
-        strict: refuse to start when internal topics have other numbers of partitions than they should.
+        state_directory: flushed stores.
+        log_event: records an event.
+        default_partitions: partition count of topics that do not exist yet.
+        recorder: records what happens within tasks; None for nothing.
+        strict: refuse to start if internal topics have unexpected partition counts.
     """
 
     def __init__(
@@ -91,7 +91,7 @@ class StreamThread:
 
     # --- records ---
     def run(self, limit: int | None) -> int:
-        """Poll and process until nothing is left that may be processed; gives the number of records."""
+        """Poll and process until nothing is ready; return the number of records."""
         done = 0
         while limit is None or done < limit:
             polled = self._poll()
@@ -102,7 +102,7 @@ class StreamThread:
         return done
 
     def tick(self) -> None:
-        """The wall clock has moved: punctuate, and commit when that is due."""
+        """Handle a clock change: punctuate, and commit if due."""
         for task in self.tasks.values():
             if task.task.punctuate_wall_clock():
                 task.needs_commit = True
@@ -121,7 +121,7 @@ class StreamThread:
         return self.config.max_poll_records - budget
 
     def _process(self, limit: int | None) -> int:
-        """One record of each task that is ready, in turns, until none is."""
+        """Process one record of each ready task in turn until none is ready."""
         tasks, done, idle = list(self.tasks.values()), 0, 0
         while idle < len(tasks) and (limit is None or done < limit):
             task = tasks[self._turn % len(tasks)]
@@ -143,7 +143,7 @@ class StreamThread:
             self.commit()
 
     def _fill_global(self) -> None:
-        """Let the global stores have everything that is in their topics."""
+        """Load all records of global topics into the global stores."""
         if self.global_task is None:
             return
         for topic, partitions in self.broker.topics.items():
@@ -158,7 +158,7 @@ class StreamThread:
                     self.global_task.run(topic, number, [wire(record) for record in result])
 
     def _emit(self, task: StreamTask) -> None:
-        """Write what a task produced and changed."""
+        """Write the records and store changes that a task produced."""
         positions = self._trace(task)
         rows, changes = task.task.drain(), task.task.drain_changelog()
         if not rows and not changes:
@@ -183,7 +183,7 @@ class StreamThread:
             self.broker.append(*change[:5], change.headers, self._transaction)
 
     def _trace(self, task: StreamTask) -> list[int]:
-        """Say what happened within a task; gives where in the recording it has produced records."""
+        """Log events for a task's recorded entries; return the log positions of its produced records."""
         positions: list[int] = []
         if self._recorder is None:
             return positions
@@ -202,7 +202,7 @@ class StreamThread:
 
     # --- commits and ends ---
     def commit(self) -> None:
-        """Flush caches, publish what was produced, and note how far the input has been processed."""
+        """Flush caches, publish output and commit the input offsets."""
         tasks = [task for task in self.tasks.values() if task.needs_commit or task.task.wants_commit]
         self._committed_ms = self.clock.now_ms
         if not tasks:
@@ -232,26 +232,26 @@ class StreamThread:
             self._flush(task, at_least=_FLUSHED_AFTER)
 
     def flush_stores(self) -> None:
-        """Flush every store to the disk, with the changelog's end as its checkpoint."""
+        """Flush every store to the state directory, with the changelog's end offset."""
         for task in self.tasks.values():
             task.task.commit()
             self._emit(task)
             self._flush(task, at_least=0)
 
     def restore(self, task: Task, store: Any) -> None:
-        """Make a store anew."""
+        """Rebuild a store."""
         store.restore({})
         restore_store(task, store, self.broker, self._state_directory, self._log_event)
 
     def close(self) -> None:
-        """End in order: commit, flush, close processors."""
+        """Shut down: commit, flush, close processors."""
         self.commit()
         self.flush_stores()
         for task in self.tasks.values():
             task.task.close()
 
     def crash(self) -> None:
-        """End at once: what was not committed is lost, and under exactly once the disk cannot be trusted."""
+        """Stop at once: abort the transaction; under exactly-once, discard the state directory too."""
         if self._recorder is not None:
             self._recorder.add("crashed", "", "", None)
         if self._transaction is not None:
@@ -288,12 +288,12 @@ class StreamThread:
 
     # --- start ---
     def _begin(self, tasks: Iterable[Task], since: int) -> None:
-        """Note what tasks hold at the beginning of this life, whose making began when the log was so long."""
+        """Record the tasks' initial state; their creation started at log length ``since``."""
         if self._recorder is not None:
             self._recorder.begin_run({task.plan.task_id: task for task in tasks}, since=since)
 
     def _started(self, task: Task) -> StreamTask:
-        """A task with its stores restored, its inputs found and its positions set."""
+        """Return a task with restored stores, its inputs and positions."""
         plan = task.plan
         inputs = [
             (topic, plan.partition)
@@ -314,7 +314,7 @@ class StreamThread:
         return result
 
     def _own(self, topic: str, count: int, *, strict: bool) -> None:
-        """Make a topic, or look whether it has the right number of partitions."""
+        """Create a topic, or check its partition count."""
         self.broker.create(topic, count)
         actual = len(self.broker.topics[topic])
         if actual == count:
@@ -322,8 +322,8 @@ class StreamThread:
         if strict:
             raise EngineError(
                 f'topic "{topic}" has {actual} partitions, but the application needs {count}',
-                detail="its records lie where their keys belonged before, and so does the state made of them",
-                hint=f"move them with application.repartition({count}), or begin anew with the reset tool",
+                detail="its records and the state built from them are in the partitions of the old count",
+                hint=f"move them with application.repartition({count}), or start over with the reset tool",
                 java=f"Existing internal topic {topic} has invalid partitions: expected: {count}; actual: {actual}. "
                 "Use 'org.apache.kafka.tools.StreamsResetter' tool to clean up invalid topics before processing.",
             )

@@ -1,4 +1,4 @@
-"""A topic as a consumer reads it, with its isolation: each record once, in the order in which they were written."""
+"""Reads a topic as a consumer does: each record once, in the order of writes, as its isolation allows."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["TopicReader"]
 
 
 class TopicReader:
-    """Reads all partitions of one topic; what `OutputTopic` reads from."""
+    """Reads all partitions of one topic for an `OutputTopic`."""
 
     def __init__(self, broker: Broker, topic: str, isolation: Isolation) -> None:
         self._broker, self._topic, self._isolation = broker, topic, isolation
@@ -18,7 +18,7 @@ class TopicReader:
         self._ahead: list[tuple[int, int, LogRecord]] = []
 
     def __len__(self) -> int:
-        """Number of records that can be read now."""
+        """Return the number of records that can be read now."""
         for number, partition in enumerate(self._broker.topics.get(self._topic, ())):
             result, self._positions[number] = partition.read(self._positions.get(number, 0), None, self._isolation)
             self._ahead += [(record.sequence, number, record) for record in result]
@@ -26,7 +26,7 @@ class TopicReader:
         return len(self._ahead)
 
     def take(self, key_serde: Serde, value_serde: Serde) -> TopicRecord:
-        """The next record."""
+        """Return the next record."""
         _, number, record = self._ahead.pop(0)
         key, value = (
             None if data is None else serde.deserialize(data)

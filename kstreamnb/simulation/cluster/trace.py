@@ -1,7 +1,7 @@
-"""What happened in all applications of a cluster driver, as one recording that knows of commits, crashes and restarts.
+"""Records all applications of a cluster driver in one log, including commits, crashes and restarts.
 
-The log goes on through every life of an application. What a restart has changed in stores and cells is noted as the
-writes of a step of its own, so that any moment is found by doing writes again, as in every run.
+The log spans restarts. State that a restart changed is recorded as writes of a step of its own, so that any state can
+be rebuilt from the writes.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ _EVENTS: dict[str, Callable[[Code, Entry], Event]] = {
 
 
 class ClusterTrace:
-    """One log of everything, and where records and transactions of the broker are in it.
+    """One log of all applications, and the broker's records and transactions in it.
 
     Attributes:
         log: entries of all applications.
-        codes: what their numbers stand for, with tasks as ``application/task``.
-        owners: for each code the application it is about.
-        placed: where in the log a record was written → its offset and transaction.
-        arrived: records from outside, as topic, partition and offset → how long the log was then.
-        ended: transactions → how long the log was when they ended, and whether they were aborted.
-        recorders: what is known of each application by itself.
+        codes: the meaning of their numbers, with tasks as ``application/task``.
+        owners: the application of each code.
+        placed: log position of a written record → its offset and transaction.
+        arrived: topic, partition and offset of outside records → log length at their arrival.
+        ended: transaction → log length at its end, and whether it was aborted.
+        recorders: the recorder of each application.
     """
 
     def __init__(self) -> None:
@@ -52,7 +52,7 @@ class ClusterTrace:
         self.recorders: dict[str, ApplicationRecorder] = {}
 
     def recorder(self, application: str, topology: Topology, config: Config) -> ApplicationRecorder:
-        """The recorder of an application, the same for all its lives."""
+        """Return an application's recorder, the same across restarts."""
         return self.recorders.setdefault(application, ApplicationRecorder(self, application, topology, config))
 
     def arrives(self, topic: str, partition: int, offset: int) -> None:
@@ -61,17 +61,17 @@ class ClusterTrace:
 
 
 class ClusterRecording(Recording):
-    """A recording whose entries may also be of commits, crashes and restarts."""
+    """A recording that also holds commits, crashes and restarts."""
 
     def event(self, entry: Entry) -> Event:
-        """An entry as an event."""
+        """Return an entry as an event."""
         code = self.codes[entry[0]]
         made = _EVENTS.get(code.kind)
         return super().event(entry) if made is None else made(code, entry)
 
 
 class ApplicationRecorder(ClusterRecording):
-    """One application's recorder: it writes into the chronicle's log, under the application's name."""
+    """Records one application into the shared log, under its name."""
 
     def __init__(self, trace: ClusterTrace, application: str, topology: Topology, config: Config) -> None:
         super().__init__(stores_to_watch(topology))
@@ -84,7 +84,7 @@ class ApplicationRecorder(ClusterRecording):
         self._taken_up = 0
 
     def number(self, kind: str, task: str, node: str = "", other: Any = None) -> int:
-        """The number of a code of this application."""
+        """Return the number of a code of this application."""
         code = Code(kind, f"{self.application}/{task}", node, other)
         result = self._own.get(code)
         if result is None:
@@ -94,7 +94,7 @@ class ApplicationRecorder(ClusterRecording):
         return result
 
     def watch(self, task: str, cells: Mapping[tuple[str, str], list[Any]]) -> CellWatch:
-        """As for any task; what the cells held at first is that of the first life."""
+        """Track state variables; their initial content stays that of the first start."""
         first = self.state_vars.get(task)
         self._watching[task] = result = super().watch(task, cells)
         if first is not None:
@@ -102,7 +102,7 @@ class ApplicationRecorder(ClusterRecording):
         return result
 
     def begin_run(self, tasks: Mapping[str, Task], *, since: int) -> None:
-        """Note what tasks begin with; after a life before, instead of what making them has noted since then."""
+        """Record the tasks' initial state; after a restart, in place of the entries that their creation recorded."""
         if any(task_id in self.tasks for task_id in tasks):
             del self.log[since:]
             self.add("restarted", "", "", None)
@@ -111,7 +111,7 @@ class ApplicationRecorder(ClusterRecording):
         self.tasks |= tasks
 
     def _restored(self, task_id: str, before: Task | None, task: Task) -> None:
-        """Note how a task differs from what it was in the life before."""
+        """Record how a task differs from before the restart."""
         for name, store in task.stores.items():
             number = self.number("written", task_id, name)
             old = {} if before is None else before.stores[name].snapshot()
@@ -130,7 +130,7 @@ class ApplicationRecorder(ClusterRecording):
         del self.log[kept:]
 
     def news(self, task: str) -> Iterator[tuple[int, Event]]:
-        """Places and events of what a task has noted since some task was asked for last."""
+        """Yield positions and events that a task recorded since the last call for any task."""
         start, self._taken_up = self._taken_up, len(self.log)
         name = f"{self.application}/{task}"
         for place in range(start, len(self.log)):
@@ -138,9 +138,9 @@ class ApplicationRecorder(ClusterRecording):
                 yield place, self.event(self.log[place])
 
     def end_transaction(self, transaction: int, *, aborts: bool) -> None:
-        """Note that a transaction's records are seen from now on, or never."""
+        """Note that a transaction's records are visible from now on, or never."""
         self.trace.ended[transaction] = len(self.log), aborts
 
     def publish(self, offsets: Mapping[InputPartition, int]) -> None:
-        """Note a commit: how far each input partition is done."""
+        """Record a commit: the next offset of each input partition."""
         self.add("published", "", "", None, dict(offsets))

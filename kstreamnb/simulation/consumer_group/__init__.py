@@ -1,7 +1,7 @@
-"""A consumer group on a clock of its own: who owns which partition, who takes over, and what is read again.
+"""Simulates a consumer group on its own clock: assignments, rebalances, takeovers, offsets.
 
-Kafka's brokers and clients do this work in production, and on Spark nothing of it is left. Here it can be watched:
-only offsets are known, no records, and nothing moves unless it is told to.
+In production, brokers and clients do this work; on Spark none of it remains. The simulation knows offsets but no
+records, and advances only when told to.
 """
 
 from kstreamnb.simulation.consumer_group.assignors import Assignor, sticky

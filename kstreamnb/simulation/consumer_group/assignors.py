@@ -1,4 +1,4 @@
-"""Who gets which partition: pure functions from loads, capacities and what was before."""
+"""Assigns partitions to members: pure functions of loads, capacities and the previous assignment."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ Assignor = Callable[[Mapping[str, int], Mapping[str, int], Mapping[str, tuple[st
 def sticky(
     loads: Mapping[str, int], capacities: Mapping[str, int], before: Mapping[str, tuple[str, ...]]
 ) -> dict[str, tuple[str, ...]]:
-    """Share tasks out by capacity, and let everybody keep what they have as far as that goes.
+    """Share tasks by capacity; members keep previous tasks where possible.
 
-    Whoever has to give tasks away gives those that came last, so a member that comes back finds its own again.
+    A member that gives up tasks gives up its latest, so a returning member gets its own back.
 
     Example:
         >>> sticky({"in-0": 1, "in-1": 1, "in-2": 1}, {"a": 1, "b": 1}, {"a": ("in-0", "in-1", "in-2")})
@@ -37,7 +37,7 @@ def sticky(
 
 
 def _shares(count: int, capacities: Mapping[str, int], before: Mapping[str, tuple[str, ...]]) -> dict[str, int]:
-    """How many tasks each member gets; what does not divide goes to whom it is owed most, then to who has most."""
+    """Return each member's number of tasks; remainders go to the largest fraction, then to the largest owner."""
     total = sum(capacities.values())
     split = {member: divmod(count * capacity, total) for member, capacity in capacities.items()}
     shares = {member: whole for member, (whole, _) in split.items()}
@@ -50,19 +50,19 @@ def _shares(count: int, capacities: Mapping[str, int], before: Mapping[str, tupl
 def check_assignment(
     assigned: Mapping[str, Iterable[str]], tasks: Iterable[str], members: Iterable[str]
 ) -> dict[str, tuple[str, ...]]:
-    """An assignor's answer, if every task is in it once and every member is known; raises EngineError else."""
+    """Return an assignment in which each task appears once and all members are known; raise EngineError otherwise."""
     result = {member: tuple(assigned.get(member, ())) for member in members}
     given = [task for own in result.values() for task in own]
     wanted = list(tasks)
     wrong = {
         "assigned twice": [task for task in wanted if given.count(task) > 1],
-        "assigned to nobody": [task for task in wanted if task not in given],
+        "not assigned": [task for task in wanted if task not in given],
         "unknown tasks": sorted({task for task in given if task not in wanted}),
         "unknown members": sorted(set(assigned) - set(result)),
     }
     detail = "; ".join(f"{what}: {', '.join(which)}" for what, which in wrong.items() if which)
     if detail:
         raise EngineError(
-            "the assignor's answer is no assignment", detail=detail, hint="each task belongs to one member"
+            "the assignor returned an invalid assignment", detail=detail, hint="assign each task to exactly one member"
         )
     return result

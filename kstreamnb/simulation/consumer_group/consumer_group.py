@@ -1,4 +1,4 @@
-"""`ConsumerGroup`: members come, go, crash and take over, on a clock that moves only when it is told to."""
+"""`ConsumerGroup`: members join, leave, crash and take over, on a simulated clock."""
 
 from __future__ import annotations
 
@@ -29,21 +29,21 @@ __all__ = ["ConsumerGroup"]
 class ConsumerGroup(Tabular):
     """A group of consumers, or of stream threads with state, as Kafka's coordinator keeps it.
 
-    A partition has one owner. Members send heartbeats by themselves until they crash; one that took records and does
-    not poll again in time is removed, too. With ``state`` a partition moves only to a member that has read its
-    changelog but for ``acceptable_lag`` records; until then it warms up, and the group probes for it.
+    Each partition has one owner. Members send heartbeats automatically until they crash; a member that received
+    records and does not poll again in time is removed. With ``state`` a partition moves only to a member within
+    ``acceptable_lag`` records of its changelog's end; until then the member warms up, and the group probes.
 
     Args:
         id: the group's name.
-        topics: partitions of each topic, or the log of another group.
-        assignor: who gets what; see `sticky`.
-        protocol: "cooperative" pauses what moves, "eager" everything.
-        auto_offset_reset: where to begin without a committed offset: "latest" or "earliest".
-        standby_replicas: how many members beside the owner keep a copy of a partition's state.
-        state: records in the changelog of each partition, or of all.
-        loads: what each partition costs, for assignors that ask; 1 where nothing is said.
+        topics: partition counts by topic, or the log of another group.
+        assignor: assigns partitions to members; default `sticky`.
+        protocol: "cooperative" pauses moved partitions only, "eager" all; default "cooperative".
+        auto_offset_reset: where to start without a committed offset: "latest" (default) or "earliest".
+        standby_replicas: standby copies of each partition's state; default 0.
+        state: changelog records of each partition, or one number for all; default 0.
+        loads: the cost of each partition, for assignors that weigh; default 1.
 
-    Units: ``restore_rate`` is records a second, ``acceptable_lag`` records; spans are durations. Defaults are Kafka's.
+    Units: ``restore_rate`` is records per second, ``acceptable_lag`` records. Defaults are Kafka's.
 
     Example:
         >>> group = ConsumerGroup("readers", {"logs": 2})
@@ -104,39 +104,39 @@ class ConsumerGroup(Tabular):
     # --- what can be seen ---
     @property
     def events(self) -> GroupEvents:
-        """Everything that happened, in order."""
+        """All events, in order."""
         return GroupEvents(tuple(self._events))
 
     @property
     def assignment(self) -> dict[str, tuple[str, ...]]:
-        """What each member owns; one with nothing waits to take over."""
+        """What each member owns; a member without partitions is idle."""
         return {name: self._sorted(member.owned) for name, member in self._members.items()}
 
     @property
     def standbys(self) -> dict[str, tuple[str, ...]]:
-        """For which partitions each member keeps a copy of the state."""
+        """The partitions for which each member keeps a standby copy."""
         return choose_standbys(self._members.values(), self._replicas)
 
     @property
     def warmups(self) -> dict[str, str]:
-        """Which member reads ahead for which partition."""
+        """The member that warms up for each partition."""
         return dict(self._states.warming)
 
     @property
     def positions(self) -> GroupPositions:
-        """Where the group stands in each partition."""
+        """The group's positions in each partition."""
         return GroupPositions(
             self._position(partition, self._owners.get(partition, "")) for partition in self.log.partitions
         )
 
     @property
     def pauses(self) -> GroupPauses:
-        """For how long each partition that changed hands was not worked on: what a promise of latency has to allow."""
+        """How long each moved partition was not processed: a latency target must allow for it."""
         return GroupPauses(self._pauses)
 
     @property
     def title(self) -> str:
-        """Who is there."""
+        """Count members and partitions."""
         idle = sum(not member.owned for member in self._members.values())
         words = (
             f'group "{self.id}": {pluralize(len(self._members), "member")}, {pluralize(len(self._known), "partition")}'
@@ -144,20 +144,20 @@ class ConsumerGroup(Tabular):
         return f"{words}; {idle} waiting" if idle else words
 
     def table(self) -> Iterator[tuple[str, ...]]:
-        """Member by member."""
+        """Yield one row per member."""
         standbys = self.standbys
         for name, partitions in self.assignment.items():
             warmups = [partition for partition, member in self.warmups.items() if member == name]
             yield name, ", ".join(partitions), ", ".join(standbys.get(name, ())), ", ".join(warmups)
 
     def more(self) -> Iterator[str]:
-        """What keeps members waiting."""
+        """Explain why members are idle."""
         if any(not member.owned for member in self._members.values()):
-            yield f"max parallelism {len(self._known)}: a partition has one owner, so more members only wait"
+            yield f"max parallelism {len(self._known)}: a partition has one owner, so additional members are idle"
 
     # --- who is there ---
     def join(self, name: str, *, capacity: int = 1, listener: Listener | None = None) -> None:
-        """Let a member come, or one that crashed come again with what lay on its disk."""
+        """Add a member, or restart a crashed one with its state directory."""
         known = self._members.get(name)
         if known is not None and known.silent_since_ms is None:
             raise EngineError(f'"{name}" is a member of group "{self.id}" already')
@@ -168,17 +168,17 @@ class ConsumerGroup(Tabular):
         self._rebalance()
 
     def leave(self, name: str) -> None:
-        """Let a member go in order: the others take over at once."""
+        """Remove a member in an orderly way: others take over at once."""
         self._remove(self._member(name), "left")
 
     def crash(self, name: str) -> None:
-        """Let a member end without a word: the group finds out when its session times out."""
+        """Stop a member without leaving: the group notices when its session times out."""
         member = self._member(name)
         member.silent_since_ms = self.now_ms
         self._log_event("crashed", name, member.owned)
 
     def advance_wall_clock_time(self, by: timedelta | str) -> None:
-        """Let time pass: sessions and polls time out, warm-ups read on, the group probes."""
+        """Advance the clock: sessions and polls time out, warm-ups progress, the group probes."""
         end = self.now_ms + duration_ms(by, "advance of the wall clock")
         self._notice_partitions()
         while (due := min(self._due(), default=end + 1)) <= end:
@@ -190,7 +190,7 @@ class ConsumerGroup(Tabular):
     def poll(
         self, name: str, *, max_records: int | None = None, timeout: timedelta | str = "1s"
     ) -> tuple[tuple[str, int], ...]:
-        """Take partition and offset of the next records; with none there, wait until the timeout."""
+        """Return partition and offset of the next records; if there are none, wait until the timeout."""
         self._notice_partitions()
         member = self._member(name)
         member.busy_since_ms = None
@@ -210,7 +210,7 @@ class ConsumerGroup(Tabular):
         return tuple(taken)
 
     def commit(self, name: str, metadata: str = "") -> dict[str, int]:
-        """Note where the group goes on: the offset after the last record that the member took, with a word."""
+        """Commit the offset after the member's last record, with metadata; return offsets by partition."""
         member = self._member(name)
         own = {
             partition: member.positions[partition]
@@ -222,7 +222,7 @@ class ConsumerGroup(Tabular):
         return own
 
     def seek(self, name: str, partition: str, offset: int) -> None:
-        """Let a member go on elsewhere; what is committed stays until its next commit."""
+        """Move a member's position; committed offsets stay until its next commit."""
         member = self._member(name)
         if partition not in member.owned:
             raise EngineError(
@@ -233,10 +233,10 @@ class ConsumerGroup(Tabular):
     def reset_offsets(
         self, to: Literal["earliest", "latest"] | int, *, dry_run: bool = False
     ) -> dict[str, tuple[int | None, int]]:
-        """Commit other offsets for a group without members; gives the old and the new one of each partition."""
+        """Commit other offsets for a group without members; return old and new offsets by partition."""
         if self._members:
             raise EngineError(
-                f'group "{self.id}" is active', detail=f"members: {', '.join(self._members)}", hint="end them first"
+                f'group "{self.id}" is active', detail=f"members: {', '.join(self._members)}", hint="stop them first"
             )
         result = {}
         for partition in self.log.partitions:
@@ -290,7 +290,7 @@ class ConsumerGroup(Tabular):
             self._pauses.append(Pause(partition, name, since, self.now_ms, lag, until))
 
     def _previous(self) -> dict[str, tuple[str, ...]]:
-        """What each member owned; what belongs to nobody any more goes to who has read most of its state."""
+        """Return previous ownership; orphaned partitions go to the member with most of their state."""
         previous = {name: member.owned for name, member in self._members.items()}
         for partition, owner in self._owners.items():
             if owner not in previous and self._states.sizes.get(partition):
@@ -340,7 +340,7 @@ class ConsumerGroup(Tabular):
             yield self._probe_at_ms
 
     def _run_due(self) -> None:
-        """Do what is due now."""
+        """Process everything that is due."""
         for member in list(self._members.values()):
             if member.silent_since_ms is not None and self.now_ms >= member.silent_since_ms + self._session_ms:
                 self._remove(member, "timed out")
@@ -362,14 +362,14 @@ class ConsumerGroup(Tabular):
             raise EngineError(
                 f'"{name}" is not a member of group "{self.id}"',
                 detail=f"it {reason}; others have its partitions" if reason else None,
-                hint="join() lets it come",
+                hint="add it with join()",
             )
         if result.silent_since_ms is not None:
-            raise EngineError(f'"{name}" has crashed', hint="join() lets it come again")
+            raise EngineError(f'"{name}" has crashed', hint="restart it with join()")
         return result
 
     def _start_of(self, member: Member, partition: str) -> int:
-        """From where a member reads on: its position, else what is committed, else what the reset policy says."""
+        """Return where a member starts: its position, the committed offset, or what the reset policy says."""
         log = self.log[partition]
         result = member.positions.get(partition, self.committed.get(partition, (None, ""))[0])
         if result is not None and log.start <= result <= log.high:
@@ -385,7 +385,7 @@ class ConsumerGroup(Tabular):
         return Position(partition, owner, offset, at, self.log[partition].high, self.log[partition].end, metadata)
 
     def _sorted(self, partitions: Iterable[str]) -> tuple[str, ...]:
-        """Partitions in the log's order."""
+        """Return partitions in the log's order."""
         wanted = set(partitions)
         return tuple(partition for partition in self.log.partitions if partition in wanted)
 

@@ -1,4 +1,4 @@
-"""A member of a consumer group, and how a wanted assignment becomes what can be done now."""
+"""Group members, and the steps from the current to a wanted assignment."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ Listener = Callable[[str, tuple[str, ...]], None]
 
 @dataclass
 class Member:
-    """Somebody who reads: what it owns, from where it goes on, and when it was last heard of.
+    """A group member: its assignment, positions and last heartbeat.
 
-    ``silent_since_ms`` is when its heartbeats ended, ``busy_since_ms`` when it was given the records it works on.
+    ``silent_since_ms`` is when its heartbeats stopped, ``busy_since_ms`` when it received its current records.
     """
 
     name: str
@@ -32,9 +32,9 @@ class Member:
 def settle(
     wanted: Mapping[str, tuple[str, ...]], before: Mapping[str, str], states: TaskStates
 ) -> tuple[dict[str, tuple[str, ...]], dict[str, str]]:
-    """What is done of an assignment now, and which members shall read ahead first, by partition.
+    """Return the assignment to make now, and the members that must warm up first, by partition.
 
-    A partition whose owner lives stays there until the one who shall have it has read its state but for a little.
+    A partition stays with its live owner until the new one has read nearly all of its state.
     """
     now: dict[str, list[str]] = {member: [] for member in wanted}
     warmups: dict[str, str] = {}
@@ -49,7 +49,7 @@ def settle(
 
 
 def choose_standbys(members: Iterable[Member], replicas: int) -> dict[str, tuple[str, ...]]:
-    """Who keeps a copy of whose state: for each partition those that have least to do and do not own it."""
+    """Choose standbys for each partition: the least loaded members that do not own it."""
     members = list(members)
     standbys: dict[str, tuple[str, ...]] = {member.name: () for member in members}
     for partition, owner in [(partition, member) for member in members for partition in member.owned]:

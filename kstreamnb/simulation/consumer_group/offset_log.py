@@ -1,4 +1,4 @@
-"""Topics of which only offsets are known: where each partition begins, ends, and is safely replicated up to."""
+"""Simulates topics by offsets alone: start, high watermark and end of each partition."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["OffsetLog"]
 
 @dataclass
 class PartitionOffsets:
-    """``start`` is the oldest record still there, ``end`` the next to be written; readers see those below ``high``."""
+    """``start`` is the oldest record, ``end`` the next to be written; readers see records below ``high``."""
 
     start: int = 0
     high: int = 0
@@ -20,7 +20,7 @@ class PartitionOffsets:
 
 
 class OffsetLog:
-    """Partitions to append to; any number of groups read them, each at its own pace.
+    """Partitions to append to; any number of groups read them independently.
 
     Example:
         >>> log = OffsetLog({"logs": 2})
@@ -47,20 +47,20 @@ class OffsetLog:
         return tuple(self._partitions)
 
     def append(self, partition: str, records: int = 1, *, replicated: bool = True) -> None:
-        """Write records; those that not all replicas in sync have got yet are not shown to readers."""
+        """Append records; readers see them once they are replicated."""
         self[partition].end += records
         if replicated:
             self.replicate(partition)
 
     def replicate(self, partition: str) -> None:
-        """Let the replicas catch up: the high watermark moves to the end."""
+        """Replicate: move the high watermark to the end."""
         self[partition].high = self[partition].end
 
     def expire(self, partition: str, before: int) -> None:
-        """Let retention remove what is older than an offset."""
+        """Expire records older than an offset, as retention does."""
         self[partition].start = max(self[partition].start, min(before, self[partition].high))
 
     def add_partitions(self, topic: str, partitions: int) -> None:
-        """Let a topic have so many partitions in all."""
+        """Increase a topic's partition count."""
         for number in range(partitions):
             self._partitions.setdefault(f"{topic}-{number}", PartitionOffsets())

@@ -1,4 +1,4 @@
-"""State that lies with the members: how much of a task's changelog each has read, and who is reading on."""
+"""Tracks how much of each task's changelog the members have restored."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ __all__ = ["TaskStates"]
 
 @dataclass
 class TaskStates:
-    """Changelogs of tasks, and what of them lies on each member's disk.
+    """Changelogs of tasks, and how much of them each member has on disk.
 
-    Units: ``rate`` is records a second that a member restores of one task; ``acceptable_lag`` is records.
+    Units: ``rate`` is records per second and task; ``acceptable_lag`` is records.
     """
 
     sizes: Mapping[str, int]
@@ -23,24 +23,24 @@ class TaskStates:
     warming: dict[str, str] = field(default_factory=dict)
 
     def lag(self, member: str, task: str) -> int:
-        """Records of the task's changelog that a member has not read."""
+        """Return the number of changelog records that a member has not restored."""
         return self.sizes.get(task, 0) - self.restored.get((member, task), 0)
 
     def is_ready(self, member: str, task: str) -> bool:
-        """Whether a member may take a task over from one that works on it."""
+        """Whether a member may take over a task from a live owner."""
         return self.lag(member, task) <= self.acceptable_lag
 
     def fill(self, member: str, tasks: Iterable[str]) -> None:
-        """A member has all of some tasks: it works on them, or stands by."""
+        """Mark tasks as fully restored by a member."""
         for task in tasks:
             self.restored[member, task] = self.sizes.get(task, 0)
 
     def warm_up(self, wanted: Mapping[str, str]) -> None:
-        """Let members read ahead for tasks they shall have, as many at once as may be."""
+        """Let members warm up for tasks, within the limit."""
         self.warming = dict(list(wanted.items())[: self.max_warmups])
 
     def advance(self, by_ms: int) -> list[tuple[str, str]]:
-        """Let time pass; gives the member and task of each warm-up that became ready."""
+        """Advance the clock; return the member and task of each warm-up that finished."""
         ready = []
         for task, member in self.warming.items():
             was_ready = self.is_ready(member, task)
@@ -51,5 +51,5 @@ class TaskStates:
         return ready
 
     def restore_ms(self, member: str, task: str) -> int:
-        """How long a member restores before it can work on a task."""
+        """Return how long (ms) a member restores before it can process a task."""
         return -(-self.lag(member, task) * 1000 // self.rate)

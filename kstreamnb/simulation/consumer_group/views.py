@@ -1,4 +1,4 @@
-"""What a consumer group shows: what happened, and where everybody stands."""
+"""Displays of a consumer group: events, positions and pauses."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ __all__ = ["GroupEvent", "GroupEvents", "GroupPauses", "GroupPositions", "Pause"
 
 @dataclass(frozen=True)
 class GroupEvent:
-    """One thing that happened in a group.
+    """One event of a group.
 
     Attributes:
-        at_ms: the clock then.
+        at_ms: the clock time.
         kind: "joined", "left", "crashed", "timed out", "polled too late", "rebalanced", "probed", "revoked",
             "assigned", "warming up", "warmed up", "polled", "committed", "out of range" or "reset".
-        member: whom it is about; "" for the group.
-        partitions: the partitions it is about.
-        words: what else there is to say.
-        moved: of a rebalance, how many partitions went from one member to another.
-        paused: how many were not worked on meanwhile.
+        member: the member; "" for the group.
+        partitions: the partitions concerned.
+        words: further facts.
+        moved: of a rebalance, the number of partitions that changed owners.
+        paused: the number of partitions that were paused.
     """
 
     at_ms: int
@@ -39,18 +39,18 @@ class GroupEvent:
 
 
 class GroupEvents(Timeline[GroupEvent]):
-    """The timeline of a group; ``events("rebalanced")`` gives the events of a kind."""
+    """The timeline of a group; ``events("rebalanced")`` selects events by kind."""
 
     header = ("after", "what", "who", "partitions", "")
 
     def table(self) -> Iterator[tuple[str, ...]]:
-        """Each in words."""
+        """Yield each event as text."""
         for event in self._events:
             yield format_duration(event.at_ms), event.kind, event.member, ", ".join(event.partitions), event.words
 
 
 class Position(NamedTuple):
-    """A partition as its group sees it; None where nothing is committed, or nobody reads."""
+    """A partition as its group sees it; None for an offset that does not exist."""
 
     partition: str
     owner: str
@@ -62,23 +62,23 @@ class Position(NamedTuple):
 
     @property
     def lag(self) -> int | None:
-        """Records that readers may see and the group has not committed."""
+        """Visible records that the group has not committed."""
         return None if self.committed is None else self.high - self.committed
 
 
 class GroupPositions(tuple[Position, ...], Tabular):
-    """Where a group stands in each partition."""
+    """The positions of a group in each partition."""
 
     header = ("partition", "owner", "committed", "position", "high watermark", "end", "lag", "metadata")
 
     @property
     def title(self) -> str:
-        """How many partitions there are, and the records that wait behind what is committed."""
+        """Count partitions and lag."""
         lags = [each.lag for each in self if each.lag is not None]
         return f"{pluralize(len(self), 'partition')}, {f'lag {sum(lags):,}' if lags else 'nothing committed'}"
 
     def table(self) -> Iterator[tuple[str, ...]]:
-        """Partition by partition."""
+        """Yield one row per partition."""
         for each in self:
             numbers = (each.committed, each.position, each.high, each.end, each.lag)
             yield (
@@ -93,7 +93,7 @@ class GroupPositions(tuple[Position, ...], Tabular):
 
 
 class Pause(NamedTuple):
-    """A partition that nobody worked on for a while: from when on, until it was noticed, and until state was there."""
+    """A pause of a partition: its start, when it was noticed, and when processing resumed."""
 
     partition: str
     member: str
@@ -104,27 +104,27 @@ class Pause(NamedTuple):
 
     @property
     def length_ms(self) -> int:
-        """How long in all."""
+        """The total length (ms)."""
         return self.until_ms - self.from_ms
 
 
 class GroupPauses(tuple[Pause, ...], Tabular):
-    """What changes of hands have cost: each partition, who has it now, and what was waited for."""
+    """Pauses caused by rebalances: each partition, its new owner, and the wait."""
 
     header = ("partition", "taken over by", "not noticed for", "records restored", "restored for", "paused for")
 
     @property
     def longest_ms(self) -> int:
-        """The longest pause of a partition; 0 when there was none."""
+        """The longest pause (ms); 0 if there was none."""
         return max((each.length_ms for each in self), default=0)
 
     @property
     def title(self) -> str:
-        """How many there were, and the longest."""
+        """Count the pauses, and name the longest."""
         return f"{pluralize(len(self), 'pause')}, the longest {format_duration(self.longest_ms)}"
 
     def table(self) -> Iterator[tuple[str, ...]]:
-        """Pause by pause."""
+        """Yield one row per pause."""
         for each in self:
             spans = each.noticed_ms - each.from_ms, each.until_ms - each.noticed_ms, each.length_ms
             noticed, restoring, paused = map(format_duration, spans)

@@ -1,7 +1,4 @@
-"""The log that everything else rests on, to be looked at by itself: append-only, in partitions, on brokers.
-
-The drivers run topologies over topics; here there is no topology, only what producers, brokers and readers do.
-"""
+"""Simulates a log on its own: append-only partitions on brokers, producers and readers, without a topology."""
 
 from kstreamnb.simulation.log.create import create_topic
 from kstreamnb.simulation.log.layout import PartitionLayout, TopicLayout

@@ -1,4 +1,4 @@
-"""`create_topic`: one call for a topic, in a simulated log or on a real cluster."""
+"""Creates a topic in a simulated log or on a real cluster."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ def create_topic(
     replication_factor: int = 1,
     config: Mapping[str, str] | None = None,
 ) -> Any:
-    """Create a topic, and give its description; raises EngineError when it exists or has too few brokers.
+    """Create a topic and return its description; raise EngineError if it exists or has too few brokers.
 
-    What ``kafka-topics.sh --create --topic userLogins --partitions 4 --replication-factor 2`` does.
+    Equals ``kafka-topics.sh --create --topic userLogins --partitions 4 --replication-factor 2``.
 
     Args:
-        name: the topic.
-        on: a `Log`, or the servers of a cluster as ``host:port,…`` or librdkafka's settings.
-        partitions: how many.
-        replication_factor: on how many brokers each partition lies.
+        name: the topic's name.
+        on: a `Log`, or a cluster: its servers as ``host:port,…`` or librdkafka's settings.
+        partitions: the number of partitions; default 1.
+        replication_factor: the number of replicas per partition; default 1.
         config: settings of the topic on a cluster, such as ``{"cleanup.policy": "compact"}``.
 
     Example:
@@ -43,7 +43,10 @@ def create_topic(
     """
     if isinstance(on, Log):
         if config:
-            raise ConfigError(f'topic "{name}" of a Log has no settings', hint="a real cluster's topics have")
+            raise ConfigError(
+                f'topic "{name}" of a Log has no settings',
+                hint="leave config= out, or create the topic on a real cluster",
+            )
         on.create_topic(name, partitions=partitions, replicas=replication_factor)
         return on.describe(name)
     from kstreamnb.kafka.admin import Admin

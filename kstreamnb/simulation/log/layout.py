@@ -1,4 +1,4 @@
-"""What a topic says of itself: leaders, replicas and offsets, partition by partition."""
+"""Describes a topic: leaders, replicas and offsets per partition."""
 
 from __future__ import annotations
 
@@ -36,17 +36,17 @@ class TopicLayout(Tabular):
 
     @property
     def partitions(self) -> int:
-        """How many there are."""
+        """The number of partitions."""
         return len(self.layout)
 
     @property
     def title(self) -> str:
-        """Name, partitions and replicas."""
+        """Return name, partitions and replicas."""
         copies = pluralize(self.replicas, "replica")
         return f'topic "{self.name}": {pluralize(self.partitions, "partition")}, {copies}'
 
     def table(self) -> Iterator[tuple[str, ...]]:
-        """Partition by partition."""
+        """Yield one row per partition."""
         for each in self.layout:
             leader = "none" if each.leader is None else str(each.leader)
             copies = (", ".join(map(str, brokers)) for brokers in (each.brokers, each.in_sync))

@@ -1,4 +1,4 @@
-"""`Log`: topics as what they are, append-only partitions on brokers, and readers that keep their own offsets."""
+"""`Log`: append-only partitions on simulated brokers, with producers and readers."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ __all__ = ["Log"]
 
 
 class Log(Tabular):
-    """Topics of a cluster that exists in this process only: records are appended and read, never changed.
+    """A simulated cluster's topics in this process: records are appended and read, never changed.
 
-    Each partition is led by one broker, from which it is written and read; its other replicas only follow. A broker
-    that fails is replaced by a replica in sync at once; elections by hand and replicas that fall behind for long are
-    left out. Groups of consumers read ``log.offsets``: ``ConsumerGroup("readers", log.offsets)``.
+    One broker leads each partition and serves its writes and reads; other replicas follow. A failed leader is replaced
+    by an in-sync replica at once; manual elections and slow replicas are not simulated. Consumer groups read
+    ``log.offsets``: ``ConsumerGroup("readers", log.offsets)``.
 
     Args:
-        brokers: how many brokers there are, with the ids 1, 2 and so on.
-        min_insync_replicas: how many replicas in sync a write to all of them needs.
-        key_serde: how keys become bytes; text unless said otherwise.
-        value_serde: how values become bytes; JSON unless said otherwise.
+        brokers: the number of brokers, with ids from 1; default 1.
+        min_insync_replicas: in-sync replicas that a write with ``acks="all"`` needs; default 1.
+        key_serde: serde of keys; default text.
+        value_serde: serde of values; default JSON.
 
     Example:
         >>> log = Log()
@@ -63,7 +63,7 @@ class Log(Tabular):
         value_serde: Serde | None = None,
     ) -> None:
         if brokers < 1:
-            raise ConfigError(f"{brokers} brokers are too few")
+            raise ConfigError(f"brokers must be at least 1, got {brokers}")
         self.brokers = brokers
         self.min_insync_replicas = min_insync_replicas
         self.key_serde, self.value_serde = key_serde or Serdes.string(), value_serde or Serdes.json()
@@ -78,15 +78,15 @@ class Log(Tabular):
 
     # --- topics ---
     def create_topic(self, name: str, *, partitions: int = 1, replicas: int = 1) -> None:
-        """Create a topic; its partitions are led by the brokers in turn."""
+        """Create a topic; brokers lead its partitions in turn."""
         if name in self._topics.topics:
             raise EngineError(f'topic "{name}" exists already', detail=f"it has {self._count(name)} partitions")
         if partitions < 1:
-            raise ConfigError(f'topic "{name}" cannot have {partitions} partitions')
+            raise ConfigError(f'partitions of topic "{name}" must be at least 1, got {partitions}')
         if not 1 <= replicas <= self.brokers:
             raise EngineError(
                 f'topic "{name}" cannot have {pluralize(replicas, "replica")} on {pluralize(self.brokers, "broker")}',
-                hint="each replica lies on a broker of its own",
+                hint="each replica needs its own broker: choose fewer replicas, or Log(brokers=…)",
             )
         self._topics.create(name, partitions)
         self._replicas[name] = replicas
@@ -97,7 +97,7 @@ class Log(Tabular):
             self._each(lambda copies, gone=broker: copies.lose(gone))
 
     def describe(self, topic: str) -> TopicLayout:
-        """Who leads which partition, where its copies lie, and how far it goes."""
+        """Return leaders, replicas and offsets of each partition."""
         self._known(topic)
         result = []
         for number in range(self._count(topic)):
@@ -120,10 +120,10 @@ class Log(Tabular):
         partitioner: StreamPartitioner | None = None,
         acks: Literal["all", "leader"] = "all",
     ) -> TopicRecord:
-        """Append a record and give it with its partition and offset.
+        """Append a record and return it with its partition and offset.
 
-        The key chooses the partition by Kafka's hash, unless ``partition`` or ``partitioner`` does; records without
-        one go round. With ``acks="leader"`` the others get the record by `replicate`, and nobody reads it before.
+        The key's hash chooses the partition unless ``partition`` or ``partitioner`` is given; records without a key are
+        spread round-robin. With ``acks="leader"`` followers get the record on `replicate`, and readers see it then.
         """
         self._known(topic)
         data = record_bytes(topic, key, value, self.key_serde, self.value_serde)
@@ -138,9 +138,9 @@ class Log(Tabular):
     def interleave(
         self, topic: str, producers: Mapping[str, Iterable[tuple[Any, Any]]], *, seed: int
     ) -> list[tuple[str, TopicRecord]]:
-        """Let several producers append ``(key, value)`` pairs at once; gives who appended what, by arrival.
+        """Let producers append ``(key, value)`` pairs concurrently; return producer and record by arrival.
 
-        Each keeps its own order; whose record comes next is drawn from the seed, as nothing else decides it.
+        Each producer keeps its own order; the seed decides whose record comes next.
 
         Example:
             >>> log = Log()
@@ -158,17 +158,17 @@ class Log(Tabular):
         return result
 
     def producer(self, **settings: Any) -> LogProducer:
-        """A producer that gathers records in batches, with futures and callbacks; see `LogProducer` for settings."""
+        """Return a producer that batches records; see `LogProducer` for settings."""
         record = LogProducer(self, **settings)
         self._producers.append(record)
         return record
 
     def replicate(self) -> None:
-        """Let all replicas in sync fetch what their leaders have."""
+        """Let all in-sync replicas fetch what their leaders have."""
         self._each(Replicas.catch_up)
 
     def advance_wall_clock_time(self, by: timedelta | str) -> None:
-        """Let time pass: producers send the batches that have waited long enough, and give up on old ones."""
+        """Advance the clock: producers send lingering batches and give up on expired records."""
         end = self.clock.now_ms + duration_ms(by, "advance of the wall clock")
         while (due := min((at for each in self._producers for at in each.due()), default=end + 1)) <= end:
             self.clock.advance_to(max(due, self.clock.now_ms))
@@ -178,13 +178,13 @@ class Log(Tabular):
 
     # --- reading ---
     def reader(self, *topics: str) -> LogReader:
-        """A reader of topics with positions of its own, at the beginning."""
+        """Return a reader of topics, positioned at the beginning."""
         for topic in topics:
             self._known(topic)
         return LogReader(self, [f"{topic}-{number}" for topic in topics for number in range(self._count(topic))])
 
     def records(self, partition: str, start: int = 0, limit: int | None = None) -> list[TopicRecord]:
-        """Committed records of a partition such as ``logins-0``, from an offset on."""
+        """Return committed records of a partition such as ``logins-0``, from an offset on."""
         high = self.offsets[partition].high
         if self._copies[partition].leader is None:
             raise self._offline(partition)
@@ -202,14 +202,14 @@ class Log(Tabular):
 
     # --- brokers ---
     def fail(self, broker: int) -> None:
-        """Let a broker fail: replicas in sync lead its partitions; those without one are offline."""
+        """Fail a broker: in-sync replicas take over its partitions; partitions without one go offline."""
         self._check_broker(broker)
         if broker not in self._down:
             self._down.append(broker)
             self._each(lambda copies: copies.lose(broker))
 
     def recover(self, broker: int) -> None:
-        """Let a broker come back and follow."""
+        """Restart a failed broker as a follower."""
         self._check_broker(broker)
         if broker in self._down:
             self._down.remove(broker)
@@ -220,25 +220,25 @@ class Log(Tabular):
     # --- displays ---
     @property
     def title(self) -> str:
-        """How much there is."""
+        """Count brokers and topics."""
         down = f"; {join_list(f'broker {each}' for each in self._down)} down" if self._down else ""
         return f"{pluralize(self.brokers, 'broker')}, {pluralize(len(self._topics.topics), 'topic')}{down}"
 
     def table(self) -> Iterator[tuple[str, ...]]:
-        """Topic by topic."""
+        """Yield one row per topic."""
         for topic, partitions in self._topics.topics.items():
             ends = [str(len(each.records)) for each in partitions]
             yield topic, str(len(partitions)), str(self._replicas[topic]), " + ".join(ends)
 
     # --- small things ---
     def _partition_for(self, topic: str, key: Any, value: Any, data: bytes | None, partitioner: Any = None) -> int:
-        """The partition of a record whose key has these bytes."""
+        """Return the partition of a record with this serialized key."""
         count = self._count(topic)
         chosen = checked_partition(partitioner or self._spread, topic, key, value, count)
         return chosen if chosen is not None else 0 if data is None else partition_for(data, count)
 
     def _leader(self, topic: str, partition: int) -> int | None:
-        """Which broker leads a partition now."""
+        """Return the broker that leads a partition."""
         return self._copies[f"{topic}-{partition}"].leader
 
     def _each(self, change: Any) -> None:
@@ -247,7 +247,7 @@ class Log(Tabular):
             self._note(partition)
 
     def _note(self, partition: str) -> None:
-        """Cut off what no leader has any more, and say how far the partition goes."""
+        """Truncate records that the leader no longer has, and update the partition's offsets."""
         copies, at = self._copies[partition], self.offsets[partition]
         topic, _, number = partition.rpartition("-")
         del self._topics.partition(topic, int(number)).records[copies.end :]
@@ -260,7 +260,7 @@ class Log(Tabular):
         if acks == "all" and len(copies.in_sync) < self.min_insync_replicas:
             raise EngineError(
                 f'partition "{partition}" has too few replicas in sync',
-                detail=f"{len(copies.in_sync)} of the {self.min_insync_replicas} that a write to all needs",
+                detail=f"{len(copies.in_sync)} of min_insync_replicas={self.min_insync_replicas}",
                 java="NotEnoughReplicasException",
             )
         return copies
@@ -268,8 +268,8 @@ class Log(Tabular):
     def _offline(self, partition: str) -> EngineError:
         return EngineError(
             f'partition "{partition}" is offline',
-            detail=f"no replica in sync is there; brokers {join_list(map(str, self._down))} are down",
-            hint=f"recover({self._copies[partition].in_sync[0]}) brings the one back that has all records",
+            detail=f"it has no in-sync replica online; brokers {join_list(map(str, self._down))} are down",
+            hint=f"recover({self._copies[partition].in_sync[0]}) restarts the broker that has all records",
         )
 
     def _count(self, topic: str) -> int:
@@ -278,8 +278,8 @@ class Log(Tabular):
     def _known(self, topic: str) -> None:
         if topic not in self._topics.topics:
             there = f"there are {', '.join(self._topics.topics)}" if self._topics.topics else "there are none"
-            raise EngineError(f'topic "{topic}" does not exist', detail=there, hint="create_topic() makes it")
+            raise EngineError(f'topic "{topic}" does not exist', detail=there, hint="create it with create_topic()")
 
     def _check_broker(self, broker: int) -> None:
         if not 1 <= broker <= self.brokers:
-            raise EngineError(f"there is no broker {broker}", hint=f"they are 1 to {self.brokers}")
+            raise EngineError(f"there is no broker {broker}", hint=f"brokers are 1 to {self.brokers}")

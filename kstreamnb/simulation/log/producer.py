@@ -1,4 +1,4 @@
-"""A producer over a simulated log: batches, lingering, a buffer that may be full, and outcomes told once each."""
+"""Simulates a producer: batches, lingering, a bounded buffer, and delivery reports."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class _Waiting:
 
 @dataclass(eq=False)
 class _Batch:
-    """Records for one partition, sent together; a batch of a lost request is sent once more at ``again_ms``."""
+    """Records for one partition that are sent together; after a lost request they are resent at ``again_ms``."""
 
     records: list[_Waiting] = field(default_factory=list)
     request: int = 0
@@ -53,29 +53,28 @@ class _Batch:
 
     @property
     def size(self) -> int:
-        """Bytes of keys and values."""
+        """Size of keys and values in bytes."""
         return sum(each.size for each in self.records)
 
 
 class LogProducer:
-    """Sends records to a `Log` in batches, on the log's own clock; what `RecordProducer` does on a real broker.
+    """Sends records to a `Log` in batches, on the log's own clock; `RecordProducer` does so on a real broker.
 
-    A batch goes when it is full or has lingered; all batches that are ready for one broker go in one request. A request
-    that was lost is sent again, while others may already be on their way: that is when order is at stake. An idempotent
-    producer numbers its batches, and a broker refuses one whose predecessor is not there. Sizes count the bytes of keys
-    and values alone.
+    A batch is sent when it is full or has lingered; all ready batches for one broker share a request. A lost request is
+    retried while others may be in flight, which may reorder records. An idempotent producer numbers its batches, and
+    brokers reject a batch whose predecessor is missing. Sizes count the bytes of keys and values only.
 
     Args:
-        log: where to.
-        batch_bytes: when a batch is full; 0 sends each record by itself.
-        linger: how long a batch waits for more.
-        buffer_bytes: what may wait in all.
-        max_block: how long `send` waits for room in the buffer before it raises BufferExhaustedError.
-        delivery_timeout: after how long a record that could not be sent is given up.
-        acks: "all" replicas in sync, or the "leader" alone.
-        idempotent: whether batches are numbered.
-        max_in_flight: how many requests may be on their way to a broker at once; idempotent producers have at most 5.
-        retry_backoff: after how long a lost request is sent again.
+        log: the log to write to.
+        batch_bytes: the size of a full batch; 0 sends each record on its own; default 16,384.
+        linger: how long a batch waits for more records; default 5 ms.
+        buffer_bytes: the size of the buffer; default 32 MiB.
+        max_block: how long `send` waits for room in the buffer before it raises BufferExhaustedError; default 1 minute.
+        delivery_timeout: when an undelivered record fails; default 2 minutes.
+        acks: "all" in-sync replicas (default), or the "leader" only.
+        idempotent: whether batches are numbered; default True.
+        max_in_flight: concurrent requests per broker; at most 5 for an idempotent producer; default 5.
+        retry_backoff: the delay before a lost request is retried; default 100 ms.
         partitioner: ``(topic, key, value, partitions)`` to a partition, or None for the key's.
 
     Example:
@@ -88,7 +87,7 @@ class LogProducer:
         >>> producer.requests, sent[99].result().offset
         (1, 99)
 
-    Raises: ConfigError when an idempotent producer is to have more than 5 requests in flight.
+    Raises: ConfigError if an idempotent producer may have more than 5 requests in flight.
     """
 
     def __init__(
@@ -108,7 +107,7 @@ class LogProducer:
     ) -> None:
         if idempotent and max_in_flight > _NUMBERED:
             raise ConfigError(
-                f"{max_in_flight} requests in flight are too many for an idempotent producer",
+                f"max_in_flight must be at most {_NUMBERED} for an idempotent producer, got {max_in_flight}",
                 detail=f"a broker remembers the numbers of the last {_NUMBERED} batches",
                 java="Must set max.in.flight.requests.per.connection to at most 5 to use the idempotent producer.",
             )
@@ -127,13 +126,13 @@ class LogProducer:
 
     @property
     def buffered_bytes(self) -> int:
-        """What waits."""
+        """Size of all buffered records in bytes."""
         return sum(batch.size for batch in self._batches)
 
     def send(
         self, topic: str, key: Any, value: Any, *, partition: int | None = None, delivered: Delivered | None = None
     ) -> Future[TopicRecord]:
-        """Take a record; its future and ``delivered(record, error)`` tell once where it lies, or why it does not."""
+        """Buffer a record; its future and ``delivered(record, error)`` report its offset or failure once."""
         data = record_bytes(topic, key, value, self.log.key_serde, self.log.value_serde)
         self.log.describe(topic)
         chosen = partition
@@ -148,9 +147,9 @@ class LogProducer:
         return record.future
 
     def lose(self, requests: int = 1) -> None:
-        """Let the next requests be lost on their way.
+        """Lose the next requests.
 
-        Example: B overtakes A, for this producer does not number what it sends.
+        Example: B overtakes A, because this producer is not idempotent.
             >>> from kstreamnb.simulation import Log
             >>> log = Log()
             >>> log.create_topic("logs")
@@ -164,11 +163,11 @@ class LogProducer:
         self._to_lose += requests
 
     def flush(self) -> None:
-        """Send what waits, as far as its leaders are there; what was lost waits until it is sent again."""
+        """Send buffered records whose leaders are online; lost batches wait for their retry."""
         self._send(self._batches)
 
     def due(self) -> Iterator[int]:
-        """When there will be something to do: a batch has lingered, or a record is given up."""
+        """Yield the times (ms) at which work is due: a batch has lingered, or a record expires."""
         now = self.log.clock.now_ms
         for batch in self._batches:
             since = batch.records[0].since_ms
@@ -179,7 +178,7 @@ class LogProducer:
             yield since + self._timeout_ms
 
     def work(self) -> None:
-        """Send the batches that are ready, and give up on records that have waited too long."""
+        """Send ready batches, and give up on expired records."""
         now = self.log.clock.now_ms
         ready = [
             batch
@@ -207,7 +206,7 @@ class LogProducer:
         return self._batches[-1]
 
     def _make_room(self, topic: str, size: int) -> None:
-        """Send everything; where that does not help, wait as long as may be, and give up."""
+        """Flush; if the buffer is still full, wait up to ``max_block`` and raise."""
         self.flush()
         if self.buffered_bytes + size <= self._buffer_bytes:
             return
@@ -215,20 +214,20 @@ class LogProducer:
         if self.buffered_bytes + size > self._buffer_bytes:
             raise BufferExhaustedError(
                 f'the producer\'s buffer has no room for a record of topic "{topic}"',
-                detail=f"{self.buffered_bytes} of {self._buffer_bytes} bytes wait, after {self._block_ms} ms",
-                hint="what waits is sent, or its futures fail; send more slowly, or give it a larger buffer",
+                detail=f"{self.buffered_bytes} of {self._buffer_bytes} bytes are in use after {self._block_ms} ms",
+                hint="send more slowly, or increase buffer_bytes; buffered records are still sent",
             )
 
     def _leader(self, batch: _Batch) -> int | None:
         return self.log._leader(*batch.partition)  # noqa: SLF001 - its other half
 
     def _may_send(self, broker: int) -> bool:
-        """Whether one more request may be on its way to a broker."""
+        """Whether another request may be in flight to a broker."""
         lost = {batch.request for batch in self._on_their_way() if self._leader(batch) == broker}
         return len(lost) < self._max_in_flight
 
     def _on_their_way(self) -> list[_Batch]:
-        """Batches of which the producer does not know yet that they were lost or refused."""
+        """Return batches whose loss or rejection the producer does not know of yet."""
         return [batch for batch in self._batches if batch.again_ms > self.log.clock.now_ms]
 
     def _send(self, batches: list[_Batch]) -> None:
@@ -243,7 +242,7 @@ class LogProducer:
                 self._request(together)
 
     def _request(self, together: list[_Batch]) -> None:
-        """Send batches to their broker; what is lost, or refused as its predecessor is not there, is sent again."""
+        """Send batches to their broker; lost and rejected batches are retried."""
         self.requests += 1
         lost, self._to_lose = self._to_lose > 0, max(0, self._to_lose - 1)
         for batch in together:
@@ -255,7 +254,7 @@ class LogProducer:
                 self._append(each)
 
     def _misses_one(self, batch: _Batch) -> bool:
-        """Whether a batch that was made before this one, for the same partition, has not arrived."""
+        """Whether an earlier batch for the same partition has not arrived."""
         earlier = self._batches[: self._batches.index(batch)]
         return any(each.partition == batch.partition and each in earlier for each in self._on_their_way())
 

@@ -1,4 +1,4 @@
-"""A reader of a log: it has offsets of its own, and nothing that it does changes the log or another reader."""
+"""Reads a log from independent positions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["LogReader"]
 
 
 class LogReader:
-    """Reads partitions from positions of its own, each in order; between partitions there is no order to rely on."""
+    """Reads partitions from its own positions; records of different partitions have no defined order."""
 
     def __init__(self, log: Log, partitions: list[str]) -> None:
         self._log = log
@@ -30,7 +30,7 @@ class LogReader:
         return dict(self._positions)
 
     def read(self, limit: int | None = None) -> list[TopicRecord]:
-        """The next records, at most ``limit``, partition by partition."""
+        """Return the next records, at most ``limit``, partition by partition."""
         result: list[TopicRecord] = []
         for partition, at in self._positions.items():
             wanted = None if limit is None else limit - len(result)
@@ -40,7 +40,7 @@ class LogReader:
         return result
 
     def seek(self, partition: str, offset: int) -> None:
-        """Go on elsewhere: what was read before can be read again."""
+        """Move a position, also backwards."""
         if partition not in self._positions:
             raise EngineError(f'the reader does not read "{partition}"', hint=f"it reads {', '.join(self._positions)}")
         self._positions[partition] = offset

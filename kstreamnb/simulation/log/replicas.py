@@ -1,4 +1,4 @@
-"""Where the copies of a partition lie: a leader, replicas in sync with it, and who leads when it fails."""
+"""Simulates the replicas of a partition: leader, in-sync replicas and failover."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ __all__ = ["Replicas", "spread"]
 
 @dataclass
 class Replicas:
-    """The copies of one partition.
+    """The replicas of one partition.
 
     Attributes:
-        brokers: who keeps a copy, the preferred leader first.
-        leader: who is written to and read from; None while no replica in sync is there.
-        in_sync: who has all that is committed.
-        ends: the next offset of each copy.
+        brokers: brokers with a replica, the preferred leader first.
+        leader: the broker that serves writes and reads; None while no in-sync replica is online.
+        in_sync: brokers that have everything committed.
+        ends: the next offset of each replica.
     """
 
     brokers: tuple[int, ...]
@@ -28,27 +28,27 @@ class Replicas:
 
     @property
     def end(self) -> int:
-        """The next offset of the leader's copy, or of the last one's that was in sync."""
+        """The next offset of the leader, or of the last in-sync replica."""
         return self.ends[self.leader if self.leader is not None else self.in_sync[0]]
 
     @property
     def high(self) -> int:
-        """Up to where every replica in sync has the records: what is committed, and what readers see."""
+        """The high watermark: the end of what all in-sync replicas have."""
         return min(self.ends[broker] for broker in self.in_sync)
 
     def write(self, *, to_all: bool) -> None:
-        """One more record: in the leader's copy, and in those of all others in sync."""
+        """Append one record to the leader, and with ``to_all`` to all in-sync replicas."""
         if self.leader is not None:
             self.ends[self.leader] += 1
         if to_all:
             self.catch_up()
 
     def catch_up(self) -> None:
-        """Let every replica in sync fetch what the leader has."""
+        """Let every in-sync replica fetch what the leader has."""
         self.ends |= dict.fromkeys(self.in_sync, self.end)
 
     def lose(self, broker: int) -> None:
-        """A broker fails: another replica in sync leads, and what only the old leader had is gone with it."""
+        """Fail a broker: another in-sync replica leads, and what only the old leader had is lost."""
         if broker not in self.in_sync:
             return
         others = [each for each in self.in_sync if each != broker]
@@ -60,7 +60,7 @@ class Replicas:
             self.leader = others[0]
 
     def regain(self, broker: int) -> None:
-        """A broker comes back: it leads again if nobody else could, else it follows from what is there now."""
+        """Restart a broker: it leads if nothing else can, otherwise it follows."""
         if broker not in self.brokers or (broker in self.in_sync and self.leader is not None):
             return
         if self.leader is None:
@@ -72,7 +72,7 @@ class Replicas:
 
 
 def spread(partitions: int, replicas: int, brokers: int) -> list[Replicas]:
-    """Copies of a topic's partitions over brokers 1 to ``brokers``: each leads as many as any other, but for one.
+    """Distribute the replicas of a topic evenly over brokers 1 to ``brokers``.
 
     Example:
         >>> [copies.brokers for copies in spread(4, 2, 3)]

@@ -1,4 +1,4 @@
-"""Looking for races: a sample worked off in many orders that are all allowed, and what comes out differently."""
+"""Finds races: processes a sample in many valid orders and compares the results."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ __all__ = ["RaceReport", "KeyDifference", "Race", "find_races"]
 Kind = Literal["result", "history", "order"]
 _KINDS: tuple[Kind, ...] = ("result", "history", "order")
 _MEANING = {
-    "result": "the last value of a key depends on the order of work",
-    "history": "values in between depend on the order of work, the last one does not",
-    "order": "the same values come in another order",
+    "result": "the last value of a key depends on the processing order",
+    "history": "intermediate values depend on the processing order, the last one does not",
+    "order": "the same values arrive in another order",
 }
 _ATTEMPTS, _SHOWN, _FEW, _FEW_RECORDS = 400, 20, 24, 6
 
 
 @dataclass(frozen=True)
 class KeyDifference:
-    """What came for a key in the usual order, and in another one; ``where`` is a topic or a store."""
+    """Results of a key in the usual order and in another one; ``where`` is a topic or a store."""
 
     where: str
     key: str
@@ -48,7 +48,7 @@ class KeyDifference:
 
     @property
     def kind(self) -> Kind:
-        """How bad it is: "result", "history" or "order"."""
+        """The severity: "result", "history" or "order"."""
         if self.usual[-1:] != self.other[-1:] and _multiset(self.usual) != _multiset(self.other):
             return "result"
         return "history" if _multiset(self.usual) != _multiset(self.other) else "order"
@@ -56,13 +56,13 @@ class KeyDifference:
 
 @dataclass(frozen=True)
 class Race(Tabular):
-    """A way of working off a few records that leads elsewhere.
+    """A processing order of few records that gives another result.
 
     Attributes:
-        kind: "result" (a last value differs), "history" (values in between do) or "order".
-        sample: the records; leaving out any one of them, no order was found that differs.
-        moves: in which order partitions delivered and tasks worked.
-        differences: by topic or store, and key.
+        kind: "result" (a last value differs), "history" (intermediate values differ) or "order".
+        sample: the records; no difference was found without any one of them.
+        moves: the order of deliveries and processing.
+        differences: differences by topic or store, and key.
     """
 
     kind: Kind
@@ -74,11 +74,11 @@ class Race(Tabular):
 
     @property
     def title(self) -> str:
-        """What it is."""
+        """Name the kind of race."""
         return f"race with {pluralize(len(self.sample), 'record')}: {_MEANING[self.kind]}"
 
     def table(self) -> Iterator[tuple[str, ...]]:
-        """What differs."""
+        """Yield the differences."""
         for each in self.differences[:_SHOWN]:
             yield (
                 each.where,
@@ -88,7 +88,7 @@ class Race(Tabular):
             )
 
     def more(self) -> Iterator[str]:
-        """The records and the moves."""
+        """Yield the records and the moves."""
         for record in self.sample[:_FEW]:
             about = (
                 f"key {format_value(record.key)}, value {format_value(record.value)}, time "
@@ -103,14 +103,14 @@ class Race(Tabular):
 
 @dataclass(frozen=True)
 class RaceReport(Tabular):
-    """What came out of a sample in many orders; false when it was always the same.
+    """Results of a sample in many orders; false if they are all equal.
 
     Attributes:
-        schedules: how many orders were tried.
-        outcomes: how many different outcomes there were.
-        found: for each kind of difference, how many orders showed it.
-        race: the worst one, made as short as possible; None when there is none.
-        seed: gives the same orders again.
+        schedules: the number of orders tried.
+        outcomes: the number of different outcomes.
+        counts: the number of orders by kind of difference.
+        race: the worst race, as short as possible; None if there is none.
+        seed: the seed of the orders.
 
     Example:
         >>> from kstreamnb import StreamsBuilder
@@ -118,7 +118,7 @@ class RaceReport(Tabular):
         >>> builder.stream("click").left_join(builder.table("tier"), lambda click, tier: [click, tier]).to("out")
         >>> sample = [TopicRecord("tier", 0, 0, 0, "anna", "gold"), TopicRecord("click", 0, 0, 5, "anna", "home")]
         >>> print(find_races(builder.build(), sample, schedules=20).race)
-        race with 2 records: the last value of a key depends on the order of work
+        race with 2 records: the last value of a key depends on the processing order
         where       | key    | in the usual order | in this order
         ------------+--------+--------------------+---------------
         topic "out" | "anna" | ["home", "gold"]   | ["home", null]
@@ -132,7 +132,7 @@ class RaceReport(Tabular):
 
     schedules: int
     outcomes: int
-    found: Mapping[Kind, int]
+    counts: Mapping[Kind, int]
     race: Race | None
     seed: int
 
@@ -141,24 +141,24 @@ class RaceReport(Tabular):
 
     @property
     def header(self) -> tuple[str, ...]:  # type: ignore[override]
-        """Columns of the race's table."""
+        """Column names of the race's table."""
         return Race.header
 
     @property
     def title(self) -> str:
-        """How many orders differ, and in what."""
-        tried = f"{pluralize(self.schedules, 'order')} of work (seed {self.seed})"
+        """Count the orders that differ, by kind."""
+        tried = f"{pluralize(self.schedules, 'order')} (seed {self.seed})"
         if self.race is None:
             return f"no race found: {tried}, one outcome"
-        parts = [f"{self.found[kind]:,} differ in the {kind}" for kind in _KINDS if self.found.get(kind)]
+        parts = [f"{self.counts[kind]:,} differ in the {kind}" for kind in _KINDS if self.counts.get(kind)]
         return f"race found: {tried}, {pluralize(self.outcomes, 'outcome')}; {join_list(parts)}"
 
     def table(self) -> Iterator[tuple[str, ...]]:
-        """What differs in the shortest case."""
+        """Yield the differences of the shortest race."""
         return iter(()) if self.race is None else self.race.table()
 
     def more(self) -> Iterator[str]:
-        """The shortest case: its records, and how they were worked off."""
+        """Yield the records and moves of the shortest race."""
         if self.race is not None:
             yield self.race.title
             yield from self.race.more()
@@ -173,26 +173,26 @@ def find_races(
     partitions: Mapping[str, int] | int | None = None,
     config: Config | Mapping[str, Any] | None = None,
 ) -> RaceReport:
-    """Work a sample off in other orders that a cluster might choose, and report what comes out differently.
+    """Process a sample in other orders that are possible on a cluster, and report different results.
 
-    Each order draws when partitions deliver records and which task works next. Values are compared by topic and key,
-    and so is what stores hold at the end; timestamps, and the order between keys, are not results. A difference is
-    shrunk to records none of which can be left out, which are as a rule the fewest that show it.
+    Each order draws when partitions deliver records and which task runs next. Compared are values by topic and key,
+    and final stores; timestamps and the order between keys are not. A race is reduced to records none of which can be
+    left out, usually the fewest that show it.
 
-    With ``max_task_idle`` in the config tasks wait for partitions that are still to deliver, as they would in Kafka.
+    With ``max_task_idle`` tasks wait for partitions that have not delivered yet, as in Kafka.
 
     Args:
-        topology: what to run.
+        topology: the topology to run.
         sample: records of any topics, such as a `Sample`.
-        schedules: how many orders to try.
-        seed: decides all of them.
-        partitions: as in `TopologyTestDriver`; with one partition everywhere there is little to go wrong.
+        schedules: the number of orders to try; default 200.
+        seed: the seed of the orders: the same seed gives the same orders; default 0.
+        partitions: see `TopologyTestDriver`; with one partition everywhere races are rare.
         config: the application's settings.
 
     Example:
         >>> topology = Topology().add_source("in", "orders").add_sink("out", "copies", "in")
         >>> print(find_races(topology, [TopicRecord("orders", -1, -1, 0, "shoe", 1)], schedules=10))
-        no race found: 10 orders of work (seed 0), one outcome
+        no race found: 10 orders (seed 0), one outcome
     """
     runs = _Runs(topology, Config.of(config), partitions)
     records = runs.placed(sample)
@@ -209,7 +209,7 @@ def find_races(
 
 
 class _Outcome:
-    """What a run has written and kept, to be compared with that of another run."""
+    """The output and state of a run, comparable with those of another run."""
 
     def __init__(self, tasks: TaskGroup, error: KStreamError | None) -> None:
         self._tasks = tasks
@@ -227,7 +227,7 @@ class _Outcome:
         }
 
     def differences(self, other: _Outcome) -> tuple[KeyDifference, ...]:
-        """Keys for which something else came in another run, the worst first."""
+        """Return keys whose results differ in another run, the worst first."""
         if (self._written, self._kept, self._error) == (other._written, other._kept, other._error):
             return ()
         mine, theirs = self._shown(), other._shown()
@@ -239,7 +239,7 @@ class _Outcome:
         return tuple(sorted(found, key=lambda each: _KINDS.index(each.kind)))
 
     def _shown(self) -> dict[tuple[str, str], tuple[Any, ...]]:
-        """Values by topic or store and by key, as users know them."""
+        """Return deserialized values by topic or store, and by key."""
         found: dict[tuple[str, str], list[Any]] = {}
         for (topic, key), values in self._written.items():
             serdes = self._tasks.logs[topic].serdes
@@ -256,14 +256,14 @@ class _Outcome:
 
 
 class _Runs:
-    """A topology, run in the usual order and in others."""
+    """Runs a topology in the usual order and in others."""
 
     def __init__(self, topology: Topology, config: Config, partitions: Mapping[str, int] | int | None) -> None:
         self._topology, self._config, self._partitions = topology, config, partitions
         self._roots: dict[int, InputRecord] = {}
 
     def placed(self, sample: Iterable[TopicRecord]) -> list[TopicRecord]:
-        """The records, each in the partition of its key where it is in none."""
+        """Return the records with partitions, chosen by key if missing."""
         driver, found = self._driver(), []
         for record in sample:
             (root,) = driver.router.serialize([record], reusable=True)
@@ -272,12 +272,12 @@ class _Runs:
         return found
 
     def usual(self, records: list[TopicRecord]) -> _Outcome:
-        """What comes out in the order of every engine of the kit."""
+        """Run in the kit's usual order."""
         batch = InputBatch.serialized([self._roots[id(record)] for record in records])
         return self._outcome(lambda tasks: process(tasks.router, tasks, batch))
 
     def shuffled(self, records: list[TopicRecord], seed: int) -> tuple[_Outcome, tuple[Move, ...]]:
-        """What comes out in an order drawn from a seed, and that order."""
+        """Run in an order drawn from a seed; return the result and that order."""
         roots, moves = [self._roots[id(record)] for record in records], list[Move]()
         random, patient = Random(seed), self._config.max_task_idle_ms > 0
         found = self._outcome(lambda tasks: RandomSchedule(tasks, roots, random, moves, patient=patient).run())
@@ -300,7 +300,7 @@ def _multiset(values: tuple[Any, ...]) -> list[str]:
 
 
 def _shrunk(runs: _Runs, records: list[TopicRecord], kind: Kind, seed: int, schedules: int) -> Race:
-    """The race with as few records as possible, and among orders that show it the one with the fewest moves."""
+    """Reduce a race to as few records as possible, then to as few moves as possible."""
     left = [_ATTEMPTS]
 
     def race_of(some: list[TopicRecord], tries: int) -> Race | None:
@@ -336,7 +336,7 @@ def _shrunk(runs: _Runs, records: list[TopicRecord], kind: Kind, seed: int, sche
 
 
 def _least(race: Race, race_of: Callable[[list[TopicRecord]], Race | None]) -> Race:
-    """The race of the fewest among few records: no one can be left out now, but perhaps several at once can."""
+    """Try all subsets of a small sample: single records are needed, but several at once may not be."""
     sizes = range(2, len(race.sample) - 1) if len(race.sample) <= _FEW_RECORDS else ()
     smaller = (race_of(list(some)) for size in sizes for some in combinations(race.sample, size))
     return next((found for found in smaller if found is not None), race)

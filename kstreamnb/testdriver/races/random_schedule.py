@@ -1,7 +1,7 @@
-"""One run in an order of its own: when partitions deliver and which task works next are drawn from a seed.
+"""Runs a topology in a random order: when partitions deliver and which task works next is drawn from a seed.
 
-Every order is allowed in which a cluster could have done the same work: each partition delivers its records in their
-order, a task takes the least head among those it has, and what it writes can be fetched from then on.
+All orders are possible on a cluster: each partition delivers in order, a task takes the smallest head of its queues,
+and its output can be fetched from then on.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _SIZES = (1, 1, 1, 2, 3, 8, 50, 1_000_000)
 
 @dataclass(frozen=True)
 class Move:
-    """One thing that was done: a partition delivered records, or a task processed some."""
+    """One delivery of a partition, or one turn of a task."""
 
     kind: str
     where: str
@@ -36,9 +36,9 @@ class Move:
 
 
 class RandomSchedule:
-    """Runs roots through tasks; ``moves`` gets what was done.
+    """Runs input records through tasks; ``moves`` collects the order.
 
-    ``patient``: a task waits as long as one of its partitions may still get records, as with a long ``max_task_idle``.
+    ``patient``: tasks wait for partitions that may still get records, as with a long ``max_task_idle``.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class RandomSchedule:
                 self._inputs.setdefault(route.tasks[partition], {})[topic, partition] = None
 
     def run(self) -> None:
-        """Work until nothing is left."""
+        """Run until nothing is left."""
         while True:
             deliveries = [place for place, records in self._coming.items() if records]
             ready = [index for index in range(len(self._tasks.order)) if self._is_ready(index, hurried=False)]
