@@ -5,11 +5,13 @@ A batch that is replayed after a failure is sent again. No transaction, no marke
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Iterable, Mapping
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
-from kstreamnb.errors import BrokerError
+from kstreamnb.errors import ApplicationStateError, BrokerError
 from kstreamnb.kafka.batch_offsets import Offsets
 from kstreamnb.kafka.client import Servers, client, connection, kafka_error
 from kstreamnb.kafka.output_batch import OutputBatch, OutputColumns
@@ -17,6 +19,7 @@ from kstreamnb.kafka.transactional_writer import send_all
 
 __all__ = ["AtLeastOnceWriter"]
 
+_FLUSH_S = 1.0
 _TUNING = {
     "linger.ms": 5,
     "compression.type": "lz4",
@@ -27,9 +30,13 @@ _TUNING = {
 
 
 class AtLeastOnceWriter:
-    """Sends the batches of one application; ``config`` are further settings of the producer.
+    """Sends the batches of one application.
 
-    Units: ``patience_s`` is how many seconds a batch may take to be acknowledged.
+    Args:
+        servers: ``host:port,…``, or settings with ``bootstrap.servers`` among them.
+        application: id of the application, which is also its group.
+        config: further settings of the producer.
+        patience_s: how many seconds a batch may take to be acknowledged.
     """
 
     def __init__(
@@ -44,21 +51,24 @@ class AtLeastOnceWriter:
         self._config = dict(config or {})
         self._producer: Producer | None = None
         self._group: Consumer | None = None
+        self._publishing, self._closing = threading.RLock(), threading.Event()
 
     def new_producer(self) -> Producer:
-        """A producer; raises ConfigError for settings that it does not take."""
+        """Make a producer; raises ConfigError for settings that librdkafka refuses."""
         return client(Producer, {**connection(self.servers, defaults=_TUNING), **self._config})
 
     def open(self) -> None:
         """Connect."""
         self.close()
-        self._producer = self.new_producer()
+        self._closing.clear()
         group = connection(self.servers, group_id=self.application, enable_auto_commit=False)
-        self._group = client(Consumer, group)
+        self._producer, self._group = self.new_producer(), client(Consumer, group)
 
     def close(self) -> None:
-        """Let go of the connections."""
-        group, self._group, self._producer = self._group, None, None
+        """Close the connections. A batch that another thread is publishing fails first, and is sent again later."""
+        self._closing.set()
+        with self._publishing:
+            group, self._group, self._producer = self._group, None, None
         if group is not None:
             group.close()
 
@@ -66,40 +76,43 @@ class AtLeastOnceWriter:
         self, batch: int, source: str, output: Iterable[OutputColumns], positions: Offsets | None = None
     ) -> OutputBatch:
         """Send one batch and wait for its acknowledgements; then commit the positions for tools that show lag."""
-        if self._producer is None:
-            self.open()
-        assert self._producer is not None
+        with self._publishing:
+            if self._producer is None:
+                self.open()
+            assert self._producer is not None
+            try:
+                count = self._send(self._producer, output)
+                self._commit(positions or {})
+            except KafkaException as error:
+                self.close()
+                raise self._failure(error) from error
+        return OutputBatch(batch, count)
+
+    def _send(self, producer: Producer, output: Iterable[OutputColumns]) -> int:
         failures: list[KafkaError] = []
 
         def note(error: KafkaError | None, message: Message) -> None:
             if error is not None:
                 failures.append(KafkaError(error.code(), f'{error.str()} (topic "{message.topic()}")'))
 
-        count = 0
+        count, end = 0, time.monotonic() + self.patience_s
         for columns in output:
-            try:
-                send_all(self._producer, columns, note)
-            except KafkaException as error:
-                self.close()
-                raise self._failure(error) from error
+            send_all(producer, columns, note, self._closing)
             count += len(columns.keys)
-        left = self._producer.flush(self.patience_s)
-        if left or failures:
-            self.close()
-            reason = failures[0] if failures else TimeoutError()
-            raise self._failure(reason)
-        self._commit(positions or {})
-        return OutputBatch(batch, count)
+        while producer.flush(_FLUSH_S):
+            if self._closing.is_set():
+                raise ApplicationStateError("the writer was closed while it published a batch")
+            if time.monotonic() > end:
+                raise KafkaException(KafkaError(KafkaError._MSG_TIMED_OUT))  # noqa: SLF001 - librdkafka's own code
+        if failures:
+            raise KafkaException(failures[0])
+        return count
 
-    def _failure(self, error: Exception | KafkaError) -> BrokerError:
+    def _failure(self, error: KafkaException) -> BrokerError:
         again = "the batch is sent again after a restart"
         return kafka_error(f'publishing for "{self.application}"', error, self.servers, hint=again)
 
     def _commit(self, positions: Offsets) -> None:
-        places = [TopicPartition(t, p, n) for t, parts in positions.items() for p, n in parts.items()]
-        if not places or self._group is None:
-            return
-        try:
-            self._group.commit(offsets=places, asynchronous=False)
-        except KafkaException as error:
-            raise kafka_error(f'committing positions of "{self.application}"', error, self.servers) from error
+        partitions = [TopicPartition(t, p, n) for t, parts in positions.items() for p, n in parts.items()]
+        if partitions and self._group is not None:
+            self._group.commit(offsets=partitions, asynchronous=False)

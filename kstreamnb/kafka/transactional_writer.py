@@ -1,36 +1,36 @@
-"""Exactly-once publishing of batches: one Kafka transaction for each, with a marker of the batch inside.
+"""Exactly-once publishing: one Kafka transaction for each batch, with a marker of the batch inside.
 
 The marker is a record of the compacted topic ``<application>-commits``. It names the query and the batch and holds
-checksums of the batch's input and output. A batch that the marker names already is in Kafka: its replay publishes
-nothing. A marker is a record and not a group offset because it must not expire, nor vanish with an output topic.
+checksums of the batch's input and output. A batch that the marker names is in Kafka already: its replay publishes
+nothing. A marker is a record and not a group offset because it must neither expire nor vanish with an output topic.
 The source offsets are committed under the group ``<application>`` too, for tools that show lag; nothing reads them.
 """
 
 from __future__ import annotations
 
 import json
+import threading
 import time
-import zlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from itertools import repeat
-from typing import Any
 
 import numpy as np
-from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
+from kstreamnb.core.time import format_duration
 from kstreamnb.errors import (
     ApplicationStateError,
-    BrokerError,
     CheckpointError,
     DataLossError,
     EngineError,
     FencedError,
+    TransactionTimeoutError,
 )
 from kstreamnb.kafka.admin import Admin
+from kstreamnb.kafka.batch_marker import Checksum, Marker, checksum_of, last_marker
 from kstreamnb.kafka.batch_offsets import Offsets
-from kstreamnb.kafka.bounded_reader import arrived, at_end, bounded_consumer
 from kstreamnb.kafka.client import Servers, client, connection, kafka_error, sendable_time
 from kstreamnb.kafka.output_batch import OutputBatch, OutputColumns
 
@@ -38,30 +38,26 @@ __all__ = ["Marker", "OutputBatch", "TransactionalWriter", "overtaken", "send_al
 
 _FENCED = {KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH}  # noqa: SLF001
 _PATIENCE_S = 600.0
-_CALL_S = 30.0
-_MEET_S = 1.0
-_crc = zlib.crc32
+_CALL_S = 5.0
+_ABORT_S = 10.0
+_CONNECT_S = 1.0
+_FIRST_TIMEOUT_MS = 60_000
+_MAX_TIMEOUT_MS = 15 * 60_000  # a broker's transaction.max.timeout.ms, unless its operator changed that
+_TIMEOUT = "transaction.timeout.ms"
 _TUNING = {
     "compression.type": "lz4",
     "linger.ms": 5,
     "queue.buffering.max.messages": 500_000,
     "queue.buffering.max.kbytes": 1 << 20,
     "retry.backoff.ms": 20,
-    "transaction.timeout.ms": 60_000,
+    _TIMEOUT: _FIRST_TIMEOUT_MS,
     # With its re-bootstrap librdkafka forgets how to reach the group's coordinator once a broker was away: sending
-    # offsets would wait for ever. Whoever loses all brokers opens the publisher anew, with the first addresses.
+    # offsets would wait for ever. If all brokers are lost, the writer is opened again with the first addresses.
     "metadata.recovery.strategy": "none",
 }
-
-
-@dataclass(frozen=True)
-class Marker:
-    """The last batch in Kafka: ``source`` and ``output`` are checksums of what it read and of what it wrote."""
-
-    query: str
-    batch: int
-    source: str
-    output: str
+_unfinished: list[Producer] = []
+# Producers whose transaction could be neither committed nor aborted: librdkafka ends the process with an assertion
+# (txn_req_cnt > 0) if such a producer is freed while its coordinator adds partitions. Kept until an abort succeeds.
 
 
 def overtaken(application: str, detail: str) -> FencedError:
@@ -76,8 +72,16 @@ def overtaken(application: str, detail: str) -> FencedError:
 class TransactionalWriter:
     """Publishes the batches of one query of an application, each of them once.
 
-    ``query`` is the identity of the checkpoint; ``config`` are further settings of the producer. ``again``: by number,
-    what older batches read that may come again, since the query's state was taken back.
+    Args:
+        servers: ``host:port,…``, or settings with ``bootstrap.servers`` among them.
+        application: id of the application; names the transactions, the marker topic and the group.
+        query: identity of the checkpoint.
+        config: further settings of the producer.
+
+    Attributes:
+        marker: the last batch that is known to be in Kafka, None before the first.
+        again: by number, the input of older batches that may come again after their state was rolled back.
+        without_output: numbers of batches that the checkpoint has, but that never had input, such as a rescaling.
     """
 
     def __init__(
@@ -87,45 +91,59 @@ class TransactionalWriter:
         self.marker_topic = f"{application}-commits"
         self.marker: Marker | None = None
         self.again: Mapping[int, str] = {}
+        self.without_output: Container[int] = ()
         self._config = dict(config or {})
         self._producer: Producer | None = None
         self._group: Consumer | None = None
+        self._first_timeout_ms = self._timeout_ms = int(str(self._settings()[_TIMEOUT]))
+        self._publishing, self._closing = threading.RLock(), threading.Event()
+
+    def _settings(self, **own: object) -> dict[str, object]:
+        return connection(self.servers, defaults={**_TUNING, **self._config}, **own)
 
     def new_producer(self) -> Producer:
-        """A producer that has fenced nobody yet; raises ConfigError for settings that it does not take."""
-        own = {"transactional_id": f"{self.application}.sink"}
-        return client(Producer, connection(self.servers, defaults={**_TUNING, **self._config}, **own))
+        """Make a producer that has fenced nobody yet; raises ConfigError for settings that librdkafka refuses."""
+        own = {"transactional_id": f"{self.application}.sink", "transaction_timeout_ms": self._timeout_ms}
+        return client(Producer, self._settings(**own))
 
-    def open(self) -> Marker | None:
-        """Fence every older publisher of the application, then read the last marker.
+    def open(self, *, between: Callable[[str], None] = lambda step: None) -> Marker | None:
+        """Fence every older writer of the application, then read and return the last marker.
 
-        The other order would miss the last commit of the one that is being fenced. A marker of another query is seen
-        before: that one goes on.
+        The other order would miss the last commit of the writer that is being fenced. A marker of another query is
+        refused before anything is fenced: that query continues. ``between`` is called at "checked" and "fenced".
         """
         self.close()
-        producer = self.new_producer()  # connects while the marker is looked for; it fences nobody before it is told to
+        self._closing.clear()
+        producer = self.new_producer()  # connects while the marker is searched; fences nobody yet
         admin = Admin(self.servers)
         admin.create_topic(self.marker_topic, config={"cleanup.policy": "compact"}, exists_ok=True)
-        self._refuse_foreign(self._last_marker(admin))
-        self._producer = producer
+        self._refuse_foreign(last_marker(admin, self.marker_topic))
+        between("checked")
         try:
             self._await_broker(producer)
             _repeat(producer.init_transactions, 120.0)
         except KafkaException as error:
-            raise self._failure(error) from error
+            raise self._error(error) from error
+        between("fenced")
         group = connection(self.servers, group_id=self.application, enable_auto_commit=False)
-        self._group = client(Consumer, group)
-        self.marker = self._last_marker(admin)
+        self.marker = last_marker(admin, self.marker_topic)
+        with self._publishing:
+            if self._closing.is_set():
+                raise ApplicationStateError("the writer was closed while it was opened")
+            self._producer, self._group = producer, client(Consumer, group)
+        _unfinished[:] = [each for each in _unfinished if not _aborted(each)]
         return self.marker
 
     def _await_broker(self, producer: Producer) -> None:
-        """Wait a moment for a broker: librdkafka asks for its coordinator at once where one is up, else 0.5 s later."""
+        """Wait for a broker: librdkafka asks for its coordinator at once if one is connected, else 0.5 s later."""
         with suppress(KafkaException):  # `init_transactions` has more patience, and says what is wrong
-            producer.list_topics(self.marker_topic, timeout=_MEET_S)
+            producer.list_topics(self.marker_topic, timeout=_CONNECT_S)
 
     def close(self) -> None:
-        """Let go of the connections; an open transaction is left to be aborted by the next `open`."""
-        group, self._group, self._producer = self._group, None, None
+        """Close the connections. A batch that another thread is publishing is aborted first."""
+        self._closing.set()
+        with self._publishing:
+            group, self._group, self._producer = self._group, None, None
         if group is not None:
             group.close()
 
@@ -138,34 +156,52 @@ class TransactionalWriter:
         *,
         between: Callable[[str], None] = lambda step: None,
     ) -> OutputBatch:
-        """Publish one batch, or suppress it where it is in Kafka already, or refuse it.
+        """Publish one batch, suppress it if it is in Kafka already, or refuse it.
 
-        ``source`` is the batch's entry in the query's log of input offsets; ``positions`` are the offsets after it.
-        ``between`` is called at "begin", "produced", "offsets" and "committed" for whoever watches or tests.
+        Whatever ends this call, no transaction stays open.
+
+        Args:
+            batch: its number in the checkpoint.
+            source: the batch's entry in the query's log of input offsets.
+            output: its records.
+            positions: the input offsets after it.
+            between: called at "begin", "produced", "offsets" and "committed".
+
+        Raises:
+            FencedError: a newer deployment took over.
+            TransactionTimeoutError: the transaction outlived its timeout; `open` with a longer one and publish again.
+            CheckpointError, DataLossError: checkpoint and marker contradict each other.
+            BrokerError: Kafka failed or refused; `open` and publish again if it is ``restartable``.
         """
-        if self._producer is None:
-            raise ApplicationStateError("the publisher is not open", hint="call open() first")
-        if self._is_replay(batch, source):
-            return self._suppress(batch, output)
-        try:
-            between("begin")
-            self._producer.begin_transaction()
-            count, checksum = self._produce(self._producer, output)
-            marker = Marker(self.query, batch, _checksum(source), checksum)
-            self._producer.produce(self.marker_topic, json.dumps(asdict(marker)), b"sink", 0)
-            between("produced")
-            self._send_positions(self._producer, positions or {})
-            between("offsets")
-            _repeat(self._producer.commit_transaction, _CALL_S)
-        except KafkaException as error:
-            raise self._failure(error) from error
+        with self._publishing:
+            producer = self._producer
+            if producer is None:
+                raise ApplicationStateError("the writer is not open", hint="call open() first")
+            if self._is_replay(batch, source):
+                return self._suppress(batch, output)
+            begun = _now_s()
+            try:
+                between("begin")
+                producer.begin_transaction()
+                count, checksum = self._produce(producer, output)
+                marker = Marker(self.query, batch, checksum_of(source), checksum)
+                producer.produce(self.marker_topic, json.dumps(asdict(marker)), b"sink", 0)
+                between("produced")
+                self._send_positions(producer, positions or {})
+                between("offsets")
+                _repeat(producer.commit_transaction, _CALL_S, closing=self._closing)
+            except KafkaException as error:
+                raise self._failure(producer, error, batch, _now_s() - begun) from error
+            except BaseException:  # of the output, of a test, or Ctrl-C: the batch is published after a restart
+                self._drop(producer)
+                raise
+            self.marker = marker
         between("committed")
-        self.marker = marker
         return OutputBatch(batch, count)
 
     def _is_replay(self, batch: int, entry: str) -> bool:
-        """Whether the batch is in Kafka already; raises where checkpoint and marker contradict each other."""
-        last, source = self.marker, _checksum(entry)
+        """Tell whether the batch is in Kafka already; raise if checkpoint and marker contradict each other."""
+        last, source = self.marker, checksum_of(entry)
         if last is None:
             if batch == 0:
                 return False
@@ -189,6 +225,15 @@ class TransactionalWriter:
                 detail=f"the checksum of its input offsets is {source}, that in Kafka {last.source}",
                 hint="use the checkpoint that wrote it, or reset the application",
             )
+        missing = [number for number in range(last.batch + 1, batch) if number not in self.without_output]
+        if missing:
+            span = f"batch {missing[0]}" if len(missing) == 1 else f"batches {missing[0]} to {missing[-1]}"
+            raise DataLossError(
+                f'{span} of "{self.application}" {"is" if len(missing) == 1 else "are"} missing in Kafka',
+                detail=f"Kafka has batch {last.batch}, the checkpoint goes on with batch {batch}: the cluster was "
+                "restored from an older copy, is a mirror that lags, or got these batches with at_least_once",
+                hint="restore the cluster up to there, or reset the application",
+            )
         return batch == last.batch
 
     def _refuse_foreign(self, last: Marker | None) -> None:
@@ -200,152 +245,140 @@ class TransactionalWriter:
             )
 
     def _suppress(self, batch: int, output: Iterable[OutputColumns]) -> OutputBatch:
-        found, count = _Checksum(), 0
+        checksum, count = Checksum(), 0
         for columns in output:
-            found.add(columns)
+            checksum.add(columns)
             count += len(columns.keys)
         last = self.marker
-        differs = last is not None and last.batch == batch and last.output != str(found)
+        differs = last is not None and last.batch == batch and last.output != str(checksum)
         return OutputBatch(batch, count, suppressed=True, differs=differs)
 
     def _produce(self, producer: Producer, output: Iterable[OutputColumns]) -> tuple[int, str]:
-        found, count = _Checksum(), 0
+        checksum, count = Checksum(), 0
         for columns in output:
-            send_all(producer, columns)
-            found.add(columns)
+            send_all(producer, columns, closing=self._closing)
+            checksum.add(columns)
             count += len(columns.keys)
-        return count, str(found)
+        return count, str(checksum)
 
     def _send_positions(self, producer: Producer, positions: Offsets) -> None:
-        places = [TopicPartition(t, p, n) for t, parts in positions.items() for p, n in parts.items()]
-        if places and self._group is not None:
-            _repeat(producer.send_offsets_to_transaction, places, self._group.consumer_group_metadata(), _CALL_S)
+        partitions = [TopicPartition(t, p, n) for t, parts in positions.items() for p, n in parts.items()]
+        if partitions and self._group is not None:
+            group = self._group.consumer_group_metadata()
+            _repeat(producer.send_offsets_to_transaction, partitions, group, _CALL_S, closing=self._closing)
 
-    def _failure(self, error: KafkaException) -> EngineError:
-        """End the transaction where that is still possible, and say whether opening again may help."""
-        reason, producer = error.args[0], self._producer
-        # Between two records librdkafka says no more than that there was a fatal error: the next call has its reason.
-        if producer is not None and (reason.txn_requires_abort() or reason.code() == KafkaError._FATAL):  # noqa: SLF001
-            try:
-                _repeat(producer.abort_transaction, _CALL_S)
-            except KafkaException as other:
-                reason = other.args[0]
-        if producer is not None:
-            with suppress(KafkaException):  # the fatal error once more
-                producer.poll(0)  # what it has to say goes to the log
-        self.close()
+    def _failure(self, producer: Producer, error: KafkaException, batch: int, seconds: float) -> EngineError:
+        """End the transaction if that is still possible, and make the error that says what failed."""
+        reason = self._drop(producer) or error.args[0]
+        fenced = {reason.code(), error.args[0].code()} & _FENCED
+        timeout_ms = self._timeout_ms
+        # Kafka answers an expired transaction and a newer deployment with the same code. Time tells them apart; if a
+        # newer deployment came as well, the owner token of the checkpoint or the marker says so when `open` is called.
+        if fenced and seconds * 1000 >= timeout_ms:
+            self._timeout_ms = min(max(_MAX_TIMEOUT_MS, timeout_ms), int(max(2 * timeout_ms, 2000 * seconds)))
+            return TransactionTimeoutError(
+                f'the transaction of batch {batch} of "{self.application}" outlived its timeout',
+                detail=f"it took {seconds:,.0f} s, and {_TIMEOUT} is {format_duration(timeout_ms)}",
+                hint='lower max_records, or raise the timeout: deploy(…, producer={"transaction.timeout.ms": …})',
+            )
+        return overtaken(self.application, f"Kafka says: {reason.str()}") if fenced else self._error(error)
+
+    def _error(self, error: KafkaException) -> EngineError:
+        reason = error.args[0]
         if reason.code() in _FENCED:
             return overtaken(self.application, f"Kafka says: {reason.str()}")
+        if reason.code() == KafkaError.INVALID_TRANSACTION_TIMEOUT:
+            self._timeout_ms = self._first_timeout_ms
         again = "the batch is published after a restart"
         return kafka_error(f'publishing for "{self.application}"', error, self.servers, hint=again)
 
-    def _last_marker(self, admin: Admin) -> Marker | None:
-        """The last committed marker, searched backwards from the last stable offset."""
-        end = admin.offsets([self.marker_topic])[self.marker_topic][0]
-        first = admin.offsets([self.marker_topic], "earliest")[self.marker_topic][0]
-        if end == first:
-            return None
-        consumer, back = bounded_consumer(self.servers), 16
+    def _drop(self, producer: Producer) -> KafkaError | None:
+        """Abort the open transaction and close; returns the error of the abort, None if it succeeded."""
+        reason = None
         try:
-            start = end
-            while start > first:
-                start, back = max(first, end - back), back * 8
-                found = self._read_markers(consumer, start, end)
-                if found is not None:
-                    return Marker(**json.loads(found))
-        finally:
-            consumer.close()
-        return None
-
-    def _read_markers(self, consumer: Consumer, start: int, end: int) -> bytes | None:
-        consumer.assign([TopicPartition(self.marker_topic, 0, start)])
-        found, position, deadline = None, start, time.monotonic() + _CALL_S
-        while position < end:
-            messages = arrived(consumer, end - position, 0.1)
-            for message in messages:
-                if at_end(message, self.servers):
-                    position = message.offset()
-                else:
-                    found, position = message.value(), message.offset() + 1
-            if not messages and time.monotonic() > deadline:
-                raise BrokerError(f'no answer from topic "{self.marker_topic}"')
-        return found
+            _repeat(producer.abort_transaction, _ABORT_S, patience_s=_ABORT_S)
+        except KafkaException as error:
+            reason = error.args[0]
+            if not reason.fatal():
+                _unfinished.append(producer)
+        with suppress(KafkaException):  # the fatal error once more
+            producer.poll(0)  # what librdkafka still reports goes to the log
+        self.close()
+        return None if reason is None or reason.code() == KafkaError._STATE else reason  # noqa: SLF001
 
 
-def send_all(producer: Producer, columns: OutputColumns, on_delivery: Any = None) -> None:
-    """Hand records to a producer; where its queue is full, wait for room.
+def send_all(
+    producer: Producer,
+    columns: OutputColumns,
+    on_delivery: Callable[[KafkaError | None, Message], None] | None = None,
+    closing: threading.Event | None = None,
+) -> None:
+    """Hand records to a producer; if its queue is full, wait for room.
 
-    Raises: KafkaException that names the topic for a record which is larger than the producer may send.
+    Raises: KafkaException that names the topic if a record is larger than the producer may send;
+        ApplicationStateError if ``closing`` is set.
     """
+    _refuse_closing(closing)
     send = producer.produce
     stamps = np.where(columns.timestamps == 0, sendable_time(0), columns.timestamps).tolist()
-    each: list[Any] = [
+    fields: list[Iterable[object]] = [
         columns.values,
         columns.keys,
         columns.partitions.tolist(),
-        repeat(on_delivery),  # first of two names for one thing: beside a None here the client forgets the other
+        repeat(on_delivery),  # first of two names for one argument: with a None here the client ignores the other
         repeat(None),
         stamps,
     ]
     if columns.headers is not None:
-        each.append(map(list, columns.headers))
-    for arguments in zip(repeat(columns.topic), *each, strict=False):  # naming them doubles the cost of the call
+        fields.append(map(list, columns.headers))
+    for arguments in zip(repeat(columns.topic), *fields, strict=False):  # naming them doubles the cost of the call
         while True:
             try:
                 send(*arguments)
                 break
             except BufferError:  # full: delivered or timed out records make room
+                _refuse_closing(closing)
                 producer.poll(0.05)
             except KafkaException as error:
                 if error.args[0].code() != KafkaError.MSG_SIZE_TOO_LARGE:
                     raise
                 size = f'topic "{columns.topic}", a value of {len(arguments[1] or b""):,} bytes'
-                said = f"{error.args[0].str()} ({size})"  # the others of its transaction are not to stay in it
-                raise KafkaException(
-                    KafkaError(KafkaError.MSG_SIZE_TOO_LARGE, said, txn_requires_abort=True)
-                ) from error
+                text = f"{error.args[0].str()} ({size})"
+                raise KafkaException(KafkaError(KafkaError.MSG_SIZE_TOO_LARGE, text)) from error
 
 
-class _Checksum:
-    """The checksum of a batch's output: of each topic's columns, however many records come at once."""
-
-    def __init__(self) -> None:
-        self._sums: dict[str, list[int]] = {}
-
-    def add(self, columns: OutputColumns) -> None:
-        """Take up some records; sizes keep neighbouring fields apart."""
-        sums = self._sums.setdefault(columns.topic, [0] * 7)
-        sized = [_sizes_and_bytes(column) for column in (columns.keys, columns.values)]
-        headers = columns.headers or [()] * len(columns.keys)
-        parts = [columns.partitions.tobytes(), columns.timestamps.tobytes(), *(part for pair in sized for part in pair)]
-        parts.append("".join(map(repr, map(tuple, headers))).encode())
-        for at, part in enumerate(parts):
-            sums[at] = _crc(part, sums[at])
-
-    def __str__(self) -> str:
-        return f"{_crc(json.dumps(self._sums, sort_keys=True).encode()):08x}"
+def _refuse_closing(closing: threading.Event | None) -> None:
+    if closing is not None and closing.is_set():
+        raise ApplicationStateError("the writer was closed while it published a batch")
 
 
-def _sizes_and_bytes(column: list[Any]) -> tuple[bytes, bytes]:
-    """The length of each item, -1 for None, and all items behind each other."""
-    try:
-        return np.fromiter(map(len, column), np.int64, len(column)).tobytes(), b"".join(column)
-    except TypeError:  # there is a None among them
-        sizes = [-1 if item is None else len(item) for item in column]
-        return np.asarray(sizes, np.int64).tobytes(), b"".join(filter(None, column))
-
-
-def _checksum(entry: str) -> str:
-    return f"{_crc(entry.encode()):08x}"
-
-
-def _repeat(call: Callable[..., Any], *arguments: object) -> None:
-    """Repeat the same call while its outcome is open: no other call is allowed then."""
-    end = time.monotonic() + _PATIENCE_S
+def _repeat(
+    call: Callable[..., object],
+    *arguments: object,
+    patience_s: float = _PATIENCE_S,
+    closing: threading.Event | None = None,
+) -> None:
+    """Repeat a call of the transaction protocol until its outcome is known: no other call is allowed before that."""
+    end = time.monotonic() + patience_s
     while True:
         try:
             call(*arguments)
             return
         except KafkaException as error:
-            if not error.args[0].retriable() or time.monotonic() > end:
+            over = time.monotonic() > end or (closing is not None and closing.is_set())
+            if over or not error.args[0].retriable():
                 raise
+
+
+def _aborted(producer: Producer) -> bool:
+    """Try to end the transaction of a producer that was given up; tell whether the producer may be freed now."""
+    try:
+        producer.abort_transaction(_CONNECT_S)
+    except KafkaException as error:
+        return not error.args[0].retriable()
+    return True
+
+
+def _now_s() -> float:
+    """Read a clock that also counts while the machine sleeps, as the clock of its broker does."""
+    return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))

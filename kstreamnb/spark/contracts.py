@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Protocol, TypeAlias
@@ -85,12 +85,14 @@ class QuerySink:
 
     ``kafka``: it takes keys and values as Kafka's bytes instead of wire form. ``again``: by number, the entries in the
     log of offsets of batches that run again after a repair. ``owner``: the token of the query's start on its
-    checkpoint. ``repeats``: what it repeats when a batch comes again; empty if it recognises the batch.
+    checkpoint. ``without_output``: the batches that never had input. ``repeats``: what it repeats when a batch comes
+    again; empty if it recognises the batch.
     """
 
     repeats: ClassVar[str] = ""
     kafka: bool = False
     again: Mapping[int, str] = {}
+    without_output: Container[int] = ()
     owner: OwnerToken | None = None
 
     def attach(self, application: Application, spark: SparkSession) -> None:

@@ -63,7 +63,7 @@ def deploy(
     starting: Instant | Mapping[str, Mapping[int, int]] = "earliest",
     trigger: Duration | Literal[0] | None = None,
     available_now: bool = False,
-    max_records: int = 0,
+    max_records: int = 500_000,
     tick: Duration = "1s",
     spark_partitions: int | None = None,
     memory_limit: int = 1 << 30,
@@ -92,7 +92,8 @@ def deploy(
         trigger: the time between batches, "0s" for at once; the config's ``commit.interval.ms`` where that is said,
             else at once.
         available_now: end when everything is processed that is there now.
-        max_records: records a batch at most, those first by event time; 0 for no limit.
+        max_records: records a batch at most, those first by event time; 0 for no limit. The default lets a backlog of
+            any size through in batches whose transactions end in time.
         tick: how often wall-clock punctuators are looked at where the topology has processors of the user's own.
         spark_partitions: state partitions of the query, fixed by its first start; as many as cores by default.
         memory_limit: bytes of state that one worker keeps in memory.

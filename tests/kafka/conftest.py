@@ -17,7 +17,7 @@ from tests.kafka.apps import Bench
 @pytest.fixture(scope="session")
 def broker() -> Iterator[LocalBroker]:
     """A broker that ends with the session."""
-    with local_broker() as running:
+    with local_broker(config={"transaction.abort.timed.out.transaction.cleanup.interval.ms": 200}) as running:
         yield running
 
 

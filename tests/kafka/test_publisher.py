@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from contextlib import suppress
 
 import pytest
@@ -14,12 +16,15 @@ from kstreamnb.errors import (
     DataLossError,
     FencedError,
     RecordRefusedError,
+    TransactionTimeoutError,
 )
 from kstreamnb.kafka.admin import Admin
 from kstreamnb.kafka.at_least_once_writer import AtLeastOnceWriter
+from kstreamnb.kafka.batch_marker import Marker
 from kstreamnb.kafka.bounded_reader import BoundedReader, fetch, pieces_between
 from kstreamnb.kafka.output_batch import OutputBatch, columns_of
-from kstreamnb.kafka.transactional_writer import Marker, TransactionalWriter
+from kstreamnb.kafka.producer import RecordProducer
+from kstreamnb.kafka.transactional_writer import TransactionalWriter
 from tests.kafka.apps import settle
 
 pytestmark = pytest.mark.kafka
@@ -214,6 +219,125 @@ def test_the_marker_is_found_behind_many_aborted_batches(servers, topic, name):
         with pytest.raises(KeyboardInterrupt):
             _writer(servers, name).publish(1, "more", _columns(out, 1, 1), between=give_up)
     assert 0 == _writer(servers, name).marker.batch
+
+
+def test_the_marker_is_read_after_older_writers_are_fenced(servers, topic, name):
+    """An older writer may commit until it is fenced: its last batch counts."""
+    out = topic(2, "-out")
+    old, new = _writer(servers, name), TransactionalWriter(servers, name, "q1")
+    old.publish(0, "offsets 0", _columns(out, 0))
+
+    def commit_once_more(step):
+        if step == "checked":
+            old.publish(1, "offsets 1", _columns(out, 1))
+
+    assert 1 == new.open(between=commit_once_more).batch
+    assert OutputBatch(1, 3, suppressed=True) == new.publish(1, "offsets 1", _columns(out, 1))
+    assert 6 == len(_committed(servers, out))
+
+
+def test_a_gap_in_the_batches_is_refused(servers, topic, name):
+    """A cluster that was restored from an older copy lacks batches: the next one would hide that."""
+    out = topic(2, "-out")
+    writer = _writer(servers, name)
+    writer.publish(0, "offsets 0", _columns(out, 0))
+    with pytest.raises(DataLossError, match=r'batches 1 to 6 of ".*" are missing in Kafka'):
+        writer.publish(7, "offsets 7", _columns(out, 7))
+    with pytest.raises(DataLossError, match=r'batch 1 of ".*" is missing in Kafka'):
+        writer.publish(2, "offsets 2", _columns(out, 2))
+    assert 3 == len(_committed(servers, out))
+    writer.without_output = {1}
+    assert OutputBatch(2, 3) == writer.publish(2, "offsets 2", _columns(out, 2))
+    assert 6 == len(_committed(servers, out))
+
+
+def _expire(admin, out):
+    """Wait until Kafka has aborted the transaction that writes to a topic."""
+    end = time.monotonic() + 30
+    while admin.offsets([out]) != admin.offsets([out], committed=False):
+        assert time.monotonic() < end
+        time.sleep(0.1)
+
+
+@pytest.mark.parametrize("step", ["produced", "offsets"])
+def test_a_transaction_that_outlives_its_timeout_is_published_again(servers, topic, name, admin, step):
+    """Nobody took over: the writer opens again with more time, and the batch is published once."""
+    out = topic(2, "-out")
+    writer = TransactionalWriter(servers, name, "q1", config={"transaction.timeout.ms": 1000})
+    writer.open()
+
+    def linger(reached):
+        if reached == step:
+            writer._producer.flush(10)
+            time.sleep(1)
+            _expire(admin, out)
+
+    with pytest.raises(TransactionTimeoutError, match=r'the transaction of batch 0 of ".*" outlived') as caught:
+        writer.publish(0, "offsets", _columns(out, 0), {out: {0: 7}}, between=linger)
+    assert caught.value.restartable
+    assert writer.open() is None
+    assert writer._timeout_ms >= 2000
+    assert OutputBatch(0, 3) == writer.publish(0, "offsets", _columns(out, 0), {out: {0: 7}})
+    assert 3 == len(_committed(servers, out))
+
+
+def test_a_timeout_that_the_broker_refuses_is_lowered_again(servers, name):
+    """The next attempt has the timeout that worked."""
+    writer = TransactionalWriter(servers, name, "q1")
+    writer._timeout_ms = 24 * 3_600_000
+    with pytest.raises(BrokerError, match="publishing for"):
+        writer.open()
+    assert writer.open() is None
+
+
+@pytest.mark.parametrize("kind", [TransactionalWriter, AtLeastOnceWriter])
+def test_closing_while_a_batch_is_published_ends_it(servers, topic, name, admin, kind):
+    """The batch fails with a word, nothing of it stays open, and it can be published again."""
+    out = topic(2, "-out")
+    writer = _writer(servers, name) if kind is TransactionalWriter else AtLeastOnceWriter(servers, name)
+    closing = threading.Thread(target=writer.close)
+
+    def slow():
+        yield from _columns(out, 0)
+        closing.start()
+        assert writer._closing.wait(10)
+        yield from _columns(out, 0)
+
+    with pytest.raises(ApplicationStateError, match="was closed while it published"):
+        writer.publish(0, "offsets", slow())
+    closing.join(20)
+    assert not closing.is_alive()
+    assert admin.offsets([out]) == admin.offsets([out], committed=False)
+    writer.open()
+    assert OutputBatch(0, 3) == writer.publish(0, "offsets", _columns(out, 0))
+    sent = len(_committed(servers, out))
+    assert sent == 3 or (kind is AtLeastOnceWriter and sent > 3)
+
+
+def test_a_batch_whose_output_fails_leaves_no_open_transaction(servers, topic, name, admin):
+    """It is aborted at once: a producer that is freed with an open transaction can end the process."""
+    out = topic(2, "-out")
+
+    def failing():
+        yield from _columns(out, 0)
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        _writer(servers, name).publish(0, "offsets", failing())
+    assert admin.offsets([out]) == admin.offsets([out], committed=False)
+
+
+def test_a_damaged_marker_is_said_and_a_later_one_is_read(servers, name, admin):
+    """Fields of a later version are passed over; what is not a marker is refused."""
+    admin.create_topic(f"{name}-commits")
+    marker = {"query": "q1", "batch": 3, "source": "a", "output": "b", "more": 1}
+    with RecordProducer(servers) as producer:
+        producer.send(f"{name}-commits", "sink", marker)
+    assert 3 == _writer(servers, name).marker.batch
+    with RecordProducer(servers) as producer:
+        producer.send(f"{name}-commits", "sink", "{")
+    with pytest.raises(CheckpointError, match=f'the marker in topic "{name}-commits" cannot be read'):
+        _writer(servers, name)
 
 
 def test_positions_are_committed_for_lag_tools(servers, topic, name):

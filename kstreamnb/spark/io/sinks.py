@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from kstreamnb.core.codec import decoder
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.signatures import taking
-from kstreamnb.errors import ApplicationStateError, BrokerError, EngineError
+from kstreamnb.errors import ApplicationStateError, BrokerError, EngineError, TransactionTimeoutError
 from kstreamnb.kafka.checkpoint_lock import STARTED_SINCE
 from kstreamnb.kafka.output_batch import OutputBatch, OutputColumns, OutputRecord, columns_of
 from kstreamnb.spark.contracts import QueryBatch, QuerySink
@@ -24,6 +24,8 @@ from kstreamnb.spark.planning.deployment import Application
 from kstreamnb.spark.planning.output_topics import writer_serdes
 
 __all__ = ["FrameSink", "FunctionSink", "KafkaSink", "MemorySink", "decoded", "records_of", "tables_of"]
+
+_MOST_EXPIRED = 5  # from one minute to the 15 minutes that brokers allow
 
 
 @dataclass
@@ -43,12 +45,12 @@ class KafkaSink(QuerySink):
     def open(self) -> None:
         """Fence older deployments and find what was published last."""
         self._closing.clear()
-        self.writer.again = self.again
+        self.writer.again, self.writer.without_output = self.again, self.without_output
         self.writer.open()
 
     def publish(self, batch: QueryBatch) -> OutputBatch:
         """Publish, or find that the batch is in Kafka already."""
-        end = time.monotonic() + self.patience_s
+        end, expired = time.monotonic() + self.patience_s, 0
         while True:
             try:
                 output: Iterable[OutputColumns] = batch.output.columns()
@@ -56,6 +58,11 @@ class KafkaSink(QuerySink):
                     output = chain(output, columns_of(self.changelogs(batch)))
                 done: OutputBatch = self.writer.publish(batch.number, batch.source, output, batch.positions)
                 return done
+            except TransactionTimeoutError:
+                expired += 1  # the next transaction has at least twice the time
+                if expired > _MOST_EXPIRED or self._closing.is_set():
+                    raise
+                end = time.monotonic() + self.patience_s
             except BrokerError as error:
                 if not error.restartable or self._gives_up(end):
                     raise

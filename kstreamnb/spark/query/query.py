@@ -26,7 +26,7 @@ from kstreamnb.spark.query.query_status import QueryStatus, described
 from kstreamnb.spark.query.signals import asked_to_end
 from kstreamnb.spark.query.streaming_query import start_stream
 from kstreamnb.spark.state.checkpoint_manifest import checkpoint_missing
-from kstreamnb.spark.state.checkpoint_reader import last_batch, settle
+from kstreamnb.spark.state.checkpoint_reader import batches_without_input, last_batch, settle
 from kstreamnb.spark.state.checkpoint_recovery import entries_again, finish, roll_back
 from kstreamnb.spark.state.live_stores import LiveStores, LiveView
 from kstreamnb.spark.telemetry.metrics import BatchFigures, Metric, MetricsBook, lag_between
@@ -326,6 +326,7 @@ class Query(Suggesting):
         """Open the sink, which fences older deployments; the owner token comes first, so that none fences back."""
         sink = self._action.sink
         before, sink.again = sink.owner, entries_again(self.checkpoint)
+        sink.without_output = batches_without_input(self.checkpoint)
         owner = OwnerToken(self.checkpoint) if takes_over else None
         sink.owner = owner or before
         try:

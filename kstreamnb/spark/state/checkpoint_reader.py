@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import pickle
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from kstreamnb.spark.execution.state_log import HEAD
 from kstreamnb.spark.jvm.session import query_session
 from kstreamnb.spark.planning.deployment import Deployment
 
-__all__ = ["last_batch", "last_begun", "read_entries", "read_states", "settle"]
+__all__ = ["batches_without_input", "last_batch", "last_begun", "read_entries", "read_states", "settle"]
 
 Entry = tuple[int, int, list[bytes]]
 """Group value, number in the log, deltas to apply one after the other."""
@@ -29,6 +30,21 @@ def last_batch(checkpoint: Path) -> int:
 def last_begun(checkpoint: Path) -> int:
     """The last batch that a checkpoint has offsets for, committed or not, -1 before the first."""
     return _newest(checkpoint / "offsets")
+
+
+def batches_without_input(checkpoint: Path) -> frozenset[int]:
+    """Return the numbers of batches that moved no position and no tick: those that a rescaling writes."""
+    entries = {}
+    for number in _numbers(checkpoint / "offsets"):
+        with suppress(OSError, ValueError, LookupError):  # if it is damaged, Spark says so
+            entries[number] = json.loads((checkpoint / "offsets" / str(number)).read_text().splitlines()[-1])
+    return frozenset(
+        number
+        for number, entry in entries.items()
+        if number - 1 in entries
+        and entry["tick"] == entries[number - 1]["tick"]
+        and entry["offsets"].items() <= entries[number - 1]["offsets"].items()
+    )
 
 
 def _newest(log: Path) -> int:

@@ -1,0 +1,117 @@
+"""The marker of the last published batch: its checksums, and how it is found in its topic."""
+
+from __future__ import annotations
+
+import json
+import time
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import cast
+
+import numpy as np
+from confluent_kafka import Consumer, TopicPartition
+
+from kstreamnb.errors import BrokerError, CheckpointError
+from kstreamnb.kafka.admin import Admin
+from kstreamnb.kafka.bounded_reader import arrived, at_end, bounded_consumer
+from kstreamnb.kafka.client import Servers
+from kstreamnb.kafka.output_batch import OutputColumns
+
+__all__ = ["Checksum", "Marker", "checksum_of", "last_marker"]
+
+_SEARCH_S = 30.0
+_MARKER = {"query": str, "batch": int, "source": str, "output": str}
+_crc = zlib.crc32
+
+
+@dataclass(frozen=True)
+class Marker:
+    """The last batch in Kafka: ``source`` and ``output`` are checksums of its input offsets and of its records."""
+
+    query: str
+    batch: int
+    source: str
+    output: str
+
+
+def last_marker(admin: Admin, topic: str) -> Marker | None:
+    """Return the last committed marker, searched backwards from the last stable offset."""
+    end = admin.offsets([topic])[topic][0]
+    first = admin.offsets([topic], "earliest")[topic][0]
+    if end == first:
+        return None
+    consumer, back = bounded_consumer(admin.servers), 16
+    try:
+        start = end
+        while start > first:
+            start, back = max(first, end - back), back * 8
+            value = _last_value(consumer, admin.servers, topic, start, end)
+            if value is not None:
+                return _marker(topic, value)
+    finally:
+        consumer.close()
+    return None
+
+
+def _marker(topic: str, value: bytes) -> Marker:
+    """Read a marker; fields that a later version has added are ignored."""
+    try:
+        found = json.loads(value)
+        return Marker(*(kind(found[name]) for name, kind in _MARKER.items()))
+    except (ValueError, LookupError, TypeError) as error:
+        raise CheckpointError(
+            f'the marker in topic "{topic}" cannot be read',
+            detail=f"{type(error).__name__}: {error}",
+            hint="reset the application, or give it a new id and checkpoint",
+        ) from error
+
+
+def _last_value(consumer: Consumer, servers: Servers, topic: str, start: int, end: int) -> bytes | None:
+    consumer.assign([TopicPartition(topic, 0, start)])
+    value, position, deadline = None, start, time.monotonic() + _SEARCH_S
+    while position < end:
+        messages = arrived(consumer, end - position, 0.1)
+        for message in messages:
+            if at_end(message, servers):
+                position = message.offset()
+            else:
+                value, position = message.value(), message.offset() + 1
+        if not messages and time.monotonic() > deadline:
+            raise BrokerError(f'no answer from topic "{topic}"')
+    return value
+
+
+class Checksum:
+    """Checksum of a batch's output: of each topic's columns, however its records are grouped into calls."""
+
+    def __init__(self) -> None:
+        self._sums: dict[str, list[int]] = {}
+
+    def add(self, columns: OutputColumns) -> None:
+        """Add records. Sizes are part of the sum, so that neighbouring fields cannot be confused."""
+        sums = self._sums.setdefault(columns.topic, [0] * 7)
+        sized = [_sizes_and_bytes(column) for column in (columns.keys, columns.values)]
+        headers = columns.headers or [()] * len(columns.keys)
+        parts = [columns.partitions.tobytes(), columns.timestamps.tobytes(), *(part for pair in sized for part in pair)]
+        parts.append("".join(map(repr, map(tuple, headers))).encode())
+        for at, part in enumerate(parts):
+            sums[at] = _crc(part, sums[at])
+
+    def __str__(self) -> str:
+        return f"{_crc(json.dumps(self._sums, sort_keys=True).encode()):08x}"
+
+
+def _sizes_and_bytes(column: Sequence[bytes | None]) -> tuple[bytes, bytes]:
+    """Return the length of each item, -1 for None, and the concatenation of all items."""
+    plain = cast("Sequence[bytes]", column)
+    try:
+        return np.fromiter(map(len, plain), np.int64, len(plain)).tobytes(), b"".join(plain)
+    except TypeError:  # there is a None among them
+        sizes = [-1 if item is None else len(item) for item in column]
+        return np.asarray(sizes, np.int64).tobytes(), b"".join(filter(None, column))
+
+
+def checksum_of(entry: str) -> str:
+    """Return the checksum of an entry in the log of input offsets."""
+    return f"{_crc(entry.encode()):08x}"
