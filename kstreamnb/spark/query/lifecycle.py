@@ -1,0 +1,141 @@
+"""The states of a query and the one table of transitions between them."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from enum import Enum, auto
+
+from kstreamnb.errors import KStreamError
+
+__all__ = ["ACTIVE", "TRANSITIONS", "Actor", "Event", "Lifecycle", "State"]
+
+
+class State(Enum):
+    """A state of a query; ``shown`` is the word for it in `QueryStatus`."""
+
+    CREATED = auto(), "stopped"
+    """Never started."""
+    STARTING = auto(), "starting"
+    """A start is in progress: the checkpoint is repaired, the sink opened, the stream started."""
+    LAUNCHED = auto(), "starting"
+    """The stream runs and has not finished a batch yet."""
+    RUNNING = auto(), "running"
+    """The stream has finished a batch, or found no records to read."""
+    STOPPING = auto(), "stopping"
+    """The user asked for a stop; the batch in progress may still finish."""
+    STOPPED = auto(), "stopped"
+    """Stopped by the user, or at the end of its input."""
+    FAILED = auto(), "failed"
+    """Ended by an error; the restart policy may start it again."""
+    ABANDONED = auto(), "failed"
+    """Failed, and stopped by the user: only the user starts it again."""
+
+    @property
+    def shown(self) -> str:
+        """The word for the state in `QueryStatus`."""
+        return str(self.value[1])
+
+
+class Event(Enum):
+    """Something that happens to a query."""
+
+    START = auto()
+    LAUNCH = auto()
+    """The stream was started."""
+    READY = auto()
+    """The stream finished a batch, or found no records to read."""
+    STOP = auto()
+    HALT = auto()
+    """The stream that was to stop has stopped."""
+    FAIL = auto()
+    END = auto()
+    """The stream ended without an error and without a stop."""
+
+
+class Actor(Enum):
+    """A cause of events."""
+
+    USER = auto()
+    """Calls `Query.stop`, `Query.restart` or `deploy`."""
+    COMPANION = auto()
+    """The restart policy, the topic watcher or the topic discovery, in a thread of its own."""
+    STREAM = auto()
+    """Spark's stream with its tasks and the sink."""
+    QUERY = auto()
+    """The query itself, at the end of a start, of a stop or of its stream."""
+
+
+ACTIVE = frozenset({State.STARTING, State.LAUNCHED, State.RUNNING, State.STOPPING})
+"""States in which a stream may be running."""
+
+_USER, _COMPANION, _STREAM, _QUERY = Actor.USER, Actor.COMPANION, Actor.STREAM, Actor.QUERY
+_OWN = frozenset({_USER, _COMPANION, _QUERY})
+_KIT = frozenset({_COMPANION, _STREAM, _QUERY})
+
+TRANSITIONS: Mapping[tuple[State, Event], tuple[State, frozenset[Actor]]] = {
+    (State.CREATED, Event.START): (State.STARTING, frozenset({_USER})),
+    (State.LAUNCHED, Event.START): (State.STARTING, _OWN),
+    (State.RUNNING, Event.START): (State.STARTING, _OWN),
+    (State.STOPPING, Event.START): (State.STARTING, frozenset({_USER})),
+    (State.STOPPED, Event.START): (State.STARTING, frozenset({_USER})),
+    (State.FAILED, Event.START): (State.STARTING, frozenset({_USER, _COMPANION})),
+    (State.ABANDONED, Event.START): (State.STARTING, frozenset({_USER})),
+    (State.STARTING, Event.LAUNCH): (State.LAUNCHED, frozenset({_QUERY})),
+    (State.STARTING, Event.FAIL): (State.FAILED, _KIT),
+    (State.STARTING, Event.STOP): (State.STOPPING, frozenset({_USER})),
+    (State.LAUNCHED, Event.READY): (State.RUNNING, frozenset({_STREAM})),
+    (State.LAUNCHED, Event.FAIL): (State.FAILED, _KIT),
+    (State.LAUNCHED, Event.STOP): (State.STOPPING, frozenset({_USER})),
+    (State.LAUNCHED, Event.END): (State.STOPPED, frozenset({_QUERY})),
+    (State.RUNNING, Event.FAIL): (State.FAILED, _KIT),
+    (State.RUNNING, Event.STOP): (State.STOPPING, frozenset({_USER})),
+    (State.RUNNING, Event.END): (State.STOPPED, frozenset({_QUERY})),
+    (State.STOPPING, Event.FAIL): (State.ABANDONED, frozenset({_STREAM})),
+    (State.STOPPING, Event.HALT): (State.STOPPED, frozenset({_QUERY})),
+    (State.CREATED, Event.STOP): (State.STOPPED, frozenset({_USER})),
+    (State.FAILED, Event.STOP): (State.ABANDONED, frozenset({_USER})),
+}
+"""Next state by state and event, and the actors that may cause it; every other event is ignored."""
+
+
+class Lifecycle:
+    """The current state of a query, changed by any thread as `TRANSITIONS` allows."""
+
+    def __init__(self) -> None:
+        self._state = State.CREATED
+        self._error: KStreamError | None = None
+        self._changed = threading.Condition()
+
+    @property
+    def state(self) -> State:
+        """The current state."""
+        return self._state
+
+    @property
+    def error(self) -> KStreamError | None:
+        """The first error since the last start, in states that show "failed"; None in all others."""
+        with self._changed:
+            return self._error if self._state in (State.FAILED, State.ABANDONED) else None
+
+    def apply(self, event: Event, actor: Actor, error: KStreamError | None = None) -> bool:
+        """Make the transition of an event; returns False, and changes nothing, if the table does not allow it.
+
+        Args:
+            event: the event.
+            actor: its cause.
+            error: the error of `Event.FAIL`.
+        """
+        with self._changed:
+            state, actors = TRANSITIONS.get((self._state, event), (self._state, frozenset()))
+            if actor not in actors:
+                return False
+            self._state = state
+            self._error = error if event is Event.FAIL else self._error
+            self._changed.notify_all()
+            return True
+
+    def await_end(self, timeout_s: float) -> bool:
+        """Wait until no stream is running; returns False if the time is over before."""
+        with self._changed:
+            return self._changed.wait_for(lambda: self._state not in ACTIVE, timeout_s)
