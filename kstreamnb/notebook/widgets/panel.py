@@ -109,7 +109,7 @@ def _figures(
     rows = [
         ["batch", "none yet" if batch < 0 else f"{batch:,}"],
         ["duration", "" if last is None else _ms(last.seconds * 1000)],
-        ["in", _rate(value, "stream-thread-metrics", "process")],
+        ["in", _rate(value, "consumer-fetch-manager-metrics", "records-consumed")],
         ["out", _rate(value, "producer-metrics", "record-send")],
         ["lag", pluralize(int(lag), "record")],
         ["dropped", pluralize(int(dropped), "record")],

@@ -15,6 +15,7 @@ from kstreamnb.kafka.output_batch import OutputColumns, OutputRecord
 from kstreamnb.spark.execution.failures import raise_first
 from kstreamnb.spark.execution.record_batch import Numbers, OrderKey, RecordBatch, unpack
 from kstreamnb.spark.execution.rows import DELTA, FAILURE, OUT, REPORT
+from kstreamnb.spark.execution.task_report import TaskReport
 
 __all__ = ["BatchOutput", "merge_columns", "merge_batches"]
 
@@ -28,7 +29,7 @@ class BatchOutput:
     """
 
     batches: dict[tuple[int, str], list[tuple[int, int, RecordBatch]]] = field(default_factory=dict)
-    reports: list[dict[str, Any]] = field(default_factory=list)
+    reports: list[TaskReport] = field(default_factory=list)
     deltas: list[tuple[int, int, bytes]] = field(default_factory=list)
 
     @classmethod

@@ -10,7 +10,6 @@ from __future__ import annotations
 import pickle
 import time
 from collections.abc import Callable, Iterable, Iterator
-from typing import TypedDict
 
 import numpy as np
 import pyarrow as pa
@@ -27,6 +26,7 @@ from kstreamnb.spark.execution.record_merge import Arrival, partition_of
 from kstreamnb.spark.execution.rows import DELTA, FAILURE, OUT, REPORT, Row5, row_batch
 from kstreamnb.spark.execution.state_log import KEY_SCHEMA, LOG_SCHEMA, StateLog
 from kstreamnb.spark.execution.task_batch import Counters, commit, run_batches
+from kstreamnb.spark.execution.task_report import TaskReport
 from kstreamnb.spark.execution.worker_cache import (
     CachedTask,
     acquire,
@@ -39,26 +39,10 @@ from kstreamnb.spark.execution.worker_cache import (
 )
 from kstreamnb.spark.planning.deployment import Deployment, Replica, TaskPlacement
 
-__all__ = ["StatefulOperator", "TaskReport", "addressed", "report_of", "run_group", "stateless_level"]
+__all__ = ["StatefulOperator", "addressed", "report_of", "run_group", "stateless_level"]
 
 _MOST_RECORDS = 20_000
 _OutRow = Row("g", "target", "source", "seq", "blob")
-
-
-class TaskReport(TypedDict):
-    """What a task did in a batch; ``topics`` counts records by output topic, inner ones among them."""
-
-    task: str
-    level: int
-    consumed: int
-    produced: int
-    topics: dict[str, int]
-    dropped: dict[tuple[str, str], int]
-    stream_time_ms: int
-    state: str
-    state_bytes: int
-    seconds: float
-    lateness_ms: tuple[float, float]
 
 
 class StatefulOperator(StatefulProcessor):
@@ -152,10 +136,12 @@ def _run_placed(
         batch.clock_ms = cached.clock.now_ms
         out[batch.topic] = out.get(batch.topic, 0) + len(batch)
         yield deployment.routing_key_at(placed.level + 1, target, source), target, source, seq, pack(batch)
-    if isinstance(placed, Replica) and deployment.replica_targets(placed.application)[0] != placed.number:
+    repeats = isinstance(placed, Replica) and deployment.replica_targets(placed.application)[0] != placed.number
+    if repeats:
         before["dropped"] = cached.task.counters()["dropped"]  # the first replica has counted them
     report = report_of(placed, cached, before, log.found if log else "none", out, time.perf_counter() - began)
     report["lateness_ms"] = _lateness(arrivals)
+    report["inputs"] = 0 if repeats else _inputs(deployment, arrivals)
     yield next_group, REPORT, source, 0, pickle.dumps(report, 5)
 
 
@@ -184,6 +170,12 @@ def _lateness(arrivals: list[Arrival]) -> tuple[float, float]:
     ]
     every = np.concatenate(late) if late else np.zeros(1, np.int64)
     return float(every.mean()), float(every.max())
+
+
+def _inputs(deployment: Deployment, arrivals: list[Arrival]) -> int:
+    """Count the records of input topics: producers of rows are input partitions first, then tasks."""
+    count = len(deployment.input_partitions)
+    return sum(len(each.batch) for each in arrivals if each.source < count and each.batch.topic != WALL)
 
 
 def _first_clock(arrivals: list[Arrival]) -> int:

@@ -1,12 +1,12 @@
-"""A query's metrics under the names of Kafka Streams, fed by what tasks report with each batch."""
+"""Metrics of a query under the names of Kafka Streams, fed by the reports of its tasks with each batch."""
 
 from __future__ import annotations
 
 import time
 from collections import defaultdict, deque
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -14,17 +14,18 @@ from kstreamnb.core.tables import html_table
 from kstreamnb.kafka.batch_offsets import Offsets, ranges
 from kstreamnb.kafka.output_batch import OutputBatch
 from kstreamnb.spark.contracts import QueryBatch
+from kstreamnb.spark.execution.task_report import TaskReport
 
 __all__ = ["BatchFigures", "Metric", "Metrics", "MetricsBook", "as_dict", "lag_between"]
 
-_WINDOW_S = 30.0
+_WINDOW_S = 30.0  # Kafka's rates divide by their whole window, too, so that one batch is no rate of thousands
 _REMEMBERED = 120
 _HEADER = ("group", "name", "of", "value")
 _Tags = tuple[tuple[str, str], ...]
 
 
 class Metric(NamedTuple):
-    """One number: Kafka's group and name, its tags, and the value (ms for times, records and bytes for counts)."""
+    """A number with Kafka's group and name, its tags, and the value: ms for times, records and bytes for counts."""
 
     group: str
     name: str
@@ -33,7 +34,7 @@ class Metric(NamedTuple):
 
 
 class Metrics(list[Metric]):
-    """Metrics in order; shown as a table, which leaves out the application that they have in common.
+    """Sorted metrics; shown as a table without the application, which they have in common.
 
     Example:
         >>> tags = (("application-id", "shop"), ("task-id", "0_1"))
@@ -43,17 +44,17 @@ class Metrics(list[Metric]):
     """
 
     def table(self) -> Iterator[tuple[str, str, str, str]]:
-        """Group, name, other tags and the value as text."""
+        """Yield group, name, other tags and the value as text."""
         for group, name, tags, value in self:
-            of = ", ".join(f"{tag} {word}" for tag, word in tags if tag != "application-id")
-            yield group, name, of, f"{value:,.0f}" if value.is_integer() else f"{value:,.2f}"
+            labels = ", ".join(f"{tag} {word}" for tag, word in tags if tag != "application-id")
+            yield group, name, labels, f"{value:,.0f}" if value.is_integer() else f"{value:,.2f}"
 
     def __str__(self) -> str:
         rows, lines = list(self.table()), dict[str, None]()
-        wide, long = (max((len(row[at]) for row in rows), default=0) for at in (1, 3))
-        for group, name, of, value in rows:
+        name_width, value_width = (max((len(row[column]) for row in rows), default=0) for column in (1, 3))
+        for group, name, labels, value in rows:
             lines[group] = None
-            lines[f"  {name:{wide}}  {value:>{long}}  {of}".rstrip()] = None
+            lines[f"  {name:{name_width}}  {value:>{value_width}}  {labels}".rstrip()] = None
         return "\n".join(lines)
 
     def _repr_mimebundle_(
@@ -63,10 +64,19 @@ class Metrics(list[Metric]):
 
 
 class BatchFigures(NamedTuple):
-    """One batch in figures: records in from the input topics, records out, records dropped, and what it took.
+    """Figures of one batch.
 
-    ``at_ms`` is the wall clock at its end; ``seconds`` the time for processing and publishing, ``commit_seconds``
-    for publishing alone; ``latency_ms`` the age of its youngest, middle and oldest output, None without output.
+    Attributes:
+        number: the number of the batch.
+        at_ms: the wall clock at its end.
+        consumed: records read from the input topics; those of internal topics are not counted again.
+        published: records written.
+        dropped: records dropped.
+        seconds: duration of processing and publishing.
+        commit_seconds: duration of publishing alone.
+        suppressed: Kafka had the batch already.
+        latency_ms: least, mean and greatest age of its output; None without output.
+        processed: records that its tasks processed, with those of internal topics.
     """
 
     number: int
@@ -78,6 +88,7 @@ class BatchFigures(NamedTuple):
     commit_seconds: float
     suppressed: bool = False
     latency_ms: tuple[float, float, float] | None = None
+    processed: int = 0
 
 
 @dataclass
@@ -95,29 +106,30 @@ class _TaskTotals:
 
 
 class MetricsBook:
-    """Totals since the query started, and rates over the last half minute."""
+    """Totals since the query was made, and rates over the last half minute."""
 
     def __init__(self, application: str) -> None:
         self.application = application
         self.batches = 0
+        self.consumed = 0
         self.published = 0
         self.suppressed = 0
         self.differing = 0
         self.tasks: dict[str, _TaskTotals] = defaultdict(_TaskTotals)
-        self.state_found: dict[str, int] = defaultdict(int)
+        self.states: dict[str, int] = defaultdict(int)  # how tasks got their state: from memory, by a rebuild, …
         self.recent: deque[BatchFigures] = deque(maxlen=_REMEMBERED)
         self._window: deque[tuple[float, BatchFigures]] = deque()
         self._latency = (0.0, 0.0, 0.0)
 
     def add(self, batch: QueryBatch, done: OutputBatch, commit_seconds: float) -> BatchFigures:
-        """Take up the reports of a batch; gives its figures."""
-        consumed = dropped = 0
-        for report in batch.output.reports:
+        """Add the reports of a batch; returns its figures."""
+        reports = batch.output.reports
+        for report in reports:
             self._add_report(report)
-            dropped += sum(report["dropped"].values())
-            consumed += report["consumed"] if report["level"] == 0 else 0
         published = 0 if done.suppressed else done.records
         self.batches += 1
+        consumed = sum(report.get("inputs", 0) for report in reports)
+        self.consumed += consumed
         self.published += published
         self.suppressed += done.suppressed
         self.differing += done.differs
@@ -125,15 +137,16 @@ class MetricsBook:
         latency = _ages(batch, now_ms)
         self._latency = latency or self._latency
         figures = BatchFigures(
-            batch.number,
-            int(now_ms),
-            consumed,
-            published,
-            dropped,
-            batch.seconds + commit_seconds,
-            commit_seconds,
-            done.suppressed,
-            latency,
+            number=batch.number,
+            at_ms=int(now_ms),
+            consumed=consumed,
+            published=published,
+            dropped=sum(sum(report["dropped"].values()) for report in reports),
+            seconds=batch.seconds + commit_seconds,
+            commit_seconds=commit_seconds,
+            suppressed=done.suppressed,
+            latency_ms=latency,
+            processed=sum(report["consumed"] for report in reports),
         )
         self.recent.append(figures)
         now = time.monotonic()
@@ -142,7 +155,7 @@ class MetricsBook:
             self._window.popleft()
         return figures
 
-    def _add_report(self, report: Mapping[str, Any]) -> None:
+    def _add_report(self, report: TaskReport) -> None:
         task = self.tasks[report["task"]]
         task.consumed += report["consumed"]
         task.produced += report["produced"]
@@ -151,18 +164,27 @@ class MetricsBook:
         task.slowest = max(task.slowest, report["seconds"] / max(1, report["consumed"]))
         task.state_bytes, task.stream_time_ms = report["state_bytes"], report["stream_time_ms"]
         task.lateness_ms = report.get("lateness_ms", task.lateness_ms)
-        for where, count in report["dropped"].items():
-            task.dropped[where] += count
+        for cause, count in report["dropped"].items():
+            task.dropped[cause] += count
         for topic, count in report["topics"].items():
             task.topics[topic] += count
-        self.state_found[report["state"]] += 1
+        self.states[report["state"]] += 1
 
     def all(self, lag: Mapping[tuple[str, int], int] | None = None, state: str = "running") -> Metrics:
-        """Every metric, sorted by group, name and tags; none about lag where it is not known."""
+        """Return every metric, sorted by group, name and tags.
+
+        Args:
+            lag: records that wait, by topic and partition; without it there are no metrics of lag.
+            state: the state of the query, as `QueryStatus` has it.
+        """
         client = (("application-id", self.application),)
         numbers = {
             "stream-metrics": {"running": float(state == "running"), "failed-stream-threads": float(state == "failed")},
             "stream-thread-metrics": self._thread(),
+            "consumer-fetch-manager-metrics": {
+                "records-consumed-total": self.consumed,
+                "records-consumed-rate": self._rate(lambda figures: figures.consumed),
+            },
             "producer-metrics": {
                 "record-send-total": self.published,
                 "record-send-rate": self._rate(lambda figures: figures.published),
@@ -172,21 +194,26 @@ class MetricsBook:
                 for name, value in zip(("min", "avg", "max"), self._latency, strict=True)
             },
         }
-        found = [
+        own = [
             Metric(group, name, client, float(value)) for group, each in numbers.items() for name, value in each.items()
         ]
-        return Metrics(sorted([*found, *self._of_tasks(client), *([] if lag is None else _lag_metrics(client, lag))]))
+        return Metrics(sorted([*own, *self._of_tasks(client), *([] if lag is None else _lag_metrics(client, lag))]))
 
-    def _rate(self, number: Any) -> float:
-        span = max(1e-3, time.monotonic() - self._window[0][0]) if self._window else 1.0
-        return float(sum(number(figures) for _, figures in self._window) / span)
+    def _in_window(self) -> list[BatchFigures]:
+        """Return the batches of the last half minute; copied first, for Spark's thread may add one meanwhile."""
+        now = time.monotonic()
+        return [figures for ended, figures in list(self._window) if now - ended <= _WINDOW_S]
+
+    def _rate(self, count: Callable[[BatchFigures], int]) -> float:
+        return sum(map(count, self._in_window())) / _WINDOW_S
 
     def _thread(self) -> dict[str, float]:
-        commits = [figures.commit_seconds * 1000 for _, figures in self._window] or [0.0]
-        batches = [figures.seconds * 1000 for _, figures in self._window] or [0.0]
+        window = self._in_window()
+        commits = [figures.commit_seconds * 1000 for figures in window] or [0.0]
+        batches = [figures.seconds * 1000 for figures in window] or [0.0]
         return {
             "process-total": sum(task.consumed for task in self.tasks.values()),
-            "process-rate": self._rate(lambda figures: figures.consumed),
+            "process-rate": self._rate(lambda figures: figures.processed),
             "process-latency-avg": sum(batches) / len(batches),
             "process-latency-max": max(batches),
             "commit-total": self.batches,
@@ -215,20 +242,20 @@ class MetricsBook:
                 yield Metric("stream-task-metrics", number, tags, float(value))
             yield Metric("stream-state-metrics", "state-bytes", tags, float(task.state_bytes))
             for (node, reason), count in sorted(task.dropped.items()):
-                where = (*tags, ("processor-node-id", node), ("reason", reason))
-                yield Metric("stream-processor-node-metrics", "dropped-records-total", where, float(count))
+                node_tags = (*tags, ("processor-node-id", node), ("reason", reason))
+                yield Metric("stream-processor-node-metrics", "dropped-records-total", node_tags, float(count))
             for topic, count in sorted(task.topics.items()):
-                where = (*tags, ("topic-name", topic))
-                yield Metric("stream-topic-metrics", "records-produced-total", where, float(count))
+                topic_tags = (*tags, ("topic-name", topic))
+                yield Metric("stream-topic-metrics", "records-produced-total", topic_tags, float(count))
 
 
 def lag_between(positions: Offsets, end: Offsets) -> dict[tuple[str, int], int]:
-    """Records that are not read yet, by partition."""
+    """Return the number of records that are not read yet, by topic and partition."""
     return {(topic, partition): max(0, last - first) for topic, partition, first, last in ranges(positions, end)}
 
 
 def as_dict(metrics: Iterable[Metric]) -> dict[str, float]:
-    """Metrics by ``group:name{tags}``.
+    """Return the values of metrics by ``group:name{tags}``.
 
     Example:
         >>> as_dict([Metric("stream-task-metrics", "process-total", (("task-id", "0_1"),), 7.0)])
@@ -248,7 +275,7 @@ def _lag_metrics(client: _Tags, lag: Mapping[tuple[str, int], int]) -> Iterator[
 
 
 def _ages(batch: QueryBatch, now_ms: float) -> tuple[float, float, float] | None:
-    """Least, middle and greatest age of a batch's output, by its timestamps."""
+    """Return the least, mean and greatest age of a batch's output in ms, by its timestamps."""
     stamps = [each.timestamps for group in batch.output.batches.values() for _, _, each in group if len(each)]
     if not stamps:
         return None

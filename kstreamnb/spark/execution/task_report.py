@@ -1,0 +1,27 @@
+"""The report of a task after a batch, which travels from its worker to the query."""
+
+from __future__ import annotations
+
+from typing import NotRequired, TypedDict
+
+__all__ = ["TaskReport"]
+
+
+class TaskReport(TypedDict):
+    """The counts of a task in a batch; ``topics`` counts records by output topic, inner ones among them.
+
+    ``consumed`` counts all records that the task processed, ``inputs`` those that were read from input topics.
+    """
+
+    task: str
+    level: int
+    consumed: int
+    inputs: NotRequired[int]
+    produced: int
+    topics: dict[str, int]
+    dropped: dict[tuple[str, str], int]
+    stream_time_ms: int
+    state: str
+    state_bytes: int
+    seconds: float
+    lateness_ms: tuple[float, float]
