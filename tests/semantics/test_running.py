@@ -134,7 +134,9 @@ KAFKAS = {
     "stream-processor-node-metrics": {f"record-e2e-latency-{figure}" for figure in ("min", "avg", "max")},
     "stream-topic-metrics": {"records-produced-total"},
     "producer-metrics": {"record-send-total", "record-send-rate"},
-    "consumer-fetch-manager-metrics": {"records-lag", "records-lag-max"},
+    "consumer-fetch-manager-metrics": {
+        *("records-lag", "records-lag-max", "records-consumed-total", "records-consumed-rate")
+    },
 }
 """Names of Kafka 4.3.1, by group."""
 OURS = {
@@ -173,6 +175,37 @@ def test_metrics_have_the_groups_and_names_of_kafka_streams(tmp_path: Path) -> N
     for driver in (ks.TopologyTestDriver(counting("measured")), ks.simulation.ClusterDriver(counting("measured"))):
         numbers = (driver.application if isinstance(driver, ks.simulation.ClusterDriver) else driver).metrics()
         assert {"process-total", "dropped-records-total"} <= numbers.keys() <= KAFKAS["stream-task-metrics"]
+
+
+def test_a_lone_batch_is_no_rate_of_thousands(tmp_path: Path) -> None:
+    """Rates divide by their window of 30 s, as Kafka's do; a batch that was longer ago counts no more."""
+    book = measured(tmp_path)
+    rates = {metric.name: metric.value for metric in book.all() if metric.name.endswith("-rate")}
+    assert {
+        "process-rate": 8 / 30,
+        "records-consumed-rate": 8 / 30,
+        "commit-rate": 1 / 30,
+        "record-send-rate": 7 / 30,
+    } == pytest.approx(rates)
+    ended, figures = book._window[0]
+    book._window[0] = (ended - 31, figures)
+    assert {0.0} == {metric.value for metric in book.all() if metric.name.endswith("-rate")}
+
+
+def test_reads_of_a_repartition_topic_are_processed_and_are_no_input(tmp_path: Path) -> None:
+    """Eight input records that all pass a repartition topic: 8 consumed, 16 processed."""
+    builder = ks.StreamsBuilder("again")
+    builder.stream("in").group_by(lambda key, value: f"g{value}").count(store="counts")
+    deployment = placed(builder.build(), 2)
+    rows: list[Row] = [("in", f"k{n}", n, n) for n in range(8)]
+    (output,) = Cluster.of(deployment, "again").batches(
+        FileOffsetSource.write(tmp_path / "source", batched(deployment, rows, 1))
+    )
+    book = MetricsBook("again")
+    figures = book.add(QueryBatch(0, "", {}, 0, output), OutputBatch(0, 0), 0.01)
+    totals = {metric.name: metric.value for metric in book.all() if len(metric.tags) == 1}
+    assert (8, 16) == (totals["records-consumed-total"], totals["process-total"])
+    assert (8, 16) == (figures.consumed, figures.processed)
 
 
 def test_metrics_are_shown_as_a_table(tmp_path: Path) -> None:

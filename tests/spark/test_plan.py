@@ -51,6 +51,21 @@ def test_a_plan_prints_levels_tasks_shuffles_stores_and_edges() -> None:
     ]
 
 
+def test_a_plan_prints_a_line_for_each_shuffle_that_it_counts() -> None:
+    """A first level with state shuffles the inputs to their tasks; no topic is between."""
+    builder = ks.StreamsBuilder("totals")
+    counts = builder.stream("sales").group_by_key().count(store="first")
+    counts.to_stream().group_by(lambda key, count: str(count)).count(store="second").to_stream().to("out")
+    planned = ks.plan(builder.build(), 2)
+    lines = str(planned).splitlines()
+    assert [
+        "shuffle: the inputs, to their tasks",
+        "shuffle: totals-second-repartition (2 partitions)",
+    ] == [line for line in lines if line.startswith("shuffle:")]
+    assert 2 == planned.shuffles
+    assert "shuffles: 2; tasks at once: 2" in lines
+
+
 def test_at_least_once_makes_every_output_an_edge() -> None:
     """S3-21: with that guarantee each sink of a user's topic is listed, and none of a repartition topic."""
     given: dict[str, Any]
@@ -184,6 +199,6 @@ def test_tasks_are_divided_evenly_over_executors(executors: int, shares: list[in
     """S1-09, S0-08: as Kafka Streams divides six partitions over instances; who is left over stands by."""
     builder = ks.StreamsBuilder("divided")
     builder.stream("numbers", value_serde="long").group_by_key().count(store="counts")
-    places = ks.plan(builder.build(), 6, spark_partitions=executors).places
+    places = ks.plan(builder.build(), 6, spark_partitions=executors).tasks_by_partition
     assert shares == sorted(map(len, places))
     assert [f"0_{number}" for number in range(6)] == sorted(task for place in places for task in place)

@@ -38,7 +38,8 @@ class RepeatingSink(Protocol):
 class PlannedLevel:
     """One operator of the query: its sub-topologies, tasks, stores and topics; ``operator`` is Spark's word for it.
 
-    ``reads`` are the topics that come from the level before through a shuffle, with their partitions.
+    ``reads`` are the topics that come from the level before through a shuffle, with their partitions. ``shuffled``:
+    rows move between Spark's partitions before the level; those of the inputs, too, if the first level has state.
     """
 
     number: int
@@ -47,6 +48,7 @@ class PlannedLevel:
     tasks: int
     stores: tuple[str, ...]
     reads: tuple[tuple[str, int], ...] = ()
+    shuffled: bool = False
 
 
 @dataclass(frozen=True)
@@ -106,8 +108,8 @@ class DeploymentPlan(Displayed):
     def __str__(self) -> str:
         lines = ["inputs: " + _topics(self.inputs)]
         for level in self.levels:
-            if level.reads:
-                lines.append(f"shuffle: {_topics(level.reads)}")
+            if level.shuffled:
+                lines.append(f"shuffle: {_topics(level.reads) or 'the inputs, to their tasks'}")
             ids = ", ".join(map(str, level.subtopologies))
             lines.append(f"level {level.number}: sub-topologies {ids}; {_count(level.tasks, 'task')}; {level.operator}")
             lines += [f"  store {store}" for store in level.stores]
@@ -174,7 +176,7 @@ def plan(
     repeated = (_RESENT if resent else "") if sink is None else sink.repeats and f"{sink.repeats} {_AGAIN}"
     return DeploymentPlan(
         levels,
-        sum(level.stateful or level.number > 0 for level in deployment.levels),
+        sum(level.shuffled for level in levels),
         max((level.tasks for level in levels), default=0),
         application.looped,
         tuple(tuple(sorted(circle)) for circle in application.cycles),
@@ -200,6 +202,7 @@ def _level(application: Application, deployment: Deployment, number: int) -> Pla
         len(here),
         tuple(f"{store} ({_kind(application, store)})" for id_ in ids for store in owners[id_]),
         tuple((topic, application.partitions[topic]) for topic in inner),
+        level.stateful or number > 0,
     )
 
 

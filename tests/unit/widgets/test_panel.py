@@ -7,8 +7,9 @@ from kstreamnb.spark.telemetry.metrics import BatchFigures, Metric
 
 TASK = (("application-id", "shop"), ("task-id", "0_1"))
 METRICS = [
-    Metric("stream-thread-metrics", "process-total", (), 1234.0),
-    Metric("stream-thread-metrics", "process-rate", (), 56.78),
+    Metric("consumer-fetch-manager-metrics", "records-consumed-total", (), 1234.0),
+    Metric("consumer-fetch-manager-metrics", "records-consumed-rate", (), 56.78),
+    Metric("stream-thread-metrics", "process-total", (), 9999.0),
     Metric("producer-metrics", "record-send-total", (), 1.0),
     Metric("producer-metrics", "record-send-rate", (), 0.5),
     Metric("consumer-fetch-manager-metrics", "records-lag", (("partition", "0"),), 3.0),
