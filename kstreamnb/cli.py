@@ -329,8 +329,8 @@ def reset(servers: str, application_id: str, *, dry_run: bool, yes: bool, **opti
 
     The flags are those of Kafka's application reset tool. Refuses while the application runs.
     """
-    from kstreamnb.kafka.reset import plan_reset
-    from kstreamnb.kafka.reset import reset as carry_out
+    from kstreamnb.kafka.application_reset import plan_reset
+    from kstreamnb.kafka.application_reset import reset as carry_out
 
     chosen = _reset_options(**options)
     click.echo(str(plan_reset(servers, application_id, **chosen)))
@@ -381,7 +381,7 @@ def _offsets_in(path: Path, topics: Sequence[str]) -> dict[str, dict[int, int]]:
 def broker(data: Path | None, topics: Sequence[str]) -> None:
     """Run a real single-node Kafka broker on this machine until Ctrl-C."""
     from kstreamnb.kafka.admin import Admin
-    from kstreamnb.kafka.local_broker import local_broker
+    from kstreamnb.kafka.broker_process import local_broker
 
     with local_broker(data=data) as running:
         admin = Admin(running.bootstrap_servers)

@@ -25,12 +25,12 @@ def _java() -> str | None:
 # Examples in docstrings that start a broker or a session belong to the suites that have them.
 EXAMPLES = {
     "kstreamnb.kafka.admin.Admin": "kafka",
-    "kstreamnb.kafka.local_broker.LocalBroker": "kafka",
-    "kstreamnb.kafka.local_broker.local_broker": "kafka",
+    "kstreamnb.kafka.broker_process.LocalBroker": "kafka",
+    "kstreamnb.kafka.broker_process.local_broker": "kafka",
     "kstreamnb.kafka.producer.RecordProducer": "kafka",
     "kstreamnb.kafka.producer.produce": "kafka",
-    "kstreamnb.kafka.reset.plan_reset": "kafka",
-    "kstreamnb.kafka.reset.reset": "kafka",
+    "kstreamnb.kafka.application_reset.plan_reset": "kafka",
+    "kstreamnb.kafka.application_reset.reset": "kafka",
     "kstreamnb.tools.parity.parity": "spark",
     "kstreamnb.tools.parity.verify_state": "kafka",
     "kstreamnb.spark.query.query.Query": "kafka",

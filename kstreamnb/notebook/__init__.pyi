@@ -1,3 +1,3 @@
 """Names of the notebook layer."""
 
-from kstreamnb.notebook.export import export as export
+from kstreamnb.notebook.script_export import export as export

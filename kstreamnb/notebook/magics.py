@@ -181,7 +181,7 @@ def reset(_magics: KsMagics, said: Any, _cell: str | None) -> Any:
 @_verb(_builder, _file)
 def export(magics: KsMagics, said: Any, _cell: str | None) -> None:
     """Write the cells that made a builder's topology as a script."""
-    from kstreamnb.notebook.export import export as write
+    from kstreamnb.notebook.script_export import export as write
 
     write(said.file, magics.named(said.builder))
     print(f"{said.file}: python {said.file} describes the topology; with --servers and --checkpoint it runs")  # noqa: T201

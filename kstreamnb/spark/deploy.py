@@ -135,7 +135,7 @@ def deploy(
     old = read_manifest(folder)
     servers = _servers(settings, bootstrap_servers)
     from kstreamnb.kafka.admin import Admin
-    from kstreamnb.kafka.reset import reset_positions
+    from kstreamnb.kafka.application_reset import reset_positions
 
     admin = Admin(servers)
     topics = admin.topics()

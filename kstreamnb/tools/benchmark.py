@@ -126,8 +126,8 @@ def word_count(name: str) -> Topology:
 def _latency(spark: Any, servers: Any, seconds: float, rate: int) -> Benchmark:
     from kstreamnb.core.serdes import Serdes
     from kstreamnb.kafka.admin import Admin
+    from kstreamnb.kafka.broker_process import LocalBroker
     from kstreamnb.kafka.latency_probe import LatencyProbe
-    from kstreamnb.kafka.local_broker import LocalBroker
     from kstreamnb.kafka.producer import RecordProducer
     from kstreamnb.spark.deploy import deploy
     from kstreamnb.spark.jvm.session import spark_session

@@ -259,7 +259,7 @@ def _on_kafka(
 ) -> EngineOutcome:
     """Through a broker of its own; the batches are small, so that there are several."""
     from kstreamnb.kafka.admin import Admin
-    from kstreamnb.kafka.local_broker import local_broker
+    from kstreamnb.kafka.broker_process import local_broker
     from kstreamnb.spark.deploy import deploy
 
     plan = _plan(topology, config)

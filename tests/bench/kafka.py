@@ -19,7 +19,7 @@ from typing import Any
 
 import kstreamnb as ks
 from kstreamnb.kafka.admin import Admin
-from kstreamnb.kafka.local_broker import LocalBroker
+from kstreamnb.kafka.broker_process import LocalBroker
 
 __all__ = ["main"]
 

@@ -74,7 +74,7 @@ class Bench:
 
     def group(self, application: str) -> dict[str, dict[int, int]]:
         """Offsets that lie under an application's id, when no transaction has any more to come."""
-        from kstreamnb.kafka.reset import committed_positions
+        from kstreamnb.kafka.application_reset import committed_positions
 
         places = [TopicPartition(name, part) for name, count in self.admin.topics().items() for part in range(count)]
         waiting = Consumer({"bootstrap.servers": self.servers, "group.id": application})  # asks for stable offsets

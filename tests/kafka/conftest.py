@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from kstreamnb.kafka.admin import Admin
-from kstreamnb.kafka.local_broker import LocalBroker, local_broker
+from kstreamnb.kafka.broker_process import LocalBroker, local_broker
 from tests.kafka.apps import Bench
 
 

@@ -28,7 +28,7 @@ from typing import Any
 import kstreamnb as ks
 from kstreamnb.kafka.admin import Admin
 from kstreamnb.kafka.bounded_reader import fetch, pieces_between
-from kstreamnb.kafka.local_broker import LocalBroker
+from kstreamnb.kafka.broker_process import LocalBroker
 from kstreamnb.kafka.producer import produce
 from tests.kafka.apps import settle
 from tests.kafka.deployed import BATCH, BROKER, POINTS, build, slug

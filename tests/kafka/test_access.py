@@ -17,8 +17,8 @@ from confluent_kafka.admin import (
 )
 
 import kstreamnb as ks
-from kstreamnb.kafka.local_broker import LocalBroker, local_broker
-from kstreamnb.kafka.reset import reset
+from kstreamnb.kafka.application_reset import reset
+from kstreamnb.kafka.broker_process import LocalBroker, local_broker
 from tests.kafka.apps import PATIENCE_S, Bench, counting, counts, final
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]

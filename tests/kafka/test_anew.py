@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 import kstreamnb as ks
+from kstreamnb.kafka.application_reset import reset
 from kstreamnb.kafka.producer import produce
-from kstreamnb.kafka.reset import reset
 from tests.bench.kafka import _workers
 from tests.kafka.apps import PATIENCE_S, Bench, counting, counts, final, settle
 

@@ -10,10 +10,10 @@ from confluent_kafka.admin import ConfigResource, ResourceType
 
 from kstreamnb.errors import BrokerError
 from kstreamnb.kafka.admin import Admin
+from kstreamnb.kafka.application_reset import committed_positions
 from kstreamnb.kafka.bounded_reader import BoundedReader, fetch, pieces_between
-from kstreamnb.kafka.local_broker import LocalBroker
+from kstreamnb.kafka.broker_process import LocalBroker
 from kstreamnb.kafka.output_batch import OutputBatch, columns_of
-from kstreamnb.kafka.reset import committed_positions
 from kstreamnb.kafka.transactional_writer import TransactionalWriter
 from tests.kafka.apps import settle
 

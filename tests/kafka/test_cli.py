@@ -12,8 +12,8 @@ from click.testing import CliRunner
 from kstreamnb.cli import main
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.kafka.admin import Admin
+from kstreamnb.kafka.application_reset import reset_positions
 from kstreamnb.kafka.producer import produce
-from kstreamnb.kafka.reset import reset_positions
 from kstreamnb.kafka.transactional_writer import TransactionalWriter
 from kstreamnb.samples import Sample
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kstreamnb.kafka.local_broker import LocalBroker
+from kstreamnb.kafka.broker_process import LocalBroker
 from tests.kafka.crashes import VICTIMS, run_victim
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow]

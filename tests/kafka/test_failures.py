@@ -11,7 +11,7 @@ from confluent_kafka import Producer
 
 import kstreamnb as ks
 from kstreamnb.cli import main
-from kstreamnb.kafka.reset import plan_reset, reset
+from kstreamnb.kafka.application_reset import plan_reset, reset
 from tests.kafka.apps import PATIENCE_S, START_MS, Bench, counting, counts, final, settle
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]

@@ -8,8 +8,8 @@ import pytest
 from confluent_kafka import Consumer
 
 from kstreamnb.errors import ApplicationStateError, CheckpointError, FencedError
+from kstreamnb.kafka.application_reset import plan_reset, reset
 from kstreamnb.kafka.output_batch import columns_of
-from kstreamnb.kafka.reset import plan_reset, reset
 from kstreamnb.kafka.transactional_writer import TransactionalWriter
 from kstreamnb.topology.topology import Topology
 from tests.kafka.apps import PATIENCE_S

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import kstreamnb as ks
-from kstreamnb.kafka.local_broker import LocalBroker
+from kstreamnb.kafka.broker_process import LocalBroker
 from kstreamnb.spark import query as query_module
 from kstreamnb.spark.io import offset_source
 from tests.kafka.apps import PATIENCE_S, Bench, counting, counts, final

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from pathlib import Path
 
 import pytest
@@ -38,3 +39,13 @@ def test_an_unknown_name_is_refused(namespace: str, name: str) -> None:
 
     with pytest.raises(AttributeError, match=name):
         getattr(importlib.import_module(namespace), name)
+
+
+def test_no_public_name_is_that_of_a_module_beside_it() -> None:
+    """Importing such a module would put it in the place of the function."""
+    import pkgutil
+
+    for package in (ks, ks.kafka, ks.notebook, ks.simulation, ks.spark, ks.testing):
+        modules = {module.name for module in pkgutil.iter_modules(package.__path__)}
+        namespaces = {name for name in package.__all__ if inspect.ismodule(getattr(package, name))}
+        assert not (modules & set(package.__all__)) - namespaces

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from kstreamnb.kafka.admin import Admin
-from kstreamnb.kafka.reset import committed_positions, reset_positions
+from kstreamnb.kafka.application_reset import committed_positions, reset_positions
 
 LOADS, NOT_AVAILABLE, NOT_COORDINATOR = 14, 15, 16
 API_VERSIONS, METADATA, FIND_COORDINATOR, OFFSET_FETCH = 18, 3, 10, 9
