@@ -87,7 +87,7 @@ class Change(NamedTuple):
     is_latest: bool = True
 
 
-class Windowed(NamedTuple):
+class Windowed(NamedTuple, Generic[K]):
     """A key within a window ``[start, end)`` in ms; of a session or a sliding window ``end`` is inclusive.
 
     Example:
@@ -95,7 +95,7 @@ class Windowed(NamedTuple):
         shoe@0/3600000
     """
 
-    key: Any
+    key: K
     start: int
     end: int
 

@@ -194,7 +194,7 @@ class ListSerde(Serde[list[T]]):
 
 
 @dataclass(frozen=True)
-class WindowedSerde(SerdeAround[Windowed]):
+class WindowedSerde(SerdeAround[Windowed[object]]):
     """Keys within windows; the partition follows the inner key alone."""
 
     of_keys: ClassVar[bool] = True
@@ -214,22 +214,22 @@ class WindowedSerde(SerdeAround[Windowed]):
         """A windowed key, and what its key may be."""
         return f"Windowed with a key of {self._inner().expects}"
 
-    def deserialize(self, data: bytes | None) -> Windowed:
+    def deserialize(self, data: bytes | None) -> Windowed[object]:
         """A windowed key from bytes; None for none at all, and for empty ones, as in Kafka."""
         return super().deserialize(data or None)
 
-    def keeps(self, value: Windowed) -> bool:
+    def keeps(self, value: Windowed[object]) -> bool:
         """A key that the inner serde keeps."""
         return type(value.key) in (inner := self._inner()).plain and inner.keeps(value.key)
 
-    def partition_bytes(self, value: Windowed | None) -> bytes | None:
+    def partition_bytes(self, value: Windowed[object] | None) -> bytes | None:
         """The bytes of the inner key."""
         return None if value is None else self._inner().serialize(value.key)
 
-    def _inner_bytes(self, value: Windowed) -> bytes:
+    def _inner_bytes(self, value: Windowed[object]) -> bytes:
         return self._inner().serialize(value.key) or b""
 
-    def _within(self, data: bytes, key: bytes, start: int, end: int, *, least_ms: int) -> Windowed:
+    def _within(self, data: bytes, key: bytes, start: int, end: int, *, least_ms: int) -> Windowed[object]:
         """The key from its part of the bytes, in a window that Kafka could have made."""
         if start < 0 or end - start < least_ms:
             java = self.wrong_end if start >= 0 else "Window startMs time cannot be negative."
@@ -257,17 +257,17 @@ class TimeWindowedSerde(WindowedSerde):
         if self.size_ms is not None and self.size_ms <= 0:
             raise ConfigError(f"window size {self.size_ms} ms of a windowed serde is not positive")
 
-    def keeps(self, value: Windowed) -> bool:
+    def keeps(self, value: Windowed[object]) -> bool:
         """Windows of the size, of keys that the inner serde keeps."""
         return value.end == self._end(value.start) and super().keeps(value)
 
     def _end(self, start: int) -> int:
         return _MAX if self.size_ms is None else min(start + self.size_ms, _MAX)
 
-    def _write(self, value: Windowed) -> bytes:
+    def _write(self, value: Windowed[object]) -> bytes:
         return self._inner_bytes(value) + struct.pack(">q", value.start)
 
-    def _read(self, data: bytes) -> Windowed:
+    def _read(self, data: bytes) -> Windowed[object]:
         if len(data) < 8:
             raise self._unreadable(data, "a window start takes 8 bytes")
         start = int.from_bytes(data[-8:], signed=True)
@@ -281,10 +281,10 @@ class SessionWindowedSerde(WindowedSerde):
     kind: ClassVar[str] = "session"
     wrong_end: ClassVar[str] = "Window endMs time cannot be smaller than window startMs time."
 
-    def _write(self, value: Windowed) -> bytes:
+    def _write(self, value: Windowed[object]) -> bytes:
         return self._inner_bytes(value) + struct.pack(">qq", value.end, value.start)
 
-    def _read(self, data: bytes) -> Windowed:
+    def _read(self, data: bytes) -> Windowed[object]:
         if len(data) < 16:
             raise self._unreadable(data, "start and end of a session take 16 bytes")
         end, start = struct.unpack_from(">qq", data, len(data) - 16)
@@ -337,7 +337,7 @@ class Serdes:
         return ListSerde(inner)
 
     @staticmethod
-    def time_windowed(inner: Serde | None = None, size: timedelta | str | int | None = None) -> Serde[Windowed]:
+    def time_windowed(inner: Serde | None = None, size: timedelta | str | int | None = None) -> Serde[Windowed[object]]:
         """Keys within windows of one size; without the size, windows that are read have no end.
 
         A whole number of milliseconds is taken too, as Java's serde has it. Without ``inner`` the key is written by
@@ -347,7 +347,7 @@ class Serdes:
         return TimeWindowedSerde(inner, size if whole else duration_ms(size, "window size"))  # type: ignore[arg-type]
 
     @staticmethod
-    def session_windowed(inner: Serde | None = None) -> Serde[Windowed]:
+    def session_windowed(inner: Serde | None = None) -> Serde[Windowed[object]]:
         """Keys within sessions; without ``inner`` the key is written by the application's default."""
         return SessionWindowedSerde(inner)
 

@@ -1,4 +1,5 @@
 """The DSL of Kafka Streams: `StreamsBuilder`, streams and tables, and the option objects.
 
-What a user declares is kept in a ledger; building replays it into a logical graph and lowers that to a topology.
+The user's calls are kept in a log of declarations; building replays them into a logical graph, which is lowered to a
+topology.
 """

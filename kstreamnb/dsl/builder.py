@@ -1,19 +1,28 @@
-"""`StreamsBuilder`: where a topology begins, and where it is built."""
+"""`StreamsBuilder`: declares streams and tables and builds a topology of them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence, Set
 from re import Pattern
-from typing import Any, Unpack
+from typing import Any, TypedDict, Unpack
 
+from kstreamnb.core.extractors import TimestampExtractor
+from kstreamnb.core.names import check_resource_name
 from kstreamnb.core.operator import Operator
 from kstreamnb.core.processor import UserProcessor
+from kstreamnb.core.record import TopicRecord
+from kstreamnb.core.serde import Serde
+from kstreamnb.core.signatures import taking
 from kstreamnb.core.stores import StoreSpec
 from kstreamnb.dsl.declarations import Declaration, DeclarationLog, Handle, replay
-from kstreamnb.dsl.flows import GlobalFlow, StreamFlow, TableFlow
-from kstreamnb.dsl.fronts import GlobalKTable, KStream, KTable
-from kstreamnb.dsl.materializing import Keeping, kept, lazy_table, rows_store
-from kstreamnb.dsl.options import Consumed, Reading, StoreType, TableReading, given, serdes_of, spelled_out
+from kstreamnb.dsl.flows import GlobalFlow, StreamFlow, TableFlow, UserFunction
+from kstreamnb.dsl.keywords import ConsumedKeywords, TableSourceKeywords, combined, spelled_out
+from kstreamnb.dsl.kstream import KStream
+from kstreamnb.dsl.ktable import GlobalKTable, KTable
+from kstreamnb.dsl.materialization import Materialization, lazy_table, materialization, row_store
+from kstreamnb.dsl.option_fields import StoreType
+from kstreamnb.dsl.options import Consumed, Materialized
+from kstreamnb.dsl.type_vars import RecordProcessor
 from kstreamnb.errors import ConfigError, TopologyError
 from kstreamnb.logical.builder import GraphBuilder
 from kstreamnb.logical.graph import LogicalGraph, Optimization
@@ -23,17 +32,20 @@ from kstreamnb.logical.optimizer.rewrites import optimise, rules_of
 from kstreamnb.operators.tables import TableSource
 from kstreamnb.suggesting import Suggesting
 from kstreamnb.topology.topology import Topology
+from kstreamnb.topology.validation import check_supplier
 
 
 class StreamsBuilder(Suggesting):
-    """Where streams and tables are declared; `build` makes a `Topology` of what was declared from them.
+    """Declares streams and tables, and builds a `Topology` of them.
 
     Args:
-        name: a name for people.
-        store_type: what stores are that do not say themselves: "persistent" or "in_memory".
-        ensure_explicit_names: refuse to build while a store or an internal topic has a generated name, which would
-            change with the next edit (Kafka's ``ensure.explicit.internal.resource.naming``).
-        processor_wrapper: gets every node's name and operator and gives the operator to use instead.
+        name: a name for displays and reports. Default: none.
+        store_type: "persistent" or "in_memory": whose expiry rules stores follow that do not name a type.
+            Default: "persistent".
+        ensure_explicit_names: whether to refuse to build while a store or an internal topic has a generated name,
+            which would change with the next edit (Kafka's ``ensure.explicit.internal.resource.naming``).
+            Default: False.
+        processor_wrapper: function ``(name, operator)`` that returns the operator to use instead. Default: none.
 
     Example:
         >>> builder = StreamsBuilder("inventory")
@@ -54,19 +66,35 @@ class StreamsBuilder(Suggesting):
     ) -> None:
         if store_type not in ("persistent", "in_memory"):
             raise ConfigError(f'store type "{store_type}" is neither "persistent" nor "in_memory"')
+        if name is not None and not isinstance(name, str):
+            raise ConfigError(f'name must be text, got type "{type(name).__name__}"')
+        if processor_wrapper is not None:
+            taking(processor_wrapper, "name", "operator")
         self.name = name
         self.ensure_explicit_names = ensure_explicit_names
         self.processor_wrapper = processor_wrapper
-        self.ledger = DeclarationLog.open(name)
-        self.ledger.persistent = store_type == "persistent"
+        self.declaration_log = DeclarationLog.open(name)
+        self.declaration_log.persistent = store_type == "persistent"
 
-    @spelled_out
+    @spelled_out(Consumed)
     def stream(
-        self, topic: str | Iterable[str] | Pattern[str], consumed: Consumed | None = None, **options: Unpack[Reading]
+        self,
+        topic: str | Sequence[str] | Pattern[str],
+        consumed: Consumed | None = None,
+        **keywords: Unpack[ConsumedKeywords],
     ) -> KStream[Any, Any]:
-        """Read a topic, several, or all whose whole name matches a compiled pattern, as a stream.
+        """Read one or more topics as a stream.
+
+        The types of keys and values are not known here: annotate the variable, as in
+        ``orders: KStream[str, Order] = builder.stream("orders")``.
 
         Shape: topics -> KStream[K, V]; 1 -> 1; store: no; repartition: no.
+
+        Args:
+            topic: name of the topic, a list of names, or a compiled pattern of whole names.
+            consumed: how to read. Default: as the application says.
+
+        Raises: TopologyError for an illegal name, an empty list or a set, whose order would change between runs.
 
         Example:
             >>> from kstreamnb import StreamsBuilder, head
@@ -77,20 +105,28 @@ class StreamsBuilder(Suggesting):
         Source: Kafka Streams `StreamsBuilder#stream`; differences: none.
         """
         pattern = topic.pattern if isinstance(topic, Pattern) else None
-        topics: tuple[str, ...] = ()
-        if not isinstance(topic, Pattern):
-            topics = (topic,) if isinstance(topic, str) else tuple(dict.fromkeys(topic))
-            if not topics:
-                raise TopologyError("a stream reads at least one topic")
-        arguments = {"topics": topics, "pattern": pattern, "options": given(Consumed, consumed, **options)}
-        return KStream(self.ledger, self.ledger.declare("stream", _stream, (), arguments))
+        topics = () if isinstance(topic, Pattern) else _topics(topic)
+        options = combined(Consumed, consumed, **keywords)
+        arguments: dict[str, object] = {"topics": topics, "pattern": pattern, "options": options}
+        return KStream(self.declaration_log, self.declaration_log.declare("stream", _stream, (), arguments))
 
-    @spelled_out
-    def table(self, topic: str, consumed: Consumed | None = None, **options: Unpack[TableReading]) -> KTable[Any, Any]:
-        """Read a topic as a table: each record is the new row of its key, a null value deletes it.
+    @spelled_out(Consumed, Materialized)
+    def table(
+        self,
+        topic: str,
+        consumed: Consumed | None = None,
+        *options: Materialized,
+        **keywords: Unpack[TableSourceKeywords],
+    ) -> KTable[Any, Any]:
+        """Read a topic as a table: each record replaces the row of its key, a null value deletes it.
 
         Shape: topic -> KTable[K, V]; 1 -> 1; store: when named or needed; repartition: no.
         Late: an older record replaces a newer row, except in a versioned store. A null key is dropped.
+
+        Args:
+            topic: name of the topic.
+            consumed: how to read. Default: as the application says.
+            options: a `Materialized`, as in Java, instead of keywords. Default: none.
 
         Example:
             >>> from kstreamnb import StreamsBuilder, head
@@ -100,17 +136,28 @@ class StreamsBuilder(Suggesting):
 
         Source: Kafka Streams `StreamsBuilder#table`; differences: none.
         """
-        arguments = _table_arguments(topic, consumed, options)
-        return KTable(self.ledger, self.ledger.declare("table", _table, (), arguments))
+        arguments = _table_arguments(topic, consumed, options, keywords)
+        return KTable(self.declaration_log, self.declaration_log.declare("table", _table, (), {**arguments}))
 
-    @spelled_out
+    @spelled_out(Consumed, Materialized)
     def global_table(
-        self, topic: str, consumed: Consumed | None = None, **options: Unpack[TableReading]
+        self,
+        topic: str,
+        consumed: Consumed | None = None,
+        *options: Materialized,
+        **keywords: Unpack[TableSourceKeywords],
     ) -> GlobalKTable[Any, Any]:
-        """Read a topic as a table that every task has whole.
+        """Read a topic as a table that every task holds completely.
 
         Shape: topic -> GlobalKTable[K, V]; 1 -> 1; store: yes, its topic is its log; repartition: no.
         Late: nothing is late; records keep their own time, no timestamp extractor is asked. A null key is dropped.
+
+        Args:
+            topic: name of the topic.
+            consumed: how to read. Default: as the application says.
+            options: a `Materialized`, as in Java, instead of keywords. Default: none.
+
+        Raises: ConfigError when a `Materialized` is given whose store has no name.
 
         Example:
             >>> from kstreamnb import StreamsBuilder, head
@@ -122,19 +169,24 @@ class StreamsBuilder(Suggesting):
 
         Source: Kafka Streams `StreamsBuilder#globalTable`; differences: none.
         """
-        arguments = _table_arguments(topic, consumed, options)
-        if options.get("materialized") is not None and arguments["keeping"].store_name is None:
+        arguments = _table_arguments(topic, consumed, options, keywords)
+        if (options or keywords.get("materialized")) and arguments["table"].store_name is None:
             raise ConfigError(
                 f'the store of global table "{topic}" has no name',
                 hint='say store="…", or leave the Materialized out',
                 java="Global stores must pass in suppliers with exactly one store but got 0",
             )
-        return GlobalKTable(self.ledger, self.ledger.declare("global_table", _global_table, (), arguments))
+        return GlobalKTable(
+            self.declaration_log, self.declaration_log.declare("global_table", _global_table, (), {**arguments})
+        )
 
     def add_state_store(self, store: StoreSpec) -> StreamsBuilder:
         """Add a store that processors use by name.
 
         Shape: store.
+
+        Args:
+            store: the store, made by `Stores`.
 
         Example:
             >>> from kstreamnb import Processor, StreamsBuilder, Stores, head
@@ -150,22 +202,29 @@ class StreamsBuilder(Suggesting):
 
         Source: Kafka Streams `StreamsBuilder#addStateStore`; differences: none.
         """
-        self.ledger.declare("add_state_store", _add_state_store, (), {"store": store})
+        _check_store(store)
+        self.declaration_log.declare("add_state_store", _add_state_store, (), {"store": store})
         return self
 
-    @spelled_out
+    @spelled_out(Consumed)
     def add_global_store(
         self,
         store: StoreSpec,
         topic: str,
-        supplier: Callable[[], Any],
+        supplier: Callable[[], RecordProcessor[Any, Any]],
         consumed: Consumed | None = None,
-        **options: Unpack[Reading],
+        **keywords: Unpack[ConsumedKeywords],
     ) -> StreamsBuilder:
-        """Add a global store that a processor of the user's keeps from a topic.
+        """Add a global store that a processor of the user fills from a topic.
 
         Shape: topic -> store; store: global; repartition: no.
         Late: nothing is late; records keep their own time, no timestamp extractor is asked.
+
+        Args:
+            store: the store, made by `Stores`.
+            topic: name of the topic.
+            supplier: called without arguments once per task; returns a new `Processor` that fills the store.
+            consumed: how to read. Default: as the application says.
 
         Example:
             >>> from kstreamnb import Processor, Stores, StreamsBuilder, TopologyTestDriver
@@ -180,35 +239,51 @@ class StreamsBuilder(Suggesting):
 
         Source: Kafka Streams `StreamsBuilder#addGlobalStore`; differences: none.
         """
-        reading = given(Consumed, consumed, **options)
-        arguments = {"store": store, "topic": topic, "supplier": supplier, "options": reading}
-        self.ledger.declare("add_global_store", _add_global_store, (), arguments)
+        _check_store(store)
+        check_resource_name(topic, "topic name")
+        check_supplier("add_global_store", supplier)
+        options = combined(Consumed, consumed, **keywords)
+        arguments: dict[str, object] = {"store": store, "topic": topic, "supplier": supplier, "options": options}
+        self.declaration_log.declare("add_global_store", _add_global_store, (), arguments)
         return self
 
     def declarations(self) -> tuple[Declaration, ...]:
-        """What was declared and still counts, in order."""
-        return self.ledger.declarations()
+        """Return the valid declarations, in order."""
+        return self.declaration_log.declarations()
 
-    def forget(self, *things: Handle | Declaration | str) -> None:
-        """Take back declarations, or all of a place such as ``"cell 3"``; what was made from them is stale."""
-        self.ledger.forget(*(thing.declaration if isinstance(thing, Handle) else thing for thing in things))
+    def forget(self, *targets: Handle | Declaration | str) -> None:
+        """Remove declarations; what was made from them becomes stale.
+
+        Args:
+            targets: streams and tables, declarations, or places such as "cell 3" for all that they declared.
+
+        Raises: TopologyError when nothing was declared at a place.
+        """
+        for target in targets:
+            if not isinstance(target, Handle | Declaration | str):
+                raise TopologyError(f'expected a stream, a table or a place, got type "{type(target).__name__}"')
+        self.declaration_log.forget(*(each.declaration if isinstance(each, Handle) else each for each in targets))
 
     @property
-    def sample(self) -> Any:
-        """The records that previews run on: a `Sample`, or any records; None for none."""
-        return self.ledger.sample
+    def sample(self) -> Iterable[TopicRecord] | None:
+        """The records that previews run on, such as a `Sample`; None for none."""
+        return self.declaration_log.sample
 
     @sample.setter
-    def sample(self, sample: Any) -> None:
-        self.ledger.sample = sample
+    def sample(self, sample: Iterable[TopicRecord] | None) -> None:
+        self.declaration_log.sample = sample
 
     def graph(self) -> LogicalGraph:
-        """The logical graph of what was declared, not optimised."""
-        self.ledger.check()
-        return replay(self.declarations(), persistent=self.ledger.persistent).draft.freeze()
+        """Return the logical graph of what was declared, not optimised."""
+        self.declaration_log.check()
+        return replay(self.declarations(), persistent=self.declaration_log.persistent).graph.freeze()
 
     def explain(self, *, optimize: bool | str = True) -> tuple[Optimization, ...]:
-        """What optimising changes: for every rewrite the nodes before and after, and why.
+        """Return what optimising changes: for every rewrite the nodes before and after, and the reason.
+
+        Args:
+            optimize: True for all of Kafka's optimisations, False for none, or a comma-separated text of some:
+                "merge.repartition.topics", "reuse.ktable.source.topics", "single.store.self.join". Default: True.
 
         Example:
             >>> builder = StreamsBuilder()
@@ -219,10 +294,11 @@ class StreamsBuilder(Suggesting):
         return optimise(self.graph(), rules_of(optimize))[1]
 
     def build(self, *, optimize: bool | str = False) -> Topology:
-        """The topology of everything that was declared.
+        """Return the topology of everything that was declared.
 
-        ``optimize``: True for all of Kafka's optimisations, or a text that names some: "merge.repartition.topics",
-        "reuse.ktable.source.topics", "single.store.self.join".
+        Args:
+            optimize: True for all of Kafka's optimisations, False for none, or a comma-separated text of some:
+                "merge.repartition.topics", "reuse.ktable.source.topics", "single.store.self.join". Default: False.
 
         Raises: TopologyError when what was declared does not fit together, with the user's line.
 
@@ -248,55 +324,94 @@ class StreamsBuilder(Suggesting):
 
 
 # --- in the graph -----------------------------------------------------------------------------------------------------
-def _table_arguments(topic: str, consumed: Consumed | None, options: TableReading) -> dict[str, Any]:
-    """Arguments of a table: serdes of the topic and of the store are the same."""
-    said: dict[str, Any] = dict(options)
-    reading = {name: said.pop(name, None) for name in ("timestamp_extractor", "offset_reset", "name")}
-    keeping = kept(said)
-    reading |= serdes_of(keeping.options, None, None)
-    return {"topic": topic, "options": given(Consumed, consumed, **reading), "keeping": keeping}
+class SourceFields(TypedDict):
+    """Fields of a source node that say how its topics are read."""
+
+    key_serde: Serde | None
+    value_serde: Serde | None
+    timestamp_extractor: TimestampExtractor | None
 
 
-def _stream(draft: GraphBuilder, topics: tuple[str, ...], pattern: str | None, options: Consumed) -> StreamFlow:
-    name = draft.name_or_new(options.name, "KSTREAM-SOURCE-")
-    node = draft.add(StreamSource(name=name, topics=topics, pattern=pattern, **_reading(options)))
-    return StreamFlow(node.id, name, options.key_serde, options.value_serde, (name,))
+class TableArguments(TypedDict):
+    """Arguments of the declaration of a table."""
+
+    topic: str
+    options: Consumed
+    table: Materialization
 
 
-def _reading(options: Consumed) -> dict[str, Any]:
-    return {name: value for name, value in vars(options).items() if name != "name"}
+def _topics(topic: str | Sequence[str]) -> tuple[str, ...]:
+    """Return the names of topics, each once; raise TopologyError for anything else."""
+    if isinstance(topic, Set):
+        raise TopologyError("a set of topics has no order", hint="give a list, or sorted(…)")
+    if not isinstance(topic, Iterable):
+        raise TopologyError(f'topic must be a name, a list of names or a pattern, got type "{type(topic).__name__}"')
+    names = (topic,) if isinstance(topic, str) else topic
+    topics = tuple(dict.fromkeys(check_resource_name(name, "topic name") for name in names))
+    if not topics:
+        raise TopologyError("a stream reads at least one topic", hint="name a topic")
+    return topics
 
 
-def _table(draft: GraphBuilder, topic: str, options: Consumed, keeping: Keeping) -> TableFlow:
-    store_name = keeping.new_store(draft, f"{topic}-")
-    source = draft.name_or_new(options.name, "KSTREAM-SOURCE-", "-source")
-    name = draft.name_or_new(options.name, "KTABLE-SOURCE-")
-    store = rows_store(draft, keeping, store_name, options.key_serde, options.value_serde)
-    node = draft.add(StreamSource(name=source, topics=(topic,), mergeable=False, **_reading(options)))
-    return lazy_table(draft, name, store, keeping, node.id, (source,), topic)
+def _check_store(store: object) -> None:
+    if not isinstance(store, StoreSpec):
+        hint = 'write for example Stores.persistent_key_value_store("name")'
+        raise ConfigError(f'store must be made by Stores, got type "{type(store).__name__}"', hint=hint)
 
 
-def _global_table(draft: GraphBuilder, topic: str, options: Consumed, keeping: Keeping) -> GlobalFlow:
-    if keeping.options.is_versioned:
+def _table_arguments(
+    topic: str, consumed: Consumed | None, options: tuple[Materialized, ...], keywords: TableSourceKeywords
+) -> TableArguments:
+    """Return the arguments of a table; the serdes of its topic and of its store are the same."""
+    check_resource_name(topic, "topic name")
+    fields = {**keywords}
+    reading = {name: fields.pop(name, None) for name in ("timestamp_extractor", "offset_reset", "name")}
+    table = materialization(options, fields)
+    serdes = {"key_serde": table.options.key_serde, "value_serde": table.options.value_serde}
+    return {"topic": topic, "options": combined(Consumed, consumed, **reading, **serdes), "table": table}
+
+
+def _source_fields(options: Consumed) -> SourceFields:
+    return {**options.serdes(), "timestamp_extractor": options.timestamp_extractor}
+
+
+def _stream(graph: GraphBuilder, topics: tuple[str, ...], pattern: str | None, options: Consumed) -> StreamFlow:
+    name, reset = graph.name_or_new(options.name, "KSTREAM-SOURCE-"), options.offset_reset
+    node = StreamSource(name=name, topics=topics, pattern=pattern, offset_reset=reset, **_source_fields(options))
+    return StreamFlow(graph.add(node).id, name, options.key_serde, options.value_serde, (name,))
+
+
+def _table(graph: GraphBuilder, topic: str, options: Consumed, table: Materialization) -> TableFlow:
+    store_name = table.new_store(graph, f"{topic}-")
+    source = graph.name_or_new(options.name, "KSTREAM-SOURCE-", "-source")
+    name = graph.name_or_new(options.name, "KTABLE-SOURCE-")
+    store, reset = row_store(graph, table, store_name, options.key_serde, options.value_serde), options.offset_reset
+    node = StreamSource(name=source, topics=(topic,), mergeable=False, offset_reset=reset, **_source_fields(options))
+    return lazy_table(graph, name, store, table, graph.add(node).id, (source,), topic)
+
+
+def _global_table(graph: GraphBuilder, topic: str, options: Consumed, table: Materialization) -> GlobalFlow:
+    if table.options.is_versioned:
         java = "Invalid topology: GlobalTables cannot be versioned."
         raise TopologyError(f'global table "{topic}" cannot be versioned', java=java)
-    store_name = keeping.new_store(draft, f"{topic}-", logged=False)
-    store = rows_store(draft, keeping, store_name, options.key_serde, options.value_serde)
-    node = _global(draft, topic, store, TableSource(store_name), options)
-    return GlobalFlow(node.id, store_name, keeping.store_name)
+    store_name = table.new_store(graph, f"{topic}-", logged=False)
+    store = row_store(graph, table, store_name, options.key_serde, options.value_serde)
+    node = _global(graph, topic, store, TableSource(store_name), options)
+    return GlobalFlow(node.id, store_name, table.store_name)
 
 
-def _global(draft: GraphBuilder, topic: str, store: StoreSpec, operator: Any, options: Consumed) -> GlobalTable:
-    source = draft.name_or_new(options.name, "KSTREAM-SOURCE-", "-source")
-    name = draft.name_or_new(options.name, "KTABLE-SOURCE-")
-    reading = {name: value for name, value in _reading(options).items() if name != "offset_reset"}
-    node = GlobalTable(name=name, source_name=source, topic=topic, store=store, operator=operator, **reading)
-    return draft.add(node)
+def _global(graph: GraphBuilder, topic: str, store: StoreSpec, operator: Operator, options: Consumed) -> GlobalTable:
+    source = graph.name_or_new(options.name, "KSTREAM-SOURCE-", "-source")
+    name = graph.name_or_new(options.name, "KTABLE-SOURCE-")
+    fields = _source_fields(options)
+    return graph.add(GlobalTable(name=name, source_name=source, topic=topic, store=store, operator=operator, **fields))
 
 
-def _add_state_store(draft: GraphBuilder, store: StoreSpec) -> None:
-    draft.add(StateStore(name=store.name, store=store))
+def _add_state_store(graph: GraphBuilder, store: StoreSpec) -> None:
+    graph.add(StateStore(name=store.name, store=store))
 
 
-def _add_global_store(draft: GraphBuilder, store: StoreSpec, topic: str, supplier: Any, options: Consumed) -> None:
-    _global(draft, topic, store, UserProcessor(supplier), options)
+def _add_global_store(
+    graph: GraphBuilder, store: StoreSpec, topic: str, supplier: UserFunction, options: Consumed
+) -> None:
+    _global(graph, topic, store, UserProcessor(supplier), options)

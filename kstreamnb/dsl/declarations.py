@@ -1,25 +1,37 @@
-"""Declarations: what a user's calls leave behind, and the ledger that keeps them until a topology is built.
+"""Declarations: a record of the user's calls, kept in order until a topology is built from them.
 
-A handle (a `KStream`, a `KTable` …) refers to a declaration. Outside notebooks every call is a new one. A notebook
-layer may give declarations an identity (`Hooks.identities`): what a cell declared in an earlier run is gone when it
-runs again, and what was made from it follows to its successor (`DeclarationLog.succeed`).
+A handle (a `KStream`, a `KTable` …) refers to a declaration. Outside notebooks every call adds one. A notebook layer
+may give declarations an identity (`Hooks.identities`): when a cell runs again, its new declarations replace those of
+its earlier run, and what was made from an old one follows to its successor (`DeclarationLog.succeed`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, ClassVar, NamedTuple, Protocol, TypeAlias, TypeVar, cast
 
 from kstreamnb import hooks
+from kstreamnb.core.names import check_resource_name
+from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.source_location import SourceLocation, user_origin
+from kstreamnb.dsl.flows import CogroupFlow, GlobalFlow, GroupFlow, StreamFlow, TableFlow
 from kstreamnb.errors import KStreamError, TopologyError
-from kstreamnb.logical.builder import GraphBuilder, check_resource_name
+from kstreamnb.logical.builder import GraphBuilder
 from kstreamnb.suggesting import Suggesting
+
+if TYPE_CHECKING:  # a preview runs a topology, of which declarations know nothing
+    from kstreamnb.replays.preview import Preview
+
+Flow: TypeAlias = StreamFlow | TableFlow | GlobalFlow | GroupFlow | CogroupFlow | None
+"""What a declaration became in a graph; None for one without a result, such as ``to``."""
+
+Emit: TypeAlias = Callable[..., Flow]
+"""``emit(graph, *flows of the parents, **arguments)``: writes a declaration into a graph."""
 
 
 class Identity(NamedTuple):
-    """Which declaration a call makes: its ``key`` within a ``group`` (a cell), of which ``run`` is the present run."""
+    """Identifies a declaration across runs of its cell: its ``key`` within a ``group`` (a cell), made by ``run``."""
 
     group: Hashable
     run: Hashable
@@ -27,26 +39,26 @@ class Identity(NamedTuple):
 
 
 class Identities(Protocol):
-    """What a notebook layer supplies."""
+    """What a notebook layer tells about declarations."""
 
-    def ledger(self, name: str | None) -> DeclarationLog | None:
-        """The ledger that a re-run cell continues when it makes a builder again; None for a new one."""
+    def declaration_log(self, name: str | None) -> DeclarationLog | None:
+        """Return the log that a re-run cell continues when it makes a builder again; None for a new one."""
         return None
 
-    def opened(self, ledger: DeclarationLog) -> None:
-        """Called with every new ledger."""
+    def opened(self, log: DeclarationLog) -> None:
+        """Take note of a new log."""
         return
 
-    def identity(self, ledger: DeclarationLog, word: str) -> Identity | None:
-        """The identity of the declaration that is about to be made; None for one that is like no other."""
+    def identity(self, log: DeclarationLog, word: str) -> Identity | None:
+        """Return the identity of the next declaration; None for one without counterparts in other runs."""
         return None
 
-    def settle(self, ledger: DeclarationLog) -> None:
-        """Called before declarations are looked at: the time to say which of them succeed others."""
+    def settle(self, log: DeclarationLog) -> None:
+        """Say which declarations succeed others; called before declarations are read."""
         return
 
-    def outdated(self, ledger: DeclarationLog) -> Mapping[Declaration, str]:
-        """Declarations that were made with something that was edited since, each with a sentence about it."""
+    def outdated(self, log: DeclarationLog) -> Mapping[Declaration, str]:
+        """Return declarations made with something that was edited since, each with a sentence about it."""
         return {}
 
 
@@ -65,39 +77,39 @@ def _identities() -> Identities:
 
 @dataclass(eq=False)
 class Declaration:
-    """One call of the DSL: its ``word``, what it was called on and with, and the user's line.
+    """One call of the DSL: its ``word``, its parents and arguments, and the user's line.
 
-    ``emit(draft, *flows, **arguments)`` writes it into a graph, given what its parents became there.
+    ``position`` orders declarations: the number of the cell, and the number of the call within it.
     """
 
     identity: Identity
     word: str
-    emit: Callable[..., Any]
+    emit: Emit
     parents: tuple[Declaration, ...]
-    arguments: dict[str, Any]
+    arguments: dict[str, object]
     origin: SourceLocation
-    place: tuple[int, int] = (0, 0)
+    position: tuple[int, int] = (0, 0)
     successor: Declaration | None = None
 
     def latest(self) -> Declaration:
-        """What stands in its place after cells ran again; itself when nothing does."""
-        found = self
-        while found.successor is not None:
-            found = found.successor
-        return found
+        """Return the last successor, made by a later run of the cell; itself if there is none."""
+        latest = self
+        while latest.successor is not None:
+            latest = latest.successor
+        return latest
 
     def __str__(self) -> str:
         return f'"{self.word}" ({self.origin.place}, line {self.origin.line})'
 
 
 def _parents_first(
-    declarations: Iterable[Declaration], counts: Callable[[Declaration], bool]
+    declarations: Iterable[Declaration], is_valid: Callable[[Declaration], bool]
 ) -> tuple[Declaration, ...]:
-    """Declarations and all that they were made from, as far as it counts, each once and after its parents."""
+    """Return the valid ones of declarations and all that they were made from, each once and after its parents."""
     done: dict[Declaration, None] = {}
 
     def visit(declaration: Declaration) -> None:
-        if declaration not in done and counts(declaration):
+        if declaration not in done and is_valid(declaration):
             for parent in declaration.parents:
                 visit(parent)
             done[declaration] = None
@@ -109,87 +121,87 @@ def _parents_first(
 
 @dataclass(eq=False)
 class DeclarationLog:
-    """The declarations of one builder, in the order in which their cells, and within a cell they, first appeared.
+    """The declarations of one builder, ordered by the first run of their cell and then by their order within it.
 
-    ``persistent`` is what the builder's stores are unless they say otherwise, ``sample`` what previews run on.
+    ``persistent`` is the type of stores that do not name one, ``sample`` the records that previews run on.
     """
 
     name: str | None = None
     persistent: bool = True
-    sample: Any = None
-    _held: dict[tuple[Hashable, Hashable], Declaration] = field(default_factory=dict)
+    sample: Iterable[TopicRecord] | None = None
+    _declarations: dict[tuple[Hashable, Hashable], Declaration] = field(default_factory=dict)
     _runs: dict[Hashable, tuple[Hashable, int]] = field(default_factory=dict)
 
     @classmethod
     def open(cls, name: str | None) -> DeclarationLog:
-        """A new ledger, or the one that the builder's cell made before."""
-        ledger = _identities().ledger(name)
-        if ledger is None:
-            ledger = cls(name)
-            _identities().opened(ledger)
-        return ledger
+        """Return a new log, or the one that the builder's cell made before."""
+        log = _identities().declaration_log(name)
+        if log is None:
+            log = cls(name)
+            _identities().opened(log)
+        return log
 
     def begin(self, group: Hashable, run: Hashable) -> None:
-        """Say that a group (a cell) runs anew: until they are declared again, its declarations are gone."""
+        """Start a new run of a group (a cell): its declarations of earlier runs are removed."""
         if group not in self._runs or self._runs[group][0] != run:
             self._runs[group] = (run, 0)
-            self._held = {key: held for key, held in self._held.items() if key[0] != group}
+            self._declarations = {key: each for key, each in self._declarations.items() if key[0] != group}
 
     def groups(self) -> tuple[Hashable, ...]:
-        """The groups (cells) that declared something, in order of their first run."""
+        """Return the groups (cells) that declared something, in order of their first run."""
         return tuple(self._runs)
 
     def succeed(self, successors: Mapping[Declaration, Declaration]) -> None:
-        """Let what was made from a declaration that is gone, and handles of it, follow to its successor."""
-        for gone, successor in successors.items():
-            gone.successor = successor
-        for held in self._held.values():
-            if held not in successors.values():
-                held.parents = tuple(successors.get(parent, parent) for parent in held.parents)
+        """Replace declarations that were removed by their successors, in handles and as parents."""
+        for removed, successor in successors.items():
+            removed.successor = successor
+        for each in self._declarations.values():
+            if each not in successors.values():
+                each.parents = tuple(successors.get(parent, parent) for parent in each.parents)
 
     def declare(
-        self, word: str, emit: Callable[..., Any], parents: tuple[Declaration, ...], arguments: dict[str, Any]
+        self, word: str, emit: Emit, parents: tuple[Declaration, ...], arguments: dict[str, object]
     ) -> Declaration:
         """Add a declaration, or change the one of the same identity in place."""
         identity = _identities().identity(self, word) or Identity(None, None, self._runs.get(None, (None, 0))[1])
         self.begin(identity.group, identity.run)
         run, count = self._runs[identity.group]
         self._runs[identity.group] = (run, count + 1)
-        made = Declaration(identity, word, emit, parents, arguments, user_origin())
-        made.place = (self.groups().index(identity.group), count)
-        held = self._held.setdefault((identity.group, identity.key), made)
-        if held is not made:
-            held.__dict__.update(made.__dict__)
-        return held
+        new = Declaration(identity, word, emit, parents, arguments, user_origin())
+        new.position = (self.groups().index(identity.group), count)
+        kept = self._declarations.setdefault((identity.group, identity.key), new)
+        if kept is not new:
+            kept.__dict__.update(new.__dict__)
+        return kept
 
     def holds(self, declaration: Declaration) -> bool:
-        """Whether a declaration still counts: it was not forgotten, and its cell's last run made it."""
+        """Whether a declaration is valid: not forgotten, and made by the last run of its cell."""
         group, run, key = declaration.identity
-        return self._held.get((group, key)) is declaration and self._runs[group][0] == run
+        return self._declarations.get((group, key)) is declaration and self._runs[group][0] == run
 
     def forget(self, *declarations: Declaration | str) -> None:
-        """Take declarations out, or all that a place such as ``cell 3`` made; what was made from them is stale.
+        """Remove declarations, or all that a place such as ``cell 3`` made; what was made from them becomes stale.
 
         Raises: TopologyError when nothing was declared at a place.
         """
-        for thing in declarations:
-            gone = [key for key, held in self._held.items() if held is thing or held.origin.place == thing]
-            if isinstance(thing, str) and not gone:
-                places = dict.fromkeys(held.origin.place for held in self._held.values())
-                raise TopologyError(f'nothing was declared in "{thing}"', detail=f"there are {', '.join(places)}")
-            for key in gone:
-                del self._held[key]
+        for target in declarations:
+            keys = [key for key, each in self._declarations.items() if each is target or each.origin.place == target]
+            if isinstance(target, str) and not keys:
+                places = dict.fromkeys(each.origin.place for each in self._declarations.values())
+                raise TopologyError(f'nothing was declared in "{target}"', detail=f"there are {', '.join(places)}")
+            for key in keys:
+                del self._declarations[key]
 
     def settle(self) -> None:
         """Let the notebook layer say which declarations succeed others."""
         _identities().settle(self)
 
     def declarations(self) -> tuple[Declaration, ...]:
-        """What counts, parents before children and otherwise in order."""
-        return _parents_first(sorted(self._held.values(), key=lambda held: held.place), self.holds)
+        """Return the valid declarations, parents before children and otherwise in order."""
+        return _parents_first(sorted(self._declarations.values(), key=lambda each: each.position), self.holds)
 
     def sound(self) -> tuple[Declaration, ...]:
-        """What counts and is not stale, nor made from something stale."""
+        """Return the valid declarations that are neither stale nor made from something stale."""
         self.settle()
         kept: dict[Declaration, None] = {}
         for declaration in self.declarations():
@@ -198,13 +210,13 @@ class DeclarationLog:
         return tuple(kept)
 
     def stale(self) -> tuple[tuple[Declaration, Declaration], ...]:
-        """Declarations that lost a parent, each with the one it lost; their own children are not listed."""
+        """Return declarations that lost a parent, each with the one it lost, but not their children."""
         pairs = ((each, parent) for each in self.declarations() for parent in each.parents)
         return tuple((each, parent) for each, parent in pairs if not self.holds(parent))
 
     @property
     def outdated(self) -> Mapping[Declaration, str]:
-        """What counts but was made with something that was edited since, each with a sentence about it."""
+        """Valid declarations made with something that was edited since, each with a sentence about it."""
         return _identities().outdated(self)
 
     def check(self) -> None:
@@ -223,34 +235,41 @@ class DeclarationLog:
             )
 
 
+_CLASSES: dict[str, type[Handle]] = {}
+"""The classes of handles by kind."""
+
+
 class Handle(Suggesting):
     """What a user holds: a reference to a declaration, from which further ones are made.
 
-    ``kind`` is a class's word; `declare` gives a handle of the class with the wanted word.
+    ``kind`` names a class; `declare` returns a handle of the class with the wanted name.
     """
 
     kind: ClassVar[str] = ""
-    _kinds: ClassVar[dict[str, type[Handle]]] = {}
 
     def __init_subclass__(cls, *, kind: str = "") -> None:
         super().__init_subclass__()
         if kind:
             cls.kind = kind
-            Handle._kinds[kind] = cls
+            _CLASSES[kind] = cls
 
-    def __init__(self, ledger: DeclarationLog, declaration: Declaration) -> None:
-        self.ledger = ledger
+    def __init__(self, log: DeclarationLog, declaration: Declaration) -> None:
+        self.declaration_log = log
         self._declaration = declaration
 
     @property
     def declaration(self) -> Declaration:
-        """What it stands for; after its cell ran again, the successor."""
+        """The declaration; after its cell ran again, the successor."""
         return self._declaration.latest()
 
-    def head(self, sample: Any = None, n: int = 10) -> Any:
-        r"""The first ``n`` records that reach it when a sample (or the builder's own ``sample``) comes in.
+    def head(self, sample: Iterable[TopicRecord] | None = None, n: int = 10) -> Preview | None:
+        r"""Return the first records that reach this handle when a sample comes in.
 
-        Raises: TopologyError when there is no sample, or when it depends on something stale.
+        Args:
+            sample: the input records, such as a `Sample`. Default: the builder's ``sample``.
+            n: largest number of records to return. Default: 10.
+
+        Raises: ConfigError when there is no sample, TopologyError when this depends on something stale.
 
         Example:
             >>> from kstreamnb import Sample, StreamsBuilder
@@ -262,25 +281,25 @@ class Handle(Suggesting):
             "shoe" | 2     | 0
         """
         preview = hooks.current().preview
-        return None if preview is None else preview(self, sample, n)
+        return None if preview is None else cast("Preview", preview(self, sample, n))
 
-    def declare(self, result: str, verb: str, emit: Callable[..., Any], *others: Handle, **arguments: Any) -> H:  # type: ignore[type-var]  # the class follows from the kind, and mypy takes it from the caller
-        """Declare an operation on this handle and ``others``; the result is a handle of the kind ``result``.
+    def declare(self, kind: str, word: str, emit: Emit, *others: Handle, **arguments: object) -> H:  # type: ignore[type-var]  # the class follows from the kind, and mypy takes it from the caller
+        """Declare an operation on this handle and ``others``; return a handle of a kind.
 
         Raises: TopologyError when the name is illegal or the handles are of different builders.
         """
         if arguments.get("name") is not None:
             check_resource_name(arguments["name"])
         for other in others:
-            if other.ledger is not self.ledger:
+            if other.declaration_log is not self.declaration_log:
                 raise TopologyError(
-                    f'"{verb}" brings together handles of two builders',
+                    f'"{word}" brings together handles of two builders',
                     detail=f"{self.declaration} and {other.declaration}",
                     hint="declare both with the same StreamsBuilder",
                 )
         parents = (self.declaration, *(other.declaration for other in others))
-        made: H = Handle._kinds[result](self.ledger, self.ledger.declare(verb, emit, parents, arguments))  # type: ignore[assignment]
-        return made
+        declaration = self.declaration_log.declare(word, emit, parents, arguments)
+        return cast("H", _CLASSES[kind](self.declaration_log, declaration))
 
     @property
     def origin(self) -> SourceLocation:
@@ -288,37 +307,44 @@ class Handle(Suggesting):
         return self.declaration.origin
 
     def upstream(self) -> Iterator[Declaration]:
-        """The declarations that this one depends on, itself last."""
+        """Return the declarations that this one depends on, itself last."""
         return iter(_parents_first([self.declaration], lambda each: True))
 
     def __repr__(self) -> str:
         return f"{type(self).__name__} from {self.declaration.word} ({self.declaration.origin})"
 
 
+def check_kind(handle: object, kind: str, word: str) -> None:
+    """Raise TopologyError when an argument of a method is not a handle of a kind."""
+    if getattr(type(handle), "kind", "") != kind:
+        raise TopologyError(f'"{word}" takes a {_CLASSES[kind].__name__}, got type "{type(handle).__name__}"')
+
+
 @dataclass(frozen=True)
 class ReplayedDeclarations:
-    """A draft, and what each declaration became in it."""
+    """A graph, and what each declaration became in it."""
 
-    draft: GraphBuilder
-    flows: dict[Declaration, Any]
+    graph: GraphBuilder
+    flows: dict[Declaration, Flow]
 
 
 def replay(declarations: Iterable[Declaration], *, persistent: bool = True) -> ReplayedDeclarations:
-    """Write declarations, parents first, into a new draft."""
-    draft = GraphBuilder(persistent=persistent)
-    flows: dict[Declaration, Any] = {}
+    """Write declarations, parents first, into a new graph."""
+    graph = GraphBuilder(persistent=persistent)
+    flows: dict[Declaration, Flow] = {}
     for declaration in declarations:
-        draft.origin, draft.word = declaration.origin, declaration.word
+        graph.origin, graph.word = declaration.origin, declaration.word
         parents = (flows[parent] for parent in declaration.parents)
         try:
-            flows[declaration] = declaration.emit(draft, *parents, **declaration.arguments)
+            flows[declaration] = declaration.emit(graph, *parents, **declaration.arguments)
         except KStreamError as error:
             error.at(declaration.origin)
             raise
-    return ReplayedDeclarations(draft, flows)
+    return ReplayedDeclarations(graph, flows)
 
 
-def flow_of(handle: Handle) -> Any:
-    """What a handle became when everything that was declared so far is replayed."""
-    handle.ledger.check()
-    return replay(handle.ledger.declarations(), persistent=handle.ledger.persistent).flows[handle.declaration]
+def flow_of(handle: Handle) -> Flow:
+    """Return what a handle becomes when everything that was declared so far is replayed."""
+    log = handle.declaration_log
+    log.check()
+    return replay(log.declarations(), persistent=log.persistent).flows[handle.declaration]

@@ -1,17 +1,23 @@
-"""What handles stand for while a graph is built: a node of the draft, with what later operators need to know of it.
+"""What handles stand for while a graph is built: a node of the graph, with what later operators need to know of it.
 
-``sources`` are the names of the source nodes of the same sub-topology: what a join must co-partition.
+``sources`` are the names of the source nodes of the same sub-topology, which a join must co-partition.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple, Self, TypeAlias
 
+from kstreamnb.core.serde import Serde
+from kstreamnb.core.windows import SessionWindows, SlidingWindows, TimeWindows, UnlimitedWindows
 from kstreamnb.logical.nodes import Operation, Repartition
 from kstreamnb.operators.table_joins import How
 
-Names: TypeAlias = tuple[str, ...]
+SourceNames: TypeAlias = tuple[str, ...]
+GroupWindows: TypeAlias = TimeWindows | SlidingWindows | SessionWindows | UnlimitedWindows
+UserFunction: TypeAlias = Callable[..., object]
+"""A function of the user, whose arguments were checked where it was given."""
 
 
 @dataclass(eq=False)
@@ -20,24 +26,24 @@ class KeyedFlow:
 
     node: int
     name: str
-    key_serde: Any
-    value_serde: Any
-    sources: Names
+    key_serde: Serde | None
+    value_serde: Serde | None
+    sources: SourceNames
 
 
 @dataclass(eq=False)
 class StreamFlow(KeyedFlow):
-    """A stream; ``rekeyed``: its keys may be in the wrong partition.
+    """A stream; if it is ``rekeyed``, its records may be in the wrong partition.
 
-    ``repartitioned`` is the node that a join put behind it, for the next join.
+    ``repartitioned`` is the repartition that a join added below it, which the next join uses as well.
     """
 
     rekeyed: bool = False
     repartitioned: Repartition | None = None
 
-    def then(self, node: Operation, **changes: Any) -> StreamFlow:
-        """The stream behind one more node."""
-        return replace(self, node=node.id, name=node.name, repartitioned=None, **changes)
+    def then(self, node: Operation) -> Self:
+        """Return the stream after one more node."""
+        return replace(self, node=node.id, name=node.name, repartitioned=None)
 
 
 @dataclass(eq=False)
@@ -49,7 +55,7 @@ class TableFlow(KeyedFlow):
 
 @dataclass(eq=False)
 class GlobalFlow:
-    """A global table."""
+    """A global table; ``store_name`` is the name under which it can be queried."""
 
     node: int
     store: str
@@ -58,11 +64,14 @@ class GlobalFlow:
 
 @dataclass(eq=False, kw_only=True)
 class Windowing:
-    """Whether what is grouped is windowed, too, and what repartitions were put behind it so far."""
+    """The windows of grouped records, if any, and the repartitions that were added below them so far.
 
-    windows: Any = None
+    A repartition of the grouped records themselves has the key None, one of a cogrouped stream that stream.
+    """
+
+    windows: GroupWindows | None = None
     emit_on_close: bool = False
-    repartitioned: dict[Any, Any] = field(default_factory=dict)
+    repartitioned: dict[GroupFlow | None, Repartition] = field(default_factory=dict)
 
 
 @dataclass(eq=False)
@@ -75,19 +84,19 @@ class GroupFlow(KeyedFlow, Windowing):
 
 @dataclass(eq=False)
 class CogroupFlow(Windowing):
-    """Grouped streams with an aggregator each."""
+    """Grouped streams, each with its aggregator."""
 
-    groups: dict[GroupFlow, Any] = field(default_factory=dict)
+    groups: dict[GroupFlow, UserFunction] = field(default_factory=dict)
 
 
-class Joining(NamedTuple):
-    """What a join does: "inner", "left" or "outer", and the function that makes a value of two."""
+class JoinSpec(NamedTuple):
+    """How a join treats misses ("inner", "left" or "outer"), and the function that makes one value of two."""
 
     how: How
-    joiner: Any
+    joiner: UserFunction
     with_key: bool = False
 
     @property
     def is_left(self) -> bool:
-        """Whether what finds no partner stays."""
+        """Whether records of the left side without a partner are kept."""
         return self.how != "inner"

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, Generic, Unpack, overload
+from typing import Generic, Self, Unpack, overload
 
+from kstreamnb.core.record import Windowed
 from kstreamnb.core.signatures import FOLD, RECORD, taking
-from kstreamnb.core.windows import JoinWindows, SessionWindows, SlidingWindows, TimeWindows, UnlimitedWindows
+from kstreamnb.core.windows import SessionWindows, SlidingWindows, TimeWindows, UnlimitedWindows
 from kstreamnb.dsl.aggregating import (
     Aggregating,
     CogroupAggregating,
@@ -15,10 +16,12 @@ from kstreamnb.dsl.aggregating import (
     SessionAggregating,
     SessionWindowedCogroupedKStream,
 )
-from kstreamnb.dsl.declarations import Handle
-from kstreamnb.dsl.flows import CogroupFlow, GroupFlow, StreamFlow, TableFlow
-from kstreamnb.dsl.options import K2, EmitStrategy, Grouped, Grouping, K, V, given, serdes_of, spelled_out
+from kstreamnb.dsl.declarations import Handle, check_kind
+from kstreamnb.dsl.flows import CogroupFlow, GroupFlow, GroupWindows, StreamFlow, TableFlow, UserFunction
+from kstreamnb.dsl.keywords import GroupedKeywords, combined, expect, spelled_out
+from kstreamnb.dsl.options import EmitStrategy, Grouped
 from kstreamnb.dsl.streams import transform
+from kstreamnb.dsl.type_vars import K2, V2, A, Aggregator, K, V
 from kstreamnb.errors import ConfigError
 from kstreamnb.logical.builder import GraphBuilder, is_versioned, send_old
 from kstreamnb.operators.derived_tables import TableGroupBy
@@ -26,13 +29,16 @@ from kstreamnb.operators.stateless import SelectKey
 
 
 class StreamGrouping(Handle, Generic[K, V]):
-    """How the records of a stream are grouped."""
+    """Groupings of the records of a stream."""
 
-    @spelled_out
-    def group_by_key(self, grouped: Grouped | None = None, **options: Unpack[Grouping]) -> KGroupedStream[K, V]:
-        """Group records of the same key, for counting, folding or windowing.
+    @spelled_out(Grouped)
+    def group_by_key(self, grouped: Grouped | None = None, **keywords: Unpack[GroupedKeywords]) -> KGroupedStream[K, V]:
+        """Group records by their key, to count, aggregate or window them.
 
         Shape: KStream[K, V] -> KGroupedStream[K, V]; key kept; store: no; repartition: only after a change of keys.
+
+        Args:
+            grouped: serdes and name of the repartition topic. Default: as the stream and the application say.
 
         Example:
             >>> from kstreamnb import StreamsBuilder, head
@@ -42,15 +48,19 @@ class StreamGrouping(Handle, Generic[K, V]):
 
         Source: Kafka Streams `KStream#groupByKey`; differences: none.
         """
-        return self.declare("grouped", "group_by_key", _group_by_key, options=given(Grouped, grouped, **options))
+        return self.declare("grouped", "group_by_key", _group_by_key, options=combined(Grouped, grouped, **keywords))
 
-    @spelled_out
+    @spelled_out(Grouped)
     def group_by(
-        self, selector: Callable[[K, V], K2], grouped: Grouped | None = None, **options: Unpack[Grouping]
+        self, selector: Callable[[K, V], K2], grouped: Grouped | None = None, **keywords: Unpack[GroupedKeywords]
     ) -> KGroupedStream[K2, V]:
-        """Group records by the key ``selector(key, value)``.
+        """Group records by a new key.
 
         Shape: KStream[K, V] -> KGroupedStream[K2, V]; key changed; store: no; repartition: yes.
+
+        Args:
+            selector: function ``(key, value)`` that returns the new key.
+            grouped: serdes and name of the repartition topic. Default: as the stream and the application say.
 
         Example:
             >>> from kstreamnb import StreamsBuilder, head
@@ -60,23 +70,27 @@ class StreamGrouping(Handle, Generic[K, V]):
 
         Source: Kafka Streams `KStream#groupBy`; differences: none.
         """
-        said = given(Grouped, grouped, **options)
-        return self.declare("grouped", "group_by", _group_by, selector=taking(selector, *RECORD), options=said)
+        options = combined(Grouped, grouped, **keywords)
+        return self.declare("grouped", "group_by", _group_by, selector=taking(selector, *RECORD), options=options)
 
 
 class TableGrouping(Handle, Generic[K, V]):
-    """How the rows of a table are grouped."""
+    """Groupings of the rows of a table."""
 
-    @spelled_out
+    @spelled_out(Grouped)
     def group_by(
         self,
-        selector: Callable[[K, V], tuple[Any, Any]],
+        selector: Callable[[K, V], tuple[K2, V2]],
         grouped: Grouped | None = None,
-        **options: Unpack[Grouping],
-    ) -> KGroupedTable:
-        """Group rows by the first of the pair ``selector(key, value)``; the second is what is folded.
+        **keywords: Unpack[GroupedKeywords],
+    ) -> KGroupedTable[K2, V2]:
+        """Group rows by a new key, with a new value to aggregate.
 
         Shape: KTable[K, V] -> KGroupedTable[K2, V2]; key changed; store: the table's; repartition: yes.
+
+        Args:
+            selector: function ``(key, value)`` that returns the pair of the new key and the value to aggregate.
+            grouped: serdes and name of the repartition topic. Default: as the stream and the application say.
 
         Example:
             >>> from kstreamnb import StreamsBuilder, head
@@ -85,23 +99,26 @@ class TableGrouping(Handle, Generic[K, V]):
             >>> head(by_town.count(), {"users": [("ann", "Ulm"), ("bob", "Ulm"), ("ann", "Bonn")]})
             [('Ulm', 1, 0), ('Ulm', 2, 1), ('Ulm', 1, 2), ('Bonn', 1, 2)]
 
-        Source: Kafka Streams `KTable#groupBy`; differences: a tuple stands for `KeyValue`.
+        Source: Kafka Streams `KTable#groupBy`; differences: a tuple replaces `KeyValue`.
         """
-        arguments = {"selector": taking(selector, *RECORD), "options": given(Grouped, grouped, **options)}
+        arguments = {"selector": taking(selector, *RECORD), "options": combined(Grouped, grouped, **keywords)}
         return self.declare("grouped_table", "group_by", _group_table_by, **arguments)
 
 
-class KGroupedStream(Aggregating, Generic[K, V], kind="grouped"):
-    """Records by key: count, reduce or aggregate them, window them, or group them with other streams."""
+class KGroupedStream(Aggregating[K, V, K], Generic[K, V], kind="grouped"):
+    """Records by key: count, reduce or aggregate them, window them, or combine them with other streams."""
 
     @overload
-    def windowed_by(self, windows: SessionWindows) -> SessionWindowedKStream: ...
+    def windowed_by(self, windows: SessionWindows) -> SessionWindowedKStream[K, V]: ...
     @overload
-    def windowed_by(self, windows: TimeWindows | SlidingWindows | UnlimitedWindows) -> TimeWindowedKStream: ...
-    def windowed_by(self, windows: Any) -> TimeWindowedKStream | SessionWindowedKStream:
-        """Fold by key and window: of `TimeWindows`, `SlidingWindows`, `SessionWindows` or `UnlimitedWindows`.
+    def windowed_by(self, windows: TimeWindows | SlidingWindows | UnlimitedWindows) -> TimeWindowedKStream[K, V]: ...
+    def windowed_by(self, windows: GroupWindows) -> TimeWindowedKStream[K, V] | SessionWindowedKStream[K, V]:
+        """Aggregate by key and window instead of by key.
 
         Shape: KGroupedStream[K, V] -> windowed stream; key kept; store: no; repartition: no.
+
+        Args:
+            windows: `TimeWindows`, `SlidingWindows`, `SessionWindows` or `UnlimitedWindows`.
 
         Example:
             >>> from kstreamnb import StreamsBuilder, head
@@ -113,12 +130,15 @@ class KGroupedStream(Aggregating, Generic[K, V], kind="grouped"):
 
         Source: Kafka Streams `KGroupedStream#windowedBy`; differences: none.
         """
-        return self.declare(_kind_of(windows), "windowed_by", _change, windows=windows)
+        return self.declare(_kind_of(windows), "windowed_by", _window, windows=windows)
 
-    def cogroup(self, aggregator: Callable[[Any, Any, Any], Any]) -> CogroupedKStream:
-        """Begin to fold several streams into one table: this one with ``aggregator(key, value, aggregate)``.
+    def cogroup(self, aggregator: Aggregator[K, V, A]) -> CogroupedKStream[K, A]:
+        """Start to aggregate several streams into one table.
 
         Shape: KGroupedStream[K, V] -> CogroupedKStream[K, V2]; key kept; store: no; repartition: no.
+
+        Args:
+            aggregator: function ``(key, value, aggregate)`` that returns the new aggregate.
 
         Example:
             >>> from kstreamnb import StreamsBuilder, head
@@ -134,15 +154,17 @@ class KGroupedStream(Aggregating, Generic[K, V], kind="grouped"):
         return self.declare("cogrouped", "cogroup", _cogroup, aggregator=taking(aggregator, *FOLD))
 
 
-class CogroupedKStream(CogroupAggregating, kind="cogrouped"):
-    """Several grouped streams that are folded into one table, each with its own aggregator."""
+class CogroupedKStream(CogroupAggregating[A, K], Generic[K, A], kind="cogrouped"):
+    """Several grouped streams that are aggregated into one table, each with its own aggregator."""
 
-    def cogroup(
-        self, grouped: KGroupedStream[Any, Any], aggregator: Callable[[Any, Any, Any], Any]
-    ) -> CogroupedKStream:
-        """Add a stream with its ``aggregator(key, value, aggregate)``.
+    def cogroup(self, grouped: KGroupedStream[K, V], aggregator: Aggregator[K, V, A]) -> CogroupedKStream[K, A]:
+        """Add a stream with its aggregator.
 
         Shape: CogroupedKStream[K, V2], KGroupedStream[K, V] -> CogroupedKStream[K, V2]; store: no; repartition: no.
+
+        Args:
+            grouped: the other grouped stream, of the same builder.
+            aggregator: function ``(key, value, aggregate)`` that returns the new aggregate.
 
         Example:
             >>> from kstreamnb import StreamsBuilder, head
@@ -157,16 +179,24 @@ class CogroupedKStream(CogroupAggregating, kind="cogrouped"):
         Source: Kafka Streams `CogroupedKStream#cogroup`, KIP-150; differences: gives a new handle, and leaves this
             one as it was.
         """
+        check_kind(grouped, "grouped", "cogroup")
         return self.declare("cogrouped", "cogroup", _cogroup_more, grouped, aggregator=taking(aggregator, *FOLD))
 
     @overload
-    def windowed_by(self, windows: SessionWindows) -> SessionWindowedCogroupedKStream: ...
+    def windowed_by(self, windows: SessionWindows) -> SessionWindowedCogroupedKStream[K, A]: ...
     @overload
-    def windowed_by(self, windows: TimeWindows | SlidingWindows | UnlimitedWindows) -> TimeWindowedCogroupedKStream: ...
-    def windowed_by(self, windows: Any) -> TimeWindowedCogroupedKStream | SessionWindowedCogroupedKStream:
-        """Fold by key and window: of `TimeWindows`, `SlidingWindows`, `SessionWindows` or `UnlimitedWindows`.
+    def windowed_by(
+        self, windows: TimeWindows | SlidingWindows | UnlimitedWindows
+    ) -> TimeWindowedCogroupedKStream[K, A]: ...
+    def windowed_by(
+        self, windows: GroupWindows
+    ) -> TimeWindowedCogroupedKStream[K, A] | SessionWindowedCogroupedKStream[K, A]:
+        """Aggregate by key and window instead of by key.
 
         Shape: CogroupedKStream[K, V] -> windowed cogrouped stream; key kept; store: no; repartition: no.
+
+        Args:
+            windows: `TimeWindows`, `SlidingWindows`, `SessionWindows` or `UnlimitedWindows`.
 
         Example:
             >>> from kstreamnb import StreamsBuilder, TimeWindows, head
@@ -178,14 +208,17 @@ class CogroupedKStream(CogroupAggregating, kind="cogrouped"):
 
         Source: Kafka Streams `CogroupedKStream#windowedBy`; differences: none.
         """
-        return self.declare(f"{_kind_of(windows)}_cogrouped", "windowed_by", _change, windows=windows)
+        return self.declare(f"{_kind_of(windows)}_cogrouped", "windowed_by", _window, windows=windows)
 
 
 class _Windowed(Handle):
-    def emit_strategy(self, strategy: EmitStrategy) -> Any:
-        """Speak at every update (the default), or once when a window has closed.
+    def emit_strategy(self, strategy: EmitStrategy) -> Self:
+        """Choose when results are emitted: at every update (the default), or once when a window has closed.
 
         Shape: windowed stream -> the same; store: no; repartition: no.
+
+        Args:
+            strategy: `EmitStrategy.on_window_update()` or `EmitStrategy.on_window_close()`.
 
         Example:
             >>> from kstreamnb import StreamsBuilder, head
@@ -197,6 +230,7 @@ class _Windowed(Handle):
 
         Source: Kafka Streams `TimeWindowedKStream#emitStrategy`, KIP-825; differences: gives a new handle.
         """
+        expect(strategy, EmitStrategy, "write EmitStrategy.on_window_close(), or EmitStrategy.on_window_update()")
         windowed = next(above for above in reversed(list(self.upstream())) if above.word == "windowed_by")
         if strategy.on_close and isinstance(windowed.arguments["windows"], UnlimitedWindows):
             raise ConfigError(
@@ -204,55 +238,63 @@ class _Windowed(Handle):
                 hint="emit on update, or use windows of a size",
                 java="ON_WINDOW_CLOSE emit strategy cannot be used for UnlimitedWindows",
             )
-        return self.declare(self.kind, "emit_strategy", _change, emit_on_close=strategy.on_close)
+        return self.declare(self.kind, "emit_strategy", _emit, on_close=strategy.on_close)
 
 
-class TimeWindowedKStream(_Windowed, Aggregating, kind="time_windowed"):
+class TimeWindowedKStream(_Windowed, Aggregating[K, V, Windowed[K]], Generic[K, V], kind="time_windowed"):
     """Records by key and window of fixed or sliding bounds: count, reduce or aggregate them."""
 
 
-class SessionWindowedKStream(_Windowed, SessionAggregating, kind="session_windowed"):
+class SessionWindowedKStream(_Windowed, SessionAggregating[K, V], Generic[K, V], kind="session_windowed"):
     """Records by key and session: count, reduce or aggregate them."""
 
 
-class TimeWindowedCogroupedKStream(CogroupAggregating, kind="time_windowed_cogrouped"):
+class TimeWindowedCogroupedKStream(CogroupAggregating[A, Windowed[K]], Generic[K, A], kind="time_windowed_cogrouped"):
     """Several grouped streams by key and window."""
 
 
-def _kind_of(windows: Any) -> str:
-    """The kind of a stream that is windowed like that; raises ConfigError when these are no windows to group by."""
-    if isinstance(windows, JoinWindows) or not hasattr(windows, "grace_ms"):
-        hint = "give TimeWindows, SlidingWindows, SessionWindows or UnlimitedWindows"
-        raise ConfigError(f'type "{type(windows).__name__}" is no window to group by', hint=hint)
+def _kind_of(windows: GroupWindows) -> str:
+    """Return the kind of the windowed stream; raise ConfigError for anything that is not windows to group by."""
+    expect(windows, GroupWindows, "give TimeWindows, SlidingWindows, SessionWindows or UnlimitedWindows")
     return "session_windowed" if isinstance(windows, SessionWindows) else "time_windowed"
 
 
 # --- in the graph -----------------------------------------------------------------------------------------------------
-def _group_by_key(draft: GraphBuilder, source: StreamFlow, options: Grouped) -> GroupFlow:
-    serdes = serdes_of(options, source.key_serde, source.value_serde)
-    grouped: dict[str, Any] = {"rekeyed": source.rekeyed, "topic_name": options.name, **serdes}
-    return GroupFlow(source.node, source.name, sources=source.sources, **grouped)
+def _group_by_key(graph: GraphBuilder, source: StreamFlow, options: Grouped) -> GroupFlow:
+    serdes = options.serdes(source.key_serde, source.value_serde)
+    return GroupFlow(
+        source.node, source.name, **serdes, sources=source.sources, rekeyed=source.rekeyed, topic_name=options.name
+    )
 
 
-def _group_by(draft: GraphBuilder, source: StreamFlow, selector: Any, options: Grouped) -> GroupFlow:
-    return _group_by_key(draft, transform(draft, source, "KEY-SELECT", SelectKey(selector), options.name), options)
+def _group_by(graph: GraphBuilder, source: StreamFlow, selector: UserFunction, options: Grouped) -> GroupFlow:
+    return _group_by_key(graph, transform(graph, source, "KEY-SELECT", SelectKey(selector), options.name), options)
 
 
-def _group_table_by(draft: GraphBuilder, source: TableFlow, selector: Any, options: Grouped) -> GroupFlow:
-    name = draft.name_or_new(options.name, "KTABLE-SELECT-")
-    node = draft.step(name, TableGroupBy(selector, is_versioned(draft, source.node)), source.node)
-    send_old(draft, source.node)
-    serdes = serdes_of(options, None, None)
-    return GroupFlow(node.id, name, sources=source.sources, rekeyed=True, topic_name=options.name, **serdes)
+def _group_table_by(
+    graph: GraphBuilder,
+    source: TableFlow,
+    selector: Callable[[object, object], tuple[object, object] | None],
+    options: Grouped,
+) -> GroupFlow:
+    name = graph.name_or_new(options.name, "KTABLE-SELECT-")
+    node = graph.step(name, TableGroupBy(selector, is_versioned(graph, source.node)), source.node)
+    send_old(graph, source.node)
+    serdes = options.serdes()
+    return GroupFlow(node.id, name, **serdes, sources=source.sources, rekeyed=True, topic_name=options.name)
 
 
-def _cogroup(draft: GraphBuilder, group: GroupFlow, aggregator: Any) -> CogroupFlow:
+def _cogroup(graph: GraphBuilder, group: GroupFlow, aggregator: UserFunction) -> CogroupFlow:
     return CogroupFlow(groups={group: aggregator})
 
 
-def _cogroup_more(draft: GraphBuilder, cogroup: CogroupFlow, group: GroupFlow, aggregator: Any) -> CogroupFlow:
+def _cogroup_more(graph: GraphBuilder, cogroup: CogroupFlow, group: GroupFlow, aggregator: UserFunction) -> CogroupFlow:
     return replace(cogroup, groups={**cogroup.groups, group: aggregator})
 
 
-def _change(draft: GraphBuilder, group: GroupFlow | CogroupFlow, **changes: Any) -> GroupFlow | CogroupFlow:
-    return replace(group, **changes)
+def _window(graph: GraphBuilder, group: GroupFlow | CogroupFlow, windows: GroupWindows) -> GroupFlow | CogroupFlow:
+    return replace(group, windows=windows)
+
+
+def _emit(graph: GraphBuilder, group: GroupFlow | CogroupFlow, on_close: bool) -> GroupFlow | CogroupFlow:
+    return replace(group, emit_on_close=on_close)

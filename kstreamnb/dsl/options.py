@@ -1,173 +1,65 @@
-"""The option objects of Kafka Streams: frozen values, each with a keyword for everything it carries.
+"""The option objects of Kafka Streams: frozen values with a keyword for each setting.
 
-Every ``with_…`` method of Java gives a changed copy here. Methods of the DSL take either an object or the keywords
-themselves (``store="x"``, ``name="y"``, ``value_serde=…``); what is given as a keyword wins. A serde may be given by
-name ("long"), a duration as text ("5m").
+Every ``with_…`` method of Java returns a changed copy. Methods of the DSL take an option object, the same settings as
+keywords (``store="x"``, ``name="y"``, ``value_serde=…``), or both; a keyword wins. A serde may be given by its name
+("long"), a duration as text ("5m").
 """
 
 from __future__ import annotations
 
-import functools
-import inspect
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields, replace
-from typing import Any, Literal, Self, TypedDict, TypeVar
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
-from kstreamnb.core.extractors import extractor_of
-from kstreamnb.core.serdes import NamesSerdes
+import attrs
+
+from kstreamnb.core.codec import StreamPartitioner
+from kstreamnb.core.extractors import TimestampExtractor
+from kstreamnb.core.names import check_resource_name
+from kstreamnb.core.serde import Serde
 from kstreamnb.core.stores import Stores, StoreSpec
 from kstreamnb.core.time import Duration, duration_ms
-from kstreamnb.errors import ConfigError, unknown
-from kstreamnb.logical.builder import check_resource_name
+from kstreamnb.dsl.option_fields import (
+    ExtractorLike,
+    LoggedOptions,
+    NamedOptions,
+    Options,
+    SerdeLike,
+    Setting,
+    StoreType,
+    Switch,
+    TopicOptions,
+    check_count,
+    check_duration,
+    check_flag,
+    check_function,
+    check_name,
+    check_number,
+    check_offset_reset,
+    check_store,
+    check_store_type,
+    extractor_or_none,
+    serde_of,
+)
+from kstreamnb.errors import ConfigError
 
-K = TypeVar("K")
-V = TypeVar("V")
-K2 = TypeVar("K2")
-V2 = TypeVar("V2")
-F = TypeVar("F", bound=Callable[..., Any])
-
-
-class Named(str):
-    """The name of an operator: plain text does as well.
-
-    Example:
-        >>> Named.as_("clean")
-        'clean'
-    """
-
-    __slots__ = ()
-
-    @classmethod
-    def as_(cls, name: str) -> Self:
-        """The name, checked: letters, digits, ".", "_" and "-", at most 249 of them."""
-        return cls(check_resource_name(name))
-
-
-class Copying:
-    """A ``with_…`` method: gives a copy of the options with one field changed."""
-
-    def __init__(self, name: str, *, to: bool | None = None) -> None:
-        self.name, self.to = name, to
-        self.__doc__ = f"Give a copy with another ``{name}``."
-
-    def __get__(self, options: Any, owner: Any = None) -> Any:
-        if options is None:
-            return self
-        if self.to is not None:
-            return lambda: replace(options, **{self.name: self.to})
-        return lambda value: replace(options, **{self.name: value})
+if TYPE_CHECKING:  # a stream takes options
+    from kstreamnb.dsl.kstream import KStream
 
 
-class Options(NamesSerdes):
-    """What all option objects do: check names, look up serdes by name, give changed copies."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        for name in ("name", "store_name"):
-            if vars(self).get(name) is not None:
-                check_resource_name(vars(self)[name])
-
-
-@dataclass(frozen=True, kw_only=True)
-class LoggedOptions(Options):
-    """Options of what is kept in a store: whether it is logged, and how its changelog is configured."""
-
-    logged: bool = True
-    log_config: Mapping[str, str] = field(default_factory=dict)
-
-    with_logging_disabled = Copying("logged", to=False)
-
-    def with_logging_enabled(self, config: Mapping[str, str] | None = None) -> Self:
-        """Give a copy that is logged, to a topic with this configuration."""
-        return replace(self, logged=True, log_config=dict(config or {}))
-
-    @property
-    def logging(self) -> dict[str, Any]:
-        """The same as fields of a store."""
-        return {"logged": self.logged, "log_config": tuple(sorted(self.log_config.items()))}
-
-
-@dataclass(frozen=True, kw_only=True)
-class NamedOptions(Options):
-    """Options of what has a name as an operator."""
-
-    name: str | None = None
-
-    @classmethod
-    def as_(cls, name: str) -> Self:
-        """Options that say a name."""
-        return cls(name=name)
-
-    with_name = Copying("name")
-
-
-class _SerdeMethods(Options):
-    @classmethod
-    def with_(cls, *serdes: Any, **others: Any) -> Self:
-        """Options that say serdes of keys, of values and, of joins, of the other side's values; the rest by keyword."""
-        words = ("key_serde", "value_serde", "other_value_serde")[: len(serdes)]
-        return cls(**dict(zip(words, serdes, strict=True)), **others)
-
-    with_key_serde = Copying("key_serde")
-    with_value_serde = Copying("value_serde")
-
-
-@dataclass(frozen=True)
-class TopicOptions(NamedOptions, _SerdeMethods):
-    """Options of what is at a topic: both serdes, and a name."""
-
-    key_serde: Any = None
-    value_serde: Any = None
-
-
-def given(kind: type[Any], options: Any, **keywords: Any) -> Any:
-    """``options``, or empty ones of that kind, with the keywords that are not None put in.
-
-    Raises: ConfigError when ``options`` are of another kind, or a keyword means nothing to them.
-    """
-    if options is not None and not isinstance(options, kind):
-        raise ConfigError(f"expected {kind.__name__} options, not a {type(options).__name__}")
-    known = [each.name for each in fields(kind)]
-    for name in keywords:
-        if name not in known:
-            raise unknown("option", name, known, error=ConfigError)
-    changes = {name: value for name, value in keywords.items() if value is not None}
-    base = kind() if options is None else options
-    return replace(base, **changes) if changes else base
-
-
-def serdes_of(options: Any, key_serde: Any, value_serde: Any) -> dict[str, Any]:
-    """Both serdes by name: those of the options, or these where the options have none."""
-    return {"key_serde": options.key_serde or key_serde, "value_serde": options.value_serde or value_serde}
-
-
-def spelled_out(function: F) -> F:
-    """A function whose signature shows one by one the keywords that it takes as ``**options: Unpack[…]``.
-
-    As in Java, a `Named` and a `Materialized` may stand last without their keyword.
-    """
-    signature = inspect.signature(function)
-    *plain, rest = signature.parameters.values()
-    words = rest.annotation.removeprefix("Unpack[").removesuffix("]")
-    keywords = function.__globals__[words].__annotations__
-    shown = [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None) for name in keywords]
-
-    @functools.wraps(function)
-    def called(*said: Any, **options: Any) -> Any:
-        for word, kind in (("materialized", Materialized), ("name", Named)):
-            if word not in options and isinstance(said[-1], kind):
-                options[word], said = said[-1], said[:-1]
-        return function(*said, **options)
-
-    called.__signature__ = signature.replace(parameters=[*plain, *shown])  # type: ignore[attr-defined]
-    return called  # type: ignore[return-value]
-
-
-@dataclass(frozen=True)
+# --- topics -----------------------------------------------------------------------------------------------------------
+@attrs.frozen(slots=False)
 class Consumed(TopicOptions):
-    """How a topic is read: serdes, timestamps, where to start, and the source's name.
+    """How a topic is read.
 
-    ``offset_reset`` is "earliest", "latest", "none" or a text such as "by_duration:1h".
+    Args:
+        key_serde: serde of the keys, or its name such as "long". Default: the application's ``default.key.serde``.
+        value_serde: serde of the values, or its name. Default: the application's ``default.value.serde``.
+        timestamp_extractor: function ``(record, partition_time_ms) -> ms`` that returns a record's event time in epoch
+            milliseconds (negative: drop the record), an object with ``extract``, or the name of one of Kafka's.
+            Default: the record's own timestamp.
+        offset_reset: where to start without a committed offset: "earliest", "latest", "none" (fail) or
+            "by_duration:PT1H" (an ISO-8601 duration before now). Default: the application's ``auto.offset.reset``.
+        name: name of the operator's node in the topology. Default: a generated name.
 
     Example:
         >>> consumed = Consumed(value_serde="long", timestamp_extractor=lambda record, partition_time_ms: record.value)
@@ -175,35 +67,47 @@ class Consumed(TopicOptions):
         'long'
     """
 
-    timestamp_extractor: Any = None
-    offset_reset: str | None = None
+    timestamp_extractor: TimestampExtractor | None = attrs.field(default=None, converter=extractor_or_none)
+    offset_reset: str | None = attrs.field(default=None, validator=check_offset_reset)
 
-    with_timestamp_extractor = Copying("timestamp_extractor")
-    with_offset_reset_policy = Copying("offset_reset")
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.timestamp_extractor is not None:
-            object.__setattr__(self, "timestamp_extractor", extractor_of(self.timestamp_extractor))
+    with_timestamp_extractor = Setting[ExtractorLike]("timestamp_extractor")
+    with_offset_reset_policy = Setting[str]("offset_reset")
 
 
-@dataclass(frozen=True)
+@attrs.frozen(slots=False)
 class Produced(TopicOptions):
-    """How a topic is written: serdes, who chooses the partition, and the sink's name.
+    """How a topic is written.
+
+    Args:
+        key_serde: serde of the keys, or its name such as "long". Default: that of the stream, else the application's.
+        value_serde: serde of the values, or its name. Default: that of the stream, else the application's.
+        partitioner: function ``(topic, key, value, partitions) -> partition`` (0-based; None: by key).
+            Default: Kafka's murmur2 of the serialised key.
+        name: name of the operator's node in the topology. Default: a generated name.
 
     Example:
         >>> Produced(key_serde="string", value_serde="long").with_name("totals").name
         'totals'
     """
 
-    partitioner: Any = None
+    partitioner: StreamPartitioner | None = attrs.field(default=None, validator=check_function)
 
-    with_stream_partitioner = Copying("partitioner")
-    stream_partitioner = classmethod(lambda cls, partitioner: cls(partitioner=partitioner))
+    with_stream_partitioner = Setting[StreamPartitioner]("partitioner")
+
+    @classmethod
+    def stream_partitioner(cls, partitioner: StreamPartitioner) -> Self:
+        """Return options with this partitioner."""
+        return cls(partitioner=partitioner)
 
 
+@attrs.frozen(slots=False)
 class Grouped(TopicOptions):
     """Serdes of a grouping's repartition topic, and its name.
+
+    Args:
+        key_serde: serde of the keys, or its name such as "long". Default: that of the stream, else the application's.
+        value_serde: serde of the values, or its name. Default: that of the stream, else the application's.
+        name: name of the operator, and prefix of its repartition topic. Default: a generated name.
 
     Example:
         >>> Grouped(name="by-colour", value_serde="json").value_serde.name
@@ -211,101 +115,170 @@ class Grouped(TopicOptions):
     """
 
 
-@dataclass(frozen=True)
-class Joined(TopicOptions):
-    """Serdes and name of a stream-table join, and how long records wait for a versioned table (``grace``).
+@attrs.frozen(slots=False)
+class Repartitioned(Produced):
+    """How an explicit repartition topic is made.
 
-    Example:
-        >>> Joined(name="with-rate", grace="5m").name
-        'with-rate'
-    """
-
-    other_value_serde: Any = None
-    grace: Duration | None = None
-
-    with_other_value_serde = Copying("other_value_serde")
-    with_grace_period = Copying("grace")
-
-
-StoreType = Literal["persistent", "in_memory"]
-"""Which of Kafka's expiry rules a store follows: RocksDB's or the in-memory store's; both are held in memory here."""
-
-
-@dataclass(frozen=True)
-class StreamJoined(LoggedOptions, TopicOptions):
-    """Serdes, names and stores of a stream-stream join; ``store_name`` is the base name of its stores.
-
-    Example:
-        >>> StreamJoined(name="clicks-and-views", store_name="recent").store_name
-        'recent'
-    """
-
-    other_value_serde: Any = None
-    store_name: str | None = None
-    store_type: StoreType | None = None
-    this_store: StoreSpec | None = None
-    other_store: StoreSpec | None = None
-
-    with_other_value_serde = Copying("other_value_serde")
-    with_store_name = Copying("store_name")
-    with_dsl_store_suppliers = Copying("store_type")
-    with_this_store_supplier = Copying("this_store")
-    with_other_store_supplier = Copying("other_store")
-
-    @classmethod
-    def as_(cls, name: str) -> Self:
-        """Options that say the base name of the stores."""
-        return cls(store_name=name)
-
-
-class GlobalJoined(NamedOptions):
-    """The name of a join with a global table: it takes nothing else."""
-
-
-@dataclass(frozen=True)
-class TableJoined(NamedOptions):
-    """Partitioners and name of a foreign-key join: by the left table's keys, and by the other's.
-
-    Example:
-        >>> TableJoined(name="order-customer").name
-        'order-customer'
-    """
-
-    partitioner: Any = None
-    other_partitioner: Any = None
-
-    with_partitioner = Copying("partitioner")
-    with_other_partitioner = Copying("other_partitioner")
-
-    @classmethod
-    def with_(cls, partitioner: Any = None, other_partitioner: Any = None, **others: Any) -> Self:
-        """Options that say partitioners."""
-        return cls(partitioner, other_partitioner, **others)
-
-
-@dataclass(frozen=True)
-class Repartitioned(TopicOptions):
-    """Serdes, partitioner, number of partitions and name of an explicit repartition topic.
+    Args:
+        key_serde: serde of the keys, or its name such as "long". Default: that of the stream, else the application's.
+        value_serde: serde of the values, or its name. Default: that of the stream, else the application's.
+        partitioner: function ``(topic, key, value, partitions) -> partition`` (0-based; None: by key).
+            Default: Kafka's murmur2 of the serialised key.
+        partitions: number of partitions, at least 1. Default: the largest number among the topics upstream.
+        name: name of the operator, and prefix of the topic. Default: a generated name.
 
     Example:
         >>> Repartitioned(name="by-region", partitions=8).partitions
         8
     """
 
-    partitioner: Any = None
-    partitions: int | None = None
+    partitions: int | None = attrs.field(default=None, validator=check_count)
 
-    with_stream_partitioner = Copying("partitioner")
-    with_number_of_partitions = Copying("partitions")
-    number_of_partitions = classmethod(lambda cls, partitions: cls(partitions=partitions))
-    stream_partitioner = classmethod(lambda cls, partitioner: cls(partitioner=partitioner))
+    with_number_of_partitions = Setting[int]("partitions")
+
+    @classmethod
+    def number_of_partitions(cls, partitions: int) -> Self:
+        """Return options with this number of partitions."""
+        return cls(partitions=partitions)
 
 
-@dataclass(frozen=True)
-class Branched(NamedOptions):
-    """What becomes of one branch of a split: its name, and a function or consumer that gets its stream.
+# --- joins ------------------------------------------------------------------------------------------------------------
+@attrs.frozen(slots=False)
+class JoinedOptions(TopicOptions):
+    """Serdes of a join with a stream on its left, and its name."""
 
-    ``function(stream)`` gives the stream that stands in the result, or None for none; ``consumer(stream)`` gives none.
+    other_value_serde: Serde | None = attrs.field(default=None, converter=serde_of)
+
+    with_other_value_serde = Setting[SerdeLike]("other_value_serde")
+
+    @classmethod
+    def with_(
+        cls,
+        key_serde: SerdeLike | None = None,
+        value_serde: SerdeLike | None = None,
+        other_value_serde: SerdeLike | None = None,
+        *,
+        name: str | None = None,
+    ) -> Self:
+        """Return options with these serdes; everything else has a ``with_…`` method."""
+        return cls(key_serde=key_serde, value_serde=value_serde, other_value_serde=other_value_serde, name=name)
+
+
+@attrs.frozen(slots=False)
+class Joined(JoinedOptions):
+    """Serdes and name of a stream-table join.
+
+    Args:
+        key_serde: serde of the keys, or its name such as "long". Default: that of the stream, else the application's.
+        value_serde: serde of the stream's values, or its name. Default: that of the stream, else the application's.
+        other_value_serde: serde of the table's values, or its name. Default: that of the table.
+        grace: how long a record waits for changes of a versioned table, in stream time. Default: not at all.
+        name: name of the operator's node in the topology. Default: a generated name.
+
+    Example:
+        >>> Joined(name="with-rate", grace="5m").name
+        'with-rate'
+    """
+
+    grace: Duration | None = attrs.field(default=None, validator=check_duration)
+
+    with_grace_period = Setting[Duration]("grace")
+
+
+@attrs.frozen(slots=False)
+class StreamJoined(LoggedOptions, JoinedOptions):
+    """Serdes, names and stores of a stream-stream join.
+
+    Args:
+        key_serde: serde of the keys, or its name such as "long". Default: that of the streams, else the application's.
+        value_serde: serde of this stream's values, or its name. Default: that of the stream, else the application's.
+        other_value_serde: serde of the other stream's values. Default: that of the stream, else the application's.
+        store_name: base name of the window stores and their changelogs. Default: a generated name.
+        store_type: "persistent" or "in_memory": whose expiry rules the stores follow. Default: the builder's.
+        this_store: store of this stream's records, made by `Stores`, which retains duplicates. Default: a new one.
+        other_store: store of the other stream's records. Default: a new one.
+        logged: whether the stores have changelog topics. Default: True.
+        log_config: settings of the changelog topics by Kafka's names. Default: none.
+        name: name of the operator's nodes in the topology. Default: generated names.
+
+    Example:
+        >>> StreamJoined(name="clicks-and-views", store_name="recent").store_name
+        'recent'
+    """
+
+    store_name: str | None = attrs.field(default=None, validator=check_name)
+    store_type: StoreType | None = attrs.field(default=None, validator=check_store_type)
+    this_store: StoreSpec | None = attrs.field(default=None, validator=check_store)
+    other_store: StoreSpec | None = attrs.field(default=None, validator=check_store)
+
+    with_store_name = Setting[str]("store_name")
+    with_dsl_store_suppliers = Setting[StoreType]("store_type")
+    with_this_store_supplier = Setting[StoreSpec]("this_store")
+    with_other_store_supplier = Setting[StoreSpec]("other_store")
+
+    @classmethod
+    def as_(cls, name: str) -> Self:
+        """Return options with this base name of the stores."""
+        return cls(store_name=name)
+
+
+@attrs.frozen(slots=False)
+class GlobalJoined(NamedOptions):
+    """The name of a join with a global table; it has no other settings.
+
+    Args:
+        name: name of the operator's node in the topology. Default: a generated name.
+    """
+
+
+@attrs.frozen(slots=False)
+class TableJoined(NamedOptions):
+    """Partitioners and name of a foreign-key join.
+
+    Args:
+        partitioner: function ``(topic, key, None, partitions) -> partition`` that chose the partitions of the left
+            table's topic. Default: Kafka's murmur2 of the serialised key.
+        other_partitioner: the same for the right table's topic. Default: Kafka's murmur2 of the serialised key.
+        name: name of the operator's nodes in the topology. Default: generated names.
+
+    Example:
+        >>> TableJoined(name="order-customer").name
+        'order-customer'
+    """
+
+    partitioner: StreamPartitioner | None = attrs.field(default=None, validator=check_function)
+    other_partitioner: StreamPartitioner | None = attrs.field(default=None, validator=check_function)
+
+    with_partitioner = Setting[StreamPartitioner]("partitioner")
+    with_other_partitioner = Setting[StreamPartitioner]("other_partitioner")
+
+    @classmethod
+    def with_(
+        cls, partitioner: StreamPartitioner | None = None, other_partitioner: StreamPartitioner | None = None
+    ) -> Self:
+        """Return options with these partitioners."""
+        return cls(partitioner, other_partitioner)
+
+
+# --- branches and lines of text ---------------------------------------------------------------------------------------
+BranchFunction: TypeAlias = "Callable[[KStream[Any, Any]], KStream[Any, Any] | None]"
+"""Changes the stream of a branch; None leaves the branch out of the result."""
+
+BranchConsumer: TypeAlias = "Callable[[KStream[Any, Any]], object]"
+"""Uses the stream of a branch; the result is ignored."""
+
+
+@attrs.frozen(slots=False)
+class Branched(Options):
+    """Name of one branch of a split, and a function or consumer of its stream.
+
+    Args:
+        name: suffix of the branch's name. Default: its number, "0" for the default branch.
+        function: receives the branch's stream and returns the one to use in the result; None leaves it out.
+            Default: the stream as it is.
+        consumer: receives the branch's stream, which is then not in the result. Default: none.
+
+    Raises: ConfigError when both a function and a consumer are given.
 
     Example:
         >>> from kstreamnb import StreamsBuilder
@@ -315,28 +288,41 @@ class Branched(NamedOptions):
         {}
     """
 
-    name: str | None = None
-    function: Callable[[Any], Any] | None = None
-    consumer: Callable[[Any], object] | None = None
+    name: str | None = attrs.field(default=None, validator=check_name)
+    function: BranchFunction | None = attrs.field(default=None, validator=check_function)
+    consumer: BranchConsumer | None = attrs.field(default=None, validator=check_function)
 
-    def __post_init__(self) -> None:  # a branch's name is only a part of one
+    def __attrs_post_init__(self) -> None:
         if self.function is not None and self.consumer is not None:
-            raise ConfigError("a branch has either a function or a consumer")
+            raise ConfigError("a branch has either a function or a consumer", hint="leave one of them out")
+
+    with_name = Setting[str]("name")
 
     @classmethod
-    def with_function(cls, function: Callable[[Any], Any], name: str | None = None) -> Self:
-        """A branch that a function changes."""
+    def as_(cls, name: str) -> Self:
+        """Return options with this name."""
+        return cls(name)
+
+    @classmethod
+    def with_function(cls, function: BranchFunction, name: str | None = None) -> Self:
+        """Return options of a branch that a function changes."""
         return cls(name, function)
 
     @classmethod
-    def with_consumer(cls, consumer: Callable[[Any], object], name: str | None = None) -> Self:
-        """A branch that ends in a consumer."""
+    def with_consumer(cls, consumer: BranchConsumer, name: str | None = None) -> Self:
+        """Return options of a branch that ends in a consumer."""
         return cls(name, None, consumer)
 
 
-@dataclass(frozen=True)
+@attrs.frozen(slots=False)
 class Printed(NamedOptions):
-    """How records are printed: with which label, as which text, where to.
+    """How records are printed.
+
+    Args:
+        label: text in brackets before each line. Default: the name of the stream's node.
+        mapper: function ``(key, value) -> text`` of a record. Default: "key, value".
+        write: function that receives each line. Default: print it to standard output.
+        name: name of the operator's node in the topology. Default: a generated name.
 
     Example:
         >>> from kstreamnb import StreamsBuilder
@@ -344,24 +330,32 @@ class Printed(NamedOptions):
     """
 
     label: str | None = None
-    mapper: Callable[[Any, Any], Any] | None = None
-    write: Callable[[str], Any] | None = None
+    mapper: Callable[[Any, Any], object] | None = attrs.field(default=None, validator=check_function)
+    write: Callable[[str], object] | None = attrs.field(default=None, validator=check_function)
 
-    with_label = Copying("label")
-    with_key_value_mapper = Copying("mapper")
+    with_label = Setting[str]("label")
+    with_key_value_mapper = Setting[Callable[[Any, Any], object]]("mapper")
 
     @classmethod
     def to_sys_out(cls) -> Self:
-        """Print to standard output."""
+        """Return options that print to standard output."""
         return cls()
 
     @classmethod
     def to_file(cls, path: str) -> Self:
-        """Append lines to a file."""
+        """Return options that append lines to a file.
+
+        Args:
+            path: the file; created with the first line, in UTF-8.
+
+        Raises: ConfigError when the path is empty.
+        """
+        if not path or type(path) is not str:
+            raise ConfigError(f"path must be a file name, got {path!r}")
         return cls(write=_FileWriter(path))
 
 
-@dataclass(frozen=True)
+@attrs.frozen
 class _FileWriter:
     path: str
 
@@ -370,9 +364,13 @@ class _FileWriter:
             file.write(line + "\n")
 
 
-@dataclass(frozen=True)
-class EmitStrategy:
-    """When a windowed aggregation speaks: at every update, or once when a window has closed.
+# --- tables -----------------------------------------------------------------------------------------------------------
+@attrs.frozen(slots=False)
+class EmitStrategy(Options):
+    """When a windowed aggregation emits results.
+
+    Args:
+        on_close: True emits one result per window, when the window closes; False emits every update. Default: False.
 
     Example:
         >>> from kstreamnb import StreamsBuilder, TimeWindows
@@ -380,7 +378,7 @@ class EmitStrategy:
         >>> finals = hours.emit_strategy(EmitStrategy.on_window_close()).count()
     """
 
-    on_close: bool = False
+    on_close: bool = attrs.field(default=False, validator=check_flag)
 
     @classmethod
     def on_window_update(cls) -> Self:
@@ -389,20 +387,30 @@ class EmitStrategy:
 
     @classmethod
     def on_window_close(cls) -> Self:
-        """Emit one result for each window, when it can change no more."""
+        """Emit one result per window, when it can no longer change."""
         return cls(on_close=True)
 
 
-@dataclass(frozen=True)
-class Materialized(LoggedOptions, _SerdeMethods):
-    """How the rows of a table are kept: in which store, with which serdes, logged and cached or not, how long.
-
-    Units: ``retention`` and ``versioned`` are durations of stream time.
+@attrs.frozen(slots=False)
+class Materialized(LoggedOptions):
+    """How the rows of a table are stored.
 
     Args:
-        store: the store's name, by which it can be queried, or a spec from `Stores`.
-        versioned: keep old versions this long: the store is then a versioned one.
-        store_type: "persistent" or "in_memory": whose expiry rules the store follows.
+        store: name of the store, by which it can be queried, or a store made by `Stores`. Default: a generated name,
+            not queryable.
+        key_serde: serde of the keys, or its name such as "long". Default: that of the input, else the application's.
+        value_serde: serde of the rows, or its name. Default: that of the operator, else the application's.
+        retention: how long windows are kept, in stream time; at least their size and grace. Default: exactly that.
+        cached: whether the store goes through the record cache, which merges updates of a key until the next commit.
+            Default: True.
+        store_type: "persistent" or "in_memory": whose expiry rules the store follows. Default: the builder's.
+        versioned: keep old versions of a row for this long, in stream time; the store is then versioned and not
+            cached. Default: latest version only.
+        logged: whether the store has a changelog topic. Default: True.
+        log_config: settings of the changelog topic by Kafka's names. Default: none.
+
+    Raises: ConfigError when a versioned store has no name, a store made by `Stores` also has a store type, or the
+        retention is negative.
 
     Example:
         >>> Materialized("totals", value_serde="long").with_logging_disabled().store_name
@@ -410,30 +418,27 @@ class Materialized(LoggedOptions, _SerdeMethods):
     """
 
     store: str | StoreSpec | None = None
-    key_serde: Any = None
-    value_serde: Any = None
-    retention: Duration | None = None
-    cached: bool = True
-    store_type: StoreType | None = None
-    versioned: Duration | None = None
+    key_serde: Serde | None = attrs.field(default=None, converter=serde_of)
+    value_serde: Serde | None = attrs.field(default=None, converter=serde_of)
+    retention: Duration | None = attrs.field(default=None, validator=check_duration)
+    cached: bool = attrs.field(default=True, validator=check_flag)
+    store_type: StoreType | None = attrs.field(default=None, validator=check_store_type)
+    versioned: Duration | None = attrs.field(default=None, validator=check_duration)
 
-    with_retention = Copying("retention")
-    with_store_type = Copying("store_type")
-    with_caching_enabled = Copying("cached", to=True)
-    with_caching_disabled = Copying("cached", to=False)
+    with_key_serde = Setting[SerdeLike]("key_serde")
+    with_value_serde = Setting[SerdeLike]("value_serde")
+    with_retention = Setting[Duration]("retention")
+    with_store_type = Setting[StoreType]("store_type")
+    with_caching_enabled = Switch("cached", to=True)
+    with_caching_disabled = Switch("cached", to=False)
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if isinstance(self.store, str):
+    def __attrs_post_init__(self) -> None:
+        if self.store is not None and not isinstance(self.store, StoreSpec):
             check_resource_name(self.store)
-        if self.versioned is not None:
-            if not isinstance(self.store, str):
-                raise ConfigError("a versioned store needs a name", hint='say store="…" as well')
-            spec = Stores.persistent_versioned_key_value_store(self.store, history=self.versioned)
-            object.__setattr__(self, "store", spec)
-            object.__setattr__(self, "versioned", None)
-        if isinstance(self.store, StoreSpec) and self.store_type is not None:
-            fact = f'store "{self.store.name}" says itself of what type it is: a store type beside it is one too many'
+        if self.versioned is not None and not isinstance(self.store, str):
+            raise ConfigError("a versioned store needs a name", hint='say store="…" as well')
+        if self.supplier is not None and self.store_type is not None:
+            fact = f'store "{self.store_name}" already has a type, so store_type="{self.store_type}" has no effect'
             java = "Cannot set store type when store supplier is pre-configured."
             raise ConfigError(fact, hint="leave store_type out", java=java)
         if self.retention is not None and duration_ms(self.retention, "retention") < 0:
@@ -441,74 +446,42 @@ class Materialized(LoggedOptions, _SerdeMethods):
 
     @classmethod
     def as_(cls, store: str | StoreSpec) -> Self:
-        """Rows kept in a store of this name, or made from this spec."""
+        """Return options with a store of this name, or made from this spec."""
         return cls(store)
+
+    @classmethod
+    def with_(cls, key_serde: SerdeLike | None = None, value_serde: SerdeLike | None = None) -> Self:
+        """Return options with these serdes; everything else has a ``with_…`` method."""
+        return cls(key_serde=key_serde, value_serde=value_serde)
 
     @property
     def store_name(self) -> str | None:
-        """The user's name of the store."""
+        """The user's name of the store; None for a generated one."""
         return self.store.name if isinstance(self.store, StoreSpec) else self.store
+
+    @property
+    def supplier(self) -> StoreSpec | None:
+        """The user's store, versioned or made by `Stores`; None if only its name is known."""
+        if self.versioned is None or isinstance(self.store, StoreSpec):
+            return self.store if isinstance(self.store, StoreSpec) else None
+        return Stores.persistent_versioned_key_value_store(str(self.store), history=self.versioned)
 
     @property
     def is_versioned(self) -> bool:
         """Whether the store keeps versions."""
-        return isinstance(self.store, StoreSpec) and self.store.kind == "versioned"
+        return self.supplier is not None and self.supplier.kind == "versioned"
 
 
-class Grouping(TypedDict, total=False):
-    """Keywords of `Grouped`."""
-
-    key_serde: Any
-    value_serde: Any
-    name: str | None
-
-
-class Reading(Grouping, total=False):
-    """Keywords of `Consumed`."""
-
-    timestamp_extractor: Any
-    offset_reset: str | None
-
-
-class Writing(Grouping, total=False):
-    """Keywords of `Produced`."""
-
-    partitioner: Any
-
-
-class Through(Writing, total=False):
-    """Keywords of `Repartitioned`."""
-
-    partitions: int | None
-
-
-class Kept(TypedDict, total=False):
-    """Keywords of every method whose result may be kept in a store: its name, and short forms of `Materialized`."""
-
-    name: str | None
-    store: str | StoreSpec | None
-    materialized: Materialized | None
-    key_serde: Any
-    value_serde: Any
-    retention: Duration | None
-    cached: bool | None
-    logged: bool | None
-    store_type: StoreType | None
-    versioned: Duration | None
-
-
-class TableReading(Kept, total=False):
-    """Keywords of a table that is read: those of `Consumed` and of `Materialized`."""
-
-    timestamp_extractor: Any
-    offset_reset: str | None
-
-
-@dataclass(frozen=True)
+@attrs.frozen(slots=False)
 class BufferConfig(LoggedOptions):
-    """Limits of a suppression's buffer: records, bytes, and whether a full one lets the oldest go or fails.
+    """Limits of a suppression's buffer.
 
-    Units: records; bytes as Kafka estimates them.
+    Args:
+        records_limit: largest number of records. Default: no limit.
+        bytes_limit: largest size in bytes, as Kafka estimates them. Default: no limit.
+        emit_early: True emits the oldest record when the buffer is full; False fails. Default: False.
+        logged: whether the buffer has a changelog topic. Default: True.
+        log_config: settings of the changelog topic by Kafka's names. Default: none.
 
     Example:
         >>> buffer = BufferConfig.max_records(1000).emit_early_when_full()
@@ -516,40 +489,48 @@ class BufferConfig(LoggedOptions):
         (1000, None, True)
     """
 
-    records_limit: int | None = None
-    bytes_limit: int | None = None
-    emit_early: bool = False
+    records_limit: int | None = attrs.field(default=None, validator=check_number)
+    bytes_limit: int | None = attrs.field(default=None, validator=check_number)
+    emit_early: bool = attrs.field(default=False, validator=check_flag)
 
-    with_max_records = Copying("records_limit")
-    with_max_bytes = Copying("bytes_limit")
-    emit_early_when_full = Copying("emit_early", to=True)
-    shut_down_when_full = Copying("emit_early", to=False)
+    with_max_records = Setting[int]("records_limit")
+    with_max_bytes = Setting[int]("bytes_limit")
+    emit_early_when_full = Switch("emit_early", to=True)
+    shut_down_when_full = Switch("emit_early", to=False)
 
     def with_no_bound(self) -> Self:
-        """Give a copy without limits."""
-        return replace(self, records_limit=None, bytes_limit=None, emit_early=False)
+        """Return a copy without limits."""
+        return self.changed(records_limit=None, bytes_limit=None, emit_early=False)
 
     @classmethod
     def unbounded(cls) -> Self:
-        """No limit."""
+        """Return a buffer without limits."""
         return cls()
 
     @classmethod
     def max_records(cls, records: int) -> Self:
-        """At most so many records; then the oldest goes out early."""
+        """Return a buffer of at most this many records; a full one emits the oldest."""
         return cls(records_limit=records, emit_early=True)
 
     @classmethod
     def max_bytes(cls, size: int) -> Self:
-        """At most so many bytes; then the oldest goes out early."""
+        """Return a buffer of at most this many bytes; a full one emits the oldest."""
         return cls(bytes_limit=size, emit_early=True)
 
 
-@dataclass(frozen=True)
+@attrs.frozen(slots=False)
 class Suppressed(Options):
-    """When held-back changes come out.
+    """When changes that a suppression holds back are emitted.
 
-    Units: ``wait_ms`` is stream time after the first change that is held back.
+    Args:
+        buffer: limits of the buffer. Default: none.
+        wait_ms: milliseconds of stream time from the first held change of a key to the emission of the latest one.
+            Default: 0.
+        until_close: True emits the result of a window when the window closes, instead of after ``wait_ms``.
+            Default: False.
+        name: name of the operator's node in the topology. Default: a generated name.
+
+    Raises: ConfigError when a buffer that emits early is to wait for windows to close.
 
     Example:
         >>> Suppressed.until_time_limit("5m", BufferConfig.max_records(1000)).wait_ms
@@ -557,26 +538,38 @@ class Suppressed(Options):
     """
 
     buffer: BufferConfig = BufferConfig()
-    wait_ms: int = 0
-    until_close: bool = False
-    name: str | None = None
+    wait_ms: int = attrs.field(default=0, validator=check_number)
+    until_close: bool = attrs.field(default=False, validator=check_flag)
+    name: str | None = attrs.field(default=None, validator=check_name)
 
-    with_name = Copying("name")
+    with_name = Setting[str]("name")
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    def __attrs_post_init__(self) -> None:
+        if not isinstance(self.buffer, BufferConfig):
+            raise ConfigError(f'buffer must be a BufferConfig, got type "{type(self.buffer).__name__}"')
         if self.until_close and self.buffer.emit_early:
             raise ConfigError(
-                "a buffer that lets records go early cannot wait for windows to close",
+                "a buffer that emits early cannot wait for windows to close",
                 hint="use BufferConfig.unbounded(), or shut_down_when_full()",
             )
 
     @classmethod
     def until_time_limit(cls, wait: Duration, buffer: BufferConfig | None = None, *, name: str | None = None) -> Self:
-        """Hold each key's changes back for a while after the first; the last one comes out."""
-        return cls(buffer or BufferConfig(), duration_ms(wait, "wait"), name=name)
+        """Hold the changes of each key for a time after the first one, then emit the latest.
+
+        Args:
+            wait: how long, in stream time.
+            buffer: limits of the buffer. Default: none.
+            name: name of the operator's node in the topology. Default: a generated name.
+        """
+        return cls(BufferConfig() if buffer is None else buffer, duration_ms(wait, "wait"), name=name)
 
     @classmethod
     def until_window_closes(cls, buffer: BufferConfig | None = None, *, name: str | None = None) -> Self:
-        """Hold each window's changes back until it has closed; its final result comes out."""
-        return cls(buffer or BufferConfig(), until_close=True, name=name)
+        """Hold the changes of each window until it closes, then emit its final result.
+
+        Args:
+            buffer: limits of the buffer, which must not emit early. Default: none.
+            name: name of the operator's node in the topology. Default: a generated name.
+        """
+        return cls(BufferConfig() if buffer is None else buffer, until_close=True, name=name)

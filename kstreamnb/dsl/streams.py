@@ -1,52 +1,46 @@
-"""Operators of a stream: one record at a time, users' processors, to topics and tables, into branches.
+"""Operators of a stream: one record at a time, users' processors, to topics and tables.
 
-All are methods of `KStream`; below stands what they become in a graph.
+All are methods of `KStream`; the functions below the classes write them into a graph.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, Generic, Unpack
+from typing import TYPE_CHECKING, Any, Generic, Literal, Unpack, overload
 
+from kstreamnb.core.names import check_resource_name
 from kstreamnb.core.operator import Operator
-from kstreamnb.core.processor import UserFixedKeyProcessor, UserProcessor
+from kstreamnb.core.processor import Processor, UserFixedKeyProcessor, UserProcessor
 from kstreamnb.core.signatures import RECORD, taking
-from kstreamnb.dsl.declarations import Handle
-from kstreamnb.dsl.flows import StreamFlow, TableFlow
-from kstreamnb.dsl.materializing import Keeping, kept, lazy_table, rows_store
-from kstreamnb.dsl.options import (
-    K2,
-    V2,
-    Branched,
-    K,
-    Kept,
-    Printed,
-    Produced,
-    Repartitioned,
-    Through,
-    V,
-    Writing,
-    given,
-    serdes_of,
-    spelled_out,
-)
-from kstreamnb.errors import TopologyError
+from kstreamnb.dsl.branching import BranchedKStream
+from kstreamnb.dsl.declarations import Handle, check_kind
+from kstreamnb.dsl.flows import StreamFlow, TableFlow, UserFunction
+from kstreamnb.dsl.keywords import MaterializedKeywords, ProducedKeywords, RepartitionedKeywords, combined, spelled_out
+from kstreamnb.dsl.materialization import Materialization, lazy_table, materialization, row_store
+from kstreamnb.dsl.option_fields import Named
+from kstreamnb.dsl.options import Materialized, Printed, Produced, Repartitioned
+from kstreamnb.dsl.type_vars import K2, V2, K, Predicate, RecordProcessor, TopicChooser, V
 from kstreamnb.logical.builder import GraphBuilder
-from kstreamnb.logical.nodes import Merge, Operation, StreamSink
+from kstreamnb.logical.nodes import Merge, StreamSink
 from kstreamnb.operators import stateless
-from kstreamnb.topology.validation import supplied_stores
+from kstreamnb.topology.validation import check_supplier, supplied_stores
 
-if TYPE_CHECKING:  # the fronts are made of these classes
-    from kstreamnb.dsl.fronts import KStream, KTable
+if TYPE_CHECKING:  # streams and tables are made of these classes
+    from kstreamnb.dsl.kstream import KStream
+    from kstreamnb.dsl.ktable import KTable
 
 
 class RecordOperators(Handle, Generic[K, V]):
-    """What a stream does to one record at a time."""
+    """Operators of a stream that look at one record at a time."""
 
-    def filter(self, predicate: Callable[[K, V], Any], *, name: str | None = None) -> KStream[K, V]:
-        """Keep the records for which ``predicate(key, value)`` holds.
+    def filter(self, predicate: Predicate[K, V], *, name: str | None = None) -> KStream[K, V]:
+        """Keep the records for which a predicate holds.
 
         Shape: KStream[K, V] -> KStream[K, V]; n -> at most n; key kept; store: no; repartition: no.
+
+        Args:
+            predicate: function ``(key, value)``; a true result keeps the record.
+            name: name of the node in the topology. Default: a generated name.
 
         Example:
             >>> from kstreamnb import StreamsBuilder, head
@@ -58,10 +52,14 @@ class RecordOperators(Handle, Generic[K, V]):
         """
         return self._then("filter", "FILTER", stateless.Filter(taking(predicate, *RECORD)), name)
 
-    def filter_not(self, predicate: Callable[[K, V], Any], *, name: str | None = None) -> KStream[K, V]:
-        """Keep the records for which ``predicate(key, value)`` does not hold.
+    def filter_not(self, predicate: Predicate[K, V], *, name: str | None = None) -> KStream[K, V]:
+        """Keep the records for which a predicate does not hold.
 
         Shape: KStream[K, V] -> KStream[K, V]; n -> at most n; key kept; store: no; repartition: no.
+
+        Args:
+            predicate: function ``(key, value)``; a true result drops the record.
+            name: name of the node in the topology. Default: a generated name.
 
         Example:
             >>> from kstreamnb import StreamsBuilder, head
@@ -74,10 +72,14 @@ class RecordOperators(Handle, Generic[K, V]):
         return self._then("filter_not", "FILTER", stateless.Filter(taking(predicate, *RECORD), negate=True), name)
 
     def map(self, mapper: Callable[[K, V], tuple[K2, V2]], *, name: str | None = None) -> KStream[K2, V2]:
-        """Replace each record's key and value by the pair ``mapper(key, value)``.
+        """Replace the key and value of each record.
 
         Shape: KStream[K, V] -> KStream[K2, V2]; 1 -> 1; key changed; store: no; repartition: before the next grouping
             or join.
+
+        Args:
+            mapper: function ``(key, value)`` that returns the pair of the new key and value.
+            name: name of the node in the topology. Default: a generated name.
 
         Example:
             >>> from kstreamnb import StreamsBuilder, head
@@ -85,16 +87,29 @@ class RecordOperators(Handle, Generic[K, V]):
             >>> head(orders.map(lambda key, value: (key.upper(), value * 2)), {"orders": [("a", 1), ("b", 3)]})
             [('A', 2, 0), ('B', 6, 1)]
 
-        Source: Kafka Streams `KStream#map`; differences: a tuple stands for `KeyValue`.
+        Source: Kafka Streams `KStream#map`; differences: a tuple replaces `KeyValue`.
         """
         return self._then("map", "MAP", stateless.Map(taking(mapper, *RECORD)), name)
 
+    @overload
+    def map_values(
+        self, mapper: Callable[[V], V2], *, with_key: Literal[False] = False, name: str | None = None
+    ) -> KStream[K, V2]: ...
+    @overload
+    def map_values(
+        self, mapper: Callable[[K, V], V2], *, with_key: Literal[True], name: str | None = None
+    ) -> KStream[K, V2]: ...
     def map_values(
         self, mapper: Callable[..., V2], *, with_key: bool = False, name: str | None = None
     ) -> KStream[K, V2]:
-        """Replace each value by ``mapper(value)``, or ``mapper(key, value)`` when ``with_key``.
+        """Replace the value of each record.
 
         Shape: KStream[K, V] -> KStream[K, V2]; 1 -> 1; key kept; store: no; repartition: no.
+
+        Args:
+            mapper: function ``(value)`` that returns the new value; ``(key, value)`` if ``with_key``.
+            with_key: whether the mapper takes the key as well. Default: False.
+            name: name of the node in the topology. Default: a generated name.
 
         Example:
             >>> from kstreamnb import StreamsBuilder, head
@@ -102,7 +117,7 @@ class RecordOperators(Handle, Generic[K, V]):
             >>> head(orders.map_values(lambda value: value + 1), {"orders": [("a", 1), ("b", 3)]})
             [('a', 2, 0), ('b', 4, 1)]
 
-        Source: Kafka Streams `KStream#mapValues`; differences: ``with_key`` stands for `ValueMapperWithKey`.
+        Source: Kafka Streams `KStream#mapValues`; differences: ``with_key`` replaces `ValueMapperWithKey`.
         """
         mapper = taking(mapper, "value", key=with_key)
         return self._then("map_values", "MAPVALUES", stateless.MapValues(mapper, with_key), name)
@@ -110,10 +125,14 @@ class RecordOperators(Handle, Generic[K, V]):
     def flat_map(
         self, mapper: Callable[[K, V], Iterable[tuple[K2, V2]]], *, name: str | None = None
     ) -> KStream[K2, V2]:
-        """Replace each record by the pairs ``mapper(key, value)``, in their order.
+        """Replace each record by any number of records.
 
         Shape: KStream[K, V] -> KStream[K2, V2]; 1 -> any number; key changed; store: no; repartition: before the next
             grouping or join.
+
+        Args:
+            mapper: function ``(key, value)`` that returns pairs of a key and a value, in their order.
+            name: name of the node in the topology. Default: a generated name.
 
         Example:
             >>> from kstreamnb import StreamsBuilder, head
@@ -121,16 +140,29 @@ class RecordOperators(Handle, Generic[K, V]):
             >>> head(orders.flat_map(lambda key, value: [(key, value), (key * 2, value)]), {"orders": [("a", 1)]})
             [('a', 1, 0), ('aa', 1, 0)]
 
-        Source: Kafka Streams `KStream#flatMap`; differences: tuples stand for `KeyValue`.
+        Source: Kafka Streams `KStream#flatMap`; differences: tuples replace `KeyValue`.
         """
         return self._then("flat_map", "FLATMAP", stateless.FlatMap(taking(mapper, *RECORD)), name)
 
+    @overload
+    def flat_map_values(
+        self, mapper: Callable[[V], Iterable[V2]], *, with_key: Literal[False] = False, name: str | None = None
+    ) -> KStream[K, V2]: ...
+    @overload
+    def flat_map_values(
+        self, mapper: Callable[[K, V], Iterable[V2]], *, with_key: Literal[True], name: str | None = None
+    ) -> KStream[K, V2]: ...
     def flat_map_values(
         self, mapper: Callable[..., Iterable[V2]], *, with_key: bool = False, name: str | None = None
     ) -> KStream[K, V2]:
-        """Replace each value by the values ``mapper(value)``, or ``mapper(key, value)`` when ``with_key``.
+        """Replace each value by any number of values, one record each.
 
         Shape: KStream[K, V] -> KStream[K, V2]; 1 -> any number; key kept; store: no; repartition: no.
+
+        Args:
+            mapper: function ``(value)`` that returns the new values in their order; ``(key, value)`` if ``with_key``.
+            with_key: whether the mapper takes the key as well. Default: False.
+            name: name of the node in the topology. Default: a generated name.
 
         Example:
             >>> from kstreamnb import StreamsBuilder, head
@@ -138,16 +170,20 @@ class RecordOperators(Handle, Generic[K, V]):
             >>> head(lines.flat_map_values(str.split), {"lines": [("a", "to be")]})
             [('a', 'to', 0), ('a', 'be', 0)]
 
-        Source: Kafka Streams `KStream#flatMapValues`; differences: ``with_key`` stands for `ValueMapperWithKey`.
+        Source: Kafka Streams `KStream#flatMapValues`; differences: ``with_key`` replaces `ValueMapperWithKey`.
         """
         mapper = taking(mapper, "value", key=with_key)
         return self._then("flat_map_values", "FLATMAPVALUES", stateless.FlatMapValues(mapper, with_key), name)
 
     def select_key(self, mapper: Callable[[K, V], K2], *, name: str | None = None) -> KStream[K2, V]:
-        """Replace each key by ``mapper(key, value)``.
+        """Replace the key of each record.
 
         Shape: KStream[K, V] -> KStream[K2, V]; 1 -> 1; key changed; store: no; repartition: before the next grouping
             or join.
+
+        Args:
+            mapper: function ``(key, value)`` that returns the new key.
+            name: name of the node in the topology. Default: a generated name.
 
         Example:
             >>> from kstreamnb import StreamsBuilder, head
@@ -160,9 +196,13 @@ class RecordOperators(Handle, Generic[K, V]):
         return self._then("select_key", "KEY-SELECT", stateless.SelectKey(taking(mapper, *RECORD)), name)
 
     def peek(self, action: Callable[[K, V], object], *, name: str | None = None) -> KStream[K, V]:
-        """Call ``action(key, value)`` for each record and pass it on unchanged.
+        """Call a function for each record and pass the record on unchanged.
 
         Shape: KStream[K, V] -> KStream[K, V]; 1 -> 1; key kept; store: no; repartition: no.
+
+        Args:
+            action: function ``(key, value)``; its result is ignored.
+            name: name of the node in the topology. Default: a generated name.
 
         Example:
             >>> from kstreamnb import StreamsBuilder, head
@@ -176,9 +216,13 @@ class RecordOperators(Handle, Generic[K, V]):
         return self._then("peek", "PEEK", stateless.Peek(taking(action, *RECORD)), name)
 
     def foreach(self, action: Callable[[K, V], object], *, name: str | None = None) -> None:
-        """Call ``action(key, value)`` for each record; the stream ends here.
+        """Call a function for each record; the stream ends here.
 
         Shape: KStream[K, V] -> nothing; store: no; repartition: no.
+
+        Args:
+            action: function ``(key, value)``; its result is ignored.
+            name: name of the node in the topology. Default: a generated name.
 
         Example:
             >>> from kstreamnb import StreamsBuilder
@@ -193,18 +237,27 @@ class RecordOperators(Handle, Generic[K, V]):
 
         Shape: KStream[K, V] -> text; store: no; repartition: no.
 
+        Args:
+            printed: where and how to write. Default: to standard output.
+            label: text in brackets before each line. Default: the name of the stream's node.
+            name: name of the node in the topology. Default: a generated name.
+
         Example:
             >>> from kstreamnb import StreamsBuilder
             >>> StreamsBuilder().stream("orders").print(label="orders")
 
         Source: Kafka Streams `KStream#print`, `Printed`; differences: none.
         """
-        self.declare("stream", "print", _print, options=given(Printed, printed, label=label, name=name))
+        self.declare("stream", "print", _print, options=combined(Printed, printed, label=label, name=name))
 
     def merge(self, other: KStream[K, V], *, name: str | None = None) -> KStream[K, V]:
-        """Bring the records of both streams into one; there is no order between them.
+        """Combine the records of two streams into one, without an order between them.
 
         Shape: KStream[K, V], KStream[K, V] -> KStream[K, V]; 1 -> 1; key kept; store: no; repartition: no.
+
+        Args:
+            other: the other stream, of the same builder.
+            name: name of the node in the topology. Default: a generated name.
 
         Example:
             >>> from kstreamnb import StreamsBuilder, head
@@ -215,22 +268,36 @@ class RecordOperators(Handle, Generic[K, V]):
 
         Source: Kafka Streams `KStream#merge`; differences: none.
         """
+        check_kind(other, "stream", "merge")
         return self.declare("stream", "merge", _merge, other, name=name)
 
-    def _then(self, verb: str, java: str, operator: Operator, name: str | None) -> KStream[Any, Any]:
-        return self.declare("stream", verb, transform, java=java, operator=operator, name=name)
+    def _then(self, word: str, java: str, operator: Operator, name: str | None) -> KStream[K2, V2]:
+        return self.declare("stream", word, transform, java=java, operator=operator, name=name)
 
 
 class StreamOperators(Handle, Generic[K, V]):
-    """What a stream hands its records to: processors, topics, tables and branches."""
+    """Operators that hand a stream's records to processors, topics, tables and branches."""
 
-    def process(self, supplier: Callable[[], Any], *stores: str, name: str | None = None) -> KStream[Any, Any]:
-        """Hand each record to a processor of the user's, which may forward any records and use the ``stores`` named.
-
-        ``supplier()`` makes a processor for every task: a class is one.
+    @overload
+    def process(
+        self, supplier: Callable[[], Processor[K, V, K2, V2]], *stores: str, name: str | None = None
+    ) -> KStream[K2, V2]: ...
+    @overload
+    def process(
+        self, supplier: Callable[[], RecordProcessor[K, V]], *stores: str, name: str | None = None
+    ) -> KStream[Any, Any]: ...
+    def process(
+        self, supplier: Callable[[], RecordProcessor[K, V]], *stores: str, name: str | None = None
+    ) -> KStream[Any, Any]:
+        """Hand each record to a processor of the user, which may forward any records.
 
         Shape: KStream[K, V] -> KStream[K2, V2]; 1 -> any number; key changed; store: the user's; repartition: before
             the next grouping or join.
+
+        Args:
+            supplier: called without arguments once per task; returns a new `Processor`, so a class is a supplier.
+            stores: names of the state stores that the processor uses.
+            name: name of the node in the topology. Default: a generated name.
 
         Example:
             >>> from kstreamnb import StreamsBuilder, head
@@ -245,12 +312,27 @@ class StreamOperators(Handle, Generic[K, V]):
 
         Source: Kafka Streams `KStream#process`, KIP-820; differences: none.
         """
-        return self.declare("stream", "process", _process, supplier=supplier, stores=stores, name=name, fixed=False)
+        return self._process("process", supplier, stores, name)
 
-    def process_values(self, supplier: Callable[[], Any], *stores: str, name: str | None = None) -> KStream[K, Any]:
-        """Hand each record to a processor of the user's that keeps every record's key.
+    @overload
+    def process_values(
+        self, supplier: Callable[[], Processor[K, V, K, V2]], *stores: str, name: str | None = None
+    ) -> KStream[K, V2]: ...
+    @overload
+    def process_values(
+        self, supplier: Callable[[], RecordProcessor[K, V]], *stores: str, name: str | None = None
+    ) -> KStream[K, Any]: ...
+    def process_values(
+        self, supplier: Callable[[], RecordProcessor[K, V]], *stores: str, name: str | None = None
+    ) -> KStream[K, Any]:
+        """Hand each record to a processor of the user that keeps the keys.
 
         Shape: KStream[K, V] -> KStream[K, V2]; 1 -> any number; key kept; store: the user's; repartition: no.
+
+        Args:
+            supplier: called without arguments once per task; returns a new `FixedKeyProcessor`.
+            stores: names of the state stores that the processor uses.
+            name: name of the node in the topology. Default: a generated name.
 
         Example:
             >>> from kstreamnb import StreamsBuilder, head
@@ -264,20 +346,27 @@ class StreamOperators(Handle, Generic[K, V]):
 
         Source: Kafka Streams `KStream#processValues`, KIP-820; differences: none.
         """
+        return self._process("process_values", supplier, stores, name)
+
+    def _process(self, word: str, supplier: UserFunction, stores: tuple[str, ...], name: str | None) -> KStream[K, V]:
+        check_supplier(word, supplier)
+        for store in stores:
+            check_resource_name(store, "store name")
         return self.declare(
-            "stream", "process_values", _process, supplier=supplier, stores=stores, name=name, fixed=True
+            "stream", word, _process, supplier=supplier, stores=stores, name=name, keeps_key=word == "process_values"
         )
 
-    @spelled_out
+    @spelled_out(Produced)
     def to(
-        self,
-        topic: str | Callable[[K, V, Any], str],
-        produced: Produced | None = None,
-        **options: Unpack[Writing],
+        self, topic: str | TopicChooser[K, V], produced: Produced | None = None, **keywords: Unpack[ProducedKeywords]
     ) -> None:
-        """Write the records to a topic, or each to the topic that ``topic(key, value, metadata)`` names.
+        """Write the records to a topic.
 
         Shape: KStream[K, V] -> topic; 1 -> 1; key kept; store: no; repartition: no.
+
+        Args:
+            topic: name of the topic, or a function ``(key, value, metadata)`` that returns it for each record.
+            produced: how to write. Default: as the stream and the application say.
 
         Example:
             >>> from kstreamnb import StreamsBuilder
@@ -285,14 +374,23 @@ class StreamOperators(Handle, Generic[K, V]):
 
         Source: Kafka Streams `KStream#to`, `TopicNameExtractor`; differences: none.
         """
-        self.declare("stream", "to", _to, topic=topic, options=given(Produced, produced, **options))
+        if callable(topic):
+            taking(topic, *RECORD, "metadata")
+        else:
+            check_resource_name(topic, "topic name")
+        self.declare("stream", "to", _to, topic=topic, options=combined(Produced, produced, **keywords))
 
-    @spelled_out
-    def repartition(self, repartitioned: Repartitioned | None = None, **options: Unpack[Through]) -> KStream[K, V]:
+    @spelled_out(Repartitioned)
+    def repartition(
+        self, repartitioned: Repartitioned | None = None, **keywords: Unpack[RepartitionedKeywords]
+    ) -> KStream[K, V]:
         """Send the records through an internal topic, so that each key is in its partition.
 
         Shape: KStream[K, V] -> KStream[K, V]; 1 -> 1, records without key are lost; key kept; store: no;
             repartition: yes.
+
+        Args:
+            repartitioned: how to make the topic. Default: as the stream and the application say.
 
         Example:
             >>> from kstreamnb import StreamsBuilder, head
@@ -303,16 +401,19 @@ class StreamOperators(Handle, Generic[K, V]):
 
         Source: Kafka Streams `KStream#repartition`, KIP-221; differences: none.
         """
-        said = given(Repartitioned, repartitioned, **options)
-        return self.declare("stream", "repartition", _repartition, options=said)
+        options = combined(Repartitioned, repartitioned, **keywords)
+        return self.declare("stream", "repartition", _repartition, options=options)
 
-    @spelled_out
-    def to_table(self, **options: Unpack[Kept]) -> KTable[K, V]:
-        """Take each record as the new row of its key; a null value deletes the row.
+    @spelled_out(Materialized)
+    def to_table(self, *options: Named | Materialized, **keywords: Unpack[MaterializedKeywords]) -> KTable[K, V]:
+        """Make a table in which each record replaces the row of its key; a null value deletes the row.
 
         Shape: KStream[K, V] -> KTable[K, V]; 1 -> 1; key kept; store: when named or needed; repartition: after a change
             of keys.
         Late: an older record replaces a newer row, except in a versioned store. A null key is dropped.
+
+        Args:
+            options: a `Named` and a `Materialized`, as in Java, instead of keywords. Default: none.
 
         Example:
             >>> from kstreamnb import StreamsBuilder, head
@@ -322,14 +423,15 @@ class StreamOperators(Handle, Generic[K, V]):
 
         Source: Kafka Streams `KStream#toTable`, KIP-523; differences: none.
         """
-        return self.declare("table", "to_table", _to_table, keeping=kept(options))
+        return self.declare("table", "to_table", _to_table, table=materialization(options, keywords))
 
-    def split(self, *, name: str | None = None) -> BranchedKStream:
-        """Begin to split the stream: each record goes to the first branch whose predicate holds.
-
-        ``name`` is the prefix of the branches' names.
+    def split(self, *, name: str | None = None) -> BranchedKStream[K, V]:
+        """Start to split the stream: each record goes to the first branch whose predicate holds.
 
         Shape: KStream[K, V] -> n KStream[K, V]; 1 -> at most 1; key kept; store: no; repartition: no.
+
+        Args:
+            name: prefix of the branches' names. Default: none in the result, a generated one in the topology.
 
         Example:
             >>> from kstreamnb import StreamsBuilder, head
@@ -342,100 +444,15 @@ class StreamOperators(Handle, Generic[K, V]):
         Source: Kafka Streams `KStream#split`, KIP-418; differences: the prefix of an unnamed split is not part of the
             names in the result.
         """
-        branched: BranchedKStream = self.declare("split", "split", _split, name=name)
+        branched: BranchedKStream[K, V] = self.declare("split", "split", _split, name=name)
         branched.prefix = name or ""
         return branched
 
 
-class BranchedKStream(Handle, kind="split"):
-    """A stream that is being split: add branches, then end with `default_branch` or `no_default_branch`.
-
-    Example:
-        >>> from kstreamnb import StreamsBuilder, head
-        >>> orders = StreamsBuilder().stream("orders")
-        >>> split = orders.split(name="by-size-").branch(lambda key, pieces: pieces > 9, name="large")
-        >>> branches = split.default_branch(name="small")
-        >>> sorted(branches)
-        ['by-size-large', 'by-size-small']
-        >>> head(branches["by-size-large"], {"orders": [("a", 10), ("b", 1)]})
-        [('a', 10, 0)]
-    """
-
-    prefix: str = ""
-
-    def __init__(self, ledger: Any, declaration: Any) -> None:
-        super().__init__(ledger, declaration)
-        self.branches: dict[str, Any] = {}
-        self._count = 0
-
-    def branch(
-        self, predicate: Callable[[Any, Any], Any], branched: Branched | None = None, *, name: str | None = None
-    ) -> BranchedKStream:
-        """Add a branch for the records for which ``predicate(key, value)`` holds and no earlier one did.
-
-        Shape: KStream[K, V] -> KStream[K, V]; 1 -> at most 1; key kept; store: no; repartition: no.
-
-        Example:
-            >>> from kstreamnb import StreamsBuilder, head
-            >>> split = StreamsBuilder().stream("orders").split(name="by-size-")
-            >>> large = split.branch(lambda key, pieces: pieces > 9, name="large").no_default_branch()["by-size-large"]
-            >>> head(large, {"orders": [("a", 10), ("b", 1)]})
-            [('a', 10, 0)]
-
-        Source: Kafka Streams `BranchedKStream#branch`; differences: none.
-        """
-        self._count += 1
-        self._add(taking(predicate, *RECORD), given(Branched, branched, name=name), self._count)
-        return self
-
-    def default_branch(self, branched: Branched | None = None, *, name: str | None = None) -> dict[str, Any]:
-        """End with a branch for all other records; gives the branches by name.
-
-        Shape: KStream[K, V] -> KStream[K, V]; 1 -> at most 1; key kept; store: no; repartition: no.
-
-        Example:
-            >>> from kstreamnb import StreamsBuilder, head
-            >>> split = StreamsBuilder().stream("orders").split(name="by-size-")
-            >>> rest = split.branch(lambda key, pieces: pieces > 9).default_branch(name="small")["by-size-small"]
-            >>> head(rest, {"orders": [("a", 10), ("b", 1)]})
-            [('b', 1, 1)]
-
-        Source: Kafka Streams `BranchedKStream#defaultBranch`; differences: none.
-        """
-        self._add(None, given(Branched, branched, name=name), 0)
-        return self.branches
-
-    def no_default_branch(self) -> dict[str, Any]:
-        """End without one: other records are gone; gives the branches by name.
-
-        Shape: KStream[K, V] -> nothing; store: no; repartition: no.
-
-        Example:
-            >>> from kstreamnb import StreamsBuilder
-            >>> split = StreamsBuilder().stream("orders").split(name="by-size-")
-            >>> list(split.branch(lambda key, pieces: pieces > 9, name="large").no_default_branch())
-            ['by-size-large']
-
-        Source: Kafka Streams `BranchedKStream#noDefaultBranch`; differences: none.
-        """
-        return self.branches
-
-    def _add(self, predicate: Any, branched: Branched, index: int) -> None:
-        suffix = str(index) if branched.name is None else branched.name
-        stream: Any = self.declare("stream", "branch", _branch, predicate=predicate, suffix=suffix)
-        if branched.consumer is not None:
-            branched.consumer(stream)
-            return
-        if branched.function is not None:
-            stream = branched.function(stream)
-        if stream is not None:
-            self.branches[self.prefix + suffix] = stream
-
-
 # --- in the graph -----------------------------------------------------------------------------------------------------
-def transform(draft: GraphBuilder, source: StreamFlow, java: str, operator: Operator, name: str | None) -> StreamFlow:
-    """Put an operator behind a stream; serdes hold only for what it leaves as it was."""
-    node = draft.step(draft.name_or_new(name, f"KSTREAM-{java}-"), operator, source.node)
+def transform(graph: GraphBuilder, source: StreamFlow, java: str, operator: Operator, name: str | None) -> StreamFlow:
+    """Add an operator below a stream; serdes hold only for what it leaves unchanged."""
+    node = graph.step(graph.name_or_new(name, f"KSTREAM-{java}-"), operator, source.node)
     stream = source.then(node)
     if operator.traits.changes_key:
         stream.key_serde, stream.rekeyed = None, True
@@ -444,77 +461,67 @@ def transform(draft: GraphBuilder, source: StreamFlow, java: str, operator: Oper
     return stream
 
 
-def _print(draft: GraphBuilder, source: StreamFlow, options: Printed) -> StreamFlow:
+def _print(graph: GraphBuilder, source: StreamFlow, options: Printed) -> StreamFlow:
     operator = stateless.Print(options.label or source.name, options.write or print, options.mapper)
-    return transform(draft, source, "PRINTER", operator, options.name)
+    return transform(graph, source, "PRINTER", operator, options.name)
 
 
-def _merge(draft: GraphBuilder, left: StreamFlow, right: StreamFlow, name: str | None) -> StreamFlow:
-    node = Merge(name=draft.name_or_new(name, "KSTREAM-MERGE-"), operator=stateless.PassThrough())
-    node = draft.add(node, left.node, right.node)
+def _merge(graph: GraphBuilder, left: StreamFlow, right: StreamFlow, name: str | None) -> StreamFlow:
+    node = Merge(name=graph.name_or_new(name, "KSTREAM-MERGE-"), operator=stateless.PassThrough())
+    node = graph.add(node, left.node, right.node)
     sources = tuple(dict.fromkeys((*left.sources, *right.sources)))
     return StreamFlow(node.id, node.name, None, None, sources, left.rekeyed or right.rekeyed)
 
 
 def _process(
-    draft: GraphBuilder, source: StreamFlow, supplier: Any, stores: tuple[str, ...], name: str | None, fixed: bool
+    graph: GraphBuilder,
+    source: StreamFlow,
+    supplier: UserFunction,
+    stores: tuple[str, ...],
+    name: str | None,
+    keeps_key: bool,
 ) -> StreamFlow:
-    name = name or draft.new_name("KSTREAM-PROCESSVALUES-" if fixed else "KSTREAM-PROCESSOR-")
-    operator = UserFixedKeyProcessor(supplier) if fixed else UserProcessor(supplier)
-    node = draft.step(name, operator, source.node, stores=stores, own=supplied_stores(name, supplier))
-    if fixed:
-        return source.then(node, value_serde=None)
-    return StreamFlow(node.id, name, None, None, source.sources, rekeyed=True)
+    name = name or graph.new_name("KSTREAM-PROCESSVALUES-" if keeps_key else "KSTREAM-PROCESSOR-")
+    operator = UserFixedKeyProcessor(supplier) if keeps_key else UserProcessor(supplier)
+    node = graph.step(name, operator, source.node, stores=stores, own=supplied_stores(name, supplier))
+    if not keeps_key:
+        return StreamFlow(node.id, name, None, None, source.sources, rekeyed=True)
+    stream = source.then(node)
+    stream.value_serde = None
+    return stream
 
 
-def _to(draft: GraphBuilder, source: StreamFlow, topic: Any, options: Produced) -> None:
-    serdes = serdes_of(options, source.key_serde, source.value_serde)
-    name = draft.name_or_new(options.name, "KSTREAM-SINK-")
-    draft.add(StreamSink(name=name, topic=topic, partitioner=options.partitioner, **serdes), source.node)
+def _to(graph: GraphBuilder, source: StreamFlow, topic: str | UserFunction, options: Produced) -> None:
+    serdes = options.serdes(source.key_serde, source.value_serde)
+    name = graph.name_or_new(options.name, "KSTREAM-SINK-")
+    graph.add(StreamSink(name=name, topic=topic, partitioner=options.partitioner, **serdes), source.node)
 
 
-def _repartition(draft: GraphBuilder, source: StreamFlow, options: Repartitioned) -> StreamFlow:
+def _repartition(graph: GraphBuilder, source: StreamFlow, options: Repartitioned) -> StreamFlow:
     name = options.name
     if name is None:
-        name = draft.new_name("KSTREAM-REPARTITION-")
-        draft.note_unnamed("repartition topic", f"{name}-repartition")
-    serdes = serdes_of(options, source.key_serde, source.value_serde)
+        name = graph.new_name("KSTREAM-REPARTITION-")
+        graph.note_unnamed("repartition topic", f"{name}-repartition")
+    serdes = options.serdes(source.key_serde, source.value_serde)
     fields = {"partitioner": options.partitioner, "partitions": options.partitions, "mergeable": False, **serdes}
-    node = draft.add(draft.repartition(name, **fields), source.node)
+    node = graph.add(graph.repartition(name, **fields), source.node)
     return StreamFlow(node.id, node.name, node.key_serde, node.value_serde, (node.name,))
 
 
-def _to_table(draft: GraphBuilder, source: StreamFlow, keeping: Keeping) -> TableFlow:
-    name = draft.name_or_new(keeping.name, "KSTREAM-TOTABLE-")
-    store_name = keeping.new_store(draft, "KSTREAM-TOTABLE-")
-    store = rows_store(draft, keeping, store_name, source.key_serde, source.value_serde)
+def _to_table(graph: GraphBuilder, source: StreamFlow, table: Materialization) -> TableFlow:
+    name = graph.name_or_new(table.name, "KSTREAM-TOTABLE-")
+    store_name = table.new_store(graph, "KSTREAM-TOTABLE-")
+    store = row_store(graph, table, store_name, source.key_serde, source.value_serde)
     parent, sources = source.node, source.sources
     if source.rekeyed:
-        node = draft.repartition(name, key_serde=store.key_serde, value_serde=store.value_serde)
-        node = draft.add(node, parent)
-        if keeping.name is None:
-            draft.note_unnamed("repartition topic", node.topic)
+        node = graph.repartition(name, key_serde=store.key_serde, value_serde=store.value_serde)
+        node = graph.add(node, parent)
+        if table.name is None:
+            graph.note_unnamed("repartition topic", node.topic)
         parent, sources = node.id, (node.name,)
-    return lazy_table(draft, name, store, keeping, parent, sources)
+    return lazy_table(graph, name, store, table, parent, sources)
 
 
-def _split(draft: GraphBuilder, source: StreamFlow, name: str | None) -> StreamFlow:
-    name = draft.name_or_new(name, "KSTREAM-BRANCH-")
-    return source.then(draft.step(name, stateless.Branch((), (None,)), source.node))
-
-
-def _branch(draft: GraphBuilder, above: StreamFlow, predicate: Any, suffix: str) -> StreamFlow:
-    split = draft.nodes[above.node]
-    assert isinstance(split, Operation)
-    assert isinstance(split.operator, stateless.Branch)
-    name = split.name + suffix
-    predicates, (*children, default) = split.operator.predicates, split.operator.children
-    if predicate is None:
-        if default is not None:
-            raise TopologyError(f'split "{split.name}" has two default branches')
-        default = name
-    else:
-        predicates, children = (*predicates, predicate), [*children, name]
-    draft.change(split, operator=stateless.Branch(predicates, (*children, default)))
-    draft.new_name(name)
-    return above.then(draft.step(name, stateless.PassThrough(), split.id))
+def _split(graph: GraphBuilder, source: StreamFlow, name: str | None) -> StreamFlow:
+    name = graph.name_or_new(name, "KSTREAM-BRANCH-")
+    return source.then(graph.step(name, stateless.Branch((), (None,)), source.node))

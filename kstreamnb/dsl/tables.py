@@ -1,51 +1,59 @@
-"""Operators of a table: filter, map, hand on as a stream, hold back, and join, by key or by a foreign key."""
+"""Operators of a table: filter, map, hand on as a stream, hold back, transform."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Generic, NotRequired, Unpack
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, Unpack, overload
 
-from kstreamnb.core.serdes import Serdes
+from kstreamnb.core.names import check_resource_name
+from kstreamnb.core.serde import Serde
 from kstreamnb.core.signatures import RECORD, taking
 from kstreamnb.core.stores import StoreSpec
 from kstreamnb.dsl.declarations import Handle
-from kstreamnb.dsl.flows import Joining, StreamFlow, TableFlow
-from kstreamnb.dsl.materializing import Keeping, kept, kept_in, lazy_table, rows_store
-from kstreamnb.dsl.options import V2, K, Kept, Suppressed, TableJoined, V, given, serdes_of, spelled_out
+from kstreamnb.dsl.flows import StreamFlow, TableFlow, UserFunction
+from kstreamnb.dsl.keywords import MaterializedKeywords, expect, spelled_out
+from kstreamnb.dsl.materialization import Materialization, materialization, row_store, table_fields
+from kstreamnb.dsl.option_fields import Named
+from kstreamnb.dsl.options import Materialized, Suppressed
 from kstreamnb.dsl.streams import transform
+from kstreamnb.dsl.type_vars import K2, V2, K, Predicate, V, ValueTransformer
 from kstreamnb.errors import TopologyError
-from kstreamnb.logical.builder import GraphBuilder, is_versioned, look_up, send_old, view_of
-from kstreamnb.logical.nodes import Repartition, StateStore, Table, TableJoin
-from kstreamnb.operators import foreign_key as fk
-from kstreamnb.operators.derived_tables import DerivedView, TableFilter, TableMapValues, TableTransformValues
+from kstreamnb.logical.builder import GraphBuilder, is_versioned, send_old, view_of
+from kstreamnb.logical.nodes import Table
+from kstreamnb.operators.derived_tables import (
+    DerivedTable,
+    DerivedView,
+    TableFilter,
+    TableMapValues,
+    TableTransformValues,
+)
 from kstreamnb.operators.stateless import SelectKey, TableToStream
-from kstreamnb.operators.table_joins import How, JoinView, TableJoinMerge, TableTableJoin
-from kstreamnb.operators.tables import Suppress, SuppressView
-from kstreamnb.topology.validation import supplied_stores
+from kstreamnb.operators.tables import StoreView, Suppress, SuppressView
+from kstreamnb.topology.validation import check_supplier, supplied_stores
 
-if TYPE_CHECKING:  # the fronts are made of these classes
-    from kstreamnb.dsl.fronts import KStream, KTable
+if TYPE_CHECKING:  # streams and tables are made of these classes
+    from kstreamnb.dsl.kstream import KStream
+    from kstreamnb.dsl.ktable import KTable
 
-
-class TableJoinOptions(Kept):
-    """Keywords of a table's joins: those of `TableJoined`, the foreign key's extractor, and where rows are kept."""
-
-    joiner: NotRequired[Callable[[Any, Any], Any] | None]
-    foreign_key: NotRequired[Callable[..., Any] | None]
-    with_key: NotRequired[bool]
-    table_joined: NotRequired[TableJoined | None]
-    partitioner: NotRequired[Any]
-    other_partitioner: NotRequired[Any]
+TableOption: TypeAlias = Named | Materialized
+"""An option object that may follow the arguments, as in Java."""
 
 
 class TableOperators(Handle, Generic[K, V]):
-    """What a table does to its rows, and with those of other tables."""
+    """Operators of a table on its own rows."""
 
-    @spelled_out
-    def filter(self, predicate: Callable[[K, V], Any], **options: Unpack[Kept]) -> KTable[K, V]:
-        """Keep the rows for which ``predicate(key, value)`` holds; a row that no longer does is deleted.
+    @spelled_out(Materialized)
+    def filter(
+        self, predicate: Predicate[K, V], *options: TableOption, **keywords: Unpack[MaterializedKeywords]
+    ) -> KTable[K, V]:
+        """Keep the rows for which a predicate holds; a row for which it no longer holds is deleted.
 
         Shape: KTable[K, V] -> KTable[K, V]; 1 -> at most 1; key kept; store: when named; repartition: no.
+
+        Args:
+            predicate: function ``(key, value)``; a true result keeps the row.
+            options: a `Named` and a `Materialized`, as in Java, instead of keywords. Default: none.
 
         Example:
             >>> from kstreamnb import StreamsBuilder, head
@@ -56,14 +64,19 @@ class TableOperators(Handle, Generic[K, V]):
         Source: Kafka Streams `KTable#filter`; differences: none (a miss is a tombstone, too, unless the table knows its
             old values).
         """
-        predicate = taking(predicate, *RECORD)
-        return self.declare("table", "filter", _filter, predicate=predicate, negate=False, keeping=kept(options))
+        return self._filter("filter", predicate, materialization(options, keywords))
 
-    @spelled_out
-    def filter_not(self, predicate: Callable[[K, V], Any], **options: Unpack[Kept]) -> KTable[K, V]:
-        """Keep the rows for which ``predicate(key, value)`` does not hold; a row for which it comes to hold is deleted.
+    @spelled_out(Materialized)
+    def filter_not(
+        self, predicate: Predicate[K, V], *options: TableOption, **keywords: Unpack[MaterializedKeywords]
+    ) -> KTable[K, V]:
+        """Keep the rows for which a predicate does not hold; a row for which it begins to hold is deleted.
 
         Shape: KTable[K, V] -> KTable[K, V]; 1 -> at most 1; key kept; store: when named; repartition: no.
+
+        Args:
+            predicate: function ``(key, value)``; a true result deletes the row.
+            options: a `Named` and a `Materialized`, as in Java, instead of keywords. Default: none.
 
         Example:
             >>> from kstreamnb import StreamsBuilder, head
@@ -73,16 +86,44 @@ class TableOperators(Handle, Generic[K, V]):
 
         Source: Kafka Streams `KTable#filterNot`; differences: none.
         """
-        predicate = taking(predicate, *RECORD)
-        return self.declare("table", "filter_not", _filter, predicate=predicate, negate=True, keeping=kept(options))
+        return self._filter("filter_not", predicate, materialization(options, keywords))
 
-    @spelled_out
+    def _filter(self, word: str, predicate: Predicate[K, V], table: Materialization) -> KTable[K, V]:
+        predicate = taking(predicate, *RECORD)
+        return self.declare("table", word, _filter, predicate=predicate, negate=word == "filter_not", table=table)
+
+    @overload
     def map_values(
-        self, mapper: Callable[..., V2], *, with_key: bool = False, **options: Unpack[Kept]
+        self,
+        mapper: Callable[[V], V2],
+        *options: TableOption,
+        with_key: Literal[False] = False,
+        **keywords: Unpack[MaterializedKeywords],
+    ) -> KTable[K, V2]: ...
+    @overload
+    def map_values(
+        self,
+        mapper: Callable[[K, V], V2],
+        *options: TableOption,
+        with_key: Literal[True],
+        **keywords: Unpack[MaterializedKeywords],
+    ) -> KTable[K, V2]: ...
+    @spelled_out(Materialized)
+    def map_values(
+        self,
+        mapper: Callable[..., V2],
+        *options: TableOption,
+        with_key: bool = False,
+        **keywords: Unpack[MaterializedKeywords],
     ) -> KTable[K, V2]:
-        """Replace each row's value by ``mapper(value)``, or ``mapper(key, value)`` when ``with_key``.
+        """Replace the value of each row.
 
         Shape: KTable[K, V] -> KTable[K, V2]; 1 -> 1; key kept; store: when named; repartition: no.
+
+        Args:
+            mapper: function ``(value)`` that returns the new value; ``(key, value)`` if ``with_key``.
+            options: a `Named` and a `Materialized`, as in Java, instead of keywords. Default: none.
+            with_key: whether the mapper takes the key as well. Default: False.
 
         Example:
             >>> from kstreamnb import StreamsBuilder, head
@@ -90,16 +131,24 @@ class TableOperators(Handle, Generic[K, V]):
             >>> head(prices.map_values(lambda price: price * 2), {"prices": [("hat", 12), ("hat", None)]})
             [('hat', 24, 0), ('hat', None, 1)]
 
-        Source: Kafka Streams `KTable#mapValues`; differences: ``with_key`` stands for `ValueMapperWithKey`.
+        Source: Kafka Streams `KTable#mapValues`; differences: ``with_key`` replaces `ValueMapperWithKey`.
         """
-        mapper = taking(mapper, "value", key=with_key)
-        return self.declare("table", "map_values", _map_values, mapper=mapper, with_key=with_key, keeping=kept(options))
+        mapper, table = taking(mapper, "value", key=with_key), materialization(options, keywords)
+        return self.declare("table", "map_values", _map_values, mapper=mapper, with_key=with_key, table=table)
 
-    def to_stream(self, mapper: Callable[[K, V], Any] | None = None, *, name: str | None = None) -> KStream[Any, V]:
-        """Hand on the changes of the table as records, deletions as null values; ``mapper(key, value)`` gives new keys.
+    @overload
+    def to_stream(self, mapper: None = None, *, name: str | None = None) -> KStream[K, V]: ...
+    @overload
+    def to_stream(self, mapper: Callable[[K, V], K2], *, name: str | None = None) -> KStream[K2, V]: ...
+    def to_stream(self, mapper: Callable[[K, V], K2] | None = None, *, name: str | None = None) -> KStream[Any, V]:
+        """Return the changes of the table as a stream, with null values for deletions.
 
         Shape: KTable[K, V] -> KStream[K, V]; 1 -> 1; key kept, or changed by the mapper; store: no; repartition: before
             the next grouping or join when keys were changed.
+
+        Args:
+            mapper: function ``(key, value)`` that returns the new key. Default: the key is kept.
+            name: name of the node in the topology. Default: a generated name.
 
         Example:
             >>> from kstreamnb import StreamsBuilder, head
@@ -109,15 +158,18 @@ class TableOperators(Handle, Generic[K, V]):
 
         Source: Kafka Streams `KTable#toStream`; differences: none.
         """
-        mapper = mapper and taking(mapper, *RECORD)
-        return self.declare("stream", "to_stream", _to_stream, mapper=mapper, name=name)
+        checked = None if mapper is None else taking(mapper, *RECORD)
+        return self.declare("stream", "to_stream", _to_stream, mapper=checked, name=name)
 
     def suppress(self, suppressed: Suppressed) -> KTable[K, V]:
-        """Hold changes back: for a time, so that only the last of several comes out, or until their window has closed.
+        """Hold changes back: for a time, so that only the latest is emitted, or until their window has closed.
 
         Shape: KTable[K, V] -> KTable[K, V]; n -> at most n; key kept; store: a buffer; repartition: no.
-        Units: stream time, as far as the records that reach this operator show it.
-        Late: nothing is dropped, except deletions when windows are waited for.
+        Units: stream time of the records that reach this operator.
+        Late: nothing is dropped, except deletions while waiting for windows to close.
+
+        Args:
+            suppressed: how long to wait, and the limits of the buffer.
 
         Example:
             >>> from kstreamnb import StreamsBuilder, head
@@ -129,16 +181,24 @@ class TableOperators(Handle, Generic[K, V]):
 
         Source: Kafka Streams `KTable#suppress`, KIP-328; differences: none.
         """
+        expect(suppressed, Suppressed, 'write Suppressed.until_time_limit("1h"), or Suppressed.until_window_closes()')
         return self.declare("table", "suppress", _suppress, suppressed=suppressed)
 
-    @spelled_out
-    def transform_values(self, supplier: Callable[[], Any], *stores: str, **options: Unpack[Kept]) -> KTable[K, Any]:
-        """Replace each row's value by what a transformer makes of it; it may use the ``stores`` named.
-
-        ``supplier()`` makes a transformer for every task: an object with ``transform(key, value)``, which is called for
-        deleted rows as well, and, when it likes, ``init(context)`` and ``close()``.
+    @spelled_out(Materialized)
+    def transform_values(
+        self,
+        supplier: Callable[[], ValueTransformer[K, V, V2]],
+        *stores: str | TableOption,
+        **keywords: Unpack[MaterializedKeywords],
+    ) -> KTable[K, V2]:
+        """Replace the value of each row by what a transformer of the user returns.
 
         Shape: KTable[K, V] -> KTable[K, V2]; 1 -> 1; key kept; store: when named; repartition: no.
+
+        Args:
+            supplier: called without arguments once per task; returns an object with ``transform(key, value)``, which
+                is called for deleted rows as well, and optionally ``init(context)`` and ``close()``.
+            stores: names of the state stores that the transformer uses; a `Named` and a `Materialized` may follow.
 
         Example:
             >>> from kstreamnb import StreamsBuilder, head
@@ -151,189 +211,109 @@ class TableOperators(Handle, Generic[K, V]):
 
         Source: Kafka Streams `KTable#transformValues`; differences: none.
         """
-        arguments = {"supplier": supplier, "stores": stores, "keeping": kept(options)}
-        return self.declare("table", "transform_values", _transform_values, **arguments)
-
-    @spelled_out
-    def join(
-        self, other: KTable[Any, Any], *functions: Callable[..., Any], **options: Unpack[TableJoinOptions]
-    ) -> KTable[K, Any]:
-        """Join each row with the other table's row of the same key, or of a foreign key; rows without one are left out.
-
-        - ``join(other, joiner)``: by key;
-        - ``join(other, foreign_key, joiner)``, or ``join(other, joiner, foreign_key=…)``: with the row of the key
-          ``foreign_key(value)``, or ``foreign_key(key, value)`` when ``with_key``.
-
-        ``joiner(left, right)`` gives the result's value.
-
-        Shape: KTable[K, V], KTable[K, V2] -> KTable[K, V3]; a change -> changes; key kept; store: both tables', and the
-            result's when named; repartition: of subscriptions, with a foreign key.
-        Late: a change of a versioned table that is not its key's latest is dropped.
-
-        Example:
-            >>> from kstreamnb import StreamsBuilder, head
-            >>> builder = StreamsBuilder()
-            >>> orders, users = builder.table("orders"), builder.table("users")
-            >>> sold = lambda order, name: f"{order[1]} for {name}"
-            >>> joined = orders.join(users, sold, foreign_key=lambda order: order[0])
-            >>> head(joined, {"users": [("u1", "Ann")], "orders": [("o1", ["u1", "hat"]), ("o2", ["u2", "cap"])]})
-            [('o1', 'hat for Ann', 1)]
-
-        Source: Kafka Streams `KTable#join`, KIP-213; differences: none.
-        """
-        return _declare(self, other, "join", "inner", functions, options)
-
-    @spelled_out
-    def left_join(
-        self, other: KTable[Any, Any], *functions: Callable[..., Any], **options: Unpack[TableJoinOptions]
-    ) -> KTable[K, Any]:
-        """Join as `join` does, and keep rows of this table that find no partner, with None in its place.
-
-        Shape: KTable[K, V], KTable[K, V2] -> KTable[K, V3]; a change -> changes; key kept; store: as `join`;
-            repartition: as `join`.
-        Late: a change of a versioned table that is not its key's latest is dropped.
-
-        Example:
-            >>> from kstreamnb import StreamsBuilder, head
-            >>> builder = StreamsBuilder()
-            >>> prices, names = builder.table("prices"), builder.table("names")
-            >>> joined = prices.left_join(names, lambda price, name: f"{name}: {price}")
-            >>> head(joined, {"prices": [("hat", 12)], "names": [("hat", "Hat")]})
-            [('hat', 'None: 12', 0), ('hat', 'Hat: 12', 1)]
-
-        Source: Kafka Streams `KTable#leftJoin`, KIP-213; differences: none.
-        """
-        return _declare(self, other, "left_join", "left", functions, options)
-
-    @spelled_out
-    def outer_join(
-        self, other: KTable[Any, Any], *functions: Callable[..., Any], **options: Unpack[TableJoinOptions]
-    ) -> KTable[K, Any]:
-        """Join by key as `join` does, and keep rows of both tables that find no partner, with None in its place.
-
-        Shape: KTable[K, V], KTable[K, V2] -> KTable[K, V3]; a change -> at most one; key kept; store: as `join`;
-            repartition: no.
-        Late: a change of a versioned table that is not its key's latest is dropped.
-
-        Example:
-            >>> from kstreamnb import StreamsBuilder, head
-            >>> builder = StreamsBuilder()
-            >>> joined = builder.table("left").outer_join(builder.table("right"), lambda a, b: f"{a}+{b}")
-            >>> head(joined, {"right": [("a", 2)], "left": [("a", 1)]})
-            [('a', 'None+2', 0), ('a', '1+2', 1)]
-
-        Source: Kafka Streams `KTable#outerJoin`; differences: none.
-        """
-        return _declare(self, other, "outer_join", "outer", functions, options)
-
-
-def _declare(self: Handle, other: Handle, verb: str, how: How, functions: Any, options: Any) -> KTable[Any, Any]:
-    """Declare a join by key or by foreign key, as the functions say."""
-    if getattr(other, "kind", "") != "table":
-        raise TopologyError(f"a table cannot be joined with a {type(other).__name__}")
-    said: dict[str, Any] = dict(options)
-    partitioners = {word: said.pop(word, None) for word in ("partitioner", "other_partitioner")}
-    joined, with_key = said.pop("table_joined", None), said.pop("with_key", False)
-    if functions and isinstance(functions[-1], TableJoined):
-        *functions, joined = functions
-    foreign_key = said.pop("foreign_key", None)
-    if (joiner := said.pop("joiner", None)) is not None:
-        functions = (*functions, joiner)
-    if len(functions) == 2:
-        foreign_key, *functions = functions
-    if len(functions) != 1:
-        raise TopologyError(f'"{verb}" takes a joiner, or a foreign key and a joiner')
-    keeping = kept(said)
-    join = Joining(how, taking(functions[0], "left", "right"), with_key)
-    if foreign_key is None:
-        return self.declare("table", verb, _join_tables, other, join=join, keeping=keeping)
-    if how == "outer":
-        raise TopologyError("there is no outer join by a foreign key", hint="use left_join")
-    tables = given(TableJoined, joined, name=keeping.name, **partitioners)
-    key_of = taking(foreign_key, "value", key=with_key)
-    arguments = {"join": join, "keeping": keeping, "key_of": key_of, "options": tables}
-    return self.declare("table", verb, _join_foreign, other, **arguments)
+        check_supplier("transform_values", supplier)
+        options = [each for each in stores if isinstance(each, TableOption)]
+        names = tuple(check_resource_name(each, "store name") for each in stores if not isinstance(each, TableOption))
+        table = materialization(options, keywords)
+        return self.declare(
+            "table", "transform_values", _transform_values, supplier=supplier, stores=names, table=table
+        )
 
 
 # --- in the graph -----------------------------------------------------------------------------------------------------
-def _filter(draft: GraphBuilder, source: TableFlow, predicate: Any, negate: bool, keeping: Keeping) -> TableFlow:
-    known = send_old(draft, source.node, force=False)
-    name = _name(draft, "FILTER", keeping)
-    operator = TableFilter(predicate, negate, keeping.store_name, versioned=is_versioned(draft, source.node))
-    return _derive(draft, source, name, operator, keeping, source.value_serde, send_old=known)
+def _filter(
+    graph: GraphBuilder, source: TableFlow, predicate: UserFunction, negate: bool, table: Materialization
+) -> TableFlow:
+    sends_old = send_old(graph, source.node, force=False)
+    name = _name(graph, "FILTER", table)
+    operator = TableFilter(predicate, negate, table.store_name, versioned=is_versioned(graph, source.node))
+    return _derive(
+        graph, source, Table(name=name, operator=operator, view=_NO_VIEW, send_old=sends_old), table, source.value_serde
+    )
 
 
-def _map_values(draft: GraphBuilder, source: TableFlow, mapper: Any, with_key: bool, keeping: Keeping) -> TableFlow:
-    name = _name(draft, "MAPVALUES", keeping)
-    return _derive(draft, source, name, TableMapValues(mapper, with_key, keeping.store_name), keeping)
+def _map_values(
+    graph: GraphBuilder, source: TableFlow, mapper: UserFunction, with_key: bool, table: Materialization
+) -> TableFlow:
+    name = _name(graph, "MAPVALUES", table)
+    operator = TableMapValues(mapper, with_key, table.store_name)
+    return _derive(graph, source, Table(name=name, operator=operator, view=_NO_VIEW), table)
 
 
-def _name(draft: GraphBuilder, java: str, keeping: Keeping) -> str:
-    if keeping.said and keeping.store_name is None:
-        draft.new_name(f"KTABLE-{java}-STATE-STORE-")  # Kafka uses up a number here
-    return draft.name_or_new(keeping.name, f"KTABLE-{java}-")
+def _name(graph: GraphBuilder, java: str, table: Materialization) -> str:
+    if table.explicit and table.store_name is None:
+        graph.new_name(f"KTABLE-{java}-STATE-STORE-")  # Kafka uses up a number here
+    return graph.name_or_new(table.name, f"KTABLE-{java}-")
+
+
+_NO_VIEW = StoreView("")
+"""Stands for the view of a table until `_derive` knows it."""
 
 
 def _derive(
-    draft: GraphBuilder,
-    source: TableFlow,
-    name: str,
-    operator: Any,
-    keeping: Keeping,
-    value_serde: Any = None,
-    **fields: Any,
+    graph: GraphBuilder, source: TableFlow, node: Table, table: Materialization, value_serde: Serde | None = None
 ) -> TableFlow:
-    """A table computed row by row from another, when it is asked unless it is kept under a name of the user's."""
-    user_name, serdes = keeping.store_name, serdes_of(keeping.options, source.key_serde, value_serde)
-    if user_name is None:
-        fields |= {"view": DerivedView(view_of(draft, source.node), operator), "computed_from": (source.node,)}
-        fields["versioned"] = False if keeping.said else None
+    """Add a table computed row by row from another: on demand, or stored under the user's name."""
+    store_name, key_serde = table.store_name, table.options.key_serde or source.key_serde
+    value_serde = table.options.value_serde or value_serde
+    if store_name is None:
+        assert isinstance(node.operator, DerivedTable)
+        view = DerivedView(view_of(graph, source.node), node.operator)
+        versioned = False if table.explicit else None
+        node = replace(node, view=view, computed_from=(source.node,), versioned=versioned)
     else:
-        fields |= kept_in(rows_store(draft, keeping, user_name, **serdes))
-    node = draft.add(Table(name=name, operator=operator, **fields), source.node)
-    return TableFlow(node.id, name, sources=source.sources, store_name=user_name, **serdes)
+        node = replace(node, **table_fields(row_store(graph, table, store_name, key_serde, value_serde)))
+    node = graph.add(node, source.node)
+    return TableFlow(node.id, node.name, key_serde, value_serde, source.sources, store_name)
 
 
-def _to_stream(draft: GraphBuilder, source: TableFlow, mapper: Any, name: str | None) -> StreamFlow:
-    node = draft.step(draft.name_or_new(name, "KTABLE-TOSTREAM-"), TableToStream(), source.node)
+def _to_stream(graph: GraphBuilder, source: TableFlow, mapper: UserFunction | None, name: str | None) -> StreamFlow:
+    node = graph.step(graph.name_or_new(name, "KTABLE-TOSTREAM-"), TableToStream(), source.node)
     stream = StreamFlow(node.id, node.name, source.key_serde, source.value_serde, source.sources)
     if mapper is None:
         return stream
-    draft.word = "select_key"
-    return transform(draft, stream, "KEY-SELECT", SelectKey(mapper), None)
+    graph.word = "select_key"
+    return transform(graph, stream, "KEY-SELECT", SelectKey(mapper), None)
 
 
-def _suppress(draft: GraphBuilder, source: TableFlow, suppressed: Suppressed) -> TableFlow:
-    if is_versioned(draft, source.node):
+def _suppress(graph: GraphBuilder, source: TableFlow, suppressed: Suppressed) -> TableFlow:
+    if is_versioned(graph, source.node):
         raise TopologyError(
             f'table "{source.name}" is versioned: its changes cannot be held back',
             hint="suppress before the versioned store, or use a store without versions",
             java="Invalid topology: suppress() is only supported for non-versioned KTables (note that version "
             "semantics might be inherited from upstream)",
         )
-    name = suppressed.name or draft.new_name("KTABLE-SUPPRESS-")
-    wait_ms = _grace(draft, source.node) if suppressed.until_close else suppressed.wait_ms
-    store_name = f"{name}-store" if suppressed.name else draft.new_name("KTABLE-SUPPRESS-STATE-STORE-")
+    name = suppressed.name or graph.new_name("KTABLE-SUPPRESS-")
+    wait_ms = _grace(graph, source.node) if suppressed.until_close else suppressed.wait_ms
+    store_name = f"{name}-store" if suppressed.name else graph.new_name("KTABLE-SUPPRESS-STATE-STORE-")
     buffer = suppressed.buffer
     if suppressed.name is None and buffer.logged:
-        draft.note_unnamed("changelog topic", f"{store_name}-changelog")
-    kept_as = {"persistent": False, "extra": {"type": "suppress"}, **buffer.logging}
-    store = StoreSpec(store_name, "internal", source.key_serde, source.value_serde, **kept_as)
-    send_old(draft, source.node)
+        graph.note_unnamed("changelog topic", f"{store_name}-changelog")
+    store = StoreSpec(
+        store_name,
+        "internal",
+        source.key_serde,
+        source.value_serde,
+        persistent=False,
+        extra={"type": "suppress"},
+        **buffer.log_fields,
+    )
+    send_old(graph, source.node)
     close, limits = suppressed.until_close, (buffer.records_limit, buffer.bytes_limit, buffer.emit_early)
     operator = Suppress(store_name, wait_ms, close, close, *limits)
-    view = SuppressView(view_of(draft, source.node), store_name)
+    view = SuppressView(view_of(graph, source.node), store_name)
     node = Table(name=name, operator=operator, view=view, store=store, versioned=False, computed_from=(source.node,))
-    node = draft.add(node, source.node)
+    node = graph.add(node, source.node)
     return TableFlow(node.id, name, source.key_serde, source.value_serde, (source.name,))
 
 
-def _grace(draft: GraphBuilder, node: int, below: str = "") -> int:
-    """How long after its end a window upstream closes.
+def _grace(graph: GraphBuilder, node: int, below: str = "") -> int:
+    """Return the milliseconds of stream time from the end of a window upstream until it closes.
 
     Raises: TopologyError when there is no windowed aggregation upstream.
     """
-    above = draft.nodes[node]
+    above = graph.nodes[node]
     if isinstance(above, Table) and above.grace_ms is not None:
         return above.grace_ms
     chain = f"{above.name}->{below}" if below else above.name
@@ -344,107 +324,13 @@ def _grace(draft: GraphBuilder, node: int, below: str = "") -> int:
             hint="window the stream first, or suppress with Suppressed.until_time_limit",
             java=f"Invalid topology: Window close time is only defined for windowed computations. Got [root->{chain}].",
         )
-    return max(_grace(draft, parent, chain) for parent in above.parents)
+    return max(_grace(graph, parent, chain) for parent in above.parents)
 
 
 def _transform_values(
-    draft: GraphBuilder, source: TableFlow, supplier: Any, stores: tuple[str, ...], keeping: Keeping
+    graph: GraphBuilder, source: TableFlow, supplier: UserFunction, stores: tuple[str, ...], table: Materialization
 ) -> TableFlow:
-    name = draft.name_or_new(keeping.name, "KTABLE-TRANSFORMVALUES-")
-    fields = {"stores": stores, "own": supplied_stores(name, supplier)}
-    return _derive(draft, source, name, TableTransformValues(supplier, keeping.store_name), keeping, **fields)
-
-
-def _join_tables(draft: GraphBuilder, left: TableFlow, right: TableFlow, join: Joining, keeping: Keeping) -> TableFlow:
-    name, options, how, joiner = keeping.name, keeping.options, join.how, join.joiner
-    store_name = keeping.new_store(draft, "KTABLE-MERGE-") if keeping.said else None
-    merge = draft.name_or_new(name, "KTABLE-MERGE-")
-    sources = draft.co_partition((*left.sources, *right.sources))
-    if how != "inner":
-        send_old(draft, left.node)
-    if how == "outer":
-        send_old(draft, right.node)
-    views = (look_up(draft, left.node), look_up(draft, right.node))
-    this_name = draft.name_or_new(name, "KTABLE-JOINTHIS-", "-join-this")
-    other_name = draft.name_or_new(name, "KTABLE-JOINOTHER-", "-join-other")
-    key_serde = options.key_serde or left.key_serde
-    rows: dict[str, Any] = {"view": JoinView(how, *views, joiner), "versioned": False}
-    if store_name is not None:
-        rows = kept_in(rows_store(draft, keeping, store_name, key_serde))
-    sides = []
-    for side, is_left, flow, view in ((this_name, True, left, views[1]), (other_name, False, right, views[0])):
-        operator = TableTableJoin(is_left, how, view, joiner, versioned=is_versioned(draft, flow.node))
-        sides.append((side, flow.node, operator, view.stores))
-    rows |= {"operator": TableJoinMerge(store_name), "computed_from": (left.node, right.node), "sides": tuple(sides)}
-    node = draft.add(TableJoin(name=merge, **rows), left.node, right.node)
-    return TableFlow(node.id, merge, key_serde, options.value_serde, sources, store_name)
-
-
-_FK = "KTABLE-FK-JOIN-SUBSCRIPTION"
-
-
-def _join_foreign(
-    draft: GraphBuilder,
-    left: TableFlow,
-    right: TableFlow,
-    join: Joining,
-    keeping: Keeping,
-    key_of: Any,
-    options: TableJoined,
-) -> TableFlow:
-    send_old(draft, right.node)
-    send_old(draft, left.node)
-    name = options.name
-    topic = draft.name_or_new(name, f"{_FK}-REGISTRATION-", "-subscription-registration") + "-topic"
-    send_name = draft.name_or_new(name, f"{_FK}-REGISTRATION-", "-subscription-registration-processor")
-    sent = (key_of, join.with_key, join.is_left, right.key_serde, left.value_serde, is_versioned(draft, left.node))
-    send = draft.step(send_name, fk.SubscriptionSend(*sent), left.node)
-    to_right = {"key_serde": right.key_serde, "value_serde": fk.SubscriptionSerde(left.key_serde)}
-    chosen = fk.SubscriptionPartitioner(options.other_partitioner) if options.other_partitioner else None
-    subscribed = _through(draft, name, "-subscription-registration", topic, [send.id], chosen, to_right)
-    draft.co_partition((*right.sources, subscribed.name))
-    answers = _answers(draft, name, left, right, subscribed)
-    topic = draft.name_or_new(name, f"{_FK}-RESPONSE-", "-subscription-response") + "-topic"
-    to_left = {"key_serde": left.key_serde, "value_serde": fk.ResponseSerde(right.value_serde)}
-    home = fk.ResponsePartitioner(options.partitioner)
-    answered = _through(draft, name, "-subscription-response", topic, answers, home, to_left)
-    sources = draft.co_partition((*left.sources, answered.name))
-    view = look_up(draft, left.node)
-    resolve_name = draft.name_or_new(name, f"{_FK}-RESPONSE-RESOLVER-PROCESSOR-", "-subscription-response-resolver")
-    operator = fk.SubscriptionResolve(view, join.joiner, join.is_left, left.value_serde)
-    resolve = draft.step(resolve_name, operator, answered.id, stores=view.stores, uses=(left.node,))
-    result = draft.name_or_new(name, "KTABLE-FK-JOIN-OUTPUT-", "-result")
-    store_name = keeping.new_store(draft, "KTABLE-FK-JOIN-OUTPUT-")
-    store = rows_store(draft, keeping, store_name, left.key_serde)
-    return lazy_table(draft, result, store, keeping, resolve.id, sources)
-
-
-def _through(
-    draft: GraphBuilder, name: str | None, suffix: str, topic: str, parents: list[int], partitioner: Any, serdes: Any
-) -> Repartition:
-    """An internal topic, from its sink to the source behind it."""
-    sink = draft.name_or_new(name, "KTABLE-SINK-", f"{suffix}-sink")
-    source = draft.name_or_new(name, "KTABLE-SOURCE-", f"{suffix}-source")
-    node = Repartition(name=source, topic=topic, sink_name=sink, partitioner=partitioner, **serdes)
-    return draft.add(node, *parents)
-
-
-def _answers(
-    draft: GraphBuilder, name: str | None, left: TableFlow, right: TableFlow, subscribed: Repartition
-) -> list[int]:
-    """What stands where the right table is: subscriptions are kept and answered, now and at every change."""
-    store = draft.name_or_new(name, f"{_FK}-STATE-STORE-", "-subscription-store")
-    kept_as: dict[str, Any] = {"persistent": draft.persistent, "extra": {"type": "subscriptions"}}
-    value_serde = fk.SubscriptionSerde(left.key_serde)
-    spec = StoreSpec(store, "timestamped_key_value", Serdes.bytes(), value_serde, **kept_as)
-    draft.add(StateStore(name=store, store=spec))
-    serdes = (right.key_serde, left.key_serde)
-    receive_name = draft.name_or_new(name, f"{_FK}-PROCESSOR-", "-subscription-receive")
-    receive = draft.step(receive_name, fk.SubscriptionReceive(store, *serdes), subscribed.id, stores=(store,))
-    view = look_up(draft, right.node)
-    join_name = draft.name_or_new(name, f"{_FK}-PROCESSOR-", "-subscription-join-foreign")
-    uses = {"stores": view.stores, "uses": (right.node,)}
-    joined = draft.step(join_name, fk.SubscriptionJoin(view), receive.id, **uses)
-    side_name = draft.name_or_new(name, f"{_FK}-PROCESSOR-", "-foreign-join-subscription")
-    tell = fk.ForeignTableJoin(store, *serdes, is_versioned(draft, right.node))
-    return [joined.id, draft.step(side_name, tell, right.node, stores=(store,)).id]
+    name = graph.name_or_new(table.name, "KTABLE-TRANSFORMVALUES-")
+    operator, own = TableTransformValues(supplier, table.store_name), supplied_stores(name, supplier)
+    node = Table(name=name, operator=operator, view=_NO_VIEW, stores=stores, own=own)
+    return _derive(graph, source, node, table)

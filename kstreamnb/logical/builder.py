@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
+from kstreamnb.core.names import check_resource_name
 from kstreamnb.core.operator import Operator, TableView
 from kstreamnb.core.source_location import SourceLocation
 from kstreamnb.errors import TopologyError
@@ -19,31 +20,7 @@ from kstreamnb.logical.graph import LogicalGraph
 from kstreamnb.logical.nodes import LogicalNode, Operation, Repartition, Table, TableJoin
 
 N = TypeVar("N", bound=LogicalNode)
-_LONGEST_NAME = 249
-_LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]+")
 _GENERATED = re.compile(r"KSTREAM.*-[0-9]{10}")
-
-
-def check_resource_name(name: str) -> str:
-    """The name, if topics, stores and nodes may have it.
-
-    Raises: TopologyError when it is empty, too long, "." or "..", or has other than letters, digits, ".", "_", "-".
-    """
-    if not isinstance(name, str):
-        raise TopologyError(f"a name is text, not a {type(name).__name__}")
-    if not name:
-        message, java = "a name is empty", "Name is illegal, it can't be empty"
-    elif name in (".", ".."):
-        message, java = f'"{name}" is no name', 'Name cannot be "." or ".."'
-    elif len(name) > _LONGEST_NAME:
-        message = f"a name has {len(name)} characters, more than {_LONGEST_NAME}"
-        java = f"Name is illegal, it can't be longer than {_LONGEST_NAME} characters, name: {name}"
-    elif not _LEGAL_NAME.fullmatch(name):
-        message = f'name "{name}" has a character other than letters, digits, ".", "_" and "-"'
-        java = f"Name \"{name}\" is illegal, it contains a character other than ASCII alphanumerics, '.', '_' and '-'"
-    else:
-        return name
-    raise TopologyError(message, java=f"Invalid topology: {java}")
 
 
 def repartition_node(index: int, prefix: str, **fields: Any) -> tuple[Repartition, int]:

@@ -20,13 +20,13 @@ def show_builder(
     builder: StreamsBuilder, include: Collection[str] | None = None, exclude: Collection[str] | None = None
 ) -> dict[str, str]:
     """Every form of a builder by its MIME type; what cannot be drawn is said in words, never raised."""
-    ledger = builder.ledger
-    ledger.settle()
-    outdated, lost = ledger.outdated, ledger.stale()
+    log = builder.declaration_log
+    log.settle()
+    outdated, lost = log.outdated, log.stale()
     notes = [*(f"stale: {child} was made from {parent}" for child, parent in lost), *outdated.values()]
     try:
-        topology, drawn = _drawn(ledger)
-        marks, words = _marks(ledger, topology, drawn)
+        topology, drawn = _drawn(log)
+        marks, words = _marks(log, topology, drawn)
         view = graph_view(topology.description(), Overlay(notes=words, marks=marks))
     except KStreamError as error:
         text = "\n".join([repr(builder), *notes, error_text(error)])
@@ -39,17 +39,17 @@ def show_builder(
     return bundle
 
 
-def _drawn(ledger: DeclarationLog) -> tuple[Topology, tuple[Declaration, ...]]:
+def _drawn(log: DeclarationLog) -> tuple[Topology, tuple[Declaration, ...]]:
     """The topology with what stale declarations have lost; without both where that does not fit together any more."""
-    whole = _with_lost(ledger)
+    whole = _with_lost(log)
     try:
-        return lower(replay(whole, persistent=ledger.persistent).draft.freeze(), name=ledger.name), whole
+        return lower(replay(whole, persistent=log.persistent).graph.freeze(), name=log.name), whole
     except KStreamError:
-        sound = ledger.sound()
-        return lower(replay(sound, persistent=ledger.persistent).draft.freeze(), name=ledger.name), sound
+        sound = log.sound()
+        return lower(replay(sound, persistent=log.persistent).graph.freeze(), name=log.name), sound
 
 
-def _with_lost(ledger: DeclarationLog) -> tuple[Declaration, ...]:
+def _with_lost(log: DeclarationLog) -> tuple[Declaration, ...]:
     """What counts, and above it what is gone but was something's parent; parents first."""
     done: dict[Declaration, None] = {}
 
@@ -59,19 +59,19 @@ def _with_lost(ledger: DeclarationLog) -> tuple[Declaration, ...]:
                 visit(parent)
             done[declaration] = None
 
-    for declaration in ledger.declarations():
+    for declaration in log.declarations():
         visit(declaration)
     return tuple(done)
 
 
 def _marks(
-    ledger: DeclarationLog, topology: Topology, drawn: tuple[Declaration, ...]
+    log: DeclarationLog, topology: Topology, drawn: tuple[Declaration, ...]
 ) -> tuple[dict[str, str], dict[str, str]]:
     """Marks and notes by node: gone, made from something gone, or with a function that was edited since."""
-    sound, outdated = set(ledger.sound()), ledger.outdated
+    sound, outdated = set(log.sound()), log.outdated
     marks, words = {}, {}
     for name, declaration in declared_in(topology, drawn).items():
-        if not ledger.holds(declaration):
+        if not log.holds(declaration):
             marks[name], words[name] = "stale", f"gone from {declaration.origin.place}"
         elif declaration not in sound:
             marks[name], words[name] = "stale", f"orphan of {declaration.origin.place}"

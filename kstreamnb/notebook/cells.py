@@ -50,7 +50,7 @@ class Cells:
         self._places: dict[str, str] = {}
         self._texts: dict[str, tuple[Hashable, str]] = {}
         self._has_told = False
-        self._ledgers: dict[Hashable, list[DeclarationLog]] = {}
+        self._logs: dict[Hashable, list[DeclarationLog]] = {}
         self._taken: list[DeclarationLog] = []
         self._all: list[DeclarationLog] = []
         self._bound: dict[Hashable, dict[str, Declaration]] = {}
@@ -86,9 +86,9 @@ class Cells:
         self._name(self.cell, info.raw_cell, self._number)
         self._variables.enter(self.cell)
         self._forget_deleted()
-        for ledger in self._all:
-            if self.cell in ledger.groups():
-                ledger.begin(self.cell, self.run)
+        for log in self._all:
+            if self.cell in log.groups():
+                log.begin(self.cell, self.run)
 
     def ended(self, result: Any = None) -> None:
         """A cell has run: what is made outside cells from now on belongs to none."""
@@ -97,8 +97,8 @@ class Cells:
             return
         if result is not None and result.info.store_history and result.execution_count is not None:
             self._ahead = self._count - result.execution_count
-        for ledger in self._all:
-            self.settle(ledger)
+        for log in self._all:
+            self.settle(log)
         if self.cell is not None:
             failed = result is not None and not result.success
             self._failed.discard(self.cell)
@@ -117,8 +117,8 @@ class Cells:
         for cell in _about(self.shell).get("deletedCells", ()):
             self.sources.pop(cell, None)
             self._variables.drop(cell)
-            for ledger in self._all:
-                ledger.forget(*(each for each in ledger.declarations() if each.identity.group == cell))
+            for log in self._all:
+                log.forget(*(each for each in log.declarations() if each.identity.group == cell))
 
     def latest(self) -> tuple[CellRun, ...]:
         """Every cell as it ran last, in the order of their first runs; the one that runs now left out."""
@@ -133,32 +133,32 @@ class Cells:
         return self._places.get(file)
 
     # --- what the DSL asks ---
-    def ledger(self, name: str | None) -> DeclarationLog | None:
-        """The ledger that this cell's builder had in the cell's run before: of that name, or else the next one."""
+    def declaration_log(self, name: str | None) -> DeclarationLog | None:
+        """The log that this cell's builder had in the cell's run before: of that name, or else the next one."""
         if self.cell is None:
             return None
-        free = [ledger for ledger in self._ledgers.get(self.cell, ()) if ledger not in self._taken]
-        found = next((ledger for ledger in free if ledger.name == name), free[0] if free else None)
+        free = [log for log in self._logs.get(self.cell, ()) if log not in self._taken]
+        found = next((log for log in free if log.name == name), free[0] if free else None)
         if found is not None:
             found.name = name
             self._taken.append(found)
         return found
 
-    def opened(self, ledger: DeclarationLog) -> None:
-        """Remember a new ledger as one of this cell."""
-        self._all.append(ledger)
+    def opened(self, log: DeclarationLog) -> None:
+        """Remember a new log as one of this cell."""
+        self._all.append(log)
         if self.cell is not None:
-            self._ledgers.setdefault(self.cell, []).append(ledger)
-            self._taken.append(ledger)
+            self._logs.setdefault(self.cell, []).append(log)
+            self._taken.append(log)
 
-    def identity(self, ledger: DeclarationLog, word: str) -> Identity | None:
+    def identity(self, log: DeclarationLog, word: str) -> Identity | None:
         """A declaration of this run of this cell."""
         if self.cell is None:
             return None
         self._order += 1
         return Identity(self.cell, self.run, (self.run, self._order, word))
 
-    def settle(self, ledger: DeclarationLog) -> None:
+    def settle(self, log: DeclarationLog) -> None:
         """Let what this cell's variables hold now succeed what they held after its run before."""
         before = self._bound.get(self.cell) if self.cell is not None else None
         if not before:
@@ -167,13 +167,13 @@ class Cells:
         successors = {
             gone: now[path]
             for path, gone in before.items()
-            if path in now and now[path] is not gone and self._is_new(now[path]) and not ledger.holds(gone)
+            if path in now and now[path] is not gone and self._is_new(now[path]) and not log.holds(gone)
         }
-        ledger.succeed({gone: new for gone, new in successors.items() if ledger.holds(new)})
+        log.succeed({gone: new for gone, new in successors.items() if log.holds(new)})
 
-    def outdated(self, ledger: DeclarationLog) -> dict[Declaration, str]:
+    def outdated(self, log: DeclarationLog) -> dict[Declaration, str]:
         """Declarations whose cell, run now, would find another function or another handle under a name."""
-        found, held = {}, ledger.declarations()
+        found, held = {}, log.declarations()
         others = {
             cell: self._variables.outdated(cell, _latest) for cell in {each.identity.group: None for each in held}
         }
@@ -204,8 +204,8 @@ class Cells:
             return
         text = self.sources[self.cell]
         twins = {cell for cell, source in self.sources.items() if source == text and cell != self.cell}
-        for ledger in self._all:
-            held = ledger.declarations()
+        for log in self._all:
+            held = log.declarations()
             earlier = [each.origin.place for each in held if each.identity.group in twins]
             if earlier and any(each.identity.group == self.cell for each in held):
                 self._has_told = True

@@ -60,7 +60,7 @@ class HandleDisplay:
         self, handle: Handle, include: Collection[str] | None, exclude: Collection[str] | None
     ) -> dict[str, str]:
         topology = upstream_topology(handle, into=_INTO)
-        nodes, outdated = declared_in(topology, handle.ledger.declarations()), handle.ledger.outdated
+        nodes, outdated = declared_in(topology, handle.declaration_log.declarations()), handle.declaration_log.outdated
         functions = {name: functions_of(declaration) for name, declaration in nodes.items()}
         now = _Shown(without_preview(topology.description(), _INTO), functions)
         before = self._before(now)
@@ -107,7 +107,7 @@ def error_words(error: BaseException) -> str:
 
 
 def _first_rows(handle: Handle) -> _Rows:
-    if handle.ledger.sample is None:
+    if handle.declaration_log.sample is None:
         return _Rows()
     try:
         bundle = mimebundle(handle.head())
@@ -136,7 +136,7 @@ def _gone(before: _Shown | None, now: _Shown) -> list[str]:
 
 def _orphans(handle: Handle) -> list[str]:
     """What has become stale elsewhere, so that an edit shows what it broke."""
-    return [f"stale: {child} was made from {parent}" for child, parent in handle.ledger.stale()]
+    return [f"stale: {child} was made from {parent}" for child, parent in handle.declaration_log.stale()]
 
 
 def without_preview(description: TopologyDescription, into: str) -> TopologyDescription:

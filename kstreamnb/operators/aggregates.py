@@ -79,7 +79,7 @@ elif end <= {{seen}}[0] - {grace}:
     return step._replace(windows_ms=size)
 
 
-_Place: TypeAlias = tuple[int, int, tuple[Any, int], Windowed]
+_Place: TypeAlias = tuple[int, int, tuple[Any, int], Windowed[object]]
 """Start and end of a window, and a key in it: as the store has it, and as the table has it."""
 
 

@@ -70,13 +70,15 @@ class WindowStore(RowStore, Protocol):
 class SessionStore(RowStore, Protocol):
     """Aggregates by session."""
 
-    def find_sessions(self, key: object, earliest_end: int, latest_start: int) -> Iterable[tuple[Windowed, object]]:
+    def find_sessions(
+        self, key: object, earliest_end: int, latest_start: int
+    ) -> Iterable[tuple[Windowed[object], object]]:
         """Return the sessions of a key that reach into a time range (ms), by end."""
 
-    def put(self, session: Windowed, aggregate: object) -> None:
+    def put(self, session: Windowed[object], aggregate: object) -> None:
         """Keep an aggregate; None deletes it."""
 
-    def remove(self, session: Windowed) -> None:
+    def remove(self, session: Windowed[object]) -> None:
         """Delete a session."""
 
 

@@ -40,7 +40,7 @@ def bind_get(store: Any) -> GetRow:
     """How to read the latest row of a store, by windowed key where it has windows; a session's time is its end."""
     if store.spec.kind == "session":
 
-        def get_session(key: Windowed) -> tuple[Any, int] | None:
+        def get_session(key: Windowed[object]) -> tuple[Any, int] | None:
             aggregate = store.fetch_session(*key)
             return None if aggregate is None else (aggregate, key[2])
 

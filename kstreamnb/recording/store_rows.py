@@ -94,7 +94,7 @@ def _timestamped(store: Any, raw_key: Any, row: Any) -> _Shown:
     yield store.keys.decode(raw_key), store.values.decode(row[0]), row[1], ""
 
 
-def _window_of(store: Any, raw_key: Any) -> Windowed:
+def _window_of(store: Any, raw_key: Any) -> Windowed[object]:
     key, position = raw_key
     start = position >> SEQUENCE_BITS if store.spec.retain_duplicates else position
     return Windowed(store.keys.decode(key), start, min(start + store.window_size_ms, MAX_TIME_MS))

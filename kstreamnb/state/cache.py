@@ -296,11 +296,11 @@ class CachedWindowRows(_TimedCache, WindowRows):
 class CachedSessionRows(_TimedCache, SessionRows):
     """Aggregates by session behind a cache."""
 
-    def put(self, session: Windowed, aggregate: Any) -> None:
+    def put(self, session: Windowed[object], aggregate: Any) -> None:
         """Keep an aggregate; None removes it."""
         self.cache(self._raw_key(session), None if aggregate is None else self.values.encode(aggregate))
 
-    def remove(self, session: Windowed) -> None:
+    def remove(self, session: Windowed[object]) -> None:
         """Remove a session."""
         self.cache(self._raw_key(session), None)
 

@@ -124,27 +124,29 @@ class WindowView(View):
         """``(start, row)`` of all starts between two times, descending."""
         return self._of_key("backward_fetch", key, from_, to)
 
-    def fetch_keys(self, from_key: Any, to_key: Any, from_: int, to: int) -> Iterator[tuple[Windowed, Any]]:
+    def fetch_keys(self, from_key: Any, to_key: Any, from_: int, to: int) -> Iterator[tuple[Windowed[object], Any]]:
         """Rows between two keys and two times."""
         return self._merge("fetch_keys", from_key, to_key, from_, to)
 
-    def backward_fetch_keys(self, from_key: Any, to_key: Any, from_: int, to: int) -> Iterator[tuple[Windowed, Any]]:
+    def backward_fetch_keys(
+        self, from_key: Any, to_key: Any, from_: int, to: int
+    ) -> Iterator[tuple[Windowed[object], Any]]:
         """The same, descending."""
         return self._merge("backward_fetch_keys", from_key, to_key, from_, to, reverse=True)
 
-    def fetch_all(self, from_: int, to: int) -> Iterator[tuple[Windowed, Any]]:
+    def fetch_all(self, from_: int, to: int) -> Iterator[tuple[Windowed[object], Any]]:
         """Rows of all keys between two times."""
         return self._merge("fetch_all", from_, to)
 
-    def backward_fetch_all(self, from_: int, to: int) -> Iterator[tuple[Windowed, Any]]:
+    def backward_fetch_all(self, from_: int, to: int) -> Iterator[tuple[Windowed[object], Any]]:
         """The same, descending."""
         return self._merge("backward_fetch_all", from_, to, reverse=True)
 
-    def all(self) -> Iterator[tuple[Windowed, Any]]:
+    def all(self) -> Iterator[tuple[Windowed[object], Any]]:
         """All rows."""
         return self._merge("all")
 
-    def backward_all(self) -> Iterator[tuple[Windowed, Any]]:
+    def backward_all(self) -> Iterator[tuple[Windowed[object], Any]]:
         """All rows, descending."""
         return self._merge("backward_all", reverse=True)
 
@@ -157,15 +159,15 @@ class WindowView(View):
 class SessionView(View):
     """Aggregates by session, over all partitions."""
 
-    def fetch(self, key: Any, to_key: Any = None) -> Iterator[tuple[Windowed, Any]]:
+    def fetch(self, key: Any, to_key: Any = None) -> Iterator[tuple[Windowed[object], Any]]:
         """Sessions of a key, or of the keys between two."""
         return self._merge("fetch", key, to_key)
 
-    def backward_fetch(self, key: Any, to_key: Any = None) -> Iterator[tuple[Windowed, Any]]:
+    def backward_fetch(self, key: Any, to_key: Any = None) -> Iterator[tuple[Windowed[object], Any]]:
         """The same, descending."""
         return self._merge("backward_fetch", key, to_key, reverse=True)
 
-    def all(self) -> Iterator[tuple[Windowed, Any]]:
+    def all(self) -> Iterator[tuple[Windowed[object], Any]]:
         """Sessions of all keys."""
         return self.find_sessions_between(None, None, 0, _FOREVER)
 
@@ -173,23 +175,25 @@ class SessionView(View):
         """The aggregate of one session, or None."""
         return self._find("fetch_session", key, start, end)
 
-    def find_sessions(self, key: Any, earliest_end: int, latest_start: int) -> Iterator[tuple[Windowed, Any]]:
+    def find_sessions(self, key: Any, earliest_end: int, latest_start: int) -> Iterator[tuple[Windowed[object], Any]]:
         """Sessions of a key that reach into a time."""
         return self._merge("find_sessions", key, earliest_end, latest_start)
 
-    def backward_find_sessions(self, key: Any, earliest_end: int, latest_start: int) -> Iterator[tuple[Windowed, Any]]:
+    def backward_find_sessions(
+        self, key: Any, earliest_end: int, latest_start: int
+    ) -> Iterator[tuple[Windowed[object], Any]]:
         """The same, descending."""
         return self._merge("backward_find_sessions", key, earliest_end, latest_start, reverse=True)
 
     def find_sessions_between(
         self, from_key: Any, to_key: Any, earliest_end: int, latest_start: int
-    ) -> Iterator[tuple[Windowed, Any]]:
+    ) -> Iterator[tuple[Windowed[object], Any]]:
         """Sessions of the keys between two that reach into a time."""
         return self._merge("find_sessions_between", from_key, to_key, earliest_end, latest_start)
 
     def backward_find_sessions_between(
         self, from_key: Any, to_key: Any, earliest_end: int, latest_start: int
-    ) -> Iterator[tuple[Windowed, Any]]:
+    ) -> Iterator[tuple[Windowed[object], Any]]:
         """The same, descending."""
         times = (earliest_end, latest_start)
         return self._merge("backward_find_sessions_between", from_key, to_key, *times, reverse=True)

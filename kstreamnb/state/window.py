@@ -200,7 +200,7 @@ class WindowRows(TimedRows):
                 return  # was put and logged, and deleted nothing
         super()._replay(key, value, timestamp)
 
-    def _user_key(self, raw_key: Any) -> Windowed:
+    def _user_key(self, raw_key: Any) -> Windowed[object]:
         key, place = raw_key
         start = place >> self._bits
         return Windowed(self.keys.decode(key), start, min(start + self.window_size_ms, MAX_TIME_MS))
@@ -209,11 +209,11 @@ class WindowRows(TimedRows):
 class SessionRows(TimedRows):
     """Aggregates by session, both of whose ends are inclusive; a place is ``(end, start)``."""
 
-    def put(self, session: Windowed, aggregate: Any) -> None:
+    def put(self, session: Windowed[object], aggregate: Any) -> None:
         """Keep an aggregate; None removes it."""
         self.write(self._raw_key(session), None if aggregate is None else self.values.encode(aggregate))
 
-    def remove(self, session: Windowed) -> None:
+    def remove(self, session: Windowed[object]) -> None:
         """Remove a session."""
         raw_key = self._raw_key(session)
         if self.spec.persistent and session.end > self.retention.observed_ms:
@@ -280,10 +280,10 @@ class SessionRows(TimedRows):
         key, (end, start) = raw_key
         return end, start, self.keys.to_bytes(key)
 
-    def _raw_key(self, session: Windowed) -> tuple[Any, tuple[int, int]]:
+    def _raw_key(self, session: Windowed[object]) -> tuple[Any, tuple[int, int]]:
         return self.keys.encode(session.key), (session.end, session.start)
 
-    def _user_key(self, raw_key: Any) -> Windowed:
+    def _user_key(self, raw_key: Any) -> Windowed[object]:
         key, (end, start) = raw_key
         return Windowed(self.keys.decode(key), start, end)
 

@@ -63,7 +63,7 @@ def first_records(handle: Handle, sample: Iterable[TopicRecord] | None = None, n
 
     Raises: ConfigError when there is no sample.
     """
-    records = handle.ledger.sample if sample is None else sample
+    records = handle.declaration_log.sample if sample is None else sample
     if records is None:
         raise ConfigError("there is no sample to preview", hint="give one, or set builder.sample once")
     return preview(upstream_topology(handle, into=_TOPIC), records, n, into=_TOPIC)
@@ -76,28 +76,30 @@ def upstream_topology(handle: Handle, *, into: str = "preview") -> Topology:
 
     Raises: TopologyError when the handle is neither a stream nor a table, or depends on something stale.
     """
-    ledger = handle.ledger
-    sound = ledger.sound()
+    log = handle.declaration_log
+    sound = log.sound()
     if handle.declaration not in sound:
         hint = "run its cell again, and those of what it was made from"
         raise TopologyError(f"{handle.declaration} is stale", hint=hint, origin=handle.origin)
     try:
-        made = replay(sound, persistent=ledger.persistent)
+        made = replay(sound, persistent=log.persistent)
     except KStreamError:  # perhaps elsewhere: then names are those of the part alone
         needed = set(handle.upstream())
         made = replay(
-            [each for each in sound if each in needed or each.word.startswith("add_")], persistent=ledger.persistent
+            [each for each in sound if each in needed or each.word.startswith("add_")],
+            persistent=log.persistent,
         )
-    flow, draft = made.flows[handle.declaration], made.draft
-    draft.origin = handle.origin
+    flow, graph = made.flows[handle.declaration], made.graph
+    graph.origin = handle.origin
     if isinstance(flow, TableFlow):
-        node = draft.step(f"{into}-stream", TableToStream(), flow.node)
+        node = graph.step(f"{into}-stream", TableToStream(), flow.node)
         flow = StreamFlow(node.id, node.name, flow.key_serde, flow.value_serde, flow.sources)
     if not isinstance(flow, StreamFlow):
         raise TopologyError(f"a {type(handle).__name__} has no records of its own", hint="aggregate it first")
-    serdes = {"key_serde": flow.key_serde, "value_serde": flow.value_serde}
-    sink = draft.add(StreamSink(name=f"{into}-sink", topic=into, **serdes), flow.node)
-    return lower(_only(optimise(draft.freeze(), ())[0], sink.id), name=ledger.name)
+    sink = graph.add(
+        StreamSink(name=f"{into}-sink", topic=into, key_serde=flow.key_serde, value_serde=flow.value_serde), flow.node
+    )
+    return lower(_only(optimise(graph.freeze(), ())[0], sink.id), name=log.name)
 
 
 def _only(graph: LogicalGraph, *ids: int) -> LogicalGraph:

@@ -6,7 +6,7 @@ All of them look and none of them changes anything, so that a refused addition l
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from kstreamnb.core.stores import StoreSpec
@@ -83,9 +83,9 @@ def check_pattern(topology: Topology, pattern: str) -> None:
                 )
 
 
-def check_offset_reset(reset: str | None) -> None:
+def check_offset_reset(reset: object) -> None:
     """Earliest, latest, none or by_duration:<ISO duration>."""
-    if reset is not None and reset not in _RESETS and not reset.startswith("by_duration:"):
+    if reset is not None and reset not in _RESETS and not str(reset).startswith("by_duration:"):
         raise ConfigError(f'unknown offset reset "{reset}"', hint=f"one of {', '.join(_RESETS)}, by_duration:PT1H")
 
 
@@ -194,23 +194,29 @@ def _near_or_all(word: object, known: Iterable[str]) -> str | None:
     return near or ("there is: " + ", ".join(f'"{name}"' for name in known[:12]) if known else None)
 
 
-def supplied_stores(node: str, supplier: object) -> tuple[StoreSpec, ...]:
-    """Stores that come with a supplier, or with the processors that it makes.
-
-    Raises: TopologyError when ``supplier`` makes no processors, or hands out the same one twice.
-    """
+def check_supplier(node: str, supplier: object) -> Callable[[], object]:
+    """Return a supplier of processors; raise TopologyError when it cannot be called."""
     if not callable(supplier):
         raise TopologyError(
             f'node "{node}" got a {type(supplier).__name__} instead of something that makes processors',
             hint="pass the class itself or a function without arguments that makes a new processor",
         )
+    return supplier
+
+
+def supplied_stores(node: str, supplier: object) -> tuple[StoreSpec, ...]:
+    """Stores that come with a supplier, or with the processors that it makes.
+
+    Raises: TopologyError when ``supplier`` makes no processors, or hands out the same one twice.
+    """
+    make = check_supplier(node, supplier)
     if not isinstance(supplier, type) and hasattr(supplier, "stores"):
         return tuple(supplier.stores())
-    processor = supplier()
+    processor = make()
     if not hasattr(processor, "process") and not hasattr(processor, "transform"):
         fact = f'the supplier of node "{node}" makes no processor but an object of type "{type(processor).__name__}"'
         raise TopologyError(fact, hint="a processor has process(record); a table's transformer transform(key, value)")
-    if processor is supplier():
+    if processor is make():
         kind = type(supplier).__name__
         raise TopologyError(
             f'the supplier of node "{node}" hands out the same processor twice',

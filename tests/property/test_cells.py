@@ -50,10 +50,10 @@ def _source(cell: int, choice: tuple[int, int]) -> str:
 
 def _topology(shell: Shell, sources: list[str]) -> Any:
     """The topology, when those cells have run again that the kit calls out of date."""
-    ledger = shell.value("builder").ledger
+    log = shell.value("builder").declaration_log
     for _ in sources:
-        ledger.settle()
-        for name in sorted({each.identity.group for each in ledger.outdated}):
+        log.settle()
+        for name in sorted({each.identity.group for each in log.outdated}):
             shell.run(sources[int(name.removeprefix("cell-"))], name)
     return shell.value("builder").build()
 
@@ -103,7 +103,7 @@ def test_edits_and_reruns_end_where_the_final_notebook_does(
         for cell in sorted(forgotten):
             shell.run(sources[cell], f"cell-{cell}")
         if all(edit is None for _, edit in runs):
-            assert not shell.value("builder").ledger.outdated
+            assert not shell.value("builder").declaration_log.outdated
         edited = _topology(shell, sources)
     with loaded_shell() as shell:
         for cell, source in enumerate(sources):

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kstreamnb.dsl.builder import StreamsBuilder
-from kstreamnb.dsl.fronts import KStream
+from kstreamnb.dsl.kstream import KStream
 from kstreamnb.logical.optimizer.rewrites import RULES
 from kstreamnb.testdriver.topology_test_driver import TopologyTestDriver
 

@@ -24,7 +24,7 @@ class OpenWindow(NamedTuple):
     store: str
     node: str
     task: str
-    key: Windowed
+    key: Windowed[object]
     value: Any
     stream_time_ms: int
     closes_at_ms: int

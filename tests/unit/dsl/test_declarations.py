@@ -18,7 +18,7 @@ class Cells(Identities):
     """Stands for a notebook: a cell's run, and within it the n-th call of each word, make an identity."""
 
     def __init__(self) -> None:
-        self.ledgers: dict[str | None, DeclarationLog] = {}
+        self.logs: dict[str | None, DeclarationLog] = {}
         self.cell: str | None = None
         self.runs = 0
         self.counts: dict[str, int] = {}
@@ -26,26 +26,26 @@ class Cells(Identities):
 
     def run(self, cell: str) -> Cells:
         self.cell, self.runs, self.counts = cell, self.runs + 1, {}
-        for ledger in self.ledgers.values():
-            self.before |= {each.identity[::2]: each for each in ledger.declarations() if each.identity.group == cell}
-            ledger.begin(cell, self.runs)
+        for log in self.logs.values():
+            self.before |= {each.identity[::2]: each for each in log.declarations() if each.identity.group == cell}
+            log.begin(cell, self.runs)
         return self
 
-    def settle(self, ledger: DeclarationLog) -> None:
-        now = {each.identity[::2]: each for each in ledger.declarations()}
+    def settle(self, log: DeclarationLog) -> None:
+        now = {each.identity[::2]: each for each in log.declarations()}
         gone = {key: each for key, each in self.before.items() if key in now and now[key] is not each}
-        ledger.succeed({each: now[key] for key, each in gone.items()})
+        log.succeed({each: now[key] for key, each in gone.items()})
 
-    def outdated(self, ledger: DeclarationLog) -> dict[Any, str]:
+    def outdated(self, log: DeclarationLog) -> dict[Any, str]:
         return {}
 
-    def ledger(self, name: str | None) -> DeclarationLog | None:
-        return self.ledgers.get(name)
+    def declaration_log(self, name: str | None) -> DeclarationLog | None:
+        return self.logs.get(name)
 
-    def opened(self, ledger: DeclarationLog) -> None:
-        self.ledgers[ledger.name] = ledger
+    def opened(self, log: DeclarationLog) -> None:
+        self.logs[log.name] = log
 
-    def identity(self, ledger: DeclarationLog, word: str) -> Identity | None:
+    def identity(self, log: DeclarationLog, word: str) -> Identity | None:
         if self.cell is None:
             return None
         self.counts[word] = self.counts.get(word, -1) + 1

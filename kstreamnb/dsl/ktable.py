@@ -1,52 +1,31 @@
-"""`KStream`, `KTable` and `GlobalKTable`: fronts that bring together the operators of the concept files."""
+"""`KTable` and `GlobalKTable`: the classes that combine all operators of a table."""
 
 from __future__ import annotations
 
 from typing import Generic
 
 from kstreamnb.dsl.declarations import Handle, flow_of
-from kstreamnb.dsl.grouping import StreamGrouping, TableGrouping
-from kstreamnb.dsl.joining import StreamJoins
-from kstreamnb.dsl.options import K, V
-from kstreamnb.dsl.streams import RecordOperators, StreamOperators
+from kstreamnb.dsl.flows import GlobalFlow, TableFlow
+from kstreamnb.dsl.grouping import TableGrouping
+from kstreamnb.dsl.table_joins import TableJoins
 from kstreamnb.dsl.tables import TableOperators
-
-
-class KStream(
-    RecordOperators[K, V], StreamOperators[K, V], StreamGrouping[K, V], StreamJoins[K, V], Generic[K, V], kind="stream"
-):
-    """A stream of records: each stands for itself, as an event.
-
-    Example:
-        >>> from kstreamnb import StreamsBuilder
-        >>> builder = StreamsBuilder()
-        >>> builder.stream("orders").filter(lambda key, order: order > 10).to("large")
-        >>> print(builder.build().describe())
-        Topologies:
-           Sub-topology: 0
-            Source: KSTREAM-SOURCE-0000000000 (topics: [orders])
-              --> KSTREAM-FILTER-0000000001
-            Processor: KSTREAM-FILTER-0000000001 (stores: [])
-              --> KSTREAM-SINK-0000000002
-              <-- KSTREAM-SOURCE-0000000000
-            Sink: KSTREAM-SINK-0000000002 (topic: large)
-              <-- KSTREAM-FILTER-0000000001
-    """
+from kstreamnb.dsl.type_vars import K, V
 
 
 class _Queryable(Handle):
     def queryable_store_name(self) -> str | None:
-        """The name of the store in which the table can be looked up; None when it has none of the user's.
+        """Return the name under which the table can be queried; None if the user named no store.
 
         Shape: KTable[K, V] or GlobalKTable[K, V] -> name.
         Source: Kafka Streams `KTable#queryableStoreName`, `GlobalKTable#queryableStoreName`; differences: none.
         """
-        name: str | None = flow_of(self).store_name
-        return name
+        flow = flow_of(self)
+        assert isinstance(flow, TableFlow | GlobalFlow)
+        return flow.store_name
 
 
-class KTable(TableOperators[K, V], TableGrouping[K, V], _Queryable, Generic[K, V], kind="table"):
-    """A table: the latest value of each key; each record that comes in changes a row.
+class KTable(TableOperators[K, V], TableJoins[K, V], TableGrouping[K, V], _Queryable, Generic[K, V], kind="table"):
+    """A table: the latest value of each key, which every input record changes.
 
     Example:
         >>> from kstreamnb import StreamsBuilder
@@ -72,7 +51,7 @@ class KTable(TableOperators[K, V], TableGrouping[K, V], _Queryable, Generic[K, V
 
 
 class GlobalKTable(_Queryable, Generic[K, V], kind="global_table"):
-    """A table that every task has whole: streams look rows up in it, under any key.
+    """A table that every task holds completely: streams look up its rows by any key.
 
     Example:
         >>> from kstreamnb import StreamsBuilder

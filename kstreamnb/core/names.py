@@ -1,0 +1,44 @@
+"""Checks the names of topics, stores, nodes and applications by Kafka's rules."""
+
+from __future__ import annotations
+
+import re
+
+from kstreamnb.errors import TopologyError
+
+_LONGEST_NAME = 249
+_LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]+")
+
+
+def check_resource_name(name: object, kind: str = "name") -> str:
+    """Return a name if topics, stores and nodes may have it.
+
+    Args:
+        name: the name to check.
+        kind: the kind of thing, for errors. Default: "name".
+
+    Raises: TopologyError when it is not text, is empty, too long, "." or "..", or has other characters than letters,
+        digits, ".", "_" and "-".
+
+    Example:
+        >>> check_resource_name("orders-2026")
+        'orders-2026'
+    """
+    hint: str | None = None
+    if not isinstance(name, str):
+        raise TopologyError(f'a {kind} must be text, got type "{type(name).__name__}"')
+    if not name:
+        message, java = f"a {kind} must not be empty", "Name is illegal, it can't be empty"
+    elif name in (".", ".."):
+        message, java = f'{kind} "{name}" is not allowed', 'Name cannot be "." or ".."'
+    elif len(name) > _LONGEST_NAME:
+        message = f"a {kind} has {len(name)} characters, more than {_LONGEST_NAME}"
+        java = f"Name is illegal, it can't be longer than {_LONGEST_NAME} characters, name: {name}"
+    elif not _LEGAL_NAME.fullmatch(name):
+        message = f'{kind} "{name}" has a character other than letters, digits, ".", "_" and "-"'
+        java = f"Name \"{name}\" is illegal, it contains a character other than ASCII alphanumerics, '.', '_' and '-'"
+        illegal = "".join(dict.fromkeys(_LEGAL_NAME.sub("", name)))
+        hint = f"remove {illegal!a}"
+    else:
+        return name
+    raise TopologyError(message, hint=hint, java=f"Invalid topology: {java}")

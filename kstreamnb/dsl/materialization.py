@@ -1,0 +1,188 @@
+"""From `Materialized` to the spec of a store, with Kafka's rules of names, retention, caching and logging."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TypedDict, cast
+
+from kstreamnb.core.names import check_resource_name
+from kstreamnb.core.serde import Serde
+from kstreamnb.core.stores import StoreSpec
+from kstreamnb.core.time import duration_ms
+from kstreamnb.core.windows import SessionWindows, SlidingWindows
+from kstreamnb.dsl.flows import GroupWindows, SourceNames, TableFlow
+from kstreamnb.dsl.keywords import by_keyword, combined
+from kstreamnb.dsl.option_fields import serde_of
+from kstreamnb.dsl.options import Materialized
+from kstreamnb.errors import ConfigError
+from kstreamnb.logical.builder import GraphBuilder
+from kstreamnb.logical.nodes import Table
+from kstreamnb.operators.tables import StoreView, TableSource
+
+
+@dataclass(frozen=True)
+class Materialization:
+    """A table's name and the options of its store; ``explicit`` if the user gave any of the latter."""
+
+    name: str | None = None
+    options: Materialized = field(default_factory=Materialized)
+    explicit: bool = False
+
+    @property
+    def store_name(self) -> str | None:
+        """The user's name of the store."""
+        return self.options.store_name
+
+    def new_store(self, graph: GraphBuilder, prefix: str, *, logged: bool = True) -> str:
+        """Return the store's name: the user's, or a generated one, which is then noted."""
+        if self.store_name is not None:
+            return self.store_name
+        name = graph.new_name(f"{prefix}STATE-STORE-")
+        graph.note_unnamed_store(name, logged=logged and self.options.logged)
+        return name
+
+
+def materialization(options: Iterable[object], keywords: Mapping[str, object]) -> Materialization:
+    """Return what option objects and keywords of a method say together.
+
+    Raises: ConfigError for options of another kind or unknown keywords, TopologyError for an illegal name.
+    """
+    fields = by_keyword(options, keywords)
+    name, materialized = fields.pop("name", None), fields.pop("materialized", None)
+    if name is not None:
+        check_resource_name(name)
+    if materialized is None and not fields:
+        return Materialization(cast("str | None", name))
+    store = combined(Materialized, cast("Materialized | None", materialized), **fields)
+    return Materialization(cast("str | None", name), store, explicit=True)
+
+
+class StoreFields(TypedDict):
+    """Fields of a `StoreSpec` that every kind of store has."""
+
+    key_serde: Serde | None
+    value_serde: Serde | None
+    logged: bool
+    log_config: tuple[tuple[str, str], ...]
+    cached: bool
+    persistent: bool
+
+
+class TableFields(TypedDict):
+    """Fields of a table node whose rows are in a store."""
+
+    store: StoreSpec
+    view: StoreView
+    versioned: bool
+
+
+def row_store(
+    graph: GraphBuilder,
+    table: Materialization,
+    name: str,
+    key_serde: Serde | None = None,
+    value_serde: Serde | None = None,
+) -> StoreSpec:
+    """Return a store of rows by key; the serdes stand in for those that the user did not give."""
+    fields, supplier = _fields(graph, table.options, key_serde, value_serde), table.options.supplier
+    if supplier is None:
+        return StoreSpec(name, "timestamped_key_value", **fields)
+    if table.options.is_versioned:
+        return replace(replace(supplier, **fields), cached=False, persistent=True)
+    fields["persistent"] = supplier.persistent
+    return replace(supplier, kind="timestamped_key_value", **fields)
+
+
+def table_fields(store: StoreSpec) -> TableFields:
+    """Return the fields of a table whose rows are in a store."""
+    versioned = store.kind == "versioned"
+    return {"store": store, "view": StoreView(store.name, versioned), "versioned": versioned}
+
+
+def lazy_table(
+    graph: GraphBuilder,
+    name: str,
+    store: StoreSpec,
+    table: Materialization,
+    parent: int,
+    sources: SourceNames,
+    topic: str | None = None,
+) -> TableFlow:
+    """Add a table made of records as they come, stored under the user's name or as soon as an operator needs it."""
+    node = Table(
+        name=name,
+        operator=TableSource(store.name),
+        lazy=True,
+        materialized=table.store_name is not None,
+        topic=topic,
+        **table_fields(store),
+    )
+    node = graph.add(node, parent)
+    key_serde, value_serde = serde_of(store.key_serde), serde_of(store.value_serde)
+    return TableFlow(node.id, name, key_serde, value_serde, sources, table.store_name)
+
+
+def window_store(
+    graph: GraphBuilder,
+    table: Materialization,
+    name: str,
+    windows: GroupWindows,
+    *,
+    emit_on_close: bool,
+    key_serde: Serde | None = None,
+    value_serde: Serde | None = None,
+) -> StoreSpec:
+    """Return a store of rows by key and window, retained as long as late records may come.
+
+    Raises: ConfigError when the retention is shorter than that.
+    """
+    options, supplier = table.options, table.options.supplier
+    fields = _fields(graph, options, key_serde, value_serde)
+    least, reason, java = _least_retention(name, windows)
+    retention = least if options.retention is None else duration_ms(options.retention, "retention")
+    if supplier is not None:
+        fields["persistent"] = supplier.persistent
+        if options.retention is None and supplier.retention_ms is not None:
+            retention = supplier.retention_ms
+    if retention < least:
+        raise ConfigError(
+            f'store "{name}" keeps windows for {retention} ms, less than {reason} ({least} ms)',
+            java=f"{java}, retention=[{retention}]",
+        )
+    if emit_on_close and isinstance(windows, SlidingWindows | SessionWindows):
+        fields["cached"] = False
+    extra = {"time_ordered": True} if emit_on_close else {}
+    if isinstance(windows, SessionWindows):
+        return StoreSpec(name, "session", retention_ms=retention, extra=extra, **fields)
+    size_ms = windows.size_ms
+    return StoreSpec(name, "timestamped_window", retention_ms=retention, window_size_ms=size_ms, extra=extra, **fields)
+
+
+def _fields(
+    graph: GraphBuilder, options: Materialized, key_serde: Serde | None, value_serde: Serde | None
+) -> StoreFields:
+    supplier, logging = options.supplier, options.log_fields
+    return {
+        "key_serde": options.key_serde or key_serde,
+        "value_serde": options.value_serde or value_serde,
+        "logged": logging["logged"] and (supplier is None or supplier.logged),  # the user's own store can say no
+        "log_config": logging["log_config"],
+        "cached": options.cached,
+        "persistent": graph.is_persistent(options.store_type),
+    }
+
+
+def _least_retention(name: str, windows: GroupWindows) -> tuple[int, str, str]:
+    """Return the shortest retention, the reason for it, and the beginning of Java's text."""
+    if isinstance(windows, SessionWindows):
+        kind, span_ms, times, words = "session", windows.gap_ms, 1, ("gap", "the session inactivity gap", "gap")
+    elif isinstance(windows, SlidingWindows):
+        words = ("twice the time difference", "2 * time difference", "time difference")
+        kind, span_ms, times = "window", windows.difference_ms, 2
+    else:
+        kind, span_ms, times, words = "window", windows.size_ms, 1, ("size", "its window size", "size")
+    reason, least, got = words
+    java = f"The retention period of the {kind} store {name} must be no smaller than {least} plus the grace period."
+    java = f"{java} Got {got}=[{span_ms}], grace=[{windows.grace_ms}]"
+    return times * span_ms + windows.grace_ms, f"{reason} and grace", java

@@ -1,0 +1,247 @@
+"""What the option objects of the DSL share: converters, validators, ``with_…`` methods and base classes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Generic, Literal, Self, TypeAlias, TypedDict, TypeVar, overload
+
+import attrs
+from attrs import Attribute
+
+from kstreamnb.core.extractors import TimestampExtractor, extractor_of
+from kstreamnb.core.names import check_resource_name
+from kstreamnb.core.record import TopicRecord
+from kstreamnb.core.serde import Serde
+from kstreamnb.core.serdes import serde_named
+from kstreamnb.core.stores import StoreSpec
+from kstreamnb.core.time import duration_ms
+from kstreamnb.errors import ConfigError
+from kstreamnb.topology.validation import check_offset_reset as check_reset
+
+T = TypeVar("T")
+O = TypeVar("O", bound="Options")  # noqa: E741
+
+SerdeLike: TypeAlias = Serde | str
+"""A serde, or the name of a built-in one such as "long"."""
+
+TimestampFunction: TypeAlias = Callable[[TopicRecord, int], int]
+"""``(record, partition_time_ms) -> ms``: the event time of a record; a negative one drops it."""
+
+ExtractorLike: TypeAlias = TimestampExtractor | TimestampFunction | str
+"""A timestamp extractor, a function that acts as one, or the name of one of Kafka's."""
+
+StoreType: TypeAlias = Literal["persistent", "in_memory"]
+"""Which of Kafka's expiry rules a store follows: RocksDB's or the in-memory store's; both are held in memory here."""
+
+
+# --- converters and validators of options -----------------------------------------------------------------------------
+def serde_of(value: SerdeLike | None) -> Serde | None:
+    """Return a serde as it is, or the built-in one of a name; raise ConfigError for anything else."""
+    if value is None or isinstance(value, Serde):
+        return value
+    if isinstance(value, str):
+        return serde_named(value)
+    raise ConfigError(
+        f'expected a serde or the name of one, got type "{type(value).__name__}"',
+        hint='write for example "long", or Serdes.long()',
+    )
+
+
+def extractor_or_none(value: ExtractorLike | None) -> TimestampExtractor | None:
+    """Return what `extractor_of` makes of a value; None for None."""
+    return None if value is None else extractor_of(value)
+
+
+def text_items(config: Mapping[str, object]) -> Mapping[str, str]:
+    """Return topic settings as text; raise ConfigError for anything but a mapping."""
+    if not isinstance(config, Mapping):
+        raise ConfigError(f'log_config must be a dict, got type "{type(config).__name__}"')
+    return {str(name): str(value) for name, value in config.items()}
+
+
+def check_name(options: object, field: Attribute[T], name: T) -> None:
+    """Raise TopologyError for an illegal name."""
+    if name is not None:
+        check_resource_name(name)
+
+
+def check_duration(options: object, field: Attribute[T], value: T) -> None:
+    """Raise ConfigError for anything that is not a duration."""
+    if value is not None:
+        duration_ms(value, field.name)
+
+
+def check_flag(options: object, field: Attribute[T], value: T) -> None:
+    """Raise ConfigError for anything but True and False."""
+    if not isinstance(value, bool):
+        raise ConfigError(f"{field.name} must be True or False, got {value!r}")
+
+
+def check_count(options: object, field: Attribute[T], value: T) -> None:
+    """Raise ConfigError for a number below 1."""
+    if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < 1):
+        raise ConfigError(f"{field.name} must be at least 1, got {value!r}")
+
+
+def check_number(options: object, field: Attribute[T], value: T) -> None:
+    """Raise ConfigError for anything but a whole number."""
+    if value is not None and (not isinstance(value, int) or isinstance(value, bool)):
+        raise ConfigError(f"{field.name} must be a whole number, got {value!r}")
+
+
+def check_function(options: object, field: Attribute[T], value: T) -> None:
+    """Raise ConfigError for anything that cannot be called."""
+    if value is not None and not callable(value):
+        raise ConfigError(f'{field.name} must be a function, got type "{type(value).__name__}"')
+
+
+def check_store_type(options: object, field: Attribute[T], value: T) -> None:
+    """Raise ConfigError for an unknown type of store."""
+    if value not in (None, "persistent", "in_memory"):
+        raise ConfigError(f'store type "{value}" is neither "persistent" nor "in_memory"')
+
+
+def check_store(options: object, field: Attribute[T], value: T) -> None:
+    """Raise ConfigError for anything but a store made by `Stores`."""
+    if value is not None and not isinstance(value, StoreSpec):
+        raise ConfigError(f'{field.name} must be a store made by Stores, got type "{type(value).__name__}"')
+
+
+def check_offset_reset(options: object, field: Attribute[T], value: T) -> None:
+    """Raise ConfigError for an unknown offset reset."""
+    check_reset(value)
+
+
+# --- what options have in common --------------------------------------------------------------------------------------
+class Named(str):
+    """The name of an operator; plain text does as well.
+
+    Example:
+        >>> Named.as_("clean")
+        'clean'
+    """
+
+    __slots__ = ()
+
+    @classmethod
+    def as_(cls, name: str) -> Self:
+        """Return the name after checking it.
+
+        Args:
+            name: letters, digits, ".", "_" and "-", at most 249 of them.
+
+        Raises: TopologyError for an illegal name.
+        """
+        return cls(check_resource_name(name))
+
+
+@attrs.frozen(slots=False)
+class Options:
+    """The base of all option objects."""
+
+    def changed(self, **fields: object) -> Self:
+        """Return a copy with some fields replaced; converters and validators run again."""
+        return attrs.evolve(self, **fields)
+
+
+class Setting(Generic[T]):
+    """A ``with_…(value)`` method: returns a copy of the options with one field replaced."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.__doc__ = f"Return a copy with another ``{name}``."
+
+    @overload
+    def __get__(self, options: None, owner: type) -> Self: ...
+    @overload
+    def __get__(self, options: O, owner: type) -> Callable[[T], O]: ...
+    def __get__(self, options: O | None, owner: type) -> Self | Callable[[T], O]:
+        return self if options is None else lambda value: options.changed(**{self.name: value})
+
+
+class Switch:
+    """A ``with_…()`` method: returns a copy of the options with one flag set to a fixed value."""
+
+    def __init__(self, name: str, *, to: bool) -> None:
+        self.name, self.to = name, to
+        self.__doc__ = f"Return a copy with ``{name}={to}``."
+
+    @overload
+    def __get__(self, options: None, owner: type) -> Self: ...
+    @overload
+    def __get__(self, options: O, owner: type) -> Callable[[], O]: ...
+    def __get__(self, options: O | None, owner: type) -> Self | Callable[[], O]:
+        return self if options is None else lambda: options.changed(**{self.name: self.to})
+
+
+class LogFields(TypedDict):
+    """The fields of a store that say how it is logged."""
+
+    logged: bool
+    log_config: tuple[tuple[str, str], ...]
+
+
+class SerdeFields(TypedDict):
+    """The serdes of a topic or store."""
+
+    key_serde: Serde | None
+    value_serde: Serde | None
+
+
+@attrs.frozen(slots=False)
+class LoggedOptions(Options):
+    """Options of a store: whether it is logged, and the configuration of its changelog topic."""
+
+    logged: bool = attrs.field(default=True, kw_only=True, validator=check_flag)
+    log_config: Mapping[str, str] = attrs.field(factory=dict, kw_only=True, converter=text_items)
+
+    with_logging_disabled = Switch("logged", to=False)
+
+    def with_logging_enabled(self, config: Mapping[str, str] | None = None) -> Self:
+        """Return a copy with a changelog topic.
+
+        Args:
+            config: topic settings by Kafka's names, such as ``{"retention.ms": "60000"}``. Default: none.
+        """
+        return self.changed(logged=True, log_config={} if config is None else config)
+
+    @property
+    def log_fields(self) -> LogFields:
+        """The same as fields of a `StoreSpec`."""
+        return {"logged": self.logged, "log_config": tuple(sorted(self.log_config.items()))}
+
+
+@attrs.frozen(slots=False)
+class NamedOptions(Options):
+    """Options of an operator that has a name."""
+
+    name: str | None = attrs.field(default=None, kw_only=True, validator=check_name)
+
+    @classmethod
+    def as_(cls, name: str) -> Self:
+        """Return options with this name."""
+        return cls(name=name)
+
+    with_name = Setting[str]("name")
+
+
+@attrs.frozen(slots=False)
+class TopicOptions(NamedOptions):
+    """Options of a topic: both serdes, and the operator's name."""
+
+    key_serde: Serde | None = attrs.field(default=None, converter=serde_of)
+    value_serde: Serde | None = attrs.field(default=None, converter=serde_of)
+
+    with_key_serde = Setting[SerdeLike]("key_serde")
+    with_value_serde = Setting[SerdeLike]("value_serde")
+
+    @classmethod
+    def with_(
+        cls, key_serde: SerdeLike | None = None, value_serde: SerdeLike | None = None, *, name: str | None = None
+    ) -> Self:
+        """Return options with these serdes; everything else has a ``with_…`` method."""
+        return cls(key_serde=key_serde, value_serde=value_serde, name=name)
+
+    def serdes(self, key_serde: Serde | None = None, value_serde: Serde | None = None) -> SerdeFields:
+        """Return both serdes by field name; the arguments stand in for missing ones."""
+        return {"key_serde": self.key_serde or key_serde, "value_serde": self.value_serde or value_serde}
