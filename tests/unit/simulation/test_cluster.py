@@ -18,7 +18,7 @@ AT_LEAST = {"processing_guarantee": "at_least_once", "commit_interval": "30s"}
 @pytest.fixture(autouse=True)
 def _verified(monkeypatch: pytest.MonkeyPatch) -> None:
     """S0-09: in all these tests stores, changelogs and input are compared after every commit."""
-    monkeypatch.setitem(ks.simulation.ClusterDriver.__init__.__kwdefaults__, "verify", True)  # type: ignore[arg-type]
+    monkeypatch.setattr(ks.simulation.ClusterDriver, "verify_by_default", True)
 
 
 def merged() -> ks.Topology:
