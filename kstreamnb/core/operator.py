@@ -9,8 +9,9 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal, NamedTuple, Protocol, Self, TypeAlias
+from typing import Any, Literal, NamedTuple, Protocol, Self, TypeAlias
 
+from kstreamnb.core.block import Block
 from kstreamnb.core.record import Headers, RecordMetadata
 from kstreamnb.core.windows import SessionWindows, SlidingWindows, TimeWindows, UnlimitedWindows
 
@@ -111,26 +112,6 @@ class BindContext(Protocol):
 
     def value_serde(self, serde: object = None) -> Any:
         """The same for values."""
-
-
-class FusedStep(NamedTuple):
-    """What an operator does to one record, as lines of Python for a fused chain.
-
-    The lines read and set the local names ``key``, ``value`` and ``timestamp``, may use others of their own, and end
-    the record with ``return``. They call ``function`` as ``{f}`` and every other thing by its word in ``names``, such
-    as ``{put}``. Nothing else may happen in the operator's closure besides these lines and one forward to all
-    children. ``windows_ms``: the key that is left is the one in the local name ``inner``, in a window of that size.
-    ``counts``: the value that is left is a count.
-
-    `Operator.fuse` returns the step. With its ``new_only`` the value that is left is not a `Change` but its new value,
-    because the only child declares the trait ``reads_new``.
-    """
-
-    line: str
-    function: Callable[..., Any] | None = None
-    names: tuple[tuple[str, Any], ...] = ()
-    windows_ms: int | None = None
-    counts: bool = False
 
 
 RowUse: TypeAlias = Literal["none", "replace", "fold", "fold by time", "match", "any"]
@@ -263,43 +244,38 @@ class Operator(ABC):
         """Return the operator with other values of some fields."""
         return replace(self, **fields)  # type: ignore[type-var] # subclasses are dataclasses
 
-    def fuse(self, context: BindContext, *, new_only: bool) -> FusedStep | None:
-        """Return the operator as lines of a fused chain; None if only a closure can do its work.
+    def fuse(self, context: BindContext, *, new_only: bool) -> Block | None:
+        """Return the operator's work as lines for a generated function; None if only a closure can do it.
 
         Args:
             context: the node's context.
-            new_only: no child reads more than the new value of a change; for operators that ``offers_new``.
+            new_only: no child reads more than the new value of a change; for operators that ``offers_new``. The value
+                that is left is then not a `Change` but its new value.
         """
         return None
 
 
 class Stateless(Operator):
-    """An operator whose lines are all that it does; alone it stands as their closure.
-
-    Subclasses are frozen dataclasses with at most one field, the function that their ``line`` calls; where that is
-    not enough they say by `fused` what is done.
-    """
-
-    line: ClassVar[str]
+    """An operator whose block is all that it does; without a generated function it runs as a closure of its own."""
 
     @property
     def traits(self) -> OperatorTraits:
         """Nothing that others ask for."""
         return NO_TRAITS
 
-    def fuse(self, context: BindContext, *, new_only: bool) -> FusedStep:
-        """The lines of `fused`."""
-        return self.fused()
+    @abstractmethod
+    def block(self) -> Block:
+        """Return the lines that do the operator's work."""
 
-    def fused(self) -> FusedStep:
-        """The lines, and what they call."""
-        return FusedStep(self.line, *vars(self).values())
+    def fuse(self, context: BindContext, *, new_only: bool) -> Block:
+        """Return the block: it needs nothing of the task."""
+        return self.block()
 
     def bind(self, context: BindContext, forward: Forward) -> Process:
         """Build the closure of one task."""
-        step = self.fused()
-        lines = ["def process(key, value, timestamp, headers):", *step.line.replace("{f}", "function").split("\n")]
-        names: dict[str, Any] = {"function": step.function, "forward": forward}
+        block = self.block()
+        lines = ["def process(key, value, timestamp, headers):", *block.render(str, "return")]
+        names: dict[str, Any] = {**block.objects, "forward": forward}
         exec(compile("\n ".join([*lines, "forward(key, value, timestamp, headers)"]), "<kstreamnb>", "exec"), names)
         process: Process = names["process"]
         return process

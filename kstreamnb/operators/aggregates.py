@@ -7,11 +7,12 @@ stand for things that the chain names.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, TypeAlias
 
-from kstreamnb.core.operator import BindContext, Forward, FusedStep, Operator, OperatorTraits, Process
+from kstreamnb.core.block import Block
+from kstreamnb.core.operator import BindContext, Forward, Operator, OperatorTraits, Process
 from kstreamnb.core.record import Change, Headers, Windowed
 from kstreamnb.core.time import MAX_TIME_MS
 from kstreamnb.core.windows import TimeWindows
@@ -38,19 +39,17 @@ def is_simple(store: RowStore, *, send_old: bool) -> bool:
     return not send_old and not store.spec.cached and not is_versioned(store)
 
 
-def fold_by_key(context: BindContext, store: KeyValueStore, fold: Fold) -> FusedStep:
+def fold_by_key(context: BindContext, store: KeyValueStore, fold: Fold) -> Block:
     """Lines that fold a record into its key's row."""
     lines = """\
 if key is None or value is None:
  {drop}("null key" if key is None else "null value", key, value, timestamp)
- return"""
+ {skip}"""
     names: dict[str, object] = {"drop": context.drop, "get": store.get, "put": store.put}
-    return _step([lines, _fold(fold, store, "key")], names, store, fold)
+    return _block([lines, _fold(fold, store, "key")], names, store, fold)
 
 
-def fold_by_window(
-    context: BindContext, store: WindowStore, fold: Fold, *, size: int, grace: int, late: Late
-) -> FusedStep:
+def fold_by_window(context: BindContext, store: WindowStore, fold: Fold, *, size: int, grace: int, late: Late) -> Block:
     """Lines that fold a record into the row of its key and tumbling window.
 
     Window, place in the store and windowed key of a key's last record are kept: the next one is mostly in the same
@@ -64,7 +63,7 @@ if place is None or not place[0] <= timestamp < place[1]: place = {locate}(key, 
     lines = f"""\
 if key is None:
  {{drop}}("null key", key, value, timestamp)
- return
+ {{skip}}
 {known if keeps else "place = {locate}(key, timestamp)"}
 inner = key
 start, end, at, key = place
@@ -72,11 +71,11 @@ if timestamp > {{seen}}[0]:
  {{seen}}[0] = timestamp
 elif end <= {{seen}}[0] - {grace}:
  {{late}}(inner, value, timestamp, start, end, {{seen}}[0] - {grace})
- return"""
+ {{skip}}"""
     names: dict[str, object] = {"drop": context.drop, "get": store.row_at, "put": store.put, "places": places.get}
     names |= {"locate": _locating(places, size, keeps=keeps), "seen": context.cell("stream_time_ms", -1), "late": late}
-    step = _step([lines, _fold(fold, store, "inner", "start")], names, store, fold)
-    return step._replace(windows_ms=size)
+    block = _block([lines, _fold(fold, store, "inner", "start")], names, store, fold)
+    return replace(block, writes=block.reads, window_size_ms=size)
 
 
 _Place: TypeAlias = tuple[int, int, tuple[Any, int], Windowed[object]]
@@ -111,16 +110,16 @@ def _fold(fold: Fold, store: RowStore, key: str, *place: str) -> str:
         return f"""\
 {get}
 if row is not None:
- value = {{f}}(row[0], value)
+ value = {{add}}(row[0], value)
  {latest}
 {put}"""
     if not fold.counts or store.in_place() is None:
         return f"""\
 {get}
 if row is None:
- value = {{f}}({key}, value, {{init}}())
+ value = {{add}}({key}, value, {{init}}())
 else:
- value = {{f}}({key}, value, row[0])
+ value = {{add}}({key}, value, row[0])
  {latest}
 {put}"""
     return f"""\
@@ -137,16 +136,17 @@ else:
  if {{watched}}[0]: {{watched}}[0]({at}, row, fresh)"""
 
 
-def _step(lines: list[str], names: dict[str, object], store: RowStore, fold: Fold) -> FusedStep:
-    """The step of these lines, with the names that they use."""
+def _block(lines: list[str], objects: Mapping[str, object], store: RowStore, fold: Fold) -> Block:
+    """Return these lines as a block, with the objects that they use."""
     if not fold.new_only:
         lines.append("value = {make}({Change}, (value, None, True))")
     rows, watched = store.in_place() or ({}, [None])
-    names |= {"find": rows.get, "rows": rows, "watched": watched, "init": fold.initializer}
-    names |= {"make": tuple.__new__, "Change": Change}
+    objects = {"find": rows.get, "rows": rows, "watched": watched, "init": fold.initializer, **objects}
+    objects = {"add": fold.aggregator, "make": tuple.__new__, "Change": Change, **objects}
     text = "\n".join(lines)
-    used = tuple((word, thing) for word, thing in names.items() if f"{{{word}}}" in text)
-    return FusedStep(text, fold.aggregator, used, counts=fold.new_only and fold.counts)
+    used = {word: thing for word, thing in objects.items() if f"{{{word}}}" in text}
+    names = frozenset({"key", "value", "timestamp"})
+    return Block(text, names, names - {"key"}, used, counts=fold.new_only and fold.counts)
 
 
 @dataclass(frozen=True)
@@ -192,7 +192,7 @@ class StreamAggregate(Operator):
 
         return process
 
-    def fuse(self, context: BindContext, *, new_only: bool) -> FusedStep | None:
+    def fuse(self, context: BindContext, *, new_only: bool) -> Block | None:
         """The same as lines of a fused chain, on a simple store."""
         store = context.store(self.store)
         fold = Fold(self.initializer, self.aggregator, new_only)
@@ -238,7 +238,7 @@ class WindowAggregate(WindowedFold):
 
         return fold
 
-    def fuse(self, context: BindContext, *, new_only: bool) -> FusedStep | None:
+    def fuse(self, context: BindContext, *, new_only: bool) -> Block | None:
         """The same as lines of a fused chain: for tumbling windows on a simple store that outlasts them."""
         store, windows = context.store(self.store), self.windows
         if self.emit_on_close or not is_simple(store, send_old=self.send_old):

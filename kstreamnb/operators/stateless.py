@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
+from kstreamnb.core.block import Block
 from kstreamnb.core.operator import (
     BindContext,
     Condition,
     Forward,
-    FusedStep,
     Operator,
     OperatorTraits,
     Process,
     Stateless,
 )
 from kstreamnb.core.record import Headers
+
+_RECORD = frozenset({"key", "value"})
 
 
 @dataclass(frozen=True)
@@ -35,10 +37,10 @@ class Filter(Stateless):
         """One predicate decides about every record."""
         return OperatorTraits("none", condition=Condition(self.predicate, self.negate))
 
-    def fused(self) -> FusedStep:
-        """A test, and the end of what fails it."""
+    def block(self) -> Block:
+        """Skip records that fail the test."""
         unless = "" if self.negate else "not "
-        return FusedStep(f"if {unless}{{f}}(key, value): return", self.predicate)
+        return Block(f"if {unless}{{predicate}}(key, value): {{skip}}", _RECORD, objects={"predicate": self.predicate})
 
 
 @dataclass(frozen=True)
@@ -52,7 +54,10 @@ class Map(Stateless):
     mapper: Callable[[Any, Any], tuple[Any, Any]]
 
     traits = OperatorTraits("none", changes_key=True, changes_value=True)
-    line: ClassVar[str] = "key, value = {f}(key, value)"
+
+    def block(self) -> Block:
+        """Replace key and value."""
+        return Block("key, value = {mapper}(key, value)", _RECORD, _RECORD, {"mapper": self.mapper})
 
 
 @dataclass(frozen=True)
@@ -68,9 +73,11 @@ class MapValues(Stateless):
 
     traits = OperatorTraits("none", changes_value=True)
 
-    def fused(self) -> FusedStep:
-        """One call, with the key or without."""
-        return FusedStep("value = {f}(key, value)" if self.with_key else "value = {f}(value)", self.mapper)
+    def block(self) -> Block:
+        """Replace the value."""
+        if self.with_key:
+            return Block("value = {mapper}(key, value)", _RECORD, {"value"}, {"mapper": self.mapper})
+        return Block("value = {mapper}(value)", {"value"}, {"value"}, {"mapper": self.mapper})
 
 
 @dataclass(frozen=True)
@@ -84,7 +91,10 @@ class SelectKey(Stateless):
     mapper: Callable[[Any, Any], Any]
 
     traits = OperatorTraits("none", changes_key=True)
-    line: ClassVar[str] = "key = {f}(key, value)"
+
+    def block(self) -> Block:
+        """Replace the key."""
+        return Block("key = {mapper}(key, value)", _RECORD, {"key"}, {"mapper": self.mapper})
 
 
 @dataclass(frozen=True)
@@ -144,7 +154,9 @@ class Peek(Stateless):
 
     action: Callable[[Any, Any], Any]
 
-    line: ClassVar[str] = "{f}(key, value)"
+    def block(self) -> Block:
+        """Call the action."""
+        return Block("{action}(key, value)", _RECORD, objects={"action": self.action})
 
 
 @dataclass(frozen=True)
@@ -157,7 +169,9 @@ class Foreach(Stateless):
 
     action: Callable[[Any, Any], Any]
 
-    line: ClassVar[str] = "{f}(key, value)\nreturn"
+    def block(self) -> Block:
+        """Call the action and end the stream."""
+        return Block("{action}(key, value)\n{skip}", _RECORD, objects={"action": self.action})
 
 
 @dataclass(frozen=True)
@@ -174,10 +188,11 @@ class Print(Stateless):
     write: Callable[[str], Any] = print
     mapper: Callable[[Any, Any], Any] | None = None
 
-    def fused(self) -> FusedStep:
-        """One call, and the end."""
+    def block(self) -> Block:
+        """Write a line and end the stream."""
         write, text, prefix = self.write, self.mapper or _pair, f"[{self.label}]: "
-        return FusedStep("{f}(key, value)\nreturn", lambda key, value: write(f"{prefix}{text(key, value)}"))
+        objects = {"print": lambda key, value: write(f"{prefix}{text(key, value)}")}
+        return Block("{print}(key, value)\n{skip}", _RECORD, objects=objects)
 
 
 def _pair(key: object, value: object) -> str:
@@ -231,7 +246,9 @@ class PassThrough(Stateless):
     Source: Kafka Streams `KStream#merge`, `KStream#split`, `CogroupedKStream#aggregate`.
     """
 
-    line: ClassVar[str] = "pass"
+    def block(self) -> Block:
+        """Do nothing."""
+        return Block("pass")
 
 
 @dataclass(frozen=True)
@@ -242,7 +259,9 @@ class RepartitionFilter(Stateless):
     Source: Kafka Streams, the ``-filter`` node before a repartition sink.
     """
 
-    line: ClassVar[str] = "if key is None: return"
+    def block(self) -> Block:
+        """Skip records without a key."""
+        return Block("if key is None: {skip}", {"key"})
 
 
 @dataclass(frozen=True)
@@ -254,4 +273,7 @@ class TableToStream(Stateless):
     """
 
     traits = OperatorTraits("none", reads_new=True)
-    line: ClassVar[str] = "value = value[0]"
+
+    def block(self) -> Block:
+        """Replace a change by its new value."""
+        return Block("value = value[0]", {"value"}, {"value"})

@@ -40,40 +40,61 @@ def original(error: BaseException) -> BaseException:
 
 
 class ErrorLocations:
-    """Code objects of a task and the node that each of their lines belongs to."""
+    """Code objects of a task, the node that each of their lines belongs to, and the source of generated ones."""
 
     def __init__(self) -> None:
-        self._nodes: dict[int, tuple[CodeType, tuple[str, ...]]] = {}
+        # By identity: equal code objects of two nodes must not be mistaken. The entry keeps its code object alive.
+        self._nodes: dict[int, tuple[CodeType, tuple[str, ...], str]] = {}
 
     def name(self, process: Callable[..., Any], node: str) -> Callable[..., Any]:
-        """The same function under code of its own, called like the node; a function that has its own stays."""
+        """Return the function with a code object of its own, named after the node."""
         if not isinstance(process, FunctionType):
             function = process
 
-            def process(key: Any, value: Any, timestamp: int, headers: Any) -> None:
+            def process(key: object, value: object, timestamp: int, headers: Headers) -> None:
                 function(key, value, timestamp, headers)
 
         if id(process.__code__) in self._nodes:
             return process
         code = process.__code__.replace(co_name=node, co_qualname=node)
-        twin = FunctionType(code, process.__globals__, node, process.__defaults__, process.__closure__)
-        twin.__kwdefaults__ = process.__kwdefaults__
+        renamed = FunctionType(code, process.__globals__, node, process.__defaults__, process.__closure__)
+        renamed.__kwdefaults__ = process.__kwdefaults__
         self.add(code, (node,))
-        return twin
+        return renamed
 
-    def add(self, code: CodeType, nodes: tuple[str, ...]) -> None:
-        """Note the nodes of a code object's lines, from line 1 on; the last one has the lines that follow."""
-        self._nodes[id(code)] = (code, nodes)
+    def add(self, code: CodeType, nodes: tuple[str, ...], source: str = "") -> None:
+        """Register a code object.
+
+        Args:
+            code: the code object.
+            nodes: the node of each line from line 1 on; the last one has the lines that follow.
+            source: the source, if it was generated.
+        """
+        self._nodes[id(code)] = (code, nodes, source)
 
     def find(self, trace: TracebackType | None) -> str | None:
-        """The innermost node on a traceback."""
-        found = None
+        """Return the innermost node on a traceback."""
+        node = None
         for frame, line in walk_tb(trace):
-            held = self._nodes.get(id(frame.f_code))
-            if held is not None:
-                nodes = held[1]
-                found = nodes[0] if len(nodes) == 1 else nodes[min(line, len(nodes)) - 1]
-        return found
+            known = self._nodes.get(id(frame.f_code))
+            if known is not None:
+                nodes = known[1]
+                node = nodes[0] if len(nodes) == 1 else nodes[min(line, len(nodes)) - 1]
+        return node
+
+    def source(self) -> str:
+        """Return the generated functions; a comment stands before the lines of each node."""
+        return "\n\n".join(_with_nodes(source, nodes) for _, nodes, source in self._nodes.values() if source)
+
+
+def _with_nodes(source: str, nodes: tuple[str, ...]) -> str:
+    lines, node = [], ""
+    for line, of_line in zip(source.split("\n"), nodes, strict=True):
+        if of_line != node:
+            node = of_line
+            lines.append(f"{' ' * (len(line) - len(line.lstrip()))}# {node}")
+        lines.append(line)
+    return "\n".join(lines) + "\n"
 
 
 def processing_error(

@@ -10,7 +10,9 @@ from kstreamnb.core.operator import Process
 from kstreamnb.core.record import Headers
 from kstreamnb.core.serde import Serde
 from kstreamnb.errors import EngineError
-from kstreamnb.runtime.codegen.function_builder import FunctionBuilder, encoding, note_produced
+from kstreamnb.runtime.codegen.event_lines import add_produced
+from kstreamnb.runtime.codegen.function_builder import FunctionBuilder
+from kstreamnb.runtime.codegen.serde_lines import write_expression
 from kstreamnb.runtime.context.task_context import TaskContext
 from kstreamnb.runtime.context.task_plan import TaskPlan
 from kstreamnb.topology.nodes import Sink
@@ -35,22 +37,22 @@ def is_plain_sink(sink: Sink, scope: TaskContext) -> bool:
     return fixed and scope.plan.topic(str(sink.topic)) in scope.topic_serdes
 
 
-def sink_line(chain: FunctionBuilder, sink: Sink, scope: TaskContext) -> None:
-    """Append what a plain sink does to a fused chain."""
+def add_sink(builder: FunctionBuilder, sink: Sink, scope: TaskContext) -> None:
+    """Append the work of a plain sink to a function."""
     plan, (key_serde, value_serde) = scope.plan, scope.plan.serdes(sink)
-    key, value = encoding(chain, key_serde, "key"), encoding(chain, value_serde, "value")
-    append = chain.name(scope.out.append)
+    key, value = write_expression(builder, key_serde, "key"), write_expression(builder, value_serde, "value")
+    append = builder.name(scope.out.append, "produce")
     topic, partition = plan.topic(str(sink.topic)), "0"
-    if scope.recorder is not None or plan.count(topic) > 1:
-        chain.add(sink.name, f"key, value = {key}, {value}")
+    if scope.recorder is not None or plan.count(topic) > 1:  # else the expressions are used once, in the row
+        builder.add(sink.name, f"key, value = {key}, {value}")
         key, value = "key", "value"
     if plan.count(topic) > 1:
         partition = "partition"
-        place = key_partitioner(key_serde, plan.count(topic))
-        chain.add(sink.name, f"partition = {chain.name(place)}(key)")
+        partitioner = builder.name(key_partitioner(key_serde, plan.count(topic)), "partition_of")
+        builder.add(sink.name, f"partition = {partitioner}(key)")
     if scope.recorder is not None:
-        note_produced(chain, scope.recorder, plan.task_id, sink.name, topic, partition)
-    chain.add(sink.name, f"{append}(({topic!r}, {partition}, timestamp, {key}, {value}, headers))")
+        add_produced(builder, scope.recorder, plan.task_id, sink.name, topic, partition)
+    builder.add(sink.name, f"{append}(({topic!r}, {partition}, timestamp, {key}, {value}, headers))")
 
 
 def bind_sink(sink: Sink, scope: TaskContext) -> Process:

@@ -7,102 +7,25 @@ nodes (by an error handler that may go on), every node stays a function of its o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
-from operator import setitem
 from typing import Any
 
-from kstreamnb.core.operator import Cancellable, Forward, FusedStep, Process, Punctuate
-from kstreamnb.core.processor import PunctuationType
+from kstreamnb.core.block import Block
+from kstreamnb.core.operator import Forward, Process
 from kstreamnb.core.record import Headers
 from kstreamnb.core.serde import Serde
-from kstreamnb.errors import ProcessingError, StateError
-from kstreamnb.java_texts import STORE_NOT_CONNECTED
 from kstreamnb.runtime.codegen.error_location import ErrorLocations, Guard, HandledFailure, init_error
-from kstreamnb.runtime.codegen.function_builder import (
-    WIRE_RECORDS,
-    Ending,
-    FunctionBuilder,
-    Loop,
-    decoding,
-    loop_chain,
-    note_consumed,
-    note_hop,
-)
-from kstreamnb.runtime.codegen.sinks import bind_sink, is_plain_sink, sink_line
-from kstreamnb.runtime.context.punctuation import Schedule, first_due
+from kstreamnb.runtime.codegen.event_lines import add_consumed, add_forwarded
+from kstreamnb.runtime.codegen.function_builder import FunctionBuilder
+from kstreamnb.runtime.codegen.node_context import NodeContext
+from kstreamnb.runtime.codegen.record_loop import WIRE_RECORDS, EndLines, Loop, record_loop
+from kstreamnb.runtime.codegen.serde_lines import read_expression
+from kstreamnb.runtime.codegen.sinks import add_sink, bind_sink, is_plain_sink
 from kstreamnb.runtime.context.record_queue import RecordQueue
 from kstreamnb.runtime.context.task_context import TaskContext
 from kstreamnb.topology.nodes import ProcessorNode, Sink, Source
-
-
-class NodeContext:
-    """One node's view of its task; what is the same for all nodes is the task's own.
-
-    ``children`` are the names of the node's children, ``hop`` gives what hands a record to one of them.
-    """
-
-    def __init__(self, scope: TaskContext, node: str, children: Sequence[str], hop: Callable[[str], Forward]) -> None:
-        plan = scope.plan
-        self.node, self.task_id, self.partition = node, plan.task_id, plan.partition
-        self.application_id, self.configs = plan.application_id, plan.config.dotted
-        self.metadata, self.resume, self.on_close = scope.metadata, scope.resume, scope.closers.append
-        self.key_serde, self.value_serde, self.drop = scope.key_serde, scope.value_serde, partial(scope.drop, node)
-        self.cell, self.shared_cell = partial(scope.cell, node), partial(scope.cell, "")
-        self.only_reads = scope.global_stores.__contains__
-        self.note_processor = partial(setitem, scope.processors, node)
-        self._scope, self._children, self._hop = scope, children, hop
-        self._stores, self._scheduled = plan.topology.nodes[node].stores, 0
-
-    def store(self, name: str) -> Any:
-        """A store connected to this node, or a global store; raises StateError otherwise."""
-        scope = self._scope
-        if name in scope.global_stores:
-            return scope.global_stores[name]
-        if name in self._stores:
-            return scope.stores[name]
-        if name in scope.plan.topology.stores:
-            fact, hint = "is not connected to it", "connect it where the node is added, with stores=…"
-        else:
-            fact, hint = "does not exist", f"there are {', '.join(scope.plan.topology.stores) or 'no stores'}"
-        message = f'node "{self.node}" uses store "{name}", which {fact}'
-        raise StateError(message, hint=hint, java=STORE_NOT_CONNECTED.format(node=self.node, store=name))
-
-    def forward_to(self, child: str) -> Forward:
-        """Hands a record to the child of that name only; raises ProcessingError when there is none."""
-        if child not in self._children:
-            java = f"Unknown downstream node: {child} either does not exist or is not connected to this processor."
-            there = ", ".join(f'"{name}"' for name in self._children) or "none"
-            detail = f"its children are {there}"
-            raise ProcessingError(f'node "{self.node}" has no child "{child}"', detail=detail, java=java)
-        return self._hop(child)
-
-    def stream_time_ms(self) -> int:
-        """Stream time of the task, -1 before the first record."""
-        return int(self._scope.stream_time[0])
-
-    def wall_clock_ms(self) -> int:
-        """The engine's wall clock."""
-        return self._scope.clock.now_ms
-
-    def schedule(self, interval_ms: int, kind: str, punctuate: Punctuate, start_ms: int | None = None) -> Cancellable:
-        """Call ``punctuate`` every ``interval_ms`` of "stream_time" or "wall_clock_time"."""
-        scope, name = self._scope, f"schedule {self._scheduled}"
-        due = first_due(interval_ms, kind, start_ms, scope.clock.now_ms)
-        is_new = (self.node, name) not in scope.cells and (self.node, name) not in scope.restored
-        cell = scope.cell(self.node, name, None)
-        if is_new:
-            cell[0] = due
-        self._scheduled += 1
-        schedule = Schedule(self.node, interval_ms, punctuate, cell)
-        stream = kind == PunctuationType.STREAM_TIME
-        (scope.stream_schedules if stream else scope.wall_schedules).add(schedule)
-        return schedule
-
-    def commit(self) -> None:
-        """Ask for a commit after this record."""
-        self._scope.commit_requested[0] = True
 
 
 class TaskCompiler:
@@ -115,7 +38,7 @@ class TaskCompiler:
         self._children = {name: _children_of(name, self._nodes) for name in nodes}
         self._fuses = guard is None
         self._bound: dict[str, Process] = {}
-        self._steps: dict[str, FusedStep | None] = {}
+        self._blocks: dict[str, Block | None] = {}
         for name in reversed(nodes):
             node = self._nodes[name]
             if not self._inlines(name) and not isinstance(node, Source):
@@ -123,10 +46,10 @@ class TaskCompiler:
 
     def entry(self, source: str, *, decoded: bool) -> Process:
         """The function that takes a record of a source through all nodes below; from its wire form, or decoded."""
-        chain = FunctionBuilder(source)
+        builder = FunctionBuilder(source)
         if not decoded:
             for name, serde in zip(("key", "value"), self._serdes(source), strict=True):
-                chain.add(source, f"{name} = {decoding(chain, serde, name)}")
+                builder.add(source, f"{name} = {read_expression(builder, serde, name)}")
         recorder, cursor, task = self._scope.recorder, self._scope.cursor, self._scope.plan.task_id
         if recorder is not None:
             keep = recorder.keep
@@ -135,8 +58,8 @@ class TaskCompiler:
                 place, offset = (str(cursor.topic), cursor.partition), cursor.record()[0]
                 recorder.add("consumed", task, source, place, offset, timestamp, keep(key), keep(value), headers)
 
-            chain.call(source, consume)
-        return self._continue(chain, source).compile(self._places)  # type: ignore[no-any-return]
+            builder.call(source, consume, "consume")
+        return self._continue(builder, source).compile(self._places)
 
     def loop(
         self,
@@ -144,7 +67,7 @@ class TaskCompiler:
         shape: str,
         punctuate: Callable[[int], None],
         marks: tuple[list[int], list[Any]] | None,
-        ending: Ending | None,
+        end_lines: EndLines | None,
         first: list[int],
     ) -> Loop:
         """Loop and nodes in one: records of a shape from a lane through all nodes below its source."""
@@ -152,16 +75,16 @@ class TaskCompiler:
         clocks = scope.stream_time, scope.stream_schedules.due
         serdes, recorder = self._serdes(source), scope.recorder
         counts = first if recorder is not None and shape != WIRE_RECORDS else None
-        chain = loop_chain(source, shape, serdes, *clocks, punctuate, marks, ending, counts)
+        builder = record_loop(source, shape, serdes, *clocks, punctuate, marks, end_lines, counts)
         if recorder is not None:
             lasting = serdes[0].plain | serdes[1].plain
-            note_consumed(chain, recorder, (scope.plan.task_id, source, lane.topic, lane.partition), lasting)
-        chain = self._continue(chain, source)
-        if ending is not None:
-            for line in ("if now >= due[0]: punctuate(now)", "if begun:", *(" " + line for line in ending(chain))):
-                chain.end(line)
-        chain.end("return now")
-        return chain.compile(self._places)  # type: ignore[no-any-return]
+            add_consumed(builder, recorder, (scope.plan.task_id, source, lane.topic, lane.partition), lasting)
+        builder = self._continue(builder, source)
+        if end_lines is not None:
+            for line in ("if now >= due[0]: punctuate(now)", "if begun:", *(" " + line for line in end_lines(builder))):
+                builder.end(line)
+        builder.end("return now")
+        return builder.compile(self._places)
 
     def _serdes(self, source: str) -> tuple[Serde, Serde]:
         node: Any = self._nodes[source]
@@ -178,14 +101,14 @@ class TaskCompiler:
         node = self._nodes[name]
         if isinstance(node, Sink):
             if self._fuses and is_plain_sink(node, self._scope):
-                chain = FunctionBuilder(name)
-                sink_line(chain, node, self._scope)
-                return chain.compile(self._places)  # type: ignore[no-any-return]
+                builder = FunctionBuilder(name)
+                add_sink(builder, node, self._scope)
+                return builder.compile(self._places)
             return self._wrap(name, self._places.name(bind_sink(node, self._scope), name))
         assert isinstance(node, ProcessorNode)
-        if self._step(name) is not None:
-            chain = FunctionBuilder(name)
-            return self._continue(chain, self._append(chain, name)).compile(self._places)  # type: ignore[no-any-return]
+        if self._block(name) is not None:
+            builder = FunctionBuilder(name)
+            return self._continue(builder, self._append(builder, name)).compile(self._places)
         return self._wrap(name, self._bind_operator(node))
 
     def _bind_operator(self, node: ProcessorNode) -> Process:
@@ -199,39 +122,39 @@ class TaskCompiler:
         process = self._places.name(process, name)
         return self._stamped(process) if any(map(self._notes_record, node.stores)) else process
 
-    def _continue(self, chain: FunctionBuilder, name: str) -> FunctionBuilder:
+    def _continue(self, builder: FunctionBuilder, name: str) -> FunctionBuilder:
         """Append what happens below a node: inlined where that is possible, else called."""
         while True:
             children = self._children[name]
             for child in children[:-1]:
-                self._call(chain, name, child)
+                self._call(builder, name, child)
             if not children:
-                return chain
+                return builder
             last = children[-1]
             node = self._nodes[last]
             if not self._inlines(last):
-                self._call(chain, name, last)
-                return chain
-            self._note_hop(chain, name, last)
+                self._call(builder, name, last)
+                return builder
+            self._note_hop(builder, name, last)
             if isinstance(node, Sink):
-                sink_line(chain, node, self._scope)
-                return chain
-            name = self._append(chain, last)
+                add_sink(builder, node, self._scope)
+                return builder
+            name = self._append(builder, last)
 
-    def _call(self, chain: FunctionBuilder, name: str, child: str) -> None:
+    def _call(self, builder: FunctionBuilder, name: str, child: str) -> None:
         """Append the call of a child."""
-        self._note_hop(chain, name, child)
-        chain.call(name, self.process(child))
+        self._note_hop(builder, name, child)
+        builder.call(name, self.process(child), "child")
 
-    def _note_hop(self, chain: FunctionBuilder, name: str, child: str) -> None:
+    def _note_hop(self, builder: FunctionBuilder, name: str, child: str) -> None:
         if self._scope.recorder is not None:
-            note_hop(chain, self._scope.recorder, self._scope.plan.task_id, name, child)
+            add_forwarded(builder, self._scope.recorder, self._scope.plan.task_id, name, child)
 
-    def _append(self, chain: FunctionBuilder, name: str) -> str:
+    def _append(self, builder: FunctionBuilder, name: str) -> str:
         """Append a node's own lines; gives the last node whose work is done by them."""
-        step, child = self._step(name), self._child_reading_new(name)
-        assert step is not None
-        chain.step(name, step)
+        block, child = self._block(name), self._child_reading_new(name)
+        assert block is not None
+        builder.add_block(name, block)
         return name if child is None or not self._nodes[name].traits.offers_new else child
 
     def _inlines(self, name: str) -> bool:
@@ -239,15 +162,15 @@ class TaskCompiler:
         node = self._nodes[name]
         if not self._fuses or len([parent for parent in node.parents if parent in self._nodes]) != 1:
             return False
-        return is_plain_sink(node, self._scope) if isinstance(node, Sink) else self._step(name) is not None
+        return is_plain_sink(node, self._scope) if isinstance(node, Sink) else self._block(name) is not None
 
-    def _step(self, name: str) -> FusedStep | None:
-        """A processor's lines for a fused chain, None where it needs a function of its own."""
-        if name not in self._steps:
-            self._steps[name] = self._find_step(name)
-        return self._steps[name]
+    def _block(self, name: str) -> Block | None:
+        """A processor's lines for a fused builder, None where it needs a function of its own."""
+        if name not in self._blocks:
+            self._blocks[name] = self._find_block(name)
+        return self._blocks[name]
 
-    def _find_step(self, name: str) -> FusedStep | None:
+    def _find_block(self, name: str) -> Block | None:
         node = self._nodes[name]
         if not isinstance(node, ProcessorNode) or not self._fuses or any(map(self._notes_record, node.stores)):
             return None
@@ -282,9 +205,9 @@ class TaskCompiler:
         """What hands a record from a node to one of its children."""
         if self._scope.recorder is None:
             return self.process(child)
-        chain = FunctionBuilder(name)
-        self._call(chain, name, child)
-        return chain.compile(self._places)  # type: ignore[no-any-return]
+        builder = FunctionBuilder(name)
+        self._call(builder, name, child)
+        return builder.compile(self._places)
 
     def _wrap(self, name: str, process: Process) -> Process:
         """Let the error handler in, where one may go on, and note what a sink wrote."""

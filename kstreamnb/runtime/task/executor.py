@@ -22,14 +22,9 @@ from kstreamnb.runtime.codegen.error_location import (
     processing_error,
     punctuation_error,
 )
-from kstreamnb.runtime.codegen.function_builder import (
-    IN_TURN,
-    TOPIC_RECORDS,
-    WIRE_RECORDS,
-    FunctionBuilder,
-    Loop,
-    NegativeTimestamp,
-)
+from kstreamnb.runtime.codegen.event_lines import end_lines
+from kstreamnb.runtime.codegen.function_builder import FunctionBuilder
+from kstreamnb.runtime.codegen.record_loop import INTERLEAVED, TOPIC_RECORDS, WIRE_RECORDS, Loop, NegativeTimestamp
 from kstreamnb.runtime.codegen.task_compiler import TaskCompiler
 from kstreamnb.runtime.context.punctuation import PunctuationQueue, Schedule
 from kstreamnb.runtime.context.record_context import NO_RECORD, Batch, Partition, WireRecord
@@ -117,7 +112,7 @@ class Executor:
         scope, turns = self.scope, dict[Partition, Any]()
         scope.cursor.within(batch)
         for place, self._first[0] in first.items():
-            turns[place] = self._loop(self.lane(*place), IN_TURN)(None, scope.stream_time[0])
+            turns[place] = self._loop(self.lane(*place), INTERLEAVED)(None, scope.stream_time[0])
             next(turns[place])
         try:
             yield {place: turn.send for place, turn in turns.items()}
@@ -180,6 +175,10 @@ class Executor:
             scope.stamp[0] = None
         self._note("committed")
 
+    def generated_source(self) -> str:
+        """Return the source of all functions that were generated so far; loops are when they are first used."""
+        return self._places.source()
+
     def _open(self, topic: str, partition: int) -> RecordQueue:
         scope = self.scope
         plan, source = scope.plan, scope.plan.source_of(topic)
@@ -216,8 +215,8 @@ class Executor:
         loop = self._loops.get((place, shape, marked))
         if loop is None:
             marks = (self._seen, self.scope.out) if marked else None
-            ending = None if self.scope.recorder is None else self._ending
-            loop = self._wiring.loop(lane, shape, self._punctuate_stream, marks, ending, self._first)
+            lines = None if self.scope.recorder is None else self._end_lines
+            loop = self._wiring.loop(lane, shape, self._punctuate_stream, marks, lines, self._first)
             self._loops[place, shape, marked] = loop
         return loop
 
@@ -229,21 +228,12 @@ class Executor:
         """Whether a commit after each record changes anything."""
         return self._commits and any(store.spec.cached or store.changes is not None for store in self._flushing)
 
-    def _ending(self, chain: FunctionBuilder) -> list[str]:
-        """Lines for the end of a record: what it has changed besides stores, and a commit that flushes nothing."""
-        recorder, watch = self.scope.recorder, self._cells
+    def _end_lines(self, builder: FunctionBuilder) -> list[str]:
+        """Return the lines for the end of a record."""
+        recorder, watch, scope = self.scope.recorder, self._cells, self.scope
         if recorder is None or watch is None:
             return []
-        note, known = chain.name(recorder.log.append), len(watch.watched) + 1  # stream time is not watched
-        lines = [f"if len({chain.name(self.scope.cells)}) != {known}: {chain.name(watch)}()"]
-        for watched in watch.watched:
-            cell, seen = chain.name(watched[0]), chain.name(watched)
-            lines.append(f"if {cell}[0] is not {seen}[1] and {cell}[0] != {seen}[1]:")
-            lines += [f" {note}(({watched[2]}, {seen}[1], {cell}[0]))", f" {seen}[1] = {cell}[0]"]
-        if self._commits:
-            committed = recorder.number("committed", self.scope.plan.task_id)
-            lines.append(f"{note}(({committed},))")
-        return lines
+        return end_lines(builder, recorder, watch, scope.cells, scope.plan.task_id if self._commits else "")
 
     def _leave(self) -> None:
         self.scope.cursor.leave()

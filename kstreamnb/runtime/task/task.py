@@ -321,6 +321,13 @@ class Task(Checkpointed):
         """Records consumed and dropped so far, the latter by node and reason."""
         return {"consumed": self._runner.consumed, "dropped": dict(self.scope.dropped)}
 
+    def generated_source(self) -> str:
+        """Return the Python source of the functions that were generated for the task's nodes, for debugging.
+
+        Functions for nodes are generated when the task is made, loops over records when a source first gets records.
+        """
+        return self._runner.generated_source()
+
     def close(self) -> None:
         """End the task: users' processors are closed, stores are left as they are."""
         closers = self.scope.closers[::-1]

@@ -13,7 +13,7 @@ from typing import Any
 
 import cloudpickle  # type: ignore[import-untyped]
 
-from kstreamnb.runtime.codegen.task_compiler import NodeContext
+from kstreamnb.runtime.codegen.node_context import NodeContext
 from kstreamnb.runtime.context.punctuation import Schedule
 from kstreamnb.runtime.context.task_context import TaskContext
 from kstreamnb.spark.execution.cyclic_task import CyclicTask

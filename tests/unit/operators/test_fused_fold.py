@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kstreamnb.core.operator import NO_TRAITS, FusedStep, Operator
+from kstreamnb.core.block import Block
+from kstreamnb.core.operator import NO_TRAITS, Operator
 from kstreamnb.core.record import Change
 from kstreamnb.core.serdes import Serdes
 from kstreamnb.core.stores import StoreSpec
@@ -41,13 +42,11 @@ def task(fold: Any, *, watched: bool) -> FakeContext:
     return context
 
 
-def function(step: FusedStep, forward: Any) -> Callable[..., None]:
-    """A chain of one step."""
-    names = {"forward": forward, "f": step.function, **dict(step.names)}
-    line = step.line
-    for name in names:
-        line = line.replace(f"{{{name}}}", name)
-    text = "\n ".join(["def chain(key, value, timestamp, headers):", *line.split("\n")])
+def function(block: Block | None, forward: Any) -> Callable[..., None]:
+    """A generated function with one block."""
+    assert block is not None
+    text = "\n ".join(["def chain(key, value, timestamp, headers):", *block.render(str, "return")])
+    names: dict[str, Any] = {"forward": forward, **block.objects}
     exec(f"{text}\n forward(key, value, timestamp, headers)", names)
     chain: Callable[..., None] = names["chain"]
     return chain

@@ -1,0 +1,55 @@
+"""`Block`: an operator's work on one record as lines of Python, for functions that the runtime generates.
+
+Stateless operators and simple aggregates cost less than a function call. So the runtime joins their lines into one
+function instead of calling one function for each node; see `kstreamnb.runtime.codegen`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+__all__ = ["RECORD_NAMES", "Block"]
+
+RECORD_NAMES = frozenset({"key", "value", "timestamp", "headers"})
+"""Local names of the generated function that hold the record."""
+
+
+@dataclass(frozen=True)
+class Block:
+    """Lines that do one operator's work on one record.
+
+    Words in braces are replaced when the lines are put into a function: ``{skip}`` by the statement that ends the work
+    on the record (``return`` in a function, ``continue`` in a loop), every other word by a name for the object that
+    ``objects`` holds under it. Nothing else may happen in the operator's closure than these lines and one forward to
+    all children.
+
+    Attributes:
+        lines: statements, indented by one space a level.
+        reads: names of the record that the lines read.
+        writes: names of the record that the lines assign.
+        objects: what the words in braces stand for.
+        window_size_ms: the new key is the one in the local name ``inner``, in a window of this size.
+        counts: the new value is a count.
+
+    Example:
+        >>> block = Block("value = {mapper}(value)", reads={"value"}, writes={"value"}, objects={"mapper": str})
+        >>> block.render({"mapper": "mapper_1"}.__getitem__, "return")
+        ['value = mapper_1(value)']
+    """
+
+    lines: str
+    reads: frozenset[str] | set[str] = frozenset()
+    writes: frozenset[str] | set[str] = frozenset()
+    objects: Mapping[str, object] = field(default_factory=dict)
+    window_size_ms: int | None = None
+    counts: bool = False
+
+    def render(self, name_of: Callable[[str], str], skip: str) -> list[str]:
+        """Return the lines with names in place of words.
+
+        Args:
+            name_of: word to the name of its object in the generated function.
+            skip: the statement that ends the work on a record.
+        """
+        return self.lines.format(skip=skip, **{word: name_of(word) for word in self.objects}).split("\n")

@@ -1,0 +1,91 @@
+"""The loop over records of a source, as the beginning of a generated function."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, NoReturn, TypeAlias
+
+from kstreamnb.core.serde import Serde
+from kstreamnb.errors import EngineError
+from kstreamnb.runtime.codegen.function_builder import FunctionBuilder
+from kstreamnb.runtime.codegen.serde_lines import copy_expression, read_expression
+
+__all__ = ["INTERLEAVED", "TOPIC_RECORDS", "WIRE_RECORDS", "EndLines", "Loop", "NegativeTimestamp", "record_loop"]
+
+EndLines: TypeAlias = Callable[[FunctionBuilder], list[str]]
+"""Writes the lines that record what happened at the end of a record."""
+
+Loop: TypeAlias = Callable[[Iterator[Any] | None, int], Any]
+"""``loop(iterator, stream time) -> stream time``; of interleaved records ``loop(None, stream time)``, a generator."""
+
+WIRE_RECORDS = "offset, timestamp, key, value, headers"
+TOPIC_RECORDS = "_, partition, _, timestamp, key, value, headers"
+INTERLEAVED = "_, _, _, timestamp, key, value, headers"
+"""Topic records that are sent to a generator one by one, in turn with other partitions."""
+
+
+class NegativeTimestamp(Exception):
+    """The current record has a negative timestamp."""
+
+
+def record_loop(
+    source: str,
+    shape: str,
+    serdes: tuple[Serde, Serde],
+    stream_time: list[int],
+    due: list[int],
+    punctuate: Callable[[int], None],
+    marks: tuple[list[int], list[Any]] | None,
+    end_lines: EndLines | None,
+    first: list[int] | None,
+) -> FunctionBuilder:
+    """Begin a loop over records; the caller appends what is done with each.
+
+    Args:
+        source: the source node.
+        shape: the names to which a record is unpacked: one of the constants of this module.
+        serdes: key and value serde of the source.
+        stream_time: holds the stream time of the task.
+        due: holds the time of the next punctuator.
+        punctuate: runs the punctuators that are due.
+        marks: a list that gets, before each record, the length of another one.
+        end_lines: writes the lines for the end of each record.
+        first: holds the offset of the first record, if offsets are counted.
+    """
+    head = ["def loop(records, now):"]
+    head += [] if end_lines is None else [" begun = False"]
+    head += [] if first is None else [" offset = first[0] - 1"]
+    head.append(" while True:" if shape == INTERLEAVED else f" for {shape} in records:")
+    builder = FunctionBuilder(source, "\n".join(head), skip="continue", indent=2)
+    builder.names.update(
+        stream_time=stream_time, due=due, punctuate=punctuate, first=first, negative=_negative, misplaced=_misplaced
+    )
+    # Due punctuators run at the head of the loop, for the record before: `continue` may skip the end of the body.
+    lines = ["if now >= due[0]: punctuate(now)"]
+    if end_lines is not None:
+        lines += ["if begun:", *(" " + line for line in end_lines(builder)), "begun = True"]
+    if shape == INTERLEAVED:
+        lines += [f"{shape} = yield", "now = stream_time[0]"]  # other partitions may have advanced it
+    if first is not None:
+        lines.append("offset += 1")
+    if marks is not None:
+        lines.append(f"{builder.name(marks[0].append, 'mark')}(len({builder.name(marks[1], 'out')}))")
+    if shape == TOPIC_RECORDS:
+        lines.append("if partition > 0: misplaced(partition)")
+    # One comparison for both: a timestamp below the stream time is rare, a negative one rarer.
+    lines += ["if timestamp > now: now = stream_time[0] = timestamp", "elif timestamp < 0: negative()"]
+    expression = read_expression if shape == WIRE_RECORDS else copy_expression
+    for name, serde in zip(("key", "value"), serdes, strict=True):
+        lines.append(f"{name} = {expression(builder, serde, name)}")
+    for line in lines:
+        builder.add(source, line)
+    builder.facts.key_serde = serdes[0] if expression is copy_expression else None
+    return builder
+
+
+def _negative() -> NoReturn:
+    raise NegativeTimestamp
+
+
+def _misplaced(partition: int) -> NoReturn:
+    raise EngineError(f"the topic has no partition {partition}", detail="it has 1")

@@ -1,0 +1,71 @@
+"""Expressions that read or write a local name of a generated function; common kinds of values need no call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from kstreamnb.core.codec import SerializedValue, decoder, encoder
+from kstreamnb.core.record import Windowed
+from kstreamnb.core.serde import Serde, StringSerde
+from kstreamnb.core.serdes import JsonSerde, TimeWindowedSerde, WindowedSerde
+from kstreamnb.runtime.codegen.function_builder import FunctionBuilder
+
+_COUNT_BYTES = 8
+
+
+def read_expression(builder: FunctionBuilder, serde: Serde, name: str) -> str:
+    """Return an expression for the value of a name that may hold bytes."""
+    read = builder.name(decoder(serde), f"read_{name}")
+    return f"{read}({name}) if type({name}) is {SerializedValue.__name__} else {name}"
+
+
+def write_expression(builder: FunctionBuilder, serde: Serde, name: str) -> str:
+    """Return an expression for a name in the form in which it leaves the task."""
+    return _unless_kept(builder, serde, name, encoder(serde), f"write_{name}")
+
+
+def copy_expression(builder: FunctionBuilder, serde: Serde, name: str) -> str:
+    """Return an expression for what a name would be after it was written to a topic and read again."""
+    write, read, copy_value = encoder(serde), decoder(serde), serde.copy_value
+    return _unless_kept(builder, serde, name, lambda value: copy_value(value) or read(write(value)), f"copy_{name}")
+
+
+def _unless_kept(
+    builder: FunctionBuilder, serde: Serde, name: str, convert: Callable[[object], object], word: str
+) -> str:
+    """Return the name itself if the serde keeps its value as it is, else a call of ``convert``."""
+    facts = builder.facts
+    if name == "value" and facts.value_is_count and int in serde.plain and serde.width in (None, _COUNT_BYTES):
+        return name
+    if name == "key" and type(serde) is StringSerde and serde == facts.key_serde:
+        return name
+    call, kept = f"{builder.name(convert, word)}({name})", _kept_test(builder, serde, name)
+    return call if kept is None else f"{name} if {kept} else {call}"
+
+
+def _kept_test(builder: FunctionBuilder, serde: Serde, name: str) -> str | None:
+    """Return a quick test that is true only for values that the serde keeps as they are; None if there is none."""
+    plain: frozenset[type] = serde.plain
+    if type(serde).keeps is Serde.keeps and plain:
+        return f"type({name}) in {builder.name(plain, 'plain')}"
+    if plain == {int} and serde.width is not None:
+        bound = 1 << 8 * serde.width - 1
+        return f"type({name}) is int and {-bound} <= {name} < {bound}"
+    if isinstance(serde, StringSerde):
+        return f"type({name}) is str and {name}.isascii()"  # other text may hold lone surrogates
+    if isinstance(serde, JsonSerde):
+        return f"(type({name}) is int or type({name}) is str and {name}.isascii())"
+    return _kept_window_test(builder, serde, name)
+
+
+def _kept_window_test(builder: FunctionBuilder, serde: Serde, name: str) -> str | None:
+    if not isinstance(serde, WindowedSerde) or serde.inner is None:
+        return None
+    size = serde.size_ms if isinstance(serde, TimeWindowedSerde) else None
+    if size is not None and name == "key" and size == builder.facts.inner_window_ms:
+        return _kept_test(builder, serde.inner, "inner")
+    inner = _kept_test(builder, serde.inner, f"{name}[0]")
+    if inner is None or (size is None and isinstance(serde, TimeWindowedSerde)):
+        return None
+    width = f"{name}[2] - {name}[1] == {size} and " if size is not None else ""
+    return f"type({name}) is {builder.name(Windowed, 'Windowed')} and {width}{inner}"

@@ -1,0 +1,152 @@
+"""Generated functions, and the blocks of which they are made.
+
+``python -m tests.unit.runtime.test_generated_source`` writes the golden files after an intended change.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import kstreamnb as ks
+from kstreamnb.core.block import RECORD_NAMES, Block
+from kstreamnb.core.record import TopicRecord
+from kstreamnb.core.serdes import Serdes
+from kstreamnb.core.stores import StoreSpec
+from kstreamnb.operators.aggregates import StreamAggregate, WindowAggregate
+from kstreamnb.operators.folding import count_up, zero
+from kstreamnb.operators.stateless import (
+    Filter,
+    Foreach,
+    Map,
+    MapValues,
+    PassThrough,
+    Peek,
+    Print,
+    RepartitionFilter,
+    SelectKey,
+    TableToStream,
+)
+from kstreamnb.recording.trace import Recording
+from tests.unit.operators.fake_context import FakeContext
+
+GOLDEN = Path(__file__).with_name("golden")
+RECORDS = [TopicRecord("in", -1, -1, at, "k", at) for at in range(20)]
+
+
+def stateless() -> ks.Topology:
+    """A filter and a map, in one function with the loop."""
+    builder = ks.StreamsBuilder("stateless")
+    builder.stream("in").filter(lambda key, value: value % 2 == 0).map_values(lambda value: value * 2).to("out")
+    return builder.build()
+
+
+def counting() -> ks.Topology:
+    """A count by key: a stateful node within the loop."""
+    builder = ks.StreamsBuilder("counting")
+    builder.stream("in").group_by_key().count().to_stream().to("out", value_serde=Serdes.long())
+    return builder.build()
+
+
+def windows() -> ks.Topology:
+    """A count in tumbling windows."""
+    builder = ks.StreamsBuilder("windows")
+    counted = builder.stream("in").group_by_key().windowed_by(ks.TimeWindows.of(size="10ms")).count()
+    counted.to_stream().to("out", value_serde=Serdes.long())
+    return builder.build()
+
+
+def branches() -> ks.Topology:
+    """A node with two children: the first is called, the last is inlined."""
+    builder = ks.StreamsBuilder("branches")
+    stream = builder.stream("in")
+    stream.foreach(lambda key, value: None)
+    stream.select_key(lambda key, value: str(value)).to("out")
+    return builder.build()
+
+
+CASES: dict[str, tuple[Callable[[], ks.Topology], int, bool]] = {
+    "stateless": (stateless, 1, False),
+    "stateless-partitions": (stateless, 2, False),
+    "stateless-recorded": (stateless, 1, True),
+    "count": (counting, 1, False),
+    "count-recorded": (counting, 1, True),
+    "windows": (windows, 1, False),
+    "branches": (branches, 1, False),
+}
+
+
+def generated(case: str) -> str:
+    """The generated source of the first task after some records."""
+    topology, partitions, is_recorded = CASES[case]
+    observe = Recording() if is_recorded else None
+    driver = ks.TopologyTestDriver(topology(), partitions=partitions, verify=False, observe=observe)
+    driver.pipe(RECORDS)
+    return next(iter(driver.tasks.by_id.values())).generated_source()
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_generated_source_is_the_golden_one(case: str) -> None:
+    """A change to the code generation shows as a change to these files, to be reviewed as such."""
+    assert generated(case) == (GOLDEN / f"{case}.py.txt").read_text()
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_generated_source_is_deterministic(case: str) -> None:
+    """Two drivers of the same topology generate the same text, so that its compilation is shared."""
+    assert generated(case) == generated(case)
+
+
+def any_function(*_arguments: object) -> Any:
+    """A user's function."""
+
+
+def fold_blocks() -> list[tuple[str, Block]]:
+    """Blocks of every kind of aggregate: counts, initialised folds and reducers, by key and by window."""
+    blocks = []
+    for initializer, aggregator in ((zero, count_up), (int, any_function), (None, any_function)):
+        for new_only in (False, True):
+            for fold in (
+                StreamAggregate("rows", initializer, aggregator),
+                WindowAggregate("rows", ks.TimeWindows(10, 5), initializer, aggregator),
+            ):
+                kind: Any = "timestamped_window" if isinstance(fold, WindowAggregate) else "timestamped_key_value"
+                spec = StoreSpec("rows", kind, value_serde=Serdes.long(), retention_ms=15, window_size_ms=10)
+                context: Any = FakeContext(spec)
+                block = fold.fuse(context, new_only=new_only)
+                assert block is not None
+                blocks.append((f"{type(fold).__name__} {getattr(aggregator, '__name__', '')} {new_only}", block))
+    return blocks
+
+
+BLOCKS: list[tuple[str, Block]] = [
+    *((type(operator).__name__, operator.block()) for operator in (
+        Filter(any_function), Filter(any_function, negate=True), Map(any_function), MapValues(any_function),
+        MapValues(any_function, with_key=True), SelectKey(any_function), Peek(any_function), Foreach(any_function),
+        Print("label"), PassThrough(), RepartitionFilter(), TableToStream(),
+    )),
+    *fold_blocks(),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "block"), BLOCKS)
+def test_blocks_declare_what_they_read_and_write(name: str, block: Block) -> None:
+    """Declarations are compared with the names in the lines, parsed."""
+    lines = "\n ".join(block.render(str, "return"))
+    loads, stores = set[str](), set[str]()
+    for node in ast.walk(ast.parse(f"def function(key, value, timestamp, headers):\n {lines}")):
+        if isinstance(node, ast.Name):
+            (stores if isinstance(node.ctx, ast.Store) else loads).add(node.id)
+    assert loads & RECORD_NAMES == block.reads
+    assert stores & RECORD_NAMES == block.writes
+    assert set(block.objects) <= loads
+    assert not set(block.objects) & RECORD_NAMES
+
+
+if __name__ == "__main__":
+    for case in CASES:
+        (GOLDEN / f"{case}.py.txt").write_text(generated(case))
