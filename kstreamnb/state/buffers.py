@@ -2,21 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from heapq import heapify, heappop, heappush
-from typing import Any
+from typing import Any, TypeAlias
 
 from kstreamnb.core.record import Headers, RecordMetadata
 from kstreamnb.core.stores import StoreSpec
 from kstreamnb.state.codec import LoggedBytes, context_bytes, context_size, optional_bytes, value_codec
-from kstreamnb.state.store import Store, StoreContext
+from kstreamnb.state.store import RawKey, Row, Store, StoreContext
 from kstreamnb.state.timed import TimeIndex
 
 _SAME_AS_PRIOR = -2
 _VERSION_3: Headers = (("v", b"\x03"),)
 
 
-class SuppressBuffer(Store):
+BufferedChange: TypeAlias = tuple[int, object, object, object, int, Headers, RecordMetadata | None]
+"""``(time, new, old, prior, timestamp, headers, metadata)``; values in wire form, times in ms."""
+
+JoinKey: TypeAlias = tuple[int, Hashable, int]
+"""``(timestamp, wire key, sequence)``."""
+
+WaitingRecord: TypeAlias = tuple[object, Headers, RecordMetadata | None]
+"""``(wire value, headers, metadata)``."""
+
+PendingKey: TypeAlias = tuple[int, int, Hashable]
+"""``(timestamp, 1 for left or 0 for right, wire key)``."""
+
+
+class SuppressBuffer(Store[Hashable, BufferedChange]):
     """One change for each key, in the place of the first change that was buffered for the key.
 
     ``raw`` maps the wire key to ``(time, new, old, prior, timestamp, headers, metadata)``. ``prior`` is the value
@@ -26,12 +39,19 @@ class SuppressBuffer(Store):
 
     def __init__(self, spec: StoreSpec, context: StoreContext) -> None:
         super().__init__(spec, context)
-        self._heap: list[tuple[int, bytes, Any]] = []
-        self._dirty: dict[Any, None] = {}
+        self._heap: list[tuple[int, bytes, Hashable]] = []
+        self._dirty: dict[Hashable, None] = {}
         self._size_bytes: int | None = None
 
     def put(
-        self, time: int, key: Any, new: Any, old: Any, timestamp: int, headers: Headers, metadata: RecordMetadata
+        self,
+        time: int,
+        key: object,
+        new: object,
+        old: object,
+        timestamp: int,
+        headers: Headers,
+        metadata: RecordMetadata,
     ) -> None:
         """Buffer a change of a key; its time (ms) counts only when none is buffered yet."""
         encode, raw_key = self.values.encode, self.keys.encode(key)
@@ -52,7 +72,7 @@ class SuppressBuffer(Store):
             heappop(heap)
         return None
 
-    def first(self) -> tuple[Any, Any, Any, int, Headers, RecordMetadata]:
+    def first(self) -> tuple[object, object, object, int, Headers, RecordMetadata | None]:
         """The first change by (time, key bytes), which stays: key, new, old, timestamp, headers, metadata."""
         if self.min_time() is None:
             raise IndexError(f'buffer "{self.name}" is empty')
@@ -61,7 +81,7 @@ class SuppressBuffer(Store):
         decode = self.values.decode
         return self.keys.decode(raw_key), decode(new), decode(old), timestamp, headers, metadata
 
-    def take(self) -> tuple[Any, Any, Any, int, Headers, RecordMetadata]:
+    def take(self) -> tuple[object, object, object, int, Headers, RecordMetadata | None]:
         """Remove the first change and give it."""
         found = SuppressBuffer.first(self)  # unwatched: what went on is not looked up anew
         self.write(heappop(self._heap)[2], None)
@@ -77,29 +97,29 @@ class SuppressBuffer(Store):
             self._size_bytes = sum(self._row_size(raw_key, row) for raw_key, row in self.raw.items())
         return self._size_bytes
 
-    def prior(self, key: Any) -> tuple[bool, Any]:
+    def prior(self, key: object) -> tuple[bool, object]:
         """Whether a change of a key is buffered, and the value before it."""
         row = self.raw.get(self.keys.encode(key))
         return (False, None) if row is None else (True, self.values.decode(row[3]))
 
-    def _row_size(self, raw_key: Any, row: Any) -> int:
+    def _row_size(self, raw_key: Hashable, row: BufferedChange) -> int:
         _, new, old, prior, _, headers, metadata = row
         values = [self._bytes(value) or b"" for value in (new, prior, old)]
         if values[1] == values[2]:
             values.pop()
         return 8 + len(self.keys.to_bytes(raw_key)) + sum(map(len, values)) + context_size(headers, metadata)
 
-    def _bytes(self, value: Any) -> bytes | None:
+    def _bytes(self, value: object) -> bytes | None:
         return None if value is None else self.values.to_bytes(value)
 
-    def write(self, raw_key: Any, row: Any) -> None:
+    def write(self, raw_key: Hashable | None, row: BufferedChange | None) -> None:
         """Change one row and note it; None deletes."""
         self._note(raw_key, self.raw.get(raw_key), row)
         if self._changes is not None:
             self._dirty[raw_key] = None
         self.apply(raw_key, row)
 
-    def apply(self, raw_key: Any, row: Any) -> None:
+    def apply(self, raw_key: Hashable | None, row: BufferedChange | None) -> None:
         """Change one row silently; None deletes."""
         old = self.raw.pop(raw_key, None) if row is None else self.raw.get(raw_key)
         if self._size_bytes is not None:
@@ -122,7 +142,7 @@ class SuppressBuffer(Store):
                 self._changes.append((raw_key, row, self.context.timestamp(), () if row is None else _VERSION_3))
         self._dirty.clear()
 
-    def changelog_entry(self, raw_key: Any, row: Any) -> tuple[bytes, bytes | None]:
+    def changelog_entry(self, raw_key: Hashable, row: BufferedChange | None) -> tuple[bytes, bytes | None]:
         """Kafka's changelog bytes (its version 3): context, prior, old and new value, time."""
         key = self.keys.to_bytes(raw_key)
         if row is None:
@@ -139,7 +159,7 @@ class SuppressBuffer(Store):
         )
         return key, b"".join(parts)
 
-    def _row_from(self, data: bytes, timestamp: int) -> Any:
+    def _row_from(self, data: bytes, timestamp: int) -> BufferedChange:
         logged, wire = LoggedBytes(data), self.values.from_bytes
         context = logged.context()
         prior = logged.optional()
@@ -151,7 +171,7 @@ _SEQUENCE_MASK = (1 << 31) - 1
 _NO_TIME = -1
 
 
-class _TimedStore(Store):
+class _TimedStore(Store[RawKey, Row]):
     """Rows whose raw key starts with a time."""
 
     def __init__(self, spec: StoreSpec, context: StoreContext) -> None:
@@ -163,7 +183,7 @@ class _TimedStore(Store):
             (self._times.remove if gone else self._times.add)(raw_key[0], raw_key)
 
 
-class JoinBuffer(_TimedStore):
+class JoinBuffer(_TimedStore[JoinKey, Any]):
     """Stream records that wait until the table has seen ``grace_ms`` of stream time more.
 
     ``raw`` maps ``(timestamp, wire key, sequence)`` to ``(wire value, headers, metadata)`` and None to
@@ -178,7 +198,9 @@ class JoinBuffer(_TimedStore):
         clock: tuple[int, int] = self.raw.get(None, (_NO_TIME, 0))
         return clock
 
-    def put(self, timestamp: int, key: Any, value: Any, headers: Headers, metadata: RecordMetadata | None) -> bool:
+    def put(
+        self, timestamp: int, key: object, value: object, headers: Headers, metadata: RecordMetadata | None
+    ) -> bool:
         """Keep a record; False when it is too old to wait and must be joined now."""
         observed_ms, sequence = self._clock()
         if timestamp < observed_ms - self.grace_ms:
@@ -191,7 +213,7 @@ class JoinBuffer(_TimedStore):
         self.write((timestamp, self.keys.encode(key), sequence), row)
         return True
 
-    def evict(self) -> list[tuple[int, Any, Any, Headers, RecordMetadata | None]]:
+    def evict(self) -> list[tuple[int, object, object, Headers, RecordMetadata | None]]:
         """Remove what has waited long enough; gives timestamp, key, value, headers and metadata of each."""
         due = list(self._times.between(0, self._clock()[0] - self.grace_ms))
         if len(due) > 1:
@@ -207,12 +229,12 @@ class JoinBuffer(_TimedStore):
         """Number of records that wait."""
         return len(self.raw) - (None in self.raw)
 
-    def _key_bytes(self, raw_key: Any) -> bytes:
+    def _key_bytes(self, raw_key: JoinKey) -> bytes:
         """A zero byte, timestamp (8 bytes), key, sequence (4 bytes)."""
         timestamp, key, sequence = raw_key
         return b"".join((b"\x00", timestamp.to_bytes(8, signed=True), self.keys.to_bytes(key), sequence.to_bytes(4)))
 
-    def changelog_entry(self, raw_key: Any, row: Any) -> tuple[bytes, bytes | None]:
+    def changelog_entry(self, raw_key: JoinKey, row: WaitingRecord | None) -> tuple[bytes, bytes | None]:
         """Kafka's changelog bytes: context and value, with no prior and no old value."""
         if row is None:
             return self._key_bytes(raw_key), None
@@ -227,18 +249,18 @@ class JoinBuffer(_TimedStore):
         self.apply(None, (max(observed_ms, raw_key[0]), max(sequence, raw_key[2])))
         super()._replay(key, value, timestamp)
 
-    def _key_from(self, data: bytes) -> Any:
+    def _key_from(self, data: bytes) -> JoinKey:
         logged = LoggedBytes(data[1:])
         return logged.number(8), super()._key_from(logged.take(len(data) - 13)), logged.number(4)
 
-    def _row_from(self, data: bytes, timestamp: int) -> Any:
+    def _row_from(self, data: bytes, timestamp: int) -> WaitingRecord:
         logged = LoggedBytes(data)
         _, headers, metadata = logged.context()
         _, _, value = logged.optional(), logged.optional(), logged.optional()
         return self.values.from_bytes(value), headers, metadata
 
 
-class PendingJoins(_TimedStore):
+class PendingJoins(_TimedStore[PendingKey, tuple[object, ...]]):
     """Records of left and outer stream joins that have found no partner yet.
 
     ``raw`` maps ``(timestamp, 1 for left or 0 for right, wire key)`` to the wire values in order of arrival. The order
@@ -251,22 +273,22 @@ class PendingJoins(_TimedStore):
         serdes = (spec.extra.get(side) or spec.value_serde for side in ("right_serde", "left_serde"))
         self._sides = [value_codec(context.value_serde(serde)) for serde in serdes]
 
-    def add(self, timestamp: int, is_left: bool, key: Any, value: Any) -> None:
+    def add(self, timestamp: int, is_left: bool, key: object, value: object) -> None:
         """Keep one more record of a key and time."""
         raw_key = (timestamp, int(is_left), self.keys.encode(key))
         self.write(raw_key, (*self.raw.get(raw_key, ()), self._sides[is_left].encode(value)))
 
-    def discard(self, timestamp: int, is_left: bool, key: Any) -> None:
+    def discard(self, timestamp: int, is_left: bool, key: object) -> None:
         """Forget the records of a key and time, if there are any."""
         raw_key = (timestamp, int(is_left), self.keys.encode(key))
         if raw_key in self.raw:
             self.write(raw_key, None)
 
-    def decode_side(self, wire: Any, is_left: bool) -> Any:
+    def decode_side(self, wire: object, is_left: bool) -> object:
         """A value of one side from its wire form."""
         return self._sides[is_left].decode(wire)
 
-    def entries(self) -> Iterator[tuple[int, bool, Any, list[Any]]]:
+    def entries(self) -> Iterator[tuple[int, bool, object, list[object]]]:
         """Timestamp, whether left, key and values of all entries in order; entries may be discarded meanwhile."""
         for timestamp in self._times.times():
             at_once = self._times.at(timestamp)
@@ -280,10 +302,10 @@ class PendingJoins(_TimedStore):
         """Number of records that wait."""
         return sum(map(len, self.raw.values()))
 
-    def _rank(self, raw_key: Any) -> tuple[int, bytes]:
+    def _rank(self, raw_key: PendingKey) -> tuple[int, bytes]:
         return raw_key[1], self.keys.to_bytes(raw_key[2])
 
-    def changelog_entry(self, raw_key: Any, row: Any) -> tuple[bytes, bytes | None]:
+    def changelog_entry(self, raw_key: PendingKey, row: tuple[object, ...] | None) -> tuple[bytes, bytes | None]:
         """Kafka's changelog bytes: timestamp (8), side (1) and key; a list of side byte and value."""
         timestamp, side, key = raw_key
         data = timestamp.to_bytes(8, signed=True) + bytes([side]) + self.keys.to_bytes(key)
@@ -292,11 +314,11 @@ class PendingJoins(_TimedStore):
         items = [bytes([side]) + (self._sides[side].to_bytes(value) or b"") for value in row]
         return data, b"\x01" + len(items).to_bytes(4) + b"".join(map(optional_bytes, items))
 
-    def _key_from(self, data: bytes) -> Any:
+    def _key_from(self, data: bytes) -> PendingKey:
         logged = LoggedBytes(data)
         return logged.number(8), logged.number(1), super()._key_from(data[9:])
 
-    def _row_from(self, data: bytes, timestamp: int) -> Any:
+    def _row_from(self, data: bytes, timestamp: int) -> tuple[object, ...]:
         logged = LoggedBytes(data[1:])
         items = [logged.optional() or b"" for _ in range(logged.number(4))]
         return tuple(self._sides[item[0]].from_bytes(item[1:]) for item in items)

@@ -9,21 +9,19 @@ of retention: what a store has forgotten can still be read while the cache holds
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection, Hashable, Mapping
 from typing import Any, NamedTuple
 
 from kstreamnb.core.record import Headers, RecordMetadata, Windowed
 from kstreamnb.core.stores import StoreSpec
 from kstreamnb.state.codec import context_size
 from kstreamnb.state.key_value import KeyValueRows, LruRows
-from kstreamnb.state.store import Store, StoreContext
-from kstreamnb.state.timed import KeyIndex, TimedRows, TimeIndex
+from kstreamnb.state.store import FlushListener, RawKey, Row, Store, StoreContext
+from kstreamnb.state.timed import KeyIndex, P, TimedKey, TimedRows, TimeIndex
 from kstreamnb.state.window import SessionRows, WindowRows
 
 _DEFAULT_BYTES = 10 * 1024 * 1024
 _LINKS, _FLAG, _TIME = 24, 1, 8
-
-Listener = Callable[[Any, Any, Any, int, Headers], None]
 
 
 class CacheBudget:
@@ -48,10 +46,10 @@ class CacheEntry(NamedTuple):
 class InCache(NamedTuple):
     """The journal's and snapshot's key of a cache entry."""
 
-    raw_key: Any
+    raw_key: Hashable
 
 
-class CachedStore(Store):
+class CachedStore(Store[RawKey, Row]):
     """A store behind a cache; subclasses mix it into a kind of store and say how that one is read and written.
 
     ``cached`` maps raw keys to entries, the least recently used first.
@@ -59,19 +57,19 @@ class CachedStore(Store):
 
     def __init__(self, spec: StoreSpec, context: StoreContext, budget: CacheBudget | None = None) -> None:
         self.budget = budget or CacheBudget()
-        self.cached: dict[Any, CacheEntry] = {}
-        self._dirty: dict[Any, None] = {}
+        self.cached: dict[RawKey, CacheEntry] = {}
+        self._dirty: dict[RawKey, None] = {}
         self._turn = 0
-        self._listener: Listener | None = None
+        self._listener: FlushListener | None = None
         self._send_old = True
         super().__init__(spec, context)
 
-    def set_flush_listener(self, listener: Listener, *, send_old: bool = True) -> bool:
+    def set_flush_listener(self, listener: FlushListener, *, send_old: bool = True) -> bool:
         """Have every flushed change told to ``listener(key, new, old, timestamp, headers)``."""
         self._listener, self._send_old = listener, send_old
         return True
 
-    def cached_row(self, raw_key: Any) -> CacheEntry | None:
+    def cached_row(self, raw_key: RawKey) -> CacheEntry | None:
         """The entry of a key, which becomes the most recently used one."""
         entry = self.cached.get(raw_key)
         if entry is not None:
@@ -79,14 +77,14 @@ class CachedStore(Store):
             self.cached[raw_key] = entry
         return entry
 
-    def cache(self, raw_key: Any, row: Any) -> None:
+    def cache(self, raw_key: RawKey, row: object) -> None:
         """Write a row into the cache; None deletes."""
         context = self.context
         timestamp, headers, metadata = context.timestamp(), context.headers(), context.metadata()
         self._turn += 1
         self._keep(raw_key, CacheEntry(row, timestamp, headers, metadata, dirty=True, turn=self._turn))
 
-    def _keep(self, raw_key: Any, entry: CacheEntry) -> None:
+    def _keep(self, raw_key: RawKey, entry: CacheEntry) -> None:
         size = self._entry_size(raw_key, entry.row, context_size(entry.headers, entry.metadata))
         self._change(raw_key, entry._replace(size_bytes=size))
         while self.budget.size_bytes > self.budget.max_bytes and self.cached:
@@ -96,13 +94,13 @@ class CachedStore(Store):
             if evicted.dirty:
                 self._flush_entries([(eldest, evicted)])
 
-    def _entry_size(self, raw_key: Any, row: Any, context_bytes: int) -> int:
+    def _entry_size(self, raw_key: RawKey, row: object, context_bytes: int) -> int:
         value = self._wire_value(row)
         data = b"" if value is None else self.values.to_bytes(value) or b""
         size = len(data) + (_TIME if self.timestamped and row is not None else 0)
         return self._key_size(raw_key) + _LINKS + _FLAG + size + context_bytes
 
-    def _key_size(self, raw_key: Any) -> int:
+    def _key_size(self, raw_key: RawKey) -> int:
         return len(self.keys.to_bytes(raw_key))
 
     def flush(self) -> None:
@@ -111,7 +109,7 @@ class CachedStore(Store):
             self._flush_entries([])
         super().flush()
 
-    def _flush_entries(self, first: list[tuple[Any, CacheEntry]]) -> None:
+    def _flush_entries(self, first: list[tuple[RawKey, CacheEntry]]) -> None:
         dirty = sorted(((raw_key, self.cached[raw_key]) for raw_key in self._dirty), key=lambda item: item[1].turn)
         for raw_key, entry in dirty:
             self._change(raw_key, entry._replace(dirty=False))
@@ -121,11 +119,11 @@ class CachedStore(Store):
             if entry.row is None and raw_key in self.cached:
                 self._change(raw_key, None)
 
-    def _write_back(self, raw_key: Any, entry: CacheEntry) -> None:
+    def _write_back(self, raw_key: RawKey, entry: CacheEntry) -> None:
         context, listener = self.context, self._listener
         before = context.timestamp(), context.headers()
         context.set_record(entry.timestamp, entry.headers)
-        place = context.resume(entry.metadata)
+        position = context.resume(entry.metadata)
         try:
             if listener is None:
                 self.write(raw_key, entry.row)
@@ -140,17 +138,17 @@ class CachedStore(Store):
             listener(self._user_key(raw_key), new_value, old_value, timestamp, entry.headers)
         finally:
             context.set_record(*before)
-            context.resume(place)
+            context.resume(position)
 
-    def _stored_row(self, raw_key: Any) -> Any:
+    def _stored_row(self, raw_key: RawKey) -> Row | None:
         """Read from the store behind the cache."""
         return super()._row(raw_key)
 
-    def _row(self, raw_key: Any) -> Any:
+    def _row(self, raw_key: RawKey) -> Row | None:
         entry = self.cached.get(raw_key)
         return super()._row(raw_key) if entry is None else entry.row
 
-    def _index_cached(self, raw_key: Any, *, gone: bool) -> None:
+    def _index_cached(self, raw_key: RawKey, *, gone: bool) -> None:
         """An entry came or went."""
 
     def clear_cache(self) -> None:
@@ -158,11 +156,11 @@ class CachedStore(Store):
         for raw_key in [raw_key for raw_key, entry in self.cached.items() if not entry.dirty]:
             self._change(raw_key, None)
 
-    def _change(self, raw_key: Any, entry: CacheEntry | None) -> None:
+    def _change(self, raw_key: RawKey, entry: CacheEntry | None) -> None:
         self._note(InCache(raw_key), self.cached.get(raw_key), entry)
         self._apply_cached(raw_key, entry)
 
-    def _apply_cached(self, raw_key: Any, entry: CacheEntry | None) -> None:
+    def _apply_cached(self, raw_key: RawKey, entry: CacheEntry | None) -> None:
         old = self.cached.pop(raw_key, None)
         if old is not None:
             self.budget.size_bytes -= old.size_bytes
@@ -176,18 +174,18 @@ class CachedStore(Store):
             if entry.dirty:
                 self._dirty[raw_key] = None
 
-    def apply(self, raw_key: Any, row: Any) -> None:
+    def apply(self, raw_key: RawKey | InCache | None, row: Any) -> None:
         """Change one row of the store or one entry of the cache silently; None deletes."""
         if type(raw_key) is InCache:
-            self._apply_cached(raw_key.raw_key, row)
+            self._apply_cached(raw_key.raw_key, row)  # type: ignore[arg-type] # a key of this store
         else:
-            super().apply(raw_key, row)
+            super().apply(raw_key, row)  # type: ignore[arg-type] # it is a key of the store itself
 
-    def snapshot(self) -> dict[Any, Any]:
+    def snapshot(self) -> dict[Hashable, Any]:
         """A copy of all rows and cache entries."""
-        return {**self.raw, **{InCache(raw_key): entry for raw_key, entry in self.cached.items()}}
+        return super().snapshot() | {InCache(raw_key): entry for raw_key, entry in self.cached.items()}
 
-    def restore(self, rows: dict[Any, Any]) -> None:
+    def restore(self, rows: Mapping[Hashable, Any]) -> None:
         """Hold exactly these rows and cache entries, silently."""
         for raw_key in list(self.cached):
             self._apply_cached(raw_key, None)
@@ -197,13 +195,13 @@ class CachedStore(Store):
 _SEGMENT_BYTES = 8
 
 
-class CachedKeyValueRows(CachedStore, KeyValueRows):
+class CachedKeyValueRows(CachedStore[Hashable, Any], KeyValueRows):
     """Rows by key behind a cache: lookups and ranges see the cache over the store."""
 
     def _shorten(self) -> None:
         """No short cuts past the cache."""
 
-    def get(self, key: Any) -> Any:
+    def get(self, key: object) -> object:
         """The row of a key, or None."""
         raw_key = self.keys.encode(key)
         entry = self.cached_row(raw_key)
@@ -214,11 +212,11 @@ class CachedKeyValueRows(CachedStore, KeyValueRows):
             self._keep(raw_key, CacheEntry(self._stored_row(raw_key)))
         return value
 
-    def put(self, key: Any, value: Any) -> None:
+    def put(self, key: object, value: object) -> None:
         """Keep a row; None removes it."""
         self.cache(self.keys.encode(key), self._kept(value))
 
-    def _between(self, least: bytes, end: bytes | None) -> list[Any]:
+    def _between(self, least: bytes, end: bytes | None) -> list[Hashable]:
         stored, shadow, to_bytes = super()._between(least, end), self._shadow(), self.keys.to_bytes
         if not shadow:
             return stored
@@ -227,7 +225,7 @@ class CachedKeyValueRows(CachedStore, KeyValueRows):
         found += [raw_key for data, raw_key in fresh if least <= data and (end is None or data < end)]
         return sorted(found, key=to_bytes)
 
-    def _shadow(self) -> Collection[Any]:
+    def _shadow(self) -> Collection[Hashable]:
         """Keys whose entries may differ from the store."""
         return self._dirty
 
@@ -235,68 +233,71 @@ class CachedKeyValueRows(CachedStore, KeyValueRows):
 class CachedLruRows(CachedKeyValueRows, LruRows):
     """The last used keys behind a cache, which may still show keys that the store has forgotten."""
 
-    def _shadow(self) -> Collection[Any]:
+    def _shadow(self) -> Collection[Hashable]:
         return self.cached
 
 
-class _TimedCache(CachedStore, TimedRows):
+class _TimedCache(CachedStore[TimedKey[P], Any], TimedRows[P]):
     """What the cached kinds share: reads that see the cache over the store."""
 
     def _bind(self) -> None:
         super()._bind()
-        self._cached_index, self._cached_places = TimeIndex(), KeyIndex()
+        self._cached_index = TimeIndex()
+        self._cached_positions: KeyIndex[P] = KeyIndex()
 
-    def _index_cached(self, raw_key: Any, *, gone: bool) -> None:
-        key, place = raw_key
+    def _index_cached(self, raw_key: TimedKey[P], *, gone: bool) -> None:
+        key, position = raw_key
         if gone:
-            self._cached_index.remove(self._time(place), raw_key)
-            self._cached_places.remove(key, place)
+            self._cached_index.remove(self._time(position), raw_key)
+            self._cached_positions.remove(key, position)
         else:
-            self._cached_index.add(self._time(place), raw_key)
-            self._cached_places.add(key, place)
+            self._cached_index.add(self._time(position), raw_key)
+            self._cached_positions.add(key, position)
 
-    def _stored_row(self, raw_key: Any) -> Any:
+    def _stored_row(self, raw_key: TimedKey[P]) -> object:
         return self.raw.get(raw_key) if self._time(raw_key[1]) >= self.retention.visible_from else None
 
-    def _key_size(self, raw_key: Any) -> int:
+    def _key_size(self, raw_key: TimedKey[P]) -> int:
         return _SEGMENT_BYTES + len(self._key_bytes(raw_key))
 
-    def _places_from(self, raw_key: Any, time: int) -> list[Any]:
-        stored, cached = super()._places_from(raw_key, time), self._cached_places.get(raw_key)
+    def _positions_from(self, raw_key: Hashable, time: int) -> list[P]:
+        stored, cached = super()._positions_from(raw_key, time), self._cached_positions.get(raw_key)
         if cached is None:
             return stored
         entries, time_of = self.cached, self._time
-        found = [place for place in stored if (raw_key, place) not in entries]
-        found += [place for place in cached if time_of(place) >= time and entries[raw_key, place].row is not None]
+        found = [position for position in stored if (raw_key, position) not in entries]
+        found += [
+            position for position in cached if time_of(position) >= time and entries[raw_key, position].row is not None
+        ]
         return sorted(found)
 
-    def _between(self, from_: int, to: int) -> list[Any]:
+    def _between(self, from_: int, to: int) -> list[TimedKey[P]]:
         entries = self.cached
         found = [raw_key for raw_key in super()._between(from_, to) if raw_key not in entries]
         return found + [key for key in self._cached_index.between(from_, to) if entries[key].row is not None]
 
 
-class CachedWindowRows(_TimedCache, WindowRows):
+class CachedWindowRows(_TimedCache[int], WindowRows):
     """Rows by key and window start behind a cache."""
 
     def _bind(self) -> None:
         super()._bind()
         stored_at, encode_key = self.row_at, self.keys.encode
 
-        def row_at(key: Any, at: int) -> Any:
+        def row_at(key: object, at: int) -> object:
             entry = self.cached_row((encode_key(key), at))
             return stored_at(key, at) if entry is None else self._shown(entry.row)
 
-        def put(key: Any, value: Any, window_start: int) -> None:
+        def put(key: object, value: object, window_start: int) -> None:
             self.cache((encode_key(key), window_start), self._kept(value))
 
         self.row_at, self.put = row_at, put
 
 
-class CachedSessionRows(_TimedCache, SessionRows):
+class CachedSessionRows(_TimedCache[tuple[int, int]], SessionRows):
     """Aggregates by session behind a cache."""
 
-    def put(self, session: Windowed[object], aggregate: Any) -> None:
+    def put(self, session: Windowed[object], aggregate: object) -> None:
         """Keep an aggregate; None removes it."""
         self.cache(self._raw_key(session), None if aggregate is None else self.values.encode(aggregate))
 
@@ -304,7 +305,7 @@ class CachedSessionRows(_TimedCache, SessionRows):
         """Remove a session."""
         self.cache(self._raw_key(session), None)
 
-    def fetch_session(self, key: Any, start: int, end: int) -> Any:
+    def fetch_session(self, key: object, start: int, end: int) -> object:
         """The aggregate of exactly one session, or None."""
         entry = self.cached_row((self.keys.encode(key), (end, start)))
         return super().fetch_session(key, start, end) if entry is None else self.values.decode(entry.row)

@@ -7,12 +7,13 @@ rows that Kafka keeps apart, so types that equal each other are held as bytes.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import Any
 
 from kstreamnb.core.codec import SerializedValue, decoder, encoder
 from kstreamnb.core.record import Headers, RecordMetadata, Windowed
+from kstreamnb.core.serde import Serde, SerdeAround
 from kstreamnb.errors import StateError
 
 SMALL = 1 << 29
@@ -27,35 +28,35 @@ class KeyCodec:
     nothing was found. ``text`` is str where ASCII text is its own wire form.
     """
 
-    encode: Callable[[Any], Any]
-    decode: Callable[[Any], Any]
-    to_bytes: Callable[[Any], bytes]
+    encode: Callable[[object], Hashable]
+    decode: Callable[[Hashable], Any]
+    to_bytes: Callable[[Hashable], bytes]
     direct: bool
-    text: Any
+    text: type[str] | None
 
 
 @dataclass(frozen=True)
 class ValueCodec:
     """A value serde as functions; ``text`` is str where short cuts for it are allowed, ``small`` the limit of ints."""
 
-    encode: Callable[[Any], Any]
-    decode: Callable[[Any], Any]
-    to_bytes: Callable[[Any], bytes | None]
-    text: Any
+    encode: Callable[[object], object]
+    decode: Callable[[object], Any]
+    to_bytes: Callable[[object], bytes | None]
+    text: type[str] | None
     small: int
 
-    def from_bytes(self, data: bytes | None) -> Any:
+    def from_bytes(self, data: bytes | None) -> object:
         """The wire form of a value in bytes."""
         return None if data is None else self.encode(self.decode(SerializedValue(data)))
 
 
-class EncodedRow(tuple[Any, int]):
+class EncodedRow(tuple[object, int]):
     """``(wire value, timestamp)`` whose value is `SerializedValue`; a row that is exactly a tuple is returned as is."""
 
     __slots__ = ()
 
 
-def stamped(wire: Any, timestamp: int) -> tuple[Any, int] | None:
+def stamped(wire: object, timestamp: int) -> tuple[object, int] | None:
     """The row of a timestamped store; None for no value."""
     if wire is None:
         return None
@@ -65,41 +66,41 @@ def stamped(wire: Any, timestamp: int) -> tuple[Any, int] | None:
 _NUMBERS = frozenset({int, float, bool})
 
 
-def key_codec(serde: Any) -> KeyCodec:
+def key_codec(serde: Serde) -> KeyCodec:
     """The functions of a key serde."""
     plain = _distinct(serde)
     direct = len(plain) == 1 and plain <= {str, int, bytes}
 
-    def encode(key: Any) -> Any:
+    def encode(key: object) -> Hashable:
         if type(key) in plain and serde.keeps(key):
             return key
         if key is None:
             raise StateError("a store was asked for the key None", java="key cannot be null")
         if type(key) is Windowed and type(key.key) in plain and Windowed in serde.plain and serde.keeps(key):
             return key
-        data = serde.serialize(key)
+        data = serde.serialize(key) or b""
         kept = serde.deserialize(data)
         return kept if type(kept) in plain and serde.keeps(kept) else SerializedValue(data)
 
-    def to_bytes(key: Any) -> bytes:
-        return bytes(key) if type(key) is SerializedValue else serde.serialize(key)
+    def to_bytes(key: Hashable) -> bytes:
+        return bytes(key) if type(key) is SerializedValue else serde.serialize(key) or b""
 
     return KeyCodec(encode, decoder(serde), to_bytes, direct, str if str in plain else None)
 
 
-def _distinct(serde: Any) -> frozenset[type]:
+def _distinct(serde: Serde) -> frozenset[type]:
     """Types whose instances are equal only when their bytes are, at most one of them a number."""
-    inner = getattr(serde, "inner", None)
+    inner = serde.inner if isinstance(serde, SerdeAround) else None
     plain: frozenset[type] = _distinct(inner) if Windowed in serde.plain and inner is not None else serde.plain
     plain = plain - {float, Windowed}
     return plain - {bool} if len(plain & _NUMBERS) > 1 else plain
 
 
-def value_codec(serde: Any) -> ValueCodec:
+def value_codec(serde: Serde) -> ValueCodec:
     """The functions of a value serde."""
     plain = serde.plain
 
-    def to_bytes(value: Any) -> bytes | None:
+    def to_bytes(value: object) -> bytes | None:
         return bytes(value) if type(value) is SerializedValue else serde.serialize(value)
 
     small = SMALL if int in plain and (serde.width or 8) >= 4 else 0

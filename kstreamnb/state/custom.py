@@ -7,42 +7,46 @@ understand, as Kafka's custom stores get bytes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, MutableMapping
-from typing import Any
+from collections.abc import Callable, Hashable, Iterable, Iterator, MutableMapping
+from typing import Any, Protocol
 
 from kstreamnb.core.record import Windowed
 from kstreamnb.core.stores import StoreSpec
 from kstreamnb.errors import StateError
 
 
-class StoredElsewhere(MutableMapping[Any, Any]):
+class StoredElsewhere(MutableMapping[Hashable, object]):
     """Raw rows that lie in a user's store; what has the key None is kept here.
 
     ``read(raw_key)``, ``write(raw_key, row)`` and ``read_all()`` say how the store is asked for them.
     """
 
     def __init__(
-        self, store: Any, read: Callable[[Any], Any], write: Callable[[Any, Any], Any], read_all: Callable[[], Any]
+        self,
+        store: object,
+        read: Callable[[Any], object],
+        write: Callable[[Any, object], object],
+        read_all: Callable[[], Iterable[tuple[Hashable, object]]],
     ) -> None:
         self.store, self._read, self._write, self._read_all = store, read, write, read_all
-        self._reserved: dict[Any, Any] = {}
+        self._reserved: dict[Hashable, object] = {}
 
-    def __getitem__(self, raw_key: Any) -> Any:
+    def __getitem__(self, raw_key: Hashable) -> object:
         row = self._reserved.get(None) if raw_key is None else self._read(raw_key)
         if row is None:
             raise KeyError(raw_key)
         return row
 
-    def __setitem__(self, raw_key: Any, row: Any) -> None:
+    def __setitem__(self, raw_key: Hashable, row: object) -> None:
         if raw_key is None:
             self._reserved[None] = row
         else:
             self._write(raw_key, row)
 
-    def __delitem__(self, raw_key: Any) -> None:
+    def __delitem__(self, raw_key: Hashable) -> None:
         self[raw_key] = None
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[Hashable]:
         yield from (raw_key for raw_key, row in self._reserved.items() if row is not None)
         yield from [raw_key for raw_key, _ in self._read_all()]
 
@@ -50,62 +54,105 @@ class StoredElsewhere(MutableMapping[Any, Any]):
         return sum(1 for _ in self)
 
 
-def _key_values(store: Any) -> StoredElsewhere:
+class KeyValuePlace(Protocol):
+    """A user's key-value store."""
+
+    def get(self, key: Hashable, /) -> object:
+        """Return a row, or None."""
+
+    def put(self, key: Hashable, row: object, /) -> object:
+        """Keep a row; None deletes it."""
+
+    def all(self) -> Iterable[tuple[Hashable, object]]:
+        """Return all rows with their keys."""
+
+
+class WindowPlace(Protocol):
+    """A user's window store; times in ms."""
+
+    def fetch(self, key: Hashable, start: int, /) -> Any:
+        """Return the row of one window start, or None."""
+
+    def put(self, key: Hashable, row: object, start: int, /) -> object:
+        """Keep a row; None deletes it."""
+
+    def all(self) -> Iterable[tuple[Windowed[object], Any]]:
+        """Return all rows with their windows."""
+
+
+class SessionPlace(Protocol):
+    """A user's session store; times in ms."""
+
+    def fetch_session(self, key: Hashable, start: int, end: int, /) -> object:
+        """Return the aggregate of one session, or None."""
+
+    def put(self, session: Windowed[object], row: object, /) -> object:
+        """Keep an aggregate."""
+
+    def remove(self, session: Windowed[object], /) -> object:
+        """Delete a session."""
+
+    def fetch(self, key: None, /) -> Iterable[tuple[Windowed[object], object]]:
+        """Return all sessions."""
+
+
+def _key_values(store: KeyValuePlace) -> StoredElsewhere:
     return StoredElsewhere(store, store.get, store.put, store.all)
 
 
-def _windows(store: Any) -> StoredElsewhere:
+def _windows(store: WindowPlace) -> StoredElsewhere:
     """A raw key is (key, window start)."""
 
-    def write(raw_key: Any, row: Any) -> None:
+    def write(raw_key: tuple[Hashable, int], row: object) -> None:
         store.put(raw_key[0], row, raw_key[1])
 
-    def read_all() -> Iterator[tuple[Any, Any]]:
+    def read_all() -> Iterator[tuple[Hashable, object]]:
         return (((window.key, window.start), row) for window, row in store.all())
 
     return StoredElsewhere(store, lambda raw_key: store.fetch(*raw_key), write, read_all)
 
 
-def _duplicates(store: Any) -> StoredElsewhere:
+def _duplicates(store: WindowPlace) -> StoredElsewhere:
     """A raw key is (key, window start << 31 | sequence); rows of one start lie together as {sequence: row} pairs."""
 
-    def rows_at(key: Any, slot: int) -> dict[int, Any]:
+    def rows_at(key: Hashable, slot: int) -> dict[int, object]:
         return dict(store.fetch(key, slot >> 31) or ())
 
-    def write(raw_key: Any, row: Any) -> None:
+    def write(raw_key: tuple[Hashable, int], row: object) -> None:
         key, slot = raw_key
         rows = {**rows_at(key, slot), slot: row}
         if row is None:
             del rows[slot]
         store.put(key, tuple(rows.items()) or None, slot >> 31)
 
-    def read_all() -> Iterator[tuple[Any, Any]]:
+    def read_all() -> Iterator[tuple[Hashable, object]]:
         return (((window.key, slot), row) for window, rows in store.all() for slot, row in rows)
 
     return StoredElsewhere(store, lambda raw_key: rows_at(*raw_key).get(raw_key[1]), write, read_all)
 
 
-def _sessions(store: Any) -> StoredElsewhere:
+def _sessions(store: SessionPlace) -> StoredElsewhere:
     """A raw key is (key, (end, start))."""
 
-    def read(raw_key: Any) -> Any:
+    def read(raw_key: tuple[Hashable, tuple[int, int]]) -> object:
         key, (end, start) = raw_key
         return store.fetch_session(key, start, end)
 
-    def write(raw_key: Any, row: Any) -> None:
-        session = Windowed(raw_key[0], *raw_key[1][::-1])
+    def write(raw_key: tuple[Hashable, tuple[int, int]], row: object) -> None:
+        key, (end, start) = raw_key
+        session = Windowed(key, start, end)
         if row is None:
             store.remove(session)
         else:
             store.put(session, row)
 
-    def read_all() -> Iterator[tuple[Any, Any]]:
+    def read_all() -> Iterator[tuple[Hashable, object]]:
         return (((session.key, (session.end, session.start)), row) for session, row in store.fetch(None))
 
     return StoredElsewhere(store, read, write, read_all)
 
 
-_KINDS = {
+_KINDS: dict[str, Callable[[Any], StoredElsewhere]] = {
     "key_value": _key_values,
     "timestamped_key_value": _key_values,
     "versioned": _key_values,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Iterable, MutableMapping
 from itertools import islice
 from typing import Any
 
@@ -21,17 +21,17 @@ class KeyOrder:
     sorted anew each time.
     """
 
-    def __init__(self, raw: Any, to_bytes: Callable[[Any], bytes]) -> None:
+    def __init__(self, raw: MutableMapping[Hashable, Any], to_bytes: Callable[[Hashable], bytes]) -> None:
         self._raw, self._to_bytes, self._is_dict = raw, to_bytes, type(raw) is dict
-        self._sorted: list[tuple[bytes, Any]] = []
-        self._removed: set[Any] = set()
+        self._sorted: list[tuple[bytes, Hashable]] = []
+        self._removed: set[Hashable] = set()
 
-    def forget(self, raw_key: Any) -> None:
+    def forget(self, raw_key: Hashable) -> None:
         """Must be called when a key leaves the dict."""
         if self._sorted:
             self._removed.add(raw_key)
 
-    def entries(self) -> list[tuple[bytes, Any]]:
+    def entries(self) -> list[tuple[bytes, Hashable]]:
         """``(key bytes, raw key)`` of all rows, ascending; not to be changed by the caller."""
         if not self._is_dict:
             return sorted(((self._to_bytes(key), key) for key in self._raw), key=_first)
@@ -50,18 +50,18 @@ class KeyOrder:
                 known.sort(key=_first)
         return known
 
-    def between(self, least: bytes, end: bytes | None) -> list[Any]:
+    def between(self, least: bytes, end: bytes | None) -> list[Hashable]:
         """Raw keys whose bytes are not less than the one bound and less than the other; None is open."""
         known = self.entries()
         high = len(known) if end is None else bisect_left(known, end, key=_first)
         return [raw_key for _, raw_key in known[bisect_left(known, least, key=_first) : high]]
 
 
-def _first(entry: tuple[bytes, Any]) -> bytes:
+def _first(entry: tuple[bytes, Hashable]) -> bytes:
     return entry[0]
 
 
-class KeyValueRows(Store):
+class KeyValueRows(Store[Hashable, Any]):
     """Rows by key, or ``(value, timestamp)`` by key; ``raw`` maps the wire key to the wire value or its row."""
 
     def __init__(self, spec: StoreSpec, context: StoreContext) -> None:
@@ -70,41 +70,41 @@ class KeyValueRows(Store):
         if self.timestamped and self.keys.direct:
             self._shorten()
 
-    def get(self, key: Any) -> Any:
+    def get(self, key: object) -> object:
         """The row of a key, or None."""
         return self._shown(self.raw.get(self.keys.encode(key)))
 
-    def put(self, key: Any, value: Any) -> None:
+    def put(self, key: object, value: object) -> None:
         """Keep a row; None removes it."""
         self.write(self.keys.encode(key), self._kept(value))
 
-    def _index(self, raw_key: Any, *, gone: bool) -> None:
+    def _index(self, raw_key: Hashable, *, gone: bool) -> None:
         if gone:
             self.order.forget(raw_key)
 
-    def put_if_absent(self, key: Any, value: Any) -> Any:
+    def put_if_absent(self, key: object, value: object) -> object:
         """Put unless there is a row; gives the row that was there, or None."""
         old = self.get(key)
         if old is None:
             self.put(key, value)
         return old
 
-    def put_all(self, entries: list[tuple[Any, Any]]) -> None:
+    def put_all(self, entries: Iterable[tuple[object, object]]) -> None:
         """Put every (key, value) in turn."""
         for key, value in entries:
             self.put(key, value)
 
-    def delete(self, key: Any) -> Any:
+    def delete(self, key: object) -> object:
         """Remove a row and give it, or None."""
         old = self.get(key)
         self.put(key, None)
         return old
 
-    def range(self, from_key: Any, to_key: Any) -> Rows:
+    def range(self, from_key: object, to_key: object) -> Rows:
         """Rows between two keys, both inclusive, None being open, ascending by key bytes."""
         return self._rows(self._of_keys(from_key, to_key))
 
-    def reverse_range(self, from_key: Any, to_key: Any) -> Rows:
+    def reverse_range(self, from_key: object, to_key: object) -> Rows:
         """The same, descending."""
         return self._rows(self._of_keys(from_key, to_key)[::-1])
 
@@ -116,7 +116,7 @@ class KeyValueRows(Store):
         """All rows, descending."""
         return self._rows(self._of_keys(None, None)[::-1])
 
-    def prefix_scan(self, prefix: Any, serialize: Any = None) -> Rows:
+    def prefix_scan(self, prefix: object, serialize: Callable[[Any], bytes] | None = None) -> Rows:
         """Rows whose key bytes start with those of a prefix; ``serialize`` makes them, the key serde by default."""
         data = self._bytes_of(prefix) if serialize is None else serialize(prefix)
         stem = data.rstrip(b"\xff")  # what comes next has its last byte one greater, and nothing does after 0xff alone
@@ -126,15 +126,15 @@ class KeyValueRows(Store):
         """The number of rows; exact."""
         return len(self.raw)
 
-    def _bytes_of(self, key: Any) -> bytes:
+    def _bytes_of(self, key: object) -> bytes:
         """Serialised bytes of a key."""
         return self.keys.to_bytes(self.keys.encode(key))
 
-    def _of_keys(self, from_key: Any, to_key: Any) -> list[Any]:
+    def _of_keys(self, from_key: object, to_key: object) -> list[Hashable]:
         least = b"" if from_key is None else self._bytes_of(from_key)
         return self._between(least, None if to_key is None else self._bytes_of(to_key) + b"\0")
 
-    def _between(self, least: bytes, end: bytes | None) -> list[Any]:
+    def _between(self, least: bytes, end: bytes | None) -> list[Hashable]:
         return self.order.between(least, end)
 
     def _shorten(self) -> None:
@@ -142,11 +142,11 @@ class KeyValueRows(Store):
         raw, find, slow_get, slow_put, watched = self.raw, self.raw.get, self.get, self.put, self.watched
         least, most, text = -self.values.small, self.values.small, self.values.text
 
-        def get(key: Any) -> Any:
+        def get(key: object) -> object:
             row = find(key)
             return row if type(row) is tuple else slow_get(key)
 
-        def put(key: Any, value: Any) -> None:
+        def put(key: object, value: object) -> None:
             if type(value) is tuple and key in raw and not watched[0]:
                 part = value[0]
                 kind = type(part)
@@ -168,10 +168,10 @@ class LruRows(KeyValueRows):
         if spec.max_entries is None:
             raise StateError(f'store "{spec.name}" keeps the last used keys, but not how many')
         self._turn = 0
-        self._by_use: dict[Any, None] | None = {}
+        self._by_use: dict[Hashable, None] | None = {}
         super().__init__(spec, context)
 
-    def get(self, key: Any) -> Any:
+    def get(self, key: object) -> object:
         """The row of a key, or None; the key is now the youngest."""
         raw_key = self.keys.encode(key)
         row = self.raw.get(raw_key)
@@ -181,7 +181,7 @@ class LruRows(KeyValueRows):
         self._note(raw_key, row, used)
         return self.values.decode(row[1])
 
-    def write(self, raw_key: Any, row: Any) -> None:
+    def write(self, raw_key: Hashable, row: object) -> None:
         """Change one row and note it; None deletes, and so does being the oldest of too many."""
         order = self._order_of_use()
         if row is None:
@@ -193,20 +193,20 @@ class LruRows(KeyValueRows):
         super().write(raw_key, row)
         self._by_use = order
 
-    def _used(self, raw_key: Any, value: Any) -> tuple[int, Any]:
+    def _used(self, raw_key: Hashable, value: object) -> tuple[int, object]:
         order = self._order_of_use()
         order.pop(raw_key, None)
         order[raw_key] = None
         self._turn += 1
         return self._turn, value
 
-    def _order_of_use(self) -> dict[Any, None]:
+    def _order_of_use(self) -> dict[Hashable, None]:
         if self._by_use is None:
             self._by_use = dict.fromkeys(sorted(self.raw, key=lambda raw_key: self.raw[raw_key][0]))
             self._turn = max((row[0] for row in self.raw.values()), default=0)
         return self._by_use
 
-    def apply(self, raw_key: Any, row: Any) -> None:
+    def apply(self, raw_key: Hashable, row: object) -> None:
         """Change one row silently; None deletes."""
         super().apply(raw_key, row)
         self._by_use = None
@@ -217,6 +217,6 @@ class LruRows(KeyValueRows):
     def _replay(self, key: bytes, value: bytes | None, timestamp: int) -> None:
         self.write(self._key_from(key), None if value is None else self._row_from(value, timestamp))
 
-    def _row(self, raw_key: Any) -> Any:
+    def _row(self, raw_key: Hashable) -> object:
         row = self.raw.get(raw_key)
         return None if row is None else row[1]

@@ -4,32 +4,42 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from heapq import merge
-from typing import Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from kstreamnb.core.record import ValueAndTimestamp, Windowed
 
 __all__ = ["KeyValueView", "SessionView", "VersionedView", "View", "WindowView", "view_of"]
 
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar as _TypeVar
+
+    K = _TypeVar("K", default=Any)
+    V = _TypeVar("V", default=Any)
+else:
+    K, V = TypeVar("K"), TypeVar("V")
+
 Show = Callable[[Any], Any]
+"""Makes what a reader gets of a row."""
+
 _FOREVER = (1 << 63) - 1
 
 
-def plain(row: Any) -> Any:
+def plain(row: tuple[object, int] | None) -> object:
     """The value of a timestamped row."""
     return None if row is None else row[0]
 
 
-def timestamped(row: Any) -> Any:
+def timestamped(row: tuple[object, int] | None) -> ValueAndTimestamp | None:
     """A timestamped row as users see it."""
     return None if row is None else ValueAndTimestamp(*row)
 
 
-def itself(row: Any) -> Any:
+def itself(row: object) -> object:
     """A row without a timestamp."""
     return row
 
 
-class View:
+class View(Generic[K, V]):
     """The same store of several tasks, read together; ``stores`` are in the order of their partitions."""
 
     def __init__(self, name: str, stores: list[Any], show: Show = itself) -> None:
@@ -39,15 +49,16 @@ class View:
         """The store of one partition alone."""
         return self.stores[number]
 
-    def _find(self, method: str, *args: Any) -> Any:
+    def _find(self, method: str, *args: object) -> V | None:
         """The first row that one of the stores has."""
         for store in self.stores:
             row = getattr(store, method)(*args)
             if row is not None:
-                return self._show(row)
+                found: V = self._show(row)
+                return found
         return None
 
-    def _merge(self, method: str, *args: Any, reverse: bool = False) -> Iterator[tuple[Any, Any]]:
+    def _merge(self, method: str, *args: object, reverse: bool = False) -> Iterator[tuple[K, V]]:
         """Rows of all stores in one order: that of each store, by key bytes and then by time."""
         show, rows = self._show, [list(getattr(store, method)(*args)) for store in self.stores]
         if len(rows) == 1:
@@ -57,52 +68,52 @@ class View:
             merged = merge(*rows, key=lambda row: order(row[0]), reverse=reverse)
         return iter([(key, show(row)) for key, row in merged])
 
-    def _rank(self, key: Any) -> Any:
+    def _rank(self, key: object) -> tuple[object, ...]:
         serde = self.stores[0].spec.key_serde
         if isinstance(key, Windowed):
             return serde.serialize(key.key), key.start, key.end
         return (serde.serialize(key),) if not isinstance(key, int) or serde.name != "time" else (key,)
 
 
-class KeyValueView(View):
+class KeyValueView(View[K, V]):
     """Rows by key, over all partitions."""
 
-    def get(self, key: Any) -> Any:
+    def get(self, key: object) -> V | None:
         """The row of a key, or None."""
         return self._find("get", key)
 
-    def __getitem__(self, key: Any) -> Any:
+    def __getitem__(self, key: object) -> V:
         found = self.get(key)
         if found is None:
             raise KeyError(key)
         return found
 
-    def __contains__(self, key: Any) -> bool:
+    def __contains__(self, key: object) -> bool:
         return self.get(key) is not None
 
     def __len__(self) -> int:
         return self.approximate_num_entries()
 
-    def __iter__(self) -> Iterator[tuple[Any, Any]]:
+    def __iter__(self) -> Iterator[tuple[K, V]]:
         return self.all()
 
-    def all(self) -> Iterator[tuple[Any, Any]]:
+    def all(self) -> Iterator[tuple[K, V]]:
         """All rows, ascending by key bytes."""
         return self._merge("all")
 
-    def reverse_all(self) -> Iterator[tuple[Any, Any]]:
+    def reverse_all(self) -> Iterator[tuple[K, V]]:
         """All rows, descending by key bytes."""
         return self._merge("reverse_all", reverse=True)
 
-    def range(self, from_key: Any, to_key: Any) -> Iterator[tuple[Any, Any]]:
+    def range(self, from_key: object, to_key: object) -> Iterator[tuple[K, V]]:
         """Rows between two keys, both inclusive, None being open."""
         return self._merge("range", from_key, to_key)
 
-    def reverse_range(self, from_key: Any, to_key: Any) -> Iterator[tuple[Any, Any]]:
+    def reverse_range(self, from_key: object, to_key: object) -> Iterator[tuple[K, V]]:
         """The same, descending."""
         return self._merge("reverse_range", from_key, to_key, reverse=True)
 
-    def prefix_scan(self, prefix: Any) -> Iterator[tuple[Any, Any]]:
+    def prefix_scan(self, prefix: object) -> Iterator[tuple[K, V]]:
         """Rows whose key bytes begin with those of ``prefix``."""
         return self._merge("prefix_scan", prefix)
 
@@ -111,104 +122,102 @@ class KeyValueView(View):
         return sum(store.approximate_num_entries() for store in self.stores)
 
 
-class WindowView(View):
+class WindowView(View[Windowed[object], V]):
     """Rows by key and window start, over all partitions."""
 
-    def fetch(self, key: Any, from_: int, to: int | None = None) -> Any:
+    def fetch(self, key: object, from_: int, to: int | None = None) -> V | Iterator[tuple[int, V]] | None:
         """The row of one window start, or, with two times, ``(start, row)`` of all starts between them."""
         if to is None:
             return self._find("fetch", key, from_)
         return self._of_key("fetch_between", key, from_, to)
 
-    def backward_fetch(self, key: Any, from_: int, to: int) -> Iterator[tuple[int, Any]]:
+    def backward_fetch(self, key: object, from_: int, to: int) -> Iterator[tuple[int, V]]:
         """``(start, row)`` of all starts between two times, descending."""
         return self._of_key("backward_fetch", key, from_, to)
 
-    def fetch_keys(self, from_key: Any, to_key: Any, from_: int, to: int) -> Iterator[tuple[Windowed[object], Any]]:
+    def fetch_keys(self, from_key: object, to_key: object, from_: int, to: int) -> Iterator[tuple[Windowed[object], V]]:
         """Rows between two keys and two times."""
         return self._merge("fetch_keys", from_key, to_key, from_, to)
 
     def backward_fetch_keys(
-        self, from_key: Any, to_key: Any, from_: int, to: int
-    ) -> Iterator[tuple[Windowed[object], Any]]:
+        self, from_key: object, to_key: object, from_: int, to: int
+    ) -> Iterator[tuple[Windowed[object], V]]:
         """The same, descending."""
         return self._merge("backward_fetch_keys", from_key, to_key, from_, to, reverse=True)
 
-    def fetch_all(self, from_: int, to: int) -> Iterator[tuple[Windowed[object], Any]]:
+    def fetch_all(self, from_: int, to: int) -> Iterator[tuple[Windowed[object], V]]:
         """Rows of all keys between two times."""
         return self._merge("fetch_all", from_, to)
 
-    def backward_fetch_all(self, from_: int, to: int) -> Iterator[tuple[Windowed[object], Any]]:
+    def backward_fetch_all(self, from_: int, to: int) -> Iterator[tuple[Windowed[object], V]]:
         """The same, descending."""
         return self._merge("backward_fetch_all", from_, to, reverse=True)
 
-    def all(self) -> Iterator[tuple[Windowed[object], Any]]:
+    def all(self) -> Iterator[tuple[Windowed[object], V]]:
         """All rows."""
         return self._merge("all")
 
-    def backward_all(self) -> Iterator[tuple[Windowed[object], Any]]:
+    def backward_all(self) -> Iterator[tuple[Windowed[object], V]]:
         """All rows, descending."""
         return self._merge("backward_all", reverse=True)
 
-    def _of_key(self, method: str, key: Any, from_: int, to: int) -> Iterator[tuple[int, Any]]:
+    def _of_key(self, method: str, key: object, from_: int, to: int) -> Iterator[tuple[int, V]]:
         show = self._show
         rows = [row for store in self.stores for row in getattr(store, method)(key, from_, to)]
         return iter([(start, show(row)) for start, row in rows])
 
 
-class SessionView(View):
+class SessionView(View[Windowed[object], V]):
     """Aggregates by session, over all partitions."""
 
-    def fetch(self, key: Any, to_key: Any = None) -> Iterator[tuple[Windowed[object], Any]]:
+    def fetch(self, key: object, to_key: object = None) -> Iterator[tuple[Windowed[object], V]]:
         """Sessions of a key, or of the keys between two."""
         return self._merge("fetch", key, to_key)
 
-    def backward_fetch(self, key: Any, to_key: Any = None) -> Iterator[tuple[Windowed[object], Any]]:
+    def backward_fetch(self, key: object, to_key: object = None) -> Iterator[tuple[Windowed[object], V]]:
         """The same, descending."""
         return self._merge("backward_fetch", key, to_key, reverse=True)
 
-    def all(self) -> Iterator[tuple[Windowed[object], Any]]:
+    def all(self) -> Iterator[tuple[Windowed[object], V]]:
         """Sessions of all keys."""
         return self.find_sessions_between(None, None, 0, _FOREVER)
 
-    def fetch_session(self, key: Any, start: int, end: int) -> Any:
+    def fetch_session(self, key: object, start: int, end: int) -> V | None:
         """The aggregate of one session, or None."""
         return self._find("fetch_session", key, start, end)
 
-    def find_sessions(self, key: Any, earliest_end: int, latest_start: int) -> Iterator[tuple[Windowed[object], Any]]:
+    def find_sessions(self, key: object, earliest_end: int, latest_start: int) -> Iterator[tuple[Windowed[object], V]]:
         """Sessions of a key that reach into a time."""
         return self._merge("find_sessions", key, earliest_end, latest_start)
 
-    def backward_find_sessions(
-        self, key: Any, earliest_end: int, latest_start: int
-    ) -> Iterator[tuple[Windowed[object], Any]]:
+    def backward_find_sessions(self, key: object, earliest_end: int, latest_start: int) -> Iterator[tuple[Windowed[object], V]]:
         """The same, descending."""
         return self._merge("backward_find_sessions", key, earliest_end, latest_start, reverse=True)
 
     def find_sessions_between(
-        self, from_key: Any, to_key: Any, earliest_end: int, latest_start: int
-    ) -> Iterator[tuple[Windowed[object], Any]]:
+        self, from_key: object, to_key: object, earliest_end: int, latest_start: int
+    ) -> Iterator[tuple[Windowed[object], V]]:
         """Sessions of the keys between two that reach into a time."""
         return self._merge("find_sessions_between", from_key, to_key, earliest_end, latest_start)
 
     def backward_find_sessions_between(
-        self, from_key: Any, to_key: Any, earliest_end: int, latest_start: int
-    ) -> Iterator[tuple[Windowed[object], Any]]:
+        self, from_key: object, to_key: object, earliest_end: int, latest_start: int
+    ) -> Iterator[tuple[Windowed[object], V]]:
         """The same, descending."""
         times = (earliest_end, latest_start)
         return self._merge("backward_find_sessions_between", from_key, to_key, *times, reverse=True)
 
 
-class VersionedView(View):
+class VersionedView(View[K, V]):
     """Rows with their history, over all partitions."""
 
-    def get(self, key: Any, as_of: int | None = None) -> Any:
+    def get(self, key: object, as_of: int | None = None) -> V | None:
         """The latest version of a key, or the one as of a time; None where there is none."""
         return self._find("get", key, as_of)
 
     def history(
-        self, key: Any, from_: int | None = None, to: int | None = None, *, ascending: bool = True
-    ) -> Iterator[Any]:
+        self, key: object, from_: int | None = None, to: int | None = None, *, ascending: bool = True
+    ) -> Iterator[V]:
         """Versions of a key that were valid between two times."""
         return iter([row for store in self.stores for row in store.history(key, from_, to, ascending=ascending)])
 
@@ -224,7 +233,9 @@ VIEWS: Mapping[str, type[View]] = {
 }
 
 
-def view_of(name: str, stores: list[Any], *, show_time: bool = False, views: Mapping[str, type[View]] = VIEWS) -> Any:
+def view_of(
+    name: str, stores: list[Any], *, show_time: bool = False, views: Mapping[str, type[View]] = VIEWS
+) -> View | None:
     """A view of stores of one kind, rows of timestamped ones as plain values; None where their kind is not for users.
 
     ``show_time``: rows of timestamped stores are `ValueAndTimestamp`. ``views`` are the views to choose from.

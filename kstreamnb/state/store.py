@@ -7,22 +7,43 @@ restoring need no more than `apply`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, MutableMapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, MutableMapping
 from itertools import islice
-from typing import Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeAlias, TypeVar
 
+from kstreamnb.core.operator import Details
 from kstreamnb.core.record import Headers, RecordMetadata, ValueAndTimestamp
+from kstreamnb.core.serde import Serde
 from kstreamnb.core.stores import StoreSpec
 from kstreamnb.state.codec import key_codec, stamped, value_codec
 from kstreamnb.state.custom import rows_of
 
-JournalEntry: TypeAlias = tuple[Any, Any, Any]
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar as _TypeVar
+
+    RawKey = _TypeVar("RawKey", default=Any)
+    Row = _TypeVar("Row", default=Any)
+    Item = _TypeVar("Item", default=Any)
+else:
+    RawKey, Row, Item = TypeVar("RawKey"), TypeVar("Row"), TypeVar("Item")
+
+JournalEntry: TypeAlias = tuple[Hashable, object, object]
 """``(raw_key, old, new)``; None stands for no row."""
 
-ChangelogRecord: TypeAlias = tuple[Any, Any, int, Headers]
+ChangelogRecord: TypeAlias = tuple[Hashable, Any, int, Headers]
 """``(raw_key, row, timestamp, headers)``; a row of None is a tombstone."""
 
 ChangeListener: TypeAlias = Callable[[Any, Any, Any], None]
+
+FlushListener: TypeAlias = Callable[[object, object, object, int, Headers], None]
+"""``listener(key, new, old, timestamp, headers)``: gets every change that a cached store writes back."""
+
+
+class Journal(Protocol):
+    """Records the changes of a store for undo and replay."""
+
+    def append(self, entry: JournalEntry, /) -> None:
+        """Record one change."""
 
 
 class StoreContext(Protocol):
@@ -43,31 +64,31 @@ class StoreContext(Protocol):
     def resume(self, metadata: RecordMetadata | None) -> RecordMetadata | None:
         """Let other metadata stand in while cached entries are flushed; gives what stood in before."""
 
-    def refuse(self, store: str, key: Any, value: Any, timestamp: int, details: dict[str, Any]) -> None:
+    def refuse(self, store: str, key: object, value: object, timestamp: int, details: Details) -> None:
         """Count and report a put that a store refused, because it was too old."""
 
-    def key_serde(self, serde: Any = None) -> Any:
+    def key_serde(self, serde: Serde | str | None = None) -> Serde:
         """A key serde with the application's defaults in the places that it leaves open; the default for None."""
 
-    def value_serde(self, serde: Any = None) -> Any:
+    def value_serde(self, serde: Serde | str | None = None) -> Serde:
         """The same for values."""
 
 
-class Rows(Iterator[Any]):
+class Rows(Iterator[Item]):
     """The result of a range query: an iterator over what the store held when it was asked.
 
     It can be used as Java's iterators are (``has_next``, ``peek_next_key``, ``close``, ``with``) and in a for loop.
     """
 
-    _ahead: tuple[Any, ...] = ()
+    _ahead: tuple[Item, ...] = ()
 
-    def __init__(self, rows: Iterator[Any]) -> None:
+    def __init__(self, rows: Iterator[Item]) -> None:
         self._rest = rows
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[Item]:
         return self if self._ahead else self._rest
 
-    def __next__(self) -> Any:
+    def __next__(self) -> Item:
         if not self._ahead:
             return next(self._rest)
         (row,), self._ahead = self._ahead, ()
@@ -79,17 +100,17 @@ class Rows(Iterator[Any]):
             self._ahead = tuple(islice(self._rest, 1))
         return bool(self._ahead)
 
-    def peek_next_key(self) -> Any:
+    def peek_next_key(self) -> object:
         """Key of the row that comes next; raises StopIteration when there is none."""
         if not self.has_next():
             raise StopIteration("no row is left")
-        return self._ahead[0][0]
+        return self._ahead[0][0]  # type: ignore[index] # rows of a range are pairs
 
     def close(self) -> None:
         """Forget the rows that are left."""
         self._ahead, self._rest = (), iter(())
 
-    def map(self, change: Callable[[Any], Any]) -> Rows:
+    def map(self, change: Callable[[Item], object]) -> Rows:
         """The rows that are left, each changed by a function."""
         return Rows(map(change, self))
 
@@ -106,15 +127,15 @@ class _Hooked:
     def __init__(self, name: str) -> None:
         self._name = name
 
-    def __get__(self, store: Any, owner: Any = None) -> Any:
+    def __get__(self, store: Store | None, owner: type | None = None) -> Any:
         return self if store is None else getattr(store, self._name)
 
-    def __set__(self, store: Any, wanted: Any) -> None:
+    def __set__(self, store: Store, wanted: Journal | None) -> None:
         setattr(store, self._name, wanted)
         store.watched[0] = store._recorder()  # noqa: SLF001 - the descriptor is a part of the store
 
 
-class Store:
+class Store(Generic[RawKey, Row]):
     """A store of any kind: rows, journal, changelog, snapshot.
 
     ``journal`` is a list that gets ``(raw_key, old, new)`` for every change, or None when nobody wants it.
@@ -126,17 +147,17 @@ class Store:
     def __init__(self, spec: StoreSpec, context: StoreContext) -> None:
         self.spec, self.name, self.context = spec, spec.name, context
         self.timestamped = spec.kind.startswith("timestamped")
-        self.raw: MutableMapping[Any, Any] = rows_of(spec)
+        self.raw: MutableMapping[RawKey | None, Any] = rows_of(spec)
         self._key_serde, self._value_serde = context.key_serde(spec.key_serde), context.value_serde(spec.value_serde)
         self.keys, self.values = key_codec(self._key_serde), value_codec(self._value_serde)
-        self._journal: list[JournalEntry] | None = None
+        self._journal: Journal | None = None
         self._changes: list[ChangelogRecord] | None = [] if spec.logged else None
         self.watched = [self._recorder()]
 
     journal = _Hooked("_journal")
     changes = _Hooked("_changes")
 
-    def in_place(self) -> tuple[dict[Any, Any], list[ChangeListener | None]] | None:
+    def in_place(self) -> tuple[dict[RawKey | None, Any], list[ChangeListener | None]] | None:
         """The rows, where an operator may replace one by itself, and a cell with who is to be told of it, or None.
 
         It may put ``(whole number, timestamp)`` where it found a row under the key itself, or under ``(key, window
@@ -157,19 +178,19 @@ class Store:
             note = journal.append
             return lambda raw_key, old, row: note((raw_key, old, row))
 
-        def record(raw_key: Any, old: Any, row: Any) -> None:
+        def record(raw_key: RawKey | None, old: Row | None, row: Row | None) -> None:
             self._note(raw_key, old, row)
             if raw_key is not None:
                 self._log(raw_key, row)
 
         return record
 
-    def _note(self, raw_key: Any, old: Any, row: Any) -> None:
+    def _note(self, raw_key: Hashable, old: object, row: object) -> None:
         """Note a change that the changelog does not need: expiry, observed time."""
         if self._journal is not None:
             self._journal.append((raw_key, old, row))
 
-    def _log(self, raw_key: Any, row: Any) -> None:
+    def _log(self, raw_key: Hashable, row: Any) -> None:
         """Note a write for the changelog, which gets those too that the store itself refused."""
         if self._changes is not None:
             time = row[1] if self.timestamped and row is not None else self.context.timestamp()
@@ -187,7 +208,7 @@ class Store:
             return self.values.encode(value)
         return stamped(self.values.encode(value[0]), value[1])
 
-    def write(self, raw_key: Any, row: Any) -> None:
+    def write(self, raw_key: RawKey | None, row: Row | None) -> None:
         """Change one row and note it; None deletes."""
         old = self.raw.get(raw_key)
         self.apply(raw_key, row)
@@ -195,7 +216,7 @@ class Store:
         if record is not None:
             record(raw_key, old, row)
 
-    def apply(self, raw_key: Any, row: Any) -> None:
+    def apply(self, raw_key: RawKey | None, row: Row | None) -> None:
         """Change one row silently, as undo, redo, deltas and restoring do; None deletes."""
         came_or_went = (raw_key in self.raw) == (row is None)
         if row is None:
@@ -205,34 +226,34 @@ class Store:
         if came_or_went:
             self._index(raw_key, gone=row is None)
 
-    def _index(self, raw_key: Any, *, gone: bool) -> None:
+    def _index(self, raw_key: RawKey | None, *, gone: bool) -> None:
         """A row came or went."""
 
-    def _rows(self, raw_keys: list[Any]) -> Rows:
+    def _rows(self, raw_keys: list[RawKey]) -> Rows:
         """What was found in a range."""
         rows = [self._row(raw_key) for raw_key in raw_keys]
         return Rows(zip(map(self._user_key, raw_keys), map(self._shown, rows), strict=True))
 
-    def _row(self, raw_key: Any) -> Any:
+    def _row(self, raw_key: RawKey) -> Row | None:
         """The row of a key, without counting as a use of it."""
         return self.raw.get(raw_key)
 
-    def _user_key(self, raw_key: Any) -> Any:
+    def _user_key(self, raw_key: RawKey) -> object:
         """The user's key of a row."""
         return self.keys.decode(raw_key)
 
-    def snapshot(self) -> dict[Any, Any]:
+    def snapshot(self) -> dict[Hashable, Any]:
         """A copy of all rows; they are immutable, so the copy never changes."""
-        return dict(self.raw)
+        return dict(self.raw.items())
 
-    def restore(self, rows: dict[Any, Any]) -> None:
+    def restore(self, rows: Mapping[Any, Any]) -> None:
         """Hold exactly these rows, silently."""
         for raw_key in list(self.raw):
             self.apply(raw_key, None)
         for raw_key, row in rows.items():
             self.apply(raw_key, row)
 
-    def changelog_entry(self, raw_key: Any, row: Any) -> tuple[bytes, bytes | None]:
+    def changelog_entry(self, raw_key: RawKey, row: Row | None) -> tuple[bytes, bytes | None]:
         """Kafka's changelog bytes of a row; a timestamped row's time is the record's timestamp, not in the bytes."""
         value = self._logged_value(row)
         return self._key_bytes(raw_key), None if value is None else self.values.to_bytes(value)
@@ -244,7 +265,7 @@ class Store:
     def _logged_value(self, row: Any) -> Any:
         return self._wire_value(row)
 
-    def _key_bytes(self, raw_key: Any) -> bytes:
+    def _key_bytes(self, raw_key: RawKey) -> bytes:
         return self.keys.to_bytes(raw_key)
 
     def restore_changelog(self, entries: Iterable[tuple[bytes, bytes | None, int]]) -> None:
@@ -256,27 +277,27 @@ class Store:
         raw_key = self._key_from(key)
         self.apply(raw_key, None if value is None else self._row_from(value, timestamp))
 
-    def _key_from(self, data: bytes) -> Any:
-        return self.keys.encode(self._key_serde.deserialize(data))
+    def _key_from(self, data: bytes) -> RawKey:
+        return self.keys.encode(self._key_serde.deserialize(data))  # type: ignore[return-value] # others override it
 
-    def _row_from(self, data: bytes, timestamp: int) -> Any:
+    def _row_from(self, data: bytes, timestamp: int) -> Row:
         value = self.values.from_bytes(data)
-        return stamped(value, timestamp) if self.timestamped else value
+        return stamped(value, timestamp) if self.timestamped else value  # type: ignore[return-value]
 
     def flush(self) -> None:
         """Write cached entries; a store without a cache has none."""
 
-    def set_flush_listener(self, listener: Callable[..., None], *, send_old: bool = True) -> bool:
+    def set_flush_listener(self, listener: FlushListener, *, send_old: bool = True) -> bool:
         """Have cached changes told to ``listener(key, new, old, timestamp, headers)``; False without a cache."""
         return False
 
     @property
-    def for_user(self) -> Any:
+    def for_user(self) -> Store | TimestampedStoreForUser:
         """The store as a user's processor gets it: rows with a timestamp are `ValueAndTimestamp`."""
         return TimestampedStoreForUser(self) if self.timestamped else self
 
     @property
-    def implementation(self) -> Any:
+    def implementation(self) -> object:
         """The object that the spec's factory made, or None."""
         return getattr(self.raw, "store", None)
 
@@ -287,23 +308,23 @@ class TimestampedStoreForUser:
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> object:
         found = getattr(self._store, name)
         if not callable(found):
             return found
 
-        def call(*args: Any, **options: Any) -> Any:
+        def call(*args: object, **options: object) -> object:
             return _named(found(*args, **options))
 
         self.__dict__[name] = call
         return call
 
 
-def _named(result: Any) -> Any:
+def _named(result: object) -> object:
     if type(result) is tuple:
         return ValueAndTimestamp(*result)
     return result.map(_row) if isinstance(result, Rows) else result
 
 
-def _row(row: tuple[Any, tuple[Any, int]]) -> tuple[Any, ValueAndTimestamp]:
+def _row(row: tuple[object, tuple[object, int]]) -> tuple[object, ValueAndTimestamp]:
     return row[0], ValueAndTimestamp(*row[1])

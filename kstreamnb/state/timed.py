@@ -1,4 +1,4 @@
-"""What window and session stores share: rows by key and place in time, forgotten after their retention.
+"""What window and session stores share: rows by key and position in time, forgotten after their retention.
 
 Kafka's persistent stores expire whole segments and refuse puts by segment; its in-memory stores refuse exactly. Both
 hide rows older than the retention from every read, so both can forget by segment here.
@@ -7,11 +7,21 @@ hide rows older than the retention from every read, so both can forget by segmen
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable, Hashable, Iterator
+from typing import Any, Generic, TypeAlias, TypeVar
 
+from kstreamnb.core.record import Windowed
 from kstreamnb.core.stores import StoreSpec
 from kstreamnb.state.store import Store, StoreContext
+
+P = TypeVar("P", bound=Any)
+"""The type of a position: a number, or a pair of times."""
+
+TimedKey: TypeAlias = tuple[Hashable, P]
+"""A raw key: the wire form of the key, and the position of one of its rows."""
+
+Clock: TypeAlias = tuple[int, int]
+"""Observed stream time (ms) and sequence number, kept under the raw key None."""
 
 _LEAST_SEGMENT_MS = 60_000
 _NO_TIME = -1
@@ -51,9 +61,9 @@ class TimeIndex:
 
     def __init__(self) -> None:
         self._times: list[int] = []
-        self._at: dict[int, dict[Any, None]] = {}
+        self._at: dict[int, dict[Hashable, None]] = {}
 
-    def add(self, time_ms: int, raw_key: Any) -> None:
+    def add(self, time_ms: int, raw_key: Hashable) -> None:
         """A row appeared."""
         bucket = self._at.get(time_ms)
         if bucket is not None:
@@ -65,7 +75,7 @@ class TimeIndex:
         else:
             insort(self._times, time_ms)
 
-    def remove(self, time_ms: int, raw_key: Any) -> None:
+    def remove(self, time_ms: int, raw_key: Hashable) -> None:
         """A row went; one that was never added is ignored."""
         bucket = self._at.get(time_ms)
         if bucket is not None:
@@ -86,8 +96,8 @@ class TimeIndex:
     def times(self) -> Iterator[int]:
         """All times, ascending; rows may be removed meanwhile."""
         times, last = self._times, -1
-        while (place := bisect_right(times, last)) < len(times):
-            last = times[place]
+        while (position := bisect_right(times, last)) < len(times):
+            last = times[position]
             yield last
 
     def at(self, time_ms: int) -> list[Any]:
@@ -95,36 +105,36 @@ class TimeIndex:
         return list(self._at[time_ms])
 
 
-class KeyIndex(dict[Any, list[Any]]):
-    """The places of each key's rows, ascending; a key without rows is not in it."""
+class KeyIndex(dict[Hashable, list[P]], Generic[P]):
+    """The positions of each key's rows, ascending; a key without rows is not in it."""
 
-    def add(self, key: Any, place: Any) -> None:
+    def add(self, key: object, position: P) -> None:
         """A row appeared."""
-        places = self.get(key)
-        if places is None:
-            self[key] = [place]
-        elif place > places[-1]:
-            places.append(place)
+        positions = self.get(key)
+        if positions is None:
+            self[key] = [position]
+        elif position > positions[-1]:
+            positions.append(position)
         else:
-            insort(places, place)
+            insort(positions, position)
 
-    def remove(self, key: Any, place: Any) -> None:
+    def remove(self, key: object, position: P) -> None:
         """A row went; one that was never added is ignored."""
-        places = self.get(key)
-        if places is not None:
-            del places[bisect_left(places, place)]
-            if not places:
+        positions = self.get(key)
+        if positions is not None:
+            del positions[bisect_left(positions, position)]
+            if not positions:
                 del self[key]
 
 
 _NO_CLOCK = (-1, 0)
 
 
-class TimedRows(Store):
-    """Rows by key and place.
+class TimedRows(Store[TimedKey[P], Any], Generic[P]):
+    """Rows by key and position.
 
-    ``raw`` maps ``(wire key, place)`` to rows and None to ``(observed stream time, sequence)``. Places of one key sort
-    by time; `_time` gives the time by which a place expires: its first item, or the number without its lowest
+    ``raw`` maps ``(wire key, position)`` to rows and None to ``(observed stream time, sequence)``. Positions of one key
+    sort by time; `_time` gives the time by which a position expires: its first item, or the number without its lowest
     ``_bits`` unless those are -1. The observed stream time is the greatest that was put.
 
     Rows are always known by segment, for expiry; by time and by key only once someone asks for a range.
@@ -136,33 +146,34 @@ class TimedRows(Store):
         super().__init__(spec, context)
         self.retention = Retention(spec, clamp_ms=clamp_ms)
         self._sequence = 0
-        self._segments: dict[int, dict[Any, None]] = {}
-        self._times, self._places = TimeIndex(), KeyIndex()
+        self._segments: dict[int, dict[TimedKey[P], None]] = {}
+        self._times: TimeIndex = TimeIndex()
+        self._positions: KeyIndex[P] = KeyIndex()
         self._insert = self._inserter()
         self._bind()
 
     def _bind(self) -> None:
         """Make the closures that are called for each record."""
 
-    def _time(self, place: Any) -> int:
-        time: int = place[0] if self._bits < 0 else place >> self._bits
+    def _time(self, position: P) -> int:
+        time: int = position[0] if self._bits < 0 else position >> self._bits
         return time
 
-    def _place_at(self, time: int) -> Any:
-        """What sorts before all places of a time and after those of earlier ones."""
+    def _position_at(self, time: int) -> int | tuple[int]:
+        """What sorts before all positions of a time and after those of earlier ones."""
         return (time,) if self._bits < 0 else time << self._bits
 
-    def _inserter(self) -> Callable[[Any, Any], None]:
+    def _inserter(self) -> Callable[[TimedKey[P], object], None]:
         raw, bits, segments, segment_ms = self.raw, self._bits, self._segments, self.retention.segment_ms
-        places, times = self._places, self._times
-        add_time, add_place = times.add, places.add
+        positions, times = self._positions, self._times
+        add_time, add_position = times.add, positions.add
         first = until = 0
 
-        def insert(raw_key: Any, row: Any) -> None:
+        def insert(raw_key: TimedKey[P], row: object) -> None:
             nonlocal first, until
             raw[raw_key] = row
-            key, place = raw_key
-            time = place[0] if bits < 0 else place >> bits
+            key, position = raw_key
+            time = position[0] if bits < 0 else position >> bits
             if not first <= time < until:
                 first = time // segment_ms * segment_ms
                 until = first + segment_ms
@@ -171,20 +182,22 @@ class TimedRows(Store):
                 segments[first] = {raw_key: None}
             else:
                 segment[raw_key] = None
-            if places:
-                add_place(key, place)
+            if positions:
+                add_position(key, position)
             if times:
                 add_time(time, raw_key)
 
         return insert
 
-    def write(self, raw_key: Any, row: Any) -> None:
+    def write(self, raw_key: TimedKey[P] | None, row: object) -> None:
         """Change one row and note it, unless it has expired; None deletes."""
+        assert raw_key is not None
         time = self._time(raw_key[1])
         if time > self.retention.observed_ms:
             self._advance(time, self._sequence)
         if time < self.retention.accepted_from:
             window = self._user_key(raw_key)
+            assert isinstance(window, Windowed)
             details = {
                 "window_start": window.start,
                 "window_end": window.end,
@@ -212,12 +225,12 @@ class TimedRows(Store):
             self._note(raw_key, self.raw[raw_key], None)
             self.apply(raw_key, None)
 
-    def _expired(self) -> list[Any]:
+    def _expired(self) -> list[TimedKey[P]]:
         """Raw keys of segments that are too old."""
         live_from = self.retention.live_from
         return [raw_key for first in sorted(self._segments) if first < live_from for raw_key in self._segments[first]]
 
-    def apply(self, raw_key: Any, row: Any) -> None:
+    def apply(self, raw_key: TimedKey[P] | None, row: Any) -> None:
         """Change one row silently; None deletes."""
         raw = self.raw
         if raw_key is None:
@@ -235,30 +248,30 @@ class TimedRows(Store):
         else:
             self._insert(raw_key, row)
 
-    def _forget(self, key: Any, place: Any) -> None:
-        time, raw_key, segment_ms = self._time(place), (key, place), self.retention.segment_ms
+    def _forget(self, key: object, position: P) -> None:
+        time, raw_key, segment_ms = self._time(position), (key, position), self.retention.segment_ms
         first = time // segment_ms * segment_ms
         del self._segments[first][raw_key]
         if not self._segments[first]:
             del self._segments[first]
-        self._places.remove(key, place)
+        self._positions.remove(key, position)
         self._times.remove(time, raw_key)
 
-    def _places_from(self, raw_key: Any, time: int) -> list[Any]:
-        """Places of a key from a time on, as far as they are visible, ascending."""
-        if not self._places:
-            for key, place in sorted((k for k in self.raw if k is not None), key=_place_of):
-                self._places.add(key, place)
-        places = self._places.get(raw_key)
-        if places is None:
+    def _positions_from(self, raw_key: Hashable, time: int) -> list[P]:
+        """Positions of a key from a time on, as far as they are visible, ascending."""
+        if not self._positions:
+            for key, position in sorted((k for k in self.raw if k is not None), key=_position_of):
+                self._positions.add(key, position)
+        positions = self._positions.get(raw_key)
+        if positions is None:
             return []
-        return places[bisect_left(places, self._place_at(max(time, self.retention.visible_from))) :]
+        return positions[bisect_left(positions, self._position_at(max(time, self.retention.visible_from))) :]
 
-    def _between(self, from_: int, to: int) -> list[Any]:
+    def _between(self, from_: int, to: int) -> list[TimedKey[P]]:
         """Raw keys of a range of times, as far as they are visible, in no order."""
         return list(self._by_time(max(from_, self.retention.visible_from), to))
 
-    def _by_time(self, from_: int, to: int) -> Iterator[Any]:
+    def _by_time(self, from_: int, to: int) -> Iterator[TimedKey[P]]:
         """Raw keys of a range of times, whether they are visible or not."""
         if not self._times:
             for segment in self._segments.values():
@@ -266,7 +279,7 @@ class TimedRows(Store):
                     self._times.add(self._time(raw_key[1]), raw_key)
         return self._times.between(from_, to)
 
-    def _in_keys(self, raw_keys: list[Any], from_key: Any, to_key: Any) -> list[Any]:
+    def _in_keys(self, raw_keys: list[TimedKey[P]], from_key: object, to_key: object) -> list[TimedKey[P]]:
         """Those of a range of keys, in the order of a range of keys."""
         as_bytes, encode = self.keys.to_bytes, self.keys.encode
         least = b"" if from_key is None else as_bytes(encode(from_key))
@@ -278,11 +291,11 @@ class TimedRows(Store):
                 found.append(raw_key)
         return sorted(found, key=self._segment_rank if self.spec.persistent else self._time_rank)
 
-    def _segment_rank(self, raw_key: Any) -> tuple[int, bytes]:
+    def _segment_rank(self, raw_key: TimedKey[P]) -> tuple[int, bytes]:
         """Segment by segment, then by bytes, as in Kafka's persistent stores."""
         return self._time(raw_key[1]) // self.retention.segment_ms, self._key_bytes(raw_key)
 
-    def _time_rank(self, raw_key: Any) -> Any:
+    def _time_rank(self, raw_key: TimedKey[P]) -> tuple[object, ...]:
         """Time first, as in Kafka's in-memory stores."""
         raise NotImplementedError
 
@@ -299,5 +312,5 @@ class TimedRows(Store):
             self.apply(raw_key, None)
 
 
-def _place_of(raw_key: Any) -> Any:
+def _position_of(raw_key: TimedKey[P]) -> P:
     return raw_key[1]

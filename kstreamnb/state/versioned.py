@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from typing import Any, TypeAlias
 
 from kstreamnb.core.stores import LATEST, NOT_PUT, StoreSpec, VersionedRecord
@@ -15,13 +15,17 @@ from kstreamnb.state.timed import KeyIndex, TimeIndex
 LATEST_ROW = -1
 """What stands for the segment in the raw key of a row that is still valid."""
 
-Ended: TypeAlias = tuple[int, tuple[tuple[int, Any], ...]]
+Ended: TypeAlias = tuple[int, tuple[tuple[int, object], ...]]
 """Versions of a key that ended in one segment: ``(next_ms, ((valid from, wire value or None), …))``, the newest first,
 each valid until the one before it begins, the newest until ``next_ms``. A row whose only version is a tombstone at
 ``next_ms`` itself holds nothing: it remembers that the key was deleted then."""
 
 
-class VersionedRows(Store):
+SegmentKey: TypeAlias = tuple[Hashable, int]
+"""The wire form of a key, and a segment or `LATEST_ROW`."""
+
+
+class VersionedRows(Store[SegmentKey, Any]):
     """Rows by key with their history, kept for ``history_ms`` behind the greatest timestamp put.
 
     ``raw`` maps ``(wire key, -1)`` to the latest ``(wire value, timestamp)``, ``(wire key, segment)`` to the versions
@@ -33,9 +37,10 @@ class VersionedRows(Store):
         self.history_ms = spec.history_ms or 0
         self._segment_ms = spec.segment_ms or _default_segment_ms(self.history_ms)
         self._observed_ms = -1
-        self._segments_of, self._keys_of = KeyIndex(), TimeIndex()
+        self._segments_of: KeyIndex[int] = KeyIndex()
+        self._keys_of = TimeIndex()
 
-    def put(self, key: Any, value: Any, timestamp: int) -> int:
+    def put(self, key: object, value: object, timestamp: int) -> int:
         """Put a version; None ends the one before. Gives until when it is valid, `LATEST` or `NOT_PUT`."""
         raw_key, row = self.keys.encode(key), None if value is None else self.values.encode(value)
         if self._changes is not None:
@@ -46,14 +51,14 @@ class VersionedRows(Store):
             return NOT_PUT
         return self._put(raw_key, row, timestamp)
 
-    def delete(self, key: Any, timestamp: int) -> VersionedRecord | None:
+    def delete(self, key: object, timestamp: int) -> VersionedRecord | None:
         """End the version that is valid at a time, and give it."""
         expired = timestamp < self._observed_ms - self.history_ms
         old = None if expired else self.get(key, timestamp)
         self.put(key, None, timestamp)
         return old
 
-    def _put(self, key: Any, value: Any, timestamp: int) -> int:
+    def _put(self, key: object, value: object, timestamp: int) -> int:
         if timestamp > self._observed_ms:
             self.write(None, timestamp)
             for raw_key in list(self._keys_of.between(0, (timestamp - self.history_ms) // self._segment_ms - 1)):
@@ -83,18 +88,18 @@ class VersionedRows(Store):
                 self._end(key, None, timestamp if row is None else row[0], timestamp)
         return LATEST
 
-    def _put_within(self, key: Any, segment: int, value: Any, timestamp: int) -> int:
+    def _put_within(self, key: object, segment: int, value: object, timestamp: int) -> int:
         next_ms, versions = row = self.raw[key, segment]
-        place, valid_from, valid_to, old = _find(row, timestamp)
+        position, valid_from, valid_to, old = _find(row, timestamp)
         is_new = valid_from != timestamp
         replaces = not is_new or timestamp // self._segment_ms != segment
         if is_new and replaces:
             self._end(key, old, valid_from, timestamp)
-        rest = versions[place + 1 if replaces else place :]
-        self.write((key, segment), (next_ms, (*versions[:place], (timestamp, value), *rest)))
+        rest = versions[position + 1 if replaces else position :]
+        self.write((key, segment), (next_ms, (*versions[:position], (timestamp, value), *rest)))
         return valid_to
 
-    def _end(self, key: Any, value: Any, valid_from: int, valid_to: int) -> None:
+    def _end(self, key: object, value: object, valid_from: int, valid_to: int) -> None:
         """Keep a version that has come to an end, in the segment of that end."""
         raw_key, version = (key, valid_to // self._segment_ms), (valid_from, value)
         next_ms, versions = self.raw.get(raw_key, (valid_from, ()))
@@ -108,18 +113,18 @@ class VersionedRows(Store):
         gap = ((next_ms, None),) if next_ms < valid_from else ()
         self.write(raw_key, (valid_to, (version, *gap, *versions)))
 
-    def write(self, raw_key: Any, row: Any) -> None:
+    def write(self, raw_key: SegmentKey | None, row: Any) -> None:
         """Change one raw row and note it; None deletes."""
         self._note(raw_key, self.raw.get(raw_key), row)
         self.apply(raw_key, row)
 
-    def apply(self, raw_key: Any, row: Any) -> None:
+    def apply(self, raw_key: SegmentKey | None, row: Any) -> None:
         """Change one row silently; None deletes."""
         if raw_key is None:
             self._observed_ms = -1 if row is None else row
         super().apply(raw_key, row)
 
-    def _index(self, raw_key: Any, *, gone: bool) -> None:
+    def _index(self, raw_key: SegmentKey | None, *, gone: bool) -> None:
         if raw_key is None or raw_key[1] == LATEST_ROW:
             return
         key, segment = raw_key
@@ -130,7 +135,7 @@ class VersionedRows(Store):
             self._segments_of.add(key, segment)
             self._keys_of.add(segment, raw_key)
 
-    def row(self, key: Any, as_of: int | None = None) -> tuple[Any, int] | None:
+    def row(self, key: object, as_of: int | None = None) -> tuple[object, int] | None:
         """``(value, timestamp)`` of the latest version, or of the one valid at a time; what operators read."""
         raw_key = self.keys.encode(key)
         latest = self.raw.get((raw_key, LATEST_ROW))
@@ -147,12 +152,12 @@ class VersionedRows(Store):
                 return None if value is None else (self.values.decode(value), valid_from)
         return None
 
-    def get(self, key: Any, as_of: int | None = None) -> VersionedRecord | None:
+    def get(self, key: object, as_of: int | None = None) -> VersionedRecord | None:
         """The latest version, or the one valid at a time (ms) within the history; None when it was deleted."""
         row = self.row(key, as_of)
         return None if row is None else VersionedRecord(*row)
 
-    def history(self, key: Any, from_: int | None = None, to: int | None = None, *, ascending: bool = True) -> Rows:
+    def history(self, key: object, from_: int | None = None, to: int | None = None, *, ascending: bool = True) -> Rows:
         """Versions of a key that are valid at some time between two (ms), as far as they are still kept."""
         if from_ is not None and to is not None and from_ > to:
             java = "The `fromTime` timestamp must be smaller than the `toTime` timestamp."
@@ -161,7 +166,7 @@ class VersionedRows(Store):
         found = list(self._newest_first(self.keys.encode(key), *bounds))
         return Rows(iter(found[::-1] if ascending else found))
 
-    def _newest_first(self, raw_key: Any, from_ms: int, to_ms: int) -> Iterator[VersionedRecord]:
+    def _newest_first(self, raw_key: Hashable, from_ms: int, to_ms: int) -> Iterator[VersionedRecord]:
         decode, latest = self.values.decode, self.raw.get((raw_key, LATEST_ROW))
         if latest is not None and latest[1] <= to_ms:
             yield VersionedRecord(decode(latest[0]), latest[1])
@@ -175,7 +180,7 @@ class VersionedRows(Store):
                         yield VersionedRecord(decode(value), valid_from, valid_to)
                     valid_to = valid_from
 
-    def _segments_from(self, raw_key: Any, timestamp: int) -> list[int]:
+    def _segments_from(self, raw_key: Hashable, timestamp: int) -> list[int]:
         segments = self._segments_of.get(raw_key, [])
         return segments[bisect_left(segments, timestamp // self._segment_ms) :][::-1]
 
@@ -186,12 +191,12 @@ class VersionedRows(Store):
             self._journal = journal
 
 
-def _find(row: Ended, at_ms: int) -> tuple[int, int, int, Any]:
+def _find(row: Ended, at_ms: int) -> tuple[int, int, int, object]:
     """Place, start, end and value of the version that is valid at a time within the row."""
     valid_to, versions = row
-    place = next(place for place, (valid_from, _) in enumerate(versions) if valid_from <= at_ms)
-    valid_from, value = versions[place]
-    return place, valid_from, versions[place - 1][0] if place else valid_to, value
+    position = next(position for position, (valid_from, _) in enumerate(versions) if valid_from <= at_ms)
+    valid_from, value = versions[position]
+    return position, valid_from, versions[position - 1][0] if position else valid_to, value
 
 
 def _default_segment_ms(history_ms: int) -> int:

@@ -1,28 +1,32 @@
-"""Window stores and session stores: rows by key and their place in time, forgotten after their retention."""
+"""Window stores and session stores: rows by key and their position in time, forgotten after their retention."""
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Hashable
+from typing import Any, TypeAlias
 
 from kstreamnb.core.record import Windowed
 from kstreamnb.core.stores import StoreSpec
 from kstreamnb.core.time import MAX_TIME_MS
 from kstreamnb.state.store import Rows, Store, StoreContext
-from kstreamnb.state.timed import TimedRows
+from kstreamnb.state.timed import TimedKey, TimedRows
 
 SEQUENCE_BITS = 31
-"""Lowest bits of a place that number the rows of one window start, where duplicates are retained."""
+"""Lowest bits of a position that number the rows of one window start, where duplicates are retained."""
 _SEQUENCE_MASK = (1 << SEQUENCE_BITS) - 1
 
 
-class WindowRows(TimedRows):
+SessionKey: TypeAlias = TimedKey[tuple[int, int]]
+"""The wire form of a key, and end and start (ms) of one of its sessions."""
+
+
+class WindowRows(TimedRows[int]):
     """Rows by key and window start.
 
-    A place is the window start, or with duplicates ``start << 31 | sequence``, so that places sort by start and then
-    by arrival. A ``time_ordered`` store (see ``spec.extra``) is what Kafka keeps windows in that are emitted when they
-    close: it is ordered by time first and shows rows for one ms longer.
+    A position is the window start, or with duplicates ``start << 31 | sequence``, so that positions sort by start and
+    then by arrival. A ``time_ordered`` store (see ``spec.extra``) is what Kafka keeps windows in that are emitted when
+    they close: it is ordered by time first and shows rows for one ms longer.
     """
 
     def __init__(self, spec: StoreSpec, context: StoreContext) -> None:
@@ -37,11 +41,11 @@ class WindowRows(TimedRows):
         if self.spec.retain_duplicates:
             self.row_at, self.put = self._duplicate_at, self._bind_put_duplicate()
 
-    def _bind_row_at(self) -> Callable[[Any, int], Any]:
+    def _bind_row_at(self) -> Callable[[object, int], object]:
         retention, encode_key, direct = self.retention, self.keys.encode, self.keys.direct
         find, show, exact = self.raw.get, self._shown, tuple if self.timestamped else None
 
-        def row_at(key: Any, at: int) -> Any:
+        def row_at(key: object, at: int) -> object:
             row = find((key if direct else encode_key(key), at))
             if type(row) is exact and at >= retention.visible_from:
                 return row
@@ -52,7 +56,7 @@ class WindowRows(TimedRows):
 
         return row_at
 
-    def _bind_put(self) -> Callable[[Any, Any, int], None]:
+    def _bind_put(self) -> Callable[[object, Any, int], None]:
         raw, retention, encode_key, direct = self.raw, self.retention, self.keys.encode, self.keys.direct
         insert, put_row, prepare, stamped_rows = self._insert, self.write, self._kept, self.timestamped
         least, most, text, key_text = -self.values.small, self.values.small, self.values.text, self.keys.text
@@ -77,7 +81,7 @@ class WindowRows(TimedRows):
 
         return put
 
-    def _bind_put_duplicate(self) -> Callable[[Any, Any, int], None]:
+    def _bind_put_duplicate(self) -> Callable[[object, Any, int], None]:
         raw, retention, encode_key, key_text = self.raw, self.retention, self.keys.encode, self.keys.text
         insert, put_slowly, prepare, text = self._insert, self._put_duplicate, self._kept, self.values.text
         watched = self.watched
@@ -104,7 +108,7 @@ class WindowRows(TimedRows):
 
         return put
 
-    def _put_duplicate(self, key: Any, value: Any, window_start: int) -> None:
+    def _put_duplicate(self, key: object, value: object, window_start: int) -> None:
         key, persistent = self.keys.encode(key), self.spec.persistent
         observed_ms = max(window_start, self.retention.observed_ms)
         refused = window_start <= observed_ms - self.retention.retention_ms
@@ -119,39 +123,39 @@ class WindowRows(TimedRows):
         else:  # deletes nothing, but Kafka's changelog gets it
             self._log(raw_key, None)
 
-    def _duplicate_at(self, key: Any, at: int) -> Any:
+    def _duplicate_at(self, key: object, at: int) -> object:
         """With duplicates, Kafka finds only the youngest row of all, and none in its in-memory store."""
         row = self.raw.get((self.keys.encode(key), at << self._bits | self._sequence))
         return None if not self.spec.persistent or at < self.retention.visible_from else self._shown(row)
 
-    def fetch(self, key: Any, from_: int, to: int | None = None) -> Any:
+    def fetch(self, key: object, from_: int, to: int | None = None) -> object:
         """The value of one window start, or, with two times, what `fetch_between` gives."""
         return self.row_at(key, from_) if to is None else self.fetch_between(key, from_, to)
 
-    def fetch_between(self, key: Any, from_: int, to: int) -> Rows:
+    def fetch_between(self, key: object, from_: int, to: int) -> Rows:
         """``(window start, value)`` of one key with starts between two times, both inclusive, ascending."""
         raw_key = self.keys.encode(key)
         return self._starts(raw_key, self._of_key(raw_key, from_, to))
 
-    def backward_fetch(self, key: Any, from_: int, to: int) -> Rows:
+    def backward_fetch(self, key: object, from_: int, to: int) -> Rows:
         """The same, descending."""
         raw_key = self.keys.encode(key)
         return self._starts(raw_key, self._of_key(raw_key, from_, to)[::-1])
 
-    def _of_key(self, raw_key: Any, from_: int, to: int) -> list[int]:
-        places = self._places_from(raw_key, from_)
-        return places[: bisect_right(places, (to + 1 << self._bits) - 1)]
+    def _of_key(self, raw_key: Hashable, from_: int, to: int) -> list[int]:
+        positions = self._positions_from(raw_key, from_)
+        return positions[: bisect_right(positions, (to + 1 << self._bits) - 1)]
 
-    def _starts(self, raw_key: Any, places: list[int]) -> Rows:
+    def _starts(self, raw_key: Hashable, positions: list[int]) -> Rows:
         row, bits = self._row, self._bits
-        starts = [place >> bits for place in places] if bits else places
-        return Rows(zip(starts, map(self._shown, [row((raw_key, place)) for place in places]), strict=True))
+        starts = [position >> bits for position in positions] if bits else positions
+        return Rows(zip(starts, map(self._shown, [row((raw_key, position)) for position in positions]), strict=True))
 
-    def fetch_keys(self, from_key: Any, to_key: Any, from_: int, to: int) -> Rows:
+    def fetch_keys(self, from_key: object, to_key: object, from_: int, to: int) -> Rows:
         """Rows of a range of keys and starts, all bounds inclusive; a key of None is open."""
         return self._rows(self._in_keys(self._between(from_, to), from_key, to_key))
 
-    def backward_fetch_keys(self, from_key: Any, to_key: Any, from_: int, to: int) -> Rows:
+    def backward_fetch_keys(self, from_key: object, to_key: object, from_: int, to: int) -> Rows:
         """The same, the other way round."""
         return self._rows(self._in_keys(self._between(from_, to), from_key, to_key)[::-1])
 
@@ -171,45 +175,45 @@ class WindowRows(TimedRows):
         """The same, the other way round."""
         return self.backward_fetch_all(0, MAX_TIME_MS)
 
-    def _in_time(self, from_: int, to: int) -> list[Any]:
+    def _in_time(self, from_: int, to: int) -> list[TimedKey[int]]:
         return sorted(self._between(from_, to), key=self._time_rank if self._by_time_first else self._segment_rank)
 
-    def _time_rank(self, raw_key: Any) -> tuple[int, bytes]:
-        key, place = raw_key
-        return place >> self._bits, self.keys.to_bytes(key) + self._sequence_bytes(place)
+    def _time_rank(self, raw_key: TimedKey[int]) -> tuple[int, bytes]:
+        key, position = raw_key
+        return position >> self._bits, self.keys.to_bytes(key) + self._sequence_bytes(position)
 
-    def _sequence_bytes(self, place: int) -> bytes:
-        return (place & _SEQUENCE_MASK if self._bits else 0).to_bytes(4)
+    def _sequence_bytes(self, position: int) -> bytes:
+        return (position & _SEQUENCE_MASK if self._bits else 0).to_bytes(4)
 
-    def _key_bytes(self, raw_key: Any) -> bytes:
+    def _key_bytes(self, raw_key: TimedKey[int]) -> bytes:
         """Key, window start (8 bytes) and sequence (4 bytes)."""
-        key, place = raw_key
-        start = (place >> self._bits).to_bytes(8, signed=True)
-        return b"".join((self.keys.to_bytes(key), start, self._sequence_bytes(place)))
+        key, position = raw_key
+        start = (position >> self._bits).to_bytes(8, signed=True)
+        return b"".join((self.keys.to_bytes(key), start, self._sequence_bytes(position)))
 
-    def _key_from(self, data: bytes) -> Any:
+    def _key_from(self, data: bytes) -> TimedKey[int]:
         start = int.from_bytes(data[-12:-4], signed=True)
         return super()._key_from(data[:-12]), start << self._bits | int.from_bytes(data[-4:]) if self._bits else start
 
     def _replay(self, key: bytes, value: bytes | None, timestamp: int) -> None:
         if self._bits:
-            _, place = self._key_from(key)
+            _, position = self._key_from(key)
             if value is not None or not self.spec.persistent:
-                self._observe_silently(place >> self._bits, place & _SEQUENCE_MASK)
+                self._observe_silently(position >> self._bits, position & _SEQUENCE_MASK)
             if value is None:
                 return  # was put and logged, and deleted nothing
         super()._replay(key, value, timestamp)
 
-    def _user_key(self, raw_key: Any) -> Windowed[object]:
-        key, place = raw_key
-        start = place >> self._bits
+    def _user_key(self, raw_key: TimedKey[int]) -> Windowed[object]:
+        key, position = raw_key
+        start = position >> self._bits
         return Windowed(self.keys.decode(key), start, min(start + self.window_size_ms, MAX_TIME_MS))
 
 
-class SessionRows(TimedRows):
-    """Aggregates by session, both of whose ends are inclusive; a place is ``(end, start)``."""
+class SessionRows(TimedRows[tuple[int, int]]):
+    """Aggregates by session, both of whose ends are inclusive; a position is ``(end, start)``."""
 
-    def put(self, session: Windowed[object], aggregate: Any) -> None:
+    def put(self, session: Windowed[object], aggregate: object) -> None:
         """Keep an aggregate; None removes it."""
         self.write(self._raw_key(session), None if aggregate is None else self.values.encode(aggregate))
 
@@ -220,24 +224,26 @@ class SessionRows(TimedRows):
             self._advance(session.end, 0)
         Store.write(self, raw_key, None)
 
-    def fetch_session(self, key: Any, start: int, end: int) -> Any:
+    def fetch_session(self, key: object, start: int, end: int) -> object:
         """The aggregate of exactly one session, or None."""
         row = self.raw.get((self.keys.encode(key), (end, start)))
         return None if row is None or end < self.retention.visible_from else self.values.decode(row)
 
-    def find_sessions(self, key: Any, earliest_end: int, latest_start: int) -> Rows:
+    def find_sessions(self, key: object, earliest_end: int, latest_start: int) -> Rows:
         """Sessions of a key that end at or after a time and start at or before another, by end."""
         return self._rows(self._of_key(key, earliest_end, latest_start))
 
-    def backward_find_sessions(self, key: Any, earliest_end: int, latest_start: int) -> Rows:
+    def backward_find_sessions(self, key: object, earliest_end: int, latest_start: int) -> Rows:
         """The same, the other way round."""
         return self._rows(self._of_key(key, earliest_end, latest_start)[::-1])
 
-    def find_sessions_between(self, from_key: Any, to_key: Any, earliest_end: int, latest_start: int) -> Rows:
+    def find_sessions_between(self, from_key: object, to_key: object, earliest_end: int, latest_start: int) -> Rows:
         """The same for a range of keys, both inclusive, None being open."""
         return self._rows(self._of_keys(from_key, to_key, earliest_end, latest_start))
 
-    def backward_find_sessions_between(self, from_key: Any, to_key: Any, earliest_end: int, latest_start: int) -> Rows:
+    def backward_find_sessions_between(
+        self, from_key: object, to_key: object, earliest_end: int, latest_start: int
+    ) -> Rows:
         """The same, the other way round."""
         return self._rows(self._of_keys(from_key, to_key, earliest_end, latest_start)[::-1])
 
@@ -250,48 +256,52 @@ class SessionRows(TimedRows):
             return self._rows(sorted(self._between(earliest_end, latest_end), key=self._time_rank))
         return self._rows(sorted(self._by_time(earliest_end, latest_end), key=self._time_ordered_rank))
 
-    def fetch(self, key: Any, to_key: Any = None) -> Rows:
+    def fetch(self, key: object, to_key: object = None) -> Rows:
         """All sessions of a key, or of a range of keys."""
         if to_key is None and key is not None:
             return self.find_sessions(key, 0, MAX_TIME_MS)
         return self.find_sessions_between(key, to_key, 0, MAX_TIME_MS)
 
-    def backward_fetch(self, key: Any, to_key: Any = None) -> Rows:
+    def backward_fetch(self, key: object, to_key: object = None) -> Rows:
         """The same, the other way round."""
         if to_key is None and key is not None:
             return self.backward_find_sessions(key, 0, MAX_TIME_MS)
         return self.backward_find_sessions_between(key, to_key, 0, MAX_TIME_MS)
 
-    def _of_key(self, key: Any, earliest_end: int, latest_start: int) -> list[Any]:
+    def _of_key(self, key: object, earliest_end: int, latest_start: int) -> list[SessionKey]:
         raw_key = self.keys.encode(key)
-        found = [(raw_key, place) for place in self._places_from(raw_key, earliest_end) if place[1] <= latest_start]
+        found = [
+            (raw_key, position)
+            for position in self._positions_from(raw_key, earliest_end)
+            if position[1] <= latest_start
+        ]
         return found if self.spec.persistent or len(found) < 2 else sorted(found, key=self._time_rank)
 
-    def _of_keys(self, from_key: Any, to_key: Any, earliest_end: int, latest_start: int) -> list[Any]:
+    def _of_keys(self, from_key: object, to_key: object, earliest_end: int, latest_start: int) -> list[SessionKey]:
         ending = self._between(earliest_end, MAX_TIME_MS)
         return self._in_keys([found for found in ending if found[1][1] <= latest_start], from_key, to_key)
 
-    def _time_rank(self, raw_key: Any) -> tuple[int, bytes, int]:
+    def _time_rank(self, raw_key: SessionKey) -> tuple[int, bytes, int]:
         """End, key bytes, then the latest start first: the order of Kafka's in-memory store."""
         key, (end, start) = raw_key
         return end, self.keys.to_bytes(key), -start
 
-    def _time_ordered_rank(self, raw_key: Any) -> tuple[int, int, bytes]:
+    def _time_ordered_rank(self, raw_key: SessionKey) -> tuple[int, int, bytes]:
         key, (end, start) = raw_key
         return end, start, self.keys.to_bytes(key)
 
-    def _raw_key(self, session: Windowed[object]) -> tuple[Any, tuple[int, int]]:
+    def _raw_key(self, session: Windowed[object]) -> SessionKey:
         return self.keys.encode(session.key), (session.end, session.start)
 
-    def _user_key(self, raw_key: Any) -> Windowed[object]:
+    def _user_key(self, raw_key: SessionKey) -> Windowed[object]:
         key, (end, start) = raw_key
         return Windowed(self.keys.decode(key), start, end)
 
-    def _key_bytes(self, raw_key: Any) -> bytes:
+    def _key_bytes(self, raw_key: SessionKey) -> bytes:
         """Key, session end and session start (8 bytes each)."""
         key, (end, start) = raw_key
         return b"".join((self.keys.to_bytes(key), end.to_bytes(8, signed=True), start.to_bytes(8, signed=True)))
 
-    def _key_from(self, data: bytes) -> Any:
+    def _key_from(self, data: bytes) -> SessionKey:
         end, start = int.from_bytes(data[-16:-8], signed=True), int.from_bytes(data[-8:], signed=True)
         return super()._key_from(data[:-16]), (end, start)
