@@ -190,7 +190,9 @@ class SessionView(View[Windowed[object], V]):
         """Sessions of a key that reach into a time."""
         return self._merge("find_sessions", key, earliest_end, latest_start)
 
-    def backward_find_sessions(self, key: object, earliest_end: int, latest_start: int) -> Iterator[tuple[Windowed[object], V]]:
+    def backward_find_sessions(
+        self, key: object, earliest_end: int, latest_start: int
+    ) -> Iterator[tuple[Windowed[object], V]]:
         """The same, descending."""
         return self._merge("backward_find_sessions", key, earliest_end, latest_start, reverse=True)
 
