@@ -15,7 +15,7 @@ export PYSPARK_DRIVER_PYTHON := $(abspath $(BIN)/python)
 NOTEBOOKS ?= notebook and not slow
 
 .DEFAULT_GOAL := help
-.PHONY: help test-install classes crashes chromium demo test check lint format types golden test-spark test-kafka test-notebook test-notebooks test-binder test-browser test-all bench lab lock coverage clean
+.PHONY: help site test-install classes crashes chromium demo test check lint format types golden test-spark test-kafka test-notebook test-notebooks test-binder test-browser test-all bench lab lock coverage clean
 
 help: ## Say what each target does
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -76,6 +76,9 @@ chromium:
 
 test-browser: $(READY) chromium ## JupyterLab in headless Chromium; pictures go to .artefacts/browser
 	$(PYTEST) tests/browser -m "browser and not slow" --durations=5
+
+site: $(READY) ## Build the documentation into .artefacts/site/html
+	$(BIN)/python .site/build.py
 
 test-install: $(READY) ## Build wheel and sdist, check them, and try each extra in an empty environment
 	$(BIN)/python -m tests.install $(EXTRAS)

@@ -1,0 +1,216 @@
+"""Builds the documentation site into ``.artefacts/site``: ``python .site/build.py``.
+
+The guide, the notebooks and the pages of the repository are copied; the reference, the index of errors and the table
+of settings are generated from the package. The build fails on any warning of Sphinx, on a link that leads nowhere, on
+a public name without a place in the reference, and on a page that would ask another machine for anything.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+import shutil
+import subprocess
+import sys
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT))
+
+import kstreamnb as ks  # noqa: E402 - from this checkout
+from kstreamnb import errors  # noqa: E402
+from tests.unit.public_names import public_names  # noqa: E402
+
+WORK = ROOT / ".artefacts" / "site"
+SOURCE, HTML = WORK / "source", WORK / "html"
+
+PAGES = {
+    "ARCHITECTURE.md": "architecture.md",
+    "DECISIONS.md": "decisions.md",
+    "CHANGELOG.md": "changelog.md",
+    "CONTRIBUTING.md": "contributing.md",
+    "RECIPES.md": "recipes.md",
+    "JAVA_NAMES.md": "java-names.md",
+}
+"""Pages of the repository, and what they are called on the site."""
+
+NAMESPACES = {
+    "": "Topologies, tests and deployment",
+    "kafka": "Brokers, producers and the Schema Registry",
+    "spark": "Sessions, sinks and state on Spark",
+    "monitoring": "Metrics, alerts and the store server",
+    "simulation": "Simulated clusters, groups and logs",
+    "testing": "Assertions, checks, races and parity",
+    "widgets": "Widgets for notebooks",
+    "notebook": "Export of notebooks",
+    "samples": "Statistics of samples",
+}
+
+
+def copy_pages() -> None:
+    """Copy what is written by hand, with links that fit the site."""
+    shutil.copytree(ROOT / "notebooks" / "guide", SOURCE)
+    ignored = shutil.ignore_patterns("guide", "conftest.py", "*.py", "*.jsonl", ".ipynb_checkpoints", "samples")
+    shutil.copytree(ROOT / "notebooks", SOURCE / "tutorial", ignore=ignored)
+    (SOURCE / "tutorial" / "README.md").rename(SOURCE / "tutorial" / "index.md")
+    for page, name in PAGES.items():
+        (SOURCE / name).write_text(linked((ROOT / page).read_text()))
+    course = sorted(path.stem for path in (SOURCE / "tutorial").glob("*.ipynb"))
+    deployment = sorted(f"deployment/{path.stem}" for path in (SOURCE / "tutorial" / "deployment").glob("*.ipynb"))
+    regression = sorted(f"regression/{path.stem}" for path in (SOURCE / "tutorial" / "regression").glob("*.ipynb"))
+    index = SOURCE / "tutorial" / "index.md"
+    index.write_text(index.read_text() + toctree("Notebooks", [*course, *deployment, *regression]))
+    shutil.copytree(Path(__file__).parent / "_static", SOURCE / "_static")
+    shutil.copy(Path(__file__).parent / "conf.py", SOURCE)
+
+
+def linked(text: str) -> str:
+    """Return a page of the repository with its links to other files changed to pages of the site."""
+    targets = {**PAGES, "notebooks/README.md": "tutorial/index.md", "README.md": "index.md"}
+
+    def target(match: re.Match[str]) -> str:
+        path, anchor = match[2], match[3] or ""
+        if path in targets:
+            return f"[{match[1]}]({targets[path]}{anchor})"
+        return match[0] if re.match(r"[a-z]+:|#|tutorial/", path) else f"{match[1]} (`{path}`)"
+
+    return re.sub(r"\[([^\]]+)\]\(([^)#\s]+)(#[^)]*)?\)", target, text)
+
+
+def toctree(caption: str, entries: list[str]) -> str:
+    """Return a hidden table of contents."""
+    lines = "\n".join(entries)
+    return f"\n```{{toctree}}\n:caption: {caption}\n:hidden:\n:maxdepth: 1\n\n{lines}\n```\n"
+
+
+def draw_example() -> None:
+    """Draw the topology of the first page."""
+    builder = ks.StreamsBuilder("shop")
+    sales = builder.stream("sales")
+    prices = builder.global_table("prices", store="price-list")
+    valued = sales.join(prices, lambda product, sale: product, lambda sale, price: sale["pieces"] * price)
+    hours = ks.TimeWindows.of(size="1h", grace="10m")
+    turnover = valued.group_by_key().windowed_by(hours).reduce(lambda total, value: total + value, store="turnover")
+    turnover.to_stream().to("turnover")
+    (SOURCE / "_static" / "topology.svg").write_text(builder.build().to_svg())
+
+
+def write_reference() -> None:
+    """Write a page for each namespace, with every public name and its members."""
+    folder = SOURCE / "reference"
+    folder.mkdir()
+    names = public_names()
+    pages = []
+    for namespace, title in NAMESPACES.items():
+        page = namespace or "root"
+        prefix = f"{namespace}." if namespace else ""
+        own = [name for name in names if name.rpartition(".")[0] == namespace and name != "samples.Sample"]
+        parts = [f"{title}\n{'=' * len(title)}\n", f"``ks.{prefix}…``\n" if namespace else "``ks.…``\n"]
+        parts += [entry(name, names[name]) for name in sorted(own, key=str.lower)]
+        (folder / f"{page}.rst").write_text("\n".join(parts))
+        pages.append(page)
+    contents = (
+        "# Reference\n\nEvery public name, with its arguments, units, defaults, errors and an example that runs.\n\n"
+    )
+    contents += "\n".join(f"- [{NAMESPACES[page if page != 'root' else '']}]({page}.rst)" for page in pages)
+    contents += "\n- [Errors](../errors.md)\n- [Settings](../settings.md)\n- [Java's names](../java-names.md)\n"
+    (folder / "index.md").write_text(
+        contents + toctree("Namespaces", [*pages, "../errors", "../settings", "../java-names"])
+    )
+
+
+def entry(name: str, value: object) -> str:
+    """Return the directive for one public name."""
+    kind = "autoclass" if inspect.isclass(value) else "autofunction"
+    title = f"ks.{name}"
+    return f"{title}\n{'-' * len(title)}\n\n.. {kind}:: kstreamnb.{name}\n"
+
+
+def kinds(base: type[BaseException]) -> Iterator[type[BaseException]]:
+    """Yield an error and those below it, depth first."""
+    yield base
+    for below in sorted(base.__subclasses__(), key=lambda kind: kind.__name__):
+        if below.__module__ == errors.__name__:
+            yield from kinds(below)
+
+
+def write_errors() -> None:
+    """Write the index of errors: one section for each, with its cause, an example and the remedy of its docstring."""
+    tree = textwrap.dedent(inspect.cleandoc(errors.__doc__ or "").split("\n\n")[1])
+    lines = ["# Errors\n", f"```text\n{tree}\n```\n"]
+    for kind in kinds(ks.KStreamError):
+        text = re.sub(r"(?m)^(Args|Example|Attributes):\s*$", r"**\1**\n", f"{inspect.getdoc(kind)}\n")
+        text = re.sub(r"(?m)((?:^ {4}.*\n|^\s*\n)+)", code_block, text)
+        lines += [f"({kind.__name__.lower()})=", f"## {kind.__name__}\n", text, ""]
+    (SOURCE / "errors.md").write_text("\n".join(lines))
+
+
+def code_block(match: re.Match[str]) -> str:
+    """Return an indented example as a block of code; other indented text as a list."""
+    if ">>>" not in match[0]:
+        return re.sub(r"(?m)^ {4}", "- ", match[0]) if match[0].strip() else match[0]
+    body = "\n".join(line.removeprefix("    ") for line in match[0].strip("\n").splitlines())
+    return f"\n```pycon\n{body}\n```\n\n"
+
+
+def write_settings() -> None:
+    """Write the table of Kafka Streams' settings, and how each is handled."""
+    rows = ["# Settings\n", "How each setting of Kafka Streams is handled, as `ks.config_report()` says.\n"]
+    report = ks.config_report()
+    header = list(report.header)
+    rows += [f"| {' | '.join(header)} |", f"|{'---|' * len(header)}"]
+    rows += [f"| {' | '.join(cell.replace('|', '&#124;') for cell in row)} |" for row in report.table()]
+    (SOURCE / "settings.md").write_text("\n".join(rows) + "\n")
+
+
+def undocumented() -> list[str]:
+    """Return public names that the built reference does not contain."""
+    pages = "".join(path.read_text() for path in (HTML / "reference").glob("*.html"))
+    pages += (HTML / "errors.html").read_text()
+    return [name for name in public_names() if name.rpartition(".")[2] not in pages]
+
+
+def foreign_requests() -> list[str]:
+    """Return what a page would load from another machine."""
+    pattern = re.compile(r'<(?:script|img|iframe|link)\b[^>]*?(?:src|href)="(?:https?:)?//[^"]*"')
+    return [
+        f"{path.relative_to(HTML)}: {match[0][:120]}"
+        for path in sorted(HTML.rglob("*.html"))
+        for match in pattern.finditer(path.read_text())
+        if 'rel="canonical"' not in match[0]
+    ]
+
+
+def main() -> None:
+    """Build the site, or say what is wrong with it."""
+    shutil.rmtree(WORK, ignore_errors=True)
+    WORK.mkdir(parents=True)
+    copy_pages()
+    draw_example()
+    write_reference()
+    write_errors()
+    write_settings()
+    command = [
+        sys.executable,
+        "-m",
+        "sphinx",
+        "-b",
+        "html",
+        "-q",
+        "-j",
+        "2",
+        "-W",
+        "--keep-going",
+        str(SOURCE),
+        str(HTML),
+    ]
+    built = subprocess.run(command, check=False)
+    problems = [*(f"not in the reference: {name}" for name in undocumented()), *foreign_requests()]
+    print("\n".join(problems) or f"{len(list(HTML.rglob('*.html')))} pages in {HTML.relative_to(ROOT)}")
+    sys.exit(built.returncode or bool(problems))
+
+
+if __name__ == "__main__":
+    main()
