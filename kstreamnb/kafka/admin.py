@@ -1,11 +1,11 @@
-"""Topics and offsets of a cluster: create, delete, describe, look up; thin over librdkafka's admin client."""
+"""Administers topics and looks up offsets: a thin layer over librdkafka's admin client."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import (
@@ -18,21 +18,22 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from kstreamnb.core.time import instant_ms
+from kstreamnb.core.time import Instant, instant_ms
 from kstreamnb.errors import BrokerError, UnknownTopicError, unknown
 from kstreamnb.kafka.batch_offsets import Offsets
-from kstreamnb.kafka.client import Servers, client, connection, kafka_error
+from kstreamnb.kafka.client import Servers, client, connection, is_unreachable, kafka_error, shown_servers
 
 __all__ = ["Admin", "TopicDescription"]
 
 T = TypeVar("T")
 _PAUSE_S = 0.1
-_FINAL = {KafkaError._AUTHENTICATION, KafkaError._SSL}  # noqa: SLF001 - no patience helps who is turned away
+_UNREACHABLE_S = 3.0
+_FINAL = {KafkaError._AUTHENTICATION, KafkaError._SSL}  # noqa: SLF001 - waiting does not help a client that is refused
 _PASSING = {
     KafkaError._TRANSPORT,  # noqa: SLF001 - librdkafka's own codes have such names
     KafkaError._ALL_BROKERS_DOWN,  # noqa: SLF001
     KafkaError._TIMED_OUT,  # noqa: SLF001
-    KafkaError.FENCED_LEADER_EPOCH,  # of a broker that has just come back: ahead of what it knows, or behind it
+    KafkaError.FENCED_LEADER_EPOCH,  # of a broker that has just restarted
     KafkaError.UNKNOWN_LEADER_EPOCH,
     KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
     KafkaError.COORDINATOR_NOT_AVAILABLE,
@@ -43,7 +44,7 @@ _PASSING = {
 
 @dataclass(frozen=True)
 class TopicDescription:
-    """What a cluster says of a topic: partitions, replicas, and the settings of its own."""
+    """A topic: its partitions, replicas, and the settings that differ from the broker's."""
 
     name: str
     partitions: int
@@ -52,9 +53,12 @@ class TopicDescription:
 
 
 class Admin:
-    """Topics and offsets of a cluster.
+    """Administers topics and looks up offsets of a cluster.
 
-    Units: ``patience_s`` is how many seconds a broker may be away before a call fails.
+    Args:
+        servers: ``host:port,…``, or settings with ``bootstrap.servers`` among them.
+        patience_s: how many seconds a broker may be away before a call fails; default 30. If none was ever reached
+            and connections are refused, the first call fails after 3 s.
 
     Example:
         >>> from kstreamnb.kafka import local_broker
@@ -68,12 +72,13 @@ class Admin:
     def __init__(self, servers: Servers, *, patience_s: float = 30.0) -> None:
         self.servers = servers
         self.patience_s = patience_s
-        self._said: list[KafkaError] = []
-        self.client = client(AdminClient, connection(servers, defaults={"error_cb": self._said.append}))
+        self._errors: list[KafkaError] = []
+        self._reached = False
+        self.client = client(AdminClient, connection(servers, defaults={"error_cb": self._errors.append}))
         self._call_s = min(10.0, patience_s)
 
     def __repr__(self) -> str:
-        return f"<Admin of {connection(self.servers)['bootstrap.servers']}>"
+        return f"<Admin of {shown_servers(self.servers)}>"
 
     def create_topic(
         self,
@@ -84,7 +89,16 @@ class Admin:
         config: Mapping[str, str] | None = None,
         exists_ok: bool = False,
     ) -> None:
-        """Create a topic, and wait until clients can see it."""
+        """Create a topic, and wait until clients can see it.
+
+        Args:
+            name: its name.
+            partitions: how many partitions; default 1.
+            replicas: how many replicas; default 1.
+            config: settings that differ from the broker's.
+            exists_ok: accept a topic that exists already; default False.
+        """
+        self._reach(f'creating topic "{name}"')
         topic = NewTopic(name, partitions, replicas, config=dict(config or {}))
         try:
             self.client.create_topics([topic])[name].result(self.patience_s)
@@ -94,9 +108,10 @@ class Admin:
         self._until(lambda: name in self.topics(), f'topic "{name}" did not appear')
 
     def delete_topics(self, *names: str) -> None:
-        """Delete topics; those that do not exist are passed over."""
+        """Delete topics; those that do not exist are ignored."""
         if not names:
             return
+        self._reach(f'deleting topic "{names[0]}"')
         for name, future in self.client.delete_topics(list(names)).items():
             try:
                 future.result(self.patience_s)
@@ -106,95 +121,114 @@ class Admin:
         self._until(lambda: not set(names) & self.topics().keys(), f"topics {', '.join(names)} are still there")
 
     def topics(self) -> dict[str, int]:
-        """Number of partitions of every topic, by name in alphabetical order."""
-        found = self.retry(lambda: self.client.list_topics(timeout=self._call_s).topics, "listing topics")
-        return {name: len(found[name].partitions) for name in sorted(found) if found[name].error is None}
+        """Return the number of partitions of every topic, by name in alphabetical order."""
+        topics = self.retry(lambda: self.client.list_topics(timeout=self._call()).topics, "listing topics")
+        return {name: len(topics[name].partitions) for name in sorted(topics) if topics[name].error is None}
 
     def describe(self, name: str) -> TopicDescription:
-        """Partitions, replicas and settings of a topic."""
-        found = self.client.list_topics(name, timeout=self._call_s).topics[name]
-        if found.error is not None:
-            raise kafka_error(f'describing topic "{name}"', found.error, self.servers)
+        """Return partitions, replicas and settings of a topic."""
+        self._reach(f'describing topic "{name}"')
+        metadata = self.client.list_topics(name, timeout=self._call_s).topics[name]
+        if metadata.error is not None:
+            raise kafka_error(f'describing topic "{name}"', metadata.error, self.servers)
         resource = ConfigResource(ResourceType.TOPIC, name)
         config = self.client.describe_configs([resource])[resource].result(self.patience_s)
         own = ConfigSource.DYNAMIC_TOPIC_CONFIG.value
         changed = sorted((entry.name, entry.value) for entry in config.values() if entry.source == own)
-        return TopicDescription(name, len(found.partitions), len(found.partitions[0].replicas), tuple(changed))
+        return TopicDescription(name, len(metadata.partitions), len(metadata.partitions[0].replicas), tuple(changed))
 
     def identities(self, topics: Iterable[str]) -> dict[str, str]:
-        """The ids of those topics that are there; one that is created anew under its name has another id."""
+        """Return the ids of those topics that exist; a topic that is deleted and created again gets another id."""
         names = TopicCollection(sorted(topics))
 
-        def asked() -> dict[str, str]:
-            found = {}
+        def ask() -> dict[str, str]:
+            ids = {}
             for name, future in self.client.describe_topics(names).items():
                 try:
-                    found[name] = str(future.result(self._call_s).topic_id)
+                    ids[name] = str(future.result(self._call_s).topic_id)
                 except KafkaException as error:
                     if _code(error) != KafkaError.UNKNOWN_TOPIC_OR_PART:
                         raise
-            return found
+            return ids
 
-        return self.retry(asked, "describing topics")
+        return self.retry(ask, "describing topics")
 
-    def offsets(self, topics: Iterable[str], at: Any = "latest", *, committed: bool = True) -> Offsets:
-        """Offsets of topics: ``"earliest"``, ``"latest"``, or the first ones at or after an instant.
+    def offsets(self, topics: Iterable[str], at: Instant = "latest", *, committed: bool = True) -> Offsets:
+        """Return offsets of topics by topic and partition.
 
-        With ``committed`` the latest offset is the last stable one: no open transaction is below it. Where no
-        record is at or after the instant, the latest offset stands in.
+        Args:
+            topics: names.
+            at: "earliest", "latest" (default), or an instant: the first offsets at or after it, or the latest if no
+                record is that new.
+            committed: "latest" is the last stable offset, below which no transaction is open; default True.
         """
         names, latest = sorted(topics), OffsetSpec.latest()
         special = {"earliest": OffsetSpec.earliest(), "latest": latest}
         spec = special.get(at) if isinstance(at, str) else None
-        found = self._look_up(names, spec or OffsetSpec.for_timestamp(instant_ms(at)), committed=committed)
-        if any(offset < 0 for parts in found.values() for offset in parts.values()):
+        offsets = self._look_up(names, spec or OffsetSpec.for_timestamp(instant_ms(at)), committed=committed)
+        if any(offset < 0 for parts in offsets.values() for offset in parts.values()):
             ends = self._look_up(names, latest, committed=committed)
-            found = {t: {p: n if n >= 0 else ends[t][p] for p, n in parts.items()} for t, parts in found.items()}
-        return found
+            offsets = {t: {p: n if n >= 0 else ends[t][p] for p, n in parts.items()} for t, parts in offsets.items()}
+        return offsets
 
     def greatest_timestamps(self, topics: Iterable[str]) -> list[int]:
-        """The greatest timestamp (ms) in each partition, in no particular order; -1 where there is no record."""
+        """Return the greatest timestamp (ms) of each partition, in no particular order; -1 for an empty one."""
         answers = self.retry(lambda: self._ask(sorted(topics), OffsetSpec.max_timestamp()), "looking up times")
-        return [found.timestamp for found in answers.values()]
+        return [answer.timestamp for answer in answers.values()]
 
     def _look_up(self, topics: list[str], spec: OffsetSpec, *, committed: bool) -> Offsets:
         level = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
         answers = self.retry(lambda: self._ask(topics, spec, level), "looking up offsets")
         result: Offsets = {name: {} for name in topics}
-        for (topic, partition), found in sorted(answers.items()):
-            result[topic][partition] = found.offset
+        for (topic, partition), answer in sorted(answers.items()):
+            result[topic][partition] = answer.offset
         return result
 
     def _ask(
         self, topics: list[str], spec: OffsetSpec, level: IsolationLevel = IsolationLevel.READ_UNCOMMITTED
     ) -> dict[tuple[str, int], ListOffsetsResultInfo]:
-        # Topics first: offsets alone keep the leader epoch of before a broker's restart for ever.
-        known = self.client.list_topics(timeout=self._call_s).topics
+        # Topics first: offset requests alone would use the leader epoch from before a broker's restart for ever.
+        known = self.client.list_topics(timeout=self._call()).topics
         for name in topics:
             if name not in known or known[name].error is not None:
                 raise unknown("topic", name, sorted(known), error=UnknownTopicError)
         asked = {TopicPartition(name, part): spec for name in topics for part in known[name].partitions}
         answers = self.client.list_offsets(asked, isolation_level=level) if asked else {}
-        return {(place.topic, place.partition): future.result(self._call_s) for place, future in answers.items()}
+        return {(each.topic, each.partition): future.result(self._call_s) for each, future in answers.items()}
 
     def retry(self, call: Callable[[], T], what: str) -> T:
-        """Repeat a call that a broker's absence made fail, until patience ends."""
-        end, why = time.monotonic() + self.patience_s, None
+        """Repeat a call that failed because no broker answered, until ``patience_s`` ends."""
+        began, why = time.monotonic(), None
         while True:
             try:
-                return call()
+                result = call()
             except (KafkaException, TimeoutError) as error:
-                why = self._why() or why
-                if time.monotonic() > end or not _passing(error) or (why is not None and why.code() in _FINAL):
+                why = self._reason() or why
+                final = why is not None and (
+                    why.code() in _FINAL
+                    or (not self._reached and is_unreachable(why) and time.monotonic() - began > _UNREACHABLE_S)
+                )
+                if final or not _passing(error) or time.monotonic() - began > self.patience_s:
                     raise kafka_error(what, error, self.servers, why=why) from error
+            else:
+                self._reached = True
+                return result
             time.sleep(_PAUSE_S)
 
-    def _why(self) -> KafkaError | None:
-        """What librdkafka has said of its connections last: a call that found no broker does not know the reason."""
+    def _reach(self, what: str) -> None:
+        """Find a broker before the first request, so that one that refuses connections is reported soon."""
+        if not self._reached:
+            self.retry(lambda: self.client.list_topics(timeout=self._call()), what)
+
+    def _call(self) -> float:
+        return self._call_s if self._reached else min(1.0, self._call_s)
+
+    def _reason(self) -> KafkaError | None:
+        """Return librdkafka's last error about a connection: a call that found no broker does not know the reason."""
         self.client.poll(0)
-        said = [error for error in self._said if error.code() != KafkaError._ALL_BROKERS_DOWN]  # noqa: SLF001
-        self._said.clear()
-        return said[-1] if said else None
+        errors = [error for error in self._errors if error.code() != KafkaError._ALL_BROKERS_DOWN]  # noqa: SLF001
+        self._errors.clear()
+        return errors[-1] if errors else None
 
     def _until(self, reached: Callable[[], bool], complaint: str) -> None:
         end = time.monotonic() + self.patience_s
@@ -205,12 +239,12 @@ class Admin:
 
 
 def _code(error: KafkaException | TimeoutError) -> int | None:
-    """Kafka's code, None where nobody answered."""
+    """Return Kafka's code, None if no broker answered."""
     return error.args[0].code() if isinstance(error, KafkaException) else None
 
 
 def _passing(error: KafkaException | TimeoutError) -> bool:
-    """Whether an error may go away by itself."""
+    """Tell whether an error may be temporary."""
     if isinstance(error, TimeoutError):
         return True
     reason = error.args[0]

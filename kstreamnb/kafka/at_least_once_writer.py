@@ -13,7 +13,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Produ
 
 from kstreamnb.errors import ApplicationStateError, BrokerError
 from kstreamnb.kafka.batch_offsets import Offsets
-from kstreamnb.kafka.client import Servers, client, connection, kafka_error
+from kstreamnb.kafka.client import Servers, as_settings, client, connection, kafka_error
 from kstreamnb.kafka.output_batch import OutputBatch, OutputColumns
 from kstreamnb.kafka.transactional_writer import send_all
 
@@ -35,7 +35,7 @@ class AtLeastOnceWriter:
     Args:
         servers: ``host:port,…``, or settings with ``bootstrap.servers`` among them.
         application: id of the application, which is also its group.
-        config: further settings of the producer.
+        config: further settings of the producer, which replace those of ``servers``.
         patience_s: how many seconds a batch may take to be acknowledged.
     """
 
@@ -55,7 +55,7 @@ class AtLeastOnceWriter:
 
     def new_producer(self) -> Producer:
         """Make a producer; raises ConfigError for settings that librdkafka refuses."""
-        return client(Producer, {**connection(self.servers, defaults=_TUNING), **self._config})
+        return client(Producer, connection({**as_settings(self.servers), **self._config}, defaults=_TUNING))
 
     def open(self) -> None:
         """Connect."""

@@ -1,4 +1,4 @@
-"""A real single-node Kafka broker on this machine, for tests and notebooks.
+"""Runs a real single-node Kafka broker on this machine, for tests and notebooks.
 
 It runs in KRaft mode on free ports of the loopback interface, keeps its data in a temporary folder, and ends when
 its standard input closes: with `stop`, and with the process that started it.
@@ -64,10 +64,16 @@ _CONFIG: dict[str, object] = {
 class LocalBroker:
     """One broker process; starts with `start` or a ``with`` block.
 
-    ``data`` is a folder that survives the broker; without one a temporary folder is used and removed. A broker that
-    is started again keeps its addresses. ``users`` (password by name) gives it a second door, at which they sign in and
-    may do only what access control lists allow; who comes through the first, `bootstrap_servers`, may do everything.
-    Units: ``timeout_s`` is the time in seconds to answer after a start.
+    A broker that is started again keeps its addresses.
+
+    Args:
+        heap: the heap of its JVM; default "256m".
+        data: a folder that survives the broker; by default a temporary folder, which `close` removes.
+        config: further settings of the broker.
+        users: password by name. They get a second listener, at which they sign in and may do only what access control
+            lists allow; clients of the first, `bootstrap_servers`, may do everything.
+        version: the version of Kafka.
+        timeout_s: how many seconds it may take to answer after a start; default 60.
 
     Example:
         >>> broker = LocalBroker(heap="200m").start()
@@ -90,6 +96,7 @@ class LocalBroker:
         self.config, self.users = dict(config or {}), dict(users or {})
         self.bootstrap_servers = ""
         self._guarded = ""
+        self._answered = False
         self._temporary = data is None
         self.data = temp_dir("broker") if data is None else Path(data)
         self._process: subprocess.Popen[bytes] | None = None
@@ -97,16 +104,16 @@ class LocalBroker:
 
     @property
     def running(self) -> bool:
-        """Whether the process lives."""
+        """Tell whether the process runs."""
         return self._process is not None and self._process.poll() is None
 
     @property
     def log(self) -> Path:
-        """The broker's log file."""
+        """Return the path of the broker's log file."""
         return self.data / "broker.log"
 
     def connection(self, user: str) -> dict[str, str]:
-        """What a client needs to come as this user: librdkafka's settings."""
+        """Return librdkafka's settings for a client that signs in as this user."""
         if user not in self.users:
             raise unknown("user", user, self.users, error=ConfigError)
         return {
@@ -118,7 +125,10 @@ class LocalBroker:
         }
 
     def start(self, *, attempts: int = 3) -> Self:
-        """Start the broker and wait until it answers."""
+        """Start the broker and wait until it answers.
+
+        Raises: BrokerError if it did not answer in any of the attempts; a broker that has run before keeps its ports.
+        """
         if self.running:
             return self
         self.data.mkdir(parents=True, exist_ok=True)
@@ -136,10 +146,11 @@ class LocalBroker:
                     start_new_session=True,
                 )
             if self._answers():
+                self._answered = True
                 return self
             self.stop()
-            if attempt < attempts - 1:
-                self.bootstrap_servers = self._guarded = ""  # a port was taken in between, most likely
+            if attempt < attempts - 1 and not self._answered:
+                self.bootstrap_servers = self._guarded = ""  # most likely another process took a port
         raise BrokerError("the local broker did not start", detail=self.log.read_text()[-3000:])
 
     def stop(self, *, grace_s: float = 10.0) -> None:
@@ -187,7 +198,7 @@ class LocalBroker:
         return [java(), f"-Xmx{self.heap}", *_JVM, "-cp", classpath]
 
     def _class_archive(self) -> list[str]:
-        """The first clean stop leaves an archive of loaded classes, which shortens later starts."""
+        """Return the JVM's option for the archive of loaded classes; the first clean stop writes it."""
         home = kafka_jars(self.version)
         archive, self._archive = home / "broker.jsa", None
         if archive.exists():
@@ -198,7 +209,7 @@ class LocalBroker:
         return [f"-XX:ArchiveClassesAtExit={self._archive}"]
 
     def _addresses(self) -> tuple[str, str, str]:
-        """Those of before, or free ones: for everything, for `users`, for the controller."""
+        """Return three addresses, the old or free ones: unrestricted, for `users`, for the controller."""
         sockets = [socket.socket() for _ in range(3)]
         try:
             for each in sockets:
@@ -220,7 +231,9 @@ class LocalBroker:
             **self.config,
         }
         text = "".join(f"{name}={value}\n" for name, value in lines.items())
-        path.write_text(text.replace("\\", r"\\"))
+        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
+            os.fchmod(file.fileno(), 0o600)  # an older one may be readable by others, and it holds passwords
+            file.write(text.replace("\\", r"\\"))
         if (logs / "meta.properties").exists():
             return
         cluster = "A" + base64.urlsafe_b64encode(secrets.token_bytes(16)).decode()[1:22]  # never a leading dash
@@ -230,7 +243,7 @@ class LocalBroker:
             raise BrokerError("the local broker's data could not be formatted", detail=done.stdout + done.stderr)
 
     def _access(self, controller: str) -> dict[str, str]:
-        """Settings for users who sign in, and may do what they were allowed to do."""
+        """Return the settings of the listener for `users`, and of access control."""
         known = "".join(f" user_{name}={json.dumps(password)}" for name, password in self.users.items())
         login = "org.apache.kafka.common.security.plain.PlainLoginModule required"
         plain, guarded, inside = self.bootstrap_servers, self._guarded, controller
@@ -240,11 +253,11 @@ class LocalBroker:
             "sasl.enabled.mechanisms": "PLAIN",
             "listener.name.sasl_plaintext.plain.sasl.jaas.config": f"{login}{known};",
             "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-            "super.users": "User:ANONYMOUS",  # who needs no name: the first door, and the broker itself
+            "super.users": "User:ANONYMOUS",  # clients of the first listener, and the broker itself
         }
 
     def _answers(self) -> bool:
-        """Whether the broker answers before the timeout."""
+        """Tell whether the broker answers before the timeout."""
         end, (host, port) = time.monotonic() + self.timeout_s, self.bootstrap_servers.split(":")
         while self.running and time.monotonic() < end:
             with suppress(OSError, KafkaException), socket.create_connection((host, int(port)), 0.2):
@@ -263,9 +276,14 @@ def local_broker(
 ) -> LocalBroker:
     """Start a real Kafka broker on this machine; needs Java 17, and once access to Maven Central.
 
-    Give ``servers=broker.bootstrap_servers`` to whatever talks to it; ``broker.close()`` or a ``with`` block ends it.
-    With ``users`` (password by name) clients can also come as one of them, by ``servers=broker.connection("shop")``:
-    such a user may do what access control lists allow, and nothing else.
+    Clients take ``servers=broker.bootstrap_servers``; ``broker.close()`` or a ``with`` block ends it.
+
+    Args:
+        heap: the heap of its JVM; default "256m".
+        data: a folder that survives the broker; by default a temporary one.
+        config: further settings of the broker.
+        users: password by name. ``servers=broker.connection("shop")`` signs in as that user, who may do what access
+            control lists allow, and nothing else.
 
     Example:
         >>> from kstreamnb.kafka import Admin

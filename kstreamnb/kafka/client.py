@@ -1,19 +1,30 @@
-"""Connection settings: what a user gives as servers, and what may be shown of it."""
+"""Connection settings of clients: given by users, translated for librdkafka, shown without secrets."""
 
 from __future__ import annotations
 
 import logging
 import re
 from collections.abc import Callable, Mapping
-from typing import Any, TypeAlias, TypeVar
+from typing import TypeAlias, TypeVar
 
 from confluent_kafka import KafkaError, KafkaException
 
 from kstreamnb.errors import AccessDeniedError, BrokerError, ConfigError, RecordRefusedError
 
-__all__ = ["Servers", "client", "connection", "kafka_error", "masked", "sendable_time"]
+__all__ = [
+    "Servers",
+    "as_settings",
+    "client",
+    "connection",
+    "is_unreachable",
+    "kafka_error",
+    "masked",
+    "sendable_time",
+    "shown_servers",
+    "without_secrets",
+]
 
-Servers: TypeAlias = str | Mapping[str, Any]
+Servers: TypeAlias = str | Mapping[str, object]
 """``host:port,…``, or librdkafka's settings with ``bootstrap.servers`` among them."""
 
 _NO_ANSWER = {KafkaError._TRANSPORT, KafkaError._TIMED_OUT}  # noqa: SLF001 - librdkafka's own codes have such names
@@ -24,16 +35,21 @@ _NOT_ALLOWED = {  # by access control
     KafkaError.CLUSTER_AUTHORIZATION_FAILED,
     KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
 }
-_REFUSED = {  # a record, which is the same when it comes again; and what can be done about it
+_REFUSED = {  # a record, which would be the same in a second attempt; with the way out
     KafkaError.MSG_SIZE_TOO_LARGE: 'write less into one record, or raise "max.message.bytes" of the topic and'
     ' deploy(…, producer={"message.max.bytes": …})',
-    KafkaError.INVALID_TIMESTAMP: 'mend the timestamp, or the topic\'s "message.timestamp.before.max.ms" and'
+    KafkaError.INVALID_TIMESTAMP: 'correct the timestamp, or the topic\'s "message.timestamp.before.max.ms" and'
     ' "message.timestamp.after.max.ms"',
-    KafkaError.INVALID_RECORD: "a compacted topic takes no record without a key",
+    KafkaError.INVALID_RECORD: "give the record a key: its topic is compacted",
 }
 Client = TypeVar("Client")
 _LOG = logging.getLogger("kstreamnb.query.kafka")
-_SECRET = re.compile(r"password|secret|\.pem|token|oauthbearer\.config|jaas|user\.info|credential", re.IGNORECASE)
+_SECRET = re.compile(
+    r"password|passphrase|secret|\.pem|token|oauthbearer\.config|jaas|user\.info|credential|assertion"
+    r"|(keystore|private|api|access|signing)[._-]?key$",
+    re.IGNORECASE,
+)
+_IN_ADDRESS = re.compile(r"(?<![^\s,/\"'])[^\s,/\"'@]+:[^\s,/\"']*@")
 _ADDRESS = 'give "host:port", or a dict of librdkafka settings with "bootstrap.servers"'
 _USUAL = {"log_level": 2, "reconnect.backoff.max.ms": 1000}  # a broker that was away is found again within a second
 _FROM_JAVA = {
@@ -44,8 +60,8 @@ _FROM_JAVA = {
 
 
 def _with_fields(record: logging.LogRecord) -> bool:
-    """What librdkafka says, as the journal of queries has it."""
-    record.fields = {"event": "kafka says", "message": record.getMessage()}
+    """Turn a message of librdkafka into an entry of the log of queries."""
+    record.fields = {"event": "kafka says", "message": without_secrets(record.getMessage())}
     return True
 
 
@@ -53,8 +69,10 @@ _LOG.addHandler(logging.NullHandler())
 _LOG.addFilter(_with_fields)
 
 
-def connection(servers: Servers, *, defaults: Mapping[str, object] | None = None, **settings: object) -> dict[str, Any]:
-    """Settings for a client: the user's over ``defaults``, and the given ones (``_`` for ``.``) over all.
+def connection(
+    servers: Servers, *, defaults: Mapping[str, object] | None = None, **settings: object
+) -> dict[str, object]:
+    """Merge the settings of a client: the user's replace ``defaults``, and ``settings`` (``_`` for ``.``) replace both.
 
     Example:
         >>> sorted(connection({"bootstrap.servers": "broker:9092", "receive.buffer.bytes": 65536}))
@@ -62,20 +80,24 @@ def connection(servers: Servers, *, defaults: Mapping[str, object] | None = None
         >>> connection({"bootstrap.servers": "broker:9092", "buffer.memory": 33554432})["queue.buffering.max.kbytes"]
         32768
     """
-    if not isinstance(servers, str | Mapping):
-        raise ConfigError(f'type "{type(servers).__name__}" is no address of a broker', hint=_ADDRESS)
-    given: dict[str, Any] = {"bootstrap.servers": servers} if isinstance(servers, str) else dict(servers)
-    given = dict(_translated(name, value) for name, value in given.items())
+    given = dict(_translated(name, value) for name, value in as_settings(servers).items())
     if not given.get("bootstrap.servers"):
         raise ConfigError('setting "bootstrap.servers" is missing', hint=_ADDRESS)
     fixed = {name.replace("_", "."): value for name, value in settings.items()}
     return {**_USUAL, **(defaults or {}), **given, **fixed}
 
 
-def client(kind: Callable[[dict[str, Any]], Client], settings: Mapping[str, Any]) -> Client:
-    """A client of librdkafka; raises ConfigError for settings that it does not take.
+def as_settings(servers: Servers) -> dict[str, object]:
+    """Return the user's settings as they are; raises ConfigError for other types."""
+    if not isinstance(servers, str | Mapping):
+        raise ConfigError(f'expected the address of a broker, got a "{type(servers).__name__}"', hint=_ADDRESS)
+    return {"bootstrap.servers": servers} if isinstance(servers, str) else dict(servers)
 
-    What librdkafka has to say goes to the log of queries and not to the terminal, unless the settings have a logger.
+
+def client(kind: Callable[[dict[str, object]], Client], settings: Mapping[str, object]) -> Client:
+    """Make a client of librdkafka; raises ConfigError for settings that it refuses.
+
+    Messages of librdkafka go to the log of queries and not to the terminal, unless the settings have a logger.
 
     Example:
         >>> from confluent_kafka import Producer
@@ -83,34 +105,52 @@ def client(kind: Callable[[dict[str, Any]], Client], settings: Mapping[str, Any]
         ...     client(Producer, {"bootstrap.servers": "broker:9092", "acks": "seven"})
         ... except ConfigError as error:
         ...     print(error)
-        Kafka's client does not take its settings: Invalid value for configuration property "request.required.acks"
+        Kafka's client refuses its settings: Invalid value for configuration property "request.required.acks"
     """
     try:
         return kind({"logger": _LOG, **settings})
     except KafkaException as error:
         raise ConfigError(
-            f"Kafka's client does not take its settings: {error.args[0].str()}",
-            hint="names and values are those of librdkafka, which differ from Java's here and there",
+            f"Kafka's client refuses its settings: {error.args[0].str()}",
+            hint="names and values are those of librdkafka, some of which differ from Java's",
         ) from error
 
 
-def _translated(name: str, value: Any) -> tuple[str, Any]:
-    """A setting of Java's clients as librdkafka has it."""
+def _translated(name: str, value: object) -> tuple[str, object]:
+    """Translate a setting of Java's clients for librdkafka."""
     if name == "buffer.memory":
-        value = max(1, int(value) // 1024)
-    if name == "batch.size" and not int(value):  # in Java no batches at all, here not allowed
+        value = max(1, int(str(value)) // 1024)
+    if name == "batch.size" and not int(str(value)):  # no batches in Java, not allowed in librdkafka
         return "batch.num.messages", 1
     return _FROM_JAVA.get(name, name), value
 
 
-def masked(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings without their secrets, for texts and displays.
+def masked(settings: Mapping[str, object]) -> dict[str, object]:
+    """Return the settings without their secrets, for texts and displays.
 
     Example:
-        >>> masked({"bootstrap.servers": "broker:9092", "sasl.password": "s3cret"})
-        {'bootstrap.servers': 'broker:9092', 'sasl.password': '***'}
+        >>> masked({"bootstrap.servers": "broker:9092", "sasl.password": "s3cret", "url": "http://me:s3cret@registry"})
+        {'bootstrap.servers': 'broker:9092', 'sasl.password': '***', 'url': 'http://***@registry'}
     """
-    return {name: "***" if _SECRET.search(name) and value else value for name, value in settings.items()}
+    return {
+        name: "***" if _SECRET.search(name) and value else without_secrets(value) if isinstance(value, str) else value
+        for name, value in settings.items()
+    }
+
+
+def without_secrets(text: str) -> str:
+    """Mask user and password in the addresses of a text.
+
+    Example:
+        >>> without_secrets("SASL_SSL://me:pass@broker:9092,other:9092")
+        'SASL_SSL://***@broker:9092,other:9092'
+    """
+    return _IN_ADDRESS.sub("***@", text)
+
+
+def shown_servers(servers: Servers) -> str:
+    """Return the addresses of a cluster for texts."""
+    return without_secrets(str(as_settings(servers).get("bootstrap.servers")))
 
 
 def kafka_error(
@@ -124,8 +164,8 @@ def kafka_error(
     """Make the error of a failed call, by its kind, with Kafka's own words and those about the connection if known."""
     reason = error.args[0] if isinstance(error, KafkaException) else error
     text = reason.str() if isinstance(reason, KafkaError) else str(reason) or "no answer in time"
-    where = f' at "{connection(servers)["bootstrap.servers"]}"' if servers is not None else ""
-    text = text if why is None else f"{text}; {why.str()}"
+    where = f' at "{shown_servers(servers)}"' if servers is not None else ""
+    text = without_secrets(text if why is None else f"{text}; {why.str()}")
     code = reason.code() if isinstance(reason, KafkaError) else None
     denied = code in _NOT_ALLOWED or code in _NO_LOGIN or (why is not None and why.code() in _NO_LOGIN)
     kind = AccessDeniedError if denied else RecordRefusedError if code in _REFUSED else BrokerError
@@ -138,11 +178,18 @@ def _hint(code: int | None, why: KafkaError | None) -> str | None:
         return _REFUSED[code]
     if code in _NOT_ALLOWED:
         return "grant the permission; RECIPES.md lists what a deployment needs"
+    if why is not None and is_unreachable(why):
+        return "start the broker, or correct the address; ks.kafka.local_broker() starts one on this machine"
     if code in _NO_ANSWER and why is None:
-        return "look at the address and security.protocol: a broker hangs up on who should sign in and does not"
+        return "check the address and security.protocol: brokers close connections of clients that do not sign in"
     return None
 
 
+def is_unreachable(error: KafkaError) -> bool:
+    """Tell whether nothing listens at the address, or its name is unknown: known at once, without waiting."""
+    return error.code() == KafkaError._RESOLVE or "Connection refused" in error.str()  # noqa: SLF001
+
+
 def sendable_time(timestamp_ms: int) -> int:
-    """A timestamp that librdkafka sends as it is: it takes 0 for "now", so the epoch itself becomes 1 ms."""
+    """Return a timestamp that librdkafka sends unchanged: it reads 0 as "now", so the epoch itself becomes 1 ms."""
     return timestamp_ms or 1

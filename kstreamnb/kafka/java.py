@@ -1,4 +1,4 @@
-"""Java, and Kafka's jars: found, or fetched once from Maven Central by the Ivy jar that pyspark carries."""
+"""Finds Java, and Kafka's jars, which the Ivy jar of pyspark fetches once from Maven Central."""
 
 from __future__ import annotations
 
@@ -7,14 +7,16 @@ import shutil
 import subprocess
 import tempfile
 from contextlib import suppress
+from hashlib import sha256
 from importlib.util import find_spec
 from pathlib import Path
 
 from kstreamnb.errors import BrokerError, MissingJavaError, MissingPackageError
 
-__all__ = ["KAFKA_VERSION", "cache_folder", "java", "kafka_jars"]
+__all__ = ["KAFKA_VERSION", "cache_folder", "checksum", "java", "kafka_jars"]
 
 KAFKA_VERSION = "4.3.1"
+_CHECKSUMS = {"4.3.1": "d71e2caf5d08cbc9aa65ab331253e938c606206a95007fec12e1d44147ef339a"}  # of all jars, by version
 _SETTINGS = """<ivysettings><settings defaultResolver="central"/><resolvers>
 <ibiblio name="central" m2compatible="true" useMavenMetadata="false"/></resolvers></ivysettings>"""
 _MODULE = """<ivy-module version="2.0"><info organisation="kstreamnb" module="broker"/><dependencies>
@@ -24,7 +26,7 @@ _MODULE = """<ivy-module version="2.0"><info organisation="kstreamnb" module="br
 
 
 def java() -> str:
-    """Path of the Java to run: that of JAVA_HOME, else the first on the PATH."""
+    """Return the path of the Java to run: that of JAVA_HOME, else the first on the PATH."""
     home = os.environ.get("JAVA_HOME")
     found = str(Path(home, "bin", "java")) if home else shutil.which("java")
     if not found or not Path(found).exists():
@@ -37,12 +39,12 @@ def java() -> str:
 
 
 def cache_folder() -> Path:
-    """Where downloads are kept: ``$XDG_CACHE_HOME/kstreamnb`` or ``~/.cache/kstreamnb``."""
+    """Return the folder of downloads: ``$XDG_CACHE_HOME/kstreamnb`` or ``~/.cache/kstreamnb``."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "kstreamnb"
 
 
 def kafka_jars(version: str = KAFKA_VERSION, *, cache: Path | None = None) -> Path:
-    """The folder of the broker's jars (44 MB); the first call fetches them, which takes about a minute."""
+    """Return the folder of the broker's jars (44 MB); the first call fetches and checks them in about a minute."""
     home = (cache or cache_folder()) / f"kafka-{version}"
     if home.is_dir():
         return home
@@ -59,9 +61,21 @@ def kafka_jars(version: str = KAFKA_VERSION, *, cache: Path | None = None) -> Pa
                 detail=(done.stdout + done.stderr)[-2000:],
                 hint="the first start of a local broker needs access to Maven Central",
             )
+        if version in _CHECKSUMS and checksum(Path(work, "lib")) != _CHECKSUMS[version]:
+            raise BrokerError(
+                f"the jars of Kafka {version} are not those that were published",
+                detail="their checksum differs: a repository or a proxy on the way has changed them",
+                hint=f"look at the mirror of Maven Central, or put checked jars into {home}",
+            )
         with suppress(OSError):  # another process was faster: its copy is as good
             Path(work, "lib").rename(home)
     return home
+
+
+def checksum(folder: Path) -> str:
+    """Return one checksum for the names and contents of all jars of a folder."""
+    sums = [f"{jar.name} {sha256(jar.read_bytes()).hexdigest()}" for jar in sorted(folder.glob("*.jar"))]
+    return sha256("\n".join(sums).encode()).hexdigest()
 
 
 def _ivy_jar() -> Path:

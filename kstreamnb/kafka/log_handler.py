@@ -1,35 +1,46 @@
-"""What a program logs, as JSON records in a topic: a handler for Python's ``logging``."""
+"""A handler for Python's ``logging`` that sends log records to a topic as JSON."""
 
 from __future__ import annotations
 
+import inspect
 import logging
-from typing import Any, Literal, Protocol
+import time
+from concurrent.futures import Future
+from datetime import timedelta
+from typing import Literal, Protocol
 
+from kstreamnb.core.time import duration_ms
 from kstreamnb.topology.java_order import java_hash
 
 __all__ = ["KafkaLogHandler"]
 
 
 class Sender(Protocol):
-    """What the handler needs of a `RecordProducer`."""
+    """The method of a `RecordProducer` that the handler calls; one without ``max_block`` is accepted too."""
 
-    def send(self, topic: str, key: Any, value: Any, *, timestamp: int | None = None) -> Any:
-        """Send a record; gives a future, or None."""
+    def send(
+        self, topic: str, key: bytes | None, value: dict[str, object], *, timestamp: int | None = None
+    ) -> Future[object] | None:
+        """Send a record; return a future, or None."""
 
 
 class KafkaLogHandler(logging.Handler):
-    """Sends each log call as one JSON object to a topic; an error of the broker never reaches who logs.
+    """Sends each log call as one JSON object to a topic; errors of the broker never reach the program that logs.
 
     Fields are those of common appenders: ``appName``, ``appVersion``, ``logger_name``, ``level``, ``thread_name``,
-    ``message`` and ``timestamp`` (ms), with ``exception`` where there was one.
+    ``message`` and ``timestamp`` (ms), and ``exception`` if there was one. What cannot be sent in time is reported on
+    stderr, as logging does.
 
     Args:
         producer: a `RecordProducer`, with ``key_serde=Serdes.bytes()``.
-        topic: where to.
-        app_name: who logs.
-        app_version: which of its versions.
-        key: "none" spreads records over partitions; "thread" keeps those of a thread in one, in order.
-        delivery: "sync" waits for the broker at each call.
+        topic: the topic; default "logs".
+        app_name: name of the program.
+        app_version: version of the program.
+        key: "none" (default) spreads records over partitions; "thread" keeps those of a thread in one, in order.
+        delivery: "sync" waits for the broker at each call; default "async".
+        max_block: how long a log call may wait, for room in the buffer and, if "sync", for the broker; by default
+            100 ms, and 10 s if "sync".
+        level: the least level that is sent; by default every level.
 
     Example:
         >>> class Printer:
@@ -52,19 +63,23 @@ class KafkaLogHandler(logging.Handler):
         app_version: str,
         key: Literal["none", "thread"] = "none",
         delivery: Literal["async", "sync"] = "async",
+        max_block: timedelta | str | None = None,
         level: int = logging.NOTSET,
     ) -> None:
         super().__init__(level)
         self.producer, self.topic = producer, topic
         self.app_name, self.app_version = app_name, app_version
         self._by_thread, self._waits = key == "thread", delivery == "sync"
+        self._block_ms = duration_ms(max_block or ("10s" if self._waits else "100ms"), "longest wait of a log call")
+        blocks = "max_block" in inspect.signature(producer.send).parameters
+        self._limit = {"max_block": f"{self._block_ms}ms"} if blocks else {}
 
     def emit(self, record: logging.LogRecord) -> None:
         """Send one record."""
         try:
-            at_ms = int(record.created * 1000)
+            at_ms, end = int(record.created * 1000), time.monotonic() + self._block_ms / 1000
             thread = record.threadName or ""
-            value = {
+            value: dict[str, object] = {
                 "appName": self.app_name,
                 "appVersion": self.app_version,
                 "logger_name": record.name,
@@ -76,8 +91,8 @@ class KafkaLogHandler(logging.Handler):
             if record.exc_info:
                 value["exception"] = logging.Formatter().formatException(record.exc_info)
             key = java_hash(thread).to_bytes(4, "big") if self._by_thread else None
-            sent = self.producer.send(self.topic, key, value, timestamp=at_ms)
+            sent = self.producer.send(self.topic, key, value, timestamp=at_ms, **self._limit)
             if self._waits and sent is not None:
-                sent.result()
-        except Exception:  # logging's own way: it is told on stderr, and the program goes on
+                sent.result(max(0.0, end - time.monotonic()))
+        except Exception:  # logging's own way: reported on stderr, and the program continues
             self.handleError(record)

@@ -1,13 +1,15 @@
-"""Records into topics: one at a time with a future and a callback, or a whole sample at once."""
+"""Producers of records: one record at a time with a future and a callback, or a whole sample at once."""
 
 from __future__ import annotations
 
+import threading
 import time
+import weakref
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from datetime import timedelta
 from types import TracebackType
-from typing import Any, Self, TypeAlias
+from typing import Self, TypeAlias
 
 from confluent_kafka import KafkaError, Message, Producer
 
@@ -17,31 +19,33 @@ from kstreamnb.core.serde import Serde
 from kstreamnb.core.serdes import Serdes
 from kstreamnb.core.time import duration_ms, format_duration
 from kstreamnb.errors import BufferExhaustedError
-from kstreamnb.kafka.client import Servers, client, connection, kafka_error, sendable_time
+from kstreamnb.kafka.client import Servers, client, connection, kafka_error, sendable_time, shown_servers
 from kstreamnb.kafka.partitioners import checked_partition, record_bytes
 
 __all__ = ["Delivered", "RecordProducer", "produce"]
 
 Delivered: TypeAlias = Callable[[TopicRecord | None, Exception | None], None]
-"""``delivered(record, error)``: the record with its partition and offset, or what went wrong."""
+"""``delivered(record, error)``: the record with its partition and offset, or the error."""
 
 _TUNING = {"linger.ms": 5, "compression.type": "lz4", "enable.idempotence": True}
+_POLL_S = 0.1
 
 
 class RecordProducer:
     """Sends records; keys choose partitions as those of a Java producer do. Leaving a ``with`` block flushes.
 
     It is librdkafka's producer: ``servers`` takes its settings, and Java's names for batches and buffer:
-    ``batch.size`` (0: each record by itself), ``linger.ms``, ``buffer.memory``, ``delivery.timeout.ms``, ``acks``.
+    ``batch.size`` (0: each record alone), ``linger.ms``, ``buffer.memory``, ``delivery.timeout.ms``, ``acks``.
+    A thread of the producer completes futures and calls callbacks; it ends with the producer.
 
     Args:
         servers: ``host:port,…``, or settings with ``bootstrap.servers`` among them.
-        key_serde: how keys become bytes; text unless said otherwise.
-        value_serde: how values become bytes; JSON unless said otherwise.
+        key_serde: converts keys to bytes; text by default.
+        value_serde: converts values to bytes; JSON by default.
         partitioner: ``(topic, key, value, partitions)`` to a partition, or None for the key's; `RoundRobin` is one.
-            Without one, records without a key go where librdkafka likes.
-        max_block: how long `send` waits for room in a full buffer before it raises BufferExhaustedError.
-        patience_s: how many seconds a flush waits.
+            Without one, librdkafka chooses the partition of records without a key.
+        max_block: how long `send` waits for room in a full buffer before it raises BufferExhaustedError; default 1 min.
+        patience_s: how many seconds a flush waits; default 60.
 
     Example:
         >>> from kstreamnb.kafka import Admin, local_broker
@@ -68,25 +72,36 @@ class RecordProducer:
         self._block_ms = duration_ms(max_block, "longest wait for room")
         self.key_serde, self.value_serde = key_serde or Serdes.string(), value_serde or Serdes.json()
         self._producer = client(Producer, connection(servers, defaults=_TUNING, partitioner="murmur2_random"))
+        self._poller: threading.Thread | None = None
 
     def __repr__(self) -> str:
-        return f"<RecordProducer to {connection(self.servers)['bootstrap.servers']}>"
+        return f"<RecordProducer to {shown_servers(self.servers)}>"
 
     def send(
         self,
         topic: str,
-        key: Any,
-        value: Any,
+        key: object,
+        value: object,
         *,
         partition: int | None = None,
         timestamp: int | None = None,
         headers: Headers = (),
         delivered: Delivered | None = None,
+        max_block: timedelta | str | None = None,
     ) -> Future[TopicRecord]:
-        """Send a record; the future gives it with partition and offset once the broker has it.
+        """Send a record; return a future that gives it with partition and offset once the broker has it.
 
-        ``timestamp`` is in ms; without one the client's clock decides. ``delivered`` is called when the outcome is
-        known, from within a later `send` or `flush`.
+        Args:
+            topic: the topic.
+            key: the key, written by ``key_serde``.
+            value: the value, written by ``value_serde``.
+            partition: the partition; by default the partitioner or the key chooses it.
+            timestamp: in ms; by default the client's clock.
+            headers: names and bytes.
+            delivered: called in the producer's thread, or within `flush`, when the outcome is known.
+            max_block: how long to wait for room in a full buffer; by default as long as the producer does.
+
+        Raises: BufferExhaustedError if no room came in time; SerdeError, PartitionError.
         """
         future: Future[TopicRecord] = Future()
         data = record_bytes(topic, key, value, self.key_serde, self.value_serde)
@@ -98,25 +113,28 @@ class RecordProducer:
                 failure = kafka_error(f'sending to topic "{topic}"', error, self.servers)
                 future.set_exception(failure)
             else:
-                future.set_result(
-                    TopicRecord(
-                        topic, message.partition(), message.offset(), message.timestamp()[1], key, value, headers
-                    )
-                )
+                position = message.partition(), message.offset(), message.timestamp()[1]
+                future.set_result(TopicRecord(topic, *position, key, value, headers))
             if delivered is not None:
                 delivered(None, failure) if error is not None else delivered(future.result(), None)
 
-        arguments: dict[str, Any] = {"headers": list(headers), "on_delivery": report}
+        arguments: dict[str, object] = {"headers": list(headers), "on_delivery": report}
         if partition is not None:
             arguments["partition"] = partition
         if timestamp is not None:
             arguments["timestamp"] = sendable_time(timestamp)
-        self._put(topic, (data[1], data[0]), arguments)
-        self._producer.poll(0)
+        block_ms = self._block_ms if max_block is None else duration_ms(max_block, "longest wait for room")
+        self._put(topic, (data[1], data[0]), arguments, block_ms)
+        if self._poller is None:
+            self._poller = threading.Thread(target=_poll, args=(weakref.ref(self),), name="kstreamnb-producer")
+            self._poller.daemon = True
+            self._poller.start()
         return future
 
-    def _put(self, topic: str, data: tuple[bytes | None, bytes | None], arguments: dict[str, Any]) -> None:
-        end = time.monotonic() + self._block_ms / 1000
+    def _put(
+        self, topic: str, data: tuple[bytes | None, bytes | None], arguments: dict[str, object], block_ms: int
+    ) -> None:
+        end = time.monotonic() + block_ms / 1000
         while True:
             try:
                 self._producer.produce(topic, *data, **arguments)
@@ -126,22 +144,22 @@ class RecordProducer:
                 if left <= 0:
                     raise BufferExhaustedError(
                         f'the producer\'s buffer has no room for a record of topic "{topic}"',
-                        detail=f"{len(self._producer):,} records wait, after {format_duration(self._block_ms)}",
-                        hint="what waits is sent, or its futures fail; send more slowly, or give it a larger buffer",
+                        detail=f"{len(self._producer):,} records wait, after {format_duration(block_ms)}",
+                        hint="send more slowly, or raise buffer.memory; buffered records are still sent",
                     ) from error
                 self._producer.poll(min(left, 0.05))
 
     def _count(self, topic: str) -> int:
-        """Partitions of a topic, asked for once."""
+        """Return the number of partitions of a topic, asked once."""
         if topic not in self._counts:
-            found = self._producer.list_topics(topic, timeout=self.patience_s).topics[topic]
-            if found.error is not None:
-                raise kafka_error(f'looking for the partitions of topic "{topic}"', found.error, self.servers)
-            self._counts[topic] = len(found.partitions)
+            metadata = self._producer.list_topics(topic, timeout=self.patience_s).topics[topic]
+            if metadata.error is not None:
+                raise kafka_error(f'looking for the partitions of topic "{topic}"', metadata.error, self.servers)
+            self._counts[topic] = len(metadata.partitions)
         return self._counts[topic]
 
     def flush(self) -> None:
-        """Wait until the outcome of every record is known."""
+        """Wait until the outcome of every record is known; raises BrokerError after ``patience_s``."""
         left = self._producer.flush(self.patience_s)
         if left:
             raise kafka_error(f"sending {left} records", TimeoutError(), self.servers)
@@ -156,6 +174,14 @@ class RecordProducer:
             self.flush()
 
 
+def _poll(reference: weakref.ref[RecordProducer]) -> None:
+    """Complete the futures of a producer for as long as somebody has it."""
+    while (owner := reference()) is not None:
+        producer = owner._producer  # noqa: SLF001 - its own thread
+        del owner  # only this thread would keep it alive
+        producer.poll(_POLL_S)
+
+
 def produce(
     servers: Servers,
     records: Iterable[TopicRecord],
@@ -164,7 +190,7 @@ def produce(
     value_serde: Serde | None = None,
     keep_partitions: bool = False,
 ) -> int:
-    r"""Send records, such as those of a sample, in their order and with their timestamps; gives their number.
+    r"""Send records, such as those of a sample, in their order and with their timestamps; return their number.
 
     Keys choose the partitions unless ``keep_partitions``. The first record that fails is raised.
 

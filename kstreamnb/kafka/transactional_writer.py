@@ -31,7 +31,7 @@ from kstreamnb.errors import (
 from kstreamnb.kafka.admin import Admin
 from kstreamnb.kafka.batch_marker import Checksum, Marker, checksum_of, last_marker
 from kstreamnb.kafka.batch_offsets import Offsets
-from kstreamnb.kafka.client import Servers, client, connection, kafka_error, sendable_time
+from kstreamnb.kafka.client import Servers, as_settings, client, connection, kafka_error, sendable_time
 from kstreamnb.kafka.output_batch import OutputBatch, OutputColumns
 
 __all__ = ["Marker", "OutputBatch", "TransactionalWriter", "overtaken", "send_all"]
@@ -76,7 +76,7 @@ class TransactionalWriter:
         servers: ``host:port,…``, or settings with ``bootstrap.servers`` among them.
         application: id of the application; names the transactions, the marker topic and the group.
         query: identity of the checkpoint.
-        config: further settings of the producer.
+        config: further settings of the producer, which replace those of ``servers``.
 
     Attributes:
         marker: the last batch that is known to be in Kafka, None before the first.
@@ -99,7 +99,7 @@ class TransactionalWriter:
         self._publishing, self._closing = threading.RLock(), threading.Event()
 
     def _settings(self, **own: object) -> dict[str, object]:
-        return connection(self.servers, defaults={**_TUNING, **self._config}, **own)
+        return connection({**as_settings(self.servers), **self._config}, defaults=_TUNING, **own)
 
     def new_producer(self) -> Producer:
         """Make a producer that has fenced nobody yet; raises ConfigError for settings that librdkafka refuses."""

@@ -20,7 +20,7 @@ from kstreamnb.spark.io.changelog_topics import Changelogs
 from kstreamnb.spark.io.offset_source import KafkaOffsetSource, Starting
 from kstreamnb.spark.io.sinks import KafkaSink
 from kstreamnb.spark.jvm.constants import LARGEST_FUNCTION
-from kstreamnb.spark.jvm.session import require_session, spark_session
+from kstreamnb.spark.jvm.session import find_java, require_session, spark_session
 from kstreamnb.spark.operations.restart_policy import RestartPolicy
 from kstreamnb.spark.operations.topic_discovery import TopicDiscovery, placed_on
 from kstreamnb.spark.operations.topic_watcher import TopicWatcher, refuse_other_topics
@@ -83,7 +83,8 @@ def deploy(
         spark: the session; without one, `spark_session` starts one.
         bootstrap_servers: ``host:port``, or librdkafka's settings with ``bootstrap.servers`` among them.
         checkpoint: a folder that all of Spark's processes reach; it belongs to this application alone.
-        config: the application's settings, as for the driver; they may hold ``bootstrap.servers``.
+        config: the application's settings, as for the driver; they may hold ``bootstrap.servers``. Settings of clients,
+            such as ``security.protocol`` or ``consumer.…``, reach them; those of ``bootstrap_servers`` win.
         application_id: the application's id, unless the config or the topology's name says it.
         guarantee: "exactly_once" publishes each batch in one transaction; "at_least_once" may publish one twice. The
             config's ``processing.guarantee`` where nothing is said here.
@@ -131,6 +132,8 @@ def deploy(
     _refuse_other_kinds(topology, spark, sink)
     _refuse_nonsense(max_records=max_records, spark_partitions=spark_partitions, memory_limit=memory_limit)
     settings = _settings(config, topology, application_id)
+    if spark is None and SparkSession.getActiveSession() is None:
+        find_java()  # it is missed before a broker is waited for
     folder = checkpoint_folder(checkpoint)
     old = read_manifest(folder)
     servers = _servers(settings, bootstrap_servers)
@@ -148,7 +151,8 @@ def deploy(
     start = _start(application, starting, reset_positions(admin, application.id) if is_new else {})
     session = require_session(spark or spark_session())
     name = old.query if old is not None else str(uuid.uuid4())  # noqa: TID251 - a new checkpoint is a new identity
-    sink = sink or KafkaSink(_writer(servers, application.id, name, _guarantee(guarantee, settings), producer))
+    own = {**_with_prefix(settings, "producer."), **(producer or {})}
+    sink = sink or KafkaSink(_writer(servers, application.id, name, _guarantee(guarantee, settings), own))
     parallelism = session.sparkContext.defaultParallelism
     deployment = plan_deployment(
         name,
@@ -254,12 +258,18 @@ def _settings(config: Config | Mapping[str, object] | None, topology: Topology, 
 
 
 def _servers(settings: Config, servers: Servers | None) -> Servers:
-    if servers is not None:
-        return servers
-    if settings.bootstrap_servers is None:
+    """Return the settings of every client: those of the config, then those given with the address."""
+    from kstreamnb.kafka.client import as_settings
+
+    if servers is None and settings.bootstrap_servers is None:
         raise ConfigError("no broker address is set", hint='deploy(…, bootstrap_servers="host:port")')
-    others = {name: value for name, value in settings.client_settings("consumer").items() if "." in name}
-    return {"bootstrap.servers": settings.bootstrap_servers, **others}
+    given = as_settings(settings.bootstrap_servers if servers is None else servers)  # type: ignore[arg-type]
+    plain = {name: value for name, value in settings.client_settings("admin").items() if "." in name}
+    return {**plain, **_with_prefix(settings, "consumer."), **given}
+
+
+def _with_prefix(settings: Config, prefix: str) -> dict[str, object]:
+    return {name.removeprefix(prefix): value for name, value in settings.others.items() if name.startswith(prefix)}
 
 
 def _missing_outputs(
@@ -281,7 +291,7 @@ def _guarantee(guarantee: Guarantee | None, settings: Config) -> Guarantee:
 
 
 def _writer(
-    servers: Servers, application: str, query: str, guarantee: Guarantee, producer: Mapping[str, object] | None
+    servers: Servers, application: str, query: str, guarantee: Guarantee, producer: Mapping[str, object]
 ) -> TransactionalWriter | AtLeastOnceWriter:
     from kstreamnb.kafka.at_least_once_writer import AtLeastOnceWriter
     from kstreamnb.kafka.transactional_writer import TransactionalWriter

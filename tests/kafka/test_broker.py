@@ -13,6 +13,7 @@ from kstreamnb.kafka.admin import Admin
 from kstreamnb.kafka.application_reset import committed_positions
 from kstreamnb.kafka.bounded_reader import BoundedReader, fetch, pieces_between
 from kstreamnb.kafka.broker_process import LocalBroker
+from kstreamnb.kafka.java import _CHECKSUMS, KAFKA_VERSION, checksum, kafka_jars
 from kstreamnb.kafka.output_batch import OutputBatch, columns_of
 from kstreamnb.kafka.transactional_writer import TransactionalWriter
 from tests.kafka.apps import settle
@@ -66,6 +67,23 @@ def test_a_stopped_broker_starts_again_and_shows_itself(own):
     assert address == own.start().bootstrap_servers
     assert "out" in Admin(address).topics()
     assert own is own.start()
+
+
+def test_a_broker_that_starts_slowly_keeps_its_address(own):
+    """Clients know the old one: an attempt that takes too long does not choose another."""
+    address, timeout_s = own.bootstrap_servers, own.timeout_s
+    own.stop()
+    own.timeout_s = 0.05
+    with pytest.raises(BrokerError, match="the local broker did not start"):
+        own.start()
+    own.timeout_s = timeout_s
+    assert address == own.start().bootstrap_servers
+    assert 0o600 == (own.data / "server.properties").stat().st_mode & 0o777
+
+
+def test_the_jars_are_those_that_were_published():
+    """Their checksum is pinned; it covers names and contents."""
+    assert _CHECKSUMS[KAFKA_VERSION] == checksum(kafka_jars())
 
 
 def test_records_of_long_ago_are_kept(own):

@@ -267,22 +267,25 @@ def test_nonsense_is_refused_before_anything_starts(bench: Bench) -> None:
     """Each error names what was said, and nothing is left behind: no topic, no folder, no query."""
     bench.fill("nonsense-in", 1)
     for options, words in (
-        ({"max_records": -5}, "max_records cannot be -5"),
+        ({"max_records": -5}, "max_records must be a whole number from 0, got -5"),
         ({"starting": {"nonsence-in": {0: 0}}}, 'offsets are given for topic "nonsence-in", which is not read'),
         ({"trigger": "soon"}, "soon"),
         ({"discover": "often"}, "often"),
         ({"guarantee": "twice"}, 'there is no guarantee "twice"'),
-        ({"max_records": "5"}, 'max_records cannot be "5"'),
-        ({"memory_limit": 0.5}, "memory_limit cannot be 0.5"),
+        ({"max_records": "5"}, "max_records must be a whole number from 0, got '5'"),
+        ({"memory_limit": 0.5}, "memory_limit must be a whole number from 0, got 0.5"),
         ({"starting": {"nonsense-in": {7: 0}}}, 'an offset is given for partition 7 of topic "nonsense-in"'),
         ({"starting": {"nonsense-in": {0: -5}}}, 'partition 0 of topic "nonsense-in" cannot begin at offset -5'),
-        ({"sink": print}, 'type "builtin_function_or_method" is no sink'),
-        ({"spark": "local"}, 'type "str" is no Spark session'),
-        ({"bootstrap_servers": 9092}, 'type "int" is no address of a broker'),
+        ({"sink": print}, "expected a sink, got builtin_function_or_method"),
+        ({"spark": "local"}, "expected a Spark session, got str"),
+        ({"config": {"producer.compression.type": "paper"}}, 'Invalid value .* "compression.codec"'),
+        ({"config": {"consumer.fetch.min.bytes": "many"}}, 'Invalid value .* "fetch.min.bytes"'),
+        ({"config": {"security.protocol": "SHOUTING"}}, 'Invalid value .* "security.protocol"'),
+        ({"bootstrap_servers": 9092}, 'expected the address of a broker, got a "int"'),
     ):
         with pytest.raises(ks.KStreamError, match=words):
             bench.deploy(counting("nonsense"), **options)
-    with pytest.raises(ks.errors.ConfigError, match='type "StreamsBuilder" is no topology'):
+    with pytest.raises(ks.errors.ConfigError, match="expected a topology, got StreamsBuilder"):
         bench.deploy(ks.StreamsBuilder("nonsense"))  # type: ignore[arg-type]
     for checkpoint, words in (("s3://bucket/shop", "is no folder"), (None, "cannot be None"), ("", "cannot be ''")):
         with pytest.raises(ks.KStreamError, match=words):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections import Counter
 from typing import Any
 
@@ -13,6 +14,8 @@ from kstreamnb.core.codec import partition_for
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.serdes import Serdes
 from kstreamnb.errors import BrokerError, EngineError, PartitionError, SerdeError
+from kstreamnb.kafka.admin import Admin
+from kstreamnb.kafka.log_handler import KafkaLogHandler
 from kstreamnb.kafka.partitioners import RoundRobin
 from kstreamnb.kafka.producer import RecordProducer, produce
 from kstreamnb.samples import Sample
@@ -49,6 +52,19 @@ def test_a_future_gives_the_record_with_its_offset(servers, topic):
     assert sorted(sent) == sorted(record for record, error in told if error is None)
     sample = Sample.capture(servers, orders, value_serde=Serdes.long())
     assert sorted(sent) == sorted(sample)
+
+
+def test_a_future_completes_without_a_flush(servers, topic):
+    """Waiting for one record needs no later send."""
+    orders = topic(1)
+    assert 0 == RecordProducer(servers).send(orders, "k", 1).result(30).offset
+    handler = KafkaLogHandler(
+        RecordProducer(servers, key_serde=Serdes.bytes()), orders, app_name="a", app_version="1", delivery="sync"
+    )
+    log = logging.Logger("shop")
+    log.addHandler(handler)
+    log.warning("sold out")
+    assert {0: 2} == Admin(servers).offsets([orders])[orders]
 
 
 def test_a_sample_goes_to_kafka_and_comes_back(servers, topic):

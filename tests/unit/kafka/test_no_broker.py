@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import pickle
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import kstreamnb as ks
-from kstreamnb.errors import BrokerError, EngineError
+from kstreamnb.errors import BrokerError, ConfigError, EngineError, MissingJavaError
 from kstreamnb.kafka.admin import Admin
 from kstreamnb.runtime.context.config import Config
 from kstreamnb.spark.contracts import QuerySink, StreamSettings
@@ -29,6 +30,39 @@ def test_topics_are_neither_created_nor_deleted_where_nobody_answers() -> None:
         admin.create_topic("orders", exists_ok=True)
     with pytest.raises(BrokerError, match='deleting topic "orders" failed at '):
         admin.delete_topics("orders")
+
+
+def test_a_refused_connection_is_said_within_seconds_with_the_way_out() -> None:
+    """Nothing listens there: patience is for brokers that were there before."""
+    began = time.monotonic()
+    with pytest.raises(BrokerError, match=f'listing topics failed at "{NOBODY}"') as caught:
+        Admin(NOBODY).topics()
+    assert time.monotonic() - began < 8
+    assert "Connection refused" in str(caught.value.detail)
+    assert "ks.kafka.local_broker()" in str(caught.value.hint)
+
+
+def test_java_is_missed_before_a_broker_is_waited_for(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Whoever has no Java hears that at once, and not of the broker."""
+    monkeypatch.setenv("JAVA_HOME", "")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    builder = ks.StreamsBuilder("no-java")
+    builder.stream("in").to("out")
+    with pytest.raises(MissingJavaError, match="Spark needs Java"):
+        ks.deploy(builder.build(), bootstrap_servers=NOBODY, checkpoint=tmp_path / "checkpoint")
+
+
+@pytest.mark.parametrize(
+    "settings", [{"security.protocol": "SHOUTING"}, {"consumer.fetch.min.bytes": "x"}, {"consumer.nonsense.ms": 1}]
+)
+def test_settings_of_the_config_reach_the_clients_beside_an_address(
+    settings: dict[str, object], tmp_path: Path
+) -> None:
+    """A client that gets them refuses them; one that does not would go on."""
+    builder = ks.StreamsBuilder("settings")
+    builder.stream("in").to("out")
+    with pytest.raises(ConfigError, match="Kafka's client refuses its settings"):
+        ks.deploy(builder.build(), bootstrap_servers=NOBODY, checkpoint=tmp_path / "checkpoint", config=settings)
 
 
 def test_who_only_looks_at_a_query_is_not_kept_waiting(monkeypatch: pytest.MonkeyPatch) -> None:

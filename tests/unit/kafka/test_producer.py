@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 from kstreamnb.core.serdes import Serdes
 from kstreamnb.errors import BufferExhaustedError, EngineError, SerdeError
 from kstreamnb.kafka.client import connection
+from kstreamnb.kafka.log_handler import KafkaLogHandler
 from kstreamnb.kafka.producer import RecordProducer
 
 NOWHERE = "127.0.0.1:1"
@@ -62,6 +64,37 @@ def test_without_a_broker_the_callback_is_told_within_the_delivery_timeout() -> 
     assert record is None
     assert isinstance(error, EngineError)
     assert error is future.exception()
+
+
+def test_the_outcome_is_known_without_a_later_call() -> None:
+    """A thread of the producer completes futures; it ends with the producer."""
+    servers = {"bootstrap.servers": NOWHERE, "delivery.timeout.ms": 300, "linger.ms": 0}
+    producer = RecordProducer(servers)
+    outcomes: list[Any] = []
+    future = producer.send("my-topic", "k", 1, delivered=lambda *outcome: outcomes.append(outcome))
+    assert isinstance(future.exception(20), EngineError)
+    poller = producer._poller
+    assert poller is not None
+    del producer
+    poller.join(20)
+    assert not poller.is_alive()
+    assert 1 == len(outcomes)
+
+
+@pytest.mark.parametrize("delivery", ["async", "sync"])
+def test_a_log_call_takes_no_longer_than_it_may(delivery: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    """The buffer is full, or no broker answers: what could not be sent is reported on stderr."""
+    servers = {"bootstrap.servers": NOWHERE, "buffer.memory": 1024, "delivery.timeout.ms": 60_000}
+    producer = RecordProducer(servers, key_serde=Serdes.bytes())
+    handler = KafkaLogHandler(producer, app_name="a", app_version="1", delivery=delivery, max_block="50ms")
+    log = logging.Logger("away")
+    log.addHandler(handler)
+    began = time.monotonic()
+    for _ in range(20):
+        log.warning("x" * 200)
+    assert time.monotonic() - began < 10, "20 calls of 50 ms, on a busy machine"
+    assert ("BufferExhaustedError" in capsys.readouterr().err) or delivery == "sync"
+    producer._producer.purge()
 
 
 def test_a_full_buffer_blocks_as_long_as_it_may_and_raises() -> None:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from kstreamnb.errors import ConfigError
+from kstreamnb.errors import BrokerError, ConfigError
 from kstreamnb.kafka.admin import Admin
 from kstreamnb.kafka.bounded_reader import BoundedReader
 from kstreamnb.kafka.client import connection, masked
 from kstreamnb.kafka.producer import RecordProducer
+from kstreamnb.kafka.registry import SchemaRegistry
 
 
 def test_the_users_settings_stand_between_defaults_and_what_must_be():
@@ -26,12 +27,35 @@ def test_servers_are_needed():
 
 
 @pytest.mark.parametrize(
-    "name", ["sasl.password", "ssl.key.password", "ssl.key.pem", "basic.auth.user.info", "sasl.oauthbearer.config"]
+    "name",
+    [
+        "sasl.password",
+        "ssl.key.password",
+        "ssl.key.pem",
+        "ssl.keystore.key",
+        "ssl.keystore.password",
+        "basic.auth.user.info",
+        "bearer.auth.token",
+        "sasl.oauthbearer.config",
+        "sasl.oauthbearer.client.secret",
+    ],
 )
 def test_secrets_are_masked(name):
     """No display or error shows a secret; an empty one is no secret."""
     assert {name: "***", "client.id": "me"} == masked({name: "hush", "client.id": "me"})
     assert {name: ""} == masked({name: ""})
+
+
+@pytest.mark.parametrize("address", ["me:hush@127.0.0.1:1", "PLAINTEXT://me:hush@127.0.0.1:1,127.0.0.1:2"])
+def test_secrets_in_addresses_are_masked_everywhere(address):
+    """Reprs, errors and displays have the host and not the password."""
+    texts = [repr(Admin(address)), repr(RecordProducer(address)), str(masked({"bootstrap.servers": address}))]
+    texts.append(repr(SchemaRegistry(f"http://{address}")))
+    with pytest.raises(BrokerError) as caught:
+        Admin(address, patience_s=0.1).topics()
+    texts += [str(caught.value), *caught.value.__notes__]
+    assert all("hush" not in text for text in texts)
+    assert all("***@127.0.0.1:1" in text for text in texts[:5])
 
 
 @pytest.mark.parametrize("make", [Admin, lambda servers: BoundedReader(servers, ["in"]), RecordProducer])
