@@ -13,6 +13,7 @@ from typing import Any, Literal, NamedTuple, Protocol, Self, TypeAlias
 
 from kstreamnb.core.block import Block
 from kstreamnb.core.record import Headers, RecordMetadata
+from kstreamnb.core.serde import Serde
 from kstreamnb.core.windows import SessionWindows, SlidingWindows, TimeWindows, UnlimitedWindows
 
 Process: TypeAlias = Callable[[Any, Any, int, Headers], None]
@@ -107,10 +108,10 @@ class BindContext(Protocol):
     def configs(self) -> Mapping[str, Any]:
         """The application's configuration, by Kafka's dotted names."""
 
-    def key_serde(self, serde: object = None) -> Any:
+    def key_serde(self, serde: Serde | str | None = None) -> Serde:
         """A key serde with the application's defaults in the places that it leaves open; the default for None."""
 
-    def value_serde(self, serde: object = None) -> Any:
+    def value_serde(self, serde: Serde | str | None = None) -> Serde:
         """The same for values."""
 
 
@@ -125,14 +126,20 @@ looked up; "none": it uses no rows.
 AggregationWindows: TypeAlias = TimeWindows | SlidingWindows | SessionWindows | UnlimitedWindows
 """Windows in which a grouped stream is aggregated."""
 
-Predicate: TypeAlias = Callable[[Any, Any], Any]
-"""``predicate(key, value)``."""
+KeyValueMapper: TypeAlias = Callable[[Any, Any], Any]
+"""``mapper(key, value)``: a user's function of a record."""
+
+ValueMapper: TypeAlias = Callable[..., Any]
+"""``mapper(value)``, or ``mapper(key, value)`` for an operator ``with_key``."""
+
+ValueJoiner: TypeAlias = Callable[..., Any]
+"""``joiner(left, right)``, or ``joiner(key, left, right)`` for an operator ``with_key``."""
 
 
 class Condition(NamedTuple):
     """A predicate that decides whether a record goes on; ``child`` is the branch it goes to, None for all children."""
 
-    predicate: Predicate
+    predicate: KeyValueMapper
     negate: bool = False
     child: str | None = None
 
@@ -157,7 +164,7 @@ class JoinTraits:
     before_ms: int = 0
     after_ms: int = 0
     keeps_unmatched: bool = False
-    key_selector: Callable[[Any, Any], Any] | None = None
+    key_selector: KeyValueMapper | None = None
 
 
 @dataclass(frozen=True)

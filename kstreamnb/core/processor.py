@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeAlias, TypeVar
 
 from kstreamnb.core.operator import BindContext, Cancellable, Forward, Operator, OperatorTraits, Process
 from kstreamnb.core.record import Headers, Record, RecordMetadata
+from kstreamnb.core.serde import Serde
 from kstreamnb.core.time import duration_ms, instant_ms
 from kstreamnb.errors import ProcessingError, StateError
 
@@ -108,11 +109,11 @@ class ProcessorContext:
         """Ask for a commit after this record."""
         self._context.commit()
 
-    def key_serde(self) -> Any:
+    def key_serde(self) -> Serde:
         """The application's default key serde."""
         return self._context.key_serde()
 
-    def value_serde(self) -> Any:
+    def value_serde(self) -> Serde:
         """The application's default value serde."""
         return self._context.value_serde()
 
@@ -127,7 +128,7 @@ class _ReadOnlyStore:
     def __init__(self, name: str, store: object) -> None:
         self._name, self._store = name, store
 
-    def __getattr__(self, method: str) -> Any:
+    def __getattr__(self, method: str) -> object:
         if method in ("put", "put_all", "put_if_absent", "delete", "remove"):
             hint = "produce to the topic of the global store instead"
             java = "Global store is read only"
@@ -228,7 +229,7 @@ class UserProcessor(Operator):
     Source: Kafka Streams `KStream#process`, `Topology#addProcessor`; differences: none.
     """
 
-    supplier: Any
+    supplier: ProcessorSupplier
 
     traits = OperatorTraits("any", user_code=True)
     context_kind: ClassVar[type[ProcessorContext]] = ProcessorContext

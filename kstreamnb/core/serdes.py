@@ -130,7 +130,7 @@ _FIXED, _VARIABLE = 0, 1
 
 
 @dataclass(frozen=True)
-class ListSerde(Serde[list[T]]):
+class ListSerde(Serde[list[T | None]]):
     """A list of what the inner serde writes; None may be among the items."""
 
     inner: Serde[T]
@@ -148,7 +148,7 @@ class ListSerde(Serde[list[T]]):
         """A list, and what may be in it."""
         return f"list of {self.inner.expects}"
 
-    def _write(self, value: list[T]) -> bytes:
+    def _write(self, value: list[T | None]) -> bytes:
         items = [self.inner.serialize(item) for item in value]
         if self.inner.width is None:
             parts = [struct.pack(">bi", _VARIABLE, len(items))]
@@ -159,7 +159,7 @@ class ListSerde(Serde[list[T]]):
             parts += [item for item in items if item is not None]
         return b"".join(parts)
 
-    def _read(self, data: bytes) -> list[Any]:
+    def _read(self, data: bytes) -> list[T | None]:
         if data[0] == _VARIABLE:
             return self._read_variable(data)
         if data[0] == _FIXED and self.inner.width is not None:
@@ -167,8 +167,8 @@ class ListSerde(Serde[list[T]]):
         java = LIST_NOT_FIXED if data[0] == _FIXED else "Invalid serialization strategy flag value"
         raise self._unreadable(data, f"the first byte is {data[0]:02x}", java=java)
 
-    def _read_variable(self, data: bytes) -> list[Any]:
-        items: list[Any] = []
+    def _read_variable(self, data: bytes) -> list[T | None]:
+        items: list[T | None] = []
         (size,), at = struct.unpack_from(">i", data, 1), 5
         for _ in range(size):
             (length,) = struct.unpack_from(">i", data, at)
@@ -179,10 +179,10 @@ class ListSerde(Serde[list[T]]):
             at = end
         return items
 
-    def _read_fixed(self, data: bytes, width: int) -> list[Any]:
+    def _read_fixed(self, data: bytes, width: int) -> list[T | None]:
         (count,) = struct.unpack_from(">i", data, 1)
         *nulls, size = struct.unpack_from(f">{count}ii", data, 5)
-        items: list[Any] = []
+        items: list[T | None] = []
         at = 9 + 4 * count
         for index in range(size):
             if index in nulls:
@@ -332,7 +332,7 @@ class Serdes:
         return JsonSerde(sort_keys=sort_keys)
 
     @staticmethod
-    def list_serde(inner: Serde[T]) -> Serde[list[T]]:
+    def list_serde(inner: Serde[T]) -> Serde[list[T | None]]:
         """Lists of what ``inner`` writes."""
         return ListSerde(inner)
 

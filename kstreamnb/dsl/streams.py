@@ -23,6 +23,7 @@ from kstreamnb.dsl.type_vars import K2, V2, K, Predicate, RecordProcessor, Topic
 from kstreamnb.logical.builder import GraphBuilder
 from kstreamnb.logical.nodes import Merge, StreamSink
 from kstreamnb.operators import stateless
+from kstreamnb.topology.nodes import TopicName
 from kstreamnb.topology.validation import check_supplier, supplied_stores
 
 if TYPE_CHECKING:  # streams and tables are made of these classes
@@ -491,7 +492,7 @@ def _process(
     return stream
 
 
-def _to(graph: GraphBuilder, source: StreamFlow, topic: str | UserFunction, options: Produced) -> None:
+def _to(graph: GraphBuilder, source: StreamFlow, topic: TopicName, options: Produced) -> None:
     serdes = options.serdes(source.key_serde, source.value_serde)
     name = graph.name_or_new(options.name, "KSTREAM-SINK-")
     graph.add(StreamSink(name=name, topic=topic, partitioner=options.partitioner, **serdes), source.node)

@@ -67,8 +67,14 @@ class _Lowering:
 
     @lower.register
     def _source(self, node: nodes.StreamSource) -> None:
-        reading = {"timestamp_extractor": node.timestamp_extractor, "offset_reset": node.offset_reset}
-        self.topology.add_source(node.name, *node.topics, pattern=node.pattern, **reading, **node.settings)
+        self.topology.add_source(
+            node.name,
+            *node.topics,
+            pattern=node.pattern,
+            timestamp_extractor=node.timestamp_extractor,
+            offset_reset=node.offset_reset,
+            **node.settings,
+        )
 
     @lower.register
     def _global(self, node: nodes.GlobalTable) -> None:

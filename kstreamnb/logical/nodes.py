@@ -9,9 +9,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from kstreamnb.core.codec import StreamPartitioner
+from kstreamnb.core.extractors import TimestampExtractor
 from kstreamnb.core.operator import NO_TRAITS, Operator, OperatorTraits, TableView
+from kstreamnb.core.serde import Serde
 from kstreamnb.core.source_location import SourceLocation
 from kstreamnb.core.stores import StoreSpec
+from kstreamnb.topology.nodes import TopicName
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,8 +46,8 @@ class LogicalNode:
 class Carrier(LogicalNode):
     """A node at a topic."""
 
-    key_serde: Any = None
-    value_serde: Any = None
+    key_serde: Serde | None = None
+    value_serde: Serde | None = None
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -57,7 +61,7 @@ class StreamSource(Carrier):
 
     topics: tuple[str, ...] = ()
     pattern: str | None = None
-    timestamp_extractor: Any = None
+    timestamp_extractor: TimestampExtractor | None = None
     offset_reset: str | None = None
     mergeable: bool = True
 
@@ -70,7 +74,7 @@ class GlobalTable(Carrier):
     topic: str
     store: StoreSpec
     operator: Operator
-    timestamp_extractor: Any = None
+    timestamp_extractor: TimestampExtractor | None = None
 
     @property
     def traits(self) -> OperatorTraits:
@@ -89,8 +93,8 @@ class StateStore(LogicalNode):
 class StreamSink(Carrier):
     """Writes to a topic, or to the one that ``topic(key, value, metadata)`` names."""
 
-    topic: Any
-    partitioner: Any = None
+    topic: TopicName
+    partitioner: StreamPartitioner | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,7 +108,7 @@ class Repartition(Carrier):
     topic: str
     sink_name: str
     filter_name: str | None = None
-    partitioner: Any = None
+    partitioner: StreamPartitioner | None = None
     partitions: int | None = None
     mergeable: bool = False
     keep_null_keys: bool = True

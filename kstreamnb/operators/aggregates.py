@@ -55,7 +55,7 @@ def fold_by_window(context: BindContext, store: WindowStore, fold: Fold, *, size
     Window, place in the store and windowed key of a key's last record are kept: the next one is mostly in the same
     window, and needs none of them made. Keys that are equal without being the same row are never kept.
     """
-    places: dict[Any, _Place] = {}
+    places: dict[object, _WindowOfKey] = {}
     keeps = store.keys.direct
     known = """\
 place = {places}(key)
@@ -78,15 +78,15 @@ elif end <= {{seen}}[0] - {grace}:
     return replace(block, writes=block.reads, window_size_ms=size)
 
 
-_Place: TypeAlias = tuple[int, int, tuple[Any, int], Windowed[object]]
+_WindowOfKey: TypeAlias = tuple[int, int, tuple[Any, int], Windowed[object]]
 """Start and end of a window, and a key in it: as the store has it, and as the table has it."""
 
 
-def _locating(places: dict[Any, _Place], size: int, *, keeps: bool) -> Callable[[Any, int], _Place]:
+def _locating(places: dict[object, _WindowOfKey], size: int, *, keeps: bool) -> Callable[[object, int], _WindowOfKey]:
     """``locate(key, timestamp)``, which with ``keeps`` keeps what it makes until a later window begins."""
     newest = -1
 
-    def locate(key: object, timestamp: int) -> _Place:
+    def locate(key: object, timestamp: int) -> _WindowOfKey:
         nonlocal newest
         start = timestamp - timestamp % size
         if start > newest:
@@ -268,7 +268,7 @@ class SessionAggregate(WindowedFold):
     Source: Kafka Streams `SessionWindowedKStream#aggregate`, `#count`, `#reduce`, KIP-825.
     """
 
-    merger: Callable[[Any, Any, Any], Any] | None = None
+    merger: Adder | None = None
 
     def bind_fold(self, store: SessionStore, forward: Forward | None, late: Late) -> FoldRecord:
         """How to replace the sessions that a record connects by one with the record in it."""

@@ -15,12 +15,14 @@ from kstreamnb.core.operator import (
     Condition,
     Forward,
     GetRow,
+    KeyValueMapper,
     Operator,
     OperatorTraits,
     Process,
     TableView,
+    ValueMapper,
 )
-from kstreamnb.core.processor import ProcessorContext, start
+from kstreamnb.core.processor import ProcessorContext, ProcessorSupplier, start
 from kstreamnb.core.record import Change, Headers
 from kstreamnb.core.serde import SerdeAround
 from kstreamnb.errors import ProcessingError, SerdeError
@@ -102,7 +104,7 @@ class DerivedView:
         """The row made of the parent's, or of what that was at a time."""
         get_parent, compute = self.parent.bind(context), self.operator.computing(context)
 
-        def get(key: object, *as_of_ms: int) -> tuple[Any, int] | None:
+        def get(key: object, *as_of_ms: int) -> tuple[object, int] | None:
             value, timestamp = get_parent(key, *as_of_ms) or NO_ROW
             value = compute(key, value)
             return None if value is None else (value, timestamp)
@@ -122,7 +124,7 @@ class TableFilter(DerivedTable):
     Source: Kafka Streams `KTable#filter`, `KTable#filterNot`.
     """
 
-    predicate: Callable[[Any, Any], Any]
+    predicate: KeyValueMapper
     negate: bool = False
     store: str | None = None
     send_old: bool = False
@@ -142,7 +144,7 @@ class TableFilter(DerivedTable):
         """The value when its row stays; no value is not asked about."""
         predicate, negate = self.predicate, self.negate
 
-        def keep(key: object, value: object) -> Any:
+        def keep(key: object, value: object) -> object:
             return None if value is None or bool(predicate(key, value)) == negate else value
 
         return keep
@@ -158,7 +160,7 @@ class TableMapValues(DerivedTable):
     Source: Kafka Streams `KTable#mapValues`.
     """
 
-    mapper: Callable[..., Any]
+    mapper: ValueMapper
     with_key: bool = False
     store: str | None = None
     send_old: bool = False
@@ -187,7 +189,7 @@ class TableTransformValues(DerivedTable):
     Source: Kafka Streams `KTable#transformValues`.
     """
 
-    supplier: Callable[[], Any]
+    supplier: ProcessorSupplier
     store: str | None = None
     send_old: bool = False
 
@@ -206,7 +208,7 @@ class TableTransformValues(DerivedTable):
         return transform  # type: ignore[no-any-return]
 
 
-_NO_PAIR: tuple[Any, Any] = (None, None)
+_NO_PAIR: tuple[None, None] = (None, None)
 
 
 @dataclass(frozen=True)
@@ -221,7 +223,7 @@ class TableGroupBy(Operator):
     Source: Kafka Streams `KTable#groupBy`, KIP-904, KIP-914.
     """
 
-    selector: Callable[[Any, Any], tuple[Any, Any] | None]
+    selector: Callable[[Any, Any], tuple[object, object] | None]
     versioned: bool = False
 
     traits = NO_TRAITS

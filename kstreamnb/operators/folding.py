@@ -45,12 +45,12 @@ def _nothing() -> None:
     return
 
 
-def folding(initializer: Initializer | None, aggregator: Adder) -> tuple[Initializer, Callable[[Any, Any, Any], Any]]:
+def folding(initializer: Initializer | None, aggregator: Adder) -> tuple[Initializer, Adder]:
     """Initializer and aggregator; a reducer, which has no initializer, takes its first value as it is."""
     if initializer is not None:
         return initializer, aggregator
 
-    def reduce(key: object, value: object, aggregate: object) -> Any:
+    def reduce(key: object, value: object, aggregate: object) -> object:
         return value if aggregate is None else aggregator(aggregate, value)
 
     return _nothing, reduce

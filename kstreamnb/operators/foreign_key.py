@@ -7,21 +7,25 @@ that it answers, so that the left table's task recognises one to a value that is
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import IntEnum
 from struct import Struct
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
+from kstreamnb.core.codec import StreamPartitioner
 from kstreamnb.core.operator import (
     NO_TRAITS,
     BindContext,
     Forward,
     JoinTraits,
+    KeyValueMapper,
     Operator,
     OperatorTraits,
     Process,
     TableView,
+    ValueJoiner,
+    ValueMapper,
 )
 from kstreamnb.core.record import Change, Headers, ValueAndTimestamp
 from kstreamnb.core.serde import Serde, SerdeAround
@@ -42,7 +46,7 @@ class Subscription(NamedTuple):
 
     value_hash: bytes | None
     instruction: Instruction
-    primary_key: Any
+    primary_key: object
     primary_partition: int
 
 
@@ -50,7 +54,7 @@ class Response(NamedTuple):
     """The foreign row for one subscriber; the partition it goes home to is not part of its bytes."""
 
     value_hash: bytes | None
-    foreign_value: Any
+    foreign_value: object
     primary_partition: int | None = None
 
 
@@ -79,7 +83,7 @@ class SubscriptionSend(Operator):
     Source: Kafka Streams `SubscriptionSendProcessorSupplier`, KIP-213, KIP-914; differences: none.
     """
 
-    foreign_key: Callable[..., Any]
+    foreign_key: ValueMapper
     with_key: bool = False
     left: bool = False
     foreign_key_serde: Serde | None = None
@@ -92,9 +96,7 @@ class SubscriptionSend(Operator):
         """Build the closure of one task."""
         key_bytes = context.key_serde(self.foreign_key_serde).serialize
         value_bytes = context.value_serde(self.value_serde).serialize
-        extract: Callable[[Any, Any], Any] = (
-            self.foreign_key if self.with_key else lambda key, value: self.foreign_key(value)
-        )
+        extract: KeyValueMapper = self.foreign_key if self.with_key else lambda key, value: self.foreign_key(value)
         drop, partition, versioned, left = context.drop, context.partition, self.versioned, self.left
 
         def subscribe(key: object, change: Change, timestamp: int, headers: Headers) -> None:
@@ -265,7 +267,7 @@ class SubscriptionResolve(Operator):
     """
 
     view: TableView
-    joiner: Callable[[Any, Any], Any]
+    joiner: ValueJoiner
     left: bool = False
     value_serde: Serde | None = None
 
@@ -345,7 +347,7 @@ def subscription_prefix(foreign_key: bytes) -> bytes:
 class SubscriptionPartitioner:
     """Sends a subscription to where the right table has the key; ``partitioner`` is the right table's own."""
 
-    partitioner: Callable[..., Any]
+    partitioner: StreamPartitioner
 
     def __call__(self, topic: str, key: object, value: object, partitions: int, /) -> int | None:
         """The partition of a foreign key."""
@@ -356,12 +358,12 @@ class SubscriptionPartitioner:
 class ResponsePartitioner:
     """Sends an answer home: to the partition that subscribed, or by the left table's own ``partitioner``."""
 
-    partitioner: Callable[..., Any] | None = None
+    partitioner: StreamPartitioner | None = None
 
-    def __call__(self, topic: str, key: object, value: Response, partitions: int, /) -> int | None:
+    def __call__(self, topic: str, key: object, value: object, partitions: int, /) -> int | None:
         """The partition of a primary key."""
         if self.partitioner is None:
-            return value.primary_partition
+            return value.primary_partition  # type: ignore[attr-defined,no-any-return] # only responses come here
         return _one(self.partitioner(topic, key, None, partitions))
 
 

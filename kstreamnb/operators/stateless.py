@@ -11,10 +11,12 @@ from kstreamnb.core.operator import (
     BindContext,
     Condition,
     Forward,
+    KeyValueMapper,
     Operator,
     OperatorTraits,
     Process,
     Stateless,
+    ValueMapper,
 )
 from kstreamnb.core.record import Headers
 
@@ -29,7 +31,7 @@ class Filter(Stateless):
     Source: Kafka Streams `KStream#filter`, `KStream#filterNot`.
     """
 
-    predicate: Callable[[Any, Any], Any]
+    predicate: KeyValueMapper
     negate: bool = False
 
     @property
@@ -68,7 +70,7 @@ class MapValues(Stateless):
     Source: Kafka Streams `KStream#mapValues`.
     """
 
-    mapper: Callable[..., Any]
+    mapper: ValueMapper
     with_key: bool = False
 
     traits = OperatorTraits("none", changes_value=True)
@@ -88,7 +90,7 @@ class SelectKey(Stateless):
     Source: Kafka Streams `KStream#selectKey`.
     """
 
-    mapper: Callable[[Any, Any], Any]
+    mapper: KeyValueMapper
 
     traits = OperatorTraits("none", changes_key=True)
 
@@ -152,7 +154,7 @@ class Peek(Stateless):
     Source: Kafka Streams `KStream#peek`.
     """
 
-    action: Callable[[Any, Any], Any]
+    action: Callable[[Any, Any], object]
 
     def block(self) -> Block:
         """Call the action."""
@@ -167,7 +169,7 @@ class Foreach(Stateless):
     Source: Kafka Streams `KStream#foreach`.
     """
 
-    action: Callable[[Any, Any], Any]
+    action: Callable[[Any, Any], object]
 
     def block(self) -> Block:
         """Call the action and end the stream."""
@@ -185,8 +187,8 @@ class Print(Stateless):
     """
 
     label: str
-    write: Callable[[str], Any] = print
-    mapper: Callable[[Any, Any], Any] | None = None
+    write: Callable[[str], object] = print
+    mapper: KeyValueMapper | None = None
 
     def block(self) -> Block:
         """Write a line and end the stream."""
@@ -210,7 +212,7 @@ class Branch(Operator):
     Source: Kafka Streams `KStream#split`, `BranchedKStream`.
     """
 
-    predicates: tuple[Callable[[Any, Any], Any], ...]
+    predicates: tuple[KeyValueMapper, ...]
     children: tuple[str | None, ...]
 
     @property

@@ -15,10 +15,12 @@ from kstreamnb.core.operator import (
     BufferTraits,
     Forward,
     JoinTraits,
+    KeyValueMapper,
     Operator,
     OperatorTraits,
     Process,
     TableView,
+    ValueJoiner,
 )
 from kstreamnb.core.record import Headers
 from kstreamnb.core.time import MAX_TIME_MS
@@ -28,7 +30,7 @@ Combine: TypeAlias = Callable[[Any, Any, Any], Any]
 """``combine(key, this, other)``: the joined value, whichever side the node stands on."""
 
 
-def combiner(joiner: Callable[..., Any], *, with_key: bool = False, is_left: bool = True) -> Combine:
+def combiner(joiner: ValueJoiner, *, with_key: bool = False, is_left: bool = True) -> Combine:
     """Make a joiner of ``(left, right)`` or ``(key, left, right)`` one of this and the other side's value."""
     if with_key:
         return joiner if is_left else lambda key, this, other: joiner(key, other, this)
@@ -94,7 +96,7 @@ class StreamStreamJoin(Operator):
     before_ms: int
     after_ms: int
     grace_ms: int
-    joiner: Callable[..., Any]
+    joiner: ValueJoiner
     with_key: bool = False
     outer: bool = False
     pending_store: str | None = None
@@ -202,7 +204,7 @@ class StreamSelfJoin(Operator):
     before_ms: int
     after_ms: int
     grace_ms: int
-    joiner: Callable[..., Any]
+    joiner: ValueJoiner
     with_key: bool = False
 
     traits = OperatorTraits("match")
@@ -254,12 +256,12 @@ class StreamTableJoin(Operator):
     """
 
     view: TableView
-    joiner: Callable[..., Any]
+    joiner: ValueJoiner
     with_key: bool = False
     left: bool = False
     grace_ms: int | None = None
     buffer_store: str | None = None
-    key_selector: Callable[[Any, Any], Any] | None = None
+    key_selector: KeyValueMapper | None = None
 
     @property
     def traits(self) -> OperatorTraits:
@@ -304,7 +306,7 @@ class StreamTableJoin(Operator):
         return wait
 
 
-def _bind_lookup(view: TableView, context: BindContext) -> Callable[[Any, int], tuple[Any, int] | None]:
+def _bind_lookup(view: TableView, context: BindContext) -> Callable[[Any, int], tuple[object, int] | None]:
     """``lookup(key, timestamp)``: as of the time where the table has a history, else the latest row."""
     get = view.bind(context)
     return get if view.versioned else lambda key, timestamp: get(key)

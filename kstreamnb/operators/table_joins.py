@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 from kstreamnb.core.operator import (
     BindContext,
@@ -15,6 +14,7 @@ from kstreamnb.core.operator import (
     OperatorTraits,
     Process,
     TableView,
+    ValueJoiner,
 )
 from kstreamnb.core.record import Change, Headers
 from kstreamnb.operators.stream_joins import combiner
@@ -46,7 +46,7 @@ class TableTableJoin(Operator):
     is_left: bool
     how: How
     other: TableView
-    joiner: Callable[[Any, Any], Any]
+    joiner: ValueJoiner
     send_old: bool = False
     versioned: bool = False
 
@@ -127,7 +127,7 @@ class JoinView:
     how: How
     left: TableView
     right: TableView
-    joiner: Callable[[Any, Any], Any]
+    joiner: ValueJoiner
 
     @property
     def stores(self) -> tuple[str, ...]:
@@ -145,7 +145,7 @@ class JoinView:
         get_left, get_right, joiner = self.left.bind(context), self.right.bind(context), self.joiner
         needs_left, needs_right = self.how != "outer", self.how == "inner"
 
-        def get(key: object) -> tuple[Any, int] | None:
+        def get(key: object) -> tuple[object, int] | None:
             left = get_left(key) or NO_ROW
             if left[0] is None and needs_left:
                 return None

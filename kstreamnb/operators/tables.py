@@ -40,7 +40,7 @@ def bind_get(store: Any) -> GetRow:
     """How to read the latest row of a store, by windowed key where it has windows; a session's time is its end."""
     if store.spec.kind == "session":
 
-        def get_session(key: Windowed[object]) -> tuple[Any, int] | None:
+        def get_session(key: Windowed[object]) -> tuple[object, int] | None:
             aggregate = store.fetch_session(*key)
             return None if aggregate is None else (aggregate, key[2])
 
@@ -140,7 +140,7 @@ class SuppressView:
         """The value before the buffered change, of unknown time (-1), else the parent's row; as of a time that."""
         prior, get_parent = context.store(self.store).prior, self.parent.bind(context)
 
-        def get(key: object, *as_of_ms: int) -> tuple[Any, int] | None:
+        def get(key: object, *as_of_ms: int) -> tuple[object, int] | None:
             is_buffered, value = (False, None) if as_of_ms else prior(key)
             if not is_buffered:
                 return get_parent(key, *as_of_ms)

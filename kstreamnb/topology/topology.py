@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from kstreamnb.core.displayed import Displayed
 from kstreamnb.core.operator import Operator
-from kstreamnb.core.processor import UserProcessor
+from kstreamnb.core.processor import ProcessorSupplier, UserProcessor
 from kstreamnb.core.source_location import SourceLocation, user_origin
 from kstreamnb.core.stores import StoreSpec
 from kstreamnb.errors import TopologyError
@@ -96,7 +96,7 @@ class Topology(Suggesting, Displayed):
     def add_processor(
         self,
         name: str,
-        supplier: object,
+        supplier: Operator | ProcessorSupplier,
         *parents: str,
         stores: Iterable[str] = (),
         dsl: str | None = None,
@@ -175,7 +175,7 @@ class Topology(Suggesting, Displayed):
         source: str,
         topic: str,
         name: str,
-        supplier: object,
+        supplier: Operator | ProcessorSupplier,
         *,
         key_serde: object = None,
         value_serde: object = None,
@@ -203,7 +203,7 @@ class Topology(Suggesting, Displayed):
         source: str,
         topic: str,
         name: str,
-        supplier: object,
+        supplier: Operator | ProcessorSupplier,
         *,
         key_serde: object = None,
         value_serde: object = None,
