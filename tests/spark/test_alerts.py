@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 import yaml
 
+from kstreamnb.errors import ConfigError
 from kstreamnb.spark.operations.alerts import alert_rules, alerts, prometheus_rules
-from kstreamnb.spark.telemetry.metrics import Metric
+from kstreamnb.spark.telemetry.metrics import Metric, MetricsBook
 
 LAG = ("consumer-fetch-manager-metrics", "records-lag-max")
 COMMITS = ("stream-thread-metrics", "commit-total")
@@ -31,7 +32,7 @@ def reading(**numbers: float) -> list[Metric]:
     [
         ({"commits": 11}, []),
         ({"commits": 10}, []),
-        ({"commits": 10, "lag": 7}, ["stalled", "lag grows"]),
+        ({"commits": 10, "lag": 7}, ["lag grows"]),
         ({"commits": 11, "lag": 7}, ["lag grows"]),
         ({"failed": 1}, ["failed"]),
         ({"dropped": 3}, ["records dropped"]),
@@ -43,7 +44,34 @@ def reading(**numbers: float) -> list[Metric]:
 )
 def test_a_rule_fires_for_its_cause_alone(now: dict[str, float], expected: list[str]) -> None:
     """Between two readings of the metrics."""
-    assert expected == [alert.name for alert in alerts(reading(), reading(**now), RULES)]
+    assert expected == [alert.name for alert in alerts(reading(), reading(**now), RULES, elapsed="5m")]
+
+
+@pytest.mark.parametrize(
+    ("elapsed", "commits", "lag", "expected"),
+    [
+        ("5m", 10, 7, ["stalled"]),
+        ("4m59s", 10, 7, []),
+        ("0s", 10, 7, []),
+        ("5m", 11, 7, []),
+        ("5m", 10, 0, []),
+    ],
+)
+def test_a_query_is_stalled_only_after_a_while(elapsed: str, commits: int, lag: int, expected: list[str]) -> None:
+    """Records wait at both readings, which are as far apart as Prometheus' rule says, and nothing was committed."""
+    found = alerts(reading(lag=7), reading(lag=lag, commits=commits), RULES, elapsed=elapsed)
+    assert expected == [alert.name for alert in found]
+
+
+def test_readings_of_a_query_know_their_time() -> None:
+    """One reading compared with itself is no reason for an alert; readings without a time need ``elapsed``."""
+    taken = MetricsBook("shop").all({("orders", 0): 7})
+    assert () == alerts(taken, taken)
+    later = MetricsBook("shop").all({("orders", 0): 7})
+    later.taken_s = (taken.taken_s or 0.0) + 300
+    assert ["stalled"] == [alert.name for alert in alerts(taken, later)]
+    with pytest.raises(ConfigError, match="the time between two readings is unknown"):
+        alerts(reading(), reading())
 
 
 def test_prometheus_gets_the_same_rules() -> None:

@@ -1,4 +1,4 @@
-"""What to be woken for: the same rules for a notebook, asked of two readings of the metrics, and for Prometheus."""
+"""Alert rules, evaluated on two readings of a query's metrics or exported for Prometheus."""
 
 from __future__ import annotations
 
@@ -6,13 +6,16 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from kstreamnb.core.time import Duration, duration_ms, format_duration
+from kstreamnb.errors import ConfigError
 from kstreamnb.spark.operations.prometheus import exposed_name
-from kstreamnb.spark.telemetry.metrics import Metric
+from kstreamnb.spark.telemetry.metrics import Metric, Metrics
 
 
 class _Readings(NamedTuple):
     before: list[Metric]
     now: list[Metric]
+    elapsed_ms: int
 
     def total(self, group: str, name: str, *, before: bool = False) -> float:
         metrics = self.before if before else self.now
@@ -50,22 +53,32 @@ _THREAD, _TASK, _STATE, _FETCH = (
 )
 
 
-def alert_rules(*, state_bytes: int = 1 << 30, dead_letter_topic: str | None = None) -> tuple[Alert, ...]:
-    """The rules of a query.
+def alert_rules(
+    *, state_bytes: int = 1 << 30, dead_letter_topic: str | None = None, stalled_after: Duration = "5m"
+) -> tuple[Alert, ...]:
+    """Return the alert rules of a query.
 
-    Units: ``state_bytes`` is how many bytes of state are too many.
+    Args:
+        state_bytes: the state size (bytes) above which "state too large" fires; default 1 GiB.
+        dead_letter_topic: adds the rule "dead letters" for this topic; default none.
+        stalled_after: "stalled" fires if records wait and nothing was committed for this long; default 5 minutes.
 
     Example:
         >>> [rule.name for rule in alert_rules(dead_letter_topic="dead")]
         ['stalled', 'failed', 'lag grows', 'records dropped', 'restoring', 'state too large', 'dead letters']
     """
+    stalled_ms = duration_ms(stalled_after, "stalled_after")
     commits, lag = _exposed(_THREAD, "commit-total"), _exposed(_FETCH, "records-lag-max")
     rules = [
         Alert(
             "stalled",
-            f"increase({commits}[5m]) == 0 and {lag} > 0",
+            f"increase({commits}[{format_duration(stalled_ms)}]) == 0 and {lag} > 0",
             "records wait and no batch was committed: see the log and query.exception()",
-            lambda seen: seen.growth(_THREAD, "commit-total") == 0 and seen.total(_FETCH, "records-lag-max") > 0,
+            lambda seen: (
+                seen.elapsed_ms >= stalled_ms
+                and seen.growth(_THREAD, "commit-total") == 0
+                and min(seen.total(_FETCH, "records-lag-max", before=before) for before in (True, False)) > 0
+            ),
         ),
         Alert(
             "failed",
@@ -121,16 +134,43 @@ def _dead_letters(topic: str) -> Alert:
     )
 
 
-def alerts(before: Iterable[Metric], now: Iterable[Metric], rules: Iterable[Alert] | None = None) -> tuple[Alert, ...]:
-    """The rules that fire between two readings of ``query.metrics()``.
+def alerts(
+    before: Iterable[Metric],
+    now: Iterable[Metric],
+    rules: Iterable[Alert] | None = None,
+    *,
+    elapsed: Duration | None = None,
+) -> tuple[Alert, ...]:
+    """Return the rules that fire between two readings of ``query.metrics()``.
+
+    Args:
+        before: the earlier reading.
+        now: the later reading.
+        rules: the rules to evaluate; default `alert_rules`.
+        elapsed: the time between the readings; default the difference of the times at which they were taken.
+
+    Raises: ConfigError if ``elapsed`` is missing for readings that do not come from ``query.metrics()``.
 
     Example:
         >>> lag = ("consumer-fetch-manager-metrics", "records-lag-max", ())
-        >>> [alert.name for alert in alerts([Metric(*lag, 0.0)], [Metric(*lag, 70.0)])]
-        ['stalled', 'lag grows']
+        >>> readings = [Metric(*lag, 60.0)], [Metric(*lag, 70.0)]
+        >>> [[alert.name for alert in alerts(*readings, elapsed=elapsed)] for elapsed in ("1s", "5m")]
+        [['lag grows'], ['stalled', 'lag grows']]
     """
-    seen = _Readings(list(before), list(now))
+    seen = _Readings(list(before), list(now), _elapsed_ms(before, now, elapsed))
     return tuple(rule for rule in (alert_rules() if rules is None else rules) if rule.fires(seen))
+
+
+def _elapsed_ms(before: Iterable[Metric], now: Iterable[Metric], elapsed: Duration | None) -> int:
+    """Return the time between two readings (ms)."""
+    if elapsed is not None:
+        return duration_ms(elapsed, "elapsed")
+    taken = [reading.taken_s if isinstance(reading, Metrics) else None for reading in (before, now)]
+    if taken[0] is None or taken[1] is None:
+        raise ConfigError(
+            "the time between two readings is unknown", hint='give it as elapsed="5m", or compare query.metrics()'
+        )
+    return int(1000 * (taken[1] - taken[0]))
 
 
 def prometheus_rules(rules: Iterable[Alert] | None = None) -> str:
