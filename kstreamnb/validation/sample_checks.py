@@ -20,6 +20,7 @@ from kstreamnb.runtime.context.task_plan import TaskPlan
 from kstreamnb.topology.nodes import Node, ProcessorNode, Source
 from kstreamnb.topology.topology import Topology
 from kstreamnb.validation.issue import Issue
+from kstreamnb.validation.key_changes import key_change_findings
 
 __all__ = ["check_sample"]
 
@@ -45,6 +46,7 @@ def check_sample(
         return
     yield from _failures(topology, found)
     yield from _losses(topology, found, known)
+    yield from key_change_findings(topology, found)
 
 
 def _misplaced(

@@ -144,3 +144,99 @@ def test_state_and_logs_on_one_disk_or_in_tmp_are_pointed_out() -> None:
     assert ("warning", "checkpoint and broker log") == (found.severity, found.subject)
     assert "they share a device" in found.fact
     assert not check(join(), folders={"checkpoint": here, "broker log": elsewhere})
+
+
+class Rekey(ks.Processor[Any, Any, Any, Any]):
+    """Forwards each record under its user."""
+
+    def process(self, record: ks.Record[Any, Any]) -> None:
+        self.context.forward(record.with_key(record.value["user"]))
+
+
+class Count(ks.Processor[Any, Any, Any, Any]):
+    """Counts records by key."""
+
+    def process(self, record: ks.Record[Any, Any]) -> None:
+        store = self.context.get_state_store("counts")
+        store.put(record.key, (store.get(record.key) or 0) + 1)
+        self.context.forward(record.with_value(store.get(record.key)))
+
+
+def rekeyed(*, repartition: bool = False) -> ks.Topology:
+    """Orders counted by user, with processors of the DSL."""
+    builder = ks.StreamsBuilder("rekeyed")
+    builder.add_state_store(ks.Stores.persistent_key_value_store("counts"))
+    by_user = builder.stream("orders").process(Rekey, name="rekey")
+    by_user = by_user.repartition(name="by-user") if repartition else by_user
+    by_user.process(Count, "counts", name="count").to("out")
+    return builder.build()
+
+
+def orders(number: int = 40) -> list[ks.TopicRecord]:
+    """Orders of five users, each under a key of its own."""
+    return [record("orders", f"o{n}", {"user": f"u{n % 5}"}, n) for n in range(number)]
+
+
+def test_a_key_changed_before_a_store_is_found_with_a_sample() -> None:
+    """Four partitions count wrong; the finding names both nodes, the keys and the call that is missing."""
+    counted = {row.key: row.value for row in ks.replay(rekeyed(), orders(), 4).now.store("counts")}
+    assert counted != {f"u{n}": 8 for n in range(5)}, "without repartition() the counts are wrong"
+    (found,) = check(rekeyed(), partitions=4, sample=orders())
+    assert ("error", '"count"') == (found.severity, found.subject)
+    assert found.fact.startswith('"rekey" changed 5 keys of the sample ("o0" to "u0"')
+    assert 'are in store "counts" of a partition that is not theirs' in found.fact
+    assert 'call .repartition() between "rekey" and "count"' == found.remedy
+    assert "process(Rekey" in str(found.origin)
+    assert not check(rekeyed(repartition=True), partitions=4, sample=orders())
+
+
+def test_a_key_changed_before_a_store_is_a_warning_on_one_partition() -> None:
+    """The counts are right there, and wrong as soon as there is a second partition."""
+    (found,) = check(rekeyed(), sample=orders())
+    assert "warning" == found.severity
+    assert 'on several partitions store "counts" of each task sees only part' in found.fact
+
+
+def test_a_key_changed_in_the_processor_api_is_found_with_a_sample() -> None:
+    """The same nodes, made with add_processor: also through a node in between, and not through a topic."""
+
+    def chained(*, topic: bool) -> ks.Topology:
+        topology = ks.Topology().add_source("in", "orders").add_processor("rekey", Rekey, "in")
+        topology.add_processor("same", Pass, "rekey")
+        if topic:
+            topology.add_sink("out", "by-user", "same").add_source("again", "by-user")
+        topology.add_processor("count", Count, "again" if topic else "same")
+        return topology.add_state_store(ks.Stores.persistent_key_value_store("counts"), "count")
+
+    (found,) = check(chained(topic=False), partitions=4, sample=orders())
+    assert ("error", '"count"') == (found.severity, found.subject)
+    assert found.fact.startswith('"rekey" changed 5 keys')
+    assert "add_sink()" in found.remedy
+    assert not check(chained(topic=True), partitions={"orders": 4, "by-user": 4}, sample=orders())
+
+
+class Pass(ks.Processor[Any, Any, Any, Any]):
+    """Forwards each record as it is."""
+
+    def process(self, record: ks.Record[Any, Any]) -> None:
+        self.context.forward(record)
+
+
+class Last(ks.Processor[Any, Any, Any, Any]):
+    """Forwards the record before this one, which came to the same task."""
+
+    before: ks.Record[Any, Any] | None = None
+
+    def process(self, record: ks.Record[Any, Any]) -> None:
+        if self.before is not None:
+            self.context.forward(self.before)
+        self.before = record
+
+
+@pytest.mark.parametrize("partitions", [1, 4])
+def test_keys_that_stay_or_come_late_are_no_finding(partitions: int) -> None:
+    """A processor that forwards another record's key, which belongs to its task, needs no repartition."""
+    builder = ks.StreamsBuilder("late-keys")
+    builder.add_state_store(ks.Stores.persistent_key_value_store("counts"))
+    builder.stream("orders").process(Pass).process(Last).process(Count, "counts").to("out")
+    assert not check(builder.build(), partitions=partitions, sample=orders())

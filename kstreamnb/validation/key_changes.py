@@ -1,0 +1,133 @@
+"""Finds processors that change keys upstream of a store without a repartition in between.
+
+Kafka Streams repartitions after `process` only before an operator of the DSL that groups or joins. A processor with a
+store gets the records as they are: state of one key is then spread over the tasks that read its old keys.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from kstreamnb.core.codec import encoder, key_partitioner
+from kstreamnb.core.formatting import format_value, join_list, pluralize
+from kstreamnb.core.record import Windowed
+from kstreamnb.core.serde import Serde
+from kstreamnb.errors import SerdeError
+from kstreamnb.recording.recorded_run import RecordedRun
+from kstreamnb.recording.trace import shown
+from kstreamnb.replays.analysis.node_flow import Arrival, above, arrivals
+from kstreamnb.replays.replay import Replay
+from kstreamnb.topology.nodes import ProcessorNode, Source
+from kstreamnb.topology.topology import Topology
+from kstreamnb.validation.issue import Issue
+
+__all__ = ["key_change_findings"]
+
+_NAMED = 3
+
+
+@dataclass
+class _KeyChanges:
+    """The keys that a node forwarded in place of others, by new key; *misplaced* are those of another partition."""
+
+    old_keys: dict[str, str] = field(default_factory=dict)
+    misplaced: set[str] = field(default_factory=set)
+    partitions: int = 1
+
+
+def key_change_findings(topology: Topology, sample: Replay) -> Iterator[Issue]:
+    """Report stores downstream of processors that changed keys of the sample."""
+    for name, node in topology.nodes.items():
+        if not isinstance(node, ProcessorNode) or not node.traits.user_code:
+            continue
+        changes = _changes_at(sample.run, name)
+        for reader in _stateful_below(topology, name) if changes.old_keys else ():
+            yield _issue(sample, node, reader, changes)
+
+
+def _changes_at(run: RecordedRun, name: str) -> _KeyChanges:
+    """Compare the keys that reached a node with those that it forwarded, record by record."""
+    arrived = list(arrivals(run, name))
+    positions = [arrival.position for arrival in arrived]
+    known = {(arrival.task, repr(arrival.key)) for arrival in arrived}
+    result, serdes, log = _KeyChanges(), _key_serdes(run, name), run.index.log
+    for code, forwarded in run.index.of_kind("forwarded", node=name):
+        count = len({task.plan.partition for task in run.tasks.values() if name in task.nodes})
+        partition = run.tasks[code.task].plan.partition
+        for position in forwarded:
+            before = _record_of(run, arrived, positions, position)
+            key = shown(log[position][1])
+            if before is None or key == before.key or key is None:
+                continue
+            right = _partition_of(key, serdes, count)
+            # a processor may forward an older record's key: that belongs to this task, and so is no new key here
+            if right == partition if count > 1 else (code.task, repr(key)) in known:
+                continue
+            text = format_value(key)
+            result.partitions = count
+            result.old_keys.setdefault(text, format_value(before.key))
+            if count > 1 and right is not None:
+                result.misplaced.add(text)
+    return result
+
+
+def _record_of(run: RecordedRun, arrived: list[Arrival], positions: list[int], position: int) -> Arrival | None:
+    """Return the record that a node was processing at a log position; None in a punctuation."""
+    at = bisect_right(positions, position) - 1
+    if at < 0 or run.index.step_of(positions[at]) != run.index.step_of(position):
+        return None
+    return arrived[at]
+
+
+def _key_serdes(run: RecordedRun, name: str) -> list[Serde]:
+    """Return the serdes that may partition a node's keys: those of its sources, and the default."""
+    plan = next(task.plan for task in run.tasks.values() if name in task.nodes)
+    sources = [node for each in above(run, [name]) if isinstance(node := run.topology.nodes[each], Source)]
+    return [plan.key_serde(serde) for serde in (*(source.key_serde for source in sources), None)]
+
+
+def _partition_of(key: object, serdes: list[Serde], count: int) -> int | None:
+    """Return the partition of a key; None if no serde can write it."""
+    for serde in serdes:
+        try:
+            return key_partitioner(serde, count)(encoder(serde)(key))
+        except SerdeError:
+            continue
+    return None
+
+
+def _stateful_below(topology: Topology, name: str) -> Iterator[ProcessorNode]:
+    """Yield the nodes with stores that a node's records reach without a topic in between."""
+    pending, seen = list(topology.children(name)), set[str]()
+    while pending:
+        child = pending.pop(0)
+        node = topology.nodes[child]
+        if child in seen or not isinstance(node, ProcessorNode):
+            continue
+        seen.add(child)
+        pending += topology.children(child)
+        if node.stores:
+            yield node
+
+
+def _issue(sample: Replay, node: ProcessorNode, reader: ProcessorNode, changes: _KeyChanges) -> Issue:
+    stores = [name for name in reader.stores if name in sample.now.stores]
+    examples = [f"{old} to {new}" for new, old in changes.old_keys.items()]
+    fact = f'"{node.name}" changed {pluralize(len(examples), "key")} of the sample ({join_list(examples, most=_NAMED)})'
+    kept = changes.misplaced & _keys_of(sample, stores)
+    named = join_list(f'"{name}"' for name in stores)
+    if kept:
+        fact += f", and {len(kept):,} of them are in store {named} of a partition that is not theirs"
+    else:
+        fact += f": on several partitions store {named} of each task sees only part of a key's records"
+    remedy = f'call .repartition() between "{node.name}" and "{reader.name}"'
+    if node.dsl is None:
+        remedy = f'write the records of "{node.name}" to a topic with add_sink(), and read it with add_source()'
+    return Issue("error" if kept else "warning", f'"{reader.name}"', fact, remedy, node.origin)
+
+
+def _keys_of(sample: Replay, stores: list[str]) -> set[str]:
+    keys = (row.key for name in stores for row in sample.now.store(name))
+    return {format_value(key.key if isinstance(key, Windowed) else key) for key in keys}
