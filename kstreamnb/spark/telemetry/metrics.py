@@ -34,13 +34,9 @@ class Metric(NamedTuple):
 
 
 class Metrics(list[Metric]):
-<<<<<<< HEAD
     """Sorted metrics; shown as a table without the application, which they have in common.
-=======
-    """Metrics in order, shown as a table without the application id that they share.
 
     ``taken_s`` is the monotonic time (s) of the reading; None for metrics that were not read from a query.
->>>>>>> 5ebc909 (Report a query as stalled only after five minutes without a commit)
 
     Example:
         >>> tags = (("application-id", "shop"), ("task-id", "0_1"))
@@ -205,15 +201,9 @@ class MetricsBook:
         own = [
             Metric(group, name, client, float(value)) for group, each in numbers.items() for name, value in each.items()
         ]
-<<<<<<< HEAD
-        return Metrics(sorted([*own, *self._of_tasks(client), *([] if lag is None else _lag_metrics(client, lag))]))
-=======
-        reading = Metrics(
-            sorted([*found, *self._of_tasks(client), *([] if lag is None else _lag_metrics(client, lag))])
-        )
+        reading = Metrics(sorted([*own, *self._of_tasks(client), *([] if lag is None else _lag_metrics(client, lag))]))
         reading.taken_s = time.monotonic()
         return reading
->>>>>>> 5ebc909 (Report a query as stalled only after five minutes without a commit)
 
     def _in_window(self) -> list[BatchFigures]:
         """Return the batches of the last half minute; copied first, for Spark's thread may add one meanwhile."""
