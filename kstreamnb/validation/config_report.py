@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
@@ -10,36 +9,41 @@ from kstreamnb.core.formatting import pluralize
 from kstreamnb.core.tables import Tabular
 from kstreamnb.runtime.context.config import Config, StreamsSetting, streams_settings
 
+_CLIENT = "passed to the Kafka client"
 _COMMON_MS = range(100, 501)
-_COMMON = "where readers wait for commits, 100 to 500 ms are common"
-_NO_GROUP = "Spark has no members with sessions: the tasks of a worker that is lost run again elsewhere"
+_COMMON = "if readers wait for commits, 100 to 500 ms are common"
+_NO_GROUP = "Spark has no members with sessions: tasks of a lost worker run again elsewhere"
 _OTHERS = {
     # Settings that texts on Kafka Streams name and Kafka Streams does not have: Kafka's default, answer, words.
     "session.timeout.ms": ("45000", "not needed", _NO_GROUP),
     "heartbeat.interval.ms": ("3000", "not needed", f"sent in the background, whatever poll() does; {_NO_GROUP}"),
     "max.poll.interval.ms": ("300000", "not needed", _NO_GROUP),
-    "acks": ("all", "client", "the publisher's transactions need all; a lost leader loses no acknowledged record"),
-    "enable.idempotence": ("true", "client", "retries neither double nor reorder, with 5 requests in flight or less"),
-    "socket.receive.buffer.bytes": ("0", "client", 'what Java calls "receive.buffer.bytes"; either name is taken'),
+    "acks": ("all", "client", "the writer's transactions need all; a lost leader loses no acknowledged record"),
+    "enable.idempotence": (
+        "true",
+        "client",
+        "retries neither duplicate nor reorder records, with at most 5 requests in flight",
+    ),
+    "socket.receive.buffer.bytes": ("0", "client", 'Java\'s "receive.buffer.bytes"; either name works'),
     "rocksdb.compaction.style": (
         "",
         "unknown",
-        "no setting of Kafka Streams: a class named by rocksdb.config.setter sets it; here no store needs compaction",
+        "not a setting of Kafka Streams: a class named by rocksdb.config.setter sets it; no store here compacts",
     ),
     "incremental.restore": (
         "",
         "unknown",
-        "no setting of Kafka: a restart reads the last snapshot in the checkpoint and the changes after it",
+        "not a setting of Kafka: a restart reads the last snapshot in the checkpoint and later changes",
     ),
     "min.cleanable.dirty.ratio": (
         "0.5",
         "not needed",
-        "a topic's setting: a lower ratio compacts sooner, a higher one later; it counts for changelog topics",
+        "a topic's setting: a lower ratio compacts sooner, a higher one later; it applies to changelog topics",
     ),
     "retention.ms": (
         "604800000",
         "not needed",
-        "a topic's setting, without effect where cleanup.policy is compact, as in changelogs",
+        "a topic's setting, without effect if cleanup.policy is compact, as in changelogs",
     ),
 }
 
@@ -103,16 +107,17 @@ def config_report(config: Config | Mapping[str, Any] | None = None) -> ConfigRep
     Raises: ConfigError for an unknown name, with the nearest known one, and for an invalid value.
 
     Example:
-        >>> for each in config_report({"application.id": "shop", "num.stream.threads": 4, "commit.intervall.ms": 100}):
+        >>> for each in config_report({"application.id": "shop", "num.stream.threads": 4, "fetch.min.bytes": 100}):
         ...     print(f"{each.name}={each.value}: {each.answer}; {each.words}")
         application.id=shop: honoured; names internal topics, transactions and the group whose offsets show the lag
-        commit.intervall.ms=: unknown; did you mean "commit.interval.ms"? It is handed to the Kafka client as it is
+        fetch.min.bytes=: client; passed to the Kafka client
         num.stream.threads=4: translated; spark_session(cores=), or the cores of the cluster
     """
-    settings = Config.of(config)
+    given = {} if config is None else config.dotted() if isinstance(config, Config) else config
+    named = {name: value for name, value in given.items() if name not in _OTHERS}
+    settings = config if isinstance(config, Config) else Config.of(named)
     if config is None:
         return ConfigReport(tuple(_answer(each, None, settings) for each in streams_settings().values()))
-    given = settings.dotted() if isinstance(config, Config) else config
     known = streams_settings()
     answers = [
         _answer(known[name], value, settings) if name in known else _unlisted(name, value)
@@ -123,7 +128,7 @@ def config_report(config: Config | Mapping[str, Any] | None = None) -> ConfigRep
 
 def _answer(setting: StreamsSetting, value: Any, settings: Config) -> Answer:
     shown = "" if value is None or setting.answer == "client" else str(getattr(value, "name", value))
-    words = setting.words or "handed to the Kafka client"
+    words = setting.words or _CLIENT
     if setting.name == "commit.interval.ms":
         words += f"; {settings.commit_interval_ms} ms here"
         if value is not None and settings.commit_interval_ms not in _COMMON_MS:
@@ -139,7 +144,4 @@ def _unlisted(name: str, value: Any) -> Answer:
     if plain in _OTHERS:
         default, answer, words = _OTHERS[plain]
         return Answer(name, "", default, answer, words)
-    near = difflib.get_close_matches(name, streams_settings(), 1, cutoff=0.85)
-    if near:
-        return Answer(name, "", "", "unknown", f'did you mean "{near[0]}"? It is handed to the Kafka client as it is')
-    return Answer(name, "", "", "client", "handed to the Kafka client as it is")
+    return Answer(name, "", "", "client", _CLIENT)

@@ -63,6 +63,25 @@ def streams_settings() -> Mapping[str, StreamsSetting]:
     return {row[0]: StreamsSetting(*row) for row in rows}
 
 
+@cache
+def client_setting_names() -> frozenset[str]:
+    """Return the names of client settings: Java's consumer, producer and admin, and librdkafka's."""
+    text = files(__package__).joinpath("client_settings.txt").read_text(encoding="utf-8")
+    return frozenset(line for line in text.splitlines() if not line.startswith("#"))
+
+
+def check_setting_name(name: str) -> None:
+    """Raise ConfigError for a dotted name that neither Kafka Streams nor a client has; prefixed names are legal."""
+    if name.startswith((*_PREFIXES, "schema.registry.")) or name in _DOTTED or name in streams_settings():
+        return
+    if name not in client_setting_names():
+        known = (*_DOTTED, *streams_settings(), *client_setting_names())
+        detail = (
+            "neither Kafka Streams nor its clients have it; other clients' settings take a prefix such as consumer."
+        )
+        raise unknown("setting", name, sorted({*known}), error=ConfigError, detail=detail)
+
+
 @dataclass(frozen=True)
 class Config:
     """An application's settings; everything has a default.
@@ -133,7 +152,12 @@ class Config:
 
     @classmethod
     def of(cls, settings: Config | Mapping[str, Any] | None) -> Self:
-        """A config from a config, a mapping with Python or dotted names, or nothing."""
+        """Return a config from a config, a mapping with Python or dotted names, or nothing.
+
+        Raises: ConfigError for an unknown name, with the nearest known one; names that start with ``producer.``,
+        ``consumer.``, ``main.consumer.``, ``restore.consumer.``, ``global.consumer.``, ``admin.`` or ``topic.`` are
+        not checked.
+        """
         if isinstance(settings, Config):
             return settings  # type: ignore[return-value]
         known, others = {f.name for f in fields(cls)}, {}
@@ -145,6 +169,7 @@ class Config:
             elif word in known:
                 chosen[word] = value
             elif "." in name:
+                check_setting_name(name)
                 others[name] = value
             else:
                 raise _unknown(name, known)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 import kstreamnb as ks
@@ -52,11 +54,47 @@ def test_settings_of_clients_are_handed_on_and_their_values_not_shown() -> None:
     assert "SASL_SSL" not in str(report)
 
 
-def test_a_setting_with_a_slip_is_pointed_out() -> None:
-    """What looks like a setting of Kafka Streams but is none may be a mistake."""
-    answer = ks.config_report({"num.stream.thread": 4})["num.stream.thread"]
-    assert answer.answer == "unknown"
-    assert '"num.stream.threads"' in answer.words
+SLIPS = [
+    ("num.stream.thread", "num.stream.threads"),
+    ("commit.intervall.ms", "commit.interval.ms"),
+    ("fetch.min.byte", "fetch.min.bytes"),
+    ("security.protocoll", "security.protocol"),
+    ("queued.max.message.kbytes", "queued.max.messages.kbytes"),
+]
+
+
+@pytest.mark.parametrize(("slip", "name"), SLIPS)
+def test_an_unknown_setting_is_refused_with_the_nearest(slip: str, name: str, tmp_path: Path) -> None:
+    """In a report, a config, a file and a driver: no dotted name is ignored in silence."""
+    file = tmp_path / "application.yml"
+    file.write_text(f"{slip}: 100\n")
+    topology = ks.Topology().add_source("in", "orders")
+    for path in (
+        lambda: ks.config_report({slip: 100}),
+        lambda: Config.of({slip: 100}),
+        lambda: ks.read_config(file),
+        lambda: ks.TopologyTestDriver(topology, {slip: 100}),
+        lambda: ks.replay(topology, [], config={slip: 100}),
+        lambda: ks.simulation.ClusterDriver(topology, {slip: 100}),
+    ):
+        with pytest.raises(ks.errors.ConfigError, match=f'there is no setting "{slip}"') as error:
+            path()
+        assert f'Hint: did you mean "{name}"?' in error.value.__notes__
+
+
+@pytest.mark.parametrize(
+    "prefix", ["producer.", "consumer.", "main.consumer.", "restore.consumer.", "admin.", "topic."]
+)
+def test_settings_with_a_prefix_are_not_checked(prefix: str) -> None:
+    """A client that the kit does not know of may have any setting."""
+    assert {f"{prefix}made.up": 1} == Config.of({f"{prefix}made.up": 1}).others
+    assert "client" == ks.config_report({f"{prefix}made.up": 1})[f"{prefix}made.up"].answer
+
+
+@pytest.mark.parametrize("name", ["linger.ms", "sasl.mechanisms", "sasl.mechanism", "ssl.keystore.location"])
+def test_settings_of_java_s_and_librdkafka_s_clients_are_known(name: str) -> None:
+    """Both spell some of them differently."""
+    assert "client" == ks.config_report({name: "x"})[name].answer
 
 
 @pytest.mark.parametrize(
@@ -66,10 +104,10 @@ def test_a_setting_with_a_slip_is_pointed_out() -> None:
         ("heartbeat.interval.ms", "3000", "not needed", "in the background"),
         ("max.poll.interval.ms", "300000", "not needed", "no members"),
         ("producer.acks", "all", "client", "no acknowledged record"),  # S3-08, C-09
-        ("enable.idempotence", "true", "client", "neither double nor reorder"),  # S3-27, C-10
+        ("enable.idempotence", "true", "client", "neither duplicate nor reorder"),  # S3-27, C-10
         ("rocksdb.compaction.style", "", "unknown", "rocksdb.config.setter"),  # S4-40, C-19
         ("state.cleanup.delay.ms", "600000", "not needed", "checkpoint"),  # S4-47, C-22
-        ("incremental.restore", "", "unknown", "no setting of Kafka"),
+        ("incremental.restore", "", "unknown", "not a setting of Kafka"),
         ("receive.buffer.bytes", "32768", "client", "client"),  # S4-49, C-23
         ("socket.receive.buffer.bytes", "0", "client", "either name"),
         ("topic.min.cleanable.dirty.ratio", "0.5", "not needed", "a higher one later"),  # S4-50, C-24
