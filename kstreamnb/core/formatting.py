@@ -9,7 +9,7 @@ from kstreamnb.core.codec import SerializedValue
 from kstreamnb.core.record import Change, Windowed
 from kstreamnb.core.time import format_ms
 
-__all__ = ["format_interval", "format_time", "format_value", "join_list", "pluralize"]
+__all__ = ["format_interval", "format_time", "format_value", "join_list", "pluralize", "shown_of"]
 
 _EARLY_MS = 10**10  # test data often counts from 0: a time below this reads better as a plain number
 _MAX_CHARACTERS = 60
@@ -60,6 +60,11 @@ def pluralize(count: int, noun: str) -> str:
         return f"1 {noun}"
     plural = f"{noun[:-1]}ies" if noun.endswith("y") and noun[-2] not in "aeiou" else f"{noun}s"
     return f"{count:,} {plural}"
+
+
+def shown_of(shown: int, count: int, noun: str) -> str:
+    """Return how many of ``count`` things are shown, at most ``shown``: ``10 of 2,000 records`` or ``3 records``."""
+    return f"{shown} of {pluralize(count, noun)}" if count > shown else pluralize(count, noun)
 
 
 def join_list(words: Iterable[str], *, most: int = 5) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import html
 from collections.abc import Sequence
 
-from kstreamnb.core.formatting import format_time, format_value, pluralize
+from kstreamnb.core.formatting import format_time, format_value, shown_of
 from kstreamnb.core.tables import Tabular, html_table, text_table
 from kstreamnb.display.graph import GraphView, Overlay, graph_view
 from kstreamnb.display.html import to_html
@@ -97,7 +97,7 @@ def _(model: Replay) -> dict[str, str]:
 def _output(replay: Replay, topic: str) -> tuple[str, Sequence[str], _Rows]:
     """Return the first records of an output topic."""
     records = replay.output(topic)
-    number = f"{_SHOWN} of {len(records):,} records" if len(records) > _SHOWN else pluralize(len(records), "record")
+    number = shown_of(_SHOWN, len(records), "record")
     rows: _Rows = [
         (format_value(each.key), format_value(each.value), format_time(each.timestamp), str(each.partition))
         for each in records[:_SHOWN]
@@ -108,7 +108,7 @@ def _output(replay: Replay, topic: str) -> tuple[str, Sequence[str], _Rows]:
 def _dropped(replay: Replay) -> tuple[str, Sequence[str], _Rows]:
     """Return the first records that were dropped."""
     drops, nodes = replay.drops, replay.topology.description().nodes()
-    number = f"{_SHOWN} of {len(drops):,} records" if len(drops) > _SHOWN else pluralize(len(drops), "record")
+    number = shown_of(_SHOWN, len(drops), "record")
     rows: _Rows = [
         (
             str(drop.step),

@@ -1,47 +1,51 @@
-"""Cells: which one declares what, so that running one again replaces what it declared before.
+"""Tracks which cell declares what, so that running a cell again replaces its earlier declarations.
 
-A front end sends the id of the cell it runs; without one (a console, nbclient) every execution is a cell of its own.
-What was made from a declaration follows the *variable*: when a cell runs again, what its variables held before is
-succeeded by what they hold now.
+A front end sends the id of the cell it runs; without one (a console, nbclient) every execution counts as a new cell.
+Declarations made from another one follow the *variable*: when a cell runs again, the earlier values of its
+variables are succeeded by the new ones.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Hashable, Iterator, Mapping
-from typing import Any
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, TypedDict
 
 from kstreamnb.dsl.declarations import Declaration, DeclarationLog, Handle, Identity
 from kstreamnb.notebook.functions import file_of, functions_of, same_code
-from kstreamnb.notebook.saving import CellRun, bound_samples
+from kstreamnb.notebook.portable_cells import CellRun, bound_samples
 from kstreamnb.notebook.variables import Variables, statements
+from kstreamnb.samples import Sample
+
+if TYPE_CHECKING:
+    from IPython.core.interactiveshell import ExecutionInfo, ExecutionResult, InteractiveShell
 
 __all__ = ["Cells", "loaded"]
 
 loaded: list[Cells] = []
-"""The cells of the shell into which the extension was loaded; empty without one."""
+"""The cells of the shell that loaded the extension; empty without one."""
 
 
 _NO_IDS = (
-    "kstreamnb: this front end does not say which cell runs, so each execution counts as a new cell and this one "
-    'declared its part again; take the earlier one back with builder.forget("{place}")'
+    "kstreamnb: this front end does not send cell ids, so each execution counts as a new cell and this one declared "
+    'the same again; remove the earlier declarations with builder.forget("{place}")'
 )
 
 
 class Cells:
-    """What the kit knows of the cells of one shell; an `Identities` of the DSL, fed by IPython's events.
+    """Declarations by cell of one shell; implements `Identities` of the DSL, driven by IPython's events.
 
     Args:
         shell: the interactive shell: its namespace, its counter and its names of code files are used.
     """
 
-    def __init__(self, shell: Any) -> None:
+    def __init__(self, shell: InteractiveShell) -> None:
         self.shell = shell
         self.ids_are_sent = "cellId" in _about(shell)
         self.cell: Hashable = None
         self.run = self._aside = 0
         self.sources: dict[Hashable, str] = {}
-        self._samples: dict[Hashable, dict[str, Any]] = {}
+        self._samples: dict[Hashable, dict[str, Sample]] = {}
         self._failed: set[Hashable] = set()
         self._order = 0
         self._number = 0
@@ -49,7 +53,7 @@ class Cells:
         self._uncounted = len(getattr(shell.compile, "_filename_map", ())) or 1  # cells so far, this one with them
         self._places: dict[str, str] = {}
         self._texts: dict[str, tuple[Hashable, str]] = {}
-        self._has_told = False
+        self._has_warned = False
         self._logs: dict[Hashable, list[DeclarationLog]] = {}
         self._taken: list[DeclarationLog] = []
         self._all: list[DeclarationLog] = []
@@ -57,16 +61,16 @@ class Cells:
         self._variables = Variables(shell.user_ns)
 
     def joined(self, source: str, number: int) -> None:
-        """The cell that is running while these cells begin to be known."""
+        """Register the cell that loads the extension."""
         self.sources["load"] = source
         self._name("load", source, number)
 
-    # --- what IPython tells ---
-    def started(self, info: Any) -> None:
-        """A cell is about to run: what it declared before is gone, and its variables are as before its first run.
+    # --- events of IPython ---
+    def started(self, info: ExecutionInfo) -> None:
+        """Begin a cell: drop its earlier declarations and restore its variables to those before its first run.
 
-        What a cell runs by a magic such as ``%%capture`` is part of it. What a front end that names its cells runs
-        without a name is its own (VS Code looks at variables so), and no cell.
+        Code run by a magic such as ``%%capture`` is part of its cell. Code without a cell id, from a front end that
+        sends ids, is the front end's own (VS Code inspects variables so) and not a cell.
         """
         cell_id = getattr(info, "cell_id", None)
         is_part = self.cell is not None and cell_id is None
@@ -90,8 +94,8 @@ class Cells:
             if self.cell in log.groups():
                 log.begin(self.cell, self.run)
 
-    def ended(self, result: Any = None) -> None:
-        """A cell has run: what is made outside cells from now on belongs to none."""
+    def ended(self, result: ExecutionResult | None = None) -> None:
+        """End a cell: later declarations outside cells belong to none."""
         if self._aside:
             self._aside -= 1
             return
@@ -104,16 +108,18 @@ class Cells:
             self._failed.discard(self.cell)
             if failed:
                 self._failed.add(self.cell)
-            own = {path: held for path, held in self._paths() if held.identity.group == self.cell}
+            own = {
+                path: declarations for path, declarations in self._paths() if declarations.identity.group == self.cell
+            }
             self._bound[self.cell] = {**self._bound.get(self.cell, {}), **own} if failed else own
             code = statements(self.shell.transform_cell(self.sources[self.cell]))
             self._variables.leave(self.cell, code, failed=failed)
             self._samples[self.cell] = bound_samples(self.sources[self.cell], self.shell.user_ns)
-            self._tell_of_missing_ids()
+            self._warn_of_missing_ids()
         self.cell = None
 
     def _forget_deleted(self) -> None:
-        """Take back what cells declared that the user has deleted, where the front end tells (JupyterLab does)."""
+        """Drop the declarations of deleted cells, if the front end reports them (JupyterLab does)."""
         for cell in _about(self.shell).get("deletedCells", ()):
             self.sources.pop(cell, None)
             self._variables.drop(cell)
@@ -121,7 +127,7 @@ class Cells:
                 log.forget(*(each for each in log.declarations() if each.identity.group == cell))
 
     def latest(self) -> tuple[CellRun, ...]:
-        """Every cell as it ran last, in the order of their first runs; the one that runs now left out."""
+        """Return every cell as it ran last, in the order of first runs, without the running one."""
         return tuple(
             CellRun(source, self._samples.get(cell, {}), cell in self._failed)
             for cell, source in self.sources.items()
@@ -129,37 +135,37 @@ class Cells:
         )
 
     def place(self, file: str) -> str | None:
-        """The name of the cell that a code file is, such as ``cell 3``: the number that the front end shows."""
+        """Return the name of the cell that a code file is, such as ``cell 3``, as the front end numbers it."""
         return self._places.get(file)
 
-    # --- what the DSL asks ---
+    # --- Identities of the DSL ---
     def declaration_log(self, name: str | None) -> DeclarationLog | None:
-        """The log that this cell's builder had in the cell's run before: of that name, or else the next one."""
+        """Return the log that this cell's builder had in its earlier run: by name, otherwise the next one."""
         if self.cell is None:
             return None
         free = [log for log in self._logs.get(self.cell, ()) if log not in self._taken]
-        found = next((log for log in free if log.name == name), free[0] if free else None)
-        if found is not None:
-            found.name = name
-            self._taken.append(found)
-        return found
+        log = next((log for log in free if log.name == name), free[0] if free else None)
+        if log is not None:
+            log.name = name
+            self._taken.append(log)
+        return log
 
     def opened(self, log: DeclarationLog) -> None:
-        """Remember a new log as one of this cell."""
+        """Register a new log for this cell."""
         self._all.append(log)
         if self.cell is not None:
             self._logs.setdefault(self.cell, []).append(log)
             self._taken.append(log)
 
     def identity(self, log: DeclarationLog, word: str) -> Identity | None:
-        """A declaration of this run of this cell."""
+        """Return the identity of the next declaration of this run."""
         if self.cell is None:
             return None
         self._order += 1
         return Identity(self.cell, self.run, (self.run, self._order, word))
 
     def settle(self, log: DeclarationLog) -> None:
-        """Let what this cell's variables hold now succeed what they held after its run before."""
+        """Replace the earlier values of this cell's variables by their present ones."""
         before = self._bound.get(self.cell) if self.cell is not None else None
         if not before:
             return
@@ -172,25 +178,26 @@ class Cells:
         log.succeed({gone: new for gone, new in successors.items() if log.holds(new)})
 
     def outdated(self, log: DeclarationLog) -> dict[Declaration, str]:
-        """Declarations whose cell, run now, would find another function or another handle under a name."""
-        found, held = {}, log.declarations()
+        """Return declarations whose cell would now find another function or handle under a name."""
+        reasons, declarations = {}, log.declarations()
         others = {
-            cell: self._variables.outdated(cell, _latest) for cell in {each.identity.group: None for each in held}
+            cell: self._variables.outdated(cell, _latest)
+            for cell in dict.fromkeys(each.identity.group for each in declarations)
         }
-        for declaration in held:
+        for declaration in declarations:
             for parent, name in others[declaration.identity.group].items():
                 if parent in declaration.parents:
-                    found[declaration] = f'{declaration} was made from what "{name}" was before a cell was edited'
+                    reasons[declaration] = f'{declaration} was made from what "{name}" was before a cell was edited'
             for function in functions_of(declaration):
                 cell, text = self._texts.get(file_of(function) or "", (None, ""))
                 if cell is not None and self.sources[cell] != text and not self._is_defined_again(function, cell):
                     name = getattr(function, "__name__", "a function")
                     called = "a function" if name == "<lambda>" else f'"{name}"'
-                    found[declaration] = f"{declaration} has {called} from before its cell was edited"
-        return found
+                    reasons[declaration] = f"{declaration} has {called} from before its cell was edited"
+        return reasons
 
-    def _is_defined_again(self, function: Any, cell: Hashable) -> bool:
-        """Whether a cell, as it ran last, defines the same function."""
+    def _is_defined_again(self, function: object, cell: Hashable) -> bool:
+        """Return True if a cell, as it ran last, defines the same function."""
         newest = (cell, self.sources[cell])
         return any(
             self._texts.get(file_of(thing) or "") == newest and same_code(thing, function)
@@ -198,21 +205,21 @@ class Cells:
             if callable(thing)
         )
 
-    def _tell_of_missing_ids(self) -> None:
+    def _warn_of_missing_ids(self) -> None:
         """Say once, where the front end sends no ids, that a cell which ran again has declared its part twice."""
-        if self.ids_are_sent or self._has_told:
+        if self.ids_are_sent or self._has_warned:
             return
         text = self.sources[self.cell]
-        twins = {cell for cell, source in self.sources.items() if source == text and cell != self.cell}
+        same_text = {cell for cell, source in self.sources.items() if source == text and cell != self.cell}
         for log in self._all:
-            held = log.declarations()
-            earlier = [each.origin.place for each in held if each.identity.group in twins]
-            if earlier and any(each.identity.group == self.cell for each in held):
-                self._has_told = True
-                print(_NO_IDS.format(place=earlier[0]), file=sys.stderr)  # noqa: T201 - said once, where it matters
+            declarations = log.declarations()
+            earlier = [each.origin.place for each in declarations if each.identity.group in same_text]
+            if earlier and any(each.identity.group == self.cell for each in declarations):
+                self._has_warned = True
+                print(_NO_IDS.format(place=earlier[0]), file=sys.stderr)  # noqa: T201 - once per session
 
     def _name(self, cell: Hashable, source: str, number: int) -> None:
-        """Remember which code file a cell is, and by which number the front end shows it."""
+        """Record the code file and number of a cell."""
         file = self.shell.compile.get_code_name(source, self.shell.transform_cell(source), number)
         self._places[file] = f"cell {number}"
         self._texts[file] = (cell, self.sources[cell])
@@ -222,24 +229,28 @@ class Cells:
         return declaration.identity[:2] == (self.cell, self.run)
 
     def _paths(self) -> Iterator[tuple[str, Declaration]]:
-        """What the user's variables hold, also in lists, dicts and objects of the user's own classes."""
+        """Yield the handles in the user's variables, also inside lists, dicts and objects of the user's classes."""
         for name, thing in list(self.shell.user_ns.items()):
             if not name.startswith("_"):
                 yield from _handles(name, thing, depth=2)
 
 
-def _about(shell: Any) -> dict[str, Any]:
-    """What the front end says of the cell that it asks to run."""
-    parent: dict[str, Any] = getattr(shell, "get_parent", dict)() or {}
-    about: dict[str, Any] = parent.get("metadata", {})
-    return about
+def _about(shell: InteractiveShell) -> _RequestMetadata:
+    """Return the front end's metadata of the request that runs the cell."""
+    request: dict[str, _RequestMetadata] = getattr(shell, "get_parent", dict)() or {}
+    return request.get("metadata", {})
+
+
+class _RequestMetadata(TypedDict, total=False):
+    cellId: str
+    deletedCells: Sequence[str]
 
 
 def _latest(handle: Handle) -> Declaration:
     return handle._declaration.latest()  # noqa: SLF001 - the same as .declaration
 
 
-def _handles(path: str, thing: Any, depth: int) -> Iterator[tuple[str, Declaration]]:
+def _handles(path: str, thing: object, depth: int) -> Iterator[tuple[str, Declaration]]:
     if isinstance(thing, Handle):
         yield path, _latest(thing)
     elif depth:
@@ -247,7 +258,7 @@ def _handles(path: str, thing: Any, depth: int) -> Iterator[tuple[str, Declarati
             yield from _handles(f"{path}[{key!r}]", part, depth - 1)
 
 
-def _parts(thing: Any) -> list[tuple[Any, Any]]:
+def _parts(thing: object) -> list[tuple[object, object]]:
     if isinstance(thing, Mapping):
         return list(thing.items())
     if isinstance(thing, list | tuple):

@@ -1,31 +1,34 @@
-"""The IPython extension: cells get identities, handles and errors a display, and ``%ks`` its verbs."""
+"""The IPython extension: cell tracking, displays of handles and errors, and the verbs of ``%ks``."""
 
 from __future__ import annotations
 
 import platform
 import shutil
 import sys
-from typing import Any
+from typing import TYPE_CHECKING
 
 from kstreamnb import __version__, hooks
 from kstreamnb.dsl.builder import StreamsBuilder
 from kstreamnb.dsl.declarations import Handle
 from kstreamnb.errors import KStreamError
-from kstreamnb.notebook.bars import Bars, Place, Terminal
-from kstreamnb.notebook.builders import show_builder
+from kstreamnb.notebook.builder_display import show_builder
 from kstreamnb.notebook.cells import Cells, loaded
-from kstreamnb.notebook.handles import HandleDisplay
-from kstreamnb.notebook.rehearsing import NotebookRehearsal
+from kstreamnb.notebook.handle_display import HandleDisplay
+from kstreamnb.notebook.parity_check import ParityCheck
+from kstreamnb.notebook.progress_bar import BarOutput, ProgressBar, TerminalBar
 from kstreamnb.notebook.tracebacks import Tracebacks
 from kstreamnb.topology.topology import Topology
+
+if TYPE_CHECKING:
+    from IPython.core.interactiveshell import InteractiveShell
 
 __all__ = ["load", "unload"]
 
 _EVENTS = (("pre_run_cell", "started"), ("post_run_cell", "ended"))
 
 
-def load(shell: Any) -> None:
-    """Set everything up in a shell, and say so in one line; nothing is started."""
+def load(shell: InteractiveShell) -> None:
+    """Set up a shell and print one line; starts no process."""
     if getattr(shell, "kstreamnb_cells", None) is not None:
         return
     cells = shell.kstreamnb_cells = Cells(shell)
@@ -36,8 +39,8 @@ def load(shell: Any) -> None:
     hooks.install(
         identities=cells,
         cell_of=cells.place,
-        pre_deploy=NotebookRehearsal(shell),
-        progress=Bars(lambda: _place_of_bars(cells)),
+        pre_deploy=ParityCheck(shell),
+        progress=ProgressBar(lambda: _bar_output(cells)),
     )
     formatter = shell.display_formatter.mimebundle_formatter
     formatter.for_type(Handle, HandleDisplay(cells).bundle)
@@ -51,8 +54,8 @@ def load(shell: Any) -> None:
     print(_line())  # noqa: T201 - the one line that loading prints
 
 
-def unload(shell: Any) -> None:
-    """Take everything back, but the magics, which IPython keeps."""
+def unload(shell: InteractiveShell) -> None:
+    """Undo `load`, except for the magics, which IPython keeps."""
     cells = getattr(shell, "kstreamnb_cells", None)
     if cells is None:
         return
@@ -66,17 +69,17 @@ def unload(shell: Any) -> None:
     shell.kstreamnb_cells = None
 
 
-def _place_of_bars(cells: Cells) -> Place | None:
-    """The page of a front end that says which cell runs, or a terminal; nowhere where nobody watches."""
+def _bar_output(cells: Cells) -> BarOutput | None:
+    """Return the page of a front end that sends cell ids, or the terminal; None if nobody watches."""
     if not cells.ids_are_sent:
-        return Terminal() if sys.stderr.isatty() else None
-    from kstreamnb.notebook.widgets.line import Line
+        return TerminalBar() if sys.stderr.isatty() else None
+    from kstreamnb.notebook.widgets.status_line import StatusLine
 
-    return Line()
+    return StatusLine()
 
 
-def _running(shell: Any) -> tuple[str, int]:
-    """The text and number of the cell that loads the extension: its other lines are part of the notebook too."""
+def _running(shell: InteractiveShell) -> tuple[str, int]:
+    """Return the text and number of the cell that loads the extension, because its other lines count too."""
     entered = shell.history_manager.input_hist_raw
     return str(entered[-1]), len(entered) - 1
 

@@ -1,11 +1,10 @@
-"""The user's functions in declarations: which there are, and whether two are the same code."""
+"""Finds the user's functions in declarations, and compares functions by their code."""
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Mapping
 from types import CodeType, FunctionType, MethodType
-from typing import Any
 
 from kstreamnb.dsl.declarations import Declaration
 
@@ -18,32 +17,32 @@ _COMPARED = (
 )  # fmt: skip
 
 
-def functions_of(declaration: Declaration) -> tuple[Any, ...]:
-    """Functions and classes of the user's that a declaration was made with, each once, in order."""
-    found = {id(each): each for each in _within(declaration.arguments, _DEPTH) if _is_users(each)}
-    return tuple(found.values())
+def functions_of(declaration: Declaration) -> tuple[object, ...]:
+    """Return the user's functions and classes in a declaration's arguments, each once, in order."""
+    functions = {id(each): each for each in _within(declaration.arguments, _DEPTH) if _is_users(each)}
+    return tuple(functions.values())
 
 
-def file_of(function: Any) -> str | None:
-    """The code file that a function, or the first method of a class, comes from."""
+def file_of(function: object) -> str | None:
+    """Return the code file of a function, or of the first method of a class."""
     return next((code.co_filename for code in _codes(function)), None)
 
 
-def same_code(one: Any, other: Any) -> bool:
-    """Whether two functions (or classes) do the same, wherever and whenever they were defined."""
+def same_code(one: object, other: object) -> bool:
+    """Return True if two functions (or classes) have equal code, defaults and closures."""
     if one is other:
         return True
-    mine, others = list(_codes(one)), list(_codes(other))
-    pairs = zip(mine, others, strict=False)
-    return len(mine) == len(others) and all(_same(a, b) for a, b in pairs) and _bound(one) == _bound(other)
+    own, theirs = list(_codes(one)), list(_codes(other))
+    pairs = zip(own, theirs, strict=False)
+    return len(own) == len(theirs) and all(_same(a, b) for a, b in pairs) and _bound(one) == _bound(other)
 
 
-def same_functions(one: tuple[Any, ...], other: tuple[Any, ...]) -> bool:
-    """Whether two declarations were made with the same functions."""
+def same_functions(one: tuple[object, ...], other: tuple[object, ...]) -> bool:
+    """Return True if two declarations were made with the same functions."""
     return len(one) == len(other) and all(same_code(a, b) for a, b in zip(one, other, strict=True))
 
 
-def _within(thing: Any, depth: int) -> Iterator[Any]:
+def _within(thing: object, depth: int) -> Iterator[object]:
     if isinstance(thing, FunctionType | MethodType | type):
         yield thing
     elif depth and isinstance(thing, Mapping):
@@ -59,12 +58,12 @@ def _within(thing: Any, depth: int) -> Iterator[Any]:
         yield type(thing)
 
 
-def _is_users(thing: Any) -> bool:
+def _is_users(thing: object) -> bool:
     return getattr(thing, "__module__", None) == "__main__"
 
 
-def _codes(thing: Any) -> Iterator[CodeType]:
-    """The code of a function; of a class, that of its methods in the order in which they stand."""
+def _codes(thing: object) -> Iterator[CodeType]:
+    """Yield the code of a function; for a class, that of its methods in definition order."""
     if isinstance(thing, MethodType):
         yield thing.__func__.__code__
     elif isinstance(thing, FunctionType):
@@ -76,8 +75,8 @@ def _codes(thing: Any) -> Iterator[CodeType]:
                 yield function.__code__
 
 
-def _bound(thing: Any) -> tuple[Any, ...]:
-    """What a function carries besides its code: defaults, and what it closes over."""
+def _bound(thing: object) -> tuple[object, ...]:
+    """Return what a function carries besides its code: defaults and closure values."""
     function = getattr(thing, "__func__", thing)
     if not isinstance(function, FunctionType):
         return ()

@@ -1,9 +1,10 @@
-"""``%ks <verb>`` and ``%%ks <verb>``: each verb is a line over a public function, and gives the object."""
+"""The magics ``%ks <verb>`` and ``%%ks <verb>``: each verb calls one public function and returns its result."""
 
 from __future__ import annotations
 
+from argparse import Namespace
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeAlias
 
 from IPython.core.error import UsageError
 from IPython.core.magic import Magics, line_cell_magic, magics_class
@@ -14,14 +15,15 @@ from kstreamnb.notebook.tracebacks import whole_traceback
 
 __all__ = ["KsMagics"]
 
-_VERBS: dict[str, Callable[[Any, Any, str | None], Any]] = {}
+_Verb: TypeAlias = "Callable[[KsMagics, Namespace, str | None], object]"
+_VERBS: dict[str, _Verb] = {}
 _SUMMARIES: dict[str, str] = {}
 
 
-def _verb(*arguments: Any) -> Callable[[Any], Any]:
-    """Make a function a verb of ``%ks`` with these arguments; ``%ks help <verb>`` shows them."""
+def _verb(*arguments: Callable[[_Verb], _Verb]) -> Callable[[_Verb], _Verb]:
+    """Register a function as a verb of ``%ks`` with these arguments."""
 
-    def made(function: Any) -> Any:
+    def register(function: _Verb) -> _Verb:
         name = function.__name__
         _SUMMARIES[name] = str(function.__doc__).partition("\n")[0]
         for each in reversed(arguments):
@@ -29,15 +31,15 @@ def _verb(*arguments: Any) -> Callable[[Any], Any]:
         _VERBS[name] = magic_arguments(f"ks {name}")(function)
         return function
 
-    return made
+    return register
 
 
 _thing = argument("thing", help="a variable: a topology, a builder, a stream or a table")
 _builder = argument("builder", help="a variable: a builder")
 _topology = argument("topology", help="a variable: a topology or a builder")
-_sample = argument("sample", nargs="?", help="a variable: a sample; the builder's own when left out")
+_sample = argument("sample", nargs="?", help="a variable: a sample; default: the builder's")
 _file = argument("file", help="the file to write")
-_query = argument("query", help="a variable: what deploy gave")
+_query = argument("query", help="a variable: the result of deploy")
 
 
 @magics_class
@@ -45,24 +47,24 @@ class KsMagics(Magics):
     """``%ks help`` lists the verbs."""
 
     @line_cell_magic
-    def ks(self, line: str, cell: str | None = None) -> Any:
-        """Run a verb of the kit: ``%ks help`` lists them, ``%ks help <verb>`` shows one's arguments."""
+    def ks(self, line: str, cell: str | None = None) -> object:
+        """Run a verb: ``%ks help`` lists them, ``%ks help <verb>`` shows the arguments of one."""
         verb, _, rest = line.strip().partition(" ")
         if verb in ("", "help"):
-            return print(_help(rest.strip()))  # noqa: T201 - that is what was asked for
+            return print(_help(rest.strip()))  # noqa: T201 - the verb prints
         if verb not in _VERBS:
-            raise UsageError(f'%ks has no verb "{verb}": there are {", ".join(_VERBS)}')
-        function: Any = _VERBS[verb]
+            raise UsageError(f'%ks has no verb "{verb}"; the verbs are {", ".join(_VERBS)}')
+        function = _VERBS[verb]
         return function(self, parse_argstring(function, rest), cell)
 
     def named(self, name: str) -> Any:
-        """What a variable of the user holds."""
+        """Return the value of a user's variable."""
         if name not in self.shell.user_ns:
-            raise UsageError(f'there is no variable "{name}"')
+            raise UsageError(f'no variable is named "{name}"')
         return self.shell.user_ns[name]
 
     def topology(self, name: str) -> Any:
-        """The topology in a variable, or that of the builder there."""
+        """Return the topology in a variable, or build that of the builder in it."""
         thing = self.named(name)
         return thing.build() if isinstance(thing, ks.StreamsBuilder) else thing
 
@@ -74,32 +76,32 @@ def _help(verb: str) -> str:
 
 
 @_verb(_thing)
-def graph(magics: KsMagics, said: Any, _cell: str | None) -> Any:
-    """Draw a topology, a builder's topology, or what is above a stream or table."""
-    return magics.topology(said.thing)
+def graph(magics: KsMagics, options: Namespace, _cell: str | None) -> object:
+    """Draw a topology, a builder's topology, or the part upstream of a stream or table."""
+    return magics.topology(options.thing)
 
 
 @_verb(_thing)
-def describe(magics: KsMagics, said: Any, _cell: str | None) -> None:
+def describe(magics: KsMagics, options: Namespace, _cell: str | None) -> None:
     """Print a topology as Kafka Streams describes it."""
-    print(magics.topology(said.thing).describe(), end="")  # noqa: T201 - that is what was asked for
+    print(magics.topology(options.thing).describe(), end="")  # noqa: T201 - the verb prints
 
 
 @_verb(
     argument("handle", help="a variable: a stream or table"), _sample, argument("-n", type=int, default=10, help="rows")
 )
-def head(magics: KsMagics, said: Any, _cell: str | None) -> Any:
+def head(magics: KsMagics, options: Namespace, _cell: str | None) -> object:
     """Show the first records that reach a stream or table."""
-    return magics.named(said.handle).head(magics.named(said.sample) if said.sample else None, said.n)
+    return magics.named(options.handle).head(magics.named(options.sample) if options.sample else None, options.n)
 
 
 @_verb(_topology, argument("--partitions", type=int, default=1, help="partitions of every topic"))
-def pipe(magics: KsMagics, said: Any, cell: str | None) -> Any:
+def pipe(magics: KsMagics, options: Namespace, cell: str | None) -> object:
     """Run the records of a text table, the cell's body, through a topology (%%ks pipe)."""
     if cell is None:
         raise UsageError("%%ks pipe takes its records from the cell: topic | key | value | time")
-    sample = ks.Sample.from_text(cell, partitions=said.partitions)
-    return ks.replay(magics.topology(said.topology), sample, partitions=said.partitions)
+    sample = ks.Sample.from_text(cell, partitions=options.partitions)
+    return ks.replay(magics.topology(options.topology), sample, partitions=options.partitions)
 
 
 @_verb(
@@ -107,16 +109,16 @@ def pipe(magics: KsMagics, said: Any, cell: str | None) -> Any:
     argument("sample", help="a variable: a sample"),
     argument("--partitions", type=int, help="partitions of every topic"),
 )
-def replay(magics: KsMagics, said: Any, _cell: str | None) -> Any:
-    """Run a sample through a topology and keep everything that happens."""
-    return ks.replay(magics.topology(said.topology), magics.named(said.sample), partitions=said.partitions)
+def replay(magics: KsMagics, options: Namespace, _cell: str | None) -> object:
+    """Run a sample through a topology and record every event."""
+    return ks.replay(magics.topology(options.topology), magics.named(options.sample), partitions=options.partitions)
 
 
 @_verb(argument("replay", help="a variable: a replay"), argument("count", nargs="?", type=int, default=1, help="steps"))
-def step(magics: KsMagics, said: Any, _cell: str | None) -> Any:
-    """Move a replay by a number of steps, back when it is negative, and show the state there."""
-    found = magics.named(said.replay)
-    return found.seek(min(max(found.position + said.count, 0), len(found.steps)))
+def step(magics: KsMagics, options: Namespace, _cell: str | None) -> object:
+    """Move a replay by a number of steps, backwards if negative, and show the state there."""
+    replay = magics.named(options.replay)
+    return replay.seek(min(max(replay.position + options.count, 0), len(replay.steps)))
 
 
 @_verb(
@@ -124,88 +126,88 @@ def step(magics: KsMagics, said: Any, _cell: str | None) -> Any:
     argument("--servers", required=True, help="bootstrap servers"),
     argument("--records", type=int, default=1000, help="how many at most"),
     argument("--seconds", type=float, default=10.0, help="how long at most"),
-    argument("--from", dest="since", default="earliest", help='"earliest", "latest" or an instant as ISO text'),
-    argument("--follow", action="store_true", help="wait for records that are yet to come"),
+    argument("--from", dest="since", default="earliest", help='"earliest", "latest" or an ISO 8601 time'),
+    argument("--follow", action="store_true", help="wait for new records"),
 )
-def capture(_magics: KsMagics, said: Any, _cell: str | None) -> Any:
-    """Take a sample of topics of Kafka."""
-    limits = {"records": said.records, "seconds": said.seconds, "follow": said.follow}
-    return ks.Sample.capture(said.servers, *said.topics, from_=said.since, **limits)
+def capture(_magics: KsMagics, options: Namespace, _cell: str | None) -> object:
+    """Capture a sample from Kafka topics."""
+    limits = {"records": options.records, "seconds": options.seconds, "follow": options.follow}
+    return ks.Sample.capture(options.servers, *options.topics, from_=options.since, **limits)
 
 
 @_verb(
     _topology,
     argument("--servers", required=True, help="bootstrap servers"),
-    argument("--checkpoint", required=True, help="a folder that all of Spark's processes reach"),
+    argument("--checkpoint", required=True, help="a folder that every Spark process can reach"),
     argument("--application-id", help="the application's id, unless the builder has a name"),
-    argument("--available-now", action="store_true", help="end when what is there now is processed"),
+    argument("--available-now", action="store_true", help="stop after the records available now"),
     argument("--no-parity", action="store_true", help="do not compare driver and Spark on the builder's sample first"),
 )
-def deploy(magics: KsMagics, said: Any, _cell: str | None) -> Any:
+def deploy(magics: KsMagics, options: Namespace, _cell: str | None) -> object:
     """Compare driver and Spark on the builder's sample, then run a topology from Kafka to Kafka."""
     return ks.deploy(
-        magics.topology(said.topology),
-        bootstrap_servers=said.servers,
-        checkpoint=said.checkpoint,
-        application_id=said.application_id,
-        available_now=said.available_now,
-        parity=not said.no_parity,
+        magics.topology(options.topology),
+        bootstrap_servers=options.servers,
+        checkpoint=options.checkpoint,
+        application_id=options.application_id,
+        available_now=options.available_now,
+        parity=not options.no_parity,
     )
 
 
 @_verb(_query)
-def status(magics: KsMagics, said: Any, _cell: str | None) -> Any:
-    """Show how a deployment is doing."""
-    found = magics.named(said.query).status
-    return found() if callable(found) else found
+def status(magics: KsMagics, options: Namespace, _cell: str | None) -> object:
+    """Show the status of a deployment."""
+    status = magics.named(options.query).status
+    return status() if callable(status) else status
 
 
 @_verb(_query)
-def stop(magics: KsMagics, said: Any, _cell: str | None) -> None:
-    """Stop a deployment after the batch that runs."""
-    magics.named(said.query).stop()
+def stop(magics: KsMagics, options: Namespace, _cell: str | None) -> None:
+    """Stop a deployment after the running batch."""
+    magics.named(options.query).stop()
 
 
 @_verb(
     argument("application", help="the application's id"),
     argument("--servers", required=True, help="bootstrap servers"),
     argument("--checkpoint", help="the deployment's checkpoint, removed too"),
-    argument("--yes", action="store_true", help="do it; without this only say what would be taken away"),
+    argument("--yes", action="store_true", help="remove it; otherwise only list it"),
 )
-def reset(_magics: KsMagics, said: Any, _cell: str | None) -> Any:
-    """Say what forgetting an application would take away; with --yes, do it."""
-    carry_out = ks.kafka.reset if said.yes else ks.kafka.plan_reset
-    return carry_out(said.servers, said.application, checkpoint=said.checkpoint)
+def reset(_magics: KsMagics, options: Namespace, _cell: str | None) -> object:
+    """List what resetting an application would remove; with --yes, remove it."""
+    carry_out = ks.kafka.reset if options.yes else ks.kafka.plan_reset
+    return carry_out(options.servers, options.application, checkpoint=options.checkpoint)
 
 
 @_verb(_builder, _file)
-def export(magics: KsMagics, said: Any, _cell: str | None) -> None:
+def export(magics: KsMagics, options: Namespace, _cell: str | None) -> None:
     """Write the cells that made a builder's topology as a script."""
     from kstreamnb.notebook.script_export import export as write
 
-    write(said.file, magics.named(said.builder))
-    print(f"{said.file}: python {said.file} describes the topology; with --servers and --checkpoint it runs")  # noqa: T201
+    write(options.file, magics.named(options.builder))
+    print(f"{options.file}: python {options.file} describes the topology; with --servers and --checkpoint it runs")  # noqa: T201
 
 
 @_verb(_file)
-def save_regression(magics: KsMagics, said: Any, _cell: str | None) -> None:
-    """Write the cells that ran, each as it ran last, as a notebook with reference outputs; captured samples stay in."""
+def save_regression(magics: KsMagics, options: Namespace, _cell: str | None) -> None:
+    """Write the cells, each as it ran last, as a notebook with reference outputs and captured samples."""
     from kstreamnb.notebook.regression import save_cells
 
-    for note in save_cells(said.file, magics.shell.kstreamnb_cells.latest()):
-        print(note)  # noqa: T201 - what the file does not hold
+    for note in save_cells(options.file, magics.shell.kstreamnb_cells.latest()):
+        print(note)  # noqa: T201 - what was left out
 
 
 @_verb()
-def logs(_magics: KsMagics, _said: Any, _cell: str | None) -> Any:
-    """Say where Spark's logs are."""
+def logs(_magics: KsMagics, _options: Namespace, _cell: str | None) -> object:
+    """Show the path of Spark's logs."""
     return ks.spark.spark_logs()
 
 
 @_verb()
-def traceback(magics: KsMagics, _said: Any, _cell: str | None) -> None:
+def traceback(magics: KsMagics, _options: Namespace, _cell: str | None) -> None:
     """Show the last error of the kit with all its frames."""
-    print(whole_traceback(magics.shell))  # noqa: T201 - that is what was asked for
+    print(whole_traceback(magics.shell))  # noqa: T201 - the verb prints
 
 
 KsMagics.ks.__doc__ = f"{KsMagics.ks.__doc__}\n\n{_help('')}"  # what %ks? shows

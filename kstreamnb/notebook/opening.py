@@ -1,6 +1,6 @@
-"""How widgets are opened: a function each, apart from the modules that have their names.
+"""Functions that open widgets, apart from the modules of the widgets.
 
-A plain display never needs a live kernel. Widgets are made of anywidget, which is asked for only when one is opened.
+Plain displays need no live kernel. Widgets need anywidget, which is imported only when one is opened.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ __all__ = ["browse", "edit", "explorer", "panel", "stepper"]
 
 
 def explorer(thing: Any) -> Any:
-    """Look around in the graph of a topology, a builder, a stream or table, or a replay with its counts.
+    """Open the graph of a topology, a builder, a stream, a table, or a replay with its counts.
 
-    Zoom, search, fold and unfold; a click on a node shows its code, its cell, its stores, serdes and counts. The
-    widget's ``selected`` is the name of the node that was clicked last. Arrow keys walk in the order of the flow.
+    Zoom, search, fold and unfold; a click on a node shows its code, cell, stores, serdes and counts. The widget's
+    ``selected`` is the name of the node clicked last. Arrow keys move in the order of the flow.
 
     Example:
         >>> from kstreamnb import Topology
@@ -28,9 +28,9 @@ def explorer(thing: Any) -> Any:
 
 
 def stepper(replay: Any) -> Any:
-    """Walk through a replay: forwards, backwards, to the next breakpoint.
+    """Open a replay to step through: forwards, backwards, to the next breakpoint.
 
-    It moves the replay's own position, so that ``replay.now`` is what the widget shows.
+    The widget moves the replay's own position, so ``replay.now`` is what it shows.
 
     Example:
         >>> from kstreamnb import Sample, Topology, replay
@@ -44,7 +44,7 @@ def stepper(replay: Any) -> Any:
 
 
 def browse(store: Any) -> Any:
-    """Look through the rows of a store: of a moment of a replay, of a test driver, or of a deployment while it runs.
+    """Open the rows of a store: of a replay's snapshot, a test driver or a running deployment.
 
     Example:
         >>> from kstreamnb import StreamsBuilder, TopologyTestDriver
@@ -59,7 +59,7 @@ def browse(store: Any) -> Any:
 
 
 def edit(sample: Any) -> Any:
-    """Edit a sample as a table; the widget's ``sample`` is the new one, the old one stays as it is.
+    """Open a sample as an editable table; the widget's ``sample`` is the edited copy, the original stays.
 
     Example:
         >>> from kstreamnb import Sample
@@ -72,7 +72,7 @@ def edit(sample: Any) -> Any:
 
 
 def panel(query: Any) -> Any:
-    """Watch a deployment: state, rates, lag, stores, dead letters and the last error; stop it and start it again.
+    """Open a deployment: state, rates, lag, stores, dead letters and the last error, with Stop and Restart.
 
     Example:
         >>> from kstreamnb.errors import EngineError
@@ -80,13 +80,13 @@ def panel(query: Any) -> Any:
         ...     panel("a query")
         ... except EngineError as error:
         ...     print(error, *error.__notes__, sep=chr(10))
-        a str cannot be watched
-        Hint: give what ks.deploy gave
+        expected a query, got str
+        Hint: pass the result of ks.deploy
     """
     return _made("panel", "DeployPanel", query)
 
 
 @extra("notebook")
 def _made(module: str, name: str, thing: Any) -> Any:
-    """A widget, made by the class that is imported only now."""
+    """Create a widget; its class is imported only now."""
     return getattr(import_module(f"kstreamnb.notebook.widgets.{module}"), name)(thing)

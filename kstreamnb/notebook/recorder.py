@@ -1,8 +1,8 @@
-"""The recorder: executes a notebook and keeps of its outputs what every later run gives again.
+"""Executes a notebook and keeps the outputs that every later run reproduces.
 
-nbval compares the outputs of a later run with these, one by one. Three kinds of output cannot be compared so: what is
-updated in place, what is cleared, and what an ``Output`` widget catches (nbval sees every frame of them, a reader only
-the last). Their cells get nbval's own tag ``nbval-ignore-output``: they run and are shown, but are not compared.
+nbval compares the outputs of a later run with these, one by one. Three kinds of output cannot be compared: those
+updated in place, cleared, or captured by an ``Output`` widget (nbval sees every frame, a reader only the last one).
+Their cells get nbval's tag ``nbval-ignore-output``: they run and are shown, but not compared.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ _IGNORE = "nbval-ignore-output"
 _WIDGET = "application/vnd.jupyter.widget-view+json"
 _REWRITTEN = ("kernel files", "addresses")
 _TIMEOUT_S = 300
-_OUTPUT_S = 60  # nbclient gives a busy machine 4 s, and leaves out what comes later
+_OUTPUT_S = 60  # nbclient's default of 4 s loses later outputs on a busy machine
 START_S = 300
 
 
 class NotebookRecorder(NotebookClient):
-    """Executes a notebook in a folder and tidies its outputs; `live` says which cells are not compared, and why."""
+    """Executes a notebook in a folder and normalizes its outputs; `live` names the cells not compared, and why."""
 
     def __init__(self, notebook: NotebookNode, folder: Path) -> None:
         super().__init__(
@@ -62,9 +62,9 @@ class NotebookRecorder(NotebookClient):
             if index in self.live:
                 _tag(cell, self.live[index])
 
-    # --- what the kernel says while it runs ---
+    # --- messages of the kernel ---
     def process_message(self, msg: dict[str, Any], cell: NotebookNode, cell_index: int) -> NotebookNode | None:
-        """Take one message of the kernel, noting what nbval could not compare."""
+        """Handle one message of the kernel, noting what nbval could not compare."""
         kind = msg["msg_type"]
         if kind == "update_display_data":
             display = (msg["content"].get("transient") or {}).get("display_id")
@@ -81,7 +81,7 @@ class NotebookRecorder(NotebookClient):
 
 
 def quiet_environment() -> dict[str, str]:
-    """A kernel that asks no debugger for validation, which would write a warning into the first cell."""
+    """Return an environment in which the debugger prints no warning into the first cell."""
     return {**os.environ, "PYDEVD_DISABLE_FILE_VALIDATION": "1"}
 
 
@@ -93,7 +93,7 @@ def _tag(cell: NotebookNode, reason: str) -> None:
 
 
 def _untag(cell: NotebookNode) -> None:
-    """Take away the tag of an earlier recording; one that the author set stays."""
+    """Remove the tag of an earlier recording; a tag set by the author stays."""
     if cell.metadata.pop("kstreamnb", None) is not None:
         cell.metadata.tags.remove(_IGNORE)
         if not cell.metadata.tags:
@@ -101,9 +101,9 @@ def _untag(cell: NotebookNode) -> None:
 
 
 def _tidied(outputs: list[NotebookNode]) -> list[NotebookNode]:
-    """Outputs with neighbouring streams in one, without widgets' ids, addresses and names of kernel files.
+    """Merge adjacent streams, and remove widget ids, addresses and names of kernel files.
 
-    How a kernel cuts what is printed into pieces depends on how fast it runs.
+    How a kernel splits printed text into messages depends on its speed.
     """
     kept: list[NotebookNode] = []
     for output in outputs:
@@ -111,20 +111,20 @@ def _tidied(outputs: list[NotebookNode]) -> list[NotebookNode]:
         if before is not None and output.output_type == before.output_type == "stream" and output.name == before.name:
             before.text += output.text
         else:
-            output.get("data", {}).pop(_WIDGET, None)  # nobody saves its state; the other forms stay
+            output.get("data", {}).pop(_WIDGET, None)  # its state is not saved; the other forms stay
             kept.append(output)
     rewrites = _rewrites()
     return [NotebookNode({name: _rewritten(part, rewrites) for name, part in output.items()}) for output in kept]
 
 
 def _rewrites() -> list[tuple[re.Pattern[str], str]]:
-    """The sanitisers that also hold for what is saved: the others would take pictures and versions away."""
+    """Return the sanitizers that also apply to saved outputs: the others would remove pictures and versions."""
     parser = RawConfigParser()
     parser.read(SANITIZERS, encoding="utf-8")
     return [(re.compile(parser[name]["regex"]), parser[name]["replace"]) for name in _REWRITTEN]
 
 
-def _rewritten(part: Any, rewrites: list[tuple[re.Pattern[str], str]]) -> Any:
+def _rewritten(part: object, rewrites: list[tuple[re.Pattern[str], str]]) -> object:
     if isinstance(part, dict):
         return NotebookNode({name: _rewritten(each, rewrites) for name, each in part.items()})
     if isinstance(part, list):

@@ -1,4 +1,4 @@
-"""Regression notebooks: executed, with their outputs as the reference that later runs are compared with."""
+"""Regression notebooks: executed, with their outputs as the reference for later runs."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from nbclient.exceptions import CellExecutionError
 from kstreamnb.core.formatting import pluralize
 from kstreamnb.core.progress import under_way
 from kstreamnb.errors import EngineError
+from kstreamnb.notebook.portable_cells import CellRun, portable
 from kstreamnb.notebook.recorder import SANITIZERS, START_S, NotebookRecorder, quiet_environment
-from kstreamnb.notebook.saving import CellRun, portable
 
 __all__ = ["check", "record", "sanitizers", "save_cells"]
 
-_NOTHING = 5  # what pytest ends with when it found no test
+_NO_TESTS = 5  # pytest's exit code when it collected nothing
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
 
 def record(path: Path | str) -> tuple[str, ...]:
     """Execute a notebook in its folder and write its outputs into it as the reference.
 
-    Execution counts and outputs follow from the notebook alone, so recording twice gives the same file.
+    Execution counts and outputs depend on the notebook alone, so recording twice gives the same file.
 
-    Returns: a sentence for every cell that later runs are not compared with, because its output changes while it runs.
+    Returns: a sentence for every cell whose output changes while it runs and is therefore not compared.
 
-    Raises: EngineError when a cell fails that does not have the tag ``raises-exception``.
+    Raises: EngineError when a cell without the tag ``raises-exception`` fails.
     """
     place = Path(path)
     return _recorded(nbformat.read(place, as_version=4), place)
@@ -40,24 +40,24 @@ def record(path: Path | str) -> tuple[str, ...]:
 def save_cells(path: Path | str, cells: Iterable[CellRun | str]) -> tuple[str, ...]:
     """Write cells as a notebook, execute it from the top, and keep the outputs as the reference.
 
-    Cells that reach for Spark or Kafka are left out, with what needs their results, for the notebook is to run
-    anywhere; samples that they captured stay, as text or in a file beside the notebook.
+    Cells that need Spark or Kafka are left out, with those that need their results, so that the notebook runs
+    anywhere; their captured samples are kept, as text or in a file beside the notebook.
 
-    Returns: sentences on what was left out, what was kept, and what later runs are not compared with.
+    Returns: sentences on what was left out, kept, and excluded from comparison.
     """
     runs = [CellRun(cell) if isinstance(cell, str) else cell for cell in cells]
-    sources, told = portable(runs, Path(path))
-    told.append(
-        f"{Path(path).name}: {pluralize(len(sources), 'cell')} with what they show, for pytest --nbval to compare with"
+    sources, notes = portable(runs, Path(path))
+    notes.append(
+        f"{Path(path).name}: {pluralize(len(sources), 'cell')} and their outputs, as the reference of pytest --nbval"
     )
     made = [nbformat.v4.new_code_cell(source, id=f"cell-{number}") for number, source in enumerate(sources, 1)]
-    return (*told, *_recorded(nbformat.v4.new_notebook(cells=made), Path(path)))
+    return (*notes, *_recorded(nbformat.v4.new_notebook(cells=made), Path(path)))
 
 
 def check(*places: Path | str) -> None:
-    """Run notebooks, or all of a folder, and compare their outputs with the reference.
+    """Run notebooks, or all in a folder, and compare their outputs with the reference.
 
-    Raises: EngineError when one differs, with what pytest said.
+    Raises: EngineError with pytest's output when one differs.
     """
     options = ["-q", "-p", "no:cacheprovider", "-o", "addopts=", "-W", "default", "--color=no", "--nbval"]
     where = ["--nbval-sanitize-with", str(sanitizers()), "--nbval-current-env", "--import-mode=importlib"]
@@ -67,15 +67,15 @@ def check(*places: Path | str) -> None:
     command = [sys.executable, "-m", "pytest", *options, *where, patience, "--rootdir", root, *map(str, paths)]
     with under_way("running notebooks"):
         ended = subprocess.run(command, capture_output=True, text=True, check=False, env=quiet_environment())
-    if ended.returncode == _NOTHING:
-        raise EngineError("there is no notebook to check", detail=f"in {', '.join(map(str, places))}")
+    if ended.returncode == _NO_TESTS:
+        raise EngineError("no notebook to check", detail=f"in {', '.join(map(str, places))}")
     if ended.returncode != 0:
-        said = _COLOURS.sub("", ended.stdout + ended.stderr).strip()
-        raise EngineError("a notebook differs from its reference", detail=said)
+        output = _COLOURS.sub("", ended.stdout + ended.stderr).strip()
+        raise EngineError("a notebook differs from its reference", detail=output)
 
 
 def sanitizers() -> Path:
-    """The file for ``--nbval-sanitize-with``: what may differ between two machines and means nothing."""
+    """Return the file for ``--nbval-sanitize-with``: differences between machines that mean nothing."""
     return SANITIZERS
 
 
@@ -86,8 +86,8 @@ def _recorded(notebook: nbformat.NotebookNode, place: Path) -> tuple[str, ...]:
             recorder.on_cell_executed = lambda **_: done(1)
             recorder.record()
     except CellExecutionError as error:
-        said = _COLOURS.sub("", str(error)).strip()
-        raise EngineError(f'a cell of "{place.name}" fails', detail=said) from None  # it says all that the error does
+        output = _COLOURS.sub("", str(error)).strip()
+        raise EngineError(f'a cell of "{place.name}" fails', detail=output) from None  # the detail repeats it
     text = nbformat.writes(nbformat.validator.normalize(notebook)[1]).rstrip() + "\n"
     place.write_text(text, encoding="utf-8")
     counts = {index: cell.get("execution_count") for index, cell in enumerate(notebook.cells)}

@@ -1,6 +1,6 @@
-"""Tracebacks of the kit's errors: the user's frames, the message and its notes; ``%ks traceback`` shows the rest.
+"""Renders the kit's errors: the user's frames, the message and its notes; ``%ks traceback`` shows every frame.
 
-The node in which a function failed stands out in the next picture of its topology.
+The node whose function failed is marked in the next picture of its topology.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import sysconfig
 import traceback
 from collections.abc import Collection
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from kstreamnb.core.source_location import origin_of
 from kstreamnb.display import Overlay, graph_view, mimebundle
@@ -17,24 +17,27 @@ from kstreamnb.errors import KStreamError
 from kstreamnb.notebook.cells import Cells
 from kstreamnb.topology.topology import Topology
 
+if TYPE_CHECKING:
+    from IPython.core.interactiveshell import InteractiveShell
+
 __all__ = ["Tracebacks", "whole_traceback"]
 
 _PACKAGE = str(Path(__file__).parent.parent)
 _LIBRARIES = tuple({sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")})
-_CLASH = 'each execution counts as a new cell here: take an earlier one back with builder.forget("cell …")'
+_CLASH = 'each execution counts as a new cell here: remove an earlier one with builder.forget("cell …")'
 
 
 class Tracebacks:
-    """Renders errors for one shell, and keeps the last one whole."""
+    """Renders errors for one shell, and keeps the last one in full."""
 
-    def __init__(self, shell: Any, cells: Cells) -> None:
+    def __init__(self, shell: InteractiveShell, cells: Cells) -> None:
         self.shell, self.cells = shell, cells
         self._failed = ""
 
     def show_topology(
         self, topology: Topology, include: Collection[str] | None = None, exclude: Collection[str] | None = None
     ) -> dict[str, str]:
-        """Every form of a topology; the node of the last error is marked once."""
+        """Return every form of a topology; the node of the last error is marked once."""
         if self._failed not in topology.nodes:
             return mimebundle(topology, include, exclude)
         view = graph_view(topology.description(), Overlay(marks={self._failed: "failed"}))
@@ -42,7 +45,7 @@ class Tracebacks:
         return mimebundle(view, include, exclude)
 
     def render(self, error: KStreamError) -> list[str]:
-        """The lines that IPython prints instead of a whole traceback."""
+        """Return the lines that IPython prints instead of a full traceback."""
         self.shell.kstreamnb_error = error
         self._failed = getattr(error, "node", "")
         lines = [f"{type(error).__name__}: {error}", *getattr(error, "__notes__", ())]
@@ -55,7 +58,7 @@ class Tracebacks:
 
 
 def _frames(error: BaseException) -> list[str]:
-    """The user's frames, outermost first; a file by its name, never by its folder."""
+    """Return the user's frames, outermost first; files by name, never by folder."""
     frames = traceback.extract_tb(error.__traceback__)
     shown = []
     for frame in frames:
@@ -67,9 +70,9 @@ def _frames(error: BaseException) -> list[str]:
     return shown
 
 
-def whole_traceback(shell: Any) -> str:
-    """The last error of the kit with every frame."""
+def whole_traceback(shell: InteractiveShell) -> str:
+    """Return the last error of the kit with every frame."""
     error = getattr(shell, "kstreamnb_error", None)
     if error is None:
-        return "no error of the kit so far"
+        return "no error of kstreamnb so far"
     return "".join(traceback.format_exception(error)).rstrip()

@@ -1,7 +1,7 @@
-"""Variables that hold streams and tables: what each cell saw in them, what it bound, and what it would see now.
+"""Tracks variables that hold streams and tables: what each cell saw, bound, and would see now.
 
-Cells are taken in the order in which they first ran. When one runs again, its variables are what the cells before it
-last bound, so that ``s = s.filter(…)`` filters once however often it runs.
+Cells are ordered by their first runs. When one runs again, its variables hold what the cells before it last bound, so
+that ``s = s.filter(…)`` filters once however often it runs.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import ast
 import symtable
 from collections.abc import Callable, Hashable, Iterable, Iterator
-from typing import Any
 
 from IPython.core.inputtransformer2 import TransformerManager
 
@@ -17,7 +16,7 @@ from kstreamnb.dsl.declarations import Declaration, Handle
 
 __all__ = ["Variables", "read_names", "statements", "written_names"]
 
-_Names = dict[str, Any]
+_Names = dict[str, object]
 _RUN_CODE = ("time", "capture", "prun")
 
 
@@ -25,7 +24,7 @@ class Variables:
     """The handles in a namespace, by cell.
 
     Args:
-        namespace: the user's variables; names that begin with an underscore are left alone.
+        namespace: the user's variables; names with a leading underscore are ignored.
     """
 
     def __init__(self, namespace: _Names) -> None:
@@ -38,14 +37,14 @@ class Variables:
         self._start: _Names = {}
 
     def enter(self, cell: Hashable) -> None:
-        """A cell begins: give it the handles that the cells before it left."""
+        """Begin a cell: restore the handles that the cells before it left."""
         rank = self._ranks.setdefault(cell, len(self._ranks))
         own = set()
         for name, binder in self._binders.items():
             if name in self._namespace and self._ranks[binder] <= rank:
-                found = self._before(name, rank)
-                if isinstance(found, Handle):
-                    self._namespace[name] = found
+                earlier = self._before(name, rank)
+                if isinstance(earlier, Handle):
+                    self._namespace[name] = earlier
                 elif binder == cell:
                     own.add(name)
         self._start = self._visible()
@@ -54,7 +53,7 @@ class Variables:
         }
 
     def leave(self, cell: Hashable, code: Iterable[ast.stmt], *, failed: bool) -> None:
-        """A cell has ended: note what it bound; after a failure also what it had bound in its run before."""
+        """End a cell: record what it bound; after a failure also what its earlier run had bound."""
         code = list(code)
         self._read[cell], written = read_names(code), written_names(code)
         ever = {name for names in self._bound.values() for name in names}
@@ -68,22 +67,22 @@ class Variables:
         self._binders.update(dict.fromkeys(bound, cell))
 
     def drop(self, cell: Hashable) -> None:
-        """A cell is no more: what it bound does not count for the others."""
+        """Remove a deleted cell and what it bound."""
         self._bound.pop(cell, None)
         self._binders = {name: binder for name, binder in self._binders.items() if binder != cell}
 
     def outdated(self, cell: Hashable, latest: Callable[[Handle], Declaration]) -> dict[Declaration, str]:
-        """Declarations that a cell found in its variables and would not find there now, with the variable's name."""
-        rank, found = self._ranks.get(cell, 0), {}
+        """Return declarations that a cell saw in its variables and would not see now, with the variable's name."""
+        rank, names = self._ranks.get(cell, 0), {}
         for name, seen in self._seen.get(cell, {}).items():
             if name in self._read.get(cell, ()) and self._ranks.get(self._binders.get(name), rank) < rank:
                 now = self._before(name, rank)
                 if now is not None and not (isinstance(now, Handle) and latest(now) is latest(seen)):
-                    found[latest(seen)] = name
-        return found
+                    names[latest(seen)] = name
+        return names
 
-    def _before(self, name: str, rank: int) -> Any:
-        """What the nearest cell above a rank bound a name to; None where none did."""
+    def _before(self, name: str, rank: int) -> object:
+        """Return what the nearest earlier cell bound to a name; None if none did."""
         binders = [cell for cell, names in self._bound.items() if name in names and self._ranks[cell] < rank]
         return self._bound[max(binders, key=self._ranks.__getitem__)][name] if binders else None
 
@@ -92,7 +91,7 @@ class Variables:
 
 
 def statements(source: str) -> list[ast.stmt]:
-    """The statements of a cell's Python, also those that ``%%time`` and its kind run; none where it is no Python."""
+    """Return the statements of a cell's Python, also those run by ``%%time`` and similar magics."""
     try:
         body = ast.parse(source).body
     except SyntaxError:
@@ -101,7 +100,7 @@ def statements(source: str) -> list[ast.stmt]:
 
 
 def _run_by_magic(node: ast.stmt) -> list[ast.stmt]:
-    """What a magic runs in the notebook as it stands."""
+    """Return the statements that a magic runs in the notebook's namespace."""
     match node:
         case ast.Expr(
             ast.Call(ast.Attribute(attr="run_cell_magic" | "run_line_magic"), [ast.Constant(word), *_, code])
@@ -112,7 +111,7 @@ def _run_by_magic(node: ast.stmt) -> list[ast.stmt]:
 
 
 def read_names(nodes: Iterable[ast.stmt]) -> set[str]:
-    """Names that statements take from the notebook: not parameters, nor what functions and comprehensions bind."""
+    """Return the names that statements read from the notebook, without parameters and local names."""
     table = symtable.symtable(ast.unparse(ast.Module(list(nodes), [])), "<cell>", "exec")
     return set(_global_names(table))
 
@@ -127,14 +126,14 @@ def _global_names(table: symtable.SymbolTable) -> Iterator[str]:
 
 
 def written_names(nodes: Iterable[ast.stmt]) -> set[str]:
-    """Names that statements give a value at the top level of a cell."""
-    found: set[str] = set()
+    """Return the names that statements bind at the top level of a cell."""
+    names: set[str] = set()
     for node in nodes:
         if isinstance(node, ast.FunctionDef | ast.ClassDef | ast.AsyncFunctionDef):
-            found.add(node.name)
+            names.add(node.name)
         elif isinstance(node, ast.Import | ast.ImportFrom):
-            found |= {(each.asname or each.name).partition(".")[0] for each in node.names}
+            names |= {(each.asname or each.name).partition(".")[0] for each in node.names}
         else:
             parts = ast.walk(node)
-            found |= {part.id for part in parts if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store)}
-    return found
+            names |= {part.id for part in parts if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store)}
+    return names

@@ -57,7 +57,7 @@ class Timed(QuerySink):
 
 
 @dataclass(frozen=True)
-class Line:
+class StatusLine:
     """One line of the table; ``met`` is None where there is no aim."""
 
     what: str
@@ -158,7 +158,7 @@ def streamed(spark: Any, feed: Made, sink: QuerySink, *, levels: int = 1, slots:
         return query
 
 
-def keyed_count(spark: Any, options: argparse.Namespace) -> Iterator[Line]:
+def keyed_count(spark: Any, options: argparse.Namespace) -> Iterator[StatusLine]:
     """Records a second through one level with state, beside Spark SQL's count of as many keys."""
     size, batches, cores = options.batch, options.batches, options.cores
     sink = Timed()
@@ -166,13 +166,15 @@ def keyed_count(spark: Any, options: argparse.Namespace) -> Iterator[Line]:
     warm = sink.steps()[_WARM_UP - 1 :]
     clock, cpu = (statistics.median(step[at] for step in warm) for at in (0, 1))
     ours = size / (cpu / cores)
-    yield Line(f"keyed count, {options.keys:,} keys, by CPU", f"{ours:,.0f} records/s", "≥ 200,000", ours >= 200_000)
-    yield Line("  by the clock", f"{size / clock:,.0f} records/s")
+    yield StatusLine(
+        f"keyed count, {options.keys:,} keys, by CPU", f"{ours:,.0f} records/s", "≥ 200,000", ours >= 200_000
+    )
+    yield StatusLine("  by the clock", f"{size / clock:,.0f} records/s")
     theirs = plain_sql(spark, size, batches, options.keys)
     clock, cpu = (statistics.median(step[at] for step in theirs[_WARM_UP - 1 :]) for at in (0, 1))
     rate = size / (cpu / cores)
-    yield Line("  Spark SQL's groupBy.count on such keys, by CPU", f"{rate:,.0f} records/s ({ours / rate:.2f}×)")
-    yield Line("  by the clock", f"{size / clock:,.0f} records/s")
+    yield StatusLine("  Spark SQL's groupBy.count on such keys, by CPU", f"{rate:,.0f} records/s ({ours / rate:.2f}×)")
+    yield StatusLine("  by the clock", f"{size / clock:,.0f} records/s")
 
 
 def plain_sql(spark: Any, size: int, batches: int, keys: int) -> list[tuple[float, float]]:
@@ -201,7 +203,7 @@ def plain_sql(spark: Any, size: int, batches: int, keys: int) -> list[tuple[floa
     return [(b[0] - a[0], b[1] - a[1]) for a, b in pairwise(done)]
 
 
-def latency(spark: Any, options: argparse.Namespace) -> Iterator[Line]:
+def latency(spark: Any, options: argparse.Namespace) -> Iterator[StatusLine]:
     """What Spark says of batches of a few records, one after the other, when its code is compiled."""
     warm, last = options.warm, options.warm + 100
     stage = statistics.median(plain_levels(spark, 0, _fast_folder(), last)[warm:])
@@ -211,13 +213,15 @@ def latency(spark: Any, options: argparse.Namespace) -> Iterator[Line]:
         spent = [p["durationMs"]["triggerExecution"] for p in query._streaming.streaming.recentProgress][warm:]
         middle, worst = statistics.median(spent), statistics.quantiles(spent, n=100)[98]
         found = f"p50 {middle:.0f} ms, p99 {worst:.0f} ms ({sink.cpu_ms():.0f} ms of CPU)"
-        yield Line(f"latency, {levels} level{'s'[: levels - 1]}", found, f"p50 ≤ {aim} ms", middle <= aim)
+        yield StatusLine(f"latency, {levels} level{'s'[: levels - 1]}", found, f"p50 ≤ {aim} ms", middle <= aim)
         floor = statistics.median(plain_levels(spark, levels, _fast_folder(), last)[warm:])
-        yield Line("  Spark alone, as many levels of a count in Python", f"p50 {floor:.0f} ms ({middle / floor:.2f}×)")
-    yield Line("  Spark alone, one stage that keeps nothing", f"p50 {stage:.0f} ms")
+        yield StatusLine(
+            "  Spark alone, as many levels of a count in Python", f"p50 {floor:.0f} ms ({middle / floor:.2f}×)"
+        )
+    yield StatusLine("  Spark alone, one stage that keeps nothing", f"p50 {stage:.0f} ms")
 
 
-def growing_state(spark: Any, options: argparse.Namespace) -> Iterator[Line]:
+def growing_state(spark: Any, options: argparse.Namespace) -> Iterator[StatusLine]:
     """CPU time of equal batches while the keys become a million."""
     batches = options.grow // 20_000
     sink = Timed()
@@ -227,10 +231,10 @@ def growing_state(spark: Any, options: argparse.Namespace) -> Iterator[Line]:
     early, late = statistics.median(first), statistics.median(last)
     found = f"{early * 1000:.0f} → {late * 1000:.0f} ms of CPU, at most {max(spent[_WARM_UP:]) * 1000:.0f} ms"
     what = f"a batch of 20,000 new keys, state up to {options.grow:,} keys"
-    yield Line(what, found, "flat (≤ 1.5×)", late <= 1.5 * early)
+    yield StatusLine(what, found, "flat (≤ 1.5×)", late <= 1.5 * early)
 
 
-def static_frames(spark: Any, options: argparse.Namespace) -> Iterator[Line]:
+def static_frames(spark: Any, options: argparse.Namespace) -> Iterator[StatusLine]:
     """A keyed count over a DataFrame."""
     from pyspark.sql import functions as F
 
@@ -251,11 +255,13 @@ def static_frames(spark: Any, options: argparse.Namespace) -> Iterator[Line]:
     if produced != options.rows:
         raise RuntimeError(f"{produced} results of {options.rows} rows")
     rate = options.rows / (spent / options.cores)
-    yield Line(f"static frame, {options.rows:,} rows", f"{clock:.0f} s, {rate:,.0f} rows/s by CPU", "runs", met=True)
-    yield Line("  memory of all processes at the end", f"{held:,.0f} MB", "≤ 8,192", held <= 8192)
+    yield StatusLine(
+        f"static frame, {options.rows:,} rows", f"{clock:.0f} s, {rate:,.0f} rows/s by CPU", "runs", met=True
+    )
+    yield StatusLine("  memory of all processes at the end", f"{held:,.0f} MB", "≤ 8,192", held <= 8192)
 
 
-def scaling(spark: Any, options: argparse.Namespace) -> Iterator[Line]:
+def scaling(spark: Any, options: argparse.Namespace) -> Iterator[StatusLine]:
     """S0-08: a map that is bound by the CPU, on one slot and on all of them; by the clock, for that is the point."""
     found, records = {}, set()
     for slots in (1, options.cores):
@@ -265,28 +271,30 @@ def scaling(spark: Any, options: argparse.Namespace) -> Iterator[Line]:
         records.add(sum(count for *_, count in sink.done))
     ratio, aim = found[1] / found[options.cores], 1 + 0.5 * (options.cores - 1)
     told = f"{ratio:.2f}× on {options.cores} slots, {20_000 / found[1]:,.0f} records/s on one"
-    yield Line("a map bound by the CPU", told, f"≥ {aim:g}×", ratio >= aim and len(records) == 1)
+    yield StatusLine("a map bound by the CPU", told, f"≥ {aim:g}×", ratio >= aim and len(records) == 1)
 
 
-def first_batch(spark: Any, options: argparse.Namespace) -> Iterator[Line]:
+def first_batch(spark: Any, options: argparse.Namespace) -> Iterator[StatusLine]:
     """From starting a query to its first batch's end, in a session that has run one."""
     for _ in range(2):
         sink = Timed()
         began, cpu = time.perf_counter(), cpu_seconds()
         streamed(spark, Made(8, 1, 40), sink)
         clock, spent = sink.done[0][0] - began, sink.done[0][1] - cpu
-    yield Line("first batch after the start of a query", f"{clock:.1f} s ({spent:.1f} s of CPU)", "≤ 2 s", clock <= 2)
+    yield StatusLine(
+        "first batch after the start of a query", f"{clock:.1f} s ({spent:.1f} s of CPU)", "≤ 2 s", clock <= 2
+    )
 
 
-def planning(spark: Any, options: argparse.Namespace) -> Iterator[Line]:
+def planning(spark: Any, options: argparse.Namespace) -> Iterator[StatusLine]:
     """`plan` over a hundred partitions."""
     began = time.process_time()
     ks.plan(counting(2), 100, spark_partitions=16)
     spent = time.process_time() - began
-    yield Line("plan of 100 partitions, two levels", f"{spent:.2f} s", "< 1 s", spent < 1)
+    yield StatusLine("plan of 100 partitions, two levels", f"{spent:.2f} s", "< 1 s", spent < 1)
 
 
-CASES: dict[str, Callable[[Any, argparse.Namespace], Iterator[Line]]] = {
+CASES: dict[str, Callable[[Any, argparse.Namespace], Iterator[StatusLine]]] = {
     "planning": planning,
     "first": first_batch,
     "count": keyed_count,

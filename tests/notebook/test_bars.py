@@ -12,7 +12,7 @@ import pytest
 import kstreamnb as ks
 from kstreamnb import hooks
 from kstreamnb.core.progress import pieces, under_way
-from kstreamnb.notebook.bars import Bars, Terminal
+from kstreamnb.notebook.progress_bar import ProgressBar, TerminalBar
 from tests.notebook.shells import loaded_shell
 
 _LONG_S = 60
@@ -49,7 +49,7 @@ def opened() -> Iterator[list[Seen]]:
         places.append(Seen())
         return places[-1]
 
-    hooks.install(progress=Bars(open_place))
+    hooks.install(progress=ProgressBar(open_place))
     yield places
     hooks.install(progress=None)
 
@@ -134,7 +134,7 @@ def test_what_cannot_be_asked_any_more_ends_the_bar_alone(opened: list[Seen]) ->
 
 def test_nobody_is_told_when_nobody_watches(capsys: pytest.CaptureFixture[str]) -> None:
     """A bar that would have no place is none: a notebook without ids of cells, as nbval runs it."""
-    bars = Bars(lambda: None)
+    bars = ProgressBar(lambda: None)
     with bars("cells", 2) as done:
         done(2)
     assert ("", "") == capsys.readouterr()
@@ -143,7 +143,7 @@ def test_nobody_is_told_when_nobody_watches(capsys: pytest.CaptureFixture[str]) 
 
 def test_a_terminal_keeps_no_trace(capsys: pytest.CaptureFixture[str]) -> None:
     """The line is written over and then blank, with the cursor at its start."""
-    place = Terminal()
+    place = TerminalBar()
     place.show("1/2")
     place.close()
     said = capsys.readouterr().err
@@ -181,17 +181,17 @@ def test_watching_changes_nothing(opened: list[Seen], shape: str, partitions: in
 
 def test_the_extension_watches_and_stops_watching(monkeypatch: pytest.MonkeyPatch) -> None:
     """In a notebook the bar is a line of the page; a shell that sends no ids has one in a terminal, or none."""
-    from kstreamnb.notebook.extension import _place_of_bars
-    from kstreamnb.notebook.widgets.line import Line
+    from kstreamnb.notebook.extension import _bar_output
+    from kstreamnb.notebook.widgets.status_line import StatusLine
 
     with loaded_shell() as shell:
         cells = shell.ip.kstreamnb_cells
         monkeypatch.setattr(sys.stderr, "isatty", lambda: False, raising=False)
-        assert _place_of_bars(cells) is None
+        assert _bar_output(cells) is None
         monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
-        assert isinstance(_place_of_bars(cells), Terminal)
+        assert isinstance(_bar_output(cells), TerminalBar)
         shell.run("1 + 1", "a cell with an id")
-        place = _place_of_bars(cells)
-        assert isinstance(place, Line)
+        place = _bar_output(cells)
+        assert isinstance(place, StatusLine)
         place.close()
     assert [["a"]] == list(pieces(["a"], "records"))

@@ -247,7 +247,7 @@ def test_without_cell_ids_a_cell_that_runs_again_is_told_so_once() -> None:
         said = [shell.run('builder.stream("orders").to("out")') for _ in range(3)]
         assert ["", True, ""] == [
             said[0],
-            'take the earlier one back with builder.forget("cell 3")' in said[1],
+            'remove the earlier declarations with builder.forget("cell 3")' in said[1],
             said[2],
         ]
         shell.run('builder.forget("cell 3")')

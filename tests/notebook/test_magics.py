@@ -39,7 +39,10 @@ def test_every_verb_has_help(shell: Shell) -> None:
     )
     lines = shell.run("%ks help").splitlines()
     assert verbs.split() == [line.split()[1] for line in lines]
-    assert "%ks graph            Draw a topology, a builder's topology, or what is above a stream or table." == lines[0]
+    assert (
+        "%ks graph            Draw a topology, a builder's topology, or the part upstream of a stream or table."
+        == lines[0]
+    )
     assert "--partitions" in shell.run("%ks help replay")
     asked = shell.ip.object_inspect("%ks")["docstring"]  # as `%ks?` does
     assert all(line in asked for line in lines)
@@ -47,7 +50,7 @@ def test_every_verb_has_help(shell: Shell) -> None:
 
 def test_an_unknown_verb_names_those_there_are(shell: Shell) -> None:
     """The error is a usage error."""
-    with pytest.raises(UsageError, match='no verb "grpah": there are graph'):
+    with pytest.raises(UsageError, match='no verb "grpah"; the verbs are graph'):
         shell.ip.run_line_magic("ks", "grpah words")
 
 
@@ -149,7 +152,7 @@ def test_a_saved_regression_runs_anywhere(shell: Shell, tmp_path: Path) -> None:
 
     path = tmp_path / "saved.ipynb"
     shell.run("def start():\n    return ks.deploy(builder.build(), checkpoint='there')", "deploy")
-    assert "1 cell left out: they reach for Spark or Kafka" in shell.run("%ks save_regression " + str(path))
+    assert "1 cell left out: needing Spark or Kafka" in shell.run("%ks save_regression " + str(path))
     shell.run("1 / 0", "wrong")
     assert "1 cell left out after an error" in shell.run("%ks save_regression " + str(path))
     assert "deploy" not in path.read_text()
@@ -173,10 +176,10 @@ def test_what_was_captured_stays_in_the_saved_regression(shell: Shell, tmp_path:
     path = tmp_path / "saved.ipynb"
     said = shell.run(f"%ks save_regression {path}").splitlines()
     assert [
-        "3 cells left out: they reach for Spark or Kafka",
+        "3 cells left out: needing Spark or Kafka",
         'sample "orders": 1 record kept as text',
         'sample "builder.sample": 99 records kept in "saved.builder-sample.jsonl"',
-        "saved.ipynb: 10 cells with what they show, for pytest --nbval to compare with",
+        "saved.ipynb: 10 cells and their outputs, as the reference of pytest --nbval",
     ] == said
     cells = ["".join(cell["source"]) for cell in json.loads(path.read_text())["cells"]]
     assert not [cell for cell in cells if "broker" in cell]

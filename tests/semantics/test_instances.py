@@ -121,7 +121,7 @@ def test_state_lies_in_rocksdb_below_a_folder_of_the_user_s() -> None:
 
 
 # --- S2-54: two times ---------------------------------------------------------------------------------------------
-class Line(ks.Processor[Any, int, str, str]):
+class StatusLine(ks.Processor[Any, int, str, str]):
     """Says window and count in one line, with the time of the event and the time of its processing."""
 
     def process(self, record: ks.Record[Any, int]) -> None:
@@ -137,7 +137,7 @@ def lines(wall_clock: Any) -> list[Any]:
     builder = ks.StreamsBuilder("lines")
     windows = ks.TimeWindows.of(size="5s")
     counts = builder.stream("log").group_by_key().windowed_by(windows).count(store="counts")
-    counts.to_stream().process(Line).to("lines")
+    counts.to_stream().process(StatusLine).to("lines")
     sample = [ks.TopicRecord("log", 0, n, seconds(55 + n), "Y3", "x") for n in range(2)]
     return [record.value for record in ks.replay(builder.build(), sample, wall_clock=wall_clock).output("lines")]
 

@@ -1,7 +1,7 @@
-"""What all widgets share: facts go to the page, commands come back, errors and a static form are always there.
+"""The base class of widgets: facts go to the page, commands come back, and a static form is always included.
 
-Python computes every number; a widget's module in ``static/`` lays out and paints. There is no build step: a module
-is the text of ``common.js`` and that of its own file.
+Python computes every figure; a widget's module in ``static/`` lays out and paints. There is no build step: a module is
+the text of ``common.js`` followed by that of its own file.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from html import escape
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeAlias
 
 import anywidget
 import traitlets
@@ -19,26 +19,26 @@ from kstreamnb.errors import KStreamError
 __all__ = ["FactsWidget", "esm", "static_text"]
 
 _STATIC = Path(__file__).parent.parent / "static"
-Facts = dict[str, Any]
+Facts: TypeAlias = dict[str, object]
 
 
 def static_text(name: str) -> str:
-    """The text of a file beside the widgets."""
+    """Return the text of a file beside the widgets."""
     return (_STATIC / name).read_text(encoding="utf-8")
 
 
 def esm(name: str) -> str:
-    """The module of a widget: what all share, then its own."""
+    """Return the JavaScript module of a widget: the shared part, then its own."""
     return static_text("common.js") + "\n" + static_text(f"{name}.js")
 
 
 class FactsWidget(anywidget.AnyWidget):
-    """A widget over frozen facts.
+    """A widget over immutable facts.
 
     Attributes:
-        label: what the widget shows, in words, for those who cannot see it.
-        facts: what the page paints; replaced as a whole, never changed.
-        error: what went wrong last, visible in the widget; empty when nothing did.
+        label: a description of the widget for screen readers.
+        facts: the data that the page paints; replaced as a whole, never changed.
+        error: the last error, visible in the widget; empty if none.
     """
 
     _css = static_text("common.css")
@@ -49,32 +49,32 @@ class FactsWidget(anywidget.AnyWidget):
 
     def __init__(self, label: str) -> None:
         super().__init__(label=label)
-        self.on_msg(self._told)
+        self.on_msg(self._receive)
         self.facts = self.make_facts()
 
     def make_facts(self) -> Facts:
-        """What the page is to paint now."""
+        """Return the data that the page paints now."""
         raise NotImplementedError
 
     def forms(self) -> dict[str, str]:
-        """The static forms of the same thing, for saved notebooks and places without a kernel."""
+        """Return the static forms of the widget, for saved notebooks and front ends without a kernel."""
         raise NotImplementedError
 
-    def tell(self, command: str, **given: Any) -> None:
-        """Do what the page asks for; a failure is shown in the widget instead of being lost in a callback."""
+    def tell(self, command: str, **arguments: object) -> None:
+        """Execute a command of the page; a failure is shown in the widget instead of being lost in a callback."""
         try:
             act = self.commands.get(command)
             if act is None:
                 raise KStreamError(f'this widget has no command "{command}"')
-            act(self, **given)
+            act(self, **arguments)
             self.facts = self.make_facts()
             self.error = ""
-        except Exception as error:  # nobody stands above a callback of a widget: the page says it
+        except Exception as error:  # no caller would see it: the page shows it
             self.error = "\n".join([f"{type(error).__name__}: {error}", *getattr(error, "__notes__", ())])
 
-    def _told(self, _widget: object, content: Mapping[str, Any], _buffers: object) -> None:
-        given = {str(name): value for name, value in content.items() if name != "do"}
-        self.tell(str(content.get("do")), **given)
+    def _receive(self, _widget: object, content: Mapping[str, object], _buffers: object) -> None:
+        arguments = {str(name): value for name, value in content.items() if name != "do"}
+        self.tell(str(content.get("do")), **arguments)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__}: {self.label}>"

@@ -1,9 +1,9 @@
-"""The store browser: rows of a store to look through, of a recorded moment or of a deployment while it runs."""
+"""The store browser: searches, sorts and pages through the rows of a recorded snapshot or a running store."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import traitlets
 
@@ -11,7 +11,7 @@ from kstreamnb.core.formatting import format_time, format_value, pluralize
 from kstreamnb.core.record import ValueAndTimestamp
 from kstreamnb.core.tables import text_table
 from kstreamnb.errors import EngineError
-from kstreamnb.notebook.widgets.base import FactsWidget, esm
+from kstreamnb.notebook.widgets.base import Facts, FactsWidget, esm
 from kstreamnb.recording.store_rows import StoredRow
 from kstreamnb.replays.analysis.snapshot import StoreTable
 from kstreamnb.samples.text import format_cell
@@ -28,30 +28,30 @@ class StoreBrowser(FactsWidget):
     """The rows of a store, to search, sort and page through.
 
     Attributes:
-        store: what is looked at; a store that lives is read again on Refresh.
-        selected: the key of the row that was clicked last, as a Python object.
+        store: the store; a running one is read again on Refresh.
+        selected: the key of the row clicked last, as a Python object.
     """
 
     _esm = esm("browser")
     selected = traitlets.Any(None)
 
-    def __init__(self, store: Any) -> None:
+    def __init__(self, store: object) -> None:
         self.store = store
         self._rows = _rows(store)
         self._text, self._by, self._down, self._page = "", "", False, 0
         self._chosen: StoredRow | None = None
         super().__init__(f'store "{_name(store)}"')
 
-    def make_facts(self) -> dict[str, Any]:
-        """One page of the rows that match."""
-        found = self._found()
-        pages = max(1, -(-len(found) // _PAGE))
+    def make_facts(self) -> Facts:
+        """Return one page of the matching rows."""
+        matches = self._matches()
+        pages = max(1, -(-len(matches) // _PAGE))
         self._page = min(self._page, pages - 1)
         first = self._page * _PAGE
-        shown = found[first : first + _PAGE]
+        shown = matches[first : first + _PAGE]
         return {
             "title": _title(self.store, len(self._rows)),
-            "number": _number(len(shown), first, len(found), len(self._rows)),
+            "number": _number(len(shown), first, len(matches), len(self._rows)),
             "header": list(_HEADER),
             "rows": [_cells(row) for row in shown],
             "chosen": shown.index(self._chosen) if self._chosen in shown else -1,
@@ -64,21 +64,21 @@ class StoreBrowser(FactsWidget):
         }
 
     def forms(self) -> dict[str, str]:
-        """Title and first rows."""
+        """Return the title and the first rows."""
         rows = [_cells(row) for row in self._rows[:_STATIC]]
         more = [f"{_STATIC} of {len(self._rows):,}"] if len(self._rows) > _STATIC else []
         lines = [_title(self.store, len(self._rows)), *([text_table(_HEADER, rows)] if rows else []), *more]
         return {"text/plain": "\n".join(line.rstrip() for line in "\n".join(lines).split("\n"))}
 
-    # --- what the page asks for ---
+    # --- commands of the page ---
     def search(self, text: str) -> None:
-        """Show rows in whose cells a text occurs."""
+        """Show rows with a cell that contains a text."""
         self._text, self._page = text, 0
 
     def sort(self, by: str) -> None:
-        """Sort by a column; by the same one again the other way round, then in the store's own order."""
+        """Sort by a column; the same column again reverses, then restores the store's order."""
         if by not in _ORDERS:
-            raise EngineError(f'there is no column "{by}" to sort by')
+            raise EngineError(f'cannot sort by "{by}": no such column')
         if by == self._by and self._down:
             by, self._down = "", False
         else:
@@ -86,12 +86,12 @@ class StoreBrowser(FactsWidget):
         self._by, self._page = by, 0
 
     def turn(self, page: int) -> None:
-        """Go to a page, from 0."""
+        """Go to a page, counted from 0."""
         self._page = max(0, int(page))
 
     def choose(self, index: int) -> None:
         """Show a row of the page in full."""
-        self._chosen = self._found()[self._page * _PAGE + index]
+        self._chosen = self._matches()[self._page * _PAGE + index]
         self.selected = self._chosen.key
 
     def refresh(self) -> None:
@@ -100,25 +100,25 @@ class StoreBrowser(FactsWidget):
 
     commands: ClassVar = {"search": search, "sort": sort, "turn": turn, "choose": choose, "refresh": refresh}
 
-    def _found(self) -> list[StoredRow]:
+    def _matches(self) -> list[StoredRow]:
         asked = self._text.strip().lower()
         rows = [row for row in self._rows if not asked or any(asked in cell.lower() for cell in _cells(row))]
         column = _ORDERS[self._by]
         return rows if column is None else sorted(rows, key=lambda row: _rank(row[column]), reverse=self._down)
 
 
-def _rank(value: Any) -> tuple[int, Any]:
-    """Numbers by size before everything else, which goes by its text."""
+def _rank(value: object) -> tuple[int, float | str]:
+    """Sort numbers by size and first, everything else by its text."""
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         return 0, value
     return 1, format_value(value)
 
 
-def _name(store: Any) -> str:
+def _name(store: object) -> str:
     return str(getattr(store, "name", type(store).__name__))
 
 
-def _title(store: Any, rows: int) -> str:
+def _title(store: object, rows: int) -> str:
     if isinstance(store, StoreTable):
         return store.title
     batch = getattr(store, "batch", None)
@@ -126,11 +126,11 @@ def _title(store: Any, rows: int) -> str:
     return f'store "{_name(store)}"{since}: {pluralize(rows, "row")}'
 
 
-def _number(shown: int, first: int, found: int, rows: int) -> str:
-    if not found:
+def _number(shown: int, first: int, matching: int, rows: int) -> str:
+    if not matching:
         return f"0 of {rows:,}"
-    match = "" if found == rows else f" that match, of {rows:,}"
-    return f"{first + 1:,} to {first + shown:,} of {found:,}{match}"
+    match = "" if matching == rows else f" that match, of {rows:,}"
+    return f"{first + 1:,} to {first + shown:,} of {matching:,}{match}"
 
 
 def _cells(row: StoredRow) -> list[str]:
@@ -139,24 +139,26 @@ def _cells(row: StoredRow) -> list[str]:
 
 
 def _detail(row: StoredRow | None) -> dict[str, str]:
-    """A row in full: nothing is cut off here."""
+    """Return a row in full, without truncation."""
     return {} if row is None else {"key": format_cell(row.key, iso=True), "value": format_cell(row.value, iso=True)}
 
 
-def _rows(store: Any) -> list[StoredRow]:
-    """The rows of a store of a moment, of a test driver, of a run on Spark or of a deployment."""
+def _rows(store: object) -> list[StoredRow]:
+    """Return the rows of a store of a snapshot, a test driver, a run on Spark or a deployment."""
     if isinstance(store, StoreTable):
         return list(store.rows)
     read = getattr(store, "all", None)
     if read is None:
         raise EngineError(
-            f"a {type(store).__name__} is no store that can be looked through",
-            hint='give replay.now.store("…"), driver.get_key_value_store("…") or query.store("…")',
+            f"expected a store, got {type(store).__name__}",
+            hint='pass replay.now.store("…"), driver.get_key_value_store("…") or query.store("…")',
         )
     return list(_stored(read()))
 
 
-def _stored(rows: Iterable[Any]) -> Iterator[StoredRow]:
+def _stored(rows: Iterable[tuple[object, object]]) -> Iterator[StoredRow]:
     for key, value in rows:
-        timed = isinstance(value, ValueAndTimestamp)
-        yield StoredRow("", key, value.value if timed else value, value.timestamp if timed else None)
+        if isinstance(value, ValueAndTimestamp):
+            yield StoredRow("", key, value.value, value.timestamp)
+        else:
+            yield StoredRow("", key, value, None)

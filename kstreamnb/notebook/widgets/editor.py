@@ -1,4 +1,4 @@
-"""The sample editor: records as a table of cells; every edit makes a new sample, the given one stays as it is."""
+"""The sample editor: records as a table of cells; every edit makes a new sample and leaves the original unchanged."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import traitlets
 from kstreamnb.core.formatting import pluralize
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.errors import ConfigError, EngineError
-from kstreamnb.notebook.widgets.base import FactsWidget, esm
+from kstreamnb.notebook.widgets.base import Facts, FactsWidget, esm
 from kstreamnb.samples import Sample
 from kstreamnb.samples.columns import UNASSIGNED, number_offsets
 from kstreamnb.samples.text import parse_rows, record_cells
@@ -27,7 +27,7 @@ _NEEDED = ("topic", "time", "partition")
 
 @dataclass(frozen=True)
 class _Row:
-    """A record with the cells as they were typed; ``wrong`` says what is wrong with a cell, by column."""
+    """A record with the cells as typed; ``wrong`` is the error of a cell, by column."""
 
     record: TopicRecord
     cells: tuple[str, ...]
@@ -35,10 +35,10 @@ class _Row:
 
 
 class SampleEditor(FactsWidget):
-    """A sample as a table to type in.
+    """A sample as an editable table.
 
     Attributes:
-        sample: the sample as it is edited; while a cell is wrong, the last one that was right.
+        sample: the edited sample; while a cell has an error, the last valid one.
     """
 
     _esm = esm("editor")
@@ -46,16 +46,16 @@ class SampleEditor(FactsWidget):
 
     def __init__(self, sample: Sample) -> None:
         if not isinstance(sample, Sample):
-            raise EngineError(f"a {type(sample).__name__} cannot be edited", hint="give a Sample")
+            raise EngineError(f"expected a sample, got {type(sample).__name__}", hint="pass a Sample")
         self.sample = self._given = sample
-        self._counted = number_offsets(sample.records) == sample.records
+        self._numbers_offsets = number_offsets(sample.records) == sample.records
         self._rows: tuple[_Row, ...] = _as_rows(sample.records)
         self._before: list[tuple[_Row, ...]] = []
         self._page = self._focus = self._moves = 0
         super().__init__("sample editor")
 
-    def make_facts(self) -> dict[str, Any]:
-        """One page of the table."""
+    def make_facts(self) -> Facts:
+        """Return one page of the table."""
         pages = max(1, -(-len(self._rows) // _PAGE))
         self._page = min(self._page, pages - 1)
         first = self._page * _PAGE
@@ -63,7 +63,7 @@ class SampleEditor(FactsWidget):
         wrong = sum(bool(row.wrong) for row in self._rows)
         return {
             "number": f"{pluralize(len(self._rows), 'record')}, hash {self.sample.content_hash}",
-            "wrong": f"{pluralize(wrong, 'record')} to mend: sample is the last one that was right" if wrong else "",
+            "wrong": f"{pluralize(wrong, 'record')} with errors: sample is the last valid one" if wrong else "",
             "shown": f"{first + 1:,} to {first + len(shown):,} of {len(self._rows):,}" if pages > 1 else "",
             "columns": list(_COLUMNS),
             "rows": [{"cells": list(row.cells), "wrong": dict(row.wrong)} for row in shown],
@@ -78,19 +78,19 @@ class SampleEditor(FactsWidget):
         }
 
     def forms(self) -> dict[str, str]:
-        """The sample as it is shown without a kernel."""
+        """Return the sample as it is displayed without a kernel."""
         return {"text/plain": repr(self.sample), "text/html": self.sample._repr_html_()}
 
-    # --- what the page asks for ---
+    # --- commands of the page ---
     def put(self, row: int, column: str, text: str) -> None:
         """Type a text into a cell."""
         if column not in _COLUMNS:
-            raise EngineError(f'there is no column "{column}"', detail=f"there are {', '.join(_COLUMNS)}")
+            raise EngineError(f'no column is named "{column}"', detail=f"the columns are {', '.join(_COLUMNS)}")
         if text != self._rows[row].cells[_COLUMNS.index(column)]:
             self._change((*self._rows[:row], _typed(self._rows[row], column, text), *self._rows[row + 1 :]))
 
     def add(self, row: int) -> None:
-        """A new record below a row, at the same place and time, without key and value."""
+        """Insert a record below a row, with its topic, partition and time and without key and value."""
         if not self._rows:
             fresh = TopicRecord(self._given.topics[0] if self._given.topics else "topic", UNASSIGNED, 0, 0, None, None)
         else:
@@ -98,16 +98,16 @@ class SampleEditor(FactsWidget):
         self._insert(row, fresh)
 
     def duplicate(self, row: int) -> None:
-        """The same record once more, below."""
+        """Insert a copy of a record below it."""
         self._insert(row, self._rows[row].record)
 
     def remove(self, row: int) -> None:
-        """Take a record out."""
+        """Delete a record."""
         self._change((*self._rows[:row], *self._rows[row + 1 :]))
         self._go(max(0, min(row, len(self._rows) - 1)))
 
     def move(self, row: int, by: int) -> None:
-        """Let a record arrive earlier or later."""
+        """Move a record earlier or later in arrival order."""
         to = max(0, min(len(self._rows) - 1, row + by))
         rows = [*self._rows[:row], *self._rows[row + 1 :]]
         rows.insert(to, self._rows[row])
@@ -115,13 +115,13 @@ class SampleEditor(FactsWidget):
         self._go(to)
 
     def undo(self) -> None:
-        """Take the last change back."""
+        """Undo the last change."""
         if self._before:
             self._rows = self._before.pop()
             self._settle()
 
     def turn(self, page: int) -> None:
-        """Go to a page, from 0."""
+        """Go to a page, counted from 0."""
         self._page = max(0, int(page))
 
     commands: ClassVar = {
@@ -145,15 +145,15 @@ class SampleEditor(FactsWidget):
         self._settle()
 
     def _go(self, row: int) -> None:
-        """Lead whoever works on the page to a record: others have moved."""
+        """Move the page's focus to a record whose position changed."""
         self._focus, self._page, self._moves = row, row // _PAGE, self._moves + 1
 
     def _settle(self) -> None:
-        """Make the new sample, unless a cell is wrong."""
+        """Make the new sample, unless a cell has an error."""
         if any(row.wrong for row in self._rows):
             return
         records = tuple(row.record for row in self._rows)
-        if self._counted:
+        if self._numbers_offsets:
             records = number_offsets(records)
         notes = tuple(dict.fromkeys((*self._given.notes, "edited")))
         self.sample = (
@@ -170,17 +170,18 @@ def _as_rows(records: Sequence[TopicRecord]) -> tuple[_Row, ...]:
 
 
 def _shown(column: str, text: str) -> str:
-    """A cell as it is typed: a bar needs no backslash here, and no partition is an empty cell."""
+    """Return a cell as it is typed: bars need no backslash here, and no partition is an empty cell."""
     return "" if column == "partition" and text == str(UNASSIGNED) else text.replace("\\|", "|")
 
 
 def _typed(row: _Row, column: str, text: str) -> _Row:
-    """A row after a text was typed into a cell; only that cell is read, all else of the record stays as it is."""
+    """Return a row after a text was typed into a cell; only that cell is parsed."""
     at = _COLUMNS.index(column)
     cells = (*row.cells[:at], text, *row.cells[at + 1 :])
     wrong = {name: why for name, why in row.wrong if name != column}
     try:
-        record = row.record._replace(**{_FIELDS.get(column, column): _read(column, text)})
+        changes: dict[str, Any] = {_FIELDS.get(column, column): _read(column, text)}
+        record = row.record._replace(**changes)
     except ConfigError as error:
         notes = [str(error), *getattr(error, "__notes__", ())]
         wrong[column] = "\n".join(note for note in notes if not note.startswith("At: "))
@@ -188,7 +189,7 @@ def _typed(row: _Row, column: str, text: str) -> _Row:
     return _Row(record, cells, tuple(wrong.items()))
 
 
-def _read(column: str, text: str) -> Any:
+def _read(column: str, text: str) -> object:
     bare = text.strip()
     if not bare:
         if column == "partition":

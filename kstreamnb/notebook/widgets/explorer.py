@@ -1,14 +1,14 @@
-"""The graph explorer: a topology to walk through, folded and unfolded, by nodes or by operators."""
+"""The graph explorer: a topology to navigate, fold and unfold, by nodes or by operators."""
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import traitlets
 
 from kstreamnb.display import GraphView, graph_view, logical_view, mimebundle
 from kstreamnb.errors import EngineError
-from kstreamnb.notebook.widgets.base import FactsWidget, esm
+from kstreamnb.notebook.widgets.base import Facts, FactsWidget, esm
 from kstreamnb.notebook.widgets.graphs import described, flow_order, picture, things
 
 __all__ = ["Explorer"]
@@ -17,10 +17,10 @@ _VIEWS = ("physical", "logical")
 
 
 class Explorer(FactsWidget):
-    """The graph of a topology, alive.
+    """The interactive graph of a topology.
 
     Attributes:
-        selected: the name of the node, store, topic or box that was clicked last; empty before.
+        selected: the name of the node, store, topic or box clicked last; empty before.
         view: "physical", Kafka's nodes in their sub-topologies, or "logical", the operators of the DSL.
     """
 
@@ -28,15 +28,15 @@ class Explorer(FactsWidget):
     selected = traitlets.Unicode("").tag(sync=True)
     view = traitlets.Enum(_VIEWS, "physical").tag(sync=True)
 
-    def __init__(self, thing: Any) -> None:
+    def __init__(self, thing: object) -> None:
         self._thing = thing
         self._description, self._overlay = described(thing)
         self._folded: set[str] = set()
         self._unfolded: set[str] = set()
         super().__init__(self._drawn().title)
 
-    def make_facts(self) -> dict[str, Any]:
-        """The picture and what there is to read."""
+    def make_facts(self) -> Facts:
+        """Return the picture and the details of each shape."""
         drawn = self._drawn()
         folds = [{"id": box.id, "title": box.title, "folded": box.folded} for box in drawn.boxes]
         return {
@@ -49,19 +49,19 @@ class Explorer(FactsWidget):
         }
 
     def forms(self) -> dict[str, str]:
-        """The whole physical picture."""
+        """Return the complete physical picture."""
         return mimebundle(graph_view(self._description, self._overlay))
 
     def show(self, view: str) -> None:
-        """Change between the views."""
+        """Switch between the views."""
         if view not in _VIEWS:
-            raise EngineError(f'there is no view "{view}"', hint='take "physical" or "logical"')
+            raise EngineError(f'no view is named "{view}"', hint='choose "physical" or "logical"')
         self.view = view
 
     def fold(self, box: str) -> None:
-        """Fold a box that is open, open one that is folded."""
+        """Fold an open box, or open a folded one."""
         if box not in {each.id for each in self._drawn().boxes}:
-            raise EngineError(f'there is nothing to fold under "{box}"')
+            raise EngineError(f'no box has the id "{box}"')
         changed = self._folded if self.view == "physical" else self._unfolded
         changed.symmetric_difference_update({box})
 
@@ -74,7 +74,7 @@ class Explorer(FactsWidget):
             self._unfolded = set() if folded else boxes
 
     def select(self, name: str) -> None:
-        """Take note of what was clicked."""
+        """Record what was clicked."""
         self.selected = name
 
     def _drawn(self) -> GraphView:

@@ -1,9 +1,8 @@
-"""What widgets know of a graph: its picture, the order of the flow, and what there is to read about each thing."""
+"""Facts about a graph for widgets: its picture, the order of the flow, and details of each shape."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from kstreamnb.core.formatting import pluralize
 from kstreamnb.display import Box, GraphView, Item, Overlay, overlay_of_run, to_svg
@@ -11,7 +10,7 @@ from kstreamnb.display.names import clean
 from kstreamnb.dsl.builder import StreamsBuilder
 from kstreamnb.dsl.declarations import Handle
 from kstreamnb.errors import EngineError
-from kstreamnb.notebook.handles import without_preview
+from kstreamnb.notebook.handle_display import without_preview
 from kstreamnb.replays.replay import Replay
 from kstreamnb.tools.preview import upstream_topology
 from kstreamnb.topology.description import TopologyDescription
@@ -22,8 +21,8 @@ __all__ = ["described", "edge_ids", "flow_order", "picture", "things"]
 _PREVIEW = "preview"
 
 
-def described(thing: Any) -> tuple[TopologyDescription, Overlay]:
-    """The description of anything with a graph, and what a run adds to its picture."""
+def described(thing: object) -> tuple[TopologyDescription, Overlay]:
+    """Return the description of anything with a graph, and the figures of a run."""
     if isinstance(thing, Replay):
         return thing.topology.description(), overlay_of_run(thing)
     if isinstance(thing, StreamsBuilder):
@@ -35,12 +34,13 @@ def described(thing: Any) -> tuple[TopologyDescription, Overlay]:
     if isinstance(thing, TopologyDescription):
         return thing, Overlay()
     raise EngineError(
-        f"a {type(thing).__name__} has no graph", hint="give a topology, a builder, a stream, a table or a replay"
+        f"expected something with a graph, got {type(thing).__name__}",
+        hint="pass a topology, a builder, a stream, a table or a replay",
     )
 
 
 def picture(view: GraphView) -> str:
-    """The picture as SVG; empty where there is no renderer, for the lists beside it say the same."""
+    """Return the picture as SVG; empty without a renderer, because the lists beside it say the same."""
     try:
         return to_svg(view)
     except EngineError:
@@ -48,7 +48,7 @@ def picture(view: GraphView) -> str:
 
 
 def flow_order(view: GraphView) -> list[str]:
-    """Ids of everything that is seen, in the order in which records pass; stores after what uses them."""
+    """Return the ids of all visible shapes in the order in which records pass; stores after their users."""
     left = dict.fromkeys(_seen(view), 0)
     below: dict[str, list[str]] = {id_: [] for id_ in left}
     for edge in view.edges:
@@ -60,28 +60,28 @@ def flow_order(view: GraphView) -> list[str]:
         order.append(id_)
         del left[id_]
         for child in below[id_]:
-            if child in left:  # not in a loop through a topic: there somebody has to be first
+            if child in left:  # false in a loop through a topic, in which one node has to be first
                 left[child] -= 1
     return order
 
 
 def edge_ids(view: GraphView) -> dict[tuple[str, str], str]:
-    """The id that each edge has in the picture, by the ids of its ends."""
+    """Return the id of each edge in the picture, by the ids of its ends."""
     return {(edge.tail, edge.head): f"edge-{number}-{edge.tail}-{edge.head}" for number, edge in enumerate(view.edges)}
 
 
-def things(view: GraphView, description: TopologyDescription) -> dict[str, dict[str, Any]]:
-    """What there is to read about everything that is seen, by id."""
-    found: dict[str, dict[str, Any]] = {}
+def things(view: GraphView, description: TopologyDescription) -> dict[str, dict[str, object]]:
+    """Return the details of every visible shape, by id."""
+    details: dict[str, dict[str, object]] = {}
     for box in view.boxes:
         if box.folded or box.kind == "operator":
-            found[box.id] = _about_box(view, box, description)
+            details[box.id] = _about_box(view, box, description)
         if not box.folded:
             for item in box.items:
-                found[item.id] = _about(view, item, description, box)
+                details[item.id] = _about(view, item, description, box)
     for item in view.topics:
-        found[item.id] = _about(view, item, description, None)
-    return found
+        details[item.id] = _about(view, item, description, None)
+    return details
 
 
 def _seen(view: GraphView) -> list[str]:
@@ -89,7 +89,7 @@ def _seen(view: GraphView) -> list[str]:
     return [*(id_ for ids in inside for id_ in ids), *(item.id for item in view.topics)]
 
 
-def _about(view: GraphView, item: Item, description: TopologyDescription, box: Box | None) -> dict[str, Any]:
+def _about(view: GraphView, item: Item, description: TopologyDescription, box: Box | None) -> dict[str, object]:
     node = description.nodes().get(item.name) if item.kind in ("source", "processor", "sink") else None
     place, _, code = (node.origin or "").partition(": ") if node is not None else ("", "", "")
     rows = [("name", item.name), ("kind", item.kind)]
@@ -116,7 +116,7 @@ def _about(view: GraphView, item: Item, description: TopologyDescription, box: B
     }
 
 
-def _about_box(view: GraphView, box: Box, description: TopologyDescription) -> dict[str, Any]:
+def _about_box(view: GraphView, box: Box, description: TopologyDescription) -> dict[str, object]:
     nodes = description.nodes()
     origins = dict.fromkeys(nodes[item.name].origin for item in box.items if item.name in nodes)
     place, _, code = next((origin for origin in origins if origin), "").partition(": ")
@@ -137,10 +137,10 @@ def _about_box(view: GraphView, box: Box, description: TopologyDescription) -> d
 
 
 def _serdes(kind: str, settings: tuple[tuple[str, str], ...]) -> list[tuple[str, str]]:
-    """A node's settings; at topics also the serdes that nobody chose."""
-    said: Mapping[str, str] = dict(settings)
+    """Return a node's settings; at topics also the default serdes."""
+    chosen: Mapping[str, str] = dict(settings)
     default = {"key_serde": "the application's", "value_serde": "the application's"} if kind != "processor" else {}
-    return [(name.replace("_", " "), text) for name, text in {**default, **said}.items() if name != "operator"]
+    return [(name.replace("_", " "), text) for name, text in {**default, **chosen}.items() if name != "operator"]
 
 
 def _counts(view: GraphView, id_: str) -> list[tuple[str, str]]:
@@ -152,7 +152,7 @@ def _counts(view: GraphView, id_: str) -> list[tuple[str, str]]:
 
 
 def _sentence(view: GraphView, id_: str, label: str, word: str, box: Box | None, more: tuple[str | None, ...]) -> str:
-    """What a screen reader says."""
+    """Return what a screen reader says."""
     counts = [f"{text} {name}" for name, text in _counts(view, id_)]
     parts = [label, word if word != label else "", box.title if box is not None else "", *more, *counts]
     return clean(", ".join(part for part in parts if part))

@@ -1,4 +1,4 @@
-"""The deploy panel: what a deployment is doing, as text for saved notebooks and alive with Stop and Restart."""
+"""The deployment panel: status and figures of a deployment, as text when saved and live with Stop and Restart."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from kstreamnb.core.formatting import pluralize
 from kstreamnb.core.tables import text_table
 from kstreamnb.display import Overlay, graph_view
 from kstreamnb.errors import EngineError
-from kstreamnb.notebook.handles import error_words
-from kstreamnb.notebook.widgets.base import FactsWidget, esm
+from kstreamnb.notebook.handle_display import error_words
+from kstreamnb.notebook.widgets.base import Facts, FactsWidget, esm
 from kstreamnb.notebook.widgets.graphs import picture
 from kstreamnb.spark.query.query import Query
 from kstreamnb.spark.telemetry.metrics import BatchFigures, Metric
@@ -25,20 +25,20 @@ class DeployPanel(FactsWidget):
     """A deployment, watched from a notebook.
 
     Attributes:
-        query: what is watched; Stop and Restart are its own methods.
+        query: the deployment; Stop and Restart call its methods.
     """
 
     _esm = esm("panel")
 
     def __init__(self, query: Query) -> None:
         if not isinstance(query, Query):
-            raise EngineError(f"a {type(query).__name__} cannot be watched", hint="give what ks.deploy gave")
+            raise EngineError(f"expected a query, got {type(query).__name__}", hint="pass the result of ks.deploy")
         self.query = query
         self._rows: dict[str, int] = {}
         super().__init__(f'deployment "{query.application}"')
 
-    def make_facts(self) -> dict[str, Any]:
-        """State, figures and series of now."""
+    def make_facts(self) -> Facts:
+        """Return the present state, figures and series."""
         query = self.query
         status, error = query.status(lag=False), query.last_error
         metrics, recent = query.metrics(), query.recent()
@@ -59,8 +59,8 @@ class DeployPanel(FactsWidget):
         }
 
     def forms(self) -> dict[str, str]:
-        """The figures of now in words."""
-        facts = self.make_facts()
+        """Return the present figures as text."""
+        facts: Any = self.make_facts()
         lines = [f'deployment "{facts["application"]}": {facts["state"]}']
         lines += [f"  {name}: {text}" for name, text in facts["figures"]]
         lines += [f"  stores: {', '.join(name for name, _ in facts['stores'])}"] if facts["stores"] else []
@@ -70,26 +70,26 @@ class DeployPanel(FactsWidget):
         lines += [f"  last error: {facts['failure']}"] if facts["failure"] else []
         return {"text/plain": "\n".join(line.rstrip() for line in lines)}
 
-    # --- what the page asks for ---
+    # --- commands of the page ---
     def refresh(self) -> None:
-        """Look again."""
+        """Read the figures again."""
 
     def stop(self) -> None:
-        """Stop the deployment after what is under way."""
+        """Stop the deployment after the running batch."""
         self.query.stop()
 
     def restart(self) -> None:
-        """Go on from the checkpoint."""
+        """Resume from the checkpoint."""
         self.query.restart()
 
     def count(self) -> None:
-        """Count the rows of every store, which reads them."""
+        """Count the rows of every store by reading them."""
         self._rows = {name: sum(1 for _ in self.query.store(name).all()) for name in self.query.stores}
 
     commands: ClassVar = {"refresh": refresh, "stop": stop, "restart": restart, "count": count}
 
     def _title(self, node: str) -> str:
-        """A node as the graph calls it; one that is not in the graph by its name."""
+        """Return a node's title in the graph; its name if it is not in the graph."""
         nodes = self.query.topology.description().nodes()
         return node_title(nodes, node) if node in nodes else node
 
@@ -100,7 +100,7 @@ class DeployPanel(FactsWidget):
 def _figures(
     batch: int, metrics: Sequence[Metric], recent: Sequence[BatchFigures], letters: int | None
 ) -> list[list[str]]:
-    """What is read first, each with its unit."""
+    """Return the headline figures, each with its unit."""
     value = {(each.group, each.name): each.value for each in metrics}
     lag = sum(each.value for each in metrics if each.name == "records-lag")
     dropped = sum(each.value for each in metrics if (each.group, each.name) == _DROPPED)
@@ -130,7 +130,7 @@ def _rate(value: dict[tuple[str, str], float], group: str, name: str) -> str:
 
 
 def _ms(number: float) -> str:
-    """A time that passed, in the unit in which it is short."""
+    """Return an elapsed time in a readable unit."""
     if number < 10_000:
         return f"{number:,.0f} ms"
     seconds = number / 1000
@@ -149,7 +149,7 @@ def _size(number: float) -> str:
 
 
 def _dead_letters(query: Query, metrics: Iterable[Metric]) -> int | None:
-    """Records written to the dead-letter topic; None when the application has none."""
+    """Return the number of records in the dead-letter topic; None without such a topic."""
     topic = query.deployment.application.config.dead_letter_topic
     if topic is None:
         return None
@@ -157,8 +157,8 @@ def _dead_letters(query: Query, metrics: Iterable[Metric]) -> int | None:
     return int(sum(each.value for each in metrics if each.name == "records-produced-total" and named in each.tags))
 
 
-def _series(recent: Sequence[BatchFigures]) -> list[dict[str, Any]]:
-    """Lines to draw, one number a batch, with what they say in words."""
+def _series(recent: Sequence[BatchFigures]) -> list[dict[str, object]]:
+    """Return lines to draw, one value per batch, each with a description."""
     lines = {
         "records in": [each.consumed for each in recent],
         "records out": [each.published for each in recent],
@@ -181,16 +181,16 @@ def _range(values: Sequence[int]) -> str:
 
 
 def _tasks(metrics: Iterable[Metric]) -> list[list[str]]:
-    """Each task with its records, drops and bytes of state."""
-    found: dict[str, dict[str, float]] = {}
+    """Return each task with its records, drops and bytes of state."""
+    figures: dict[str, dict[str, float]] = {}
     for each in metrics:
         task = dict(each.tags).get("task-id")
         if task is not None and (each.group, each.name) in (*_TASK, _DROPPED):
-            found.setdefault(task, {})[each.name] = each.value
+            figures.setdefault(task, {})[each.name] = each.value
     return [
         [task, f"{row.get('process-total', 0):,.0f}", f"{row.get('dropped-records-total', 0):,.0f}",
          _size(row.get("state-bytes", 0))]
-        for task, row in sorted(found.items())
+        for task, row in sorted(figures.items())
     ]  # fmt: skip
 
 
@@ -198,11 +198,11 @@ _TASK = (("stream-task-metrics", "process-total"), ("stream-state-metrics", "sta
 
 
 def _drops(metrics: Iterable[Metric]) -> list[list[str]]:
-    """Drops by node and reason, over all tasks."""
-    found: dict[tuple[str, str], int] = {}
+    """Return drops by node and reason, over all tasks."""
+    counts: dict[tuple[str, str], int] = {}
     for each in metrics:
         tags = dict(each.tags)
         if "processor-node-id" in tags and "reason" in tags:
-            where = tags["processor-node-id"], tags["reason"]
-            found[where] = found.get(where, 0) + int(each.value)
-    return [[node, why, f"{number:,}"] for (node, why), number in sorted(found.items())]
+            node_and_reason = tags["processor-node-id"], tags["reason"]
+            counts[node_and_reason] = counts.get(node_and_reason, 0) + int(each.value)
+    return [[node, why, f"{number:,}"] for (node, why), number in sorted(counts.items())]

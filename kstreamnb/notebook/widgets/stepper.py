@@ -1,10 +1,10 @@
-"""The replay stepper: time travel over a recorded run, with the record in flight and everything it changed."""
+"""The replay stepper: time travel over a recorded run, with the current record and everything it changed."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import traitlets
 
@@ -12,10 +12,10 @@ from kstreamnb.core.formatting import format_time, format_value, pluralize
 from kstreamnb.display import Overlay, graph_view, mimebundle
 from kstreamnb.display.names import identifier
 from kstreamnb.errors import EngineError
-from kstreamnb.notebook.widgets.base import FactsWidget, esm
+from kstreamnb.notebook.widgets.base import Facts, FactsWidget, esm
 from kstreamnb.notebook.widgets.graphs import described, edge_ids, flow_order, picture, things
 from kstreamnb.recording.events import Consumed, Forwarded, Produced, Punctuated
-from kstreamnb.recording.steps import Step
+from kstreamnb.recording.steps import Drop, Step
 from kstreamnb.recording.store_rows import StoredRow
 from kstreamnb.replays.analysis.snapshot import Snapshot
 from kstreamnb.replays.analysis.state_diff import RowChange
@@ -28,15 +28,15 @@ __all__ = ["Stepper"]
 _ROWS = 50
 _SHOWN = 12
 _EXPLAINED = 5_000
-"""Steps up to which joins are asked for partners that never came: that looks at the whole run."""
+"""Steps up to which unmatched joins are explained, which reads the whole run."""
 
 
 class Stepper(FactsWidget):
     """A replay, step by step.
 
     Attributes:
-        replay: what is walked through; its ``position`` is the widget's.
-        selected: the name of the node that was clicked last.
+        replay: the replay; its ``position`` is the widget's.
+        selected: the name of the node clicked last.
     """
 
     _esm = esm("stepper")
@@ -46,7 +46,7 @@ class Stepper(FactsWidget):
 
     def __init__(self, replay: Replay) -> None:
         if not isinstance(replay, Replay):
-            raise EngineError(f"a {type(replay).__name__} cannot be stepped through", hint="give what ks.replay gave")
+            raise EngineError(f"expected a replay, got {type(replay).__name__}", hint="pass the result of ks.replay")
         self.replay = replay
         description, overlay = described(replay)
         self._view = graph_view(description, Overlay(overlay.counts, marks=overlay.marks))
@@ -54,8 +54,8 @@ class Stepper(FactsWidget):
         self.svg = picture(self._view)
         self.graph = {"order": flow_order(self._view), "things": things(self._view, description)}
 
-    def make_facts(self) -> dict[str, Any]:
-        """Everything about the present position."""
+    def make_facts(self) -> Facts:
+        """Return everything about the present position."""
         replay, step, moment = self.replay, self.replay.current, self.replay.now
         return {
             "position": replay.position,
@@ -77,46 +77,46 @@ class Stepper(FactsWidget):
         }
 
     def forms(self) -> dict[str, str]:
-        """The replay as it is shown without a kernel."""
+        """Return the replay as it is displayed without a kernel."""
         return mimebundle(self.replay)
 
-    # --- what the page asks for ---
+    # --- commands of the page ---
     def seek(self, step: int) -> None:
         """Go to a step."""
         self.replay.seek(int(step))
 
     def step(self) -> None:
-        """One step on."""
+        """Go one step forwards."""
         self.replay.step()
 
     def back(self) -> None:
-        """One step back."""
+        """Go one step backwards."""
         self.replay.back()
 
     def run_on(self) -> None:
-        """To the next breakpoint, or to the end."""
+        """Run to the next breakpoint or the end."""
         self.replay.run_until()
 
     def run_back(self) -> None:
-        """To the breakpoint before, or to the beginning."""
+        """Run back to the previous breakpoint or the beginning."""
         while self.replay.back() is not None:
             step = self.replay.current
             if step is not None and any(stop.hits(step) for stop in self.replay.breakpoints):
                 return
 
     def stop_at(self, node: str = "", key: str = "") -> None:
-        """Set a breakpoint; a key is read as a cell of a sample is: JSON or a bare word."""
+        """Set a breakpoint; a key is parsed like a cell of a sample: JSON or a bare word."""
         if not node and not key.strip():
             raise EngineError("a breakpoint needs a node or a key", hint="click a node, or type a key")
         self.replay.breakpoint(node=node or None, key=parse_cell(key) if key.strip() else None)
 
     def clear(self, index: int) -> None:
-        """Take a breakpoint back."""
+        """Remove a breakpoint."""
         stops = self.replay.breakpoints
         self.replay.breakpoints = (*stops[:index], *stops[index + 1 :])
 
     def select(self, name: str) -> None:
-        """Take note of what was clicked."""
+        """Record what was clicked."""
         self.selected = name
 
     commands: ClassVar = {
@@ -136,7 +136,7 @@ class Stepper(FactsWidget):
         return edge_ids(self._view)
 
     def _flight(self, step: Step) -> Iterator[dict[str, str]]:
-        """The way of the record: edges in their order, and what went over each."""
+        """Yield the edges that the record passes, in order, and what went over each."""
         at = identifier("node", step.node)
         for event in step.events:
             if isinstance(event, Consumed):
@@ -151,12 +151,12 @@ class Stepper(FactsWidget):
             elif isinstance(event, Punctuated):
                 yield {"edge": "", "tail": at, "head": at, "text": f"punctuated at {format_time(event.now_ms)}"}
 
-    def _hop(self, edge: tuple[str, str], key: Any, value: Any, timestamp: int) -> dict[str, str]:
+    def _hop(self, edge: tuple[str, str], key: object, value: object, timestamp: int) -> dict[str, str]:
         text = f"{format_value(key)}: {format_value(value)} at {format_time(timestamp)}"
         return {"edge": self._edges.get(edge, ""), "tail": edge[0], "head": edge[1], "text": text}
 
     def _counts(self, moment: Snapshot) -> dict[str, str]:
-        """Records over each edge so far, by the edge's id."""
+        """Return the records over each edge so far, by edge id."""
         names = {item.id: item.name for item in self._view.items()}
         counts = moment.counts()
         return {
@@ -165,25 +165,25 @@ class Stepper(FactsWidget):
             if tail in names and head in names and not head.startswith("store-")
         }
 
-    def _stores(self, moment: Snapshot) -> Iterator[dict[str, Any]]:
-        """Rows of every store after the step; rows that it changed also as they were before."""
+    def _stores(self, moment: Snapshot) -> Iterator[dict[str, object]]:
+        """Yield the rows of every store after the step; changed rows also as they were before."""
         position = self.replay.position
         changed: dict[str, list[RowChange]] = {}
         if position:
             for change in self.replay.diff(position - 1, position):
                 changed.setdefault(change.store, []).append(change)
         for name in moment.stores:
-            found, changes = moment.store(name), changed.get(name, [])
+            table, changes = moment.store(name), changed.get(name, [])
             touched = {(change.task, format_value(change.key)): change for change in changes}
-            rows = [_row(row, touched.get((row.task, format_value(row.key)))) for row in found.rows]
+            rows = [_row(row, touched.get((row.task, format_value(row.key)))) for row in table.rows]
             gone = [change for change in changes if change.kind == "-D"]
             rows += [([each.task, format_value(each.key), format_value(each.old), "", "", ""], "gone") for each in gone]
             shown = sorted(rows, key=lambda row: not row[1])[:_ROWS] if len(rows) > _ROWS else rows
-            number = pluralize(len(found.rows), "row")
+            number = pluralize(len(table.rows), "row")
             yield {
                 "name": name,
                 "id": identifier("store", name),
-                "kind": found.kind,
+                "kind": table.kind,
                 "number": f"{len(shown):,} of {number}, changed ones first" if len(rows) > _ROWS else number,
                 "changed": len(changes),
                 "rows": [cells for cells, _ in shown],
@@ -198,11 +198,11 @@ class Stepper(FactsWidget):
 
     @cached_property
     def _whys(self) -> dict[int, list[str]]:
-        """What is to explain about each step of the run: where it came out, not where it had begun."""
-        found = [*self.replay.why_dropped()]
-        found += self.replay.why_no_match() if len(self.replay.steps) <= _EXPLAINED else []
+        """Explanations by the step in which each reason came out, which may be later than it began."""
+        explanations = [*self.replay.why_dropped()]
+        explanations += self.replay.why_no_match() if len(self.replay.steps) <= _EXPLAINED else []
         whys: dict[int, list[str]] = {}
-        for each in found:
+        for each in explanations:
             if each.steps:
                 whys.setdefault(max(each.steps), []).append(str(each))
         return whys
@@ -213,7 +213,7 @@ class Stepper(FactsWidget):
 
 
 def _row(row: StoredRow, change: RowChange | None) -> tuple[list[str], str]:
-    """A row's cells, with its value before and after, and how it stands out."""
+    """Return a row's cells, with its value before and after, and its mark."""
     time = "" if row.timestamp is None else format_time(row.timestamp)
     before, mark = format_value(row.value), ""
     if change is not None:
@@ -221,33 +221,37 @@ def _row(row: StoredRow, change: RowChange | None) -> tuple[list[str], str]:
     return [row.task, format_value(row.key), before, format_value(row.value), time, row.note], mark
 
 
-def _drops(step: Step | None) -> tuple[Any, ...]:
+def _drops(step: Step | None) -> tuple[Drop, ...]:
     return () if step is None or step.elsewhere else step.dropped
 
 
-def _windows(moment: Snapshot) -> dict[str, Any]:
-    found = moment.windows()
+def _windows(moment: Snapshot) -> dict[str, object]:
+    windows = moment.windows()
     rows = [
         [each.store, format_value(each.key), format_value(each.value),
          format_time(each.stream_time_ms) if each.stream_time_ms >= 0 else "",
          "never" if each.never_closes else f"at {format_time(each.closes_at_ms)}"]
-        for each in found[:_SHOWN]
+        for each in windows[:_SHOWN]
     ]  # fmt: skip
     number = (
-        f"{_SHOWN} of {pluralize(len(found), 'window')}" if len(found) > _SHOWN else pluralize(len(found), "window")
+        f"{_SHOWN} of {pluralize(len(windows), 'window')}"
+        if len(windows) > _SHOWN
+        else pluralize(len(windows), "window")
     )
     return {"number": number, "header": ["store", "window", "value", "stream time", "closes"], "rows": rows}
 
 
-def _waiting(moment: Snapshot) -> dict[str, Any]:
-    found = moment.waiting()
+def _waiting(moment: Snapshot) -> dict[str, object]:
+    records = moment.waiting()
     rows = [
         [each.where, each.task, f"{each.record.topic}-{each.record.partition}@{each.record.offset}",
          format_value(each.record.key), format_value(each.record.value), format_time(each.record.timestamp)]
-        for each in found[:_SHOWN]
+        for each in records[:_SHOWN]
     ]  # fmt: skip
     number = (
-        f"{_SHOWN} of {pluralize(len(found), 'record')}" if len(found) > _SHOWN else pluralize(len(found), "record")
+        f"{_SHOWN} of {pluralize(len(records), 'record')}"
+        if len(records) > _SHOWN
+        else pluralize(len(records), "record")
     )
     return {"number": number, "header": ["where", "task", "record", "key", "value", "time"], "rows": rows}
 

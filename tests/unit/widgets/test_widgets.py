@@ -110,17 +110,17 @@ def test_without_anywidget_the_missing_package_is_named() -> None:
 @pytest.mark.parametrize(
     ("opened", "said"),
     [
-        (ks.widgets.explorer, "a int has no graph"),
-        (ks.widgets.stepper, "a int cannot be stepped through"),
-        (ks.widgets.browse, "a int is no store that can be looked through"),
-        (ks.widgets.edit, "a int cannot be edited"),
+        (ks.widgets.explorer, "expected something with a graph, got int"),
+        (ks.widgets.stepper, "expected a replay, got int"),
+        (ks.widgets.browse, "expected a store, got int"),
+        (ks.widgets.edit, "expected a sample, got int"),
     ],
 )
 def test_what_cannot_be_shown_is_refused_with_a_hint(opened: Any, said: str) -> None:
     """The hint says what to give instead."""
     with pytest.raises(ks.errors.EngineError, match=said) as caught:
         opened(7)
-    assert any(note.startswith("Hint: give") for note in caught.value.__notes__)
+    assert any(note.startswith("Hint: pass") for note in caught.value.__notes__)
 
 
 def test_the_explorer_folds_operators_of_the_dsl() -> None:

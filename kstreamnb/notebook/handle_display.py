@@ -1,11 +1,10 @@
-"""What a stream or a table at the end of a cell shows: its part of the graph, what changed, and its first records."""
+"""Display of a stream or table: its part of the graph, what changed since the last run, and its first records."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Mapping
 from dataclasses import dataclass, field
 from html import escape
-from typing import Any
 
 from kstreamnb.display import Overlay, graph_view, mimebundle, overlay_of_changes, to_html, to_text
 from kstreamnb.dsl.declarations import Declaration, Handle
@@ -23,15 +22,15 @@ _INTO = "preview"
 
 @dataclass(frozen=True)
 class _Shown:
-    """What was shown: the part of the graph, and the functions of its nodes."""
+    """What was displayed: a part of the graph, and the functions of its nodes."""
 
     description: TopologyDescription
-    functions: Mapping[str, tuple[Any, ...]]
+    functions: Mapping[str, tuple[object, ...]]
 
 
 @dataclass(frozen=True)
 class _Rows:
-    """The first records that reach a handle, or the error on the way to it; empty without a sample."""
+    """The first records that reach a handle, or the error that prevents them; empty without a sample."""
 
     text: str = ""
     html: str = ""
@@ -39,7 +38,7 @@ class _Rows:
 
 
 class HandleDisplay:
-    """Shows handles; remembers what each cell showed in its run before, to mark what changed since."""
+    """Displays handles, and marks what changed since each cell's previous run."""
 
     def __init__(self, cells: Cells) -> None:
         self._cells = cells
@@ -49,7 +48,7 @@ class HandleDisplay:
     def bundle(
         self, handle: Handle, include: Collection[str] | None = None, exclude: Collection[str] | None = None
     ) -> dict[str, str]:
-        """Every form of a handle by its MIME type; never raises, for that would hide the user's own result."""
+        """Return every form of a handle by its MIME type; never raises, which would hide the user's result."""
         try:
             return self._bundle(handle, include, exclude)
         except KStreamError as error:
@@ -73,12 +72,12 @@ class HandleDisplay:
         notes = [*_gone(before, now), *dict.fromkeys(outdated[nodes[name]] for name in old), *_orphans(handle)]
         bundle["text/plain"] = "\n".join([title, to_text(view), *notes, *([rows.text] if rows.text else [])])
         if "text/html" in bundle:
-            said = "".join(f"<p>{escape(note)}</p>" for note in notes)
-            bundle["text/html"] = f"<div><b>{escape(title)}</b>{to_html(view)}{said}{rows.html}</div>"
+            paragraphs = "".join(f"<p>{escape(note)}</p>" for note in notes)
+            bundle["text/html"] = f"<div><b>{escape(title)}</b>{to_html(view)}{paragraphs}{rows.html}</div>"
         return bundle
 
     def _before(self, now: _Shown) -> _Shown | None:
-        """What this cell showed at the same place in its run before; takes note of what it shows now."""
+        """Return what this cell displayed at the same position in its previous run, and record the present."""
         self._count = self._count + 1 if self._run == self._cells.run else 1
         self._run = self._cells.run
         place = (self._cells.cell, self._count)
@@ -88,19 +87,19 @@ class HandleDisplay:
 
 
 def declared_in(topology: Topology, declarations: Collection[Declaration]) -> dict[str, Declaration]:
-    """Which declaration made each node: a node has its declaration's origin."""
+    """Return the declaration that made each node, matched by origin."""
     by_origin = {id(declaration.origin): declaration for declaration in declarations}
-    found = {name: by_origin.get(id(node.origin)) for name, node in topology.nodes.items()}
-    return {name: declaration for name, declaration in found.items() if declaration is not None}
+    makers = {name: by_origin.get(id(node.origin)) for name, node in topology.nodes.items()}
+    return {name: declaration for name, declaration in makers.items() if declaration is not None}
 
 
 def error_text(error: KStreamError) -> str:
-    """An error with its kind, what caused it and its notes."""
+    """Return an error with its type, cause and notes."""
     return f"{type(error).__name__}: {error_words(error)}"
 
 
 def error_words(error: BaseException) -> str:
-    """An error, what caused it and its notes, line by line."""
+    """Return an error's message, cause and notes, line by line."""
     cause = error.__cause__
     because = [] if cause is None or isinstance(cause, KStreamError) else [f"Cause: {type(cause).__name__}: {cause}"]
     return "\n".join([str(error), *because, *getattr(error, "__notes__", ())])
@@ -118,7 +117,7 @@ def _first_rows(handle: Handle) -> _Rows:
 
 
 def _changes(before: _Shown | None, now: _Shown) -> dict[str, str]:
-    """Nodes that are new or changed, also those whose function alone is another."""
+    """Return marks for new and changed nodes, also if only a function changed."""
     if before is None:
         return {}
     edited = {
@@ -135,12 +134,12 @@ def _gone(before: _Shown | None, now: _Shown) -> list[str]:
 
 
 def _orphans(handle: Handle) -> list[str]:
-    """What has become stale elsewhere, so that an edit shows what it broke."""
+    """Return what has become stale elsewhere, so that an edit shows what it broke."""
     return [f"stale: {child} was made from {parent}" for child, parent in handle.declaration_log.stale()]
 
 
 def without_preview(description: TopologyDescription, into: str) -> TopologyDescription:
-    """The description without the sink and the step that only the preview needs."""
+    """Return the description without the sink and step that only the preview needs."""
     hidden = {name for name in description.nodes() if name in (f"{into}-sink", f"{into}-stream")}
     subs = []
     for sub in description.subtopologies:

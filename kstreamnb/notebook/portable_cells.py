@@ -1,6 +1,6 @@
-"""Cells that run anywhere: those that reach for Spark or Kafka are left out, and what they captured is kept.
+"""Selects cells that run anywhere: those that need Spark or Kafka are left out, and their captured samples kept.
 
-A capture becomes a text table in its cell when it is small, else a file beside the notebook, with its hash in the cell.
+A small sample becomes a text table in its cell, a larger one a file beside the notebook with its hash in the cell.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from IPython.core.inputtransformer2 import TransformerManager
 
@@ -32,25 +31,25 @@ _Definition = ast.Import | ast.ImportFrom | ast.FunctionDef | ast.AsyncFunctionD
 
 @dataclass(frozen=True)
 class CellRun:
-    """The text of a cell that ran, the samples that its variables held when it had run, and whether it failed."""
+    """The text of a cell, the samples in its variables after it ran, and its failure flag."""
 
     source: str
     samples: Mapping[str, Sample] = field(default_factory=dict)
     failed: bool = False
 
 
-def bound_samples(source: str, namespace: Mapping[str, Any]) -> dict[str, Sample]:
-    """The samples that a cell has just given to variables such as ``orders`` or ``builder.sample``."""
-    found = {target: _value(target, namespace) for node in _statements(source) for target in _targets(node)}
-    return {target: value for target, value in found.items() if isinstance(value, Sample)}
+def bound_samples(source: str, namespace: Mapping[str, object]) -> dict[str, Sample]:
+    """Return the samples that a cell assigned to variables such as ``orders`` or ``builder.sample``."""
+    values = {target: _value(target, namespace) for node in _statements(source) for target in _targets(node)}
+    return {target: value for target, value in values.items() if isinstance(value, Sample)}
 
 
 def portable(cells: Iterable[CellRun], place: Path) -> tuple[list[str], list[str]]:
-    """Texts of cells that need neither Spark nor Kafka, and sentences on what is missing and what was kept."""
+    """Return the cells that need neither Spark nor Kafka, and sentences on what was left out and kept."""
     sources: list[str] = []
     notes: list[str] = []
     lost: set[str] = set()
-    left = failed = 0
+    remote = failed = 0
     for cell in cells:
         if _ITSELF in cell.source:
             continue
@@ -62,15 +61,15 @@ def portable(cells: Iterable[CellRun], place: Path) -> tuple[list[str], list[str
             sources.append(cell.source)
             lost -= written_names(code)
             continue
-        left += 1
+        remote += 1
         kept = [*_definitions(code, lost), *_kept_samples(cell, place, notes)]
         lost |= written_names(code)
         lost -= {name for text in kept for name in written_names(statements(text))}
         if kept:
             sources.append("\n".join(kept))
-    told = [f"{pluralize(left, 'cell')} left out: they reach for Spark or Kafka"] if left else []
-    told += [f"{pluralize(failed, 'cell')} left out after an error"] if failed else []
-    return sources, told + notes
+    summary = [f"{pluralize(remote, 'cell')} left out: needing Spark or Kafka"] if remote else []
+    summary += [f"{pluralize(failed, 'cell')} left out after an error"] if failed else []
+    return sources, summary + notes
 
 
 def _statements(source: str) -> list[ast.stmt]:
@@ -78,7 +77,7 @@ def _statements(source: str) -> list[ast.stmt]:
 
 
 def _targets(node: ast.stmt) -> Iterator[str]:
-    """What an assignment gives a value to: names, and attributes of names."""
+    """Yield the targets of an assignment: names, and attributes of names."""
     parts = node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
     for part in parts:
         is_attribute = isinstance(part, ast.Attribute) and isinstance(part.value, ast.Name)
@@ -86,14 +85,14 @@ def _targets(node: ast.stmt) -> Iterator[str]:
             yield ast.unparse(part)
 
 
-def _value(target: str, namespace: Mapping[str, Any]) -> Any:
+def _value(target: str, namespace: Mapping[str, object]) -> object:
     name, _, attribute = target.partition(".")
     thing = namespace.get(name)
     return getattr(thing, attribute, None) if attribute else thing
 
 
 def _definitions(code: Iterable[ast.stmt], lost: set[str]) -> Iterator[str]:
-    """Imports, functions and classes of a cell that is left out, unless they are why."""
+    """Yield the imports, functions and classes of a cell that is left out, unless they are the reason."""
     for node in code:
         text = ast.unparse(node)
         if isinstance(node, _Definition) and not _ELSEWHERE.search(text) and not read_names([node]) & lost:
@@ -102,25 +101,25 @@ def _definitions(code: Iterable[ast.stmt], lost: set[str]) -> Iterator[str]:
 
 def _kept_samples(cell: CellRun, place: Path, notes: list[str]) -> Iterator[str]:
     for target, sample in cell.samples.items():
-        said = f'sample "{target}": {pluralize(len(sample), "record")}'
+        label = f'sample "{target}": {pluralize(len(sample), "record")}'
         literal = f'r"""\n{sample.to_text().rstrip()}\n"""' if len(sample) <= _INLINE_RECORDS else ""
         if 0 < len(literal) <= _INLINE_CHARACTERS and _reads_back(literal, sample):
-            notes.append(f"{said} kept as text")
+            notes.append(f"{label} kept as text")
             yield f"{target} = ks.Sample.from_text({literal})"
             continue
         file = place.with_name(f"{place.stem}.{target.replace('.', '-')}.jsonl")
         sample.to_json_lines(file)
         if Sample.from_json_lines(file).content_hash != sample.content_hash:
             file.unlink()
-            notes.append(f"{said} left out: JSON cannot hold them")
+            notes.append(f"{label} left out: not representable in JSON")
             continue
-        notes.append(f'{said} kept in "{file.name}"')
+        notes.append(f'{label} kept in "{file.name}"')
         yield f'{target} = ks.Sample.from_json_lines("{file.name}")'
         yield f'assert {target}.content_hash == "{sample.content_hash}", "{file.name} is not the file that was saved"'
 
 
 def _reads_back(literal: str, sample: Sample) -> bool:
-    """Whether a text in quotes gives the same records again."""
+    """Return True if a text literal parses to the same records."""
     try:
         return Sample.from_text(ast.literal_eval(literal)).records == sample.records
     except (SyntaxError, KStreamError):

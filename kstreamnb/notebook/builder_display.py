@@ -1,4 +1,4 @@
-"""What a builder at the end of a cell shows: everything declared so far, with what is stale and what it has lost."""
+"""Display of a builder: everything declared so far, with stale declarations and lost parents marked."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kstreamnb.dsl.builder import StreamsBuilder
 from kstreamnb.dsl.declarations import Declaration, DeclarationLog, replay
 from kstreamnb.errors import KStreamError
 from kstreamnb.logical.lowering import lower
-from kstreamnb.notebook.handles import declared_in, error_text
+from kstreamnb.notebook.handle_display import declared_in, error_text
 from kstreamnb.topology.topology import Topology
 
 __all__ = ["show_builder"]
@@ -19,7 +19,7 @@ __all__ = ["show_builder"]
 def show_builder(
     builder: StreamsBuilder, include: Collection[str] | None = None, exclude: Collection[str] | None = None
 ) -> dict[str, str]:
-    """Every form of a builder by its MIME type; what cannot be drawn is said in words, never raised."""
+    """Return every form of a builder by its MIME type; errors are shown as text, never raised."""
     log = builder.declaration_log
     log.settle()
     outdated, lost = log.outdated, log.stale()
@@ -34,13 +34,13 @@ def show_builder(
     bundle = mimebundle(view, include, exclude)
     bundle["text/plain"] = "\n".join([repr(builder), to_text(view), *notes])
     if "text/html" in bundle:
-        said = "".join(f"<p>{escape(note)}</p>" for note in notes)
-        bundle["text/html"] = f"<div><b>{escape(repr(builder))}</b>{to_html(view)}{said}</div>"
+        paragraphs = "".join(f"<p>{escape(note)}</p>" for note in notes)
+        bundle["text/html"] = f"<div><b>{escape(repr(builder))}</b>{to_html(view)}{paragraphs}</div>"
     return bundle
 
 
 def _drawn(log: DeclarationLog) -> tuple[Topology, tuple[Declaration, ...]]:
-    """The topology with what stale declarations have lost; without both where that does not fit together any more."""
+    """Return the topology including lost parents of stale declarations; without both if that cannot be built."""
     whole = _with_lost(log)
     try:
         return lower(replay(whole, persistent=log.persistent).graph.freeze(), name=log.name), whole
@@ -50,7 +50,7 @@ def _drawn(log: DeclarationLog) -> tuple[Topology, tuple[Declaration, ...]]:
 
 
 def _with_lost(log: DeclarationLog) -> tuple[Declaration, ...]:
-    """What counts, and above it what is gone but was something's parent; parents first."""
+    """Return the current declarations and their lost parents, parents first."""
     done: dict[Declaration, None] = {}
 
     def visit(declaration: Declaration) -> None:
@@ -67,7 +67,7 @@ def _with_lost(log: DeclarationLog) -> tuple[Declaration, ...]:
 def _marks(
     log: DeclarationLog, topology: Topology, drawn: tuple[Declaration, ...]
 ) -> tuple[dict[str, str], dict[str, str]]:
-    """Marks and notes by node: gone, made from something gone, or with a function that was edited since."""
+    """Return marks and notes by node: gone, made from something gone, or with an edited function."""
     sound, outdated = set(log.sound()), log.outdated
     marks, words = {}, {}
     for name, declaration in declared_in(topology, drawn).items():

@@ -1,4 +1,4 @@
-"""A line in a corner of the page that is no output of a cell: it is there while something runs, and then gone."""
+"""A line of text in a corner of the page, shown while an operation runs; not part of any cell's output."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ import traitlets
 
 from kstreamnb.notebook.widgets.base import esm, static_text
 
-__all__ = ["Line"]
+__all__ = ["StatusLine"]
 
 
-class Line(anywidget.AnyWidget):
-    """Text that the page shows as long as the widget is open; nobody needs to display it.
+class StatusLine(anywidget.AnyWidget):
+    """Text that the page shows while the widget is open; it need not be displayed.
 
     Attributes:
-        text: what is seen.
+        text: the line's content.
     """
 
     _esm = esm("line")
@@ -22,11 +22,11 @@ class Line(anywidget.AnyWidget):
     text = traitlets.Unicode("").tag(sync=True)
 
     def show(self, text: str) -> None:
-        """Replace what is seen."""
+        """Replace the text."""
         self.text = text
 
     def close(self) -> None:
-        """Take it off the page, with the layout that every widget has."""
+        """Remove the line from the page, with the layout that every widget has."""
         self.layout.close()
         super().close()
 

@@ -1,4 +1,4 @@
-"""Before a deployment from a notebook: driver and Spark side by side on the builder's sample."""
+"""Before a deployment from a notebook: compares driver and Spark on the builder's sample."""
 
 from __future__ import annotations
 
@@ -12,34 +12,34 @@ from kstreamnb.errors import EngineError, KStreamError
 from kstreamnb.runtime.context.config import Config
 from kstreamnb.topology.topology import Topology
 
-__all__ = ["NotebookRehearsal"]
+__all__ = ["ParityCheck"]
 
-_ANYWAY = "deploy(…, parity=False) starts it all the same"
+_ANYWAY = "deploy(…, parity=False) deploys anyway"
 
 
-class NotebookRehearsal:
-    """Shows parity on the sample of the builder that a topology comes from; a difference keeps it from starting.
+class ParityCheck:
+    """Displays parity on the sample of the topology's builder; a difference prevents the deployment.
 
-    Without a builder in a variable, or without its sample, there is nothing to compare.
+    Without a builder in a variable, or without a sample, nothing is compared.
     """
 
     def __init__(self, shell: Any) -> None:
         self._shell = shell
 
     def __call__(self, topology: Topology, session: Any, config: Config, partitions: Mapping[str, int]) -> None:
-        """Compare, show, and raise EngineError when the engines disagree."""
+        """Compare and display; raises EngineError when the engines disagree."""
         from kstreamnb.tools.parity import parity
 
         sample = self._sample(topology)
         if sample is None:
             return
-        found = parity(topology, sample, session, partitions=partitions, config=config)
-        display(found)
-        if not found.is_equal:
-            raise EngineError("driver and Spark differ on the sample", detail=found.title, hint=_ANYWAY)
+        result = parity(topology, sample, session, partitions=partitions, config=config)
+        display(result)
+        if not result.is_equal:
+            raise EngineError("driver and Spark differ on the sample", detail=result.title, hint=_ANYWAY)
 
     def _sample(self, topology: Topology) -> Any:
-        """The sample of a builder in a variable that builds this topology."""
+        """Return the sample of the builder that builds this topology."""
         fingerprint = topology.fingerprint()
         for thing in list(self._shell.user_ns.values()):
             if isinstance(thing, StreamsBuilder) and thing.sample is not None and _builds(thing, fingerprint):
@@ -52,6 +52,6 @@ def _builds(builder: StreamsBuilder, fingerprint: str) -> bool:
         try:
             if builder.build(optimize=optimize).fingerprint() == fingerprint:
                 return True
-        except KStreamError:  # a builder that cannot build is not the one that did
+        except KStreamError:  # not the builder of a topology that was built
             return False
     return False
