@@ -91,7 +91,7 @@ def test_a_sample_is_replayed(run, tmp_path):
             ["replay", "app_of_test.py", "nowhere.jsonl"],
             'ConfigError: there is no file "nowhere.jsonl"\nHint: a sample is a .parquet or .jsonl file',
         ),
-        (["notebook", "check", "."], "EngineError: there is no notebook to check"),
+        (["notebook", "check", "."], "EngineError: no notebook to check"),
     ],
 )
 def test_mistakes_are_told_without_a_traceback(run, arguments, message):
