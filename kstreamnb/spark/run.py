@@ -32,6 +32,7 @@ from kstreamnb.spark.execution.batch_operator import (
     header_values,
     next_level,
 )
+from kstreamnb.spark.execution.event_times import extracted_topics
 from kstreamnb.spark.execution.failures import raise_first, spark_failure
 from kstreamnb.spark.execution.record_batch import RecordBatch, pack, root_order
 from kstreamnb.spark.execution.rows import FAILURE, REPORT
@@ -99,6 +100,8 @@ def run(
     slots = spark_partitions or 2 * spark.sparkContext.defaultParallelism
     deployment = plan_deployment(f"run{next(_runs)}", [application], slots)
     frames, arrival = _frames(session, application, inputs)
+    # Only the workers can extract timestamps: they get each partition in its own order, and merge partitions then.
+    arrival = arrival or bool(extracted_topics(application))
     missing = [topic for topic in application.external if topic not in frames]
     if missing:
         there = ", ".join(sorted(frames)) or "none"

@@ -73,7 +73,7 @@ class StreamEngine:
             deployment, FileOffsetSource.write(path, packed(steps, counts)), path.with_suffix(".state")
         )
         found = [
-            {topic: _outputs(sink, application, topic, number) for topic in scenario.output}
+            {topic: outputs(sink, application, topic, number) for topic in scenario.output}
             for number, application in enumerate(applications)
         ]
         assert found == [found[0]] * self.copies
@@ -186,6 +186,6 @@ def _records(scenario: Scenario) -> list[TopicRecord]:
     ]
 
 
-def _outputs(sink: MemorySink, application: Application, topic: str, number: int) -> list[Output]:
+def outputs(sink: MemorySink, application: Application, topic: str, number: int) -> list[Output]:
     records = sink.records(application, topic, number).values()
     return [(record.key, record.value, record.timestamp) for rows in records for record in rows]

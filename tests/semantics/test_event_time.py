@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -90,6 +91,79 @@ def test_by_default_a_negative_timestamp_is_an_error() -> None:
     driver = ks.TopologyTestDriver(timed(None))
     with pytest.raises(ks.KStreamError, match="negative timestamp"):
         driver.create_input_topic("in").pipe_input("a", "x", at=-1)
+
+
+def by_field(record: ks.TopicRecord, partition_time_ms: int) -> int:
+    """The event time is a field of the value."""
+    return int(record.value["at"])
+
+
+def clicks_with_plan() -> ks.Topology:
+    """Clicks joined with the account as it was; both carry their event time in the value."""
+    builder = ks.StreamsBuilder("clicks")
+    accounts = builder.table("accounts", timestamp_extractor=by_field)
+    clicks = builder.stream("clicks", timestamp_extractor=by_field)
+    clicks.left_join(accounts, lambda click, account: account and account["plan"]).to("plans")
+    return builder.build()
+
+
+CLICK = ks.TopicRecord("clicks", 0, 0, 5, "c", {"at": 200})
+ACCOUNT = ks.TopicRecord("accounts", 0, 0, 9, "c", {"at": 100, "plan": "pro"})
+PLANS = [("c", "pro", 200)]
+
+
+def test_driver_and_replay_merge_partitions_by_extracted_timestamps() -> None:
+    """The broker's timestamps say that the click came first, the event times that the account did."""
+    driver = ks.TopologyTestDriver(clicks_with_plan())
+    driver.pipe([CLICK, ACCOUNT])
+    produced = [driver.create_output_topic("plans").read_records(), ks.replay(clicks_with_plan(), [CLICK, ACCOUNT])]
+    produced[1] = produced[1].output("plans")
+    assert [[(r.key, r.value, r.timestamp) for r in records] for records in produced] == [PLANS, PLANS]
+
+
+@pytest.mark.parametrize("kind", ["levels", pytest.param("stream", marks=pytest.mark.spark)])
+def test_streams_merge_partitions_by_extracted_timestamps(
+    kind: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    """One micro-batch holds both records, without an order of its own."""
+    from kstreamnb.core.codec import encoder
+    from kstreamnb.core.serdes import Serdes
+    from kstreamnb.spark.io.offset_source import FileOffsetSource
+    from kstreamnb.spark.planning.placement import plan_application, plan_deployment
+    from tests.semantics.engines import on_levels, on_spark, outputs
+
+    application = plan_application(clicks_with_plan(), ks.Config(), {}, direct=True, default_partitions=1)
+    deployment = plan_deployment("clicks", [application], 2)
+    write_key, write_value = encoder(Serdes.string()), encoder(Serdes.json())
+    batch: dict[tuple[str, int], list[tuple[Any, ...]]] = {
+        (f"0/{record.topic}", 0): [(record.timestamp, write_key(record.key), write_value(record.value), ())]
+        for record in (CLICK, ACCOUNT)
+    }
+    feed = FileOffsetSource.write(tmp_path / "feed", [batch])
+    runner = on_levels if kind == "levels" else on_spark(request.getfixturevalue("spark"))
+    sink, _ = runner(deployment, feed, tmp_path / "state")
+    assert outputs(sink, application, "plans", 0) == PLANS
+
+
+@pytest.mark.spark
+def test_frames_merge_partitions_by_extracted_timestamps(spark: Any) -> None:
+    """Static data are merged by event time as well, in several partitions, whether their order is given or not."""
+    records = [
+        ks.TopicRecord(topic, -1, -1, n, f"k{n % 7}", {"at": at, "plan": f"p{n}"})
+        for topic, step in (("clicks", 37), ("accounts", 11))
+        for n in range(40)
+        for at in [(n * step) % 101]
+    ]
+    result = ks.run(clicks_with_plan(), spark=spark, inputs=records, partitions=3)
+    driver = ks.TopologyTestDriver(clicks_with_plan(), partitions=3)
+    driver.pipe(records)
+    expected = driver.create_output_topic("plans").read_records()
+    of_key = [
+        [[(r.value, r.timestamp) for r in produced if r.key == f"k{n}"] for n in range(7)]
+        for produced in (expected, [r for rows in result.records("plans").values() for r in rows])
+    ]
+    assert any(value is not None for value, _ in of_key[0][0])
+    assert of_key[0] == of_key[1]
 
 
 # --- S0-14: nulls -------------------------------------------------------------------------------------------------

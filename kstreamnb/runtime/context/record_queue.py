@@ -12,16 +12,12 @@ from operator import length_hint
 from typing import Any
 
 from kstreamnb.core.codec import decoder, encoded, to_bytes
-from kstreamnb.core.extractors import (
-    FailOnInvalidTimestamp,
-    TimestampExtractor,
-    WallclockTimestampExtractor,
-    extractor_of,
-)
+from kstreamnb.core.extractors import TimestampExtractor, extractor_of
 from kstreamnb.core.operator import Process
 from kstreamnb.core.record import Record, TopicRecord
 from kstreamnb.errors import ProcessingError
 from kstreamnb.java_texts import CANNOT_READ
+from kstreamnb.runtime.context.event_time import has_own_extractor, source_extractor
 from kstreamnb.runtime.context.handlers import ErrorContext, answer_of
 from kstreamnb.runtime.context.record_context import RecordContext, WireRecord
 from kstreamnb.runtime.context.task_context import TaskContext
@@ -118,9 +114,8 @@ class RecordQueue:
 def is_careful(source: Source, scope: TaskContext) -> bool:
     """Whether the records of a source have to be looked at before they may be chosen."""
     config = scope.plan.config
-    extractor = source.timestamp_extractor or config.default_timestamp_extractor
     return (
-        not (extractor is None or isinstance(extractor, FailOnInvalidTimestamp))
+        has_own_extractor(source, config)
         or config.deserialization_handler != "fail"
         or config.dead_letter_topic is not None
         or (scope.plan.single and source.pattern is not None)
@@ -165,9 +160,7 @@ def reader_of(source: Source, partition: int, scope: TaskContext, time: list[int
 def _extractor(source: Source, scope: TaskContext) -> TimestampExtractor:
     if scope.plan.is_global:  # Kafka Streams asks no extractor there
         return extractor_of(lambda record, _: Record(record.key, record.value, record.timestamp).timestamp)
-    chosen = source.timestamp_extractor or scope.plan.config.default_timestamp_extractor
-    found = FailOnInvalidTimestamp() if chosen is None else extractor_of(chosen)
-    return found.on(scope.clock) if isinstance(found, WallclockTimestampExtractor) else found
+    return source_extractor(source, scope.plan.config, scope.clock)
 
 
 def _refuse(scope: TaskContext, context: ErrorContext, error: Exception) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pickle
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
@@ -20,7 +20,9 @@ from kstreamnb.core.codec import SerializedValue
 from kstreamnb.core.heap import gc_relaxed
 from kstreamnb.core.time import Clock
 from kstreamnb.errors import KStreamError
+from kstreamnb.runtime.context.event_time import EventTimes
 from kstreamnb.runtime.task.task import GlobalTask
+from kstreamnb.spark.execution.event_times import event_times_of
 from kstreamnb.spark.execution.failures import pack_failure
 from kstreamnb.spark.execution.record_batch import OrderKey, RecordBatch, pack, unpack
 from kstreamnb.spark.execution.record_merge import Arrival, partition_of
@@ -131,12 +133,13 @@ def first_level(plan: BatchPlan) -> Work:
         columns = {column.topic: column for column in plan.columns}
         task_run: _TaskRun | None = None
         counted: dict[int, tuple[int, int]] = {}
+        event_times = event_times_of(deployment, plan.wall_clock_ms)
         seqs: dict[int, int] = {}
         try:
             for arrow in arrows:
                 rows: list[Row9] = []
                 for begin, end in _stretches(arrow.column("g").to_numpy(zero_copy_only=False)):
-                    arrivals = _arrivals(arrow.slice(begin, end - begin), partitions, columns, counted)
+                    arrivals = _arrivals(arrow.slice(begin, end - begin), partitions, columns, counted, event_times)
                     here: list[Arrival] = []
                     for arrival in arrivals:
                         target = deployment.readers[partitions[arrival.source]]
@@ -288,14 +291,15 @@ def _arrivals(
     partitions: Sequence[tuple[int, str, int]],
     columns: dict[str, TopicColumns],
     counted: dict[int, tuple[int, int]],
+    event_times: Mapping[tuple[int, str], EventTimes],
 ) -> Iterator[Arrival]:
-    """Yield the records of each input partition; ``counted`` has its records and greatest timestamp so far, by rank."""
+    """Yield the records of each input partition; ``counted``: its records and greatest event time so far, by rank."""
     ranks = arrow.column("input_rank").to_numpy(zero_copy_only=False)
     times = arrow.column("ts").to_numpy(zero_copy_only=False)
     for rank in np.unique(ranks).tolist():
         index = np.flatnonzero(ranks == rank)
         whole = len(index) == len(ranks)
-        _, topic, partition = partitions[rank]
+        application, topic, partition = partitions[rank]
         column = columns[topic]
         keys, values, headers = (
             None if name is None else column_values(arrow.column(name), None if whole else index)
@@ -303,16 +307,17 @@ def _arrivals(
         )
         count, before = counted.get(rank, (0, -1))
         timestamps = times[index].astype(np.int64)
-        maxima = np.maximum(np.maximum.accumulate(timestamps), before)
-        counted[rank] = count + len(index), int(maxima[-1])
         offsets = np.arange(count, count + len(index), dtype=np.int64)
         zeros = np.zeros(len(index), np.int64)
-        order = OrderKey(maxima, zeros + rank, offsets, zeros)
-        yield Arrival(
-            rank,
-            0,
-            RecordBatch(topic, partition, order, timestamps, keys or [], values or [], header_values(headers), offsets),
+        order = OrderKey(timestamps, zeros + rank, offsets, zeros)
+        batch = RecordBatch(
+            topic, partition, order, timestamps, keys or [], values or [], header_values(headers), offsets
         )
+        extractor = event_times.get((application, topic))
+        merged_by = timestamps if extractor is None else extractor.of(topic, partition, batch.records())
+        order.max_timestamp = np.maximum(np.maximum.accumulate(np.asarray(merged_by, np.int64)), before)
+        counted[rank] = count + len(index), int(order.max_timestamp[-1])
+        yield Arrival(rank, 0, batch)
 
 
 def column_values(column: Any, index: Any = None) -> list[Any]:

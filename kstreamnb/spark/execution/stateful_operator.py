@@ -19,6 +19,7 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor, Stateful
 from kstreamnb.core.heap import freeze_heap, gc_relaxed
 from kstreamnb.core.time import Clock
 from kstreamnb.errors import KStreamError
+from kstreamnb.spark.execution.event_times import extracted_topics
 from kstreamnb.spark.execution.failures import pack_failure
 from kstreamnb.spark.execution.processor_attributes import attributes_of, give_attributes
 from kstreamnb.spark.execution.record_batch import WALL, RecordBatch, pack, unpack
@@ -140,7 +141,7 @@ def _run_placed(
     if repeats:
         before["dropped"] = cached.task.counters()["dropped"]  # the first replica has counted them
     report = report_of(placed, cached, before, log.found if log else "none", out, time.perf_counter() - began)
-    report["lateness_ms"] = _lateness(arrivals)
+    report["lateness_ms"] = _lateness(deployment, placed, arrivals)
     report["inputs"] = 0 if repeats else _inputs(deployment, arrivals)
     yield next_group, REPORT, source, 0, pickle.dumps(report, 5)
 
@@ -161,12 +162,16 @@ def _run_task(
     return run_batches(task, arrivals, cached.positions, form) + commit(task, form)
 
 
-def _lateness(arrivals: list[Arrival]) -> tuple[float, float]:
-    """Return by how many ms records of input topics are older than their partition's stream time: mean and maximum."""
+def _lateness(deployment: Deployment, placed: TaskPlacement | Replica, arrivals: list[Arrival]) -> tuple[float, float]:
+    """Return by how many ms records of input topics are older than their partition's stream time: mean and maximum.
+
+    Topics with a timestamp extractor do not count: their batches hold the timestamps before extraction.
+    """
+    extracted = extracted_topics(deployment.applications[placed.application])
     late = [
         arrival.batch.order.max_timestamp - arrival.batch.timestamps
         for arrival in arrivals
-        if arrival.batch.offsets is not None and len(arrival.batch)
+        if arrival.batch.offsets is not None and len(arrival.batch) and arrival.batch.topic not in extracted
     ]
     every = np.concatenate(late) if late else np.zeros(1, np.int64)
     return float(every.mean()), float(every.max())

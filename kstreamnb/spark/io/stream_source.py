@@ -18,12 +18,15 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 from pyspark.sql.datasource_internal import _SimpleStreamReaderWrapper
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 
+from kstreamnb.core.codec import encoded
 from kstreamnb.core.heap import freeze_heap, gc_relaxed
 from kstreamnb.core.serde import Serde
 from kstreamnb.errors import EngineError, PartitionError
 from kstreamnb.kafka.batch_offsets import Offsets, ranges
+from kstreamnb.runtime.context.event_time import EventTimes
 from kstreamnb.runtime.context.task_plan import TaskPlan
 from kstreamnb.spark.contracts import Chunk, OffsetSource, from_json, to_json
+from kstreamnb.spark.execution.event_times import event_times_of
 from kstreamnb.spark.execution.kafka_columns import column_from_kafka
 from kstreamnb.spark.execution.record_batch import TICK, WALL, OrderKey, RecordBatch, pack, root_order
 from kstreamnb.spark.execution.rows import ROW_SCHEMA, Row5, row_batch
@@ -177,9 +180,10 @@ class QuerySourceReader(_SimpleStreamReaderWrapper, SupportsTriggerAvailableNow)
         seqs: dict[tuple[str, int], int] = {}
         before: dict[tuple[str, int], int] = {}
         serdes = reader_serdes(deployment) if self.settings.offset_source.raw else None
+        event_times = event_times_of(deployment, partition.clock_ms)
         with gc_relaxed():
             for chunk in self.settings.offset_source.read(partition.pieces) if partition.pieces else ():
-                rows = list(_rows(deployment, chunk, partition.clock_ms, seqs, before, serdes))
+                rows = list(_rows(deployment, chunk, partition.clock_ms, seqs, before, serdes, event_times))
                 if rows:
                     yield row_batch(rows)
         freeze_heap()
@@ -239,6 +243,7 @@ def _rows(
     seqs: dict[tuple[str, int], int],
     before: dict[tuple[str, int], int],
     serdes: Serdes | None,
+    event_times: Mapping[tuple[int, str], EventTimes],
 ) -> Iterator[Row5]:
     """One chunk of a partition as rows: to its reader, or to every replica of the global tables.
 
@@ -253,14 +258,19 @@ def _rows(
         return
     rank = deployment.input_ranks[input_partition]
     offsets, timestamps, keys, values, headers = map(list, zip(*records, strict=True))
-    keys_order = root_order(timestamps if order is None else order, offsets, rank, before.get((topic, partition), -1))
-    before[topic, partition] = int(keys_order.max_timestamp[-1])
     raw = (False, False)
     if serdes is not None:
         key_serde, value_serde = serdes.get((application, name), (None, None))
         plain_keys, plain_values = column_from_kafka(keys, key_serde), column_from_kafka(values, value_serde)
         raw = plain_keys is None, plain_values is None
         keys, values = keys if plain_keys is None else plain_keys, values if plain_values is None else plain_values
+    if order is None and (extractor := event_times.get((application, name))) is not None:
+        readable = [
+            list(map(encoded, column)) if is_raw else column for column, is_raw in zip((keys, values), raw, strict=True)
+        ]
+        order = extractor.of(name, partition, zip(offsets, timestamps, *readable, headers, strict=True))
+    keys_order = root_order(timestamps if order is None else order, offsets, rank, before.get((topic, partition), -1))
+    before[topic, partition] = int(keys_order.max_timestamp[-1])
     batch = RecordBatch(
         name,
         partition,

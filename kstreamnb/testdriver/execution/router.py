@@ -11,12 +11,12 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import chain
 from typing import Literal
 
-from kstreamnb.core.extractors import FailOnInvalidTimestamp
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.serde import Serde
 from kstreamnb.errors import EngineError
 from kstreamnb.runtime.codegen.sinks import topic_serdes
 from kstreamnb.runtime.context.config import Config
+from kstreamnb.runtime.context.event_time import has_own_extractor
 from kstreamnb.runtime.context.task_plan import TaskPlan, plan_global_task, plan_single_task, plan_tasks
 from kstreamnb.testdriver.execution.serializer import InputRecord, Serialize, TopicRoute, serializer
 from kstreamnb.topology.nodes import Sink, Source
@@ -164,8 +164,7 @@ class Router:
         if reader is None:
             return None
         plan, source = reader
-        extractor = source.timestamp_extractor or self.config.default_timestamp_extractor
-        extracts = global_source is None and not (extractor is None or isinstance(extractor, FailOnInvalidTimestamp))
+        extracts = global_source is None and has_own_extractor(source, self.config)
         return TopicRoute(topic, offsets, tasks, global_source is not None, plan.serdes(source), extracts)
 
 

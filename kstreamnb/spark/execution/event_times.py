@@ -1,0 +1,34 @@
+"""Event times of input records before their tasks read them: partitions are merged by extracted timestamps."""
+
+from __future__ import annotations
+
+from kstreamnb.core.time import Clock
+from kstreamnb.runtime.context.event_time import EventTimes, has_own_extractor
+from kstreamnb.runtime.context.task_plan import TaskPlan
+from kstreamnb.spark.planning.deployment import Application, Deployment
+
+__all__ = ["event_times_of", "extracted_topics"]
+
+
+def extracted_topics(application: Application) -> frozenset[str]:
+    """Return the input topics whose source has a timestamp extractor; Kafka Streams asks none for global topics."""
+    sources = [source for source in application.topology.sources() if has_own_extractor(source, application.config)]
+    return frozenset(topic for topic in application.external if any(source.reads(topic) for source in sources))
+
+
+def event_times_of(deployment: Deployment, clock_ms: int) -> dict[tuple[int, str], EventTimes]:
+    """Return what computes event times, by application and topic, for topics whose source has an extractor.
+
+    Args:
+        deployment: the deployment.
+        clock_ms: the wall clock of the micro-batch, in ms.
+    """
+    event_times: dict[tuple[int, str], EventTimes] = {}
+    for number, application in enumerate(deployment.applications):
+        ids = tuple(group.id for group in application.topology.subtopologies())
+        plan = TaskPlan(application.topology, ids, config=application.config)
+        for topic in extracted_topics(application):
+            source = plan.source_of(topic)
+            if source is not None:
+                event_times[number, topic] = EventTimes(plan, source, Clock(clock_ms))
+    return event_times
