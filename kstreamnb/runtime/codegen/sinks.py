@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from kstreamnb.core.codec import encoded, encoder, key_partitioner
+from kstreamnb.core.codec import encoded, encoder, key_partitioner, to_bytes
 from kstreamnb.core.operator import Process
 from kstreamnb.core.record import Headers
 from kstreamnb.core.serde import Serde
 from kstreamnb.errors import EngineError
 from kstreamnb.runtime.codegen.event_lines import add_produced
 from kstreamnb.runtime.codegen.function_builder import FunctionBuilder
+from kstreamnb.runtime.codegen.record_limits import RecordLimits
 from kstreamnb.runtime.codegen.serde_lines import write_expression
 from kstreamnb.runtime.context.task_context import TaskContext
 from kstreamnb.runtime.context.task_plan import TaskPlan
@@ -33,8 +34,12 @@ def topic_serdes(plan: TaskPlan, nodes: Iterable[str]) -> dict[str, tuple[Serde,
 
 def is_plain_sink(sink: Sink, scope: TaskContext) -> bool:
     """Whether the sink always writes to one topic, by key, in a form that its readers know."""
-    fixed = isinstance(sink.topic, str) and sink.partitioner is None
+    fixed = isinstance(sink.topic, str) and sink.partitioner is None and not _is_limited(scope)
     return fixed and scope.plan.topic(str(sink.topic)) in scope.topic_serdes
+
+
+def _is_limited(scope: TaskContext) -> bool:
+    return any(limit is not None for limit in RecordLimits.of(scope.plan.config))
 
 
 def add_sink(builder: FunctionBuilder, sink: Sink, scope: TaskContext) -> None:
@@ -66,12 +71,16 @@ def bind_sink(sink: Sink, scope: TaskContext) -> Process:
         write_key, write_value = _bytes_of(key_serde), _bytes_of(value_serde)
     fixed = plan.topic(sink.topic) if isinstance(sink.topic, str) else None
     name_topic, metadata = sink.topic, scope.metadata
+    limits = RecordLimits.of(plan.config)
+    check = limits.checker(scope.clock) if _is_limited(scope) else None
 
     def write(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
         topic = name_topic(key, value, metadata()) if fixed is None else fixed  # type: ignore[operator]
         if not isinstance(topic, str):
             raise EngineError(f'sink "{sink.name}" chose {topic!r} instead of a topic')
         wire_key, wire_value = write_key(key), write_value(value)
+        if check is not None:
+            check(topic, timestamp, to_bytes(key_serde, wire_key), to_bytes(value_serde, wire_value), headers)
         for partition in choose(topic, key, value):
             append((topic, partition, timestamp, wire_key, wire_value, headers))
 

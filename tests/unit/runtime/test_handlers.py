@@ -11,7 +11,8 @@ from kstreamnb.core.record import Record, TopicRecord
 from kstreamnb.core.serdes import Serdes
 from kstreamnb.dsl.builder import StreamsBuilder
 from kstreamnb.dsl.options import Suppressed
-from kstreamnb.errors import ConfigError, ProcessingError
+from kstreamnb.errors import ConfigError, ProcessingError, RecordRefusedError
+from kstreamnb.runtime.codegen.record_limits import record_size
 from kstreamnb.runtime.context.handlers import ErrorContext, ErrorResponse, dead_letter
 from kstreamnb.simulation.cluster import ClusterDriver
 from kstreamnb.testdriver.topology_test_driver import TopologyTestDriver
@@ -260,3 +261,59 @@ def test_an_uncaught_handler_has_three_answers() -> None:
     driver, _ = cluster(lambda error: "restart", stays=False)
     with pytest.raises(ConfigError):
         driver.run_ready()
+
+
+def sized(**config: Any) -> TopologyTestDriver:
+    """Copies values under a limit of 100 bytes a record."""
+    builder = StreamsBuilder("sized")
+    builder.stream("in").to("out")
+    return TopologyTestDriver(builder.build(), {"max.request.size": 100, **config})
+
+
+def test_a_record_larger_than_max_request_size_fails_with_its_size() -> None:
+    """The estimate is that of Kafka's producer: 61 + 21 bytes, and lengths before key, value and headers."""
+    driver = sized()
+    source = driver.create_input_topic("in")
+    source.pipe_input("k", "x" * 12)  # with quotation marks 14 bytes: exactly the limit
+    assert record_size(b"k", b'"' + b"x" * 12 + b'"', ()) == 100
+    with pytest.raises(ProcessingError, match=r"101 bytes, max\.request\.size is 100") as error:
+        source.pipe_input("k", "x" * 13)
+    assert isinstance(error.value.__cause__, RecordRefusedError)
+    assert "The message is 101 bytes when serialized which is larger than 100" in str(error.value.__cause__.java)
+    assert len(driver.create_output_topic("out").read_values_to_list()) == 1
+
+
+@pytest.mark.parametrize("name", ["max.request.size", "producer.max.request.size"])
+def test_the_production_handler_decides_about_a_record_that_is_too_large(name: str) -> None:
+    """It may drop the record; a dead letter holds the source record."""
+    asked: list[tuple[str, str]] = []
+
+    def handler(context: ErrorContext, error: BaseException) -> str:
+        asked.append((context.stage, type(error).__name__))
+        return "continue"
+
+    driver = sized(production_handler=handler, **{name: 100})
+    source = driver.create_input_topic("in")
+    source.pipe_input("k", "x" * 13)
+    source.pipe_input("k", "x")
+    assert asked == [("production", "RecordRefusedError")]
+    assert driver.create_output_topic("out").read_values_to_list() == ["x"]
+    letters = sized(production_handler="continue", dead_letter_topic="dead")
+    letters.create_input_topic("in").pipe_input("k", "x" * 13)
+    (letter,) = letters.create_output_topic("dead", "string", "string").read_records()
+    assert letter.value == '"' + "x" * 13 + '"'
+
+
+@pytest.mark.parametrize(("at", "taken"), [(0, True), (1_000, True), (1_001, False), (253_402_214_400_000, False)])
+def test_the_production_handler_decides_about_a_time_that_the_topic_refuses(at: int, taken: bool) -> None:
+    """A topic that takes times up to a second ahead of the wall clock refuses those of the year 9999."""
+    driver = sized(production_handler="continue", **{"topic.message.timestamp.after.max.ms": "1000"})
+    driver.create_input_topic("in").pipe_input("k", "x", at=at)
+    assert driver.create_output_topic("out").read_values_to_list() == ["x"] * taken
+    assert driver.metrics()["dropped-records-total"] == {"0_0": 1 - taken}
+
+
+def test_limits_are_whole_numbers() -> None:
+    """A mistyped limit is refused before the first record."""
+    with pytest.raises(ConfigError, match="expected a whole number"):
+        sized(**{"max.request.size": "1MB"})

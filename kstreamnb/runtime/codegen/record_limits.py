@@ -1,0 +1,89 @@
+"""Records that Kafka would refuse: larger than ``max.request.size``, or with a time that the topic does not take."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from kstreamnb.core.formatting import format_time
+from kstreamnb.core.record import Headers
+from kstreamnb.core.time import Clock
+from kstreamnb.errors import ConfigError, RecordRefusedError
+from kstreamnb.runtime.context.config import Config
+
+__all__ = ["RecordLimits", "record_size"]
+
+_BATCH_OVERHEAD, _RECORD_OVERHEAD, _NULL_SIZE = 61, 21, 1
+
+
+class RecordLimits(NamedTuple):
+    """Limits of the records that an application writes; None if nothing is configured.
+
+    Attributes:
+        max_request_bytes: ``max.request.size`` of the producer.
+        before_ms: how far a timestamp may lie before the wall clock: ``topic.message.timestamp.before.max.ms``.
+        after_ms: how far it may lie after it: ``topic.message.timestamp.after.max.ms``.
+    """
+
+    max_request_bytes: int | None
+    before_ms: int | None
+    after_ms: int | None
+
+    @classmethod
+    def of(cls, config: Config) -> RecordLimits:
+        """Return the limits that a config sets."""
+        names = "message.timestamp.before.max.ms", "message.timestamp.after.max.ms"
+        settings = {"max.request.size": config.client_settings("producer").get("max.request.size")}
+        settings |= {name: config.others.get(f"topic.{name}") for name in names}
+        return cls(*(_number(name, value) for name, value in settings.items()))
+
+    def checker(self, clock: Clock) -> Callable[[str, int, bytes | None, bytes | None, Headers], None]:
+        """Return ``check(topic, timestamp, key, value, headers)``, which raises RecordRefusedError."""
+        most, before_ms, after_ms = self
+
+        def check(topic: str, timestamp: int, key: bytes | None, value: bytes | None, headers: Headers) -> None:
+            if most is not None and (size := record_size(key, value, headers)) > most:
+                raise RecordRefusedError(
+                    f'a record for topic "{topic}" has {size:,} bytes, max.request.size is {most:,}',
+                    hint="write less into one record, or raise max.request.size and the topic's max.message.bytes",
+                    java=f"The message is {size} bytes when serialized which is larger than {most}, "
+                    "which is the value of the max.request.size configuration.",
+                )
+            ahead_ms = timestamp - clock.now_ms
+            if (after_ms is not None and ahead_ms > after_ms) or (before_ms is not None and -ahead_ms > before_ms):
+                raise RecordRefusedError(
+                    f'topic "{topic}" takes no record with the time {format_time(timestamp)}',
+                    detail=f"the wall clock shows {format_time(clock.now_ms)}",
+                    hint='set "topic.message.timestamp.before.max.ms" and "…after.max.ms" to what the data need',
+                )
+
+        return check
+
+
+def record_size(key: bytes | None, value: bytes | None, headers: Headers) -> int:
+    """Return the size of a record in bytes as Kafka's producer estimates it before compression.
+
+    Example:
+        >>> record_size(b"shoe", b"1", ())
+        90
+    """
+    size = _BATCH_OVERHEAD + _RECORD_OVERHEAD + _sized(key) + _sized(value) + _varint_size(len(headers))
+    return size + sum(_sized(name.encode()) + _sized(data) for name, data in headers)
+
+
+def _sized(data: bytes | None) -> int:
+    return _NULL_SIZE if data is None else _varint_size(len(data)) + len(data)
+
+
+def _varint_size(number: int) -> int:
+    """Return the bytes of a length in zigzag form, seven bits in each."""
+    return max(1, ((number << 1).bit_length() + 6) // 7)
+
+
+def _number(name: str, value: object) -> int | None:
+    if value is None:
+        return None
+    try:
+        return int(str(value))
+    except ValueError:
+        raise ConfigError(f'expected a whole number for setting "{name}", got "{value}"') from None
