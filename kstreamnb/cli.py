@@ -299,8 +299,9 @@ def deploy(servers: str, application: str, config: Sequence[str], **options: Any
         click.echo("stopping", err=True)
     finally:
         query.stop()
-    if query.last_error is not None:
-        raise query.last_error
+    error = query.exception()
+    if error is not None:
+        raise error
 
 
 _FROM_FILE = "Begin at the offsets in this file: lines of topic,partition,offset."

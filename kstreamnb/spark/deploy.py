@@ -22,8 +22,8 @@ from kstreamnb.spark.io.sinks import KafkaSink
 from kstreamnb.spark.jvm.constants import LARGEST_FUNCTION
 from kstreamnb.spark.jvm.session import find_java, require_session, spark_session
 from kstreamnb.spark.operations.restart_policy import RestartPolicy
-from kstreamnb.spark.operations.topic_discovery import TopicDiscovery, placed_on
-from kstreamnb.spark.operations.topic_watcher import TopicWatcher, refuse_other_topics
+from kstreamnb.spark.operations.topic_discovery import TopicDiscovery, application_over
+from kstreamnb.spark.operations.topic_watcher import TopicWatcher, refuse_replaced_topics
 from kstreamnb.spark.planning.deployment import Application, Deployment, WorkerOptions
 from kstreamnb.spark.planning.output_topics import output_topics
 from kstreamnb.spark.planning.placement import plan_deployment
@@ -143,7 +143,7 @@ def deploy(
     admin = Admin(servers)
     topics = admin.topics()
     missing = _missing_outputs(topology, settings, topics, create=create_topics) if sink is None else {}
-    application = placed_on(topology, settings, {**topics, **missing})
+    application = application_over(topology, settings, {**topics, **missing})
     refuse_what_cannot_run(application)
     if sink is not None and application.looped:
         raise ConfigError(f'topic "{application.looped[0]}" is written and read back: that needs Kafka as its sink')
@@ -176,7 +176,7 @@ def deploy(
         pre_deploy(topology, session, settings, application.partitions)
     ids = admin.identities(application.inputs)
     if old is not None and fail_on_loss:
-        refuse_other_topics(old.topic_ids, ids, application.id)
+        refuse_replaced_topics(old.topic_ids, ids, application.id)
     for topic, partitions in missing.items():
         admin.create_topic(topic, partitions=partitions, exists_ok=True)
     manifest = replace(manifest, topic_ids=ids)
@@ -188,9 +188,10 @@ def deploy(
         written += _keep_changelogs(sink, deployment, admin, topics)
     query = query_of(session, deployment, source, sink, stream)
     watcher = TopicWatcher(query, admin, ids, written, fail_on_loss=fail_on_loss)
-    query.companions += [RestartPolicy(query, settings.uncaught_handler), watcher]
+    companions = query.control.companions
+    companions += [RestartPolicy(query, settings.uncaught_handler), watcher]
     if any(each.pattern for each in topology.sources()):
-        query.companions.append(TopicDiscovery(query, settings, admin, discover_ms, old=manifest, source=source))
+        companions.append(TopicDiscovery(query, settings, admin, discover_ms, old=manifest, source=source))
     return query.restart()
 
 

@@ -210,7 +210,7 @@ def latency(spark: Any, options: argparse.Namespace) -> Iterator[StatusLine]:
     for levels, aim in ((1, 100), (2, 150)):
         sink = Light((warm, last - 1))
         query = streamed(spark, Made(8, last, 40), sink, levels=levels)
-        spent = [p["durationMs"]["triggerExecution"] for p in query._streaming.streaming.recentProgress][warm:]
+        spent = [p["durationMs"]["triggerExecution"] for p in query.control.handle.streaming.recentProgress][warm:]
         middle, worst = statistics.median(spent), statistics.quantiles(spent, n=100)[98]
         found = f"p50 {middle:.0f} ms, p99 {worst:.0f} ms ({sink.cpu_ms():.0f} ms of CPU)"
         yield StatusLine(f"latency, {levels} level{'s'[: levels - 1]}", found, f"p50 ≤ {aim} ms", middle <= aim)

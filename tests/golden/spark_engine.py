@@ -211,7 +211,7 @@ def _run_on_spark(cases: list[_Case], batches: int | None) -> None:
                 f"{len(cases)} applications, {len(deployment.tasks)} tasks",
                 [
                     (p["batchId"], p["durationMs"]["triggerExecution"])
-                    for p in query._streaming.streaming.recentProgress
+                    for p in query.control.handle.streaming.recentProgress
                 ],
             )
         _fill(cases, sink, read_states(query.spark, query.deployment, query.checkpoint))

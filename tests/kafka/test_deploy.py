@@ -95,7 +95,7 @@ def test_a_second_deployment_takes_over_and_the_first_is_fenced(bench: Bench) ->
     first = bench.deploy(counting("twice"))
     assert first.await_input(180)
     builder = counting("twice")
-    writer = type(first._action.sink.writer)(bench.servers, "twice", first._action.sink.writer.query)
+    writer = type(first.control.action.sink.writer)(bench.servers, "twice", first.control.action.sink.writer.query)
     writer.open()
     bench.fill("twice-in", 10, begin=10)
     with pytest.raises(FencedError, match=r'a newer deployment of "twice" has taken over'):
@@ -113,7 +113,7 @@ def test_what_restarts_by_itself_leaves_a_newer_deployment_alone(bench: Bench) -
     bench.fill("older-in", 10)
     older = bench.deploy(counting("older"))
     assert older.await_input(180)
-    sink, owner = older.action.sink, OwnerToken(older.checkpoint)
+    sink, owner = older.control.action.sink, OwnerToken(older.checkpoint)
     newer = TransactionalWriter(bench.servers, "older", sink.writer.query)
     newer.open()
     taken_over = r'a newer deployment of "older" has taken over'
@@ -140,7 +140,7 @@ def test_a_start_that_fails_leaves_the_older_deployment_its_claim(bench: Bench) 
     bench.fill("claimed-in", 10)
     older = bench.deploy(counting("claimed"))
     assert older.await_input(180)
-    sink = older.action.sink
+    sink = older.control.action.sink
     owner, writer = sink.owner, sink.writer
     sink.writer = TransactionalWriter({"bootstrap.servers": bench.servers, "acks": "seven"}, "claimed", writer.query)
     with pytest.raises(ks.errors.ConfigError):
@@ -158,7 +158,7 @@ def test_at_least_once_is_the_same_topology_without_transactions(bench: Bench) -
     """S1-44, S4-16: only the setting differs; positions are committed, there is no marker."""
     bench.fill("plain-in", 30)
     query = bench.run(counting("plain"), config={"processing.guarantee": "at_least_once"})
-    assert "AtLeastOnceWriter" in repr(query._action.sink)
+    assert "AtLeastOnceWriter" in repr(query.control.action.sink)
     assert 30 == len(bench.read("plain-out"))
     assert "plain-commits" not in bench.admin.topics()
     assert {"plain-in": {0: 30}} == bench.group("plain")

@@ -354,7 +354,7 @@ def test_stores_are_compared_with_their_log_and_their_changelog_topics(bench: Be
             value_serde=ks.Serdes.long(), keep_partitions=True)  # fmt: skip
     (foreign,) = ks.testing.verify_state(query)
     assert (f"0_{partition}", "counts", key, count, 999, "changelog") == tuple(vars(foreign).values())
-    _, parts = query._action.stores.ask("counts", list)
+    _, parts = query.control.action.stores.ask("counts", list)
     raw_key, row = next((raw_key, row) for part in parts for raw_key, row in part.raw.items() if row[0] != count)
     next(part for part in parts if raw_key in part.raw).apply(raw_key, None)
     lost = next(each for each in ks.testing.verify_state(query) if each.against == "log")

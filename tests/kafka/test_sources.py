@@ -115,12 +115,12 @@ def test_secrets_are_shown_nowhere(bench: Bench, caplog: pytest.LogCaptureFixtur
         bench.run(counting("secret", "not-there"), "other", bootstrap_servers=servers, application_id="secret-2")
     config = ks.Config.of({"sasl.password": word, "producer.ssl.key.pem": word, "application.id": "x"})
     shown = [repr(query), repr(query._feed), repr(query.status()), repr(config), str(config), caplog.text]
-    shown += [repr(query.deployment), repr(query._action.sink), str(caught.value), *caught.value.__notes__]
+    shown += [repr(query.deployment), repr(query.control.action.sink), str(caught.value), *caught.value.__notes__]
     planned = ks.plan(counting("secret"), config={"sasl.password": word, "application.id": "secret"})
     shown += [
         str(thing._repr_mimebundle_()) for thing in (query, planned, config) if hasattr(thing, "_repr_mimebundle_")
     ]
-    shown += [repr(planned), str(query), query._streaming.streaming._jsq.explainInternal(True)]
+    shown += [repr(planned), str(query), query.control.handle.streaming._jsq.explainInternal(True)]
     shown += [path.read_text(errors="replace") for path in bench.folder.rglob("*") if path.is_file()]
     assert [] == [text for text in shown if word in text]
     assert len(shown) > 20

@@ -108,7 +108,7 @@ def test_one_stage_and_several_take_over_from_each_other(spark: Any, tmp_path: P
     for number, readers in ((2, 2), (4, 1)):
         query, sink = query_over(spark, tmp_path, deployment, batches[:number], sink, readers=readers)
         assert query.await_termination(300)
-        shuffles = query._streaming.streaming._jsq.explainInternal(False).count("Exchange")
+        shuffles = query.control.handle.streaming._jsq.explainInternal(False).count("Exchange")
         assert (readers > 1) == (shuffles > 0)
     assert sink is not None
     assert driven(topology, rows, 3, ["out"]) == outputs(deployment, sink, ["out"])

@@ -40,7 +40,7 @@ class DeployPanel(FactsWidget):
     def make_facts(self) -> Facts:
         """Return the present state, figures and series."""
         query = self.query
-        status, error = query.status(lag=False), query.last_error
+        status, error = query.status(lag=False), query.exception()
         metrics, recent = query.metrics(), query.recent()
         failed = getattr(error, "node", "") or ""
         return {

@@ -1,61 +1,57 @@
-"""What happens when a query fails, or loses its checkpoint: the application's uncaught handler decides."""
+"""The restart policy of a query: the application's uncaught exception handler decides about each failure."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from contextlib import suppress
 
-from kstreamnb.errors import KStreamError
+from kstreamnb.errors import KStreamError, ProcessingError
 from kstreamnb.runtime.context.handlers import UncaughtHandler, uncaught_answer
-from kstreamnb.spark.execution.failures import TOO_SLOW
-
-if TYPE_CHECKING:  # a supervisor is a query's companion
-    from kstreamnb.spark.query.query import Query
+from kstreamnb.spark.query.lifecycle import Actor
+from kstreamnb.spark.query.query import Query
 
 __all__ = ["RestartPolicy"]
 
-
 _PAUSE_S = 0.5
+_REPEATED = "fix the cause: every replacement thread fails in the same way. Kafka Streams retries for ever."
 
 
 class RestartPolicy:
-    """Looks after a query: asks the handler when it fails; "replace_thread" starts it again, once for a failing record.
+    """Restarts a failed query if the handler answers "replace_thread", but once for each failure without progress.
 
-    Looking also revives a query whose start failed because the machine was busy.
+    The second failure of the same kind, with no batch finished in between, ends the query: at the same record, or
+    at the same node if the failure belongs to no record, such as that of a punctuator. The drivers have the same rule.
     """
 
     def __init__(self, query: Query, handler: UncaughtHandler) -> None:
         self._query, self._handler = query, handler
-        self._failed: Any = None  # coordinates of the record that the query failed on last
+        self._last_failure: tuple[object, ...] | None = None
 
     def __call__(self, lasts: Callable[[], bool]) -> None:
-        """Look after one start, as long as it lasts."""
-        query, pause = self._query, threading.Event()
-        while lasts():
-            while query.is_active() and lasts():
-                lost = query.checkpoint_gone
-                if lost is not None:
-                    query.fail(lost)
-                pause.wait(_PAUSE_S)
-            error = query.exception()
-            if error is None or not self._goes_on(error) or not lasts():
-                return
-            try:
-                query.restart(takes_over=False)
-            except KStreamError as why:
-                if TOO_SLOW not in str(why):  # else whoever looks next tries again
-                    query.fail(why)
-                    return
+        """Attend to one start, until its end or the next start."""
+        query, control, pause = self._query, self._query.control, threading.Event()
+        handle = control.handle
+        while query.is_active() and lasts():
+            missing = control.missing_checkpoint()
+            if missing is not None:
+                control.end_with(missing)
+            pause.wait(_PAUSE_S)
+        error = query.exception()
+        if error is not None and lasts() and self.restarts_after(error):
+            with suppress(KStreamError):  # the failed start is the query's error now
+                control.start(Actor.COMPANION, after=handle)
 
-    def _goes_on(self, error: KStreamError) -> bool:
+    def restarts_after(self, error: KStreamError) -> bool:
+        """Ask the handler about an error; never twice about the same failure without a batch in between."""
         if not getattr(error, "restartable", True):
-            return False  # a newer deployment has taken over, or a person has to decide
+            return False
         if uncaught_answer(self._handler, error) != "replace_thread":
             return False
-        coordinates = getattr(error, "coordinates", None)
-        if coordinates is not None and coordinates == self._failed:
-            error.add_note("Hint: every thread that takes over fails on this record; Kafka Streams would never end.")
+        node, coordinates = (error.node, error.coordinates) if isinstance(error, ProcessingError) else ("", None)
+        failure = (type(error), node, coordinates, self._query.control.action.last.number)
+        if failure == self._last_failure:
+            error.add_note(f"Hint: {_REPEATED}")
             return False
-        self._failed = coordinates
+        self._last_failure = failure
         return True

@@ -31,7 +31,7 @@ def stores_beside(query: Query) -> Iterator[Beside]:
 
     Raises: ApplicationStateError where a batch was published that the checkpoint has not committed.
     """
-    with query.action.busy:
+    with query.control.action.busy:
         _await_commit(query)
         states = read_states(query.spark, query.deployment, query.checkpoint)
         again = {}
@@ -42,17 +42,17 @@ def stores_beside(query: Query) -> Iterator[Beside]:
         for name in sorted(query.topology.stores):
             placed_tasks = tasks_with(query.deployment, name)
             labels = [placed.plan.task_id for placed in placed_tasks for _ in stores_named(again[placed.name], name)]
-            _, kept = query.action.stores.ask(name, list)
+            _, kept = query.control.action.stores.ask(name, list)
             made = [store for placed in placed_tasks for store in stores_named(again[placed.name], name)]
             yield from ((*each, "log") for each in zip(labels, kept, made, strict=True))
-        sink = query.action.sink
+        sink = query.control.action.sink
         if isinstance(sink, KafkaSink) and sink.changelogs is not None:
             yield from _beside_changelogs(query.deployment, sink.writer.servers, again)
 
 
 def _await_commit(query: Query) -> None:
     """The batch that was published last may still be on its way into Spark's log of commits."""
-    number, end = query.action.last.number, time.monotonic() + _COMMIT_S
+    number, end = query.control.action.last.number, time.monotonic() + _COMMIT_S
     while last_batch(query.checkpoint) < number:
         if time.monotonic() > end or not query.is_active():
             raise ApplicationStateError(

@@ -1,4 +1,4 @@
-"""Which topics of the cluster an application reads, and what happens when new ones match its patterns."""
+"""Topic discovery: the topics that an application reads, and new ones that match its patterns."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from kstreamnb.runtime.context.task_plan import TaskPlan
 from kstreamnb.spark.io.offset_source import KafkaOffsetSource
 from kstreamnb.spark.planning.deployment import Application
 from kstreamnb.spark.planning.placement import plan_application, plan_deployment
+from kstreamnb.spark.query.lifecycle import Actor
 from kstreamnb.spark.query.query import Query
 from kstreamnb.spark.state.checkpoint_manifest import Manifest, check_compatible, manifest_of, write_manifest
 from kstreamnb.topology.topology import Topology
 
-if TYPE_CHECKING:  # Kafka's client is loaded by who connects
+if TYPE_CHECKING:  # only `deploy` loads Kafka's client
     from kstreamnb.kafka.admin import Admin
 
-__all__ = ["TopicDiscovery", "placed_on"]
+__all__ = ["TopicDiscovery", "application_over"]
 
 
 class TopicDiscovery:
-    """Looks for new topics that match a query's patterns, and has the query go on with them.
+    """Restarts a query when new topics match its patterns; they are read from their beginning.
 
-    The query stops between two batches and starts again from its checkpoint; new topics are read from their beginning.
-    Topics that would give a sub-topology other tasks than its state has end the query, with the reason.
-    Units: ``every_ms`` is ms between two looks.
+    The query stops between two batches and starts from its checkpoint. Topics that would change the tasks of a
+    sub-topology with state end the query. ``every_ms`` is the time between two looks, in ms.
     """
 
     def __init__(
@@ -45,22 +45,22 @@ class TopicDiscovery:
         self._manifest, self._source = old, source
 
     def __call__(self, lasts: Callable[[], bool]) -> None:
-        """Look as long as one start of the query lasts."""
+        """Look for topics until the query ends or is started again."""
         pause = threading.Event()
         while not pause.wait(self._every_s) and lasts() and self._query.is_active():
             try:
-                there = self._admin.topics()
+                topics = self._admin.topics()
             except EngineError:
-                continue  # a broker that is away tells nothing; the query itself is patient for so long
+                continue  # the broker is away; the query itself waits for it
             try:
-                self.look(there)
+                self.look(topics)
             except KStreamError as error:
                 self._query.fail(error)
                 return
 
-    def look(self, there: Mapping[str, int]) -> bool:
-        """Go on with the topics that are there now; says whether there were new ones."""
-        application = placed_on(self._query.topology, self._settings, there)
+    def look(self, topics: Mapping[str, int]) -> bool:
+        """Restart the query if there are new topics among those of the cluster; returns whether it did."""
+        application = application_over(self._query.topology, self._settings, topics)
         if set(application.external) <= set(self._source.topics):
             return False
         deployment = plan_deployment(
@@ -75,18 +75,21 @@ class TopicDiscovery:
         self._manifest = replace(manifest, topic_ids=self._manifest.topic_ids)
         self._source = replace(self._source, topics=application.external, _reader=None)
         write_manifest(self._query.checkpoint, self._manifest)
-        self._query.restart(deployment=deployment, source=self._source, takes_over=False)
-        return True
+        return self._query.control.start(Actor.COMPANION, deployment=deployment, source=self._source)
 
 
-def placed_on(topology: Topology, settings: Config, there: Mapping[str, int]) -> Application:
-    """The application over the topics of the cluster; refuses input topics that do not exist."""
+def application_over(topology: Topology, settings: Config, topics: Mapping[str, int]) -> Application:
+    """Return the application over the topics of a cluster, given with their numbers of partitions.
+
+    Raises:
+        UnknownTopicError: an input topic does not exist.
+    """
     name = TaskPlan(topology, (), config=settings).application_id
     own = {f"{name}-{internal}" for internal in topology.internal_topics} | {f"{name}-commits"}
     for source in topology.sources():
         for topic in source.topics:
-            if topic not in there and topic not in topology.internal_topics:
-                others = sorted(set(there) - own - {name for name in there if name.startswith("__")})
+            if topic not in topics and topic not in topology.internal_topics:
+                others = sorted(set(topics) - own - {name for name in topics if name.startswith("__")})
                 raise unknown(
                     "input topic",
                     topic,
@@ -97,5 +100,5 @@ def placed_on(topology: Topology, settings: Config, there: Mapping[str, int]) ->
                     origin=source.origin,
                 )
     return plan_application(
-        topology, settings, {topic: n for topic, n in there.items() if topic not in own}, direct=False
+        topology, settings, {topic: n for topic, n in topics.items() if topic not in own}, direct=False
     )

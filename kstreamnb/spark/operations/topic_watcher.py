@@ -1,7 +1,7 @@
-"""Whether the topics of a running query are still there, and still the same ones.
+"""Topic watcher: ends a query whose topics were deleted, or replaced by others of the same name.
 
-A reader that waits for records hears nothing of a topic that is deleted, and offsets alone do not tell a topic from
-another one that was created anew under its name and has grown past them. So ids are asked for now and then.
+A reader that waits for records does not notice that a topic was deleted, and offsets alone cannot distinguish a topic
+from a newer one that has grown past them. So the watcher asks for the ids of topics every second.
 """
 
 from __future__ import annotations
@@ -12,22 +12,22 @@ from typing import TYPE_CHECKING
 
 from kstreamnb.errors import DataLossError, EngineError, TopicDeletedError
 
-if TYPE_CHECKING:  # a lookout is a query's companion
+if TYPE_CHECKING:  # the watcher is a companion of the query
     from kstreamnb.kafka.admin import Admin
     from kstreamnb.spark.query.query import Query
 
-__all__ = ["TopicWatcher", "refuse_other_topics"]
+__all__ = ["TopicWatcher", "refuse_replaced_topics"]
 
 _EVERY_S = 1.0
 _LOOKS = 3  # in a row without a topic: a broker that has just come back may not know it yet
-_WAY_OUT = "reset the application, or deploy it with fail_on_loss=False to read what comes behind its position"
+_WAY_OUT = "reset the application, or deploy it with fail_on_loss=False to read what comes after its position"
 
 
 class TopicWatcher:
-    """Ends a query whose topics are gone, or were created anew.
+    """Ends a query whose topics were deleted or replaced.
 
-    ``ids`` are those of input topics as far as they are known; of others the first look takes note. With
-    ``fail_on_loss`` an input that was created anew ends the query; a topic of ``written`` may be another one.
+    ``ids`` are the known ids of input topics; the first look adds the others. With ``fail_on_loss`` an input topic
+    that was replaced ends the query; the topics in ``written`` may be replaced.
     """
 
     def __init__(
@@ -38,14 +38,14 @@ class TopicWatcher:
         self._missed: dict[str, int] = {}
 
     def __call__(self, lasts: Callable[[], bool]) -> None:
-        """Look after one start, as long as it lasts."""
+        """Watch until the query ends or is started again."""
         pause = threading.Event()
         self._missed.clear()
         while not pause.wait(_EVERY_S) and lasts() and self._query.is_active():
             try:
                 error = self._look()
             except EngineError:
-                continue  # a broker that is away tells nothing; the query itself is patient for so long
+                continue  # the broker is away; the query itself waits for it
             if error is not None:
                 self._query.fail(error)
                 return
@@ -53,40 +53,43 @@ class TopicWatcher:
     def _look(self) -> EngineError | None:
         application = self._query.deployment.application
         inputs = application.inputs
-        there = self._admin.identities({*inputs, *self._written})
+        ids = self._admin.identities({*inputs, *self._written})
         self._missed = {
-            topic: self._missed.get(topic, 0) + 1 for topic in (*inputs, *self._written) if topic not in there
+            topic: self._missed.get(topic, 0) + 1 for topic in (*inputs, *self._written) if topic not in ids
         }
         missing = [topic for topic, looks in self._missed.items() if looks >= _LOOKS]
         if missing:
             return _missing(missing[0], application.id, read=missing[0] in inputs)
-        now = {topic: there[topic] for topic in inputs if topic in there}
-        error = _another(self._ids, now, application.id) if self._fail_on_loss else None
+        now = {topic: ids[topic] for topic in inputs if topic in ids}
+        error = _replaced(self._ids, now, application.id) if self._fail_on_loss else None
         self._ids.update(now)
         return error
 
 
-def refuse_other_topics(before: Mapping[str, str], now: Mapping[str, str], application: str) -> None:
-    """Refuse to go on over a topic that was created anew since a checkpoint took note of its id.
+def refuse_replaced_topics(before: Mapping[str, str], now: Mapping[str, str], application: str) -> None:
+    """Refuse topics that were replaced since a checkpoint noted their ids.
+
+    Raises:
+        DataLossError: a topic of the same name has another id.
 
     Example:
         >>> try:
-        ...     refuse_other_topics({"orders": "a"}, {"orders": "b"}, "shop")
+        ...     refuse_replaced_topics({"orders": "a"}, {"orders": "b"}, "shop")
         ... except DataLossError as error:
         ...     print(error)
-        input topic "orders" of "shop" was deleted and created anew
+        input topic "orders" of "shop" was deleted and created again
     """
-    error = _another(before, now, application)
+    error = _replaced(before, now, application)
     if error is not None:
         raise error
 
 
-def _another(before: Mapping[str, str], now: Mapping[str, str], application: str) -> DataLossError | None:
+def _replaced(before: Mapping[str, str], now: Mapping[str, str], application: str) -> DataLossError | None:
     for topic in sorted(now):
         if before.get(topic, now[topic]) != now[topic]:
             return DataLossError(
-                f'input topic "{topic}" of "{application}" was deleted and created anew',
-                detail="its offsets begin again at 0: the query's position says nothing of what is in it now",
+                f'input topic "{topic}" of "{application}" was deleted and created again',
+                detail="its offsets start again at 0, so the query's position means nothing in it",
                 hint=_WAY_OUT,
             )
     return None
@@ -95,6 +98,6 @@ def _another(before: Mapping[str, str], now: Mapping[str, str], application: str
 def _missing(topic: str, application: str, *, read: bool) -> TopicDeletedError:
     return TopicDeletedError(
         f'{"input" if read else "output"} topic "{topic}" of "{application}" is gone',
-        detail="it was deleted, or this user may not see it any more",
-        hint=f"create it anew; then {_WAY_OUT}" if read else "deploy the application again: that creates it",
+        detail="it was deleted, or this user may no longer see it",
+        hint=f"create it again; then {_WAY_OUT}" if read else "deploy the application again, which creates it",
     )

@@ -1,13 +1,15 @@
-"""A streaming query of Spark's as a handle that outlives its JVM."""
+"""Spark's handle of a streaming query, usable after its JVM has ended."""
 
 from __future__ import annotations
 
+import time
 from contextlib import suppress
-from typing import Any
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql.streaming.query import StreamingQuery
+
+from kstreamnb.kafka.checkpoint_lock import SharedLock
 
 __all__ = ["QueryHandle"]
 
@@ -15,17 +17,20 @@ _NO_ANSWER = Py4JError, OSError
 
 
 class QueryHandle:
-    """Answers what Spark says of a query; once its JVM is gone it is not active, and ``gone`` is true.
+    """The stream of one start of a query; without its JVM it is not active. No method raises Py4J's errors.
 
-    Nothing here raises errors of Py4J. ``streaming`` is Spark's own handle.
+    Attributes:
+        streaming: Spark's own handle.
+        lock: marks the checkpoint as in use.
+        gone: the JVM did not answer.
     """
 
-    def __init__(self, streaming: StreamingQuery) -> None:
-        self.streaming = streaming
+    def __init__(self, streaming: StreamingQuery, lock: SharedLock) -> None:
+        self.streaming, self.lock = streaming, lock
         self.gone = False
 
     def active(self) -> bool:
-        """Whether the query runs."""
+        """Whether the stream runs."""
         try:
             return self.streaming.isActive
         except _NO_ANSWER:
@@ -33,33 +38,35 @@ class QueryHandle:
             return False
 
     def exception(self) -> StreamingQueryException | None:
-        """What ended it, in Spark's words."""
+        """Return the error that ended the stream, in Spark's words."""
         try:
             return self.streaming.exception()
         except _NO_ANSWER:
             self.gone = True
             return None
 
-    def begins(self) -> bool:
-        """Whether it has not come to its first batch yet."""
+    def idle(self) -> bool:
+        """Whether the stream waits for records or for its next trigger."""
         with suppress(*_NO_ANSWER):
-            return str(self.streaming.status["message"]).startswith("Initializing")
+            return str(self.streaming.status["message"]).startswith("Waiting")
         return False
 
     def durations_ms(self) -> dict[str, int]:
-        """How long the parts of the last batch took."""
+        """Return the durations of the parts of the last batch."""
         with suppress(*_NO_ANSWER):
-            progress: Any = self.streaming.lastProgress
+            progress = self.streaming.lastProgress
             return dict(progress["durationMs"]) if progress is not None else {}
         return {}
 
     def await_end(self) -> None:
-        """Come back when it has ended, whatever the reason."""
-        with suppress(PySparkException, *_NO_ANSWER):
-            self.streaming.awaitTermination()
+        """Wait until the stream has ended, for whatever reason."""
+        while self.active():
+            with suppress(PySparkException, *_NO_ANSWER):
+                self.streaming.awaitTermination()
+            time.sleep(0.01)  # no busy loop, should Spark not wait
 
     def stop(self) -> str | None:
-        """Stop it; gives the reason where it takes longer than Spark waits, or the JVM is gone."""
+        """Stop the stream; returns the reason if that takes longer than Spark waits, or if the JVM has ended."""
         try:
             self.streaming.stop()
         except (PySparkException, *_NO_ANSWER) as error:

@@ -1,4 +1,4 @@
-"""A query in words: its state, its positions, and every task with what it reads and keeps."""
+"""The status of a query, and its description with positions, tasks and their stores."""
 
 from __future__ import annotations
 
@@ -9,16 +9,22 @@ from kstreamnb.kafka.batch_offsets import Offsets
 from kstreamnb.spark.planning.deployment import Deployment, TaskPlacement
 from kstreamnb.spark.planning.key_routing import spark_hash
 
-__all__ = ["QueryStatus", "described"]
+__all__ = ["QueryStatus", "describe_query"]
 
 
 @dataclass(frozen=True)
 class QueryStatus:
-    """What a query is doing.
+    """The state of a query at one moment.
 
-    ``state`` is "starting" until it takes up input, at its first start and at every other one, then "running", and
-    "stopped" or "failed" in the end; ``batch`` the last finished batch, -1 before the first; ``lag`` the records that
-    wait in the input topics, -1 where no broker answers; ``durations_ms`` are Spark's, of the last batch.
+    Attributes:
+        state: "starting" until the first batch of a start is finished or there is none to do, then "running"; at the
+            end "stopping", "stopped" or "failed".
+        batch: the number of the last finished batch, -1 before the first.
+        lag: records that wait in the input topics; -1 if no broker answers, and while the first batch runs.
+        positions: offsets of the next records, by topic and partition.
+        clock_ms: the wall clock of the last batch, in ms.
+        durations_ms: the durations of the parts of the last batch, as Spark measures them, in ms.
+        error: the text of the error that ended the query.
     """
 
     state: str
@@ -30,8 +36,8 @@ class QueryStatus:
     error: str | None = None
 
 
-def described(deployment: Deployment, state: str, batch: int, positions: Offsets, ran: Collection[str]) -> str:
-    """The text for `Query`; ``ran`` are names of the tasks that have run since it was made."""
+def describe_query(deployment: Deployment, state: str, batch: int, positions: Offsets, ran: Collection[str]) -> str:
+    """Return the text of a `Query`; ``ran`` are the names of the tasks that have run since it was made."""
     after = f"after batch {batch}" if batch >= 0 else "before its first batch"
     lines = [f'application "{deployment.applications[0].id}": {state}, {after}']
     for topic, parts in positions.items():

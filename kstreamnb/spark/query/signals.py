@@ -1,4 +1,4 @@
-"""Signals that ask a process to end, while it waits for a query."""
+"""Handlers of the signals that ask a process to end while it waits for a query."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 @contextmanager
 def asked_to_end() -> Iterator[threading.Event]:
-    """An event that is set by SIGINT and SIGTERM, instead of what they do otherwise; by none outside the main thread.
+    """Yield an event that SIGINT and SIGTERM set, in place of their own effects; only in the main thread.
 
     Example:
         >>> with asked_to_end() as asked:

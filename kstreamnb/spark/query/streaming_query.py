@@ -39,7 +39,7 @@ def start_stream(
     )
     session.dataSource.register(source_class(name, read_settings))
     frame = levels_of(session.readStream.format(name).load(), deployment, one_stage=settings.readers == 1)
-    writer = frame.writeStream.outputMode("append").foreachBatch(_with_each(deployment, action, settings))
+    writer = frame.writeStream.outputMode("append").foreachBatch(_on_batch(deployment, action, settings))
     writer = writer.option("checkpointLocation", str(settings.checkpoint)).queryName(name)
     if settings.trigger_ms is None:
         return writer.trigger(availableNow=True).start()
@@ -70,8 +70,8 @@ def owners_of(deployment: Deployment) -> list[int]:
     return [*inputs, *(task.application for task in deployment.tasks), *(r.application for r in deployment.replicas)]
 
 
-def _with_each(deployment: Deployment, action: Action, settings: StreamSettings) -> Callable[[DataFrame, int], None]:
-    """What happens with each batch: one collect, then the query's action."""
+def _on_batch(deployment: Deployment, action: Action, settings: StreamSettings) -> Callable[[DataFrame, int], None]:
+    """Return the function that Spark calls with each batch: one collect, then the query's action."""
     owners, log = owners_of(deployment), settings.checkpoint / "offsets"
 
     def act(frame: DataFrame, number: int) -> None:

@@ -5,20 +5,15 @@ from __future__ import annotations
 import pickle
 import time
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 import kstreamnb as ks
-from kstreamnb.errors import BrokerError, ConfigError, EngineError, MissingJavaError
+from kstreamnb.errors import BrokerError, ConfigError, MissingJavaError
 from kstreamnb.kafka.admin import Admin
-from kstreamnb.runtime.context.config import Config
-from kstreamnb.spark.contracts import QuerySink, StreamSettings
 from kstreamnb.spark.io import offset_source
-from kstreamnb.spark.io.offset_source import FileOffsetSource, KafkaOffsetSource
-from kstreamnb.spark.planning.placement import plan_application, plan_deployment
+from kstreamnb.spark.io.offset_source import KafkaOffsetSource
 from kstreamnb.spark.query.query import Query
-from kstreamnb.spark.query.query_handle import QueryHandle
 
 NOBODY = "127.0.0.1:1"
 
@@ -72,43 +67,6 @@ def test_who_only_looks_at_a_query_is_not_kept_waiting(monkeypatch: pytest.Monke
     assert feed.glance() is None
     assert 300 == feed.patience_s
     assert pickle.loads(pickle.dumps(feed)) == KafkaOffsetSource(NOBODY, ("orders",))
-
-
-class Slow:
-    """What Spark has of a query that could not start in time."""
-
-    isActive = False
-    lastProgress = None
-
-    def exception(self) -> Exception:
-        """In Spark's words."""
-        return RuntimeError("Python worker failed to connect back.")
-
-    def stop(self) -> None:
-        """It has ended."""
-
-
-class Closed(QuerySink):
-    """Opens for nobody."""
-
-    def open(self) -> None:
-        """Refuse."""
-        raise EngineError("no broker answers")
-
-
-def test_a_query_that_cannot_start_again_says_why_to_whoever_looks(tmp_path: Path) -> None:
-    """The kit starts a query again by itself where Spark was too slow: an error then has nobody to be raised to."""
-    builder = ks.StreamsBuilder("again")
-    builder.stream("in").to("out")
-    deployment = plan_deployment("again", [plan_application(builder.build(), Config(), {"in": 1}, direct=True)], 1)
-    feed = FileOffsetSource.write(tmp_path / "feed.pickle", [])
-    nobody: Any = None
-    settings = StreamSettings(tmp_path / "checkpoint")
-    query = Query(nobody, deployment, feed, Closed(), settings)
-    query._streaming = QueryHandle(Slow())  # type: ignore[arg-type]
-    assert not query.is_active()
-    assert "no broker answers" == str(query.exception())
-    assert ("failed", "no broker answers") == (query.status(lag=False).state, query.status(lag=False).error)
 
 
 @pytest.mark.parametrize(("word", "name"), [("close", "stop"), ("wait", "await_termination"), ("stor", "store")])

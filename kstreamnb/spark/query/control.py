@@ -1,0 +1,297 @@
+"""Starts, stops and recovers the stream of a query.
+
+A start repairs the checkpoint, opens the sink and launches Spark's stream; a thread of its own waits for the end of
+that stream and decides what follows. `lifecycle` says what is allowed when, so no other flag is kept.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from contextlib import suppress
+
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from kstreamnb.errors import EngineError, KStreamError
+from kstreamnb.kafka.checkpoint_lock import STARTED_SINCE, OwnerToken, SharedLock
+from kstreamnb.spark.contracts import Companion, OffsetSource, QuerySink, StreamSettings
+from kstreamnb.spark.execution.failures import TOO_SLOW, is_damage, jvm_gone, spark_failure
+from kstreamnb.spark.jvm.session import require_session
+from kstreamnb.spark.planning.deployment import Deployment
+from kstreamnb.spark.query.batch_handler import BatchAction, Relay
+from kstreamnb.spark.query.lifecycle import Actor, Event, Lifecycle, State
+from kstreamnb.spark.query.query_handle import QueryHandle
+from kstreamnb.spark.query.streaming_query import start_stream
+from kstreamnb.spark.state.checkpoint_manifest import checkpoint_missing
+from kstreamnb.spark.state.checkpoint_reader import batches_without_input, last_batch, settle
+from kstreamnb.spark.state.checkpoint_recovery import entries_again, finish, roll_back
+from kstreamnb.spark.state.live_stores import LiveStores
+from kstreamnb.spark.telemetry.query_log import QueryLog
+
+__all__ = ["QueryControl"]
+
+_STOP_S = 4.5  # on a busy machine a stop then takes 5 s at most
+_PUBLISH_S = 2.0
+_LATE_S = 60.0
+_MOST_ATTEMPTS = 12  # in a row, without a batch between: two minutes
+_LAUNCHED = frozenset({State.LAUNCHED, State.RUNNING})
+_SPARK_ERRORS = (PySparkException, Py4JError, ConnectionError)
+
+
+class QueryControl:
+    """The stream of a query, with everything that belongs to its current start.
+
+    Attributes:
+        deployment: the tasks that run.
+        source: the source of their records.
+        settings: how the stream runs.
+        action: the handler of its batches.
+        lifecycle: its state.
+        companions: functions that run in threads of their own during each start.
+        handle: the stream of the last start; None before the first.
+    """
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        deployment: Deployment,
+        source: OffsetSource,
+        sink: QuerySink,
+        settings: StreamSettings,
+    ) -> None:
+        self.application, self.checkpoint = deployment.application.id, settings.checkpoint
+        self.spark, self.deployment, self.source, self.settings = spark, deployment, source, settings
+        self.lifecycle = Lifecycle()
+        stores = LiveStores(spark, deployment, self.checkpoint)
+        log = QueryLog(self.application, deployment.key)
+        self.action = BatchAction(sink, stores, log, self.lifecycle, self._require_checkpoint)
+        self.companions: list[Companion] = []
+        self.handle: QueryHandle | None = None
+        self._starts = threading.RLock()  # held during a start
+        self._attempts = (-2, 0)  # the last batch at the last attempts to start again, and their number
+
+    # --- start ------------------------------------------------------------------------------------------------------
+    def start(
+        self,
+        actor: Actor,
+        *,
+        takes_over: bool = False,
+        deployment: Deployment | None = None,
+        source: OffsetSource | None = None,
+        after: QueryHandle | None = None,
+    ) -> bool:
+        """Start from the checkpoint; stops the current stream first.
+
+        Args:
+            actor: the cause.
+            takes_over: fence a newer deployment, too, instead of leaving the checkpoint to it.
+            deployment: replaces the tasks.
+            source: replaces the source.
+            after: start only if this is still the last stream.
+
+        Returns:
+            False if the lifecycle does not allow a start by this actor, or another start was sooner.
+        """
+        with self._starts:
+            runs = self.lifecycle.state in _LAUNCHED
+            if after not in (None, self.handle) or not self.lifecycle.apply(Event.START, actor):
+                return False
+            if runs and actor is not Actor.QUERY:
+                self.action.log.note("stopped", batch=self.action.last.number)
+            self.deployment, self.source = deployment or self.deployment, source or self.source
+            if deployment is not None:
+                self.action.stores = LiveStores(self.spark, deployment, self.checkpoint)
+            relay = Relay(self.action)
+            try:
+                self._launch(relay, actor, takes_over=takes_over)
+            except BaseException as error:
+                failure = error if isinstance(error, KStreamError) else None
+                if not self.fail(failure or EngineError(f"the start was interrupted: {error!r}"), Actor.QUERY):
+                    self.lifecycle.apply(Event.HALT, Actor.QUERY)
+                raise
+            self.action.log.note("started", checkpoint=self.checkpoint.name, batch=last_batch(self.checkpoint))
+            if not self.lifecycle.apply(Event.LAUNCH, Actor.QUERY):  # stopped meanwhile
+                self._halt()
+                self.lifecycle.apply(Event.HALT, Actor.QUERY)
+            self._attend(relay)
+            return True
+
+    def _launch(self, relay: Relay, actor: Actor, *, takes_over: bool) -> None:
+        """Launch the stream; again, unless the user waits for it, while Spark is too slow to start its processes."""
+        while True:
+            try:
+                self._prepare(takes_over=takes_over)
+                lock = SharedLock(self.checkpoint)
+                self.handle = QueryHandle(
+                    start_stream(self.spark, self.deployment, self.source, relay, self.settings), lock
+                )
+                return
+            except _SPARK_ERRORS as error:  # Spark's text has a hundred lines and more
+                self._halt()
+                require_session(self.spark)
+                if actor is Actor.USER or not self._may_start_again(str(error)):
+                    raise spark_failure(f'starting "{self.application}"', error) from None
+
+    def _prepare(self, *, takes_over: bool) -> None:
+        """Wait for the end of the stream before, repair the checkpoint and open the sink."""
+        if self.handle is not None:
+            self._halt()
+            end = time.monotonic() + _LATE_S
+            while self.handle.active() and time.monotonic() < end:  # two cannot work on one checkpoint
+                time.sleep(0.02)
+            if not (self.checkpoint / "metadata").exists():  # Spark would start with empty state
+                raise checkpoint_missing(self.checkpoint, self.application)
+        error = None if takes_over else self._overtaken()
+        if error is not None:
+            raise error
+        finish(self.checkpoint)
+        settle(self.checkpoint)
+        self.action.resume(self.checkpoint)
+        self._open_sink(takes_over=takes_over)
+        self.action.stores.forget()
+
+    def _open_sink(self, *, takes_over: bool) -> None:
+        """Open the sink, which fences older deployments; the owner token comes first, so that none fences back."""
+        sink = self.action.sink
+        before, sink.again = sink.owner, entries_again(self.checkpoint)
+        sink.without_output = batches_without_input(self.checkpoint)
+        owner = OwnerToken(self.checkpoint) if takes_over else None
+        sink.owner = owner or before
+        try:
+            sink.open()
+        except KStreamError:
+            sink.owner = before
+            if owner is not None:
+                owner.withdraw()
+            raise
+
+    def _attend(self, relay: Relay) -> None:
+        """Start the threads of one start: its companions, and the one that waits for the end of the stream."""
+        handle = self.handle
+        assert handle is not None
+
+        def await_end() -> None:
+            handle.await_end()
+            relay.detach()
+            self.on_end(handle)
+
+        threading.Thread(target=await_end, daemon=True, name="kstreamnb-end").start()
+        for companion in self.companions:
+            lasts = (lambda: self.handle is handle,)
+            threading.Thread(target=companion, args=lasts, daemon=True, name="kstreamnb-companion").start()
+
+    # --- end --------------------------------------------------------------------------------------------------------
+    def on_end(self, handle: QueryHandle) -> None:
+        """Decide what follows the end of a stream: a stop or failure that was asked for, a recovery, or a failure."""
+        found = handle.exception()
+        if handle is not self.handle or self.lifecycle.state not in _LAUNCHED:
+            handle.lock.release()
+            return
+        error = self.missing_checkpoint()
+        if found is not None:
+            error = error or self._overtaken()
+            if error is None and self._recovers(handle, found):
+                return
+            error = error or spark_failure(f'the query of "{self.application}"', found)
+        elif handle.gone:
+            error = jvm_gone(self.application)
+        elif self.settings.trigger_ms is not None:  # a newer deployment in this session: Spark just stops this one
+            error = self._overtaken()
+        else:
+            error = None
+        handle.lock.release()
+        if error is not None:
+            self.fail(error, Actor.QUERY)
+        elif self.lifecycle.state in _LAUNCHED:
+            self.action.log.note("stopped", batch=self.action.last.number)
+            self.lifecycle.apply(Event.END, Actor.QUERY)
+
+    def _recovers(self, handle: QueryHandle, found: Exception) -> bool:
+        """Start again if the state can be rebuilt or Spark was only too slow; returns whether nothing is left to do."""
+        batches = roll_back(self.checkpoint) if is_damage(found) else None
+        if batches is not None:
+            self.action.log.warn("rebuilds damaged state", batches=f"{batches.start} to {batches.stop - 1}")
+        elif not self._may_start_again(str(found)):
+            return False
+        with suppress(KStreamError):  # `start` has noted it; no caller waits for it here
+            self.start(Actor.QUERY, after=handle)
+        return True
+
+    def _may_start_again(self, found: str) -> bool:
+        """Return whether a start or stream failed because the machine was busy, and not too often without a batch."""
+        batch = self.action.last.number
+        attempts = self._attempts[1] if self._attempts[0] == batch else 0
+        if TOO_SLOW not in found or attempts >= _MOST_ATTEMPTS:
+            return False
+        self._attempts = batch, attempts + 1
+        self.action.log.warn("starts again", reason=TOO_SLOW, attempt=attempts + 1)
+        return True
+
+    def stop(self) -> None:
+        """Stop within 5 s, for the user; a batch that is being published may finish."""
+        if self.lifecycle.apply(Event.STOP, Actor.USER):
+            self._halt()
+            self.action.log.note("stopped", batch=self.action.last.number)
+            if self._starts.acquire(blocking=False):  # else the start that is in progress halts
+                self.lifecycle.apply(Event.HALT, Actor.QUERY)
+                self._starts.release()
+        else:
+            self._halt()
+
+    def fail(self, error: KStreamError, actor: Actor) -> bool:
+        """Note the error that ends the query; returns False if it has ended already."""
+        return self.action.note_failure(error, actor)
+
+    def end_with(self, error: KStreamError) -> None:
+        """End the stream with an error, for a companion."""
+        self.fail(error, Actor.COMPANION)
+        self._end_stream()
+
+    def _halt(self) -> None:
+        self._end_stream()
+        if self.handle is not None:
+            self.handle.lock.release()
+
+    def _end_stream(self) -> None:
+        """Stop the stream, after the batch that is being published if it takes no longer than 2 s."""
+        end, action = time.monotonic() + _STOP_S, self.action
+        if action.busy.acquire(timeout=_PUBLISH_S):
+            action.busy.release()
+        else:
+            action.sink.close()
+        if self.handle is not None:
+            ending = threading.Thread(target=self._stop_stream, args=(self.handle,), daemon=True)
+            ending.start()
+            ending.join(max(0.1, end - time.monotonic()))
+        if action.busy.acquire(timeout=max(0.1, end - time.monotonic())):
+            action.busy.release()
+        action.sink.close()
+
+    def _stop_stream(self, handle: QueryHandle) -> None:
+        late = handle.stop()
+        if late is not None:
+            self.action.log.warn("stops late", error=late)
+
+    # --- what a stream must not do ----------------------------------------------------------------------------------
+    def missing_checkpoint(self) -> KStreamError | None:
+        """Return the error of a running query whose checkpoint was removed or replaced; None for all others."""
+        handle = self.handle
+        if handle is None or self.lifecycle.state not in _LAUNCHED or handle.lock.intact():
+            return None
+        return checkpoint_missing(self.checkpoint, self.application)
+
+    def _require_checkpoint(self) -> None:
+        error = self.missing_checkpoint()
+        if error is not None:
+            raise error
+
+    def _overtaken(self) -> KStreamError | None:
+        """Return the error of a query whose checkpoint a newer deployment has: it must neither repair nor fence."""
+        owner = self.action.sink.owner
+        if owner is None or owner.holds():
+            return None
+        from kstreamnb.kafka.transactional_writer import overtaken
+
+        return overtaken(self.application, STARTED_SINCE)

@@ -1,0 +1,90 @@
+"""The end of a stream, and what follows it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import kstreamnb as ks
+from kstreamnb.kafka.checkpoint_lock import in_use
+from kstreamnb.spark.execution.failures import TOO_SLOW
+from kstreamnb.spark.query.lifecycle import Actor, State
+from tests.unit.spark.query.streams import UnreachableSink, launch, query_without_spark
+
+
+def test_a_recovery_that_fails_is_the_error_of_the_query(tmp_path: Path) -> None:
+    """Spark was too slow, so the query starts again without a caller: the error of that start is shown by the query."""
+    query = query_without_spark(tmp_path)
+    query.control.on_end(launch(query, TOO_SLOW))
+    assert not query.is_active()
+    assert "no broker answers" == str(query.exception())
+    assert ("failed", "no broker answers") == (query.status(lag=False).state, query.status(lag=False).error)
+
+
+def test_a_stream_that_spark_ended_with_an_error_fails_the_query(tmp_path: Path) -> None:
+    """In Spark's words; the checkpoint is free again."""
+    query = query_without_spark(tmp_path)
+    handle = launch(query, "Job aborted")
+    assert in_use(query.checkpoint)
+    query.control.on_end(handle)
+    assert "failed" == query.status(lag=False).state
+    assert 'the query of "again" failed: Job aborted' == str(query.exception())
+    assert not in_use(query.checkpoint)
+
+
+def test_the_end_of_all_input_is_no_failure(tmp_path: Path) -> None:
+    """With available_now the stream ends without an error."""
+    query = query_without_spark(tmp_path, trigger_ms=None)
+    query.control.on_end(launch(query, None))
+    assert ("stopped", None) == (query.status(lag=False).state, query.exception())
+
+
+def test_a_stop_during_a_recovery_wins(tmp_path: Path) -> None:
+    """The user stops while the query starts again: it does not come back, and the failed start is no failure."""
+    query = query_without_spark(tmp_path)
+    query.control.action.sink = UnreachableSink(on_open=query.stop)
+    query.control.on_end(launch(query, TOO_SLOW))
+    assert State.STOPPED is query.control.lifecycle.state
+    assert query.exception() is None
+    assert not query.control.start(Actor.COMPANION)
+
+
+def test_the_end_of_an_older_stream_changes_nothing(tmp_path: Path) -> None:
+    """A restart has launched another stream meanwhile."""
+    query = query_without_spark(tmp_path)
+    older = launch(query, "Job aborted")
+    query.control.fail(ks.errors.EngineError("first"), Actor.STREAM)
+    newer = launch(query, None)
+    query.control.on_end(older)
+    assert ("starting", newer) == (query.status(lag=False).state, query.control.handle)
+
+
+def test_before_its_first_batch_a_query_starts_and_has_no_lag_to_tell(tmp_path: Path) -> None:
+    """Nobody knows how many records wait: neither 0 nor "running"; metrics have no lag."""
+    query = query_without_spark(tmp_path)
+    launch(query, None)
+    status = query.status()
+    assert ("starting", -1, -1) == (status.state, status.batch, status.lag)
+    assert [] == [metric for metric in query.metrics() if "lag" in metric.name]
+    assert {0.0} == {metric.value for metric in query.metrics() if metric.name == "running"}
+
+
+def test_a_removed_checkpoint_forbids_the_next_batch(tmp_path: Path) -> None:
+    """The error of a query whose folder was moved away while it runs."""
+    query = query_without_spark(tmp_path)
+    launch(query, None)
+    assert query.control.missing_checkpoint() is None
+    query.checkpoint.rename(tmp_path / "elsewhere")
+    assert isinstance(query.control.missing_checkpoint(), ks.errors.CheckpointError)
+    query.stop()
+    assert query.control.missing_checkpoint() is None
+
+
+@pytest.mark.parametrize("times", [1, 3])
+def test_stopping_twice_is_stopping(tmp_path: Path, times: int) -> None:
+    """Also of a query that never ran."""
+    query = query_without_spark(tmp_path)
+    for _ in range(times):
+        query.stop()
+    assert "stopped" == query.status(lag=False).state
