@@ -1,0 +1,95 @@
+"""mypy and basedpyright find the planted mistakes of `programs`, and no others; public names have their real types."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PROGRAMS = Path(__file__).with_name("programs.py")
+REVEALED = {
+    "ks.deploy": "def (",
+    "ks.KStream.filter": "KStream[",
+    "ks.Query.store": "def (",
+    "ks.KStream[str, int].join": "Overload",
+    "ks.Materialized.as_": "Materialized",
+    "ks.Consumed().with_name": "(str) -> ",
+    "ks.TopologyTestDriver": "Topology",
+    "ks.replay": "Replay",
+    "ks.run": "def (",
+}
+"""Expressions, and a part of the type that a checker shows for each."""
+
+pytestmark = pytest.mark.slow
+
+
+def planted() -> dict[int, str]:
+    """The lines of the file with a planted mistake."""
+    lines = enumerate(PROGRAMS.read_text().splitlines(), start=1)
+    return {number: line.split("# error: ")[1] for number, line in lines if "# error: " in line}
+
+
+def run(*command: str) -> str:
+    """The output of a tool, in the folder of the project."""
+    return subprocess.run(
+        [sys.executable, "-m", *command], cwd=ROOT, capture_output=True, text=True, check=False
+    ).stdout
+
+
+def mypy(path: Path) -> str:
+    """What mypy says about a file, whatever the project's own settings are."""
+    return run("mypy", "--strict", "--config-file=", "--no-pretty", "--hide-error-context", str(path))
+
+
+def basedpyright(path: Path, tmp_path: Path) -> list[dict[str, object]]:
+    """What basedpyright says about a file with pyright's standard rules."""
+    config = tmp_path / "pyrightconfig.json"
+    settings = {"include": [str(path)], "typeCheckingMode": "standard", "extraPaths": [str(ROOT)]}
+    config.write_text(json.dumps({**settings, "pythonVersion": "3.11"}))
+    output = run("basedpyright", "--outputjson", "--pythonpath", sys.executable, "-p", str(config))
+    diagnostics: list[dict[str, object]] = json.loads(output)["generalDiagnostics"]
+    return diagnostics
+
+
+def line_of(diagnostic: dict[str, object]) -> int:
+    """The first line of a diagnostic, from 1."""
+    where = diagnostic["range"]
+    assert isinstance(where, dict)
+    return int(where["start"]["line"]) + 1
+
+
+def test_there_are_forty_programs_with_a_mistake_each() -> None:
+    """Every function has one."""
+    assert len(planted()) == 40
+    assert len(re.findall(r"^def p\d\d_", PROGRAMS.read_text(), re.MULTILINE)) == 40
+
+
+def test_mypy_finds_the_planted_mistakes_and_no_others() -> None:
+    """With --strict."""
+    found = {int(line) for line in re.findall(r"programs\.py:(\d+): error", mypy(PROGRAMS))}
+    assert {n: text for n, text in planted().items() if n not in found} == {}, "not found"
+    assert found - set(planted()) == set(), "found besides"
+
+
+def test_basedpyright_finds_the_planted_mistakes_and_no_others(tmp_path: Path) -> None:
+    """Errors, by pyright's standard rules."""
+    found = {line_of(each): each["message"] for each in basedpyright(PROGRAMS, tmp_path) if each["severity"] == "error"}
+    assert {n: text for n, text in planted().items() if n not in found} == {}, "not found"
+    assert {n: text for n, text in found.items() if n not in planted()} == {}, "found besides"
+
+
+def test_public_names_have_their_real_types(tmp_path: Path) -> None:
+    """What a checker reveals for them is not Any, for mypy and for basedpyright."""
+    path = tmp_path / "revealed.py"
+    path.write_text("import kstreamnb as ks\n" + "".join(f"reveal_type({each})\n" for each in REVEALED))
+    by_mypy = [line.split('"', 1)[1] for line in mypy(path).splitlines() if "Revealed type" in line]
+    by_pyright = [str(each["message"]) for each in basedpyright(path, tmp_path) if each["severity"] == "information"]
+    assert len(by_mypy) == len(by_pyright) == len(REVEALED)
+    for (name, part), shown in zip(REVEALED.items(), by_mypy, strict=True):
+        assert part in shown, f"{name}: {shown}"
+    assert [text for text in by_pyright if re.search(r' is "(Any|Unknown)"', text)] == []
