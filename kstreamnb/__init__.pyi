@@ -38,6 +38,7 @@ from kstreamnb.core.windows import UnlimitedWindows as UnlimitedWindows
 from kstreamnb.display.parser import parse_description as parse_description
 from kstreamnb.dsl.aggregating import KGroupedTable as KGroupedTable
 from kstreamnb.dsl.aggregating import SessionWindowedCogroupedKStream as SessionWindowedCogroupedKStream
+from kstreamnb.dsl.branching import Branched as Branched
 from kstreamnb.dsl.branching import BranchedKStream as BranchedKStream
 from kstreamnb.dsl.builder import StreamsBuilder as StreamsBuilder
 from kstreamnb.dsl.grouping import CogroupedKStream as CogroupedKStream
@@ -49,7 +50,6 @@ from kstreamnb.dsl.kstream import KStream as KStream
 from kstreamnb.dsl.ktable import GlobalKTable as GlobalKTable
 from kstreamnb.dsl.ktable import KTable as KTable
 from kstreamnb.dsl.option_fields import Named as Named
-from kstreamnb.dsl.options import Branched as Branched
 from kstreamnb.dsl.options import BufferConfig as BufferConfig
 from kstreamnb.dsl.options import Consumed as Consumed
 from kstreamnb.dsl.options import EmitStrategy as EmitStrategy

@@ -2,21 +2,74 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Generic
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeAlias
+
+import attrs
 
 from kstreamnb.core.signatures import RECORD, taking
 from kstreamnb.dsl.declarations import Declaration, DeclarationLog, Handle
-from kstreamnb.dsl.flows import StreamFlow, UserFunction
 from kstreamnb.dsl.keywords import combined
-from kstreamnb.dsl.options import Branched
-from kstreamnb.dsl.type_vars import K, Predicate, V
-from kstreamnb.errors import TopologyError
-from kstreamnb.logical.builder import GraphBuilder
-from kstreamnb.logical.nodes import Operation
-from kstreamnb.operators import stateless
+from kstreamnb.dsl.option_fields import Options, Setting, check_function, check_name
+from kstreamnb.dsl.stream_graph import emit_branch
+from kstreamnb.dsl.type_vars import K, RecordPredicate, V
+from kstreamnb.errors import ConfigError
 
 if TYPE_CHECKING:  # streams and tables are made of these classes
     from kstreamnb.dsl.kstream import KStream
+
+
+BranchFunction: TypeAlias = "Callable[[KStream[Any, Any]], KStream[Any, Any] | None]"
+"""Changes the stream of a branch; None leaves the branch out of the result."""
+
+BranchConsumer: TypeAlias = "Callable[[KStream[Any, Any]], object]"
+"""Uses the stream of a branch; the result is ignored."""
+
+
+@attrs.frozen(slots=False)
+class Branched(Options):
+    """Name of one branch of a split, and a function or consumer of its stream.
+
+    Args:
+        name: suffix of the branch's name. Default: its number, "0" for the default branch.
+        function: receives the branch's stream and returns the one to use in the result; None leaves it out.
+            Default: the stream as it is.
+        consumer: receives the branch's stream, which is then not in the result. Default: none.
+
+    Raises: ConfigError when both a function and a consumer are given.
+
+    Example:
+        >>> from kstreamnb import StreamsBuilder
+        >>> orders = StreamsBuilder().stream("orders")
+        >>> large = Branched.with_consumer(lambda stream: stream.to("large"))
+        >>> orders.split().branch(lambda key, pieces: pieces > 9, large).no_default_branch()
+        {}
+    """
+
+    name: str | None = attrs.field(default=None, validator=check_name)
+    function: BranchFunction | None = attrs.field(default=None, validator=check_function)
+    consumer: BranchConsumer | None = attrs.field(default=None, validator=check_function)
+
+    def __attrs_post_init__(self) -> None:
+        if self.function is not None and self.consumer is not None:
+            raise ConfigError("a branch has either a function or a consumer", hint="leave one of them out")
+
+    with_name = Setting[str]("name")
+
+    @classmethod
+    def as_(cls, name: str) -> Self:
+        """Return options with this name."""
+        return cls(name)
+
+    @classmethod
+    def with_function(cls, function: BranchFunction, name: str | None = None) -> Self:
+        """Return options of a branch that a function changes."""
+        return cls(name, function)
+
+    @classmethod
+    def with_consumer(cls, consumer: BranchConsumer, name: str | None = None) -> Self:
+        """Return options of a branch that ends in a consumer."""
+        return cls(name, None, consumer)
 
 
 class BranchedKStream(Handle, Generic[K, V], kind="split"):
@@ -41,7 +94,7 @@ class BranchedKStream(Handle, Generic[K, V], kind="split"):
         self._count = 0
 
     def branch(
-        self, predicate: Predicate[K, V], branched: Branched | None = None, *, name: str | None = None
+        self, predicate: RecordPredicate[K, V], branched: Branched | None = None, *, name: str | None = None
     ) -> BranchedKStream[K, V]:
         """Add a branch for the records for which a predicate holds and no earlier one did.
 
@@ -102,30 +155,12 @@ class BranchedKStream(Handle, Generic[K, V], kind="split"):
         """
         return self.branches
 
-    def _add(self, predicate: Predicate[K, V] | None, branched: Branched, index: int) -> None:
+    def _add(self, predicate: RecordPredicate[K, V] | None, branched: Branched, index: int) -> None:
         suffix = str(index) if branched.name is None else branched.name
-        stream: KStream[K, V] = self.declare("stream", "branch", _branch, predicate=predicate, suffix=suffix)
+        stream: KStream[K, V] = self.declare("stream", "branch", emit_branch, predicate=predicate, suffix=suffix)
         if branched.consumer is not None:
             branched.consumer(stream)
             return
         result = stream if branched.function is None else branched.function(stream)
         if result is not None:
             self.branches[self.prefix + suffix] = result
-
-
-# --- in the graph -----------------------------------------------------------------------------------------------------
-def _branch(graph: GraphBuilder, above: StreamFlow, predicate: UserFunction | None, suffix: str) -> StreamFlow:
-    split = graph.nodes[above.node]
-    assert isinstance(split, Operation)
-    assert isinstance(split.operator, stateless.Branch)
-    name = split.name + suffix
-    predicates, (*children, default) = split.operator.predicates, split.operator.children
-    if predicate is None:
-        if default is not None:
-            raise TopologyError(f'split "{split.name}" has two default branches')
-        default = name
-    else:
-        predicates, children = (*predicates, predicate), [*children, name]
-    graph.change(split, operator=stateless.Branch(predicates, (*children, default)))
-    graph.new_name(name)
-    return above.then(graph.step(name, stateless.PassThrough(), split.id))

@@ -24,7 +24,7 @@ if TYPE_CHECKING:  # a preview runs a topology, of which declarations know nothi
     from kstreamnb.replays.preview import Preview
 
 Flow: TypeAlias = StreamFlow | TableFlow | GlobalFlow | GroupFlow | CogroupFlow | None
-"""What a declaration became in a graph; None for one without a result, such as ``to``."""
+"""The result of a declaration in a graph; None for one without a result, such as ``to``."""
 
 Emit: TypeAlias = Callable[..., Flow]
 """``emit(graph, *flows of the parents, **arguments)``: writes a declaration into a graph."""
@@ -39,7 +39,7 @@ class Identity(NamedTuple):
 
 
 class Identities(Protocol):
-    """What a notebook layer tells about declarations."""
+    """Answers of a notebook layer about declarations."""
 
     def declaration_log(self, name: str | None) -> DeclarationLog | None:
         """Return the log that a re-run cell continues when it makes a builder again; None for a new one."""
@@ -175,7 +175,7 @@ class DeclarationLog:
         return kept
 
     def holds(self, declaration: Declaration) -> bool:
-        """Whether a declaration is valid: not forgotten, and made by the last run of its cell."""
+        """Return whether a declaration is valid, that is, not forgotten and made by the last run of its cell."""
         group, run, key = declaration.identity
         return self._declarations.get((group, key)) is declaration and self._runs[group][0] == run
 
@@ -240,7 +240,7 @@ _CLASSES: dict[str, type[Handle]] = {}
 
 
 class Handle(Suggesting):
-    """What a user holds: a reference to a declaration, from which further ones are made.
+    """The user's reference to a declaration, from which further ones are made.
 
     ``kind`` names a class; `declare` returns a handle of the class with the wanted name.
     """
@@ -269,7 +269,7 @@ class Handle(Suggesting):
             sample: the input records, such as a `Sample`. Default: the builder's ``sample``.
             n: largest number of records to return. Default: 10.
 
-        Raises: ConfigError when there is no sample, TopologyError when this depends on something stale.
+        Raises: ConfigError without a sample, TopologyError when this depends on something stale.
 
         Example:
             >>> from kstreamnb import Sample, StreamsBuilder

@@ -1,4 +1,4 @@
-"""What handles stand for while a graph is built: a node of the graph, with what later operators need to know of it.
+"""The values behind handles while a graph is built: a node of the graph, with the facts that later operators need.
 
 ``sources`` are the names of the source nodes of the same sub-topology, which a join must co-partition.
 """
@@ -22,7 +22,7 @@ UserFunction: TypeAlias = Callable[..., object]
 
 @dataclass(eq=False)
 class KeyedFlow:
-    """What streams and tables have in common."""
+    """The common part of streams and tables."""
 
     node: int
     name: str
@@ -100,3 +100,14 @@ class JoinSpec(NamedTuple):
     def is_left(self) -> bool:
         """Whether records of the left side without a partner are kept."""
         return self.how != "inner"
+
+
+class FoldFunctions(NamedTuple):
+    """The functions of an aggregation; without an initializer, the first value of a key is its aggregate.
+
+    ``third`` is a session's merger or the subtractor of a re-grouped table.
+    """
+
+    initializer: UserFunction | None
+    aggregator: UserFunction
+    third: UserFunction | None = None

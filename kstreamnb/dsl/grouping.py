@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Generic, Self, Unpack, overload
 
 from kstreamnb.core.record import Windowed
@@ -16,16 +15,21 @@ from kstreamnb.dsl.aggregating import (
     SessionAggregating,
     SessionWindowedCogroupedKStream,
 )
+from kstreamnb.dsl.aggregation_graph import (
+    emit_cogroup,
+    emit_cogroup_more,
+    emit_group_by,
+    emit_group_by_key,
+    emit_group_table_by,
+    emit_strategy,
+    emit_window,
+)
 from kstreamnb.dsl.declarations import Handle, check_kind
-from kstreamnb.dsl.flows import CogroupFlow, GroupFlow, GroupWindows, StreamFlow, TableFlow, UserFunction
+from kstreamnb.dsl.flows import GroupWindows
 from kstreamnb.dsl.keywords import GroupedKeywords, combined, expect, spelled_out
 from kstreamnb.dsl.options import EmitStrategy, Grouped
-from kstreamnb.dsl.streams import transform
 from kstreamnb.dsl.type_vars import K2, V2, A, Aggregator, K, V
 from kstreamnb.errors import ConfigError
-from kstreamnb.logical.builder import GraphBuilder, is_versioned, send_old
-from kstreamnb.operators.derived_tables import TableGroupBy
-from kstreamnb.operators.stateless import SelectKey
 
 
 class StreamGrouping(Handle, Generic[K, V]):
@@ -48,7 +52,9 @@ class StreamGrouping(Handle, Generic[K, V]):
 
         Source: Kafka Streams `KStream#groupByKey`; differences: none.
         """
-        return self.declare("grouped", "group_by_key", _group_by_key, options=combined(Grouped, grouped, **keywords))
+        return self.declare(
+            "grouped", "group_by_key", emit_group_by_key, options=combined(Grouped, grouped, **keywords)
+        )
 
     @spelled_out(Grouped)
     def group_by(
@@ -71,7 +77,7 @@ class StreamGrouping(Handle, Generic[K, V]):
         Source: Kafka Streams `KStream#groupBy`; differences: none.
         """
         options = combined(Grouped, grouped, **keywords)
-        return self.declare("grouped", "group_by", _group_by, selector=taking(selector, *RECORD), options=options)
+        return self.declare("grouped", "group_by", emit_group_by, selector=taking(selector, *RECORD), options=options)
 
 
 class TableGrouping(Handle, Generic[K, V]):
@@ -102,7 +108,7 @@ class TableGrouping(Handle, Generic[K, V]):
         Source: Kafka Streams `KTable#groupBy`; differences: a tuple replaces `KeyValue`.
         """
         arguments = {"selector": taking(selector, *RECORD), "options": combined(Grouped, grouped, **keywords)}
-        return self.declare("grouped_table", "group_by", _group_table_by, **arguments)
+        return self.declare("grouped_table", "group_by", emit_group_table_by, **arguments)
 
 
 class KGroupedStream(Aggregating[K, V, K], Generic[K, V], kind="grouped"):
@@ -130,7 +136,7 @@ class KGroupedStream(Aggregating[K, V, K], Generic[K, V], kind="grouped"):
 
         Source: Kafka Streams `KGroupedStream#windowedBy`; differences: none.
         """
-        return self.declare(_kind_of(windows), "windowed_by", _window, windows=windows)
+        return self.declare(_kind_of(windows), "windowed_by", emit_window, windows=windows)
 
     def cogroup(self, aggregator: Aggregator[K, V, A]) -> CogroupedKStream[K, A]:
         """Start to aggregate several streams into one table.
@@ -151,7 +157,7 @@ class KGroupedStream(Aggregating[K, V, K], Generic[K, V], kind="grouped"):
 
         Source: Kafka Streams `KGroupedStream#cogroup`, KIP-150; differences: none.
         """
-        return self.declare("cogrouped", "cogroup", _cogroup, aggregator=taking(aggregator, *FOLD))
+        return self.declare("cogrouped", "cogroup", emit_cogroup, aggregator=taking(aggregator, *FOLD))
 
 
 class CogroupedKStream(CogroupAggregating[A, K], Generic[K, A], kind="cogrouped"):
@@ -180,7 +186,7 @@ class CogroupedKStream(CogroupAggregating[A, K], Generic[K, A], kind="cogrouped"
             one as it was.
         """
         check_kind(grouped, "grouped", "cogroup")
-        return self.declare("cogrouped", "cogroup", _cogroup_more, grouped, aggregator=taking(aggregator, *FOLD))
+        return self.declare("cogrouped", "cogroup", emit_cogroup_more, grouped, aggregator=taking(aggregator, *FOLD))
 
     @overload
     def windowed_by(self, windows: SessionWindows) -> SessionWindowedCogroupedKStream[K, A]: ...
@@ -208,7 +214,7 @@ class CogroupedKStream(CogroupAggregating[A, K], Generic[K, A], kind="cogrouped"
 
         Source: Kafka Streams `CogroupedKStream#windowedBy`; differences: none.
         """
-        return self.declare(f"{_kind_of(windows)}_cogrouped", "windowed_by", _window, windows=windows)
+        return self.declare(f"{_kind_of(windows)}_cogrouped", "windowed_by", emit_window, windows=windows)
 
 
 class _Windowed(Handle):
@@ -238,7 +244,7 @@ class _Windowed(Handle):
                 hint="emit on update, or use windows of a size",
                 java="ON_WINDOW_CLOSE emit strategy cannot be used for UnlimitedWindows",
             )
-        return self.declare(self.kind, "emit_strategy", _emit, on_close=strategy.on_close)
+        return self.declare(self.kind, "emit_strategy", emit_strategy, on_close=strategy.on_close)
 
 
 class TimeWindowedKStream(_Windowed, Aggregating[K, V, Windowed[K]], Generic[K, V], kind="time_windowed"):
@@ -257,44 +263,3 @@ def _kind_of(windows: GroupWindows) -> str:
     """Return the kind of the windowed stream; raise ConfigError for anything that is not windows to group by."""
     expect(windows, GroupWindows, "give TimeWindows, SlidingWindows, SessionWindows or UnlimitedWindows")
     return "session_windowed" if isinstance(windows, SessionWindows) else "time_windowed"
-
-
-# --- in the graph -----------------------------------------------------------------------------------------------------
-def _group_by_key(graph: GraphBuilder, source: StreamFlow, options: Grouped) -> GroupFlow:
-    serdes = options.serdes(source.key_serde, source.value_serde)
-    return GroupFlow(
-        source.node, source.name, **serdes, sources=source.sources, rekeyed=source.rekeyed, topic_name=options.name
-    )
-
-
-def _group_by(graph: GraphBuilder, source: StreamFlow, selector: UserFunction, options: Grouped) -> GroupFlow:
-    return _group_by_key(graph, transform(graph, source, "KEY-SELECT", SelectKey(selector), options.name), options)
-
-
-def _group_table_by(
-    graph: GraphBuilder,
-    source: TableFlow,
-    selector: Callable[[object, object], tuple[object, object] | None],
-    options: Grouped,
-) -> GroupFlow:
-    name = graph.name_or_new(options.name, "KTABLE-SELECT-")
-    node = graph.step(name, TableGroupBy(selector, is_versioned(graph, source.node)), source.node)
-    send_old(graph, source.node)
-    serdes = options.serdes()
-    return GroupFlow(node.id, name, **serdes, sources=source.sources, rekeyed=True, topic_name=options.name)
-
-
-def _cogroup(graph: GraphBuilder, group: GroupFlow, aggregator: UserFunction) -> CogroupFlow:
-    return CogroupFlow(groups={group: aggregator})
-
-
-def _cogroup_more(graph: GraphBuilder, cogroup: CogroupFlow, group: GroupFlow, aggregator: UserFunction) -> CogroupFlow:
-    return replace(cogroup, groups={**cogroup.groups, group: aggregator})
-
-
-def _window(graph: GraphBuilder, group: GroupFlow | CogroupFlow, windows: GroupWindows) -> GroupFlow | CogroupFlow:
-    return replace(group, windows=windows)
-
-
-def _emit(graph: GraphBuilder, group: GroupFlow | CogroupFlow, on_close: bool) -> GroupFlow | CogroupFlow:
-    return replace(group, emit_on_close=on_close)

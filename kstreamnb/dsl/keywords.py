@@ -6,7 +6,7 @@ import inspect
 import re
 from collections.abc import Callable, Iterable, Mapping
 from types import UnionType
-from typing import TypedDict, TypeVar
+from typing import TypeAlias, TypedDict, TypeVar
 
 import attrs
 
@@ -19,6 +19,9 @@ from kstreamnb.errors import ConfigError, unknown
 
 F = TypeVar("F", bound=Callable[..., object])
 O = TypeVar("O", bound=Options)  # noqa: E741
+
+TableOption: TypeAlias = Named | Materialized
+"""An option object that may follow the arguments, as in Java."""
 
 
 class GroupedKeywords(TypedDict, total=False):

@@ -1,4 +1,4 @@
-"""What the option objects of the DSL share: converters, validators, ``with_…`` methods and base classes."""
+"""The common parts of the option objects of the DSL: converters, validators, ``with_…`` methods and base classes."""
 
 from __future__ import annotations
 

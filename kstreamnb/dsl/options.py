@@ -8,7 +8,7 @@ keywords (``store="x"``, ``name="y"``, ``value_serde=…``), or both; a keyword 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Self, TypeAlias
+from typing import Any, Self
 
 import attrs
 
@@ -41,9 +41,6 @@ from kstreamnb.dsl.option_fields import (
     serde_of,
 )
 from kstreamnb.errors import ConfigError
-
-if TYPE_CHECKING:  # a stream takes options
-    from kstreamnb.dsl.kstream import KStream
 
 
 # --- topics -----------------------------------------------------------------------------------------------------------
@@ -260,60 +257,7 @@ class TableJoined(NamedOptions):
         return cls(partitioner, other_partitioner)
 
 
-# --- branches and lines of text ---------------------------------------------------------------------------------------
-BranchFunction: TypeAlias = "Callable[[KStream[Any, Any]], KStream[Any, Any] | None]"
-"""Changes the stream of a branch; None leaves the branch out of the result."""
-
-BranchConsumer: TypeAlias = "Callable[[KStream[Any, Any]], object]"
-"""Uses the stream of a branch; the result is ignored."""
-
-
-@attrs.frozen(slots=False)
-class Branched(Options):
-    """Name of one branch of a split, and a function or consumer of its stream.
-
-    Args:
-        name: suffix of the branch's name. Default: its number, "0" for the default branch.
-        function: receives the branch's stream and returns the one to use in the result; None leaves it out.
-            Default: the stream as it is.
-        consumer: receives the branch's stream, which is then not in the result. Default: none.
-
-    Raises: ConfigError when both a function and a consumer are given.
-
-    Example:
-        >>> from kstreamnb import StreamsBuilder
-        >>> orders = StreamsBuilder().stream("orders")
-        >>> large = Branched.with_consumer(lambda stream: stream.to("large"))
-        >>> orders.split().branch(lambda key, pieces: pieces > 9, large).no_default_branch()
-        {}
-    """
-
-    name: str | None = attrs.field(default=None, validator=check_name)
-    function: BranchFunction | None = attrs.field(default=None, validator=check_function)
-    consumer: BranchConsumer | None = attrs.field(default=None, validator=check_function)
-
-    def __attrs_post_init__(self) -> None:
-        if self.function is not None and self.consumer is not None:
-            raise ConfigError("a branch has either a function or a consumer", hint="leave one of them out")
-
-    with_name = Setting[str]("name")
-
-    @classmethod
-    def as_(cls, name: str) -> Self:
-        """Return options with this name."""
-        return cls(name)
-
-    @classmethod
-    def with_function(cls, function: BranchFunction, name: str | None = None) -> Self:
-        """Return options of a branch that a function changes."""
-        return cls(name, function)
-
-    @classmethod
-    def with_consumer(cls, consumer: BranchConsumer, name: str | None = None) -> Self:
-        """Return options of a branch that ends in a consumer."""
-        return cls(name, None, consumer)
-
-
+# --- lines of text -------------------------------------------------------------------------------------------------
 @attrs.frozen(slots=False)
 class Printed(NamedOptions):
     """How records are printed.

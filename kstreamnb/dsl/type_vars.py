@@ -17,7 +17,7 @@ _K = TypeVar("_K", contravariant=True)
 _V = TypeVar("_V", contravariant=True)
 _V2 = TypeVar("_V2", covariant=True)
 
-Predicate: TypeAlias = Callable[[K, V], object]
+RecordPredicate: TypeAlias = Callable[[K, V], object]
 """``(key, value)``: a true result keeps the record."""
 
 Joiner: TypeAlias = Callable[[V, V2], V3]

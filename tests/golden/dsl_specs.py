@@ -10,12 +10,12 @@ from kstreamnb.core.record import Windowed
 from kstreamnb.core.serdes import Serdes
 from kstreamnb.core.windows import JoinWindows, SessionWindows, SlidingWindows, TimeWindows, UnlimitedWindows
 from kstreamnb.dsl.aggregating import KGroupedTable, SessionWindowedCogroupedKStream
+from kstreamnb.dsl.branching import Branched
 from kstreamnb.dsl.builder import StreamsBuilder
 from kstreamnb.dsl.grouping import CogroupedKStream, SessionWindowedKStream
 from kstreamnb.dsl.kstream import KStream
 from kstreamnb.dsl.ktable import KTable
 from kstreamnb.dsl.options import (
-    Branched,
     BufferConfig,
     Consumed,
     EmitStrategy,

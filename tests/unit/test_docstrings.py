@@ -14,6 +14,8 @@ import kstreamnb as ks
 from kstreamnb import dsl
 from kstreamnb import operators as operator_room
 from kstreamnb.dsl.declarations import Handle
+from kstreamnb.dsl.keywords import documented_arguments
+from kstreamnb.dsl.option_fields import Options
 from tests.unit.public_names import public_names
 
 # `export` writes the cells of a notebook: outside one there is nothing to show.
@@ -56,6 +58,54 @@ def test_an_operator_says_its_shape_its_source_and_shows_an_example(operator: st
     if operator.endswith("queryable_store_name"):  # gives a name: nothing flows
         lacking = []
     assert lacking == []
+
+
+def documented(owner: object, doc: str | None) -> dict[str, list[str]]:
+    """The arguments of a function or class that its section "Args" does not name, or not with a sentence."""
+    entries = documented_arguments(doc)
+    arguments = [each for each in inspect.signature(owner).parameters if each not in ("self", "cls")]  # type: ignore[arg-type]
+    return {
+        "missing": [name for name in arguments if name not in entries],
+        "unknown": [name for name in entries if name not in arguments],
+        "short": [name for name, text in entries.items() if len(text) < 8],
+    }
+
+
+DOCUMENTED = {"missing": [], "unknown": [], "short": []}
+
+
+@pytest.mark.parametrize("operator", sorted(OPERATORS))
+def test_an_operator_documents_every_argument(operator: str) -> None:
+    """Also those that it takes as keywords of an option object; a default is said where there is one."""
+    front, name = operator.split(".")
+    assert documented(getattr(getattr(ks, front), name), OPERATORS[operator]) == DOCUMENTED
+
+
+@pytest.mark.parametrize("name", ["__init__", "build", "explain", "forget"])
+def test_the_builder_documents_every_argument(name: str) -> None:
+    """Settings of the builder itself, and of what it makes."""
+    method = ks.StreamsBuilder if name == "__init__" else getattr(ks.StreamsBuilder, name)
+    assert documented(method, inspect.getdoc(method)) == DOCUMENTED
+
+
+def option_classes() -> list[type[Options]]:
+    """Every public option class."""
+    classes = [getattr(ks, name) for name in ks.__all__ if inspect.isclass(getattr(ks, name, None))]
+    return [each for each in classes if issubclass(each, Options)]
+
+
+@pytest.mark.parametrize("kind", option_classes(), ids=lambda kind: kind.__name__)
+def test_an_option_class_documents_every_setting_with_its_default(kind: type[Options]) -> None:
+    """In its own section "Args", inherited settings too."""
+    assert documented(kind, kind.__doc__) == DOCUMENTED
+    entries = documented_arguments(kind.__doc__)
+    assert [name for name, text in entries.items() if "Default: " not in text] == []
+
+
+def test_the_option_classes_are_found() -> None:
+    """All of Kafka's that the DSL has."""
+    names = {each.__name__ for each in option_classes()}
+    assert {"Consumed", "Materialized", "StreamJoined", "Suppressed", "BufferConfig", "Branched"} <= names
 
 
 def test_every_processor_says_its_shape_and_its_source() -> None:

@@ -9,10 +9,11 @@ import cloudpickle
 import pytest
 
 from kstreamnb.core.windows import TimeWindows
+from kstreamnb.dsl.branching import Branched
 from kstreamnb.dsl.builder import StreamsBuilder
 from kstreamnb.dsl.kstream import KStream
 from kstreamnb.dsl.ktable import KTable
-from kstreamnb.dsl.options import Branched, Consumed, StreamJoined
+from kstreamnb.dsl.options import Consumed, StreamJoined
 from kstreamnb.errors import ConfigError, TopologyError
 
 

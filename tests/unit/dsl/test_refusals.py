@@ -48,7 +48,7 @@ REFUSED: dict[str, Callable[[Shop], object]] = {
     'there is no option "grace"': (lambda shop: shop.orders.join(shop.rates, key, pair, grace="1s")),
     '"join" takes a KTable, got type "KStream"': lambda shop: shop.names.join(shop.orders, pair),
     '"join" takes a joiner, or a foreign key and a joiner': lambda shop: shop.names.join(shop.prices),
-    "there is no outer join by a foreign key": lambda shop: shop.names.outer_join(shop.prices, key, pair),
+    "tables cannot be outer joined by a foreign key": lambda shop: shop.names.outer_join(shop.prices, key, pair),
     "a stream reads at least one topic": lambda shop: shop.builder.stream([]),
     'store type "disk" is neither': lambda shop: ks.StreamsBuilder(store_type="disk"),  # type: ignore[arg-type]
     'expected Joined options, got type "StreamJoined"': (

@@ -1,0 +1,302 @@
+"""Writes the joins of streams and tables into a logical graph."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Unpack
+
+from kstreamnb.core.serde import Serde
+from kstreamnb.core.serdes import Serdes
+from kstreamnb.core.stores import StoreSpec
+from kstreamnb.core.time import duration_ms
+from kstreamnb.core.windows import JoinWindows
+from kstreamnb.dsl.flows import GlobalFlow, JoinSpec, StreamFlow, TableFlow, UserFunction
+from kstreamnb.dsl.materialization import Materialization, lazy_table, row_store, table_fields
+from kstreamnb.dsl.option_fields import SerdeFields
+from kstreamnb.dsl.options import GlobalJoined, Joined, StreamJoined, TableJoined
+from kstreamnb.errors import TopologyError
+from kstreamnb.logical.builder import GraphBuilder, check_history, is_versioned, look_up, send_old
+from kstreamnb.logical.nodes import JoinWindow, Repartition, StateStore, StreamJoin, TableJoin
+from kstreamnb.operators import foreign_key as fk
+from kstreamnb.operators.stateless import PassThrough
+from kstreamnb.operators.stream_joins import JoinWindow as KeepWindow
+from kstreamnb.operators.stream_joins import StreamSelfJoin, StreamStreamJoin, StreamTableJoin
+from kstreamnb.operators.table_joins import How, JoinView, TableJoinMerge, TableTableJoin
+from kstreamnb.operators.tables import StoreView
+
+
+def _repartitioned(
+    graph: GraphBuilder,
+    stream: StreamFlow,
+    prefix: str | None,
+    options: Joined | StreamJoined,
+    value_serde: Serde | None,
+) -> StreamFlow:
+    """Return the stream with each key in its partition: as it is, or below a topic that joins of one name share."""
+    if not stream.rekeyed:
+        return stream
+    key_serde, value_serde = options.key_serde or stream.key_serde, value_serde or stream.value_serde
+    new = graph.repartition(prefix or stream.name, key_serde=key_serde, value_serde=value_serde)
+    if stream.repartitioned is None or prefix not in (None, stream.name):
+        stream.repartitioned = graph.add(new, stream.node)
+    if options.name is None:
+        graph.note_unnamed("repartition topic", new.topic)
+    node = stream.repartitioned
+    return StreamFlow(node.id, node.name, key_serde, value_serde, (node.name,))
+
+
+_THIS, _OTHER = ("KSTREAM-JOINTHIS-", "-this-join"), ("KSTREAM-JOINOTHER-", "-other-join")
+_OUTER_THIS, _OUTER_OTHER = ("KSTREAM-OUTERTHIS-", "-outer-this-join"), ("KSTREAM-OUTEROTHER-", "-outer-other-join")
+_SIDES = {"inner": (_THIS, _OTHER), "left": (_THIS, _OUTER_OTHER), "outer": (_OUTER_THIS, _OUTER_OTHER)}
+"""Kafka's names of the sides of a join and of their stores: numbered, and as suffixes of the user's name."""
+
+
+def emit_join_streams(
+    graph: GraphBuilder,
+    left: StreamFlow,
+    right: StreamFlow,
+    join: JoinSpec,
+    windows: JoinWindows,
+    options: StreamJoined,
+) -> StreamFlow:
+    """Write a join of two streams into a graph."""
+    name = options.name
+    this = _repartitioned(graph, left, name and f"{name}-left", options, options.value_serde)
+    other = _repartitioned(graph, right, name and f"{name}-right", options, options.other_value_serde)
+    sources = graph.co_partition((*this.sources, *other.sources))
+    windowed = [graph.name_or_new(name, "KSTREAM-WINDOWED-", f"-{word}-windowed") for word in ("this", "other")]
+    numbered = [graph.new_name(prefix) for prefix, _ in _SIDES[join.how]]
+    names = [name + suffix for _, suffix in _SIDES[join.how]] if name else numbered
+    merge = graph.name_or_new(name, "KSTREAM-MERGE-", "-merge")
+    stores = _stores(graph, (this, other), join.how, windows, options, numbered)
+    sides = [
+        graph.add(JoinWindow(name=each, operator=KeepWindow(store.name), store=store), flow.node).id
+        for each, store, flow in zip(windowed, stores, (this, other), strict=False)
+    ]
+    spans = (windows.before_ms, windows.after_ms, windows.grace_ms, join.joiner, join.with_key)
+    shared = (stores[2].name if stores[2:] else None, merge)
+    node = StreamJoin(
+        name=merge,
+        operator=PassThrough(),
+        this=(names[0], StreamStreamJoin(True, stores[1].name, *spans, join.is_left, *shared)),  # noqa: FBT003
+        other=(names[1], StreamStreamJoin(False, stores[0].name, *spans, join.how == "outer", *shared)),  # noqa: FBT003
+        alone=StreamSelfJoin(stores[0].name, *spans),
+        uses=tuple(sides),
+        own=tuple(stores[2:]),
+        keeps_null_keys=join.is_left,
+    )
+    node = graph.add(node, this.node, other.node)
+    return StreamFlow(node.id, node.name, options.key_serde, None, sources)
+
+
+def _stores(
+    graph: GraphBuilder,
+    flows: tuple[StreamFlow, StreamFlow],
+    how: How,
+    windows: JoinWindows,
+    options: StreamJoined,
+    numbered: list[str],
+) -> list[StoreSpec]:
+    """Return the stores of both sides, and that of pending records if some wait for partners."""
+    base, supplied = options.store_name, (options.this_store, options.other_store)
+    serdes = (options.value_serde or flows[0].value_serde, options.other_value_serde or flows[1].value_serde)
+    key_serde = options.key_serde or flows[0].key_serde or flows[1].key_serde
+    persistent, logging = graph.is_persistent(options.store_type), options.log_fields
+    names = [base + suffix for _, suffix in _SIDES[how]] if base else numbered
+    stores = []
+    for name, value_serde, spec in zip(names, serdes, supplied, strict=True):
+        store = StoreSpec(
+            f"{name}-store",
+            "window",
+            key_serde,
+            value_serde,
+            retention_ms=windows.size_ms + windows.grace_ms,
+            window_size_ms=windows.size_ms,
+            retain_duplicates=True,
+            persistent=persistent,
+            logged=logging["logged"],
+            log_config=(*logging["log_config"], ("cleanup.policy", "delete")),
+        )
+        stores.append(store if spec is None else _supplied(spec, store))
+    if supplied[0] and supplied[1] and supplied[0].name == supplied[1].name:
+        java = "Both StoreSuppliers have the same name.  StoreSuppliers must provide unique names"
+        raise TopologyError(f'both stores of a join are called "{supplied[0].name}"', java=java)
+    if how != "inner":
+        named = supplied[0].name if supplied[0] else base
+        number = numbered[0].rpartition("-")[2]
+        name = f"{named}-{how}-shared-join" if named else f"KSTREAM-OUTERSHARED-{number}"
+        extra = {"type": "pending_joins", "left_serde": serdes[0], "right_serde": serdes[1]}
+        pending = StoreSpec(f"{name}-store", "internal", key_serde, persistent=persistent, extra=extra, **logging)
+        stores.append(pending)
+    for store, spec in zip(stores, (*supplied, supplied[0]), strict=False):
+        if base is None and spec is None:
+            graph.note_unnamed_store(store.name, logged=options.logged)
+    return stores[:2] if windows.eager else stores  # an eager join keeps nothing for later, but Kafka asks for its name
+
+
+def _supplied(spec: StoreSpec, wanted: StoreSpec) -> StoreSpec:
+    """Return the user's store of a join's side if it fits the windows; raise TopologyError otherwise."""
+    if not spec.retain_duplicates:
+        java = "The StoreSupplier must set retainDuplicates=true, found retainDuplicates=false"
+        raise TopologyError(f'store "{spec.name}" of a join does not retain duplicates', java=java)
+    if (spec.retention_ms, spec.window_size_ms) != (wanted.retention_ms, wanted.window_size_ms):
+        raise TopologyError(
+            f'store "{spec.name}" does not fit the windows of its join',
+            detail=f"it keeps {spec.retention_ms} ms of windows of {spec.window_size_ms} ms; "
+            f"the join needs {wanted.retention_ms} ms and {wanted.window_size_ms} ms",
+            java="Window settings mismatch. WindowBytesStoreSupplier settings",
+        )
+    return replace(wanted, name=spec.name, persistent=spec.persistent, factory=spec.factory)
+
+
+def emit_join_table(
+    graph: GraphBuilder, left: StreamFlow, table: TableFlow, join: JoinSpec, options: Joined
+) -> StreamFlow:
+    """Write a join of a stream and a table into a graph."""
+    this = _repartitioned(graph, left, options.name, options, options.value_serde)
+    sources = graph.co_partition((*this.sources, *table.sources))
+    name = graph.name_or_new(options.name, "KSTREAM-LEFTJOIN-" if join.is_left else "KSTREAM-JOIN-")
+    view = look_up(graph, table.node)
+    key_serde = options.key_serde or this.key_serde
+    grace_ms: int | None = None
+    buffers: tuple[str, ...] = ()
+    if options.grace is not None:
+        grace_ms = duration_ms(options.grace, "grace")
+        check_history(graph, table.node, grace_ms)
+        extra = {"type": "join_buffer", "grace_ms": grace_ms}
+        value_serde = options.value_serde or this.value_serde
+        spec = StoreSpec(f"{name}-Buffer", "internal", key_serde, value_serde, extra=extra)
+        buffers = (graph.add(StateStore(name=spec.name, store=spec)).name,)
+        if options.name is None:
+            graph.note_unnamed_store(spec.name)
+    buffer = buffers[0] if buffers else None
+    operator = StreamTableJoin(view, join.joiner, join.with_key, join.is_left, grace_ms, buffer)
+    stores = (*buffers, *view.stores)
+    node = graph.step(name, operator, this.node, stores=stores, uses=(table.node,), keeps_null_keys=join.is_left)
+    return StreamFlow(node.id, name, key_serde, None, sources)
+
+
+def emit_join_global(
+    graph: GraphBuilder,
+    left: StreamFlow,
+    table: GlobalFlow,
+    join: JoinSpec,
+    key_selector: UserFunction,
+    options: GlobalJoined,
+) -> StreamFlow:
+    """Write a join of a stream and a global table into a graph."""
+    name = graph.name_or_new(options.name, "KSTREAM-LEFTJOIN-")
+    view = StoreView(table.store)
+    operator = StreamTableJoin(view, join.joiner, join.with_key, join.is_left, key_selector=key_selector)
+    node = graph.step(name, operator, left.node, uses=(table.node,))
+    return StreamFlow(node.id, name, left.key_serde, None, left.sources, left.rekeyed)
+
+
+def emit_join_tables(
+    graph: GraphBuilder, left: TableFlow, right: TableFlow, join: JoinSpec, table: Materialization
+) -> TableFlow:
+    """Write ``join_tables`` into a graph."""
+    name, options, how, joiner = table.name, table.options, join.how, join.joiner
+    store_name = table.new_store(graph, "KTABLE-MERGE-") if table.explicit else None
+    merge = graph.name_or_new(name, "KTABLE-MERGE-")
+    sources = graph.co_partition((*left.sources, *right.sources))
+    if how != "inner":
+        send_old(graph, left.node)
+    if how == "outer":
+        send_old(graph, right.node)
+    views = (look_up(graph, left.node), look_up(graph, right.node))
+    this_name = graph.name_or_new(name, "KTABLE-JOINTHIS-", "-join-this")
+    other_name = graph.name_or_new(name, "KTABLE-JOINOTHER-", "-join-other")
+    key_serde = options.key_serde or left.key_serde
+    sides = []
+    for side, is_left, flow, view in ((this_name, True, left, views[1]), (other_name, False, right, views[0])):
+        operator = TableTableJoin(is_left, how, view, joiner, versioned=is_versioned(graph, flow.node))
+        sides.append((side, flow.node, operator, view.stores))
+    node = TableJoin(
+        name=merge,
+        operator=TableJoinMerge(store_name),
+        view=JoinView(how, *views, joiner),
+        versioned=False,
+        computed_from=(left.node, right.node),
+        sides=tuple(sides),
+    )
+    if store_name is not None:
+        node = replace(node, **table_fields(row_store(graph, table, store_name, key_serde)))
+    node = graph.add(node, left.node, right.node)
+    return TableFlow(node.id, merge, key_serde, options.value_serde, sources, store_name)
+
+
+_FK = "KTABLE-FK-JOIN-SUBSCRIPTION"
+
+
+def emit_join_foreign(
+    graph: GraphBuilder,
+    left: TableFlow,
+    right: TableFlow,
+    join: JoinSpec,
+    table: Materialization,
+    key_of: UserFunction,
+    options: TableJoined,
+) -> TableFlow:
+    """Write ``join_foreign`` into a graph."""
+    send_old(graph, right.node)
+    send_old(graph, left.node)
+    name = options.name
+    topic = graph.name_or_new(name, f"{_FK}-REGISTRATION-", "-subscription-registration") + "-topic"
+    send_name = graph.name_or_new(name, f"{_FK}-REGISTRATION-", "-subscription-registration-processor")
+    sent = (key_of, join.with_key, join.is_left, right.key_serde, left.value_serde, is_versioned(graph, left.node))
+    send = graph.step(send_name, fk.SubscriptionSend(*sent), left.node)
+    to_right: SerdeFields = {"key_serde": right.key_serde, "value_serde": fk.SubscriptionSerde(left.key_serde)}
+    chosen = fk.SubscriptionPartitioner(options.other_partitioner) if options.other_partitioner else None
+    subscribed = _through(graph, name, "-subscription-registration", topic, [send.id], chosen, **to_right)
+    graph.co_partition((*right.sources, subscribed.name))
+    answers = _answers(graph, name, left, right, subscribed)
+    topic = graph.name_or_new(name, f"{_FK}-RESPONSE-", "-subscription-response") + "-topic"
+    to_left: SerdeFields = {"key_serde": left.key_serde, "value_serde": fk.ResponseSerde(right.value_serde)}
+    home = fk.ResponsePartitioner(options.partitioner)
+    answered = _through(graph, name, "-subscription-response", topic, answers, home, **to_left)
+    sources = graph.co_partition((*left.sources, answered.name))
+    view = look_up(graph, left.node)
+    resolve_name = graph.name_or_new(name, f"{_FK}-RESPONSE-RESOLVER-PROCESSOR-", "-subscription-response-resolver")
+    operator = fk.SubscriptionResolve(view, join.joiner, join.is_left, left.value_serde)
+    resolve = graph.step(resolve_name, operator, answered.id, stores=view.stores, uses=(left.node,))
+    result = graph.name_or_new(name, "KTABLE-FK-JOIN-OUTPUT-", "-result")
+    store_name = table.new_store(graph, "KTABLE-FK-JOIN-OUTPUT-")
+    store = row_store(graph, table, store_name, left.key_serde)
+    return lazy_table(graph, result, store, table, resolve.id, sources)
+
+
+def _through(
+    graph: GraphBuilder,
+    name: str | None,
+    suffix: str,
+    topic: str,
+    parents: list[int],
+    partitioner: fk.SubscriptionPartitioner | fk.ResponsePartitioner | None,
+    **serdes: Unpack[SerdeFields],
+) -> Repartition:
+    """Add an internal topic, from its sink to the source below it."""
+    sink = graph.name_or_new(name, "KTABLE-SINK-", f"{suffix}-sink")
+    source = graph.name_or_new(name, "KTABLE-SOURCE-", f"{suffix}-source")
+    node = Repartition(name=source, topic=topic, sink_name=sink, partitioner=partitioner, **serdes)
+    return graph.add(node, *parents)
+
+
+def _answers(
+    graph: GraphBuilder, name: str | None, left: TableFlow, right: TableFlow, subscribed: Repartition
+) -> list[int]:
+    """Add the right table's side: it stores subscriptions and answers them, at once and at every change."""
+    store = graph.name_or_new(name, f"{_FK}-STATE-STORE-", "-subscription-store")
+    value_serde, extra = fk.SubscriptionSerde(left.key_serde), {"type": "subscriptions"}
+    persistent = graph.persistent
+    spec = StoreSpec(store, "timestamped_key_value", Serdes.bytes(), value_serde, persistent=persistent, extra=extra)
+    graph.add(StateStore(name=store, store=spec))
+    serdes = (right.key_serde, left.key_serde)
+    receive_name = graph.name_or_new(name, f"{_FK}-PROCESSOR-", "-subscription-receive")
+    receive = graph.step(receive_name, fk.SubscriptionReceive(store, *serdes), subscribed.id, stores=(store,))
+    view = look_up(graph, right.node)
+    join_name = graph.name_or_new(name, f"{_FK}-PROCESSOR-", "-subscription-join-foreign")
+    joined = graph.step(join_name, fk.SubscriptionJoin(view), receive.id, stores=view.stores, uses=(right.node,))
+    side_name = graph.name_or_new(name, f"{_FK}-PROCESSOR-", "-foreign-join-subscription")
+    tell = fk.ForeignTableJoin(store, *serdes, is_versioned(graph, right.node))
+    return [joined.id, graph.step(side_name, tell, right.node, stores=(store,)).id]
