@@ -18,6 +18,7 @@ from kstreamnb.core.serde import Serde
 from kstreamnb.spark.execution.batch_output import merge_batches
 from kstreamnb.spark.execution.record_batch import RecordBatch, unpack
 from kstreamnb.spark.execution.rows import OUT, STORE
+from kstreamnb.spark.execution.state_codec import unpack_delta
 from kstreamnb.spark.execution.worker_cache import empty_task
 from kstreamnb.spark.io.arrow_types import arrow_column, spark_type
 from kstreamnb.spark.jvm.session import move_frame
@@ -74,7 +75,7 @@ class RunResult(Displayed):
         rows = self._addressed(STORE).where(F.col("source").isin(list(source))).collect()
         parts = {number: empty_task(self._deployment, task) for number, task in source.items()}
         for row in rows:
-            parts[row["source"]].apply_delta(bytes(row["blob"]))
+            parts[row["source"]].apply_delta(unpack_delta(bytes(row["blob"]), trust=True))
         found = [store for number in sorted(parts) for store in stores_named(parts[number], name)]
         return StoreView(name, found, timestamps=timestamps)
 

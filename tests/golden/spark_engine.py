@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import itertools
 import os
-import pickle
 import tempfile
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -23,10 +22,11 @@ from kstreamnb.core.serdes import Serdes
 from kstreamnb.errors import KStreamError
 from kstreamnb.kafka.output_batch import OutputBatch
 from kstreamnb.runtime.context.config import Config
-from kstreamnb.runtime.task.task import EMPTY_DELTA
+from kstreamnb.runtime.task.task import StateDelta
 from kstreamnb.spark.contracts import QueryBatch, QuerySink, StreamSettings
 from kstreamnb.spark.deploy import start_query
 from kstreamnb.spark.execution.record_batch import OrderKey
+from kstreamnb.spark.execution.state_codec import unpack_delta
 from kstreamnb.spark.io.offset_source import FileOffsetSource
 from kstreamnb.spark.jvm.session import spark_session
 from kstreamnb.spark.planning.deployment import Application, WorkerOptions
@@ -251,19 +251,19 @@ def _fill(cases: list[_Case], sink: _StepSink, states: dict[str, list[bytes]]) -
         case.answer |= _stores(driver, case, case.answer)
 
 
-def _deltas(states: dict[str, list[bytes]], number: int) -> Iterator[tuple[str, bytes]]:
+def _deltas(states: dict[str, list[bytes]], number: int) -> Iterator[tuple[str, StateDelta]]:
     """The deltas of an application's tasks, those of cycles by member."""
     for full, deltas in states.items():
         application, _, name = full.partition("/")
         if int(application) != number or "global" in name:
             continue
-        for delta in deltas:
-            if delta == EMPTY_DELTA:
-                continue
-            if name.startswith("circle"):
-                yield from pickle.loads(delta)[0].items()
-            else:
+        for delta in (unpack_delta(data, trust=True) for data in deltas):
+            if not name.startswith("circle"):
                 yield name, delta
+                continue
+            for store, rows in delta.rows.items():
+                member, _, own = store.partition("/")
+                yield member, StateDelta({own: rows}, {})
 
 
 def _reader(case: _Case, topic: str, types: dict[str, str]) -> tuple[Any, Any]:
@@ -275,7 +275,15 @@ def _reader(case: _Case, topic: str, types: dict[str, str]) -> tuple[Any, Any]:
 
 
 def _keys(order: OrderKey) -> list[tuple[int, int, int, int]]:
-    return list(zip(order.m.tolist(), order.lane.tolist(), order.offset.tolist(), order.depth.tolist(), strict=True))
+    return list(
+        zip(
+            order.max_timestamp.tolist(),
+            order.input_rank.tolist(),
+            order.offset.tolist(),
+            order.depth.tolist(),
+            strict=True,
+        )
+    )
 
 
 def _driver(case: _Case) -> TopologyTestDriver:

@@ -6,7 +6,6 @@ routing can be tested in milliseconds.
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -15,6 +14,7 @@ import pyarrow as pa
 
 from kstreamnb.spark.execution import worker_cache
 from kstreamnb.spark.execution.batch_output import BatchOutput
+from kstreamnb.spark.execution.state_codec import unpack_delta, unpack_entry
 from kstreamnb.spark.execution.state_log import HEAD, StateLog
 from kstreamnb.spark.execution.stateful_operator import run_group
 from kstreamnb.spark.execution.worker_cache import empty_task
@@ -81,7 +81,7 @@ class Cluster:
         tasks = {task.name: empty_task(self.deployment, task) for task in placed}
         for task, deltas in self.deltas().items():
             for delta in deltas if task in tasks else ():
-                tasks[task].apply_delta(delta)
+                tasks[task].apply_delta(unpack_delta(delta, trust=True))
         return StoreView(name, [store for task in placed for store in stores_named(tasks[task.name], name)])
 
     def deltas(self) -> dict[str, list[bytes]]:
@@ -91,8 +91,7 @@ class Cluster:
             for group, placed in self.deployment.placements(level.number).items():
                 log = self.states.get((level.number, group), DictLog())
                 for _, (_, entry) in sorted(row for row in log.rows.items() if row[0] != (HEAD,)):
-                    delta, _, _, part = pickle.loads(entry)
-                    found.setdefault(placed.name, []).extend(each for each in (part, delta) if each is not None)
+                    found.setdefault(placed.name, []).extend(unpack_entry(entry).deltas)
         return found
 
     def batches(

@@ -19,6 +19,7 @@ from kstreamnb.core.codec import SerializedValue
 from kstreamnb.spark.contracts import QueryBatch
 from kstreamnb.spark.execution import state_log, worker_cache
 from kstreamnb.spark.execution.record_batch import WALL
+from kstreamnb.spark.execution.state_codec import unpack_delta, unpack_entry, unpack_head
 from kstreamnb.spark.execution.worker_cache import CachedTask, empty_task
 from kstreamnb.spark.io import stream_source
 from kstreamnb.spark.io.offset_source import FileOffsetSource
@@ -159,7 +160,7 @@ def test_logs_are_compacted_as_they_grow(tmp_path: Path, small_logs: None, *, lo
     written = [log for log in cluster.states.values() if log.rows]
     assert len(written) > 2
     for log in written:
-        seq, base, _ = pickle.loads(log.rows[(state_log.HEAD,)][1])
+        seq, base, _ = unpack_head(log.rows[(state_log.HEAD,)][1])
         assert sorted(key[0] for key in log.rows) == [state_log.HEAD, *range(base, seq + 1)]
         assert base > 1
         assert seq - base < 30
@@ -178,7 +179,7 @@ def test_old_entries_of_a_log_go_a_few_with_each_batch(tmp_path: Path, monkeypat
     def look(number: int) -> None:
         for group, log in cluster.states.items():
             if log.rows:
-                bases.setdefault(group, []).append(pickle.loads(log.rows[(state_log.HEAD,)][1])[1])
+                bases.setdefault(group, []).append(unpack_head(log.rows[(state_log.HEAD,)][1])[1])
 
     found = run_in(cluster, tmp_path, batched(deployment, rows, 60), ["totals"], look)
     assert driven(topology, rows, 3, ["totals"]) == found
@@ -394,7 +395,7 @@ def test_after_every_commit_workers_have_what_their_logs_and_the_input_make(
             held = worker_cache.worker_state(cluster.deployment).tasks.get(task.number)
             made = empty_task(cluster.deployment, task)
             for delta in cluster.deltas().get(task.name, []):
-                made.apply_delta(delta)
+                made.apply_delta(unpack_delta(delta, trust=True))
             for name, store in held.task.stores.items() if held else ():
                 member, _, own = name.rpartition("/")
                 by_input = driver.tasks.by_id[member or task.plan.task_id].stores[own]
@@ -479,3 +480,46 @@ def test_a_global_record_that_cannot_be_read_is_the_handlers_matter(tmp_path: Pa
         assert "names" in "\n".join([str(failed.value), *getattr(failed.value, "__notes__", [])])
         return
     assert run_in(cluster, tmp_path, batches, ["out"], forget)["out"] == {0: [("a", [1, None], 5)]}
+
+
+def as_format_2(packed: bytes) -> bytes:
+    """A packed delta as the version before wrote it."""
+    rows, cells = unpack_delta(packed)
+    members: dict[str, tuple[int, dict[str, Any], dict[Any, Any]]] = {}
+    if not any("/" in name for name in rows):
+        return pickle.dumps((1, rows, cells), 5)
+    for full, changed in rows.items():
+        member, _, name = full.partition("/")
+        members.setdefault(member, (1, {}, {}))[1][name] = changed
+    for (full, name), cell in cells.items():
+        member, _, node = full.partition("/")
+        members.setdefault(member, (1, {}, {}))[2][node, name] = cell
+    return pickle.dumps(({member: pickle.dumps(each, 5) for member, each in members.items()}, None), 5)
+
+
+@pytest.mark.parametrize(("build", "read", "written"), SHAPES, ids=["two levels", "three levels", "joins"])
+def test_a_query_continues_from_state_of_format_2(
+    tmp_path: Path, build: Any, read: list[str], written: list[str]
+) -> None:
+    """Logs that the version before wrote are read by workers that remember nothing, and new entries follow them."""
+    topology, rows = build(), disordered(read, 300)
+    deployment = placed(topology, 3)
+    cluster = Cluster.of(deployment, tmp_path.name)
+    cluster.forget()
+
+    def age(number: int) -> None:
+        """Write what is there again in the old format."""
+        cluster.forget()
+        for log in cluster.states.values() if number == 2 else ():
+            for key, (token, data) in log.rows.items():
+                if key == (state_log.HEAD,):
+                    log.rows[key] = token, pickle.dumps(tuple(unpack_head(data)), 5)
+                else:
+                    entry = unpack_entry(data)
+                    parts = [None if each is None else as_format_2(each) for each in (entry.delta, entry.part)]
+                    old = (parts[0], entry.positions, (entry.clock_ms, entry.attributes), parts[1])
+                    log.rows[key] = token, pickle.dumps(old, 5)
+
+    found = run_in(cluster, tmp_path, batched(deployment, rows, 6), written, age)
+    assert driven(topology, rows, 3, written) == found
+    assert "rebuild" in cluster.found

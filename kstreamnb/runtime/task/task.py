@@ -4,7 +4,7 @@ Records and clock ticks go in, produced rows come out; a task does no input or o
 uses this one class.
 
 What a task remembers is store rows and cells. A delta is made from the stores' journals, so it costs what changed and
-not what is there. Snapshots and deltas have one format: stores' rows and cells, None being no row.
+not what is there. Deltas are values; how they are stored is the engine's matter.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from __future__ import annotations
 import pickle
 from collections.abc import Iterable
 from operator import attrgetter, itemgetter
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 from kstreamnb.core.serde import Serde
 from kstreamnb.core.time import Clock
@@ -31,6 +31,19 @@ StateKey: TypeAlias = tuple[str, Any, Any]
 """``("store", store name, raw key)`` or ``("cell", node, cell name)``."""
 
 _VERSION = 1
+
+
+class StateDelta(NamedTuple):
+    """Changes of a task's state: rows by store and raw key, cells by node and name; None is a deleted row.
+
+    False without changes.
+    """
+
+    rows: dict[str, dict[Any, Any]]
+    cells: dict[tuple[str, str], Any]
+
+    def __bool__(self) -> bool:
+        return bool(self.rows or self.cells)
 
 
 class Checkpointed:
@@ -53,8 +66,8 @@ class Checkpointed:
         self._set_cells({**self.scope.initial, **cells})
         self._forget_changes()
 
-    def take_delta(self) -> bytes:
-        """What changed since the last delta, snapshot or start; needs a task made with ``track=True``."""
+    def take_delta(self) -> StateDelta:
+        """Return what changed since the last delta, snapshot or start; needs a task made with ``track=True``."""
         if self._journals is None:
             raise StateError("the task does not track its changes", hint="make it with track=True")
         rows: dict[str, dict[Any, Any]] = {}
@@ -68,11 +81,11 @@ class Checkpointed:
             if key not in self._taken or self._taken[key] != cell[0]
         }
         self._forget_changes()
-        return _pack(rows, cells)
+        return StateDelta(rows, cells)
 
-    def apply_delta(self, data: bytes) -> None:
-        """Take up a delta, or a part of a state made by `delta_of`."""
-        rows, cells = _unpack(data)
+    def apply_delta(self, delta: StateDelta) -> None:
+        """Apply a delta, or a part of a state made by `delta_of`."""
+        rows, cells = delta
         for name, changed in rows.items():
             apply = self.scope.stores[name].apply
             for raw_key, row in changed.items():
@@ -87,8 +100,8 @@ class Checkpointed:
         ]
         return keys + [("cell", *key) for key in self.scope.cells]
 
-    def delta_of(self, keys: Iterable[StateKey]) -> bytes:
-        """The present content of some keys, as a delta; keys that are gone are left out."""
+    def delta_of(self, keys: Iterable[StateKey]) -> StateDelta:
+        """Return the present content of some keys as a delta, without keys that are gone."""
         rows: dict[str, dict[Any, Any]] = {}
         cells = {}
         for kind, first, second in keys:
@@ -97,7 +110,7 @@ class Checkpointed:
                     cells[first, second] = self.scope.cells[first, second][0]
             elif (row := self.scope.stores[first].raw.get(second)) is not None:
                 rows.setdefault(first, {})[second] = row
-        return _pack(rows, cells)
+        return StateDelta(rows, cells)
 
     def _set_cells(self, cells: dict[tuple[str, str], Any]) -> None:
         scope = self.scope
@@ -124,10 +137,6 @@ def _unpack(data: bytes) -> tuple[dict[str, dict[Any, Any]], dict[tuple[str, str
     if version != _VERSION:
         raise StateError(f"the state has format {version}, but this version reads format {_VERSION}")
     return rows, cells
-
-
-EMPTY_DELTA = _pack({}, {})
-"""The delta of a task that did not change."""
 
 
 Changelog = Literal["off", "names", "records"]

@@ -11,6 +11,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 from kstreamnb.core.record import Headers
 from kstreamnb.errors import EngineError
+from kstreamnb.runtime.task.task import StateDelta
 
 __all__ = ["Broker", "Isolation", "LogRecord", "Partition"]
 
@@ -66,7 +67,7 @@ class Broker:
     def __init__(self) -> None:
         self.topics: dict[str, list[Partition]] = {}
         self.committed: dict[tuple[str, str, int], int] = {}
-        self.task_states: dict[tuple[str, str], bytes] = {}
+        self.task_states: dict[tuple[str, str], StateDelta] = {}
         self.held: dict[tuple[str, int], bool] = {}
         self._transactions = 0
         self._appended = 0

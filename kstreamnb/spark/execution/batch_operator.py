@@ -27,6 +27,7 @@ from kstreamnb.spark.execution.failures import pack_failure
 from kstreamnb.spark.execution.record_batch import OrderKey, RecordBatch, pack, unpack
 from kstreamnb.spark.execution.record_merge import Arrival, partition_of
 from kstreamnb.spark.execution.rows import FAILURE, REPORT, STORE
+from kstreamnb.spark.execution.state_codec import pack_delta
 from kstreamnb.spark.execution.stateful_operator import addressed, report_of
 from kstreamnb.spark.execution.task_batch import Counters, commit, run_batches
 from kstreamnb.spark.execution.worker_cache import (
@@ -109,7 +110,7 @@ class _TaskRun:
         task = self.cached.task
         keys = task.state_keys() if self.plan.keep_stores and self.placed.stateful else []
         for begin in range(0, len(keys), _PART):
-            yield self._row(STORE, task.delta_of(keys[begin : begin + _PART]))
+            yield self._row(STORE, pack_delta(task.delta_of(keys[begin : begin + _PART])))
         zero: Counters = {"consumed": 0, "dropped": {}}
         report = report_of(self.placed, self.cached, zero, "none", self.out, self.seconds)
         yield self._row(REPORT, pickle.dumps(report, 5))

@@ -6,14 +6,13 @@ it writes. Levels cannot separate it, so all its partitions run in one group, an
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Iterable
 from typing import Any
 
 from kstreamnb.core.time import Clock
 from kstreamnb.runtime.context.task_plan import TaskPlan
-from kstreamnb.runtime.task.task import EMPTY_DELTA, Task
-from kstreamnb.spark.execution.record_merge import PartitionKey, Taken
+from kstreamnb.runtime.task.task import StateDelta, StateKey, Task
+from kstreamnb.spark.execution.record_merge import PartitionKey, Positions, Taken
 
 __all__ = ["CyclicTask"]
 
@@ -23,6 +22,7 @@ class CyclicTask:
 
     Attributes:
         depths: for each row of the next `drain`, its depth.
+        positions: the next offsets of the topics that it reads; kept with the state by its owner.
     """
 
     def __init__(
@@ -33,8 +33,7 @@ class CyclicTask:
         self.hidden = hidden
         self.depths: list[int] = []
         self._out: list[Any] = []
-        self._positions: dict[tuple[str, int], int] = {}
-        self._taken: dict[tuple[str, int], int] = {}
+        self.positions: Positions = {}
         self._readers: dict[tuple[str, int], Task | None] = {}
 
     @property
@@ -95,36 +94,37 @@ class CyclicTask:
                 dropped[where] = dropped.get(where, 0) + count
         return {"consumed": sum(each["consumed"] for each in counted), "dropped": dropped}
 
-    def take_delta(self) -> bytes:
+    def take_delta(self) -> StateDelta:
         """Return the changes of all members since the last delta."""
-        deltas = {id_: task.take_delta() for id_, task in self.members.items()}
-        changed = {id_: delta for id_, delta in deltas.items() if delta != EMPTY_DELTA}
-        if not changed and self._positions == self._taken:
-            return EMPTY_DELTA
-        self._taken = dict(self._positions)
-        return pickle.dumps((changed, self._taken), 5)
+        return _joined({id_: task.take_delta() for id_, task in self.members.items()})
 
-    def apply_delta(self, data: bytes) -> None:
+    def apply_delta(self, delta: StateDelta) -> None:
         """Apply a delta, or a part of a compaction."""
-        if data == EMPTY_DELTA:
-            return
-        changed, positions = pickle.loads(data)
-        for id_, delta in changed.items():
-            self.members[id_].apply_delta(delta)
-        if positions is not None:
-            self._positions, self._taken = dict(positions), dict(positions)
+        parts: dict[str, StateDelta] = {}
+        for full, rows in delta.rows.items():
+            id_, _, name = full.partition("/")
+            parts.setdefault(id_, StateDelta({}, {})).rows[name] = rows
+        for (full, name), cell in delta.cells.items():
+            id_, _, node = full.partition("/")
+            parts.setdefault(id_, StateDelta({}, {})).cells[node, name] = cell
+        for id_, part in parts.items():
+            self.members[id_].apply_delta(part)
 
-    def state_keys(self) -> list[Any]:
-        """Keys of everything that the members remember."""
-        return [(id_, key) for id_, task in self.members.items() for key in task.state_keys()]
+    def state_keys(self) -> list[StateKey]:
+        """Return the keys of everything that the members remember."""
+        return [
+            (kind, f"{id_}/{owner}", key)
+            for id_, task in self.members.items()
+            for kind, owner, key in task.state_keys()
+        ]
 
-    def delta_of(self, keys: Iterable[Any]) -> bytes:
-        """The present content of some keys, as a delta."""
-        by_task: dict[str, list[Any]] = {}
-        for id_, key in keys:
-            by_task.setdefault(id_, []).append(key)
-        parts = {id_: self.members[id_].delta_of(owned) for id_, owned in by_task.items()}
-        return pickle.dumps((parts, dict(self._positions)), 5)
+    def delta_of(self, keys: Iterable[StateKey]) -> StateDelta:
+        """Return the present content of some keys as a delta."""
+        by_task: dict[str, list[StateKey]] = {}
+        for kind, full, key in keys:
+            id_, _, owner = full.partition("/")
+            by_task.setdefault(id_, []).append((kind, owner, key))
+        return _joined({id_: self.members[id_].delta_of(owned) for id_, owned in by_task.items()})
 
     def _reader(self, topic: str, partition: int) -> Task | None:
         partition_key = (topic, partition)
@@ -166,8 +166,17 @@ class CyclicTask:
         if reader is None:
             raise LookupError(f"no task of the cycle reads {partition_key[0]}-{partition_key[1]}")
         if not counted:
-            offset = self._positions.get(partition_key, 0)
-            self._positions[partition_key] = offset + 1
+            offset = self.positions.get(partition_key, 0)
+            self.positions[partition_key] = offset + 1
             record = (offset, *record[1:])
         reader.push(partition_key[0], partition_key[1], [record])
         return reader.plan.task_id
+
+
+def _joined(deltas: dict[str, StateDelta]) -> StateDelta:
+    """Return the deltas of members as one, whose stores and nodes have the member before their names."""
+    joined = StateDelta({}, {})
+    for id_, delta in deltas.items():
+        joined.rows.update({f"{id_}/{name}": rows for name, rows in delta.rows.items()})
+        joined.cells.update({(f"{id_}/{node}", name): cell for (node, name), cell in delta.cells.items()})
+    return joined

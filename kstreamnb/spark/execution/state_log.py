@@ -14,16 +14,24 @@ No batch ever writes the whole state, unless the log has outgrown it by far.
 from __future__ import annotations
 
 import os
-import pickle
 from collections.abc import Callable
 from typing import Any
 
 from pyspark.sql.types import BinaryType, LongType, StringType, StructField, StructType
 
 from kstreamnb.errors import CheckpointError, StateError
-from kstreamnb.runtime.task.task import EMPTY_DELTA
-from kstreamnb.spark.execution.processor_attributes import Attributes, attributes_of, give_attributes
+from kstreamnb.spark.execution.processor_attributes import attributes_of, give_attributes
 from kstreamnb.spark.execution.record_merge import Positions
+from kstreamnb.spark.execution.state_codec import (
+    Attributes,
+    LogEntry,
+    LogHead,
+    pack,
+    pack_delta,
+    unpack_delta,
+    unpack_entry,
+    unpack_head,
+)
 from kstreamnb.spark.execution.worker_cache import CachedTask, Compaction
 
 __all__ = ["HEAD", "KEY_SCHEMA", "LOG_SCHEMA", "StateLog"]
@@ -53,57 +61,56 @@ class StateLog:
         self._attributes: Attributes = {}
         self.found = "new"
 
-    def load(self, held: CachedTask | None, create: Callable[[], CachedTask]) -> CachedTask:
+    def load(self, cached: CachedTask | None, create: Callable[[], CachedTask]) -> CachedTask:
         """The task as the committed state has it, by the shortest way."""
-        held = self._current(held, create)
+        cached = self._current(cached, create)
         if self._verify and self.found in ("hit", "catch-up"):
             again = create()
-            self._rebuild(again, held.seq)
-            _ensure_equal(held, again)
-        self._positions, self._attributes = dict(held.positions), attributes_of(held.task)
-        return held
+            self._rebuild(again, cached.seq)
+            _ensure_equal(cached, again)
+        self._positions, self._attributes = dict(cached.positions), attributes_of(cached.task)
+        return cached
 
-    def _current(self, held: CachedTask | None, create: Callable[[], CachedTask]) -> CachedTask:
+    def _current(self, cached: CachedTask | None, create: Callable[[], CachedTask]) -> CachedTask:
         row = self._log.getValue((HEAD,))
         if row is None:
             self._last, self.found = None, "new"
             return create()
-        token, (seq, base, size) = row[0], pickle.loads(bytes(row[1]))
+        token, (seq, base, size) = row[0], unpack_head(bytes(row[1]))
         self._last = (seq, token, base, size)
-        if held is not None and held.seq == seq and held.token == token:
+        if cached is not None and cached.seq == seq and cached.token == token:
             self.found = "hit"
-            return held
-        if held is not None and base <= held.seq < seq and self._token_at(held.seq) == held.token:
+            return cached
+        if cached is not None and base <= cached.seq < seq and self._token_at(cached.seq) == cached.token:
             self.found = "catch-up"
-            for number in range(held.seq + 1, seq + 1):
-                delta, positions, beside, _ = pickle.loads(self._entry(number))
-                _apply(held, delta, positions, beside)
+            for number in range(cached.seq + 1, seq + 1):
+                _apply(cached, unpack_entry(self._entry(number)))
         else:
             self.found = "rebuild"
-            held = create()
-            self._rebuild(held, seq)
-            held.base_bytes = size
-        held.seq, held.token, held.state_bytes = seq, token, size
-        return held
+            cached = create()
+            self._rebuild(cached, seq)
+            cached.base_bytes = size
+        cached.seq, cached.token, cached.state_bytes = seq, token, size
+        return cached
 
-    def save(self, held: CachedTask) -> bytes | None:
+    def save(self, cached: CachedTask) -> bytes | None:
         """Append what changed, with a part of the compaction that is under way; gives the change, None without one."""
-        delta, attributes = held.task.take_delta(), attributes_of(held.task)
+        changes, attributes = cached.task.take_delta(), attributes_of(cached.task)
         if self._last is None:  # all of it: what a task is born with, such as due times, never changes and counts too
-            delta = held.task.delta_of(held.task.state_keys())
-        elif delta == EMPTY_DELTA and (held.positions, attributes) == (self._positions, self._attributes):
+            changes = cached.task.delta_of(cached.task.state_keys())
+        elif not changes and (cached.positions, attributes) == (self._positions, self._attributes):
             return None
-        last = self._last
+        delta, last = pack_delta(changes), self._last
         seq, base, size = (1, 1, 0) if last is None else (last[0] + 1, last[2], last[3])
         token = os.urandom(8).hex()
-        part, base_after, dropped = self._compact(held, seq, base, size, len(delta))
-        entry = pickle.dumps((delta, held.positions, (held.clock.now_ms, attributes), part), 5)
+        part, base_after, dropped = self._compact(cached, seq, base, size, len(delta))
+        entry = pack(tuple(LogEntry(delta, cached.positions, cached.clock.now_ms, attributes, part)))
         self._log.updateValue((seq,), (token, entry))
         for number in range(base, base_after):
             self._log.removeKey((number,))
         self._last = (seq, token, base_after, size + len(entry) - dropped)
-        self._log.updateValue((HEAD,), (token, pickle.dumps((seq, base_after, self._last[3]), 5)))
-        held.seq, held.token, held.state_bytes = seq, token, self._last[3]
+        self._log.updateValue((HEAD,), (token, pack(tuple(LogHead(seq, base_after, self._last[3])))))
+        cached.seq, cached.token, cached.state_bytes = seq, token, self._last[3]
         return delta
 
     def _token_at(self, number: int) -> str | None:
@@ -117,53 +124,53 @@ class StateLog:
             raise CheckpointError(f"entry {number} of a state log is missing", hint=hint)
         return bytes(row[1])
 
-    def _rebuild(self, held: CachedTask, seq: int) -> None:
+    def _rebuild(self, cached: CachedTask, seq: int) -> None:
         entries = sorted((key[0], value[1]) for key, value in self._log.iterator())
         for number, entry in entries:
             if HEAD < number <= seq:
-                delta, positions, beside, part = pickle.loads(entry)
-                if part is not None:
-                    held.task.apply_delta(part)
-                _apply(held, delta, positions, beside)
+                content = unpack_entry(entry)
+                if content.part is not None:
+                    cached.task.apply_delta(unpack_delta(content.part, trust=True))
+                _apply(cached, content)
 
-    def _compact(self, held: CachedTask, seq: int, base: int, size: int, delta: int) -> tuple[bytes | None, int, int]:
+    def _compact(self, cached: CachedTask, seq: int, base: int, size: int, delta: int) -> tuple[bytes | None, int, int]:
         """The part to write now, the new first entry, and how many bytes go with the entries before it."""
-        work = held.compaction
+        work = cached.compaction
         if work is not None and work.since < base:
-            work = held.compaction = None  # another copy of the task has compacted meanwhile
+            work = cached.compaction = None  # another copy of the task has compacted meanwhile
         if work is None:
-            if seq - base < _MOST_ENTRIES and size < max(_LEAST_BYTES, 3 * held.base_bytes):
+            if seq - base < _MOST_ENTRIES and size < max(_LEAST_BYTES, 3 * cached.base_bytes):
                 return None, base, 0
-            work = held.compaction = Compaction(seq, size, held.task.state_keys())
-        outgrown = size > 8 * max(_LEAST_BYTES, held.base_bytes)
+            work = cached.compaction = Compaction(seq, size, cached.task.state_keys())
+        outgrown = size > 8 * max(_LEAST_BYTES, cached.base_bytes)
         budget = min(max(_PART_BYTES, 2 * delta), _MOST_PART_BYTES)
-        count = len(work.keys) if outgrown else max(64, budget // max(1, held.key_bytes))
+        count = len(work.keys) if outgrown else max(64, budget // max(1, cached.key_bytes))
         chosen, work.keys = work.keys[:count], work.keys[count:]
-        part = held.task.delta_of(chosen) if chosen else None
+        part = pack_delta(cached.task.delta_of(chosen)) if chosen else None
         if part:
-            held.key_bytes = max(1, len(part) // len(chosen))
+            cached.key_bytes = max(1, len(part) // len(chosen))
             work.written += len(part)
         if work.keys:
             return part, base, 0
         if work.since - base > _MOST_GOING and delta < _PART_BYTES and not outgrown:
             return part, base + _MOST_GOING, 0  # what stays for a while is older than every part: no harm in a rebuild
-        held.compaction = None
-        held.base_bytes = work.written
+        cached.compaction = None
+        cached.base_bytes = work.written
         return part, work.since, work.bytes_before
 
 
-def _ensure_equal(held: CachedTask, again: CachedTask) -> None:
+def _ensure_equal(cached: CachedTask, again: CachedTask) -> None:
     """Raise StateError where a task in memory differs from the one that was made of its log."""
-    for name, store in held.task.stores.items():
+    for name, store in cached.task.stores.items():
         mine, theirs = (_rows(each) for each in (store, again.task.stores[name]))
         if mine != theirs:
             keys = [key for key in dict.fromkeys([*mine, *theirs]) if mine.get(key) != theirs.get(key)]
             raise StateError(
                 f'a worker remembers store "{name}" differently from what was committed',
-                detail=f"rows that differ: {len(keys)}, the first under key {keys[0]!r}; entry {held.seq} of its log",
+                detail=f"rows that differ: {len(keys)}, the first under key {keys[0]!r}; entry {cached.seq} of its log",
                 hint="restart the query: its workers begin with what was committed",
             )
-    if held.positions != again.positions:
+    if cached.positions != again.positions:
         raise StateError("a worker remembers other positions than those that were committed")
 
 
@@ -172,9 +179,10 @@ def _rows(store: Any) -> dict[Any, Any]:
     return {key: row[1] for key, row in store.raw.items()} if store.spec.kind == "lru" else dict(store.raw)
 
 
-def _apply(held: CachedTask, delta: bytes, positions: Positions, beside: tuple[int, Attributes]) -> None:
-    if delta != EMPTY_DELTA:
-        held.task.apply_delta(delta)
-    held.positions = dict(positions)
-    held.clock.now_ms, attributes = beside
-    give_attributes(held.task, attributes)
+def _apply(cached: CachedTask, entry: LogEntry) -> None:
+    delta = unpack_delta(entry.delta, trust=True)  # this process runs the user's code anyway
+    if delta:
+        cached.task.apply_delta(delta)
+    cached.positions = dict(entry.positions)
+    cached.clock.now_ms = entry.clock_ms
+    give_attributes(cached.task, entry.attributes)

@@ -78,7 +78,11 @@ def run_batches(
         return []
     marks: list[int] = []
     merged = Merged(arrivals)
-    steps = _run_cycle(task, merged, marks) if isinstance(task, CyclicTask) else _run(task, merged, positions, marks)
+    if isinstance(task, CyclicTask):
+        task.positions = positions
+        steps = _run_cycle(task, merged, marks)
+    else:
+        steps = _run(task, merged, positions, marks)
     order = OrderKey.concat(list(steps))
     made = np.asarray([0, *marks], np.int64)
     counts = made[1:] - made[:-1]

@@ -7,13 +7,12 @@ older ones stay in the checkpoint.
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Iterator
 from typing import Any
 
 from kstreamnb.kafka.output_batch import OutputRecord
-from kstreamnb.runtime.task.task import EMPTY_DELTA
 from kstreamnb.spark.contracts import QueryBatch
+from kstreamnb.spark.execution.state_codec import unpack_delta
 from kstreamnb.spark.execution.worker_cache import empty_task
 from kstreamnb.spark.planning.deployment import Deployment, TaskPlacement
 from kstreamnb.state.versioned import LATEST_ROW, VersionedRows
@@ -49,7 +48,7 @@ class Changelogs:
         if placed.number not in self._stores:
             self._stores[placed.number] = dict(empty_task(self._deployment, placed).stores)
         stores = self._stores[placed.number]
-        for full, rows in _changed(placed, delta):
+        for full, rows in sorted(unpack_delta(delta, trust=True).rows.items()):
             member, _, name = full.rpartition("/")
             topic, store = self._names.get(name), stores[full]
             if topic is None:
@@ -73,15 +72,3 @@ def _logged(store: Any, rows: dict[Any, Any]) -> Iterator[tuple[Any, Any, int | 
                 yield raw_key[0], *(row or (None, None))
         else:
             yield raw_key, row, row[1] if row is not None and getattr(store, "timestamped", False) else None
-
-
-def _changed(placed: TaskPlacement, delta: bytes) -> Iterator[tuple[str, dict[Any, Any]]]:
-    """Rows by store, as tasks and cycles write them into their deltas."""
-    if not placed.members:
-        _, stores, _ = pickle.loads(delta)
-        yield from sorted(stores.items())
-    elif delta != EMPTY_DELTA:
-        members, _ = pickle.loads(delta)
-        for member, inner in sorted(members.items()):
-            _, stores, _ = pickle.loads(inner)
-            yield from ((f"{member}/{name}", rows) for name, rows in sorted(stores.items()))

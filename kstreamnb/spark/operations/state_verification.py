@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from kstreamnb.errors import ApplicationStateError
+from kstreamnb.spark.execution.state_codec import unpack_delta
 from kstreamnb.spark.execution.worker_cache import empty_task
 from kstreamnb.spark.io.changelog_topics import Changelogs
 from kstreamnb.spark.io.sinks import KafkaSink
@@ -38,7 +39,7 @@ def stores_beside(query: Query) -> Iterator[Beside]:
         for placed in query.deployment.tasks:
             again[placed.name] = empty_task(query.deployment, placed)
             for delta in states.get(placed.name, ()):
-                again[placed.name].apply_delta(delta)
+                again[placed.name].apply_delta(unpack_delta(delta, trust=True))
         for name in sorted(query.topology.stores):
             placed_tasks = tasks_with(query.deployment, name)
             labels = [placed.plan.task_id for placed in placed_tasks for _ in stores_named(again[placed.name], name)]

@@ -30,7 +30,8 @@ __all__ = [
 ]
 
 FILE = "kstreamnb.json"
-_FORMAT = 2
+_FORMAT = 3
+_READABLE = (2, 3)
 
 
 @dataclass(frozen=True)
@@ -96,11 +97,11 @@ def read_manifest(checkpoint: Path) -> Manifest | None:
             detail=str(error),
             hint="restore the checkpoint from a copy, or reset the application",
         ) from error
-    if content.get("format") != _FORMAT:
+    if content.get("format") not in _READABLE:
         raise CheckpointError(
             f'checkpoint "{checkpoint}" has format {content.get("format")}, but this version reads format {_FORMAT}'
         )
-    return Manifest(**content)
+    return Manifest(**{**content, "format": _FORMAT})
 
 
 def write_manifest(checkpoint: Path, manifest: Manifest) -> None:

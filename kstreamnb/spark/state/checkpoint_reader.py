@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import pickle
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from kstreamnb.spark.execution.state_codec import unpack_entry
 from kstreamnb.spark.execution.state_log import HEAD
 from kstreamnb.spark.jvm.session import query_session
 from kstreamnb.spark.planning.deployment import Deployment
@@ -19,7 +19,7 @@ from kstreamnb.spark.planning.deployment import Deployment
 __all__ = ["batches_without_input", "last_batch", "last_begun", "read_entries", "read_states", "settle"]
 
 Entry = tuple[int, int, list[bytes]]
-"""Group value, number in the log, deltas to apply one after the other."""
+"""Group value, number in the log, packed deltas to apply one after the other."""
 
 
 def last_batch(checkpoint: Path) -> int:
@@ -105,8 +105,7 @@ def read_entries(
             frame = frame.where((F.col("g") != group) | (F.col("seq") > seq))
     found = []
     for row in sorted(frame.collect(), key=lambda row: (row["g"], row["seq"])):
-        delta, _, _, part = pickle.loads(bytes(row["e"]))
-        found.append((row["g"], row["seq"], [each for each in (part, delta) if each is not None]))
+        found.append((row["g"], row["seq"], unpack_entry(bytes(row["e"])).deltas))
     return batch, found
 
 

@@ -16,6 +16,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+from kstreamnb.spark.execution.state_codec import unpack_delta
 from kstreamnb.spark.execution.worker_cache import empty_task
 from kstreamnb.spark.jvm.session import require_session
 from kstreamnb.spark.planning.deployment import Deployment, Replica, TaskPlacement
@@ -42,11 +43,15 @@ class _Copy:
 
 
 class LiveStores:
-    """Copies of the state of a query's tasks, made when they are first asked for."""
+    """Copies of the state of a query's tasks, made when they are first asked for.
 
-    def __init__(self, spark: SparkSession, deployment: Deployment, checkpoint: Path) -> None:
+    ``trust``: objects of users' classes in the checkpoint may be unpickled.
+    """
+
+    def __init__(self, spark: SparkSession, deployment: Deployment, checkpoint: Path, *, trust: bool = True) -> None:
         self.deployment, self.checkpoint = deployment, checkpoint
         self.batch = -1
+        self._trust = trust
         self._spark, self._lock = spark, threading.Lock()
         self._copies: dict[int, _Copy] = {}
         self._lanes = len(deployment.input_ranks)
@@ -86,7 +91,7 @@ class LiveStores:
             copy = self._copies.setdefault(each.number, _Copy())
             if copy.task is None:
                 copy.task = empty_task(self.deployment, each)
-            if not _catch_up(copy) or (copy.seq == 0 and not copy.looked):
+            if not _catch_up(copy, trust=self._trust) or (copy.seq == 0 and not copy.looked):
                 behind.append(each)
         if behind:
             self._read(behind)
@@ -103,15 +108,15 @@ class LiveStores:
             if seq > copy.seq + 1:  # the log was compacted meanwhile: what it has now is everything
                 copy.task = empty_task(self.deployment, keepers[group])
             for delta in deltas:
-                copy.task.apply_delta(delta)
+                copy.task.apply_delta(unpack_delta(delta, trust=self._trust))
             copy.seq = seq
         for each in placed:
             self._copies[each.number].looked = True
-            _catch_up(self._copies[each.number])
+            _catch_up(self._copies[each.number], trust=self._trust)
         self.batch = max(self.batch, batch)
 
 
-def _catch_up(copy: _Copy) -> bool:
+def _catch_up(copy: _Copy, *, trust: bool) -> bool:
     """Apply what waits; says whether nothing was missing before it."""
     while copy.waiting:
         seq, delta = copy.waiting[0]
@@ -120,7 +125,7 @@ def _catch_up(copy: _Copy) -> bool:
         copy.waiting.popleft()
         copy.size -= len(delta)
         if seq == copy.seq + 1:
-            copy.task.apply_delta(delta)
+            copy.task.apply_delta(unpack_delta(delta, trust=trust))
             copy.seq = seq
     return True
 

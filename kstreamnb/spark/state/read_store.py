@@ -29,6 +29,7 @@ def read_store(
     spark: SparkSession | None = None,
     config: Config | Mapping[str, Any] | None = None,
     timestamps: bool = False,
+    trust: bool = False,
 ) -> StoreView:
     """A store as the last committed batch of a checkpoint has it, whether its query runs or not.
 
@@ -39,6 +40,8 @@ def read_store(
         spark: the session that reads; without one, `spark_session` starts one.
         config: the settings that the query was deployed with.
         timestamps: give rows of timestamped stores as `ValueAndTimestamp` instead of plain values.
+        trust: allow to unpickle objects of users' classes, which some serdes keep in stores as they are. That runs
+            whatever code a checkpoint contains; everything else in a checkpoint is read without pickle.
 
     Raises:
         CheckpointError: the folder is no checkpoint, or another topology's.
@@ -61,6 +64,6 @@ def read_store(
     application = plan_application(topology, settings, old.inputs, direct=False)
     deployment = plan_deployment(old.query, [application], old.spark_partitions, known_keys=old.groups)
     check_compatible(old, manifest_of(deployment))
-    stores = LiveStores(spark or spark_session(), deployment, folder)
+    stores = LiveStores(spark or spark_session(), deployment, folder, trust=trust)
     batch, parts = stores.ask(name, list)
     return StoreView(name, parts, batch=batch, timestamps=timestamps)

@@ -1,0 +1,236 @@
+"""The binary form of state in checkpoints: MessagePack, which cannot run anything when it is read.
+
+Format 3 is a byte with the version, then MessagePack. Tuples are arrays; other types that MessagePack does not know
+have extension types. Only objects of a user's own class, which a serde may keep in stores as they are, need pickle; a
+reader unpickles them only if it trusts the checkpoint. Format 2 was pickle; a restricted unpickler reads it: it knows
+the kit's value classes and no others.
+"""
+
+from __future__ import annotations
+
+import io
+import pickle
+from collections.abc import Callable
+from functools import partial
+from struct import Struct
+from typing import Any, NamedTuple, TypeAlias
+from uuid import UUID
+
+import cloudpickle  # type: ignore[import-untyped]
+import msgpack  # type: ignore[import-untyped]
+
+from kstreamnb.core.codec import SerializedValue
+from kstreamnb.core.record import Change, RecordMetadata, ValueAndTimestamp, Windowed
+from kstreamnb.errors import CheckpointError
+from kstreamnb.runtime.task.task import StateDelta
+from kstreamnb.spark.execution.record_merge import Positions
+from kstreamnb.state.cache import CacheEntry, InCache
+from kstreamnb.state.codec import EncodedRow
+
+__all__ = ["Attributes", "LogEntry", "LogHead", "pack", "pack_delta", "unpack_delta", "unpack_entry", "unpack_head"]
+
+Attributes: TypeAlias = dict[tuple[str, str], dict[str, bytes]]
+"""Attributes of users' processors by task and node, each pickled."""
+
+_VERSION = b"\x03"
+_PICKLE = 0x80  # the first byte of format 2
+_SERIALIZED, _BIG_INT, _UUID, _ROW, _OBJECT = 1, 2, 3, 4, 5
+_TIME = Struct(">q")
+_TUPLES: dict[int, type[tuple[Any, ...]]] = {
+    16: Windowed,
+    17: RecordMetadata,
+    18: ValueAndTimestamp,
+    19: Change,
+    20: InCache,
+    21: CacheEntry,
+}
+_CODES = {kind: code for code, kind in _TUPLES.items()}
+_CLASSES: tuple[type, ...] = (SerializedValue, EncodedRow, UUID, *_CODES)
+_KNOWN = {(kind.__module__, kind.__qualname__): kind for kind in _CLASSES}
+_OLD_MODULES = {"kstreamnb.core.wire": "kstreamnb.core.codec"}
+_OLD_NAMES = {"Encoded": "SerializedValue"}
+
+
+class LogHead(NamedTuple):
+    """The head of a state log: numbers of its last and first entry, and its bytes in all."""
+
+    last: int
+    first: int
+    size: int
+
+
+class LogEntry(NamedTuple):
+    """An entry of a state log; ``delta`` and the compaction's ``part`` are packed, each attribute is pickled."""
+
+    delta: bytes
+    positions: Positions
+    clock_ms: int
+    attributes: Attributes
+    part: bytes | None
+
+    @property
+    def deltas(self) -> list[bytes]:
+        """The packed deltas to apply, one after the other."""
+        return [self.delta] if self.part is None else [self.part, self.delta]
+
+
+def pack(value: object) -> bytes:
+    """Serialize plain values: None, numbers, text, bytes, tuples, dicts, and the kit's own value classes.
+
+    Example:
+        >>> unpack(pack(("a", 1 << 80, {("b", 2): None})))
+        ('a', 1208925819614629174706176, {('b', 2): None})
+    """
+    return _VERSION + _packer.pack(value)
+
+
+def unpack(data: bytes, *, trust: bool = False) -> Any:
+    """Deserialize what `pack` returned; ``trust`` allows to unpickle objects of users' classes in it.
+
+    Raises:
+        CheckpointError: the data is damaged, of another version, or contains such objects and is not trusted.
+    """
+    try:
+        if data[:1] == _VERSION:
+            hook = _read_trusted if trust else _read
+            return msgpack.unpackb(
+                memoryview(data)[1:], use_list=False, strict_map_key=False, ext_hook=hook, unicode_errors=_SURROGATES
+            )
+        if data[:1] and data[0] == _PICKLE:
+            return _OldState(io.BytesIO(data), trust=trust).load()
+    except CheckpointError:
+        raise
+    except Exception as error:  # whatever damaged bytes make of a parser
+        raise CheckpointError(
+            "state in the checkpoint is damaged", detail=f"{type(error).__name__}: {error}"
+        ) from error
+    raise CheckpointError(
+        "state in the checkpoint has an unknown format",
+        detail=f"expected version {_VERSION[0]}, got {data[0] if data else 'nothing'}",
+        hint="read it with the version of kstreamnb that wrote it",
+    )
+
+
+def pack_delta(delta: StateDelta) -> bytes:
+    """Serialize a delta."""
+    return pack(tuple(delta))
+
+
+def unpack_delta(data: bytes, *, trust: bool = False) -> StateDelta:
+    """Deserialize a delta; see `unpack`."""
+    content = unpack(data, trust=trust)
+    if data[0] != _PICKLE:
+        return StateDelta(*content)
+    return _old_delta(content, trust=trust)[0]
+
+
+def unpack_head(data: bytes) -> LogHead:
+    """Deserialize the head of a log."""
+    return LogHead(*unpack(data))
+
+
+def unpack_entry(data: bytes) -> LogEntry:
+    """Deserialize an entry of a log; its deltas and attributes stay packed."""
+    content = unpack(data)
+    if data[0] != _PICKLE:
+        return LogEntry(*content)
+    delta, positions, (clock_ms, attributes), part = content
+    return LogEntry(delta, positions or _old_positions(delta), clock_ms, attributes, part)
+
+
+def _old_delta(content: Any, *, trust: bool) -> tuple[StateDelta, Positions]:
+    """Return a delta of format 2, and the positions that deltas of a cycle had in them."""
+    if len(content) == 3:
+        return StateDelta(*content[1:]), {}
+    members, positions = content
+    rows: dict[str, dict[Any, Any]] = {}
+    cells: dict[tuple[str, str], Any] = {}
+    for member, data in members.items():
+        inner = unpack_delta(data, trust=trust)
+        rows |= {f"{member}/{name}": changed for name, changed in inner.rows.items()}
+        cells |= {(f"{member}/{node}", name): cell for (node, name), cell in inner.cells.items()}
+    return StateDelta(rows, cells), dict(positions or {})
+
+
+def _old_positions(delta: bytes) -> Positions:
+    try:
+        content = unpack(delta)
+    except CheckpointError:
+        return {}  # objects in rows: not the delta of a cycle's positions alone
+    return dict(content[1] or {}) if len(content) == 2 else {}
+
+
+_SURROGATES = "surrogatepass"
+
+
+def _write(value: Any) -> object:
+    """Return the form of what MessagePack does not know; tuples come here too, as `strict_types` has it."""
+    kind: type = type(value)
+    if kind is tuple:
+        return list(value)
+    if kind is SerializedValue:
+        return msgpack.ExtType(_SERIALIZED, bytes(value))
+    if kind is EncodedRow:
+        return msgpack.ExtType(_ROW, _TIME.pack(value[1]) + value[0])
+    if kind in _CODES:
+        return msgpack.ExtType(_CODES[kind], _packer_within().pack(list(value)))
+    if kind is int:  # beyond 64 bits
+        return msgpack.ExtType(_BIG_INT, str(value).encode())
+    if isinstance(value, UUID):
+        return msgpack.ExtType(_UUID, value.bytes)
+    return msgpack.ExtType(_OBJECT, cloudpickle.dumps(value, 5))
+
+
+def _reader(*, trust: bool) -> Callable[[int, bytes], object]:
+    def read(code: int, data: bytes) -> object:
+        if code == _SERIALIZED:
+            return SerializedValue(data)
+        if code == _ROW:
+            return EncodedRow((SerializedValue(data[8:]), *_TIME.unpack_from(data)))
+        if code in _TUPLES:
+            return _TUPLES[code](
+                *msgpack.unpackb(data, use_list=False, strict_map_key=False, ext_hook=read, unicode_errors=_SURROGATES)
+            )
+        if code == _BIG_INT:
+            return int(data)
+        if code == _UUID:
+            return UUID(bytes=data)
+        if code == _OBJECT and trust:
+            return pickle.loads(data)
+        if code == _OBJECT:
+            raise _untrusted("objects of a user's class")
+        raise ValueError(f"extension type {code}")
+
+    return read
+
+
+def _untrusted(what: str) -> CheckpointError:
+    return CheckpointError(
+        f"the checkpoint contains {what}, which only pickle can read",
+        detail="unpickling runs whatever code the checkpoint contains",
+        hint="pass trust=True if you know who wrote the checkpoint",
+    )
+
+
+_packer_within: Callable[[], Any] = partial(
+    msgpack.Packer, default=_write, strict_types=True, unicode_errors=_SURROGATES
+)
+_packer = _packer_within()  # one for all: a packer keeps its buffer between calls
+_read, _read_trusted = _reader(trust=False), _reader(trust=True)
+
+
+class _OldState(pickle.Unpickler):
+    """Reads format 2: the kit's own value classes, and others, which could run code, only if it may trust them."""
+
+    def __init__(self, file: io.BytesIO, *, trust: bool) -> None:
+        super().__init__(file)
+        self._trust = trust
+
+    def find_class(self, module: str, name: str) -> Any:
+        """Return a class by the name that it had when the pickle was written."""
+        module, name = _OLD_MODULES.get(module, module), _OLD_NAMES.get(name, name)
+        if (module, name) in _KNOWN:
+            return _KNOWN[module, name]
+        if self._trust:
+            return super().find_class(module, name)
+        raise _untrusted(f'objects of class "{module}.{name}"')

@@ -1,0 +1,132 @@
+"""State in checkpoints: everything comes back as it was, and reading runs no code."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import sys
+from collections.abc import Callable
+from datetime import date
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+from uuid import UUID
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kstreamnb.core.codec import SerializedValue
+from kstreamnb.core.record import RecordMetadata, Windowed
+from kstreamnb.errors import CheckpointError
+from kstreamnb.runtime.task.task import StateDelta
+from kstreamnb.spark.execution.state_codec import (
+    LogEntry,
+    pack,
+    pack_delta,
+    unpack,
+    unpack_delta,
+    unpack_entry,
+    unpack_head,
+)
+from kstreamnb.state.codec import EncodedRow
+
+scalars = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(),
+    st.integers(min_value=1 << 64),
+    st.floats(allow_nan=False),
+    st.text(st.characters()),
+    st.binary(),
+    st.builds(SerializedValue, st.binary()),
+    st.uuids(),
+    st.builds(Windowed, st.text(), st.integers(), st.integers()),
+    st.builds(RecordMetadata, st.text(), st.integers(), st.integers()),
+    st.builds(lambda data, time: EncodedRow((SerializedValue(data), time)), st.binary(), st.integers(0, 1 << 62)),
+)
+values = st.recursive(
+    scalars,
+    lambda inner: (
+        st.lists(inner, max_size=4).map(tuple) | st.dictionaries(st.text() | st.integers(), inner, max_size=4)
+    ),
+    max_leaves=12,
+)
+
+
+def kinds(value: Any) -> Any:
+    """The types of a value and of everything in it."""
+    if isinstance(value, dict):
+        return dict, [(kinds(key), kinds(each)) for key, each in value.items()]
+    return type(value), [kinds(each) for each in value] if isinstance(value, tuple) else []
+
+
+@given(values)
+def test_values_come_back_with_their_types(value: Any) -> None:
+    """Text with lone surrogates and integers of any size among them, and neither needs pickle."""
+    back = unpack(pack(value))
+    assert value == back
+    assert kinds(value) == kinds(back)
+
+
+class Evil:
+    """Creates a file when it is unpickled."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return os.mkdir, (str(self.path),)
+
+
+@pytest.mark.parametrize("written", [pickle.dumps, lambda evil: pickle.dumps(evil, 0), pack], ids=["2", "none", "3"])
+def test_reading_state_runs_no_code(tmp_path: Path, written: Callable[[object], bytes]) -> None:
+    """Code in a checkpoint of any format is refused, whoever reads it."""
+    evil = Evil(tmp_path / "ran")
+    for content in (evil, (1, {"counts": {"a": evil}}, {}), ({"counts": {"a": evil}}, {})):
+        for read in (unpack_delta, unpack_entry, unpack_head, unpack):
+            with pytest.raises(CheckpointError):
+                read(written(content))
+    assert not (tmp_path / "ran").exists()
+
+
+def test_objects_of_users_classes_are_read_from_a_trusted_checkpoint() -> None:
+    """A serde of the user's own may keep its values in stores as they are."""
+    delta = StateDelta({"days": {"a": (date(2024, 5, 1), 7)}}, {})
+    assert delta == unpack_delta(pack_delta(delta), trust=True)
+    with pytest.raises(CheckpointError, match="contains objects of a user's class, which only pickle can read"):
+        unpack_delta(pack_delta(delta))
+
+
+class Encoded(bytes):
+    """What `SerializedValue` was called."""
+
+
+@pytest.mark.parametrize("trust", [False, True])
+def test_entries_of_format_2_are_read(monkeypatch: pytest.MonkeyPatch, *, trust: bool) -> None:
+    """With the names that classes had then, and with positions inside the deltas of cycles."""
+    old = ModuleType("kstreamnb.core.wire")
+    old.Encoded = Encoded  # type: ignore[attr-defined]
+    with monkeypatch.context() as before:
+        before.setattr(Encoded, "__module__", old.__name__)
+        before.setitem(sys.modules, old.__name__, old)
+        written = {"counts": {"a": (Encoded(b"1"), 7), UUID(int=1): Windowed("k", 0, 5)}}
+        delta = pickle.dumps((1, written, {("n", "time"): 9}), 5)
+    rows = {"counts": {"a": (SerializedValue(b"1"), 7), UUID(int=1): Windowed("k", 0, 5)}}
+    entry = pickle.dumps((delta, {("t", 0): 3}, (17, {}), None), 5)
+    read = unpack_entry(entry)
+    assert LogEntry(delta, {("t", 0): 3}, 17, {}, None) == read
+    restored = unpack_delta(read.delta, trust=trust)
+    assert StateDelta(rows, {("n", "time"): 9}) == restored
+    assert kinds(rows) == kinds(restored.rows)
+    cycle = pickle.dumps(({"0_1": pickle.dumps((1, {"counts": {"a": 1}}, {("n", "x"): 2}), 5)}, {("t", 0): 4}), 5)
+    read = unpack_entry(pickle.dumps((cycle, {}, (17, {}), None), 5))
+    assert {("t", 0): 4} == read.positions
+    assert StateDelta({"0_1/counts": {"a": 1}}, {("0_1/n", "x"): 2}) == unpack_delta(read.delta)
+
+
+@pytest.mark.parametrize("data", [b"", b"\x04abc", pack(("a", 1))[:-1], b"\x03\xc1", b"\x80\x05."])
+def test_damaged_state_is_an_error_of_the_checkpoint(data: bytes) -> None:
+    """Whatever a parser makes of it."""
+    with pytest.raises(CheckpointError, match="state in the checkpoint"):
+        unpack(data)
