@@ -13,11 +13,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, ClassVar, Protocol, TypeAlias
 
 from kstreamnb.core.operator import NO_TRAITS, Operator, OperatorTraits, RowUse
 from kstreamnb.core.serdes import NamesSerdes
 from kstreamnb.core.source_location import SourceLocation
+from kstreamnb.core.stores import StoreSpec
 
 TopicName: TypeAlias = "str | Callable[[Any, Any, Any], str]"
 """A topic, or a function ``(key, value, metadata) -> topic`` that chooses one for each record."""
@@ -145,3 +146,19 @@ def _subtopology(number: int, members: Iterable[Node]) -> Subtopology:
     stores = dict.fromkeys(store for node in members for store in node.stores)
     is_global = any(isinstance(node, Source) and node.is_global for node in members)
     return Subtopology(number, tuple(node.name for node in members), tuple(stores), is_global)
+
+
+class NodeGraph(Protocol):
+    """What checks, partition counts and tasks read of a topology."""
+
+    nodes: dict[str, Node]
+    stores: dict[str, StoreSpec]
+    global_stores: dict[str, StoreSpec]
+    internal_topics: dict[str, InternalTopic]
+    copartitioned: list[tuple[str, ...]]
+
+    def sources(self) -> tuple[Source, ...]:
+        """Return the source nodes in the order in which they were added."""
+
+    def subtopologies(self) -> tuple[Subtopology, ...]:
+        """Return the sub-topologies with Kafka's ids."""

@@ -8,17 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from kstreamnb.core.record import TopicPartition
 from kstreamnb.core.stores import StoreSpec
 from kstreamnb.errors import TopologyError
 from kstreamnb.java_texts import NOT_COMPUTED
-from kstreamnb.topology.nodes import Sink, Source, Subtopology
+from kstreamnb.topology.nodes import NodeGraph, Sink, Source, Subtopology
 from kstreamnb.topology.validation import refuse
-
-if TYPE_CHECKING:  # a topology asks this module for its tasks
-    from kstreamnb.topology.topology import Topology
 
 
 @dataclass(frozen=True)
@@ -36,7 +33,7 @@ class PlannedTask:
         return f"{self.subtopology}_{self.partition}"
 
 
-def source_topics(topology: Topology, subtopology: Subtopology, topics: Iterable[str] = ()) -> tuple[str, ...]:
+def source_topics(topology: NodeGraph, subtopology: Subtopology, topics: Iterable[str] = ()) -> tuple[str, ...]:
     """Topics that a sub-topology reads; patterns take those of ``topics`` that they match, sorted by name.
 
     Names of repartition topics are without the application's id.
@@ -50,7 +47,7 @@ def source_topics(topology: Topology, subtopology: Subtopology, topics: Iterable
     return tuple(found)
 
 
-def check_fixed_partitions(topology: Topology) -> None:
+def check_fixed_partitions(topology: NodeGraph) -> None:
     """Co-partitioned repartition topics that all have a fixed count must have the same one.
 
     Raises: TopologyError when they differ; this is known before any topic exists.
@@ -61,7 +58,7 @@ def check_fixed_partitions(topology: Topology) -> None:
             _same({topic: count for topic, count in fixed.items() if count is not None}, *_REPARTITIONED)
 
 
-def partition_counts(topology: Topology, topics: Mapping[str, int]) -> dict[str, int]:
+def partition_counts(topology: NodeGraph, topics: Mapping[str, int]) -> dict[str, int]:
     """Counts of all topics that tasks read: the given ones of the user's topics, and those of repartition topics.
 
     Raises: TopologyError when a topic is missing, counts of co-partitioned topics differ, or a count is not positive.
@@ -80,7 +77,7 @@ def partition_counts(topology: Topology, topics: Mapping[str, int]) -> dict[str,
     return known
 
 
-def plan_tasks(topology: Topology, topics: Mapping[str, int]) -> tuple[PlannedTask, ...]:
+def plan_tasks(topology: NodeGraph, topics: Mapping[str, int]) -> tuple[PlannedTask, ...]:
     """Tasks by sub-topology and partition; ``topics`` are the partition counts of the user's topics.
 
     A sub-topology has as many tasks as its widest topic has partitions.
@@ -98,12 +95,12 @@ def plan_tasks(topology: Topology, topics: Mapping[str, int]) -> tuple[PlannedTa
 _TOO_FEW = "Number of partitions must be at least 1."
 
 
-def _fixed(topology: Topology, topic: str) -> int | None:
+def _fixed(topology: NodeGraph, topic: str) -> int | None:
     internal = topology.internal_topics.get(topic)
     return internal.partitions if internal else None
 
 
-def _check_present(topology: Topology, sub: Subtopology, read: tuple[str, ...], topics: Mapping[str, int]) -> None:
+def _check_present(topology: NodeGraph, sub: Subtopology, read: tuple[str, ...], topics: Mapping[str, int]) -> None:
     missing = [topic for topic in read if topic not in topics and topic not in topology.internal_topics]
     patterns = [node.pattern for node in map(topology.nodes.get, sub.nodes) if isinstance(node, Source)]
     if missing:
@@ -119,7 +116,7 @@ def _check_present(topology: Topology, sub: Subtopology, read: tuple[str, ...], 
 
 
 def _repartition_counts(
-    topology: Topology, subs: list[Subtopology], reads: Mapping[int, tuple[str, ...]], known: Mapping[str, int]
+    topology: NodeGraph, subs: list[Subtopology], reads: Mapping[int, tuple[str, ...]], known: Mapping[str, int]
 ) -> dict[str, int]:
     """Fixed counts, and for the others the greatest count above, in as many rounds as chains of topics need."""
     wanted = [topic for read in reads.values() for topic in read if topic in topology.internal_topics]
@@ -143,7 +140,7 @@ def _repartition_counts(
     return counts
 
 
-def _copartition_groups(topology: Topology, topics: Iterable[str]) -> list[list[str]]:
+def _copartition_groups(topology: NodeGraph, topics: Iterable[str]) -> list[list[str]]:
     """Topics of co-partitioned sources; groups that share a topic are one."""
     topics = sorted(topics)
     groups: list[dict[str, None]] = []
@@ -161,7 +158,7 @@ def _copartition_groups(topology: Topology, topics: Iterable[str]) -> list[list[
     return [list(group) for group in groups]
 
 
-def _enforced(topology: Topology, group: list[str], known: Mapping[str, int]) -> dict[str, int]:
+def _enforced(topology: NodeGraph, group: list[str], known: Mapping[str, int]) -> dict[str, int]:
     """The counts of a group's repartition topics once they agree with their peers."""
     repartition = [topic for topic in group if topic in topology.internal_topics]
     external = {topic: known[topic] for topic in group if topic not in topology.internal_topics}
@@ -224,7 +221,7 @@ def changelog_topic(application_id: str, store: StoreSpec) -> str:
 
 
 def owned_topics(
-    topology: Topology, application_id: str, topics: Mapping[str, int] | None = None
+    topology: NodeGraph, application_id: str, topics: Mapping[str, int] | None = None
 ) -> tuple[OwnedTopic, ...]:
     """Repartition topics, then changelogs, by sub-topology; ``topics`` are partition counts of the user's topics.
 

@@ -7,15 +7,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING
 
 from kstreamnb.core.stores import StoreSpec
 from kstreamnb.errors import ConfigError, TopologyError, did_you_mean
-from kstreamnb.topology.nodes import ProcessorNode, Sink, Source
-
-if TYPE_CHECKING:  # the checks read a topology; the topology calls the checks
-    from kstreamnb.topology.topology import Topology
-
+from kstreamnb.topology.nodes import NodeGraph, ProcessorNode, Sink, Source
 
 _RESETS = ("earliest", "latest", "none")
 
@@ -25,7 +20,7 @@ def refuse(message: str, java: str, *, hint: str | None = None) -> TopologyError
     return TopologyError(message, hint=hint, java=f"Invalid topology: {java}")
 
 
-def check_name(topology: Topology, name: str | None) -> None:
+def check_name(topology: NodeGraph, name: str | None) -> None:
     """A node needs a name that no other node has."""
     if name is None:
         raise TopologyError("a node needs a name", java="name cannot be null")
@@ -35,7 +30,7 @@ def check_name(topology: Topology, name: str | None) -> None:
         raise TopologyError(f'there is already a node "{name}"', detail=detail if first else None, java=java)
 
 
-def check_topics(topology: Topology, topics: Sequence[str | None]) -> None:
+def check_topics(topology: NodeGraph, topics: Sequence[str | None]) -> None:
     """A source needs topics, and no topic is read twice."""
     if not topics:
         raise refuse("a source needs at least one topic or a pattern", "topics cannot be empty")
@@ -47,7 +42,7 @@ def check_topics(topology: Topology, topics: Sequence[str | None]) -> None:
             raise _topic_taken(topic)
 
 
-def check_topic_is_free(topology: Topology, topic: str) -> None:
+def check_topic_is_free(topology: NodeGraph, topic: str) -> None:
     """No other source reads ``topic``, by name or by pattern."""
     for source in topology.sources():
         if topic in source.topics:
@@ -68,7 +63,7 @@ def _topic_taken(topic: str, source: Source | None = None) -> TopologyError:
     )
 
 
-def check_pattern(topology: Topology, pattern: str) -> None:
+def check_pattern(topology: NodeGraph, pattern: str) -> None:
     """A pattern is a regular expression that matches no topic read by name."""
     try:
         compiled = re.compile(pattern)
@@ -89,7 +84,7 @@ def check_offset_reset(reset: object) -> None:
         raise ConfigError(f'unknown offset reset "{reset}"', hint=f"one of {', '.join(_RESETS)}, by_duration:PT1H")
 
 
-def check_parents(topology: Topology, name: str, parents: Sequence[str | None]) -> None:
+def check_parents(topology: NodeGraph, name: str, parents: Sequence[str | None]) -> None:
     """A node has at least one parent; parents exist already and are no sinks."""
     if not parents:
         raise refuse(f'node "{name}" has no parent', "predecessorNames cannot be empty")
@@ -111,12 +106,12 @@ def check_parents(topology: Topology, name: str, parents: Sequence[str | None]) 
             )
 
 
-def _is_global(topology: Topology, name: str) -> bool:
+def _is_global(topology: NodeGraph, name: str) -> bool:
     node = topology.nodes[name]
     return not isinstance(node, Sink) and node.is_global
 
 
-def check_new_store(topology: Topology, store: StoreSpec) -> None:
+def check_new_store(topology: NodeGraph, store: StoreSpec) -> None:
     """A store's name is new, or the very same store was added before."""
     if store.name is None:
         raise TopologyError("a store needs a name", java="name cannot be null")
@@ -132,7 +127,7 @@ def _store_taken(name: str, what: str, java: str, hint: str | None = None) -> To
     return refuse(f'there is already {what} "{name}"', java, hint=hint)
 
 
-def check_global_store(topology: Topology, store: StoreSpec, source: str | None, topic: str, name: str) -> None:
+def check_global_store(topology: NodeGraph, store: StoreSpec, source: str | None, topic: str, name: str) -> None:
     """A global store has names of its own for source, processor, topic and store."""
     check_name(topology, source)
     check_topic_is_free(topology, topic)
@@ -145,7 +140,7 @@ def check_global_store(topology: Topology, store: StoreSpec, source: str | None,
     check_new_store(topology, store)
 
 
-def check_stores_exist(topology: Topology, node: str, stores: Iterable[str], new: StoreSpec | None = None) -> None:
+def check_stores_exist(topology: NodeGraph, node: str, stores: Iterable[str], new: StoreSpec | None = None) -> None:
     """The stores that ``node`` wants exist and are not global; ``new`` is about to be added."""
     for store in stores:
         if store in topology.global_stores:
@@ -160,14 +155,14 @@ def check_stores_exist(topology: Topology, node: str, stores: Iterable[str], new
             raise refuse(f'store "{store}" does not exist', f"StateStore {store} is not added yet.", hint=hint)
 
 
-def check_users(topology: Topology, store: StoreSpec, names: Iterable[str]) -> None:
+def check_users(topology: NodeGraph, store: StoreSpec, names: Iterable[str]) -> None:
     """The nodes that are to use a new store are processors that exist."""
     for name in names:
         check_stores_exist(topology, name, [store.name], store)
         _check_processor(topology, name, f"cannot connect a state store {store.name} to a source node or a sink node.")
 
 
-def check_connecting(topology: Topology, name: str, stores: Sequence[str]) -> None:
+def check_connecting(topology: NodeGraph, name: str, stores: Sequence[str]) -> None:
     """Node ``name`` is a processor, and there is at least one store, all of them known."""
     if name is None:
         raise TopologyError("a processor needs a name", java="processorName cannot be null")
@@ -179,7 +174,7 @@ def check_connecting(topology: Topology, name: str, stores: Sequence[str]) -> No
     _check_processor(topology, name, "")
 
 
-def _check_processor(topology: Topology, name: str, java: str) -> None:
+def _check_processor(topology: NodeGraph, name: str, java: str) -> None:
     node = topology.nodes.get(name)
     if node is None:
         hint = _near_or_all(name, topology.nodes)
