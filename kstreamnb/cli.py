@@ -136,8 +136,8 @@ def _write_sample(sample: Sample, path: str) -> None:
 
 
 # --- topologies ---
-@main.command()
-@click.option("--limit", type=int, help="Only the first so many flights.")
+@main.command(hidden=True)  # `make demo` runs it
+@click.option("--limit", type=int, help="Only this many flights.")
 @click.option("--picture", type=click.Path(dir_okay=False, path_type=Path), help="Write the graph there, as SVG.")
 def demo(limit: int | None, picture: Path | None) -> None:
     """Run the whole path on real data: build, see, replay, Spark, Kafka."""
