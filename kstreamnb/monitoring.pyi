@@ -6,5 +6,6 @@ from kstreamnb.spark.operations.alerts import alerts as alerts
 from kstreamnb.spark.operations.alerts import prometheus_rules as prometheus_rules
 from kstreamnb.spark.operations.prometheus import serve_metrics as serve_metrics
 from kstreamnb.spark.telemetry.query_log import log_to as log_to
+from kstreamnb.tools.store_app import StoreApp as StoreApp
 from kstreamnb.tools.store_server import StoreServer as StoreServer
 from kstreamnb.tools.store_server import serve as serve

@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import socket
+import struct
+import threading
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 from uuid import UUID
 
 import pytest
+import yaml
 
 import kstreamnb as ks
+from kstreamnb.tools import store_server
 
 MINUTE_MS = 60_000
+SEVEN = {"key": 7, "value": 2.5, "timestamp": 0}
 
 
 @pytest.fixture
@@ -93,17 +103,136 @@ def test_keys_that_are_no_text_are_written_as_json(server: ks.monitoring.StoreSe
     """A number in the address is the number that the store's serde writes; anything else is a bad question."""
     assert ask(server, "/stores/prices/7") == (200, {"key": 7, "value": 2.5, "timestamp": 0})
     status, answer = ask(server, "/stores/prices/seven")
-    assert (status, answer["error"]) == (400, '"seven" is no key of store "prices", whose serde is long')
+    assert (status, answer["error"]) == (400, '"seven" is not a key of store "prices", whose serde is long')
 
 
 @pytest.mark.parametrize(
-    "path", ["/stores/per-minute?from=abc", "/stores?colour=red", "/stores/clicks-per-user?limit=x"]
+    "path",
+    [
+        "/stores/per-minute?from=abc",
+        f"/stores/per-minute?to={2**63}",
+        "/stores?colour=red",
+        *(f"/stores/clicks-per-user?limit={limit}" for limit in ("x", "-1", "0", "1001", "%C2%B2", "1e3")),
+    ],
 )
 def test_a_question_that_makes_no_sense_is_refused(server: ks.monitoring.StoreServer, path: str) -> None:
     """400 with the reason, never an empty answer."""
     status, answer = ask(server, path)
     assert status == 400
     assert answer["error"]
+
+
+def _raw(server: ks.monitoring.StoreServer, *lines: str) -> str:
+    """Send a request line by line, and return what comes back until the server closes."""
+    with socket.create_connection(("127.0.0.1", server.port), 10) as connection:
+        connection.sendall(("\r\n".join(lines) + "\r\n\r\n").encode())
+        return b"".join(iter(lambda: connection.recv(4096), b"")).decode()
+
+
+@pytest.mark.parametrize(
+    ("host", "status"),
+    [
+        ("127.0.0.1:80", 200),
+        ("localhost", 200),
+        ("[::1]:80", 200),
+        ("evil.example", 403),
+        ("", 403),
+        ("stores.shop", 200),
+    ],
+)
+def test_a_page_cannot_read_stores_under_its_own_name(clicks: ks.TopologyTestDriver, host: str, status: int) -> None:
+    """DNS rebinding: the browser sends the page's host name, which is not one of the server's."""
+    with ks.monitoring.serve(clicks, hosts=["stores.shop"]) as server:
+        assert f" {status} " in _raw(server, "GET /stores HTTP/1.1", f"Host: {host}").splitlines()[0]
+
+
+def test_a_token_is_asked_for_if_there_is_one(clicks: ks.TopologyTestDriver) -> None:
+    """401 without it, or with another one."""
+    with ks.monitoring.serve(clicks, token="hush") as server:
+        lines = "GET /stores HTTP/1.1", "Host: localhost"
+        assert " 401 " in _raw(server, *lines)
+        assert " 401 " in _raw(server, *lines, "Authorization: Bearer other")
+        assert " 200 " in _raw(server, *lines, "Authorization: Bearer hush")
+
+
+def test_clients_that_send_half_a_request_are_disconnected(
+    clicks: ks.TopologyTestDriver, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """They hold a bounded number of threads for a bounded time; one that hangs up leaves no traceback."""
+    monkeypatch.setattr(store_server._Handler, "timeout", 1.0)
+    before = threading.active_count()
+    with ks.monitoring.serve(clicks) as server:
+        halves = [socket.create_connection(("127.0.0.1", server.port), 10) for _ in range(100)]
+        for half in halves:
+            with suppress(OSError):  # those beyond the limit are closed
+                half.sendall(b"GET /sto")
+        assert threading.active_count() <= before + 1 + store_server._MOST_CONNECTIONS
+        for half in halves:
+            with suppress(ConnectionError):
+                assert half.recv(10) == b""
+            half.close()
+        assert ask(server, "/stores")[0] == 200
+        with socket.create_connection(("127.0.0.1", server.port), 10) as rude:
+            rude.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            rude.sendall(b"GET /stores HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        assert ask(server, "/stores")[0] == 200
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_client_that_takes_too_long_is_disconnected(
+    clicks: ks.TopologyTestDriver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A byte now and then does not keep a connection for ever."""
+    monkeypatch.setattr(store_server, "_REQUEST_S", 0.5)
+    with ks.monitoring.serve(clicks) as server, socket.create_connection(("127.0.0.1", server.port), 10) as slow:
+        began, error = time.monotonic(), None
+        while error is None and time.monotonic() - began < 20:
+            try:
+                slow.sendall(b"G")
+            except OSError as broken:
+                error = broken
+            time.sleep(0.05)
+        assert error is not None
+        assert time.monotonic() - began < 10
+
+
+@pytest.mark.parametrize(
+    ("scope", "status", "content"),
+    [
+        ({"method": "GET", "path": "/stores/prices/7"}, 200, {"key": 7, "value": 2.5, "timestamp": 0}),
+        (
+            {"method": "GET", "path": "/shop/stores/prices/7", "root_path": "/shop"},
+            200,
+            {"key": 7, "value": 2.5, "timestamp": 0},
+        ),
+        ({"method": "GET", "path": "/stores/prices/9"}, 404, {"error": 'store "prices" has nothing for key 9'}),
+        ({"method": "PUT", "path": "/stores/prices/7"}, 405, {"error": "stores are read only: use GET"}),
+    ],
+)
+def test_the_stores_can_be_mounted_in_a_service(
+    clicks: ks.TopologyTestDriver, scope: dict[str, Any], status: int, content: Any
+) -> None:
+    """An ASGI application: the service has the sign-in."""
+    sent: list[Any] = []
+
+    async def receive() -> Any:
+        return {"type": "http.request"}
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    app = ks.monitoring.StoreApp(clicks)
+    asyncio.run(app({"type": "http", "query_string": b"", **scope}, receive, send))
+    assert (sent[0]["status"], json.loads(sent[1]["body"])) == (status, content)
+    assert (b"content-type", b"application/json; charset=utf-8") in sent[0]["headers"]
+
+
+def test_compose_opens_the_broker_to_this_machine_only() -> None:
+    """The broker has no sign-in: no other machine may reach it."""
+    compose = yaml.safe_load((Path(__file__).parents[2] / "compose.yaml").read_text())
+    ports = [port for service in compose["services"].values() for port in service.get("ports", ())]
+    assert ports
+    assert all(port.startswith("127.0.0.1:") for port in ports)
 
 
 def test_nothing_can_be_written(server: ks.monitoring.StoreServer) -> None:

@@ -1,0 +1,266 @@
+"""Answers questions about an application's stores as JSON: an ASGI application without a framework.
+
+Mount it in a service behind its sign-in, or let `kstreamnb.tools.store_server.serve` run it on this machine.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import json
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, MutableMapping
+from contextlib import suppress
+from http import HTTPStatus
+from itertools import islice
+from typing import Protocol, TypeAlias, cast
+from urllib.parse import parse_qs, unquote
+from uuid import UUID
+
+from kstreamnb.core.record import ValueAndTimestamp, Windowed
+from kstreamnb.core.serde import Serde
+from kstreamnb.core.stores import StoreSpec, VersionedRecord
+from kstreamnb.errors import StateError, unknown
+from kstreamnb.topology.topology import Topology
+
+__all__ = ["HEADERS", "StoreApp"]
+
+HEADERS = {"Content-Type": "application/json; charset=utf-8", "X-Content-Type-Options": "nosniff"}
+_MOST_ROWS = 1_000
+_FOREVER = (1 << 63) - 1
+_OPTIONS = {"limit", "from", "to", "prefix", "store", "key", "as_of"}
+Message: TypeAlias = MutableMapping[str, object]
+Rows: TypeAlias = Iterable[tuple[object, object]]
+
+
+class Application(Protocol):
+    """An application with stores: a `TopologyTestDriver`, an application of a `ClusterDriver`, or a `Query`."""
+
+    topology: Topology
+
+
+class View(Protocol):
+    """The reading methods of a store; each kind of store has some of them."""
+
+    def get(self, key: object, as_of: int = ...) -> object: ...
+    def all(self) -> Rows: ...
+    def range(self, from_: object, to: object) -> Rows: ...
+    def prefix_scan(self, prefix: object) -> Rows: ...
+    def fetch(self, key: object, *times: int) -> Rows: ...
+    def fetch_all(self, from_: int, to: int) -> Rows: ...
+    def find_sessions_between(self, key: None, to_key: None, from_: int, to: int) -> Rows: ...
+
+
+class StoreApp:
+    """Answers GET requests about the stores of an application; `serve` documents the paths.
+
+    It is an ASGI application: mount it behind your own sign-in. It asks nobody for a name.
+
+    Args:
+        application: a `TopologyTestDriver`, an application of a `ClusterDriver`, or a `Query`.
+
+    Example:
+        >>> from kstreamnb import StreamsBuilder, TopologyTestDriver
+        >>> builder = StreamsBuilder("shop")
+        >>> prices = builder.table("prices", store="prices")
+        >>> app = StoreApp(TopologyTestDriver(builder.build()))
+        >>> status, body = app.answer("/stores", "")
+        >>> status.value, body
+        (200, b'{"prices": "timestamped_key_value"}')
+    """
+
+    def __init__(self, application: Application) -> None:
+        if not hasattr(application, "topology") or _reader(application) is None:
+            kind = type(application).__name__
+            raise TypeError(f"expected a driver, an application of a cluster or a query, not {kind}")
+        self._application = application
+
+    def answer(self, path: str, query: str) -> tuple[HTTPStatus, bytes]:
+        """Return the status and the JSON for a path and a query string, both as they are in the address."""
+        parts = [unquote(part) for part in path.strip("/").split("/")]
+        content: object
+        try:
+            options = {name: values[-1] for name, values in parse_qs(query, keep_blank_values=True).items()}
+            if strange := sorted(set(options) - _OPTIONS):
+                raise _Refused(HTTPStatus.BAD_REQUEST, f"unknown option {strange[0]}: {', '.join(sorted(_OPTIONS))}")
+            status, content = HTTPStatus.OK, _answer(self._application, parts, options)
+        except _Refused as refusal:
+            status, content = refusal.status, {"error": str(refusal)}
+        except Exception as error:  # whatever a user's store raises goes to the client
+            status, content = HTTPStatus.INTERNAL_SERVER_ERROR, {"error": f"{type(error).__name__}: {error}"}
+        return status, json.dumps(content, default=_as_json, ensure_ascii=False).encode(errors="backslashreplace")
+
+    async def __call__(
+        self,
+        scope: Mapping[str, object],
+        receive: Callable[[], Awaitable[Message]],
+        send: Callable[[Message], Awaitable[None]],
+    ) -> None:
+        """Answer one request of an ASGI server."""
+        if scope["type"] != "http":
+            raise NotImplementedError(f"only HTTP is answered, not {scope['type']}")
+        if scope["method"] == "GET":
+            raw = cast("bytes", scope.get("raw_path") or str(scope["path"]).encode())
+            path = raw.decode("latin-1").partition("?")[0].removeprefix(str(scope.get("root_path", "")))
+            query = cast("bytes", scope["query_string"]).decode("latin-1")
+            status, body = await asyncio.to_thread(self.answer, path, query)
+        else:
+            status, body = HTTPStatus.METHOD_NOT_ALLOWED, b'{"error": "stores are read only: use GET"}'
+        headers = [(name.lower().encode(), value.encode()) for name, value in HEADERS.items()]
+        await send({"type": "http.response.start", "status": status.value, "headers": headers})
+        await send({"type": "http.response.body", "body": body})
+
+
+class _Refused(Exception):
+    """A question that has no answer: a status and the reason."""
+
+    def __init__(self, status: HTTPStatus, text: str) -> None:
+        super().__init__(text)
+        self.status = status
+
+
+def _answer(application: Application, path: list[str], options: Mapping[str, str]) -> object:
+    specs = _specs(application)
+    match path:
+        case ["health"]:
+            return _health(application, specs, options)
+        case ["" | "stores"]:
+            return {name: spec.kind for name, spec in specs.items()}
+        case ["stores", name]:
+            return _rows(_view(application, specs, name), specs[name], options)
+        case ["stores", name, key]:
+            return _row(_view(application, specs, name), specs[name], _key(specs[name], key), options)
+    raise _Refused(HTTPStatus.NOT_FOUND, "the paths are /stores, /stores/NAME, /stores/NAME/KEY and /health")
+
+
+def _health(
+    application: Application, specs: Mapping[str, StoreSpec], options: Mapping[str, str]
+) -> Mapping[str, object]:
+    """Return the state, and the row that was asked for; refuse if the application does not run."""
+    state = _state(application)
+    if state != "running":
+        raise _Refused(HTTPStatus.SERVICE_UNAVAILABLE, f"the application is not running: {state}")
+    name = options.get("store")
+    if name is None:
+        return {"state": state}
+    try:
+        view = _view(application, specs, name)
+        return {"state": state, "store": name, **_row(view, specs[name], _key(specs[name], options.get("key", "")), {})}
+    except _Refused as refusal:
+        if refusal.status is HTTPStatus.NOT_FOUND and name in specs:  # the key is missing, the store answers
+            return {"state": state, "store": name, "value": None}
+        raise
+    except Exception as error:  # the store's own reason, of whatever kind
+        raise _Refused(HTTPStatus.SERVICE_UNAVAILABLE, f'store "{name}" cannot be read: {error}') from error
+
+
+def _state(application: Application) -> str:
+    """Return the state of an application in a word; a driver has none and always runs."""
+    status = getattr(application, "status", "running")
+    return str(status(lag=False).state if callable(status) else status)
+
+
+def _specs(application: Application) -> dict[str, StoreSpec]:
+    topology = application.topology
+    return dict(sorted({**topology.stores, **topology.global_stores}.items()))
+
+
+def _view(application: Application, specs: Mapping[str, StoreSpec], name: str) -> View:
+    if name not in specs:
+        error = unknown("store", name, specs, error=StateError)
+        raise _Refused(HTTPStatus.NOT_FOUND, "; ".join(filter(None, (error.message, error.detail, error.hint))))
+    read = _reader(application)
+    assert read is not None
+    return read(name)
+
+
+def _reader(application: object) -> Callable[[str], View] | None:
+    """Return the method that gives a view of a store by its name, None if there is none."""
+    return getattr(application, "get_state_store", None) or getattr(application, "store", None)
+
+
+def _key(spec: StoreSpec, text: str) -> object:
+    """Read a key of an address: the first reading of it that the serde can write."""
+    serde = cast("Serde | None", spec.key_serde)  # a name is resolved when the spec is made
+    readings: list[Callable[[str], object]] = [json.loads, UUID, str]
+    for read in [str] if serde is None or serde.name == "string" else readings:
+        with suppress(ValueError):  # SerdeError is one
+            key = read(text)
+            if serde is not None:
+                serde.serialize(key)
+            return key
+    name = serde.name if serde else "unknown"
+    raise _Refused(HTTPStatus.BAD_REQUEST, f'"{text}" is not a key of store "{spec.name}", whose serde is {name}')
+
+
+def _times(options: Mapping[str, str]) -> tuple[int, int]:
+    return _number(options, "from", 0), _number(options, "to", _FOREVER)
+
+
+def _number(options: Mapping[str, str], name: str, default: int, least: int = -_FOREVER, most: int = _FOREVER) -> int:
+    text = options.get(name)
+    if text is None:
+        return default
+    with suppress(ValueError):
+        if text.isascii() and least <= int(text) <= most:
+            return int(text)
+    span = "" if most == _FOREVER else f" from {least} to {most:,}"
+    raise _Refused(HTTPStatus.BAD_REQUEST, f'{name} must be a whole number{span}, got "{text}"')
+
+
+def _rows(view: View, spec: StoreSpec, options: Mapping[str, str]) -> list[dict[str, object]]:
+    """Return the rows of a store, or those between two keys or times."""
+    limit = _number(options, "limit", _MOST_ROWS, 1, _MOST_ROWS)
+    return [_shown(key, row) for key, row in islice(_selected(view, spec, options), limit)]
+
+
+def _selected(view: View, spec: StoreSpec, options: Mapping[str, str]) -> Iterator[tuple[object, object]]:
+    if spec.kind == "versioned":
+        raise _Refused(HTTPStatus.BAD_REQUEST, f"name a key of a versioned store: /stores/{spec.name}/KEY")
+    if "window" in spec.kind:
+        return iter(view.fetch_all(*_times(options)))
+    if spec.kind == "session":
+        return iter(view.find_sessions_between(None, None, *_times(options)))
+    if "prefix" in options:
+        return iter(view.prefix_scan(_key(spec, options["prefix"])))
+    ends = [_key(spec, options[end]) if end in options else None for end in ("from", "to")]
+    return iter(view.range(ends[0], ends[1]) if any(end is not None for end in ends) else view.all())
+
+
+def _row(view: View, spec: StoreSpec, key: object, options: Mapping[str, str]) -> dict[str, object]:
+    """Return the row of a key, or its windows or sessions."""
+    if "window" in spec.kind:
+        size = spec.window_size_ms or 0
+        starts = cast("Iterable[tuple[int, object]]", view.fetch(key, *_times(options)))
+        rows: list[tuple[object, object]] = [(Windowed(key, start, start + size), row) for start, row in starts]
+    elif spec.kind == "session":
+        rows = list(view.fetch(key))
+    else:
+        as_of = [_number(options, "as_of", 0)] if spec.kind == "versioned" and "as_of" in options else []
+        row = view.get(key, *as_of)
+        if row is not None:
+            return _shown(key, row)
+        rows = []
+    if not rows:
+        raise _Refused(
+            HTTPStatus.NOT_FOUND, f'store "{spec.name}" has nothing for key {json.dumps(key, default=_as_json)}'
+        )
+    return {"key": key, "rows": [_shown(windowed, row) for windowed, row in islice(rows, _MOST_ROWS)]}
+
+
+def _shown(key: object, row: object) -> dict[str, object]:
+    """Return a row with its key as an object of JSON."""
+    position: dict[str, object] = {"key": key}
+    if isinstance(key, Windowed):
+        position = {"key": key.key, "start": key.start, "end": key.end}
+    if isinstance(row, ValueAndTimestamp | VersionedRecord):
+        return {**position, "value": row.value, "timestamp": row.timestamp}
+    return {**position, "value": row}
+
+
+def _as_json(value: object) -> object:
+    """Convert what JSON lacks: objects to their fields, bytes to hexadecimal digits, others to text."""
+    if isinstance(value, bytes | bytearray):
+        return value.hex()
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+    return str(value)
