@@ -57,7 +57,7 @@ def _times(column: pyarrow.ChunkedArray, name: str) -> list[int]:
         if column.null_count:
             raise ConfigError(f'column "{name}" has no time in {column.null_count:,} of {len(column):,} rows')
         column = column.cast(pa.timestamp("ms", column.type.tz), safe=False).cast(pa.int64())
-    if pa.types.is_integer(column.type) and not column.null_count:
+    if pa.types.is_signed_integer(column.type) and not column.null_count:
         times: list[int] = column.to_numpy().tolist()
         return times
     return timestamps_ms(column.to_pylist(), name)

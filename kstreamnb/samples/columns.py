@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import gc
 import itertools
+import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import date, datetime, time
 from decimal import Decimal
 from itertools import repeat
-from typing import Any
+from typing import Any, SupportsIndex
 
 from kstreamnb.core.codec import encoder, key_partitioner
 from kstreamnb.core.record import Headers, TopicRecord
@@ -26,6 +27,7 @@ __all__ = [
     "number_offsets",
     "partitioned",
     "plain_value",
+    "timestamp_ms",
     "timestamps_ms",
     "without_gc",
 ]
@@ -166,21 +168,33 @@ def partitioned(
     return number_offsets(result)
 
 
-def timestamps_ms(values: Iterable[Any], column: str) -> list[int]:
-    """A column of ms, ISO texts or aware datetimes as ms; raises ConfigError where there is none."""
-    result = []
-    for row, value in enumerate(values):
-        if value is None or value != value:
-            raise ConfigError(f'column "{column}" has no time in row {row}', hint="leave such rows out, or fill them")
-        if isinstance(value, float) and value.is_integer():
-            value = int(value)
-        result.append(value if type(value) is int else instant_ms(value, f'row {row} of column "{column}"'))
-        if abs(result[-1]) > MAX_TIME_MS:
-            raise ConfigError(
-                f'row {row} of column "{column}" is {value}, which no timestamp can be',
-                hint="times are milliseconds since 1970, in 64 bits",
-            )
-    return result
+def timestamps_ms(values: Iterable[object], column: str) -> list[int]:
+    """Convert a column of ms, ISO texts or aware datetimes to ms; raise ConfigError for a row without a time."""
+    return [timestamp_ms(value, f'row {row} of column "{column}"') for row, value in enumerate(values)]
+
+
+def timestamp_ms(value: object, what: str) -> int:
+    """Convert ms, ISO text or an aware datetime to ms; raise ConfigError if it is missing or no 64-bit number.
+
+    Example:
+        >>> timestamp_ms(5.0, "line 2"), timestamp_ms("1970-01-01T00:00:01Z", "line 3")
+        (5, 1000)
+    """
+    if type(value) is int and -MAX_TIME_MS <= value <= MAX_TIME_MS:
+        return value
+    if value is None or value != value or value == "":
+        raise ConfigError(f"{what} has no time", hint="leave such rows out, or give them a time")
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    elif not isinstance(value, bool) and isinstance(value, SupportsIndex):  # a number of numpy
+        value = operator.index(value)
+    time = value if type(value) is int else None if isinstance(value, float) else instant_ms(value, what)
+    if time is None or abs(time) > MAX_TIME_MS:
+        raise ConfigError(
+            f"the time of {what} must be a whole number of 64 bits, got {value}",
+            hint="give milliseconds since 1970, ISO text or an aware datetime",
+        )
+    return time
 
 
 def plain_value(value: Any) -> Any:

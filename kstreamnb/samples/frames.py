@@ -55,7 +55,7 @@ def records_of_pandas(
 
 
 def _pandas_times(series: Any, name: str) -> list[int]:
-    if series.dtype.kind in "iu":
+    if series.dtype.kind == "i" and not hasattr(series.dtype, "na_value"):
         times: list[int] = series.tolist()
         return times
     if series.dtype.kind == "M" and getattr(series.dtype, "tz", None) is None:

@@ -9,7 +9,7 @@ from typing import Any
 from kstreamnb.core.record import Headers, TopicRecord, Windowed
 from kstreamnb.core.serde import Serde
 from kstreamnb.errors import ConfigError
-from kstreamnb.samples.columns import Roles, make_records, timestamps_ms
+from kstreamnb.samples.columns import Roles, make_records, timestamp_ms
 from kstreamnb.samples.text import parse_cell, stored_cell
 
 __all__ = ["content_text", "read_lines", "read_value_lines", "record_line"]
@@ -66,7 +66,8 @@ def read_lines(lines: Iterable[str]) -> tuple[TopicRecord, ...]:
                 "for lines that are values say topic=, key= and timestamp=",
             )
         headers: Headers = tuple((name, data) for name, data in fields.get("headers", ()))
-        place = fields["topic"], fields.get("partition", 0), fields.get("offset", number - 1), fields["timestamp"]
+        time = timestamp_ms(fields["timestamp"], f"line {number}")
+        place = fields["topic"], fields.get("partition", 0), fields.get("offset", number - 1), time
         records.append(TopicRecord(*place, fields.get("key"), fields.get("value"), headers))
     return tuple(records)
 
@@ -75,14 +76,15 @@ def read_value_lines(
     lines: Iterable[str], roles: Roles, *, partitions: int | None = None, key_serde: Serde | None = None
 ) -> tuple[TopicRecord, ...]:
     """One record for each line's value; key, time and partition are fields of it."""
-    rows = []
+    numbered = []
     for number, fields in _parsed(lines):
         missing = [name for name in roles.named().values() if not isinstance(fields, dict) or name not in fields]
         if missing:
             raise ConfigError(f'line {number} has no field "{missing[0]}"')
-        rows.append(fields)
+        numbered.append((number, fields))
+    rows = [row for _, row in numbered]
     columns = {name: [row[name] for row in rows] for name in roles.named().values()}
-    columns[roles.timestamp] = timestamps_ms(columns[roles.timestamp], roles.timestamp)
+    columns[roles.timestamp] = [timestamp_ms(row[roles.timestamp], f"line {number}") for number, row in numbered]
     if isinstance(roles.value, str):
         return make_records(columns, roles, partitions=partitions, key_serde=key_serde)
     wanted = set(roles.value) if roles.value is not None else None

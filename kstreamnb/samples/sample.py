@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -13,10 +14,10 @@ from kstreamnb.core.codec import SerializedValue
 from kstreamnb.core.formatting import pluralize
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.serde import Serde
-from kstreamnb.core.time import Instant
+from kstreamnb.core.time import MAX_TIME_MS, Instant
 from kstreamnb.errors import ConfigError, extra
 from kstreamnb.samples import display, json_lines, privacy, reshape
-from kstreamnb.samples.columns import UNASSIGNED, Roles, number_offsets, partitioned
+from kstreamnb.samples.columns import UNASSIGNED, Roles, number_offsets, partitioned, timestamp_ms
 from kstreamnb.samples.statistics import SampleStatistics, statistics_of
 from kstreamnb.samples.text import columns_of, format_records, parse_rows, record_cells
 from kstreamnb.suggesting import Suggesting
@@ -58,8 +59,16 @@ class Sample(Suggesting):
     # --- from elsewhere ---
     @classmethod
     def from_records(cls, records: Iterable[TopicRecord | tuple[Any, ...]], *, note: str | None = None) -> Sample:
-        """A sample of records, or of tuples ``(topic, partition, offset, timestamp, key, value[, headers])``."""
-        return cls(tuple(TopicRecord(*record) for record in records), (note,) if note else ())
+        """Return a sample of records, or of tuples ``(topic, partition, offset, timestamp, key, value[, headers])``.
+
+        Raises: ConfigError for a time that is missing or no 64-bit number of milliseconds, with the record's index.
+        """
+        found = tuple(TopicRecord(*record) for record in records)
+        for index, record in enumerate(found):
+            if type(record.timestamp) is not int or abs(record.timestamp) > MAX_TIME_MS:
+                found = (*found[:index], *itertools.starmap(_timed, enumerate(found[index:], index)))
+                break
+        return cls(found, (note,) if note else ())
 
     @classmethod
     def from_text(
@@ -68,7 +77,11 @@ class Sample(Suggesting):
         """A sample typed as a table with the columns ``topic | key | value | time | partition``, in any order.
 
         Cells are JSON or bare words; an empty one is None. A time is milliseconds, ISO text or a duration since the
-        epoch; without one a record takes that of the record before. ``topic`` is that of a table without the column.
+        epoch; an empty one is that of the row before, and without a time column all are 0. ``topic`` is that of a
+        table without the column.
+
+        Raises: ConfigError, with the line, for a cell that cannot be read, a first row without a time, and a time
+        beyond 64 bits.
         """
         if key_serde is not None and partitions is None:
             raise ConfigError("key_serde chooses partitions, and there are none to choose", hint="give partitions= too")
@@ -281,6 +294,10 @@ class Sample(Suggesting):
         """Column names and cells of the records that a display shows."""
         names = columns_of(self.records)
         return names, record_cells(self.records[:_SHOWN], names)
+
+
+def _timed(index: int, record: TopicRecord) -> TopicRecord:
+    return record._replace(timestamp=timestamp_ms(record.timestamp, f"record {index}"))
 
 
 def _roles(topic: str | None, columns: dict[str, Any]) -> tuple[Roles | None, dict[str, Any]]:

@@ -18,7 +18,7 @@ from kstreamnb.core.record import Headers, TopicRecord, ValueAndTimestamp, Windo
 from kstreamnb.core.tables import text_table
 from kstreamnb.core.time import duration_ms, format_ms, instant_ms
 from kstreamnb.errors import ConfigError
-from kstreamnb.samples.columns import UNASSIGNED, number_offsets
+from kstreamnb.samples.columns import UNASSIGNED, number_offsets, timestamp_ms
 
 __all__ = ["columns_of", "format_cell", "format_records", "parse_cell", "parse_rows", "record_cells", "stored_cell"]
 
@@ -105,8 +105,10 @@ def parse_cell(text: str) -> Any:
 def _parse_time(text: str) -> int:
     word = text.strip()
     if re.fullmatch(r"-?\d+", word):
-        return int(word)
-    return duration_ms(word, "time") if re.fullmatch(r"(\d+(ms|[dhms]))+", word) else instant_ms(word, "time")
+        time = int(word)
+    else:
+        time = duration_ms(word, "time") if re.fullmatch(r"(\d+(ms|[dhms]))+", word) else instant_ms(word, "time")
+    return timestamp_ms(time, f'cell "{word}"')
 
 
 def _parse_headers(text: str) -> Headers:
@@ -202,6 +204,12 @@ def parse_rows(text: str, *, topic: str | None = None) -> list[dict[str, Any]]:
         if names is None:
             names = _check_columns(cells, number)
             continue
+        if "time" in names and not rows and not "".join(cells[names.index("time") :][:1]):
+            raise ConfigError(
+                f"line {number} of the table has no time: {line.strip()}",
+                detail="an empty time is that of the row before, and there is none",
+                hint="give the first row a time, or leave the column out: all times are 0 then",
+            )
         if len(cells) > len(names):
             raise ConfigError(
                 f"line {number} of the table has {len(cells)} cells under {len(names)} columns",

@@ -1,0 +1,91 @@
+"""Times of samples: missing ones, and numbers that no timestamp can be, are refused with their line."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import kstreamnb as ks
+from kstreamnb.errors import ConfigError
+
+LONGEST = 2**63 - 1
+
+
+def text(folder: Path, time: str) -> ks.Sample:
+    """A table whose second row has this time."""
+    return ks.Sample.from_text(f"topic | key | value | time\norders | a | 1 | 5\norders | a | 2 | {time}")
+
+
+def lines(folder: Path, time: Any) -> ks.Sample:
+    """Records as JSON lines."""
+    rows = [{"topic": "orders", "timestamp": each, "key": "a", "value": 1} for each in (5, time)]
+    folder.joinpath("rows").write_text("\n".join(map(json.dumps, rows)))
+    return ks.Sample.from_json_lines(folder / "rows")
+
+
+def values(folder: Path, time: Any) -> ks.Sample:
+    """Values as JSON lines, after an empty line."""
+    folder.joinpath("rows").write_text("\n\n".join(json.dumps({"at": each}) for each in (5, time)))
+    return ks.Sample.from_json_lines(folder / "rows", topic="orders", timestamp="at")
+
+
+def tuples(folder: Path, time: Any) -> ks.Sample:
+    """Plain tuples."""
+    return ks.Sample.from_records([("orders", 0, at, each, "a", 1) for at, each in enumerate((5, time))])
+
+
+def frame(folder: Path, time: Any) -> ks.Sample:
+    """A pandas frame."""
+    pandas = pytest.importorskip("pandas")
+    return ks.Sample.from_dataframe(pandas.DataFrame({"at": [5, time]}), topic="orders", timestamp="at")
+
+
+LINES: list[tuple[Callable[[Path, Any], ks.Sample], str]] = [
+    (text, "line 3"),
+    (lines, "line 2"),
+    (values, "line 3"),
+    (tuples, "record 1"),
+    (frame, 'row 1 of column "at"'),
+]
+
+
+NUMBERS = [float("inf"), float("-inf"), float("nan"), 2**63, -(2**63) - 1, 1e300, 0.5]
+REFUSED = [(*each, time) for each in LINES for time in NUMBERS]
+REFUSED += [(*each, time) for each in LINES if each[0] is not text for time in (None, "")]
+
+
+@pytest.mark.parametrize(("read", "line", "time"), [*REFUSED, (text, "line 3", "300000000000d")])
+def test_a_time_that_none_can_be_is_refused_with_its_line(
+    read: Callable[[Path, Any], ks.Sample], line: str, time: Any, tmp_path: Path
+) -> None:
+    """Missing, infinite, not a number, beyond 64 bits, or not whole."""
+    with pytest.raises(ConfigError) as error:
+        read(tmp_path, time)
+    assert line in "\n".join([str(error.value), *getattr(error.value, "__notes__", ())])
+
+
+@pytest.mark.parametrize("read", [read for read, _ in LINES], ids=lambda read: read.__name__)
+@pytest.mark.parametrize("time", [LONGEST, -5, 0])
+def test_the_times_of_java_are_read(read: Callable[[Path, Any], ks.Sample], time: int, tmp_path: Path) -> None:
+    """A long, negative ones included: sources drop these themselves."""
+    assert [5, time] == [record.timestamp for record in read(tmp_path, time)]
+
+
+def test_a_table_without_times_has_them_at_0() -> None:
+    """With the column, the first row needs one: there is no row before whose time it could take."""
+    assert [0, 0] == [record.timestamp for record in ks.Sample.from_text("topic | key\norders | a\norders | b")]
+    with pytest.raises(ConfigError, match=r"line 2 of the table has no time: orders \| a"):
+        ks.Sample.from_text("topic | key | time\norders | a")
+    with pytest.raises(ConfigError, match="line 2 of the table has no time"):
+        ks.Sample.from_text("topic | time | key\norders | | a")
+
+
+def test_numbers_of_numpy_are_times() -> None:
+    """Records may come from arrays."""
+    numpy = pytest.importorskip("numpy")
+    (record,) = ks.Sample.from_records([("orders", 0, 0, numpy.int64(7), "a", 1)])
+    assert (7, int) == (record.timestamp, type(record.timestamp))
