@@ -14,7 +14,7 @@ from kstreamnb.kafka.batch_offsets import Offsets
 from kstreamnb.kafka.checkpoint_lock import OwnerToken
 from kstreamnb.kafka.output_batch import OutputBatch
 from kstreamnb.spark.execution.batch_output import BatchOutput
-from kstreamnb.spark.planning.deployment import Application
+from kstreamnb.spark.planning.deployment import Deployment
 
 __all__ = [
     "Action",
@@ -95,8 +95,8 @@ class QuerySink:
     without_output: Container[int] = ()
     owner: OwnerToken | None = None
 
-    def attach(self, application: Application, spark: SparkSession) -> None:
-        """Bind the sink to an application; called once, before anything else."""
+    def attach(self, deployment: Deployment, spark: SparkSession) -> None:
+        """Bind the sink to a query, whose identity is the deployment's name; called before anything else."""
 
     def open(self) -> None:
         """Prepare for batches; called before the query starts and before each restart."""

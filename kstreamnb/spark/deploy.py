@@ -241,7 +241,7 @@ def query_of(
 ) -> Query:
     """Return the query of a deployment, not started yet."""
     refuse_what_is_too_large(len(deployment.packed), spark.sparkContext.getConf().get(LARGEST_FUNCTION, "1m") or "1m")
-    sink.attach(deployment.application, spark)
+    sink.attach(deployment, spark)
     return Query(spark, deployment, source, sink, settings)
 
 

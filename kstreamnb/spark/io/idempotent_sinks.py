@@ -1,43 +1,77 @@
-"""Sinks that know by themselves whether they have a batch already: tables of a database, Parquet files.
+"""Sinks that recognise a repeated batch: tables of a database, Parquet files.
 
-Both make the output exactly once without Kafka's transactions: a batch that comes again changes nothing.
+Both make the output exactly once without Kafka's transactions: a batch that comes again changes nothing. They store the
+query's identity beside its position, because the batches of another checkpoint have the same numbers.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Protocol
 
 import pyarrow.parquet as pq
 
 from kstreamnb.core.record import TopicRecord
-from kstreamnb.errors import ApplicationStateError, ConfigError
+from kstreamnb.errors import CheckpointError, ConfigError, KStreamError, SinkError, unknown
 from kstreamnb.kafka.output_batch import OutputBatch
-from kstreamnb.spark.contracts import QueryBatch, QuerySink
-from kstreamnb.spark.io.sinks import records_of, tables_of
-from kstreamnb.spark.planning.deployment import Application
+from kstreamnb.spark.contracts import QueryBatch
+from kstreamnb.spark.io.sinks import BoundSink, foreign, records_of, tables_of
+from kstreamnb.spark.planning.output_topics import output_topics
 
 __all__ = ["DatabaseSink", "ParquetSink"]
 
 _MARKS = {"qmark": "?", "format": "%s", "pyformat": "%s"}
+_POSITIONS = "kstreamnb_query_positions"
+
+
+class Cursor(Protocol):
+    """The part of a DB-API cursor that a `DatabaseSink` uses."""
+
+    def execute(self, statement: str, parameters: Sequence[object] = ..., /) -> object:
+        """Run a statement."""
+
+    def fetchone(self) -> Sequence[object] | None:
+        """Return the next row."""
+
+
+class Connection(Protocol):
+    """The part of a DB-API connection that a `DatabaseSink` uses."""
+
+    def cursor(self) -> Cursor:
+        """Open a cursor."""
+
+    def commit(self) -> object:
+        """Commit the transaction."""
+
+    def rollback(self) -> object:
+        """Abort the transaction."""
+
+    def close(self) -> object:
+        """Close the connection."""
 
 
 @dataclass
-class DatabaseSink(QuerySink):
-    """Upserts each batch into tables by key, and notes the batch in the same database transaction.
+class DatabaseSink(BoundSink):
+    """Upserts each batch into tables by key, and stores the batch's number in the same database transaction.
 
-    A tombstone deletes its row. When the transaction fails, neither rows nor position have moved, and the query ends;
-    its restart brings the batch again. A batch that the database has is passed over.
+    A tombstone deletes its row. If the transaction fails, neither rows nor position have moved, and the query ends; its
+    restart brings the batch again. A batch that the database has is skipped. The position belongs to one checkpoint:
+    a query with another one is refused.
 
     Args:
         connect: opens a DB-API connection, such as ``lambda: sqlite3.connect("shop.db")``.
-        tables: the table of each output topic; a topic that is not named has a table of its own name. Tables that do
-            not exist are created with columns key (primary), value and timestamp.
-        paramstyle: that of the driver: "qmark", "format" or "pyformat".
-        write: instead of the upsert: called with the cursor, the topic and its records.
+        tables: the table of each output topic; other topics have a table of their name. Tables that do not exist are
+            created with columns key (primary), value and timestamp.
+        paramstyle: that of the driver: "qmark" (default), "format" or "pyformat".
+        write: called with the cursor, the topic and its records instead of the upsert.
+
+    Raises:
+        ConfigError: the paramstyle or the name of a table is impossible.
 
     Example:
         >>> import sqlite3
@@ -46,70 +80,81 @@ class DatabaseSink(QuerySink):
         -1
     """
 
-    connect: Callable[[], Any]
+    connect: Callable[[], Connection]
     tables: Mapping[str, str] = field(default_factory=dict)
     paramstyle: str = "qmark"
-    write: Callable[[Any, str, list[TopicRecord]], Any] | None = None
-    application: Application | None = field(default=None, repr=False)
+    write: Callable[[Cursor, str, list[TopicRecord]], object] | None = None
 
     def __post_init__(self) -> None:
         if self.paramstyle not in _MARKS:
-            raise ConfigError(f'there is no paramstyle "{self.paramstyle}" here', hint=f"take {' or '.join(_MARKS)}")
+            raise unknown("paramstyle", self.paramstyle, tuple(_MARKS), error=ConfigError)
         for table in self.tables.values():
             _quoted(table)
 
-    def attach(self, application: Application, spark: Any) -> None:
-        """Take note of whose output it is."""
-        self.application = application
+    def open(self) -> None:
+        """Refuse to start if the database does not answer, or has batches of another query."""
+        try:
+            self.position()
+        except KStreamError:
+            raise
+        except Exception as error:  # what a driver raises is a class of its own
+            message = f'the database of "{self.bound.application.id}" failed with {type(error).__name__}: {error}'
+            raise SinkError(message, hint="check the connection, then deploy again or call query.restart()") from error
 
     def publish(self, batch: QueryBatch) -> OutputBatch:
-        """One transaction: rows, then the batch's number."""
-        if self.application is None:
-            raise ApplicationStateError("the sink belongs to no query yet", hint="give it to deploy(…, sink=…)")
-        connection = self.connect()
-        try:
-            cursor, count = connection.cursor(), batch.output.count()
+        """Write rows and the batch's number in one transaction."""
+        application, count = self.bound.application, batch.output.count()
+        with self._cursor() as (connection, cursor):
             if batch.number <= self._position(cursor):
                 return OutputBatch(batch.number, count, suppressed=True)
-            for topic, records in records_of(self.application, batch).items():
+            for topic, records in records_of(application, batch).items():
                 (self.write or self._upsert)(cursor, topic, records)
-            self._note(cursor, batch.number)
+            mark = _MARKS[self.paramstyle]
+            cursor.execute(
+                f"INSERT INTO {_POSITIONS} (application, query, batch) VALUES ({mark}, {mark}, {mark}) "
+                "ON CONFLICT (application) DO UPDATE SET batch = excluded.batch",
+                (application.id, self.bound.name, batch.number),
+            )
             connection.commit()
-            return OutputBatch(batch.number, count)
+        return OutputBatch(batch.number, count)
+
+    def position(self) -> int:
+        """Return the number of the last batch in the database, -1 before the first.
+
+        Raises:
+            CheckpointError: the database has batches of another query of the application.
+        """
+        with self._cursor() as (_, cursor):
+            return self._position(cursor)
+
+    @contextmanager
+    def _cursor(self) -> Iterator[tuple[Connection, Cursor]]:
+        connection = self.connect()
+        try:
+            yield connection, connection.cursor()
         except BaseException:
             connection.rollback()
             raise
         finally:
             connection.close()
 
-    def position(self) -> int:
-        """The last batch that the database has, -1 before the first."""
-        connection = self.connect()
-        try:
-            return self._position(connection.cursor())
-        finally:
-            connection.close()
-
-    def _position(self, cursor: Any) -> int:
-        columns = "application VARCHAR(255) PRIMARY KEY, batch BIGINT"
-        cursor.execute(f"CREATE TABLE IF NOT EXISTS kstreamnb_positions ({columns})")
-        mark = _MARKS[self.paramstyle]
-        cursor.execute(f"SELECT batch FROM kstreamnb_positions WHERE application = {mark}", (self._name(),))
+    def _position(self, cursor: Cursor) -> int:
+        columns = "application VARCHAR(255) PRIMARY KEY, query VARCHAR(64), batch BIGINT"
+        cursor.execute(f"CREATE TABLE IF NOT EXISTS {_POSITIONS} ({columns})")
+        if self.deployment is None:
+            return -1
+        id_, mark = self.deployment.application.id, _MARKS[self.paramstyle]
+        cursor.execute(f"SELECT query, batch FROM {_POSITIONS} WHERE application = {mark}", (id_,))
         row = cursor.fetchone()
-        return -1 if row is None else int(row[0])
+        if row is None:
+            return -1
+        query, batch = str(row[0]), int(str(row[1]))
+        if query != self.deployment.name:
+            hint = f"empty its tables and DELETE FROM {_POSITIONS} WHERE application = '{id_}'"
+            raise foreign(self.deployment, batch, query, "the database", hint)
+        return batch
 
-    def _note(self, cursor: Any, batch: int) -> None:
-        mark = _MARKS[self.paramstyle]
-        cursor.execute(
-            f"INSERT INTO kstreamnb_positions (application, batch) VALUES ({mark}, {mark}) "
-            "ON CONFLICT (application) DO UPDATE SET batch = excluded.batch",
-            (self._name(), batch),
-        )
-
-    def _name(self) -> str:
-        return "" if self.application is None else self.application.id
-
-    def _upsert(self, cursor: Any, topic: str, records: list[TopicRecord]) -> None:
+    def _upsert(self, cursor: Cursor, topic: str, records: list[TopicRecord]) -> None:
         table, mark = _quoted(self.tables.get(topic, topic)), _MARKS[self.paramstyle]
         cursor.execute(
             f"CREATE TABLE IF NOT EXISTS {table} (key VARCHAR(1000) PRIMARY KEY, value TEXT, timestamp BIGINT)"
@@ -126,11 +171,12 @@ class DatabaseSink(QuerySink):
 
 
 @dataclass
-class ParquetSink(QuerySink):
+class ParquetSink(BoundSink):
     """Writes one Parquet file a batch and topic: ``folder/topic/batch-000000012.parquet``.
 
-    The file of a batch that comes again takes the place of the first one, with the same content. Columns are
-    partition, timestamp (ms), key and value, typed by the topic's serdes; JSON values are text.
+    The file of a batch that comes again replaces the first one, with the same content. Columns are partition, timestamp
+    (ms), key and value, typed by the topic's serdes; JSON values are text. The files belong to one checkpoint: a query
+    with another one is refused. Readers of Parquet ignore the hidden file that names the query.
 
     Example:
         >>> ParquetSink("lake")
@@ -138,23 +184,47 @@ class ParquetSink(QuerySink):
     """
 
     folder: Path | str
-    application: Application | None = field(default=None, repr=False)
 
-    def attach(self, application: Application, spark: Any) -> None:
-        """Take note of whose output it is."""
-        self.application = application
+    def open(self) -> None:
+        """Refuse to start if the folder has batches of another query; else note the query's identity there."""
+        id_, name = self.bound.application.id, self.bound.name
+        note = Path(self.folder, f".{id_}.kstreamnb.json")
+        query = _query_of(note)
+        if query == name:
+            return
+        topics = ["*"] if query else output_topics(self.bound.application.topology)  # others may share the folder
+        files = [path for topic in topics for path in Path(self.folder).glob(f"{topic}/batch-*.parquet")]
+        batches = [int(path.stem.removeprefix("batch-")) for path in files]
+        if batches:
+            hint = f'remove "{note.name}" and the files of its topics, or choose another folder'
+            raise foreign(self.bound, max(batches), query or "unknown", f'folder "{self.folder}"', hint)
+        note.parent.mkdir(parents=True, exist_ok=True)
+        _replace(note, lambda draft: draft.write_text(json.dumps({"application": id_, "query": name})))
 
     def publish(self, batch: QueryBatch) -> OutputBatch:
-        """Write whole files or none: each is renamed when it is complete."""
-        if self.application is None:
-            raise ApplicationStateError("the sink belongs to no query yet", hint="give it to deploy(…, sink=…)")
-        for topic, table in tables_of(self.application, batch).items():
+        """Write whole files: each is renamed when it is complete."""
+        for topic, table in tables_of(self.bound.application, batch).items():
             path = Path(self.folder, topic, f"batch-{batch.number:09d}.parquet")
             path.parent.mkdir(parents=True, exist_ok=True)
-            draft = path.with_name(f".{path.name}.draft")
-            pq.write_table(table, draft)
-            draft.replace(path)
+            _replace(path, partial(pq.write_table, table))
         return OutputBatch(batch.number, batch.output.count())
+
+
+def _query_of(note: Path) -> str | None:
+    """Return the query that a folder belongs to; None if it belongs to none."""
+    try:
+        return str(json.loads(note.read_text())["query"])
+    except FileNotFoundError:
+        return None
+    except (ValueError, LookupError, TypeError) as error:
+        raise CheckpointError(f'file "{note}" is damaged', detail=str(error), hint="restore it from a copy") from error
+
+
+def _replace(path: Path, write: Callable[[Path], object]) -> None:
+    """Write a file completely, or not at all."""
+    draft = path.with_name(f".{path.name}.draft")
+    write(draft)
+    draft.replace(path)
 
 
 def _quoted(table: str) -> str:
@@ -164,7 +234,7 @@ def _quoted(table: str) -> str:
     return f'"{table}"'
 
 
-def _text(value: Any) -> Any:
+def _text(value: object) -> object:
     """A value as a column takes it: text and numbers as they are, everything else as JSON or its text."""
     if value is None or isinstance(value, str | int | float | bytes):
         return value

@@ -15,15 +15,25 @@ from pyspark.sql import DataFrame, SparkSession
 from kstreamnb.core.codec import decoder
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.signatures import taking
-from kstreamnb.errors import ApplicationStateError, BrokerError, EngineError, TransactionTimeoutError
+from kstreamnb.errors import ApplicationStateError, BrokerError, CheckpointError, EngineError, TransactionTimeoutError
 from kstreamnb.kafka.checkpoint_lock import STARTED_SINCE
 from kstreamnb.kafka.output_batch import OutputBatch, OutputColumns, OutputRecord, columns_of
 from kstreamnb.spark.contracts import QueryBatch, QuerySink
 from kstreamnb.spark.io.arrow_types import arrow_column
-from kstreamnb.spark.planning.deployment import Application
+from kstreamnb.spark.planning.deployment import Application, Deployment
 from kstreamnb.spark.planning.output_topics import writer_serdes
 
-__all__ = ["FrameSink", "FunctionSink", "KafkaSink", "MemorySink", "decoded", "records_of", "tables_of"]
+__all__ = [
+    "BoundSink",
+    "FrameSink",
+    "FunctionSink",
+    "KafkaSink",
+    "MemorySink",
+    "decoded",
+    "foreign",
+    "records_of",
+    "tables_of",
+]
 
 _MOST_EXPIRED = 5  # from one minute to the 15 minutes that brokers allow
 
@@ -91,11 +101,52 @@ class KafkaSink(QuerySink):
 
 
 @dataclass
-class MemorySink(QuerySink):
+class BoundSink(QuerySink):
+    """A sink that needs to know its query.
+
+    Attributes:
+        deployment: what the query runs; None before `deploy`.
+    """
+
+    deployment: Deployment | None = field(default=None, init=False, repr=False, kw_only=True)
+
+    def attach(self, deployment: Deployment, spark: SparkSession) -> None:
+        """Bind the sink to a query."""
+        self.deployment = deployment
+
+    @property
+    def bound(self) -> Deployment:
+        """The query's deployment; raises ApplicationStateError before there is one."""
+        if self.deployment is None:
+            raise ApplicationStateError("the sink has no query yet", hint="pass it to deploy(…, sink=…)")
+        return self.deployment
+
+
+def foreign(deployment: Deployment, batch: int, query: str, where: str, hint: str) -> CheckpointError:
+    """Return the error of a sink that has batches of another query of the application.
+
+    Their numbers say nothing about the batches of this query: it would skip its own, or overwrite some of the others.
+    """
+    return CheckpointError(
+        f'application "{deployment.application.id}" belongs to another checkpoint',
+        detail=f"{where} has batch {batch} of query {query}; this one is query {deployment.name}",
+        hint=f"use the checkpoint of that query, give the application a new id, or {hint}",
+    )
+
+
+@dataclass
+class MemorySink(BoundSink):
     """Keeps everything in this process, in wire form: by (application, topic, partition)."""
 
     rows: dict[tuple[int, str, int], list[tuple[int, Any, Any, Any]]] = field(default_factory=dict)
     batches: dict[int, int] = field(default_factory=dict)
+
+    def attach(self, deployment: Deployment, spark: SparkSession) -> None:
+        """Bind the sink to a query; it keeps the output of one."""
+        if self.batches and self.deployment is not None and self.deployment.name != deployment.name:
+            hint = "make a new MemorySink"
+            raise foreign(deployment, max(self.batches), self.deployment.name, "the sink", hint)
+        super().attach(deployment, spark)
 
     def publish(self, batch: QueryBatch) -> OutputBatch:
         """Append a batch's output; a batch that comes again is passed over."""
@@ -118,66 +169,59 @@ class MemorySink(QuerySink):
 
 
 @dataclass
-class FunctionSink(QuerySink):
+class FunctionSink(BoundSink):
     """Hands each batch's records, by topic, to a function: at least once, for a batch may come again.
 
     The function gets the records and the batch's number, by which it can tell a batch that comes again.
 
     Example:
         >>> sink = FunctionSink(lambda output, batch: print(batch, sorted(output)))
-        >>> sink.application is None  # until ``deploy(…, sink=sink)``
+        >>> sink.deployment is None  # until ``deploy(…, sink=sink)``
         True
     """
 
     repeats: ClassVar[str] = "its records are handed to the sink's function again"
     function: Callable[[Mapping[str, list[TopicRecord]], int], Any]
-    application: Application | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         taking(self.function, "records", "batch")
 
-    def attach(self, application: Application, spark: SparkSession) -> None:
-        """Take note of whose output it is."""
-        self.application = application
-
     def publish(self, batch: QueryBatch) -> OutputBatch:
         """Call the function with records by topic and the batch's number."""
-        if self.application is None:
-            raise ApplicationStateError("the sink belongs to no query yet", hint="give it to deploy(…, sink=…)")
-        self.function(records_of(self.application, batch), batch.number)
+        self.function(records_of(self.bound.application, batch), batch.number)
         return OutputBatch(batch.number, batch.output.count())
 
 
 @dataclass
-class FrameSink(QuerySink):
+class FrameSink(BoundSink):
     """Hands each batch, a DataFrame by topic, to a function: at least once, for a batch may come again.
 
     Columns are partition, timestamp (ms), key and value, typed by the topic's serdes; JSON values are text.
 
     Example:
         >>> sink = FrameSink(lambda frames, batch: frames["stock"].write.mode("append").parquet("lake"))
-        >>> sink.application is None  # until ``deploy(…, sink=sink)``
+        >>> sink.deployment is None  # until ``deploy(…, sink=sink)``
         True
     """
 
     repeats: ClassVar[str] = FunctionSink.repeats
     function: Callable[[Mapping[str, DataFrame], int], Any]
-    application: Application | None = field(default=None, repr=False)
     _spark: SparkSession | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         taking(self.function, "frames", "batch")
 
-    def attach(self, application: Application, spark: SparkSession) -> None:
-        """Take note of whose output it is, and where DataFrames live."""
-        self.application, self._spark = application, spark
+    def attach(self, deployment: Deployment, spark: SparkSession) -> None:
+        """Bind the sink to a query, and to the session of its DataFrames."""
+        super().attach(deployment, spark)
+        self._spark = spark
 
     def publish(self, batch: QueryBatch) -> OutputBatch:
         """Call the function with DataFrames by topic and the batch's number."""
-        if self.application is None or self._spark is None:
-            raise ApplicationStateError("the sink belongs to no query yet", hint="give it to deploy(…, sink=…)")
+        assert self._spark is not None
         frames = {
-            topic: self._spark.createDataFrame(table) for topic, table in tables_of(self.application, batch).items()
+            topic: self._spark.createDataFrame(table)
+            for topic, table in tables_of(self.bound.application, batch).items()
         }
         self.function(frames, batch.number)
         return OutputBatch(batch.number, batch.output.count())

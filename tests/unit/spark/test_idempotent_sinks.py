@@ -1,0 +1,131 @@
+"""Positions of sinks belong to one checkpoint: batches of another one have the same numbers, and other content."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+import kstreamnb as ks
+from kstreamnb.errors import CheckpointError, SinkError
+from kstreamnb.runtime.context.config import Config
+from kstreamnb.spark.contracts import QueryBatch
+from kstreamnb.spark.execution.batch_output import BatchOutput
+from kstreamnb.spark.execution.record_batch import OrderKey, RecordBatch
+from kstreamnb.spark.io.sinks import BoundSink, MemorySink
+from kstreamnb.spark.planning.deployment import Deployment
+from kstreamnb.spark.planning.placement import plan_application, plan_deployment
+
+Make = Callable[[Path], BoundSink]
+MAKERS: dict[str, Make] = {
+    "database": lambda folder: ks.spark.DatabaseSink(lambda: sqlite3.connect(folder / "shop.db")),
+    "parquet": lambda folder: ks.spark.ParquetSink(folder / "lake"),
+}
+
+
+def query(name: str, application: str = "shop") -> Deployment:
+    """The deployment of a query, which ``name`` identifies."""
+    builder = ks.StreamsBuilder(application)
+    builder.stream("in", value_serde="long").to("out", value_serde="long")
+    return plan_deployment(name, [plan_application(builder.build(), Config(), {"in": 1}, direct=True)], 1)
+
+
+def batch(number: int, value: int, topic: str = "out") -> QueryBatch:
+    """A batch of one record."""
+    one = np.zeros(1, np.int64)
+    records = RecordBatch(topic, 0, OrderKey(one, one, one, one), one, ["k"], [value])
+    return QueryBatch(number, "", {}, 0, BatchOutput({(0, topic): [(0, 0, records)]}))
+
+
+def started(make: Make, folder: Path, deployment: Deployment) -> BoundSink:
+    """A sink of a query that begins, or begins again."""
+    sink = make(folder)
+    none: Any = None
+    sink.attach(deployment, none)
+    sink.open()
+    return sink
+
+
+@pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS)
+def test_a_query_with_another_checkpoint_is_refused(tmp_path: Path, make: Make) -> None:
+    """It would skip its first batches as known, or overwrite some of the files and leave others."""
+    first = started(make, tmp_path, query("one"))
+    for number in range(3):
+        first.publish(batch(number, number))
+    with pytest.raises(CheckpointError, match='application "shop" belongs to another checkpoint') as caught:
+        started(make, tmp_path, query("two"))
+    assert "has batch 2 of query one; this one is query two" in (caught.value.detail or "")
+    assert caught.value.hint
+    again = started(make, tmp_path, query("one"))
+    again.publish(batch(2, 2))
+    again.publish(batch(3, 3))
+
+
+@pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS)
+def test_a_query_that_wrote_nothing_leaves_the_place_to_another(tmp_path: Path, make: Make) -> None:
+    """A first attempt that failed before its first batch does not block the next one."""
+    started(make, tmp_path, query("one"))
+    started(make, tmp_path, query("two")).publish(batch(0, 7))
+    with pytest.raises(CheckpointError):
+        started(make, tmp_path, query("one"))
+
+
+def test_a_database_refuses_batches_of_another_query_while_both_run(tmp_path: Path) -> None:
+    """The one that publishes first stays; nothing of the other is written."""
+    make = MAKERS["database"]
+    first, second = (started(make, tmp_path, query(name)) for name in ("one", "two"))
+    first.publish(batch(0, 1))
+    with pytest.raises(CheckpointError):
+        second.publish(batch(1, 2))
+    with sqlite3.connect(tmp_path / "shop.db") as connection:
+        assert [("k", "1")] == [(key, str(value)) for key, value in connection.execute("SELECT key, value FROM out")]
+
+
+def test_files_without_a_known_query_are_left_alone(tmp_path: Path) -> None:
+    """Somebody else may have written them; of other topics there may be any."""
+    (tmp_path / "lake" / "others").mkdir(parents=True)
+    (tmp_path / "lake" / "others" / "batch-000000005.parquet").write_bytes(b"")
+    started(MAKERS["parquet"], tmp_path, query("one")).publish(batch(0, 1))
+    (tmp_path / "lake" / ".shop.kstreamnb.json").unlink()
+    with pytest.raises(CheckpointError, match="another checkpoint") as caught:
+        started(MAKERS["parquet"], tmp_path, query("one"))
+    assert "batch 0 of query unknown" in (caught.value.detail or "")
+    assert [1] == pq.read_table(tmp_path / "lake" / "out").to_pydict()["value"]
+
+
+def test_topics_that_functions_choose_belong_to_their_query_too(tmp_path: Path) -> None:
+    """They are not known from the topology."""
+    started(MAKERS["parquet"], tmp_path, query("one")).publish(batch(0, 1, "chosen"))
+    with pytest.raises(CheckpointError):
+        started(MAKERS["parquet"], tmp_path, query("two"))
+
+
+def test_a_database_that_does_not_answer_is_named_before_the_query_starts(tmp_path: Path) -> None:
+    """The driver's own error is the cause."""
+    with pytest.raises(SinkError, match='the database of "shop" failed with OperationalError') as caught:
+        started(MAKERS["database"], tmp_path / "no-such-folder", query("one"))
+    assert isinstance(caught.value.__cause__, sqlite3.OperationalError)
+
+
+def test_a_damaged_note_is_an_error(tmp_path: Path) -> None:
+    """It is not taken for a folder without a query."""
+    started(MAKERS["parquet"], tmp_path, query("one")).publish(batch(0, 1))
+    (tmp_path / "lake" / ".shop.kstreamnb.json").write_text("{")
+    with pytest.raises(CheckpointError, match="is damaged"):
+        started(MAKERS["parquet"], tmp_path, query("one"))
+
+
+def test_memory_keeps_the_output_of_one_query() -> None:
+    """A sink that is given to a second query would skip its batches."""
+    sink = MemorySink()
+    session: Any = None
+    sink.attach(query("one"), session)
+    sink.publish(batch(0, 1))
+    sink.attach(query("one"), session)
+    with pytest.raises(CheckpointError, match="another checkpoint"):
+        sink.attach(query("two"), session)
