@@ -195,12 +195,12 @@ def verify_state(query: Query) -> StateCheck:
         ...     query.stop()
         state is consistent: 1 store looked at
     """
-    from kstreamnb.spark.operations.state_verification import stores_beside
+    from kstreamnb.spark.operations.state_verification import rebuilt_stores
 
     found: list[StateDifference] = []
     stores = 0
     with under_way("stores") as done:
-        for task, store, made, against in stores_beside(query):
+        for task, store, made, against in rebuilt_stores(query):
             stores += against == "log"
             found += differences(task, store, made, against)
             done(1)

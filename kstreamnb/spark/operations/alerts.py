@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from kstreamnb.core.time import Duration, duration_ms, format_duration
-from kstreamnb.errors import ConfigError
+from kstreamnb.errors import ConfigError, extra
 from kstreamnb.spark.operations.prometheus import exposed_name
 from kstreamnb.spark.telemetry.metrics import Metric, Metrics
 
@@ -174,7 +174,13 @@ def _elapsed_ms(before: Iterable[Metric], now: Iterable[Metric], elapsed: Durati
 
 
 def prometheus_rules(rules: Iterable[Alert] | None = None) -> str:
-    """The rules as a file for Prometheus, which reads the metrics that `serve_metrics` offers.
+    """Return a rule file for Prometheus, which reads the metrics that `serve_metrics` offers.
+
+    Args:
+        rules: the rules; by default `alert_rules`.
+
+    Raises:
+        MissingPackageError: PyYAML is not installed.
 
     Example:
         >>> for line in prometheus_rules().splitlines()[:4]:
@@ -184,16 +190,16 @@ def prometheus_rules(rules: Iterable[Alert] | None = None) -> str:
           rules:
           - alert: Stalled
     """
-    lines = ["groups:", "- name: kstreamnb", "  rules:"]
-    for rule in alert_rules() if rules is None else rules:
-        lines += [
-            f"  - alert: {rule.name.title().replace(' ', '')}",
-            f"    expr: {_quoted(rule.expression)}",
-            "    for: 1m",
-            f"    annotations: {{summary: {_quoted(rule.summary)}}}",
-        ]
-    return "\n".join(lines) + "\n"
-
-
-def _quoted(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"
+    with extra("yaml"):
+        import yaml
+    entries = [
+        {
+            "alert": rule.name.title().replace(" ", ""),
+            "expr": rule.expression,
+            "for": "1m",
+            "annotations": {"summary": rule.summary},
+        }
+        for rule in (alert_rules() if rules is None else rules)
+    ]
+    text: str = yaml.safe_dump({"groups": [{"name": "kstreamnb", "rules": entries}]}, sort_keys=False, width=1000)
+    return text

@@ -1,12 +1,17 @@
-"""Metrics of running queries for Prometheus, under the names that Kafka's JMX exporter gives them."""
+"""Serves the metrics of running queries to Prometheus, under the names of Kafka's JMX exporter."""
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from http.server import HTTPServer
+from typing import TYPE_CHECKING
 
 from kstreamnb.errors import extra
 from kstreamnb.spark.telemetry.metrics import Metric
+
+if TYPE_CHECKING:  # the client comes with the extra "metrics"
+    from prometheus_client import Metric as MetricFamily
 
 __all__ = ["MetricsServer", "exposed_name", "serve_metrics"]
 
@@ -14,15 +19,15 @@ _PREFIX = "kafka_streams_"
 
 
 class MetricsServer:
-    """An HTTP endpoint ``/metrics``; ``url`` says where. Ends with `close`, or with the process."""
+    """An HTTP endpoint ``/metrics`` at ``url``, until `close` or the end of the process."""
 
-    def __init__(self, server: Any, thread: Any, host: str) -> None:
+    def __init__(self, server: HTTPServer, thread: threading.Thread, host: str) -> None:
         self._server, self._thread = server, thread
         self.port: int = server.server_port
         self.url = f"http://{host}:{self.port}/metrics"
 
     def close(self) -> None:
-        """Stop answering."""
+        """Stop the server."""
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()
@@ -32,11 +37,11 @@ class MetricsServer:
 
 
 def serve_metrics(port: int = 0, *, host: str = "127.0.0.1") -> MetricsServer:
-    """Serve the metrics of all active queries of this process, in Prometheus' text format.
+    """Serve the metrics of all active queries of this process in Prometheus' text format.
 
     Args:
-        port: where to listen; 0 for any free one.
-        host: the interface; only this machine by default.
+        port: the port to listen on; 0 for any free one.
+        host: the interface to listen on; by default only this machine.
 
     Raises:
         MissingPackageError: prometheus_client is not installed.
@@ -57,7 +62,7 @@ def serve_metrics(port: int = 0, *, host: str = "127.0.0.1") -> MetricsServer:
 
 
 def exposed_name(metric: Metric) -> str:
-    """What a metric is called in Prometheus.
+    """Return the name of a metric in Prometheus.
 
     Example:
         >>> exposed_name(Metric("stream-thread-metrics", "process-total", (), 1.0))
@@ -67,16 +72,16 @@ def exposed_name(metric: Metric) -> str:
 
 
 class _Collector:
-    """Asks for metrics at every scrape."""
+    """Reads the metrics at every scrape."""
 
-    def __init__(self, found: Callable[[], Iterable[Metric]]) -> None:
-        self._found = found
+    def __init__(self, read: Callable[[], Iterable[Metric]]) -> None:
+        self._read = read
 
-    def collect(self) -> Iterator[Any]:
+    def collect(self) -> Iterator[MetricFamily]:
         from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
-        families: dict[tuple[str, tuple[str, ...]], Any] = {}
-        for metric in self._found():
+        families: dict[tuple[str, tuple[str, ...]], CounterMetricFamily | GaugeMetricFamily] = {}
+        for metric in self._read():
             labels = tuple(name.replace("-", "_") for name, _ in metric.tags)
             name = exposed_name(metric)
             kind = CounterMetricFamily if name.endswith("_total") else GaugeMetricFamily

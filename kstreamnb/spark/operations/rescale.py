@@ -1,4 +1,4 @@
-"""`rescale`: give a stopped query's state to more or fewer Spark partitions."""
+"""`rescale`: spread the state of a stopped query over more or fewer Spark partitions."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def rescale(checkpoint: Path | str, spark_partitions: int, *, spark: SparkSessio
 
     Args:
         checkpoint: the query's folder.
-        spark_partitions: state partitions from now on.
+        spark_partitions: the new number of state partitions.
         spark: the session that moves the state; without one, `spark_session` starts one.
 
     Raises:
@@ -94,10 +94,10 @@ def _with_new_copies(groups: Mapping[str, int], spark_partitions: int) -> dict[s
 
 
 def _read_again(entry: Path, topics: Iterable[str]) -> None:
-    """Let the next batch read some topics from their beginning: positions that are not there are 0."""
+    """Have the next batch read some topics from their beginning, for which a missing position stands."""
     *before, last = entry.read_text().splitlines()
-    told = json.loads(last)
+    entry_json = json.loads(last)
     for topic in topics:
-        told["offsets"].pop(topic, None)
-    entry.write_text("\n".join([*before, json.dumps(told)]))
+        entry_json["offsets"].pop(topic, None)
+    entry.write_text("\n".join([*before, json.dumps(entry_json)]))
     entry.with_name(f".{entry.name}.crc").unlink(missing_ok=True)  # it was that of the other content

@@ -1,7 +1,7 @@
-"""What queries do, as log records with fields: ``logging.getLogger("kstreamnb.query")``.
+"""The log of queries: records with fields in ``logging.getLogger("kstreamnb.query")``.
 
-Each record has a sentence for people and, as ``record.fields``, a dict for machines. `JsonLines` writes the latter.
-Fields never hold keys, values or settings, so there is nothing secret in them.
+Each record has a sentence for people and, as ``record.fields``, a dict for machines, which `JsonLines` writes. Fields
+never hold keys, values or settings, so they contain no secrets.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import logging
 from pathlib import Path
-from typing import Any
 
 from kstreamnb.errors import KStreamError, ProcessingError
 from kstreamnb.spark.telemetry.metrics import BatchFigures
@@ -26,29 +25,29 @@ class QueryLog:
     def __init__(self, application: str, query: str) -> None:
         self.application, self.query = application, query
 
-    def note(self, event: str, **fields: Any) -> None:
-        """Something happened as it should."""
+    def note(self, event: str, **fields: object) -> None:
+        """Log an expected event."""
         self._write(logging.INFO, event, fields)
 
-    def warn(self, event: str, **fields: Any) -> None:
-        """Something happened that a person should know of."""
+    def warn(self, event: str, **fields: object) -> None:
+        """Log an event that needs attention."""
         self._write(logging.WARNING, event, fields)
 
     def batch(self, figures: BatchFigures) -> None:
-        """A batch is done."""
+        """Log the end of a batch."""
         fields = figures._asdict()
         fields["seconds"] = round(figures.seconds, 6)
         fields["commit_seconds"] = round(figures.commit_seconds, 6)
         self._write(logging.INFO, "batch", fields)
 
     def failure(self, error: KStreamError) -> None:
-        """The query ends with an error."""
-        fields: dict[str, Any] = {"error": type(error).__name__, "message": error.message, "detail": error.detail}
+        """Log the error that ends the query."""
+        fields: dict[str, object] = {"error": type(error).__name__, "message": error.message, "detail": error.detail}
         if isinstance(error, ProcessingError):
             fields |= {"node": error.node, "coordinates": error.coordinates}
         self._write(logging.ERROR, "failed", fields)
 
-    def _write(self, level: int, event: str, fields: dict[str, Any]) -> None:
+    def _write(self, level: int, event: str, fields: dict[str, object]) -> None:
         everything = {"event": event, "application": self.application, "query": self.query, **fields}
         text = ", ".join(f"{name} {value}" for name, value in fields.items() if value is not None)
         _LOG.log(level, "%s: %s%s", self.application, event, f" ({text})" if text else "", extra={"fields": everything})
@@ -58,15 +57,19 @@ class JsonLines(logging.Formatter):
     """Log records as one JSON object a line: time (ms), level, and the fields."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """One line."""
+        """Return one line."""
         fields = getattr(record, "fields", {"event": record.getMessage()})
         return json.dumps({"at_ms": int(record.created * 1000), "level": record.levelname, **fields}, default=str)
 
 
 def log_to(path: Path | str) -> logging.Handler:
-    """Append what all queries of this process do to a file, one JSON object a line.
+    """Append the log of all queries of this process to a file, one JSON object a line.
 
-    The answer is the handler: ``logging.getLogger("kstreamnb.query").removeHandler(handler)`` ends it.
+    Args:
+        path: the file.
+
+    Returns:
+        The handler; ``logging.getLogger("kstreamnb.query").removeHandler(handler)`` ends the logging.
 
     Example:
         >>> handler = log_to("queries.jsonl")
