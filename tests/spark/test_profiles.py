@@ -39,7 +39,7 @@ def test_small_batches_have_both_compilers_and_one_partition_a_level() -> None:
 
 def test_an_unknown_profile_is_refused_with_those_there_are() -> None:
     """S4-54: before anything is started."""
-    with pytest.raises(ks.errors.ConfigError, match='no profile "produktion"') as raised:
+    with pytest.raises(ks.errors.ConfigError, match='no session profile "produktion"') as raised:
         profile_settings("produktion")
     assert 'did you mean "production"?' == raised.value.hint
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal, TypeAlias
 
-from kstreamnb.errors import ConfigError, did_you_mean
+from kstreamnb.errors import ConfigError, unknown
 
 __all__ = ["PROFILES", "Profile", "profile_settings"]
 
@@ -42,6 +42,5 @@ def profile_settings(profile: str) -> dict[str, str]:
         '-Xms2g -XX:+UseG1GC'
     """
     if profile not in PROFILES:
-        hint = did_you_mean(profile, PROFILES) or f"there are {', '.join(PROFILES)}"
-        raise ConfigError(f'there is no profile "{profile}" of sessions', hint=hint)
+        raise unknown("session profile", profile, PROFILES, error=ConfigError)
     return PROFILES[profile]

@@ -42,6 +42,6 @@ def spark_report(spark: SparkSession | None = None) -> str:
     """
     session = spark or SparkSession.getActiveSession()
     if session is None:
-        raise SparkError("there is no Spark session to report on", hint="spark_session() starts one")
+        raise SparkError("no Spark session is active", hint="spark_session() starts one")
     settings = [f"{name} = {session.conf.get(name, 'default of Spark')}" for name in _SHOWN]
     return "\n".join([*settings, *patch_lines(PATCHES)])

@@ -14,8 +14,8 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
 
+from py4j.clientserver import ClientServer  # type: ignore[import-untyped]
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark import SparkConf, SparkContext
 from pyspark.java_gateway import launch_gateway
@@ -190,12 +190,12 @@ def _outside_settings() -> dict[str, str]:
     return {**found, **{name: value for name, value in options.items() if value is not None}}
 
 
-def _gateway() -> Any:
+def _gateway() -> ClientServer:
     """Return the connection to the JVM that ``spark-submit`` has started; there is one for this process."""
     return SparkContext._gateway or launch_gateway()  # noqa: SLF001 - kept by pyspark after a session was stopped
 
 
-def _start_jvm(settings: Mapping[str, str], launch: Launch) -> Any:
+def _start_jvm(settings: Mapping[str, str], launch: Launch) -> ClientServer:
     """Start a JVM with its output in the log of the session, and return the connection to it."""
     _forget_jvm()  # pyspark would start the context in the JVM of a stopped session, with that one's heap
     conf = SparkConf(loadDefaults=False)
@@ -252,7 +252,7 @@ def _active() -> SparkSession | None:
 
 def _forget_jvm() -> None:
     """Close the connection to a JVM without a session, which then ends, and have pyspark start another one."""
-    gateway: Any = SparkContext._gateway  # noqa: SLF001
+    gateway: ClientServer | None = SparkContext._gateway  # noqa: SLF001
     SparkContext._gateway = SparkContext._jvm = None  # noqa: SLF001
     if gateway is not None:
         with suppress(Py4JError, OSError):

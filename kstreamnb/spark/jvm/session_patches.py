@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import logging
-from typing import Any
 
 from py4j import java_gateway  # type: ignore[import-untyped]
+from py4j.java_gateway import JVMView  # type: ignore[import-untyped]
 from pyspark.sql import SparkSession
 
 from kstreamnb.spark.jvm.patches import Patch
@@ -35,7 +35,7 @@ def _silence_connections(session: SparkSession) -> None:
     def note(*_: object) -> None:
         _LOG.debug("the JVM closed its connection for accumulators", exc_info=True)
 
-    server: Any = session.sparkContext._accumulatorServer  # noqa: SLF001 - has no public name
+    server = session.sparkContext._accumulatorServer  # noqa: SLF001 - has no public name
     server.handle_error = note
 
 
@@ -79,7 +79,7 @@ def _forget_setting_origins(session: SparkSession) -> None:
         origins.clear()
 
 
-def _jvm(session: SparkSession) -> Any:
+def _jvm(session: SparkSession) -> JVMView:
     """Return Py4J's view of the JVM: packages and classes are its attributes."""
     return session._jvm  # noqa: SLF001 - has no public name
 

@@ -43,14 +43,14 @@ def rescale(checkpoint: Path | str, spark_partitions: int, *, spark: SparkSessio
         ...     rescale("no-such-folder", 4)
         ... except CheckpointError as error:
         ...     print(error)
-        folder "no-such-folder" is no checkpoint
+        folder "no-such-folder" is not a checkpoint
     """
     folder = checkpoint_folder(checkpoint)
     manifest = read_manifest(folder)
     if manifest is None:
-        raise CheckpointError(f'folder "{folder.name}" is no checkpoint')
+        raise CheckpointError(f'folder "{folder.name}" is not a checkpoint')
     if spark_partitions < 1:
-        raise ConfigError(f"a query cannot have {spark_partitions} partitions")
+        raise ConfigError(f"spark_partitions must be at least 1, got {spark_partitions}")
     if in_use(folder):
         raise ApplicationStateError(f'application "{manifest.application}" is running', hint="stop it first")
     if manifest.spark_partitions == spark_partitions:

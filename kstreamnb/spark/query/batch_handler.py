@@ -11,7 +11,7 @@ from pathlib import Path
 from kstreamnb.errors import ApplicationStateError, KStreamError, SinkError
 from kstreamnb.spark.contracts import Action, QueryBatch, QuerySink, from_json
 from kstreamnb.spark.execution.batch_output import BatchOutput
-from kstreamnb.spark.query.lifecycle import Actor, Event, Lifecycle
+from kstreamnb.spark.query.lifecycle import Actor, Lifecycle, LifecycleEvent
 from kstreamnb.spark.state.checkpoint_reader import last_batch
 from kstreamnb.spark.state.live_stores import LiveStores
 from kstreamnb.spark.telemetry.metrics import BatchFigures, MetricsBook
@@ -101,7 +101,7 @@ class BatchAction:
             figures = self.book.add(batch, done, time.perf_counter() - began)
             self.stores.take(batch.number, batch.output.deltas)
             self.last = QueryBatch(batch.number, batch.source, batch.positions, batch.clock_ms, BatchOutput())
-        self.lifecycle.apply(Event.READY, Actor.STREAM)
+        self.lifecycle.apply(LifecycleEvent.READY, Actor.STREAM)
         self.log.batch(figures)
         if done.differs:
             self.log.warn("replay differs", batch=batch.number, hint="the topology is not deterministic")
@@ -126,7 +126,7 @@ class BatchAction:
 
     def note_failure(self, error: KStreamError, actor: Actor) -> bool:
         """Note what ends the query; returns False if it has ended already, for the first failure counts."""
-        accepted = self.lifecycle.apply(Event.FAIL, actor, error)
+        accepted = self.lifecycle.apply(LifecycleEvent.FAIL, actor, error)
         if accepted:
             self.log.failure(error)
         return accepted

@@ -1,7 +1,7 @@
 """Starts, stops and recovers the stream of a query.
 
-A start repairs the checkpoint, opens the sink and launches Spark's stream; a thread of its own waits for the end of
-that stream and decides what follows. `lifecycle` says what is allowed when, so no other flag is kept.
+A start repairs the checkpoint, opens the sink and launches Spark's stream; a thread waits for the end of that
+stream and decides what follows. `lifecycle` says what is allowed when, so no other flag is kept.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from kstreamnb.spark.execution.failures import TOO_SLOW, is_damage, jvm_gone, sp
 from kstreamnb.spark.jvm.session import require_session
 from kstreamnb.spark.planning.deployment import Deployment
 from kstreamnb.spark.query.batch_handler import BatchAction, Relay
-from kstreamnb.spark.query.lifecycle import Actor, Event, Lifecycle, State
+from kstreamnb.spark.query.lifecycle import Actor, Lifecycle, LifecycleEvent, State
 from kstreamnb.spark.query.query_handle import QueryHandle
 from kstreamnb.spark.query.streaming_query import start_stream
 from kstreamnb.spark.state.checkpoint_manifest import checkpoint_missing
@@ -49,7 +49,7 @@ class QueryControl:
         settings: how the stream runs.
         action: the handler of its batches.
         lifecycle: its state.
-        companions: functions that run in threads of their own during each start.
+        companions: functions that run during each start, each in a thread.
         handle: the stream of the last start; None before the first.
     """
 
@@ -96,7 +96,7 @@ class QueryControl:
         """
         with self._starts:
             runs = self.lifecycle.state in _LAUNCHED
-            if after not in (None, self.handle) or not self.lifecycle.apply(Event.START, actor):
+            if after not in (None, self.handle) or not self.lifecycle.apply(LifecycleEvent.START, actor):
                 return False
             if runs and actor is not Actor.QUERY:
                 self.action.log.note("stopped", batch=self.action.last.number)
@@ -109,12 +109,12 @@ class QueryControl:
             except BaseException as error:
                 failure = error if isinstance(error, KStreamError) else None
                 if not self.fail(failure or EngineError(f"the start was interrupted: {error!r}"), Actor.QUERY):
-                    self.lifecycle.apply(Event.HALT, Actor.QUERY)
+                    self.lifecycle.apply(LifecycleEvent.HALT, Actor.QUERY)
                 raise
             self.action.log.note("started", checkpoint=self.checkpoint.name, batch=last_batch(self.checkpoint))
-            if not self.lifecycle.apply(Event.LAUNCH, Actor.QUERY):  # stopped meanwhile
+            if not self.lifecycle.apply(LifecycleEvent.LAUNCH, Actor.QUERY):  # stopped meanwhile
                 self._halt()
-                self.lifecycle.apply(Event.HALT, Actor.QUERY)
+                self.lifecycle.apply(LifecycleEvent.HALT, Actor.QUERY)
             self._attend(relay)
             return True
 
@@ -206,7 +206,7 @@ class QueryControl:
             self.fail(error, Actor.QUERY)
         elif self.lifecycle.state in _LAUNCHED:
             self.action.log.note("stopped", batch=self.action.last.number)
-            self.lifecycle.apply(Event.END, Actor.QUERY)
+            self.lifecycle.apply(LifecycleEvent.END, Actor.QUERY)
 
     def _recovers(self, handle: QueryHandle, found: Exception) -> bool:
         """Start again if the state can be rebuilt or Spark was only too slow; returns whether nothing is left to do."""
@@ -231,11 +231,11 @@ class QueryControl:
 
     def stop(self) -> None:
         """Stop within 5 s, for the user; a batch that is being published may finish."""
-        if self.lifecycle.apply(Event.STOP, Actor.USER):
+        if self.lifecycle.apply(LifecycleEvent.STOP, Actor.USER):
             self._halt()
             self.action.log.note("stopped", batch=self.action.last.number)
             if self._starts.acquire(blocking=False):  # else the start that is in progress halts
-                self.lifecycle.apply(Event.HALT, Actor.QUERY)
+                self.lifecycle.apply(LifecycleEvent.HALT, Actor.QUERY)
                 self._starts.release()
         else:
             self._halt()

@@ -8,7 +8,7 @@ from enum import Enum, auto
 
 from kstreamnb.errors import KStreamError
 
-__all__ = ["ACTIVE", "TRANSITIONS", "Actor", "Event", "Lifecycle", "State"]
+__all__ = ["ACTIVE", "TRANSITIONS", "Actor", "LifecycleEvent", "Lifecycle", "State"]
 
 
 class State(Enum):
@@ -37,7 +37,7 @@ class State(Enum):
         return str(self.value[1])
 
 
-class Event(Enum):
+class LifecycleEvent(Enum):
     """Something that happens to a query."""
 
     START = auto()
@@ -59,7 +59,7 @@ class Actor(Enum):
     USER = auto()
     """Calls `Query.stop`, `Query.restart` or `deploy`."""
     COMPANION = auto()
-    """The restart policy, the topic watcher or the topic discovery, in a thread of its own."""
+    """The restart policy, the topic watcher or the topic discovery, each in a thread."""
     STREAM = auto()
     """Spark's stream with its tasks and the sink."""
     QUERY = auto()
@@ -73,28 +73,28 @@ _USER, _COMPANION, _STREAM, _QUERY = Actor.USER, Actor.COMPANION, Actor.STREAM, 
 _OWN = frozenset({_USER, _COMPANION, _QUERY})
 _KIT = frozenset({_COMPANION, _STREAM, _QUERY})
 
-TRANSITIONS: Mapping[tuple[State, Event], tuple[State, frozenset[Actor]]] = {
-    (State.CREATED, Event.START): (State.STARTING, frozenset({_USER})),
-    (State.LAUNCHED, Event.START): (State.STARTING, _OWN),
-    (State.RUNNING, Event.START): (State.STARTING, _OWN),
-    (State.STOPPING, Event.START): (State.STARTING, frozenset({_USER})),
-    (State.STOPPED, Event.START): (State.STARTING, frozenset({_USER})),
-    (State.FAILED, Event.START): (State.STARTING, frozenset({_USER, _COMPANION})),
-    (State.ABANDONED, Event.START): (State.STARTING, frozenset({_USER})),
-    (State.STARTING, Event.LAUNCH): (State.LAUNCHED, frozenset({_QUERY})),
-    (State.STARTING, Event.FAIL): (State.FAILED, _KIT),
-    (State.STARTING, Event.STOP): (State.STOPPING, frozenset({_USER})),
-    (State.LAUNCHED, Event.READY): (State.RUNNING, frozenset({_STREAM})),
-    (State.LAUNCHED, Event.FAIL): (State.FAILED, _KIT),
-    (State.LAUNCHED, Event.STOP): (State.STOPPING, frozenset({_USER})),
-    (State.LAUNCHED, Event.END): (State.STOPPED, frozenset({_QUERY})),
-    (State.RUNNING, Event.FAIL): (State.FAILED, _KIT),
-    (State.RUNNING, Event.STOP): (State.STOPPING, frozenset({_USER})),
-    (State.RUNNING, Event.END): (State.STOPPED, frozenset({_QUERY})),
-    (State.STOPPING, Event.FAIL): (State.ABANDONED, frozenset({_STREAM})),
-    (State.STOPPING, Event.HALT): (State.STOPPED, frozenset({_QUERY})),
-    (State.CREATED, Event.STOP): (State.STOPPED, frozenset({_USER})),
-    (State.FAILED, Event.STOP): (State.ABANDONED, frozenset({_USER})),
+TRANSITIONS: Mapping[tuple[State, LifecycleEvent], tuple[State, frozenset[Actor]]] = {
+    (State.CREATED, LifecycleEvent.START): (State.STARTING, frozenset({_USER})),
+    (State.LAUNCHED, LifecycleEvent.START): (State.STARTING, _OWN),
+    (State.RUNNING, LifecycleEvent.START): (State.STARTING, _OWN),
+    (State.STOPPING, LifecycleEvent.START): (State.STARTING, frozenset({_USER})),
+    (State.STOPPED, LifecycleEvent.START): (State.STARTING, frozenset({_USER})),
+    (State.FAILED, LifecycleEvent.START): (State.STARTING, frozenset({_USER, _COMPANION})),
+    (State.ABANDONED, LifecycleEvent.START): (State.STARTING, frozenset({_USER})),
+    (State.STARTING, LifecycleEvent.LAUNCH): (State.LAUNCHED, frozenset({_QUERY})),
+    (State.STARTING, LifecycleEvent.FAIL): (State.FAILED, _KIT),
+    (State.STARTING, LifecycleEvent.STOP): (State.STOPPING, frozenset({_USER})),
+    (State.LAUNCHED, LifecycleEvent.READY): (State.RUNNING, frozenset({_STREAM})),
+    (State.LAUNCHED, LifecycleEvent.FAIL): (State.FAILED, _KIT),
+    (State.LAUNCHED, LifecycleEvent.STOP): (State.STOPPING, frozenset({_USER})),
+    (State.LAUNCHED, LifecycleEvent.END): (State.STOPPED, frozenset({_QUERY})),
+    (State.RUNNING, LifecycleEvent.FAIL): (State.FAILED, _KIT),
+    (State.RUNNING, LifecycleEvent.STOP): (State.STOPPING, frozenset({_USER})),
+    (State.RUNNING, LifecycleEvent.END): (State.STOPPED, frozenset({_QUERY})),
+    (State.STOPPING, LifecycleEvent.FAIL): (State.ABANDONED, frozenset({_STREAM})),
+    (State.STOPPING, LifecycleEvent.HALT): (State.STOPPED, frozenset({_QUERY})),
+    (State.CREATED, LifecycleEvent.STOP): (State.STOPPED, frozenset({_USER})),
+    (State.FAILED, LifecycleEvent.STOP): (State.ABANDONED, frozenset({_USER})),
 }
 """Next state by state and event, and the actors that may cause it; every other event is ignored."""
 
@@ -118,7 +118,7 @@ class Lifecycle:
         with self._changed:
             return self._error if self._state in (State.FAILED, State.ABANDONED) else None
 
-    def apply(self, event: Event, actor: Actor, error: KStreamError | None = None) -> bool:
+    def apply(self, event: LifecycleEvent, actor: Actor, error: KStreamError | None = None) -> bool:
         """Make the transition of an event; returns False, and changes nothing, if the table does not allow it.
 
         Args:
@@ -131,7 +131,7 @@ class Lifecycle:
             if actor not in actors:
                 return False
             self._state = state
-            self._error = error if event is Event.FAIL else self._error
+            self._error = error if event is LifecycleEvent.FAIL else self._error
             self._changed.notify_all()
             return True
 

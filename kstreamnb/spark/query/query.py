@@ -16,7 +16,7 @@ from kstreamnb.spark.planning.deployment import Deployment
 from kstreamnb.spark.query.active_queries import add_active, remove_active
 from kstreamnb.spark.query.batch_handler import Watcher
 from kstreamnb.spark.query.control import QueryControl
-from kstreamnb.spark.query.lifecycle import ACTIVE, Actor, Event, State
+from kstreamnb.spark.query.lifecycle import ACTIVE, Actor, LifecycleEvent, State
 from kstreamnb.spark.query.query_status import QueryStatus, describe_query
 from kstreamnb.spark.query.signals import asked_to_end
 from kstreamnb.spark.state.live_stores import LiveView
@@ -166,7 +166,7 @@ class Query(Suggesting):
     def _state(self) -> State:
         lifecycle, handle = self.control.lifecycle, self.control.handle
         if lifecycle.state is State.LAUNCHED and handle is not None and handle.idle():
-            lifecycle.apply(Event.READY, Actor.STREAM)
+            lifecycle.apply(LifecycleEvent.READY, Actor.STREAM)
         return lifecycle.state
 
     def metrics(self) -> list[Metric]:

@@ -14,7 +14,7 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 @contextmanager
 def asked_to_end() -> Iterator[threading.Event]:
-    """Yield an event that SIGINT and SIGTERM set, in place of their own effects; only in the main thread.
+    """Yield an event that SIGINT and SIGTERM set, in place of their usual effects; only in the main thread.
 
     Example:
         >>> with asked_to_end() as asked:

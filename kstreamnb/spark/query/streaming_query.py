@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable
-from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
@@ -83,7 +82,7 @@ def _on_batch(deployment: Deployment, action: Action, settings: StreamSettings) 
             action.failed(error)
             raise
         entry = (log / str(number)).read_text().splitlines()[-1]
-        end: dict[str, Any] = json.loads(entry)
+        end = json.loads(entry)
         seconds = time.perf_counter() - began
         action.publish(QueryBatch(number, entry, from_json(end["offsets"]), int(end["clock"]), output, seconds))
 

@@ -18,7 +18,7 @@ from kstreamnb.spark.execution.task_report import TaskReport
 
 __all__ = ["BatchFigures", "Metric", "Metrics", "MetricsBook", "as_dict", "lag_between"]
 
-_WINDOW_S = 30.0  # Kafka's rates divide by their whole window, too, so that one batch is no rate of thousands
+_WINDOW_S = 30.0  # Kafka's rates divide by their whole window, too: a lone batch does not make a rate of thousands
 _REMEMBERED = 120
 _HEADER = ("group", "name", "of", "value")
 _Tags = tuple[tuple[str, str], ...]

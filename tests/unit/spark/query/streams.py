@@ -13,7 +13,7 @@ from kstreamnb.runtime.context.config import Config
 from kstreamnb.spark.contracts import QuerySink, StreamSettings
 from kstreamnb.spark.io.offset_source import FileOffsetSource
 from kstreamnb.spark.planning.placement import plan_application, plan_deployment
-from kstreamnb.spark.query.lifecycle import Actor, Event
+from kstreamnb.spark.query.lifecycle import Actor, LifecycleEvent
 from kstreamnb.spark.query.query import Query
 from kstreamnb.spark.query.query_handle import QueryHandle
 
@@ -66,7 +66,7 @@ def launch(query: Query, error: str | None) -> QueryHandle:
     (query.checkpoint / "metadata").parent.mkdir(exist_ok=True)
     (query.checkpoint / "metadata").touch()
     stream: Any = EndedStream(error)
-    control.lifecycle.apply(Event.START, Actor.USER)
+    control.lifecycle.apply(LifecycleEvent.START, Actor.USER)
     control.handle = QueryHandle(stream, SharedLock(query.checkpoint))
-    control.lifecycle.apply(Event.LAUNCH, Actor.QUERY)
+    control.lifecycle.apply(LifecycleEvent.LAUNCH, Actor.QUERY)
     return control.handle
