@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from kstreamnb.errors import ApplicationStateError
-from kstreamnb.kafka.client import Servers
 from kstreamnb.spark.execution.state_codec import unpack_delta
 from kstreamnb.spark.execution.worker_cache import AnyTask, empty_task
 from kstreamnb.spark.io.changelog_topics import Changelogs
@@ -18,6 +17,9 @@ from kstreamnb.spark.state.checkpoint_reader import last_batch, read_states
 from kstreamnb.spark.state.store_view import stores_named, tasks_with
 from kstreamnb.state.store import Store
 from kstreamnb.state.versioned import VersionedRows
+
+if TYPE_CHECKING:  # Kafka's client is loaded by connections alone
+    from kstreamnb.kafka.client import Servers
 
 __all__ = ["RebuiltStore", "rebuilt_stores"]
 
