@@ -15,7 +15,7 @@ __all__ = [
     "StateVarChanged",
     "Committed",
     "Committing",
-    "Consumed",
+    "RecordConsumed",
     "Crashed",
     "Dropped",
     "Event",
@@ -30,7 +30,7 @@ __all__ = [
 ]
 
 
-class Consumed(NamedTuple):
+class RecordConsumed(NamedTuple):
     """A task consumed a record from one of its input partitions."""
 
     task: str
@@ -139,7 +139,7 @@ class Resumed(NamedTuple):
 
 
 Event: TypeAlias = (
-    Consumed
+    RecordConsumed
     | Forwarded
     | StoreRead
     | StoreWritten

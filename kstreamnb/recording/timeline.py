@@ -11,7 +11,7 @@ from kstreamnb.core.tables import Tabular
 __all__ = ["Timeline"]
 
 
-class Event(Protocol):
+class TimelineEvent(Protocol):
     """An event of a timeline."""
 
     @property
@@ -19,7 +19,7 @@ class Event(Protocol):
         """The kind of event."""
 
 
-E = TypeVar("E", bound=Event)
+E = TypeVar("E", bound=TimelineEvent)
 
 
 class Timeline(Sequence[E], Tabular, Generic[E]):

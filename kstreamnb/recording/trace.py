@@ -277,7 +277,7 @@ def _consumed(code: Code, entry: Entry) -> Event:
     _, offset, timestamp, key, value, headers = entry
     topic, partition = code.other
     where = code.task, code.node, topic, partition, offset
-    return events.Consumed(*where, timestamp, shown(key), shown(value), headers)
+    return events.RecordConsumed(*where, timestamp, shown(key), shown(value), headers)
 
 
 def _forwarded(code: Code, entry: Entry) -> Event:

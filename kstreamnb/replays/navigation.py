@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kstreamnb.errors import EngineError
+from kstreamnb.hints import unknown
 from kstreamnb.recording.recorded_run import RecordedRun
 from kstreamnb.recording.steps import Step
 from kstreamnb.replays.analysis.snapshot import Snapshot
@@ -79,13 +80,10 @@ class Navigation:
     def breakpoint(self, *, node: str | None = None, key: Any = None, when: Condition | None = None) -> Breakpoint:
         """Make `run_until` stop at steps that touch a node or key (also windowed) and satisfy ``when(step)``."""
         if node is not None and node not in self.run.topology.nodes:
-            near = ", ".join(name for name in self.run.topology.nodes if node in name) or ", ".join(
-                self.run.topology.nodes
-            )
-            raise EngineError(f'there is no node "{node}"', detail=f"there are {near}")
-        result = Breakpoint(node, key, when)
-        self.breakpoints = (*self.breakpoints, result)
-        return result
+            nodes = self.run.topology.nodes
+            raise unknown("node", node, [name for name in nodes if node in name] or nodes, error=EngineError)
+        self.breakpoints = (*self.breakpoints, Breakpoint(node, key, when))
+        return self.breakpoints[-1]
 
     def run_until(self, predicate: Condition | None = None) -> Step | None:
         """Advance until ``predicate(step)`` holds or a breakpoint is hit, and return the step; None at the end."""
@@ -100,10 +98,9 @@ class Navigation:
 
     def _checked(self, step: int) -> int:
         if not 0 <= step <= len(self.run.steps):
-            last = len(self.run.steps)
-            raise EngineError(f"there is no step {step}", detail=f"they go from 0, the beginning, to {last}")
+            raise EngineError(f"step must be from 0, the beginning, to {len(self.run.steps)}, got {step}")
         return step
 
 
-def _concerns(result: Any, key: Any) -> bool:
-    return bool(result == key or (isinstance(result, tuple) and result[:1] == (key,)))
+def _concerns(found: object, key: object) -> bool:
+    return bool(found == key or (isinstance(found, tuple) and found[:1] == (key,)))

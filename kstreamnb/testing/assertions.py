@@ -14,7 +14,7 @@ from kstreamnb.samples import Sample
 from kstreamnb.samples.text import format_records
 from kstreamnb.topology.description import TopologyDescription
 from kstreamnb.topology.topology import Topology
-from kstreamnb.validation.output_diff import OutputDiff, Outputs
+from kstreamnb.validation.output_diff import OutputDiff, RunOutputs
 from kstreamnb.validation.output_diff import diff as output_diff
 
 __all__ = ["assert_outputs_equal", "assert_topology_equal", "diff", "nbval_sanitizers"]
@@ -24,7 +24,7 @@ Described = Topology | TopologyDescription | str
 
 
 def diff(
-    first: Described | Outputs, second: Described | Outputs, *, topics: Sequence[str] | None = None
+    first: Described | RunOutputs, second: Described | RunOutputs, *, topics: Sequence[str] | None = None
 ) -> TopologyDiff | OutputDiff:
     """What differs between two topologies (or their descriptions), or between the outputs of two runs.
 

@@ -17,7 +17,7 @@ from kstreamnb.core.serde import Serde
 from kstreamnb.errors import SerdeError
 from kstreamnb.recording.recorded_run import RecordedRun
 from kstreamnb.recording.trace import shown
-from kstreamnb.replays.analysis.node_flow import Arrival, above, arrivals
+from kstreamnb.replays.analysis.node_flow import NodeArrival, above, arrivals
 from kstreamnb.replays.replay import Replay
 from kstreamnb.topology.nodes import ProcessorNode, Source
 from kstreamnb.topology.topology import Topology
@@ -62,7 +62,7 @@ def _changes_at(run: RecordedRun, name: str) -> _KeyChanges:
             if before is None or key == before.key or key is None:
                 continue
             right = _partition_of(key, serdes, count)
-            # a processor may forward an older record's key: that belongs to this task, and so is no new key here
+            # a processor may forward the key of an earlier record, which belongs to this task
             if right == partition if count > 1 else (code.task, repr(key)) in known:
                 continue
             text = format_value(key)
@@ -73,7 +73,7 @@ def _changes_at(run: RecordedRun, name: str) -> _KeyChanges:
     return result
 
 
-def _record_of(run: RecordedRun, arrived: list[Arrival], positions: list[int], position: int) -> Arrival | None:
+def _record_of(run: RecordedRun, arrived: list[NodeArrival], positions: list[int], position: int) -> NodeArrival | None:
     """Return the record that a node was processing at a log position; None in a punctuation."""
     at = bisect_right(positions, position) - 1
     if at < 0 or run.index.step_of(positions[at]) != run.index.step_of(position):

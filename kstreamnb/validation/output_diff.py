@@ -12,9 +12,9 @@ from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.tables import Tabular
 from kstreamnb.replays.replay import Replay
 
-__all__ = ["OutputDiff", "Outputs", "RowDifference", "assert_outputs_equal", "diff"]
+__all__ = ["OutputDiff", "RunOutputs", "RowDifference", "assert_outputs_equal", "diff"]
 
-Outputs: TypeAlias = "Replay | Mapping[str, Iterable[Any]] | Iterable[Any]"
+RunOutputs: TypeAlias = "Replay | Mapping[str, Iterable[Any]] | Iterable[Any]"
 """A replay, records by topic, or records: `TopicRecord`, or tuples ``(key, value, timestamp)``."""
 
 _MATCHED = 2_000
@@ -75,7 +75,7 @@ def _cells(row: RowDifference) -> tuple[str, ...]:
     return *place, format_value(record.key), format_value(record.value), format_time(record.timestamp), headers
 
 
-def diff(first: Outputs, second: Outputs, *, topics: Sequence[str] | None = None) -> OutputDiff:
+def diff(first: RunOutputs, second: RunOutputs, *, topics: Sequence[str] | None = None) -> OutputDiff:
     """Compare the outputs of two runs, record by record within each partition of each topic.
 
     Args:
@@ -86,14 +86,14 @@ def diff(first: Outputs, second: Outputs, *, topics: Sequence[str] | None = None
     return _diff(first, second, topics, ("first", "second"))
 
 
-def assert_outputs_equal(actual: Outputs, expected: Outputs, *, topics: Sequence[str] | None = None) -> None:
+def assert_outputs_equal(actual: RunOutputs, expected: RunOutputs, *, topics: Sequence[str] | None = None) -> None:
     """Raise AssertionError with a table of all differing rows unless two outputs are equal."""
     found = _diff(expected, actual, topics, ("expected", "actual"))
     if found.rows:
         raise AssertionError(str(found))
 
 
-def _diff(first: Outputs, second: Outputs, topics: Sequence[str] | None, names: tuple[str, str]) -> OutputDiff:
+def _diff(first: RunOutputs, second: RunOutputs, topics: Sequence[str] | None, names: tuple[str, str]) -> OutputDiff:
     mine, theirs = _by_partition(first), _by_partition(second)
     rows: list[RowDifference] = []
     equal = 0
@@ -105,7 +105,7 @@ def _diff(first: Outputs, second: Outputs, topics: Sequence[str] | None, names: 
     return OutputDiff(tuple(rows), equal, names)
 
 
-def _by_partition(outputs: Outputs) -> dict[tuple[str, int], list[TopicRecord]]:
+def _by_partition(outputs: RunOutputs) -> dict[tuple[str, int], list[TopicRecord]]:
     if isinstance(outputs, Replay):
         records: list[TopicRecord] = [record for topic in outputs.topics for record in outputs.output(topic)]
     elif isinstance(outputs, Mapping):

@@ -206,5 +206,5 @@ def _writers(topology: Topology) -> Iterator[Issue]:
             yield Issue(
                 "warning",
                 f'topic "{topic}"',
-                f"sub-topologies {join_list(map(str, subs))} write to it: there is no order between them",
+                f"sub-topologies {join_list(map(str, subs))} write to it: their records have no common order",
             )

@@ -98,7 +98,7 @@ def test_observing_changes_nothing(records: list[TopicRecord]) -> None:
         plain.pipe(records)
         seen.pipe(records)
     assert contents(plain) == contents(seen)
-    consumed = sum(type(event).__name__ == "Consumed" for event in events)
+    consumed = sum(type(event).__name__ == "RecordConsumed" for event in events)
     assert sum(seen.metrics()["process-total"].values()) == consumed
 
 

@@ -14,7 +14,7 @@ from kstreamnb.display.names import identifier
 from kstreamnb.errors import EngineError
 from kstreamnb.notebook.widgets.base import Facts, FactsWidget, esm
 from kstreamnb.notebook.widgets.graphs import described, edge_ids, flow_order, picture, things
-from kstreamnb.recording.events import Consumed, Forwarded, Produced, Punctuated
+from kstreamnb.recording.events import Forwarded, Produced, Punctuated, RecordConsumed
 from kstreamnb.recording.steps import Drop, Step
 from kstreamnb.recording.store_rows import StoredRow
 from kstreamnb.replays.analysis.snapshot import Snapshot
@@ -139,7 +139,7 @@ class Stepper(FactsWidget):
         """Yield the edges that the record passes, in order, and what went over each."""
         at = identifier("node", step.node)
         for event in step.events:
-            if isinstance(event, Consumed):
+            if isinstance(event, RecordConsumed):
                 edge = identifier("topic", self.replay.run.short(event.topic)), identifier("node", event.node)
                 yield self._hop(edge, event.key, event.value, event.timestamp)
             elif isinstance(event, Forwarded):

@@ -12,10 +12,10 @@ from kstreamnb.recording.trace_index import row_before
 from kstreamnb.state.versioned import LATEST_ROW
 from kstreamnb.topology.nodes import Sink, Source
 
-__all__ = ["Arrival", "above", "arrivals", "row_at", "sinks_of"]
+__all__ = ["NodeArrival", "above", "arrivals", "row_at", "sinks_of"]
 
 
-class Arrival(NamedTuple):
+class NodeArrival(NamedTuple):
     """A record at a node; ``position`` is its log position, ``went_on`` tells whether the node forwarded anything."""
 
     position: int
@@ -48,7 +48,7 @@ def above(run: RecordedRun, nodes: Collection[str]) -> list[str]:
     return [name for name in topology.nodes if name in result]
 
 
-def arrivals(run: RecordedRun, node: str, children: Collection[str] | None = None) -> Iterator[Arrival]:
+def arrivals(run: RecordedRun, node: str, children: Collection[str] | None = None) -> Iterator[NodeArrival]:
     """Yield every record that reached a node; only records forwarded to ``children`` count as forwarded."""
     index = run.index
     source = isinstance(run.topology.nodes[node], Source)
@@ -63,7 +63,7 @@ def arrivals(run: RecordedRun, node: str, children: Collection[str] | None = Non
     for position in came:
         entry = index.log[position]
         key, value, timestamp = (entry[3], entry[4], entry[2]) if source else entry[1:4]
-        yield Arrival(position, index.code(position).task, shown(key), shown(value), timestamp, position in went)
+        yield NodeArrival(position, index.code(position).task, shown(key), shown(value), timestamp, position in went)
 
 
 def row_at(run: RecordedRun, task: str, store: str, key: Any, position: int, as_of: int | None = None) -> Any:

@@ -149,7 +149,7 @@ class _Trace:
         if traits.join is not None and buffer is not None and buffer.kind == "partner":
             return self._joined(since, position, node.name, traits.join.store, buffer.store, parts)
         rows = self._looked_up(since, position, code.node, last=use == "match")
-        if buffer is not None and buffer.kind == "change":  # a suppression: whatever lets a change out is no part of it
+        if buffer is not None and buffer.kind == "change":  # a suppression: the releasing record is not part of it
             return _Parts(rows, rows)
         if use == "any":
             return _Parts(parts.new | parts.old | rows)

@@ -10,6 +10,7 @@ from kstreamnb.core.formatting import format_time, format_value, pluralize
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.tables import Tabular
 from kstreamnb.errors import StateError
+from kstreamnb.hints import unknown
 from kstreamnb.recording.recorded_run import RecordedRun, Waiting
 from kstreamnb.recording.store_rows import StoredRow, stored_rows
 from kstreamnb.replays.analysis.open_windows import OpenWindow, open_windows
@@ -81,7 +82,7 @@ class Snapshot(Tabular):
         """Return the rows of a store; raise StateError if no store has this name."""
         kinds = [(task_id, task.stores[name]) for task_id, task in self._run.tasks.items() if name in task.stores]
         if not kinds:
-            raise StateError(f'there is no store "{name}"', detail=f"there are {', '.join(self.stores) or 'no stores'}")
+            raise unknown("store", name, self.stores, error=StateError)
         rows: list[StoredRow] = []
         for task_id, store in kinds:
             rows += stored_rows(task_id, store, self._run.index.rows(task_id, name, self.step))

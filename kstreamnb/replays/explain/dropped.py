@@ -8,6 +8,7 @@ from kstreamnb.core.formatting import format_interval, format_time
 from kstreamnb.core.time import format_duration
 from kstreamnb.core.windows import SessionWindows, SlidingWindows
 from kstreamnb.errors import EngineError
+from kstreamnb.hints import unknown
 from kstreamnb.recording.record_text import describe_content, record_id
 from kstreamnb.recording.recorded_run import RecordedRun
 from kstreamnb.recording.steps import Drop
@@ -27,10 +28,10 @@ def why_dropped(
 ) -> Explanations:
     """Explain all drops, or those of one input record, node or key."""
     if node is not None and node not in run.topology.nodes:
-        known = {drop.node for drop in run.drops()}
+        known = sorted({drop.node for drop in run.drops()})
         if node not in known:
-            raise EngineError(
-                f'there is no node "{node}"', detail=f"drops were at {', '.join(sorted(known)) or 'none'}"
+            raise unknown(
+                "node", node, run.topology.nodes, error=EngineError, detail=f"drops were at {', '.join(known)}"
             )
     result = []
     for drop in run.drops():

@@ -10,9 +10,10 @@ from kstreamnb.core.operator import JoinTraits
 from kstreamnb.core.record import Windowed
 from kstreamnb.core.time import format_duration
 from kstreamnb.errors import EngineError
+from kstreamnb.hints import unknown
 from kstreamnb.recording.recorded_run import RecordedRun
 from kstreamnb.recording.store_rows import stored_rows
-from kstreamnb.replays.analysis.node_flow import Arrival, arrivals, row_at
+from kstreamnb.replays.analysis.node_flow import NodeArrival, arrivals, row_at
 from kstreamnb.replays.explain.explanation import Explanation, Explanations, described
 
 __all__ = ["unmatched", "why_no_match"]
@@ -27,17 +28,11 @@ def why_no_match(run: RecordedRun, node: str | None = None, key: Any = None) -> 
     """Explain every record that found no partner at a join, or those of one join or key."""
     joins = [name for name, each in run.topology.nodes.items() if each.traits.join is not None]
     if node is not None and node not in joins:
-        raise EngineError(f'there is no join "{node}"', detail=f"there are {', '.join(joins) or 'none'}")
+        raise unknown("join", node, joins, error=EngineError)
     chosen = [name for name in joins if node in (None, name)]
     result = [answer for name in chosen for answer, about in unmatched(run, name) if key is None or key in _keys(about)]
     reached = any(run.index.positions_of("forwarded", other=name) for name in chosen)
-    nothing = (
-        "every record that reached a join found a partner"
-        if reached
-        else "no record reached a join"
-        if joins
-        else "there is no join"
-    )
+    nothing = "every record that reached a join found a partner" if reached else "no record reached a join"
     return Explanations(sorted(result, key=lambda each: each.steps), nothing)
 
 
@@ -63,32 +58,37 @@ def _without_partner(
     for arrival in arrivals(run, node):
         if arrival.key is None or arrival.value is None:
             continue
-        mine = [other for other in others if other.task == arrival.task and other.key == arrival.key]
+        same_key = [other for other in others if other.task == arrival.task and other.key == arrival.key]
         low, high = arrival.timestamp - back, arrival.timestamp + pending
-        if not any(low <= other.timestamp <= high for other in mine):
-            yield _far(run, node, arrival, (low, high), mine, others), arrival.key
+        if not any(low <= other.timestamp <= high for other in same_key):
+            yield _far(run, node, arrival, (low, high), same_key, others), arrival.key
 
 
-def _subject(arrival: Arrival, noun: str = "record") -> str:
+def _subject(arrival: NodeArrival, noun: str = "record") -> str:
     return f"the {noun} of key {format_value(arrival.key)} at {format_time(arrival.timestamp)}"
 
 
-def _other_side(run: RecordedRun, store: str) -> list[Arrival]:
+def _other_side(run: RecordedRun, store: str) -> list[NodeArrival]:
     """Return the records that were put into the other side's window store."""
     keepers = [name for name, node in run.topology.nodes.items() if node.traits.store == store]
     return [arrival for name in keepers for arrival in arrivals(run, name)]
 
 
 def _far(
-    run: RecordedRun, node: str, arrival: Arrival, reach: tuple[int, int], mine: list[Arrival], others: list[Arrival]
+    run: RecordedRun,
+    node: str,
+    arrival: NodeArrival,
+    reach: tuple[int, int],
+    same_key: list[NodeArrival],
+    others: list[NodeArrival],
 ) -> Explanation:
     low, high = reach
     step = run.index.step_of(arrival.position)
     what = f"{_subject(arrival)} found no partner at {described(run, node)}"
     window = f"it looked for one in {format_interval(low, high, closed=True)}"
     numbers = {"timestamp_ms": arrival.timestamp, "earliest_ms": low, "latest_ms": high}
-    if mine:
-        nearest = sorted(mine, key=lambda other: _distance(other.timestamp, reach))[:_NEAREST]
+    if same_key:
+        nearest = sorted(same_key, key=lambda other: _distance(other.timestamp, reach))[:_NEAREST]
         facts = [_near(other, reach) for other in nearest]
         numbers |= {"nearest_ms": nearest[0].timestamp, "distance_ms": _distance(nearest[0].timestamp, reach)}
         answer = f"{what}: {window}, and the nearest of its key is at {format_time(nearest[0].timestamp)}, {facts[0]}"
@@ -104,7 +104,7 @@ def _far(
             _elsewhere(arrival, others),
         )
         remedy = None
-    steps = (step, *(run.index.step_of(other.position) for other in mine[:_NEAREST]))
+    steps = (step, *(run.index.step_of(other.position) for other in same_key[:_NEAREST]))
     origin = run.topology.nodes[node].origin
     return Explanation(answer, because, numbers, node, arrival.task, steps, origin, remedy)
 
@@ -114,13 +114,13 @@ def _distance(time: int, reach: tuple[int, int]) -> int:
     return low - time if time < low else max(time - high, 0)
 
 
-def _near(other: Arrival, reach: tuple[int, int]) -> str:
+def _near(other: NodeArrival, reach: tuple[int, int]) -> str:
     return (
         f"{format_duration(_distance(other.timestamp, reach))} too {'early' if other.timestamp < reach[0] else 'late'}"
     )
 
 
-def _elsewhere(arrival: Arrival, others: list[Arrival]) -> tuple[str, ...]:
+def _elsewhere(arrival: NodeArrival, others: list[NodeArrival]) -> tuple[str, ...]:
     """Report the same key in another task: the two topics are partitioned differently."""
     result = dict.fromkeys(other.task for other in others if other.key == arrival.key and other.task != arrival.task)
     if not result:
@@ -161,18 +161,18 @@ def _without_row(
             yield _absent(run, node, look, run.index.step_of(arrival.position)), arrival.key
 
 
-def _looks_from_buffer(run: RecordedRun, came: list[Arrival], store: str) -> dict[int, int | None]:
+def _looks_from_buffer(run: RecordedRun, came: list[NodeArrival], store: str) -> dict[int, int | None]:
     """Map buffered records to where they left the buffer for their lookup; None: not yet."""
     result: dict[int, int | None] = {}
     for task in dict.fromkeys(arrival.task for arrival in came):
         encode = run.tasks[task].stores[store].keys.encode
-        mine = {
+        same_key = {
             (a.timestamp, encode(a.key), run.index.step_of(a.position)): a.position
             for a in came
             if a.task == task and a.key is not None
         }
         for raw_key, positions in run.index.writes(task, store).items():
-            put = None if raw_key is None else mine.get((*raw_key[:2], run.index.step_of(positions[0])))
+            put = None if raw_key is None else same_key.get((*raw_key[:2], run.index.step_of(positions[0])))
             if put is not None:
                 result[put] = positions[1] if len(positions) > 1 else None
     return result
@@ -242,8 +242,8 @@ def _absent(run: RecordedRun, node: str, look: _Look, step: int) -> Explanation:
     owner = look.task if look.store in run.tasks[look.task].stores else "global"
     table, at = run.tasks[owner].stores[look.store], run.index.step_of(look.position)
     raw_key, writes = table.keys.encode(look.key), run.index.writes(owner, look.store)
-    mine = writes.get(raw_key) or writes.get((raw_key, -1)) or []
-    later = next((position for position in mine if position > look.position), None)
+    same_key = writes.get(raw_key) or writes.get((raw_key, -1)) or []
+    later = next((position for position in same_key if position > look.position), None)
     buffered = dict.fromkeys(
         format_value(row.key) for row in stored_rows(owner, table, run.index.rows(owner, look.store, at))
     )
@@ -253,8 +253,8 @@ def _absent(run: RecordedRun, node: str, look: _Look, step: int) -> Explanation:
     elif later is not None:
         steps.append(run.index.step_of(later))
         why = f"{named} came only in step {steps[-1]}"
-    elif mine:
-        steps.insert(0, run.index.step_of(mine[-1]))
+    elif same_key:
+        steps.insert(0, run.index.step_of(same_key[-1]))
         why = f"{named} had been deleted in step {steps[0]}"
     else:
         there = f"{'the key' if len(buffered) == 1 else 'the keys'} {join_list(buffered)}" if buffered else "nothing"

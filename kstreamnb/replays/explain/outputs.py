@@ -11,7 +11,7 @@ from kstreamnb.core.record import Change
 from kstreamnb.recording.recorded_run import RecordedRun
 from kstreamnb.recording.steps import Drop
 from kstreamnb.replays.analysis.buffered_records import buffered_records
-from kstreamnb.replays.analysis.node_flow import Arrival, above, arrivals, row_at, sinks_of
+from kstreamnb.replays.analysis.node_flow import NodeArrival, above, arrivals, row_at, sinks_of
 from kstreamnb.replays.explain.explanation import Explanation, described
 from kstreamnb.replays.explain.joins import unmatched
 from kstreamnb.replays.explain.predicates import unmet
@@ -109,12 +109,12 @@ def _refused(run: RecordedRun, name: str) -> dict[str, list[Drop]]:
 
 
 def _by_reason(
-    run: RecordedRun, name: str, node: Node, children: list[str], stopped: list[Arrival]
-) -> dict[str, list[Arrival]]:
+    run: RecordedRun, name: str, node: Node, children: list[str], stopped: list[NodeArrival]
+) -> dict[str, list[NodeArrival]]:
     drops = {drop.step: drop.reason for drop in run.drops() if drop.node == name}
     traits = node.traits
     holds = traits.buffer is not None  # what it keeps is counted by itself
-    result: dict[str, list[Arrival]] = {}
+    result: dict[str, list[NodeArrival]] = {}
     for number, arrival in enumerate(stopped):
         dropped = drops.get(run.index.step_of(arrival.position))
         if dropped is not None:
@@ -138,7 +138,7 @@ def _by_reason(
 _NO_ROW = "there was no row for it in the table (see why_no_match)"
 
 
-def _reason(traits: OperatorTraits, children: list[str], arrival: Arrival) -> str:
+def _reason(traits: OperatorTraits, children: list[str], arrival: NodeArrival) -> str:
     new = arrival.value.new if isinstance(arrival.value, Change) else arrival.value
     if (test := traits.condition) is not None:
         return unmet(test.predicate, arrival.key, new, negate=test.negate) or "its predicate did not let it by"

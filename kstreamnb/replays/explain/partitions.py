@@ -28,7 +28,7 @@ def why_partition(run: RecordedRun, key: Any, topic: str | None = None) -> Expla
     names = [name for name in known if topic in (None, name, run.short(name))]
     if not names:
         raise EngineError(f'no source reads topic "{topic}"', detail=f"there are {', '.join(known)}")
-    return Explanations([_placed(run, key, name, plan.key_serde(known[name])) for name in names], "there is no topic")
+    return Explanations([_placed(run, key, name, plan.key_serde(known[name])) for name in names], "no topic is read")
 
 
 def _placed(run: RecordedRun, key: Any, topic: str, serde: Serde) -> Explanation:
@@ -48,7 +48,7 @@ def _placed(run: RecordedRun, key: Any, topic: str, serde: Serde) -> Explanation
     seen = _seen(run, key, topic)
     because = [f'serde "{serde}" writes {pluralize(len(data), "byte")}: {data.hex()}']
     because += [f"task {task} takes it"] if task else []
-    because += [f"{described(run, name)} has a partitioner of its own, which may choose another" for name in custom]
+    because += [f"{described(run, name)} has a custom partitioner, which may choose another" for name in custom]
     if seen:
         odd = "" if seen == [partition] else ": not (only) where Kafka's partitioner puts it"
         because.append(f"in this run its records were in partition {join_list(map(str, seen))}{odd}")

@@ -71,7 +71,7 @@ def _is_lambda(node: ast.Lambda, code: CodeType) -> bool:
     if code.co_name != "<lambda>" or names != list(code.co_varnames[: code.co_argcount]):
         return False
     found = ((line, column) for line, _, column, _ in code.co_positions() if line is not None and column is not None)
-    positions = {*found} - {(code.co_firstlineno, 0)}  # RESUME has no position of its own
+    positions = {*found} - {(code.co_firstlineno, 0)}  # RESUME has no position
     body = node.body
     first, last = (body.lineno, body.col_offset), (body.end_lineno or 0, body.end_col_offset or 0)
     return bool(positions) and first <= min(positions) and max(positions) <= last

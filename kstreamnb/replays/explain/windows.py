@@ -9,6 +9,7 @@ from kstreamnb.core.record import Windowed
 from kstreamnb.core.time import format_duration
 from kstreamnb.core.windows import SessionWindows, SlidingWindows
 from kstreamnb.errors import EngineError
+from kstreamnb.hints import unknown
 from kstreamnb.recording.recorded_run import RecordedRun
 from kstreamnb.replays.analysis.buffered_records import BufferedRecord, buffered_records
 from kstreamnb.replays.analysis.open_windows import OpenWindow, open_windows, windowed_nodes
@@ -25,7 +26,7 @@ def why_open(run: RecordedRun, store: str | None = None, key: Any = None, *, at:
     """
     step, stores = len(run.steps) if at is None else at, {name for task in run.tasks.values() for name in task.stores}
     if store is not None and store not in stores:
-        raise EngineError(f'there is no store "{store}"', detail=f"there are {', '.join(sorted(stores)) or 'none'}")
+        raise unknown("store", store, sorted(stores), error=EngineError)
     windows, waiting = list(open_windows(run, step)), list(buffered_records(run, step))
     known = {(window.task, window.key) for window in windows}
     result = [_explained(run, window, step) for window in windows if _asked(window, store, key)]
@@ -39,14 +40,14 @@ def why_open(run: RecordedRun, store: str | None = None, key: Any = None, *, at:
 
 def _asked(about: OpenWindow | BufferedRecord, store: str | None, key: Any) -> bool:
     """Whether something belongs to the store and key in question."""
-    mine = about.key.key if isinstance(about.key, Windowed) else about.key
-    return store in (None, about.store) and (key is None or key in (about.key, mine))
+    plain = about.key.key if isinstance(about.key, Windowed) else about.key
+    return store in (None, about.store) and (key is None or key in (about.key, plain))
 
 
 _WORDS = {
     "change": ("change", "is held back", "it comes out"),
     "row": ("record", "waits for its table", "it is joined"),
-    "partner": ("record", "has no partner", "it goes on alone"),
+    "partner": ("record", "has no partner", "it is emitted alone"),
 }
 
 
@@ -141,4 +142,4 @@ def _idle(run: RecordedRun, window: OpenWindow, step: int) -> list[str]:
         if task != window.task and window.node in other.nodes
         if (time := run.index.stream_time(task, step)) >= window.closes_at_ms
     ]
-    return [f"{join_list(pending)}, but every task has a stream time of its own"] if pending else []
+    return [f"{join_list(pending)}, but each task has its own stream time"] if pending else []

@@ -7,6 +7,7 @@ from typing import Any
 from kstreamnb.core.formatting import pluralize
 from kstreamnb.core.serde import Serde
 from kstreamnb.errors import EngineError, StateError
+from kstreamnb.hints import unknown
 from kstreamnb.replays.replay import Replay
 from kstreamnb.simulation.cluster.events import ThreadEvents
 from kstreamnb.simulation.cluster.lifecycle import ApplicationLifecycle
@@ -78,7 +79,7 @@ class Application(ApplicationLifecycle):
         task = thread.global_task
         result += [task.stores[name]] if task is not None and name in task.stores else []
         if not result:
-            raise StateError(f'there is no store "{name}"', hint=f"there are {', '.join(self.topology.stores)}")
+            raise unknown("store", name, self.topology.stores, error=StateError)
         view = view_of(name, result)
         return result[0] if view is None else view  # an empty view is false
 

@@ -11,9 +11,10 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 from kstreamnb.core.record import Headers
 from kstreamnb.errors import EngineError
+from kstreamnb.hints import unknown
 from kstreamnb.runtime.task.task import StateDelta
 
-__all__ = ["Broker", "Isolation", "LogRecord", "Partition"]
+__all__ = ["Broker", "Isolation", "LogRecord", "PartitionLog"]
 
 Isolation: TypeAlias = Literal["read_committed", "read_uncommitted"]
 
@@ -31,7 +32,7 @@ class LogRecord(NamedTuple):
 
 
 @dataclass
-class Partition:
+class PartitionLog:
     """The log of one partition; ``open`` maps unfinished transactions to their first offset."""
 
     records: list[LogRecord] = field(default_factory=list)
@@ -65,7 +66,7 @@ class Broker:
     """Topics, and the offsets that groups have committed."""
 
     def __init__(self) -> None:
-        self.topics: dict[str, list[Partition]] = {}
+        self.topics: dict[str, list[PartitionLog]] = {}
         self.committed: dict[tuple[str, str, int], int] = {}
         self.task_states: dict[tuple[str, str], StateDelta] = {}
         self.held: dict[tuple[str, int], bool] = {}
@@ -74,14 +75,14 @@ class Broker:
 
     def create(self, topic: str, partitions: int) -> None:
         """Create a topic unless it exists."""
-        self.topics.setdefault(topic, [Partition() for _ in range(partitions)])
+        self.topics.setdefault(topic, [PartitionLog() for _ in range(partitions)])
 
     def add_partitions(self, topic: str, partitions: int) -> None:
         """Increase a topic's partition count; records stay in place."""
         result = self.topics[topic]
         if partitions < len(result):
             raise EngineError(f'partitions of topic "{topic}" must be at least {len(result)}, got {partitions}')
-        result.extend(Partition() for _ in range(partitions - len(result)))
+        result.extend(PartitionLog() for _ in range(partitions - len(result)))
 
     def forget(self, group: str, *topics: str) -> None:
         """Delete topics, their committed offsets, and a group's task states."""
@@ -94,12 +95,13 @@ class Broker:
         """Return partition counts by topic."""
         return {topic: len(partitions) for topic, partitions in self.topics.items()}
 
-    def partition(self, topic: str, number: int) -> Partition:
+    def partition(self, topic: str, number: int) -> PartitionLog:
         """Return one partition; raise EngineError if there is none."""
         partitions = self.topics.get(topic)
         if partitions is None or not 0 <= number < len(partitions):
-            detail = f"topics are {', '.join(self.topics) or 'none'}" if partitions is None else None
-            raise EngineError(f'there is no partition {number} of topic "{topic}"', detail=detail)
+            if partitions is None:
+                raise unknown("topic", topic, self.topics, error=EngineError)
+            raise EngineError(f'partition of topic "{topic}" must be from 0 to {len(partitions) - 1}, got {number}')
         return partitions[number]
 
     def append(

@@ -8,7 +8,7 @@ from kstreamnb.core.codec import key_partitioner
 from kstreamnb.core.time import Clock
 from kstreamnb.errors import EngineError
 from kstreamnb.runtime.task.task import Task
-from kstreamnb.simulation.cluster.broker import Broker, Partition
+from kstreamnb.simulation.cluster.broker import Broker, PartitionLog
 from kstreamnb.simulation.cluster.restore import changelog_of, folded
 from kstreamnb.simulation.cluster.stream_task import EventLog
 
@@ -35,7 +35,7 @@ def move_state(tasks: list[Task], count: int, broker: Broker, clock: Clock, log_
                     target = partition_of(key)
                     moved += target != task.plan.partition
                     rows.append((target, source.changelog_entry(raw_key, row), _time(source, row, clock)))
-        broker.topics[topic] = [Partition() for _ in range(count)]
+        broker.topics[topic] = [PartitionLog() for _ in range(count)]
         for target, (key, value), time in rows:
             broker.append(topic, target, time, key, value, ())
         log_event("moved", "", topic, partitions=count, rows=len(rows))

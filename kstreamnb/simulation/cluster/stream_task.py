@@ -76,7 +76,7 @@ class StreamTask:
         return fetched
 
     def is_ready(self, now_ms: int) -> bool:
-        """Whether a record may be processed: every partition has one, or need not be waited for any longer."""
+        """Return True if a record may be processed: no partition without one needs to be waited for."""
         buffered = [partition for partition in self.inputs if self.task.lane(*partition).fill()]
         if self._config.max_task_idle_ms < 0 or not buffered:
             return bool(buffered)

@@ -1,7 +1,7 @@
 """Records all applications of a cluster driver in one log, including commits, crashes and restarts.
 
-The log spans restarts. State that a restart changed is recorded as writes of a step of its own, so that any state can
-be rebuilt from the writes.
+The log spans restarts. State that a restart changed is recorded as the writes of a separate step, so that any state
+can be rebuilt from the writes.
 """
 
 from __future__ import annotations

@@ -109,7 +109,7 @@ class ConsumerGroup(Tabular):
 
     @property
     def assignment(self) -> dict[str, tuple[str, ...]]:
-        """What each member owns; a member without partitions is idle."""
+        """The partitions of each member; a member without any is idle."""
         return {name: self._sorted(member.owned) for name, member in self._members.items()}
 
     @property

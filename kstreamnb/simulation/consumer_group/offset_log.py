@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from kstreamnb.errors import EngineError
+from kstreamnb.hints import unknown
 
 __all__ = ["OffsetLog"]
 
@@ -38,7 +39,7 @@ class OffsetLog:
 
     def __getitem__(self, partition: str) -> PartitionOffsets:
         if partition not in self._partitions:
-            raise EngineError(f'there is no partition "{partition}"', hint=f"there are {', '.join(self.partitions)}")
+            raise unknown("partition", partition, self.partitions, error=EngineError)
         return self._partitions[partition]
 
     @property

@@ -15,6 +15,7 @@ from kstreamnb.core.serdes import Serdes
 from kstreamnb.core.tables import Tabular
 from kstreamnb.core.time import Clock, duration_ms, instant_ms
 from kstreamnb.errors import ConfigError, EngineError
+from kstreamnb.hints import unknown
 from kstreamnb.kafka.partitioners import RoundRobin, checked_partition, record_bytes
 from kstreamnb.simulation.cluster.broker import Broker
 from kstreamnb.simulation.consumer_group.offset_log import OffsetLog
@@ -277,9 +278,8 @@ class Log(Tabular):
 
     def _known(self, topic: str) -> None:
         if topic not in self._topics.topics:
-            there = f"there are {', '.join(self._topics.topics)}" if self._topics.topics else "there are none"
-            raise EngineError(f'topic "{topic}" does not exist', detail=there, hint="create it with create_topic()")
+            raise unknown("topic", topic, self._topics.topics, error=EngineError, hint="create it with create_topic()")
 
     def _check_broker(self, broker: int) -> None:
         if not 1 <= broker <= self.brokers:
-            raise EngineError(f"there is no broker {broker}", hint=f"brokers are 1 to {self.brokers}")
+            raise EngineError(f"broker must be from 1 to {self.brokers}, got {broker}")

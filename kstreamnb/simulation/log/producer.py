@@ -21,7 +21,7 @@ if TYPE_CHECKING:  # a log makes its producers
 __all__ = ["LogProducer"]
 
 _NUMBERED = 5
-Delivered: TypeAlias = Callable[[TopicRecord | None, Exception | None], None]
+DeliveryCallback: TypeAlias = Callable[[TopicRecord | None, Exception | None], None]
 
 
 @dataclass
@@ -35,7 +35,7 @@ class _Waiting:
     size: int
     since_ms: int
     future: Future[TopicRecord]
-    delivered: Delivered | None
+    delivered: DeliveryCallback | None
 
 
 @dataclass(eq=False)
@@ -130,7 +130,13 @@ class LogProducer:
         return sum(batch.size for batch in self._batches)
 
     def send(
-        self, topic: str, key: Any, value: Any, *, partition: int | None = None, delivered: Delivered | None = None
+        self,
+        topic: str,
+        key: Any,
+        value: Any,
+        *,
+        partition: int | None = None,
+        delivered: DeliveryCallback | None = None,
     ) -> Future[TopicRecord]:
         """Buffer a record; its future and ``delivered(record, error)`` report its offset or failure once."""
         data = record_bytes(topic, key, value, self.log.key_serde, self.log.value_serde)

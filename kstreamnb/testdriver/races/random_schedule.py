@@ -9,15 +9,13 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass
 from random import Random
-from typing import Any, TypeAlias
+from typing import Any
 
 from kstreamnb.core.formatting import pluralize
 from kstreamnb.testdriver.execution.serializer import InputRecord
 from kstreamnb.testdriver.execution.task_group import TaskGroup
 
 __all__ = ["RandomSchedule", "Move"]
-
-Place: TypeAlias = tuple[str, int]
 
 _SIZES = (1, 1, 1, 2, 3, 8, 50, 1_000_000)
 
@@ -46,8 +44,8 @@ class RandomSchedule:
     ) -> None:
         self._moves = moves
         self._tasks, self._random, self._patient = tasks, random, patient
-        self._coming: dict[Place, deque[Any]] = {}
-        self._inputs: dict[int, dict[Place, None]] = {}
+        self._coming: dict[tuple[str, int], deque[Any]] = {}
+        self._inputs: dict[int, dict[tuple[str, int], None]] = {}
         for topic, partition, *record in roots:
             route = tasks.router.route(topic)
             assert route is not None
@@ -59,7 +57,7 @@ class RandomSchedule:
     def run(self) -> None:
         """Run until nothing is left."""
         while True:
-            deliveries = [place for place, records in self._coming.items() if records]
+            deliveries = [source for source, records in self._coming.items() if records]
             ready = [index for index in range(len(self._tasks.order)) if self._is_ready(index, hurried=False)]
             if not deliveries and not ready:
                 ready = [index for index in range(len(self._tasks.order)) if self._is_ready(index, hurried=True)]
@@ -72,32 +70,32 @@ class RandomSchedule:
             else:
                 self._work(ready[chosen - len(deliveries)], size)
 
-    def _deliver(self, place: Place, size: int) -> None:
-        tasks, records = self._tasks, self._coming[place]
-        route = tasks.router.route(place[0])
+    def _deliver(self, source: tuple[str, int], size: int) -> None:
+        tasks, records = self._tasks, self._coming[source]
+        route = tasks.router.route(source[0])
         assert route is not None
         taken = [records.popleft() for _ in range(min(size, len(records)))]
         if route.is_global:
             for record in taken:
-                tasks.feed_global((*place, *record[1:]))
+                tasks.feed_global((*source, *record[1:]))
         else:
-            tasks.order[route.tasks[place[1]]].push(*place, taken)
-        self._moves.append(Move("deliver", f"{place[0]}-{place[1]}", len(taken)))
+            tasks.order[route.tasks[source[1]]].push(*source, taken)
+        self._moves.append(Move("deliver", f"{source[0]}-{source[1]}", len(taken)))
 
     def _work(self, index: int, size: int) -> None:
         task = self._tasks.order[index]
         done = task.run_ready(1 if self._patient else size)
         self._moves.append(Move("process", f"task {task.plan.task_id}", done))
         for reader, topic, partition, record in self._tasks.collect(index):
-            place = topic, partition
-            if place not in self._coming:
-                self._coming[place] = deque()
-                self._inputs.setdefault(reader, {})[place] = None
-            self._coming[place].append(record)
+            source = topic, partition
+            if source not in self._coming:
+                self._coming[source] = deque()
+                self._inputs.setdefault(reader, {})[source] = None
+            self._coming[source].append(record)
 
     def _is_ready(self, index: int, *, hurried: bool) -> bool:
         task = self._tasks.order[index]
-        waiting = [place for place in self._inputs.get(index, ()) if task.lane(*place).fill()]
+        waiting = [source for source in self._inputs.get(index, ()) if task.lane(*source).fill()]
         if not self._patient or hurried or not waiting:
             return bool(waiting)
-        return all(place in waiting or not self._coming[place] for place in self._inputs[index])
+        return all(source in waiting or not self._coming[source] for source in self._inputs[index])

@@ -72,7 +72,7 @@ def test_a_step_holds_everything_that_happened_in_it(run: Replay) -> None:
     """S0-11: a record is taken, handed on, stored, produced and committed, in this order."""
     kinds = [type(event).__name__ for event in run.steps[1].events]
     kinds = [kind for kind in kinds if kind not in ("Forwarded", "StateVarChanged", "StoreRead")]
-    assert ["Consumed", "StoreWritten", "StoreWritten", "Produced", "Committed"] == kinds
+    assert ["RecordConsumed", "StoreWritten", "StoreWritten", "Produced", "Committed"] == kinds
     assert ("shops-counts-repartition", "A") == (run.steps[1].record[0], run.steps[1].record.key)  # type: ignore[index,union-attr]
 
 
@@ -185,13 +185,13 @@ def test_what_is_not_there_is_named(run: Replay) -> None:
     """Unknown stores, steps and records raise errors that say what there is."""
     with pytest.raises(StateError, match='there is no store "nope"'):
         run.at(0).store("nope")
-    with pytest.raises(EngineError, match="there is no step 99"):
+    with pytest.raises(EngineError, match="step must be from 0, the beginning, to [0-9]+, got 99"):
         run.seek(99)
     with pytest.raises(EngineError, match="no record counts-out-0@9 was written"):
         run.provenance(("counts-out", 0, 9))
 
 
-def test_a_journey_follows_a_record_across_topics(run: Replay) -> None:
+def test_a_trace_follows_a_record_across_topics(run: Replay) -> None:
     """All that one input record caused, with what it wrote in the end."""
     record = run.steps[0].record
     assert record is not None

@@ -517,7 +517,7 @@ def test_mistakes_are_answered_with_what_there_is() -> None:
         driver.create_input_topic("nothing")
     with pytest.raises(StateError, match='there is no store "m"'):
         driver.application.store("m")
-    with pytest.raises(EngineError, match="no partition 7"):
+    with pytest.raises(EngineError, match="must be from 0 to 0, got 7"):
         driver.delay("in", 7)
     with pytest.raises(EngineError, match="is running"):
         driver.application.repartition(3)

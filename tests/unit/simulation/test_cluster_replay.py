@@ -97,7 +97,7 @@ def test_at_least_once_keeps_in_its_stores_what_a_crash_has_written_twice() -> N
     assert 2 == len([step for step in run.record("in", 0, 0).trace() if step.kind == "record"])
 
 
-def test_a_journey_goes_on_in_the_next_application() -> None:
+def test_a_trace_continues_in_the_next_application() -> None:
     """What one record caused, across a repartition topic and the topic between two applications."""
     driver, second = pair(EXACTLY)
     driver.create_input_topic("names").pipe_input("a", "Ann", at=0)
