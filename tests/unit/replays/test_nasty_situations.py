@@ -45,7 +45,9 @@ def test_an_outer_join_waits_for_a_partner_until_none_can_come() -> None:
     """The sum of its time, its reach and grace; a millisecond earlier it waits, then it goes on alone."""
     rows: tuple[Row, ...] = (("l", "a", 1, 0), ("r", "b", 2, 30))
     (_, held) = ran(outer, ("l", "a", 1, 20), rows[1]).why_open()
-    assert "is emitted alone at stream time 46 (30 + window 10ms + grace 5ms + 1ms), and it is at 30 there" in held.answer
+    assert (
+        "is emitted alone at stream time 46 (30 + window 10ms + grace 5ms + 1ms), and it is at 30 there" in held.answer
+    )
     assert {"stream_time_ms": 30, "due_ms": 46, "missing_ms": 16} == held.numbers
     early, due = (ran(outer, ("r", "b", 2, 30), ("l", "z", 0, time)) for time in (45, 46))
     assert [] == early.output("out")
