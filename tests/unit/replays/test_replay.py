@@ -185,7 +185,7 @@ def test_what_is_not_there_is_named(run: Replay) -> None:
     """Unknown stores, steps and records raise errors that say what there is."""
     with pytest.raises(StateError, match='there is no store "nope"'):
         run.at(0).store("nope")
-    with pytest.raises(EngineError, match="step must be from 0, the beginning, to [0-9]+, got 99"):
+    with pytest.raises(EngineError, match=r"step must be from 0, the beginning, to [0-9]+, got 99"):
         run.seek(99)
     with pytest.raises(EngineError, match="no record counts-out-0@9 was written"):
         run.provenance(("counts-out", 0, 9))
