@@ -85,7 +85,7 @@ class Admin:
         name: str,
         *,
         partitions: int = 1,
-        replicas: int = 1,
+        replicas: int = -1,
         config: Mapping[str, str] | None = None,
         exists_ok: bool = False,
     ) -> None:
@@ -94,7 +94,7 @@ class Admin:
         Args:
             name: its name.
             partitions: how many partitions; default 1.
-            replicas: how many replicas; default 1.
+            replicas: how many replicas; default -1, the broker's ``default.replication.factor``.
             config: settings that differ from the broker's.
             exists_ok: accept a topic that exists already; default False.
         """
@@ -106,6 +106,14 @@ class Admin:
             if not (exists_ok and _code(error) == KafkaError.TOPIC_ALREADY_EXISTS):
                 raise kafka_error(f'creating topic "{name}"', error, self.servers) from error
         self._until(lambda: name in self.topics(), f'topic "{name}" did not appear')
+
+    def replication(self, topic: str) -> tuple[int, int]:
+        """Return on how many brokers a topic is, and how many brokers the cluster has."""
+        metadata = self.retry(
+            lambda: self.client.list_topics(topic, timeout=self._call()), f'describing topic "{topic}"'
+        )
+        partitions = metadata.topics[topic].partitions.values()
+        return min((len(partition.replicas) for partition in partitions), default=0), len(metadata.brokers)
 
     def delete_topics(self, *names: str) -> None:
         """Delete topics; those that do not exist are ignored."""

@@ -77,6 +77,7 @@ class TransactionalWriter:
         application: id of the application; names the transactions, the marker topic and the group.
         query: identity of the checkpoint.
         config: further settings of the producer, which replace those of ``servers``.
+        replicas: of the marker topic, if it has to be created; default -1, the broker's default.
 
     Attributes:
         marker: the last batch that is known to be in Kafka, None before the first.
@@ -85,9 +86,16 @@ class TransactionalWriter:
     """
 
     def __init__(
-        self, servers: Servers, application: str, query: str, *, config: Mapping[str, object] | None = None
+        self,
+        servers: Servers,
+        application: str,
+        query: str,
+        *,
+        config: Mapping[str, object] | None = None,
+        replicas: int = -1,
     ) -> None:
         self.servers, self.application, self.query = servers, application, query
+        self._replicas = replicas
         self.marker_topic = f"{application}-commits"
         self.marker: Marker | None = None
         self.again: Mapping[int, str] = {}
@@ -116,7 +124,9 @@ class TransactionalWriter:
         self._closing.clear()
         producer = self.new_producer()  # connects while the marker is searched; fences nobody yet
         admin = Admin(self.servers)
-        admin.create_topic(self.marker_topic, config={"cleanup.policy": "compact"}, exists_ok=True)
+        admin.create_topic(
+            self.marker_topic, replicas=self._replicas, config={"cleanup.policy": "compact"}, exists_ok=True
+        )
         self._refuse_foreign(last_marker(admin, self.marker_topic))
         between("checked")
         try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+import warnings
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -30,6 +31,7 @@ from kstreamnb.spark.planning.placement import plan_deployment
 from kstreamnb.spark.planning.preflight import refuse_what_cannot_run, refuse_what_is_too_large
 from kstreamnb.spark.query.query import Query
 from kstreamnb.spark.state.checkpoint_manifest import (
+    Manifest,
     check_compatible,
     checkpoint_folder,
     manifest_of,
@@ -48,6 +50,7 @@ if TYPE_CHECKING:  # Kafka's client is loaded when a query connects
 __all__ = ["deploy", "start_query"]
 
 Guarantee: TypeAlias = Literal["exactly_once", "at_least_once"]
+_REPLICAS = 3
 _COMMIT_INTERVAL = {"commit.interval.ms", "commit_interval_ms", "commit_interval"}
 
 
@@ -152,18 +155,11 @@ def deploy(
     session = require_session(spark or spark_session())
     name = old.query if old is not None else str(uuid.uuid4())  # noqa: TID251 - a new checkpoint is a new identity
     own = {**_with_prefix(settings, "producer."), **(producer or {})}
-    sink = sink or KafkaSink(_writer(servers, application.id, name, _guarantee(guarantee, settings), own))
+    sink = sink or KafkaSink(_writer(servers, application, name, guarantee, own))
     parallelism = session.sparkContext.defaultParallelism
-    deployment = plan_deployment(
-        name,
-        [application],
-        spark_partitions or (parallelism if old is None else old.spark_partitions),
-        options=WorkerOptions(kafka=sink.kafka, memory_limit=memory_limit, verify=verify),
-        known_keys=None if old is None else old.groups,
-    )
-    manifest = manifest_of(deployment)
-    if old is not None:
-        check_compatible(old, manifest)
+    options = WorkerOptions(kafka=sink.kafka, memory_limit=memory_limit, verify=verify)
+    slots = spark_partitions or (old.spark_partitions if old is not None else parallelism)
+    deployment = _placed(name, application, slots, options, old)
     stream = StreamSettings(
         folder,
         None if available_now else _trigger_ms(trigger, settings, config),
@@ -177,9 +173,8 @@ def deploy(
     ids = admin.identities(application.inputs)
     if old is not None and fail_on_loss:
         refuse_replaced_topics(old.topic_ids, ids, application.id)
-    for topic, partitions in missing.items():
-        admin.create_topic(topic, partitions=partitions, exists_ok=True)
-    manifest = replace(manifest, topic_ids=ids)
+    _create_topics(admin, missing, settings.replication_factor)
+    manifest = replace(manifest_of(deployment), topic_ids=ids)
     write_manifest(folder, manifest)
     source = KafkaOffsetSource(servers, application.external, application.global_topics, start, fail_on_loss)
     source = source.resolved() if is_new else source
@@ -192,7 +187,9 @@ def deploy(
     companions += [RestartPolicy(query, settings.uncaught_handler), watcher]
     if any(each.pattern for each in topology.sources()):
         companions.append(TopicDiscovery(query, settings, admin, discover_ms, old=manifest, source=source))
-    return query.restart()
+    query.restart()
+    _warn_of_few_replicas(admin, sink)
+    return query
 
 
 def _refuse_other_kinds(topology: object, spark: object, sink: object) -> None:
@@ -224,9 +221,58 @@ def _keep_changelogs(sink: QuerySink, deployment: Deployment, admin: Admin, topi
     changelogs = Changelogs(deployment)
     for topic in changelogs.topics:
         if topic.name not in topics:
-            admin.create_topic(topic.name, partitions=topic.partitions or 1, config=dict(topic.config), exists_ok=True)
+            admin.create_topic(
+                topic.name,
+                partitions=topic.partitions or 1,
+                replicas=deployment.application.config.replication_factor,
+                config=dict(topic.config),
+                exists_ok=True,
+            )
     sink.changelogs = changelogs.records
     return [topic.name for topic in changelogs.topics]
+
+
+def _placed(
+    name: str, application: Application, spark_partitions: int, options: WorkerOptions, old: Manifest | None
+) -> Deployment:
+    """Return the deployment; raise CheckpointError if it cannot use the state of its checkpoint."""
+    keys = None if old is None else old.groups
+    deployment = plan_deployment(name, [application], spark_partitions, options=options, known_keys=keys)
+    if old is not None:
+        check_compatible(old, manifest_of(deployment))
+    return deployment
+
+
+def _create_topics(admin: Admin, topics: Mapping[str, int], replicas: int) -> None:
+    for topic, partitions in topics.items():
+        admin.create_topic(topic, partitions=partitions, replicas=replicas, exists_ok=True)
+
+
+def _warn_of_few_replicas(admin: Admin, sink: QuerySink) -> None:
+    from kstreamnb.kafka.transactional_writer import TransactionalWriter
+
+    if isinstance(sink, KafkaSink) and isinstance(sink.writer, TransactionalWriter):
+        topic = sink.writer.marker_topic
+        few = few_replicas(topic, *admin.replication(topic))
+        if few is not None:
+            warnings.warn(few, stacklevel=3)
+
+
+def few_replicas(topic: str, replicas: int, brokers: int) -> str | None:
+    """Return a warning if a cluster of 3 or more brokers keeps fewer than 3 copies of the marker topic.
+
+    Example:
+        >>> few_replicas("shop-commits", 1, 3)
+        'topic "shop-commits" has 1 replica on 3 brokers: if that is lost, nobody knows which batches Kafka has; ...
+        >>> few_replicas("shop-commits", 1, 1)
+    """
+    if brokers < _REPLICAS or replicas >= _REPLICAS:
+        return None
+    return (
+        f'topic "{topic}" has {replicas} {"replica" if replicas == 1 else "replicas"} on {brokers} brokers: if '
+        f"{'that is' if replicas == 1 else 'they are'} lost, nobody knows which batches Kafka has; set "
+        f'"replication.factor" to {_REPLICAS} for new topics, and reassign this one (kafka-reassign-partitions)'
+    )
 
 
 def start_query(
@@ -287,21 +333,20 @@ def _missing_outputs(
     return {**dead, **dict.fromkeys(missing, widest)}
 
 
-def _guarantee(guarantee: Guarantee | None, settings: Config) -> Guarantee:
-    return guarantee or ("exactly_once" if settings.exactly_once else "at_least_once")
-
-
 def _writer(
-    servers: Servers, application: str, query: str, guarantee: Guarantee, producer: Mapping[str, object]
+    servers: Servers, application: Application, query: str, guarantee: Guarantee | None, producer: Mapping[str, object]
 ) -> TransactionalWriter | AtLeastOnceWriter:
     from kstreamnb.kafka.at_least_once_writer import AtLeastOnceWriter
     from kstreamnb.kafka.transactional_writer import TransactionalWriter
 
+    settings = application.config
+    guarantee = guarantee or ("exactly_once" if settings.exactly_once else "at_least_once")
     writer: TransactionalWriter | AtLeastOnceWriter
     if guarantee == "exactly_once":
-        writer = TransactionalWriter(servers, application, query, config=producer)
+        replicas = settings.replication_factor
+        writer = TransactionalWriter(servers, application.id, query, config=producer, replicas=replicas)
     elif guarantee == "at_least_once":
-        writer = AtLeastOnceWriter(servers, application, config=producer)
+        writer = AtLeastOnceWriter(servers, application.id, config=producer)
     else:
         raise unknown("guarantee", guarantee, ("exactly_once", "at_least_once"), error=ConfigError)
     if producer:

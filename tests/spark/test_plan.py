@@ -43,6 +43,7 @@ def test_a_plan_prints_levels_tasks_shuffles_stores_and_edges() -> None:
         "  store per-city (timestamped key value)",
         "  store cities (timestamped key value)",
         "outputs: copies, out",
+        "new topics: replication factor the broker's default",
         "shuffles: 1; tasks at once: 8",
         "max parallelism: 8 of sub-topology 0, 4 of sub-topology 1",
         "at least once: KSTREAM-PEEK-0000000001, for its function runs again when a batch is repeated after a failure",

@@ -140,6 +140,7 @@ class Config:
             raise ConfigError(f'setting "{_IN_FLIGHT}" is {in_flight}: retries could change the order', java=java)
         for name in ("cache_max_bytes", "commit_interval_ms", "buffered_records_per_partition", "max_poll_records"):
             object.__setattr__(self, name, _whole(name, getattr(self, name)))
+        _ = self.replication_factor  # refuses a value that cannot be
         object.__setattr__(self, "max_task_idle_ms", _whole("max_task_idle_ms", self.max_task_idle_ms, least=-1))
         object.__setattr__(
             self, "processing_handler_global", _flag("processing_handler_global", self.processing_handler_global)
@@ -149,6 +150,14 @@ class Config:
     def exactly_once(self) -> bool:
         """Whether results become visible together with the offsets they come from."""
         return self.processing_guarantee == "exactly_once_v2"
+
+    @property
+    def replication_factor(self) -> int:
+        """Replicas of topics that `deploy` creates (``replication.factor``); -1, the default, asks the broker."""
+        replicas = _whole("replication.factor", self.others.get("replication.factor", -1), least=-1)
+        if replicas == 0:
+            raise ConfigError("replication.factor must be at least 1, or -1 for the broker's default, got 0")
+        return replicas
 
     @classmethod
     def of(cls, settings: Config | Mapping[str, Any] | None) -> Self:

@@ -66,6 +66,8 @@ class DeploymentPlan(Displayed):
         at_least_once: what may happen again when a batch is repeated, by node, with the reason.
         inputs: input topics with their partitions.
         outputs: output topics that are known beforehand.
+        replicas: replication factor of topics that `deploy` creates, -1 for the broker's default; None if the output
+            does not go to Kafka.
         deployment: everything else.
 
     Example:
@@ -86,6 +88,7 @@ class DeploymentPlan(Displayed):
     at_least_once: tuple[tuple[str, str], ...]
     inputs: tuple[tuple[str, int], ...]
     outputs: tuple[str, ...]
+    replicas: int | None
     deployment: Deployment
 
     @property
@@ -114,6 +117,9 @@ class DeploymentPlan(Displayed):
             lines.append(f"level {level.number}: sub-topologies {ids}; {_count(level.tasks, 'task')}; {level.operator}")
             lines += [f"  store {store}" for store in level.stores]
         lines.append("outputs: " + (", ".join(self.outputs) or "none that is known beforehand"))
+        if self.replicas is not None:
+            factor = "the broker's default" if self.replicas < 0 else str(self.replicas)
+            lines.append(f"new topics: replication factor {factor}")
         lines.append(f"shuffles: {self.shuffles}; tasks at once: {self.parallelism}")
         each = ", ".join(f"{count} of sub-topology {id_}" for id_, count in self.max_parallelism.items())
         lines.append(f"max parallelism: {each}")
@@ -162,6 +168,7 @@ def plan(
         level 1: sub-topologies 1; 4 tasks; transformWithState
           store words (timestamped key value)
         outputs: counts
+        new topics: replication factor the broker's default
         shuffles: 1; tasks at once: 4
         max parallelism: 4 of sub-topology 0, 4 of sub-topology 1
     """
@@ -184,6 +191,7 @@ def plan(
         tuple(_at_least_once(topology, repeated)),
         tuple((topic, application.partitions[topic]) for topic in application.inputs),
         output_topics(topology),
+        settings.replication_factor if sink is None else None,
         deployment,
     )
 
