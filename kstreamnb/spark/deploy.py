@@ -183,10 +183,11 @@ def deploy(
         written += _keep_changelogs(sink, deployment, admin, topics)
     query = query_of(session, deployment, source, sink, stream)
     watcher = TopicWatcher(query, admin, ids, written, fail_on_loss=fail_on_loss)
-    companions = query.control.companions
-    companions += [RestartPolicy(query, settings.uncaught_handler), watcher]
+    query.control.companions += [RestartPolicy(query, settings.uncaught_handler), watcher]
     if any(each.pattern for each in topology.sources()):
-        companions.append(TopicDiscovery(query, settings, admin, discover_ms, old=manifest, source=source))
+        query.control.companions.append(
+            TopicDiscovery(query, settings, admin, discover_ms, old=manifest, source=source)
+        )
     query.restart()
     _warn_of_few_replicas(admin, sink)
     return query
