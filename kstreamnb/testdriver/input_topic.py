@@ -1,8 +1,8 @@
-"""A topic as a test writes to it."""
+"""`InputTopic`: pipes the records of a test into one topic."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Any, TypeAlias
 
@@ -12,77 +12,104 @@ from kstreamnb.errors import ConfigError
 
 __all__ = ["InputTopic"]
 
-Instant: TypeAlias = "datetime | str | int"
-Write = Callable[[list[TopicRecord]], None]
+Instant: TypeAlias = datetime | str | int
+"""Epoch milliseconds, ISO text or an aware datetime."""
+
+Write: TypeAlias = Callable[[list[TopicRecord]], None]
 
 _MISSING: Any = object()
+_NEGATIVE = "advance must be positive"
 
 
 class InputTopic:
     """Pipes records into one topic; each call runs the application until nothing is left to do.
 
-    The topic has a clock of its own: a record without a time gets its present time, and then the clock moves on by
-    ``auto_advance``. A record with a time of its own does not move it.
+    The topic keeps a clock. A record without a time gets the clock's time, and the clock then advances by
+    ``auto_advance``; a record with a time does not advance it. Make input topics with ``create_input_topic``.
     """
 
     def __init__(self, topic: str, write: Write, now_ms: int, advance_ms: int) -> None:
         if advance_ms < 0:
             java = "autoAdvance must be positive"
-            raise ConfigError(f"records cannot follow each other by {advance_ms} ms", java=java)
+            raise ConfigError(f"auto_advance must not be negative, got {advance_ms} ms", java=java)
         self.topic = topic
         self._write, self._now_ms, self._advance_ms = write, now_ms, advance_ms
 
     def pipe_input(
         self,
-        key: Any,
-        value: Any = _MISSING,
+        key: object,
+        value: object = _MISSING,
         *,
         at: Instant | None = None,
         headers: Headers = (),
         partition: int | None = None,
     ) -> None:
-        """Pipe one record: ``(key, value)``, only a value, or a `Record` or `TopicRecord`.
+        """Pipe one record.
+
+        Args:
+            key: the key; or the value of a record without a key, or a `Record` or `TopicRecord`, if it is alone.
+            value: the value.
+            at: the time of the record: epoch milliseconds, ISO text or an aware datetime. Default: the topic's clock.
+            headers: pairs of a name and bytes.
+            partition: the partition. Default: the one that the key chooses.
+
+        Raises:
+            ConfigError: an argument is not valid, or a record is piped with a time, headers or partition besides.
 
         Example:
-            >>> topic.pipe_input("shoe", {"quantity": 1}, at="2026-01-01T09:00Z")  # doctest: +SKIP
+            >>> from kstreamnb import StreamsBuilder, TopologyTestDriver
+            >>> builder = StreamsBuilder("shop")
+            >>> builder.stream("orders").to("copies")
+            >>> driver = TopologyTestDriver(builder.build())
+            >>> driver.create_input_topic("orders").pipe_input("shoe", {"quantity": 1}, at="2026-01-01T09:00Z")
+            >>> driver.create_output_topic("copies").read_value()
+            {'quantity': 1}
         """
+        if not (partition is None or type(partition) is int):
+            raise ConfigError(f'partition must be a whole number, got "{partition}"')
         if value is _MISSING and isinstance(key, (Record, TopicRecord)):
-            said = [
-                name
-                for name, given in (("at", at), ("partition", partition), ("headers", headers or None))
-                if given is not None
-            ]
-            if said:
-                hint = "a record has them itself: change the record, or give key and value"
+            arguments = {"at": at, "partition": partition, "headers": headers or None}
+            ignored = [name for name, argument in arguments.items() if argument is not None]
+            if ignored:
                 raise ConfigError(
-                    f"a record is piped as it is, so {' and '.join(said)} would change nothing", hint=hint
+                    f"{' and '.join(ignored)} would be ignored: a record is piped as it is",
+                    hint="change the record, or pass key and value instead",
                 )
             self._write([self._record(key)])
             return
         if value is _MISSING:
             key, value = None, key
         timestamp = self._tick() if at is None else _instant(at)
-        self._write([TopicRecord(self.topic, _place(partition), -1, timestamp, key, value, tuple(headers))])
+        self._write(
+            [TopicRecord(self.topic, -1 if partition is None else partition, -1, timestamp, key, value, tuple(headers))]
+        )
 
-    def pipe_record_list(self, records: Iterable[Any]) -> None:
+    def pipe_record_list(self, records: Iterable[Record[Any, Any] | TopicRecord | Sequence[Any]]) -> None:
         """Pipe records: `Record`, `TopicRecord`, or tuples ``(key, value)`` and ``(key, value, time)``."""
         self._write([self._record(record) for record in records])
 
     def pipe_key_value_list(
         self,
-        pairs: Iterable[tuple[Any, Any]],
+        pairs: Iterable[tuple[object, object]],
         *,
         start: Instant | None = None,
         advance: timedelta | str | None = None,
     ) -> None:
-        """Pipe ``(key, value)`` pairs, from ``start`` on ``advance`` apart, or by the topic's clock.
+        """Pipe ``(key, value)`` pairs.
 
-        Raises: ConfigError for ``advance`` without ``start``: the topic's clock has an advance of its own.
+        Args:
+            pairs: the keys and values.
+            start: the time of the first record: epoch milliseconds, ISO text or an aware datetime. Default: the
+                topic's clock gives the times.
+            advance: the duration between two records. Default: none.
+
+        Raises:
+            ConfigError: ``advance`` is given without ``start``; the topic's clock has its own.
         """
         if start is None:
             if advance is not None:
-                hint = "say start= as well, or auto_advance= when the topic is created"
-                raise ConfigError(f'advance "{advance}" between records has no start', hint=hint)
+                hint = "pass start= as well, or create the topic with auto_advance="
+                raise ConfigError(f'advance "{advance}" needs a start', hint=hint)
             for key, value in pairs:
                 self.pipe_input(key, value)
             return
@@ -91,16 +118,18 @@ class InputTopic:
             self.pipe_input(key, value, at=at + number * step)
 
     def pipe_value_list(
-        self, values: Iterable[Any], *, start: Instant | None = None, advance: timedelta | str | None = None
+        self, values: Iterable[object], *, start: Instant | None = None, advance: timedelta | str | None = None
     ) -> None:
-        """Pipe values without keys, from ``start`` on ``advance`` apart, or by the topic's clock."""
+        """Pipe values without keys; ``start`` and ``advance`` are those of `pipe_key_value_list`."""
         self.pipe_key_value_list([(None, value) for value in values], start=start, advance=advance)
 
     def advance_time(self, by: timedelta | str) -> None:
-        """Move the topic's clock on."""
+        """Advance the topic's clock by a duration."""
         step = duration_ms(by, "advance of the topic's clock")
         if step < 0:
-            raise ConfigError(f"the topic's clock cannot go back by {format_duration(-step)}", java=_NEGATIVE)
+            raise ConfigError(
+                f"expected a duration that is not negative, got -{format_duration(-step)}", java=_NEGATIVE
+            )
         self._now_ms += step
 
     def _tick(self) -> int:
@@ -115,13 +144,6 @@ class InputTopic:
         timestamp = _instant(rest[0]) if rest else self._tick()
         headers = tuple(rest[1]) if len(rest) > 1 else ()
         return TopicRecord(self.topic, -1, -1, timestamp, key, value, headers)
-
-
-_NEGATIVE = "advance must be positive"
-
-
-def _place(partition: int | None) -> int:
-    return -1 if partition is None else partition
 
 
 def _instant(at: Instant) -> int:

@@ -1,55 +1,61 @@
-"""A topic as a test reads from it."""
+"""`OutputTopic`: reads what an application wrote to one topic."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.serde import Serde
 from kstreamnb.errors import EngineError
+from kstreamnb.hints import did_you_mean
 
 __all__ = ["OutputTopic"]
 
 
 class Unread(Protocol):
-    """Records of a topic that were not read yet."""
+    """The unread records of a topic."""
 
     def __len__(self) -> int: ...
     def take(self, key_serde: Serde, value_serde: Serde) -> TopicRecord:
-        """The next record."""
+        """Read the next record."""
 
 
 class OutputTopic:
-    """Reads what the application wrote to one topic, each record once, in the order in which they were written."""
+    """Reads what the application wrote to one topic, each record once, in the order of writing."""
 
     def __init__(
-        self, topic: str, log: Callable[[str], Unread | None], serdes: Callable[[], tuple[Serde, Serde]]
+        self,
+        topic: str,
+        log: Callable[[str], Unread | None],
+        serdes: Callable[[], tuple[Serde, Serde]],
+        written: Callable[[], Iterable[str]] = tuple,
     ) -> None:
         self.topic = topic
-        self._log, self._serdes = log, serdes
+        self._log, self._serdes, self._written = log, serdes, written
 
     def read_record(self) -> TopicRecord:
-        """The next record; raises EngineError when there is none."""
+        """Read the next record; raise EngineError if there is none."""
         log = self._log(self.topic)
         if log is None:
             message = f'nothing was ever written to topic "{self.topic}"'
-            raise EngineError(message, java=f"Uninitialized topic: {self.topic}")
+            hint = did_you_mean(self.topic, self._written())
+            raise EngineError(message, hint=hint, java=f"Uninitialized topic: {self.topic}")
         if not len(log):
             raise EngineError(f'topic "{self.topic}" has no more records', java=f"Empty topic: {self.topic}")
         return log.take(*self._serdes())
 
     def read_value(self) -> Any:
-        """The next record's value; raises EngineError when there is none."""
+        """Read the next record and return its value; raise EngineError if there is none."""
         return self.read_record().value
 
     def read_key_value(self) -> tuple[Any, Any]:
-        """The next record's key and value; raises EngineError when there is none."""
+        """Read the next record and return its key and value; raise EngineError if there is none."""
         record = self.read_record()
         return record.key, record.value
 
     def read_records(self) -> list[TopicRecord]:
-        """All records that are left."""
+        """Read all records that are left."""
         log = self._log(self.topic)
         if log is None:
             return []
@@ -59,15 +65,15 @@ class OutputTopic:
     read_records_to_list = read_records
 
     def read_values_to_list(self) -> list[Any]:
-        """Values of all records that are left."""
+        """Read all records that are left and return their values."""
         return [record.value for record in self.read_records()]
 
     def read_key_values_to_list(self) -> list[tuple[Any, Any]]:
-        """Keys and values of all records that are left."""
+        """Read all records that are left and return their keys and values."""
         return [(record.key, record.value) for record in self.read_records()]
 
     def read_key_values_to_map(self) -> dict[Any, Any]:
-        """The last value of each key among the records that are left; raises EngineError for a null key."""
+        """Read all records that are left and return the last value of each key; raise EngineError for a null key."""
         pairs = self.read_key_values_to_list()
         if any(key is None for key, _ in pairs):
             java = "Null keys not allowed with readKeyValuesToMap method"
@@ -75,11 +81,11 @@ class OutputTopic:
         return dict(pairs)
 
     def is_empty(self) -> bool:
-        """Whether every record was read."""
+        """Return whether every record was read."""
         return self.queue_size() == 0
 
     def queue_size(self) -> int:
-        """Number of records that were not read."""
+        """Return the number of unread records."""
         log = self._log(self.topic)
         return 0 if log is None else len(log)
 

@@ -1,27 +1,29 @@
-"""Stores as a test sees them, with a display."""
+"""Views of stores for tests: one store over all partitions, with a table for notebooks."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Any, TypeAlias, cast
 
 from kstreamnb.core.formatting import format_time, format_value, pluralize
 from kstreamnb.core.record import ValueAndTimestamp
 from kstreamnb.core.tables import Tabular
+from kstreamnb.state import Store
 from kstreamnb.state.query_views import VIEWS
 from kstreamnb.state.query_views import KeyValueView as ReadKeyValueView
 from kstreamnb.state.query_views import SessionView as ReadSessionView
 from kstreamnb.state.query_views import VersionedView as ReadVersionedView
+from kstreamnb.state.query_views import View as ReadView
 from kstreamnb.state.query_views import WindowView as ReadWindowView
 from kstreamnb.state.query_views import view_of as read_view_of
 
-__all__ = ["KeyValueView", "SessionView", "VersionedView", "WindowView", "view_of"]
+__all__ = ["AnyView", "KeyValueView", "SessionView", "VersionedView", "WindowView", "view_of"]
 
 _SHOWN = 10
 
 
 class _Shown(Tabular):
-    """What every view shows of its rows."""
+    """A table of a view's first rows."""
 
     name: str
     header = ("key", "value", "time")
@@ -32,7 +34,7 @@ class _Shown(Tabular):
         return f'store "{self.name}": {pluralize(len(self._rows()), "row")}'
 
     def table(self) -> Iterator[tuple[str, ...]]:
-        """The first rows in words."""
+        """Yield the first rows as text."""
         for key, value in self._rows()[:_SHOWN]:
             timed = isinstance(value, ValueAndTimestamp)
             yield (
@@ -42,12 +44,12 @@ class _Shown(Tabular):
             )
 
     def more(self) -> Iterator[str]:
-        """How many rows there are when not all are shown."""
+        """Yield the number of rows if not all are shown."""
         rows = len(self._rows())
         return iter([f"{_SHOWN} of {rows:,}"] if rows > _SHOWN else [])
 
     def _rows(self) -> list[tuple[Any, Any]]:
-        """All rows; a store that can only be asked for a key shows none."""
+        """Return all rows; none of a store that can only look up keys."""
         read = getattr(self, "all", None)
         return [] if read is None else list(read())
 
@@ -68,7 +70,10 @@ class VersionedView(_Shown, ReadVersionedView):
     """Rows with their history, over all partitions."""
 
 
-_SHOWN_AS: dict[Any, Any] = {
+AnyView: TypeAlias = KeyValueView | WindowView | SessionView | VersionedView
+"""A view of a store of any kind."""
+
+_SHOWN_AS: dict[type[ReadView], type[AnyView]] = {
     ReadKeyValueView: KeyValueView,
     ReadWindowView: WindowView,
     ReadSessionView: SessionView,
@@ -76,7 +81,14 @@ _SHOWN_AS: dict[Any, Any] = {
 }
 
 
-def view_of(name: str, stores: list[Any], *, show_time: bool = False) -> Any:
-    """A view of stores of one kind; None where their kind is not for users."""
-    chosen = {kind: _SHOWN_AS[view] for kind, view in VIEWS.items()}
-    return read_view_of(name, stores, show_time=show_time, views=chosen)
+def view_of(name: str, stores: Sequence[Store], *, show_time: bool = False) -> AnyView | None:
+    """Return a view of the same store of all tasks; None if its kind has no rows for users.
+
+    Args:
+        name: the store.
+        stores: the store of each task, by partition.
+        show_time: show rows of timestamped stores as `ValueAndTimestamp`.
+    """
+    displayed = {kind: _SHOWN_AS[view] for kind, view in VIEWS.items()}
+    view = read_view_of(name, list(stores), show_time=show_time, views=displayed)
+    return cast("AnyView | None", view)

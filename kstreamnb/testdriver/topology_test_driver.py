@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
 from operator import itemgetter
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, TypeAlias, TypeVar, get_args
 
 from kstreamnb.core.displayed import Displayed
 from kstreamnb.core.formatting import format_time, pluralize
@@ -15,46 +15,61 @@ from kstreamnb.core.serde import Serde
 from kstreamnb.core.serdes import serde_named
 from kstreamnb.core.time import Clock, duration_ms, instant_ms
 from kstreamnb.errors import ConfigError, EngineError, StateError
+from kstreamnb.hints import unknown
 from kstreamnb.recording.events import Event
 from kstreamnb.recording.trace import Recording
 from kstreamnb.runtime.context.config import Config
 from kstreamnb.runtime.task.task import Changelog
+from kstreamnb.state import Store
 from kstreamnb.suggesting import Suggesting
 from kstreamnb.testdriver.execution.partition_counts import given_partitions
 from kstreamnb.testdriver.execution.router import Layout, Router
 from kstreamnb.testdriver.execution.state_consistency import ChangelogFolds, StateCheck, differences
 from kstreamnb.testdriver.execution.strategy import feed
 from kstreamnb.testdriver.execution.task_group import TaskGroup
+from kstreamnb.testdriver.execution.topic_log import TopicLog
 from kstreamnb.testdriver.input_topic import InputTopic
 from kstreamnb.testdriver.output_topic import OutputTopic
-from kstreamnb.testdriver.store_views import KeyValueView, SessionView, VersionedView, WindowView, view_of
+from kstreamnb.testdriver.store_views import AnyView, KeyValueView, SessionView, VersionedView, WindowView, view_of
 from kstreamnb.topology.topology import Topology
 
 __all__ = ["TopologyTestDriver"]
 
 _CACHE_BYTES = 10_000_000
 _RECORDS = (
-    "give a Sample, or a list of TopicRecord; create_input_topic(topic).pipe_input(key, value) takes single values"
+    "pass a Sample or a list of TopicRecord; for single values call create_input_topic(topic).pipe_input(key, value)"
 )
+StateStore: TypeAlias = AnyView | Store
+"""A view, or a store that only serves an operator."""
+
+ViewT = TypeVar("ViewT", bound=AnyView)
 
 
 class TopologyTestDriver(Suggesting, Displayed):
-    """Runs a topology deterministically: records in, records out, stores and clocks in hand.
+    """Runs a topology deterministically in this process: feed records, read records, look into stores, move clocks.
 
     Args:
-        topology: what ``builder.build()`` gave, or a `Topology` made by hand.
-        config: a `Config`, or a mapping with its names or Kafka's dotted ones.
-        partitions: partitions of topics by name, or one number for all; 1 where nothing is said. Records go to the
-            partition that Kafka's producer would choose.
+        topology: the result of ``builder.build()``, or a `Topology` made by hand.
+        config: a `Config`, or a mapping with its names or Kafka's dotted ones. Default: a new `Config`.
+        partitions: numbers of partitions by topic, or one number for all; 1 for topics that are not named. Records go
+            to the partition that Kafka's producer would choose.
         task_layout: "split" makes a task for each sub-topology and partition, as in production; "single" makes one
             task for everything and one partition everywhere, as Kafka's own test driver does.
-        wall_clock: where the wall clock starts: epoch milliseconds, ISO text or an aware datetime.
-        cache: use record caches; they are flushed after every record, as in Kafka's test driver.
+        wall_clock: the first reading of the wall clock: epoch milliseconds, ISO text or an aware datetime.
+        cache: use record caches; they are flushed after every record, as in Kafka's test driver. Default: the config.
         changelogs: keep what goes to changelog topics, so that it can be read; costs time and memory.
         verify: after each call compare every store with what its changelog makes of it, and raise StateError if they
             differ; costs more of both. `verify_state` compares once, and with the input as well. Default:
             ``TopologyTestDriver.verify_by_default``, which is False unless a test suite sets it.
         observe: a `Recording` that keeps everything that happens inside the tasks, or a function that gets every event.
+
+    Attributes:
+        router: where records of each topic go.
+        tasks: the tasks that run, and the logs of their topics.
+
+    Raises:
+        ConfigError: an argument or setting is not valid.
+        TopologyError: topics that are read together have different numbers of partitions.
 
     Example:
         >>> topology = Topology().add_source("in", "orders").add_sink("out", "copies", "in")
@@ -82,8 +97,12 @@ class TopologyTestDriver(Suggesting, Displayed):
     ) -> None:
         if not isinstance(topology, Topology):
             raise ConfigError(
-                f'type "{type(topology).__name__}" is no topology', hint="give what builder.build() gives"
+                f'expected a Topology, got type "{type(topology).__name__}"', hint="pass the result of builder.build()"
             )
+        if task_layout not in get_args(Layout):
+            raise unknown("task layout", task_layout, get_args(Layout), error=ConfigError)
+        if not (observe is None or isinstance(observe, Recording) or callable(observe)):
+            raise ConfigError(f'expected a Recording or a function, got type "{type(observe).__name__}"')
         if verify is None:
             verify = self.verify_by_default
         self.topology = topology
@@ -123,10 +142,24 @@ class TopologyTestDriver(Suggesting, Displayed):
         start: datetime | str | int | None = None,
         auto_advance: timedelta | str | None = None,
     ) -> InputTopic:
-        """A topic to pipe records into; its serdes, or their names, are those with which the application reads it."""
+        """Return a topic to pipe records into.
+
+        Args:
+            topic: a topic that a source of the topology reads.
+            key_serde: the serde of the keys to pipe, or its name. Default: the one with which the topic is read.
+            value_serde: the same for values.
+            start: the first time of the topic's clock, which stamps records without a time: epoch milliseconds, ISO
+                text or an aware datetime. Default: the wall clock.
+            auto_advance: how far that clock moves after each record, a duration. Default: not at all.
+
+        Raises:
+            EngineError: no source reads the topic.
+            ConfigError: the start, the duration or a serde is not valid.
+        """
+        self.router.reader(topic)
         now = self.clock.now_ms if start is None else start if type(start) is int else instant_ms(start, "start")
         step = 0 if auto_advance is None else duration_ms(auto_advance, "advance between records")
-        keys, values = _serde(key_serde), _serde(value_serde)
+        keys, values = _serde("key", key_serde), _serde("value", value_serde)
 
         def write(records: list[TopicRecord]) -> None:
             self._pipe_topic(topic, records, keys, values)
@@ -136,19 +169,38 @@ class TopologyTestDriver(Suggesting, Displayed):
     def create_output_topic(
         self, topic: str, key_serde: Serde | str | None = None, value_serde: Serde | str | None = None
     ) -> OutputTopic:
-        """A topic to read from; its serdes, or their names, are those with which the application writes it."""
-        keys, values = _serde(key_serde), _serde(value_serde)
+        """Return a topic to read from.
+
+        Args:
+            topic: an output, repartition or changelog topic; or any topic if sinks choose theirs record by record.
+            key_serde: the serde to read keys with, or its name. Default: the one with which the topic is written.
+            value_serde: the same for values.
+
+        Raises:
+            ConfigError: a serde is not valid.
+        """
+        keys, values = _serde("key", key_serde), _serde("value", value_serde)
 
         def serdes() -> tuple[Serde, Serde]:
-            found = self.router.writer_serdes(topic) or (self.config.default_key_serde, self.config.default_value_serde)
-            return keys or found[0], values or found[1]
+            writer = self.router.writer_serdes(topic) or (
+                self.config.default_key_serde,
+                self.config.default_value_serde,
+            )
+            return keys or writer[0], values or writer[1]
 
-        return OutputTopic(topic, self._log, serdes)
+        return OutputTopic(topic, self._log, serdes, self.produced_topic_names)
 
     def pipe(self, records: Iterable[TopicRecord]) -> None:
-        """Process records of any topics in the order of a merge by time, each to the end before the next.
+        """Process records of any topics in the order of a merge by event time, each to the end before the next.
 
-        A record with a negative partition goes where its key belongs; offsets are counted anew.
+        Args:
+            records: records of topics that the topology reads, such as a `Sample`. A negative partition stands for the
+                one that the key chooses; offsets are assigned.
+
+        Raises:
+            ConfigError: something else than a record is among them.
+            EngineError: no source reads a topic, or a topic does not have a partition.
+            ProcessingError: a node failed; the records before are processed.
         """
         records = _topic_records(records)
         self._done.append(lambda driver: driver.pipe(records))
@@ -158,74 +210,101 @@ class TopologyTestDriver(Suggesting, Displayed):
         self._verify()
 
     def advance_wall_clock_time(self, by: timedelta | str) -> None:
-        """Move the wall clock on and fire the punctuators that are due, each once."""
+        """Advance the wall clock by a duration and fire the punctuators that are due, each once."""
         self._done.append(lambda driver: driver.advance_wall_clock_time(by))
         self.clock.advance_to(self.clock.now_ms + duration_ms(by, "advance of the wall clock"))
         self.tasks.advance()
         self._verify()
 
     def produced_topic_names(self) -> set[str]:
-        """Names of all topics written so far: outputs, repartition topics and changelogs."""
+        """Return the names of all topics written so far: outputs, repartition topics and changelogs."""
         return {name for name, log in self.tasks.logs.items() if log.rows or log.named}
 
-    def get_all_state_stores(self) -> dict[str, Any]:
-        """A view of every store by name."""
+    def store(self, name: str, *, timestamps: bool = False) -> AnyView:
+        """Return a view of a store of any kind, over all partitions.
+
+        Args:
+            name: a store of the topology.
+            timestamps: show rows of timestamped stores as `ValueAndTimestamp` instead of plain values.
+
+        Raises:
+            StateError: no store has this name, or it only serves an operator and has no rows for users.
+
+        Example:
+            >>> from kstreamnb import StreamsBuilder
+            >>> builder = StreamsBuilder("shop")
+            >>> _ = builder.stream("orders").group_by_key().count(store="counts")
+            >>> driver = TopologyTestDriver(builder.build())
+            >>> driver.create_input_topic("orders").pipe_input("shoe", 1, at=0)
+            >>> driver.store("counts")["shoe"]
+            1
+        """
+        stores = self._stores(name)
+        view = view_of(name, stores, show_time=timestamps)
+        if view is None:
+            hint = f'driver.get_state_store("{name}") returns the store of the first task as it is'
+            raise StateError(f'store "{name}" serves an operator and has no view', hint=hint)
+        return view
+
+    def get_all_state_stores(self) -> dict[str, StateStore]:
+        """Return a view of every store by name."""
         return {name: self.get_state_store(name) for name in (*self.topology.stores, *self.topology.global_stores)}
 
-    def get_state_store(self, name: str) -> Any:
-        """A view of a store, whatever its kind; raises StateError when there is none of that name."""
+    def get_state_store(self, name: str) -> StateStore:
+        """Return a view of a store with timestamps; if the store only serves an operator, the store itself.
+
+        Raises:
+            StateError: no store has this name.
+        """
         stores = self._stores(name)
-        if not stores:
-            known = ", ".join((*self.topology.stores, *self.topology.global_stores)) or "no stores"
-            raise StateError(f'there is no store "{name}"', detail=f"there are {known}")
-        found = self._view(name, show_time=True)
-        return stores[0] if found is None else found
+        view = view_of(name, stores, show_time=True)
+        return stores[0] if view is None else view  # an empty view is false
 
-    def get_key_value_store(self, name: str) -> KeyValueView | None:
-        """A key-value store with values alone, or None when there is none of that name and kind."""
-        return self._view(name, "key_value", "timestamped_key_value", "lru")  # type: ignore[no-any-return]
+    def get_key_value_store(self, name: str) -> KeyValueView:
+        """Return a key-value store with plain values; raise StateError for an unknown name or another kind."""
+        return self._view(name, KeyValueView, "key_value", "timestamped_key_value", "lru")
 
-    def get_timestamped_key_value_store(self, name: str) -> KeyValueView | None:
-        """A timestamped key-value store with `ValueAndTimestamp` rows, or None."""
-        return self._view(name, "timestamped_key_value", show_time=True)  # type: ignore[no-any-return]
+    def get_timestamped_key_value_store(self, name: str) -> KeyValueView:
+        """Return a key-value store with `ValueAndTimestamp` rows; raise StateError as `get_key_value_store` does."""
+        return self._view(name, KeyValueView, "timestamped_key_value", timestamps=True)
 
-    def get_versioned_key_value_store(self, name: str) -> VersionedView | None:
-        """A versioned store, or None."""
-        return self._view(name, "versioned")  # type: ignore[no-any-return]
+    def get_versioned_key_value_store(self, name: str) -> VersionedView:
+        """Return a versioned store; raise StateError for an unknown name or another kind."""
+        return self._view(name, VersionedView, "versioned")
 
-    def get_window_store(self, name: str) -> WindowView | None:
-        """A window store with values alone, or None."""
-        return self._view(name, "window", "timestamped_window")  # type: ignore[no-any-return]
+    def get_window_store(self, name: str) -> WindowView:
+        """Return a window store with plain values; raise StateError for an unknown name or another kind."""
+        return self._view(name, WindowView, "window", "timestamped_window")
 
-    def get_timestamped_window_store(self, name: str) -> WindowView | None:
-        """A timestamped window store with `ValueAndTimestamp` rows, or None."""
-        return self._view(name, "timestamped_window", show_time=True)  # type: ignore[no-any-return]
+    def get_timestamped_window_store(self, name: str) -> WindowView:
+        """Return a window store with `ValueAndTimestamp` rows; raise StateError as `get_window_store` does."""
+        return self._view(name, WindowView, "timestamped_window", timestamps=True)
 
-    def get_session_store(self, name: str) -> SessionView | None:
-        """A session store, or None."""
-        return self._view(name, "session")  # type: ignore[no-any-return]
+    def get_session_store(self, name: str) -> SessionView:
+        """Return a session store; raise StateError for an unknown name or another kind."""
+        return self._view(name, SessionView, "session")
 
     def metrics(self) -> dict[str, dict[str, int]]:
-        """Metrics under Kafka's names, by task."""
+        """Return counters by Kafka's name of the metric and by task: records processed and dropped."""
         tasks = dict(self.tasks.by_id)
         if self.tasks.global_task is not None:
             tasks["global"] = self.tasks.global_task
         counters = {task_id: task.counters() for task_id, task in tasks.items()}
         return {
-            "process-total": {task_id: found["consumed"] for task_id, found in counters.items()},
-            "dropped-records-total": {task_id: sum(found["dropped"].values()) for task_id, found in counters.items()},
+            "process-total": {task_id: count["consumed"] for task_id, count in counters.items()},
+            "dropped-records-total": {task_id: sum(count["dropped"].values()) for task_id, count in counters.items()},
         }
 
     def commit(self) -> None:
-        """Flush every cache, as a commit does."""
+        """Commit all tasks: flush every cache and process what it held."""
         self._done.append(TopologyTestDriver.commit)
         self.tasks.commit()
         self._verify()
 
     def verify_state(self) -> StateCheck:
-        """Compare every store with what its changelog, and what the input so far, makes of it, row by row.
+        """Compare every store, row by row, with its changelog and with a second run over the same input.
 
-        For that everything is done again in a new driver: the functions of the topology run once more.
+        The second run happens in a new driver, so the functions of the topology run once more.
 
         Example:
             >>> from kstreamnb import StreamsBuilder
@@ -239,13 +318,13 @@ class TopologyTestDriver(Suggesting, Displayed):
         again = TopologyTestDriver(self.topology, self.config, verify=True, **self._options)
         folds, again._folds = again._folds, None
         self.repeat_in(again)
-        found = [] if folds is None else list(folds.check())
+        rows = [] if folds is None else list(folds.check())
         stores = 0
         for task_id, task in self.tasks.by_id.items():
             for name, store in task.stores.items():
                 stores += 1
-                found += differences(task_id, store, again.tasks.by_id[task_id].stores[name], "input")
-        return StateCheck(tuple(found), stores)
+                rows += differences(task_id, store, again.tasks.by_id[task_id].stores[name], "input")
+        return StateCheck(tuple(rows), stores)
 
     def _verify(self) -> None:
         if self._folds is not None:
@@ -256,17 +335,17 @@ class TopologyTestDriver(Suggesting, Displayed):
         return TopologyTestDriver(self.topology, self.config, observe=observe, **self._options)
 
     def repeat_in(self, other: TopologyTestDriver) -> None:
-        """Do in another driver everything that was done in this one; the functions of the topology run again."""
+        """Repeat every call on another driver; the functions of the topology run again."""
         for do in self._done:
             do(other)
 
     @property
     def fed_topics(self) -> tuple[str, ...]:
-        """Topics that were piped into, in the order of their first record."""
+        """The topics that records were piped into, in the order of their first record."""
         return tuple(self._fed)
 
     def close(self) -> None:
-        """End the application: users' processors are closed."""
+        """Close all tasks and the processors of users."""
         self.tasks.close()
 
     def __enter__(self) -> Self:
@@ -283,41 +362,53 @@ class TopologyTestDriver(Suggesting, Displayed):
         feed(self.router, self.tasks, (topic,), records, key_serde, value_serde)
         self._verify()
 
-    def _log(self, topic: str) -> Any:
-        """What was written to a topic; raises EngineError for a changelog whose records were not kept."""
+    def _log(self, topic: str) -> TopicLog | None:
+        """Return the log of a topic; raise EngineError for a changelog whose records were not kept."""
         log = self.tasks.logs.get(topic)
         if log is not None and log.named and not log.rows and not self._options["changelogs"]:
             hint = "make the driver with TopologyTestDriver(…, changelogs=True)"
             raise EngineError(f'records of changelog "{topic}" are not kept', hint=hint)
         return log
 
-    def _stores(self, name: str) -> list[Any]:
-        tasks = list(self.tasks.by_id.values())
+    def _stores(self, name: str) -> list[Store]:
+        """Return the stores of all partitions; raise StateError if no store has this name."""
+        topology, tasks = self.topology, list(self.tasks.by_id.values())
         if self.tasks.global_task is not None:
             tasks.append(self.tasks.global_task)
-        return [task.stores[name] for task in tasks if name in task.stores]
-
-    def _view(self, name: str, *kinds: str, show_time: bool = False) -> Any:
-        stores = self._stores(name)
+        stores = [task.stores[name] for task in tasks if name in task.stores]
         if not stores:
-            return None
+            raise unknown("store", name, [*topology.stores, *topology.global_stores], error=StateError)
+        return stores
+
+    def _view(self, name: str, view: type[ViewT], *kinds: str, timestamps: bool = False) -> ViewT:
+        stores = self._stores(name)
         kind = stores[0].spec.kind
-        if kinds and kind not in kinds:
-            return None
-        return view_of(name, stores, show_time=show_time)
+        found = view_of(name, stores, show_time=timestamps)
+        if kind not in kinds or not isinstance(found, view):
+            expected = " or ".join(each.replace("_", " ") for each in kinds)
+            hint = f'driver.store("{name}") returns a store of any kind'
+            raise StateError(
+                f'expected a store of kind {expected}, got "{name}" of kind {kind.replace("_", " ")}', hint=hint
+            )
+        return found
 
 
 def _topic_records(records: Iterable[TopicRecord]) -> list[TopicRecord]:
-    """Records to pipe; raises ConfigError when there is something else among them."""
+    """Return records to pipe; raise ConfigError if something else is among them."""
     try:
-        found = list(records)
+        every = list(records)
     except TypeError:
-        raise ConfigError(f'type "{type(records).__name__}" holds no records', hint=_RECORDS) from None
-    for kind in dict.fromkeys(map(type, found)):
+        raise ConfigError(f'expected records, got type "{type(records).__name__}"', hint=_RECORDS) from None
+    for kind in dict.fromkeys(map(type, every)):
         if not issubclass(kind, TopicRecord):
-            raise ConfigError(f'type "{kind.__name__}" is no record of a topic', hint=_RECORDS)
-    return found
+            raise ConfigError(f'expected records of topics, got type "{kind.__name__}" among them', hint=_RECORDS)
+    return every
 
 
-def _serde(given: Serde | str | None) -> Serde | None:
-    return serde_named(given) if isinstance(given, str) else given
+def _serde(side: str, serde: object) -> Serde | None:
+    if isinstance(serde, str):
+        return serde_named(serde)
+    if serde is not None and not isinstance(serde, Serde):
+        hint = 'pass a serde such as Serdes.json(), or its name, such as "json"'
+        raise ConfigError(f'expected a {side} serde, got type "{type(serde).__name__}"', hint=hint)
+    return serde

@@ -8,6 +8,7 @@ from typing import Any
 
 from kstreamnb.core.record import ValueAndTimestamp, Windowed
 from kstreamnb.core.stores import VersionedRecord
+from kstreamnb.state.query_views import KeyValueView, VersionedView, View, WindowView
 from kstreamnb.testdriver.topology_test_driver import TopologyTestDriver
 
 __all__ = ["dump_queries", "dump_stores"]
@@ -26,14 +27,13 @@ def dump_stores(driver: TopologyTestDriver, keys: list[str], *, cached: bool) ->
 
 def _dump(driver: TopologyTestDriver, name: str, keys: list[str], *, cached: bool) -> dict[str, Any]:
     store = driver.get_state_store(name)
-    versioned, windows = driver.get_versioned_key_value_store(name), driver.get_window_store(name)
-    if versioned is not None:
-        return {"kind": "versioned", "rows": [[key, *_cells(row)] for key in keys for row in versioned.history(key)]}
-    if _INTERNAL.search(name) or not hasattr(store, "_show"):
+    if isinstance(store, VersionedView):
+        return {"kind": "versioned", "rows": [[key, *_cells(row)] for key in keys for row in store.history(key)]}
+    if _INTERNAL.search(name) or not isinstance(store, View):
         return {"kind": "other", "size": _size(driver, name)}
-    if driver.get_key_value_store(name) is not None:
+    if isinstance(store, KeyValueView):
         return {"kind": "kv", "rows": _rows(store.all())}
-    if windows is not None:
+    if isinstance(store, WindowView):
         if cached:
             return {"kind": "window"}
         rows = [_with_time(row, name, store.stores[0].spec) for row in _rows(store.all())]

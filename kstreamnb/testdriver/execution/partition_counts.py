@@ -1,9 +1,8 @@
-"""What users say about partitions, looked at before a driver is built on it."""
+"""Checks of the numbers of partitions that users pass to drivers."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from kstreamnb.errors import ConfigError, did_you_mean
 from kstreamnb.runtime.context.config import Config
@@ -14,13 +13,17 @@ from kstreamnb.topology.topology import Topology
 __all__ = ["given_partitions"]
 
 
-def given_partitions(topology: Topology, config: Config, partitions: Any) -> tuple[Mapping[str, int], int]:
-    """Numbers of partitions by topic, and the number of all other topics.
+def given_partitions(topology: Topology, config: Config, partitions: object) -> tuple[Mapping[str, int], int]:
+    """Return the numbers of partitions by topic, and the number of all other topics.
 
-    One mapping may serve several topologies, so topics of others are no mistake, unless the name is nearly that of a
-    topic of this one for which nothing is given.
+    Args:
+        topology: the topology that reads the topics.
+        config: the application's settings.
+        partitions: numbers by topic, one number for all topics, or None for 1. The mapping may serve several
+            topologies: topics of others are ignored, unless the name is nearly that of a topic without a number.
 
-    Raises: ConfigError when it is no number and no mapping of numbers, or a topic is mistyped.
+    Raises:
+        ConfigError: a number is not a whole number of at least 1, or a topic is mistyped.
 
     Example:
         >>> from kstreamnb import StreamsBuilder
@@ -29,14 +32,10 @@ def given_partitions(topology: Topology, config: Config, partitions: Any) -> tup
         >>> given_partitions(builder.build(), Config(), {"orders": 4})
         ({'orders': 4}, 1)
     """
-    if partitions is None or type(partitions) is int:
-        return {}, 1 if partitions is None else partitions
     if not isinstance(partitions, Mapping):
-        fact = f'partitions are a number, or numbers by topic, and not of type "{type(partitions).__name__}"'
-        raise ConfigError(fact, hint='give 4, or {"orders": 4}')
+        return {}, 1 if partitions is None else _checked("partitions", partitions)
     for topic, count in partitions.items():
-        if type(count) is not int:
-            raise ConfigError(f'the number of partitions of topic "{topic}" is "{count}"', hint="give a whole number")
+        _checked(f'the number of partitions of topic "{topic}"', count)
     silent = [name for source in topology.sources() for name in source.topics if name not in partitions]
     for topic in partitions:
         if not _is_known(topology, config, topic) and (hint := did_you_mean(topic, silent)):
@@ -44,8 +43,17 @@ def given_partitions(topology: Topology, config: Config, partitions: Any) -> tup
     return partitions, 1
 
 
+def _checked(what: str, count: object) -> int:
+    if type(count) is not int:
+        hint = 'pass a number, such as 4, or numbers by topic, such as {"orders": 4}'
+        raise ConfigError(f'{what} must be a whole number, got "{count}"', hint=hint)
+    if count < 1:
+        raise ConfigError(f"{what} must be at least 1, got {count}")
+    return count
+
+
 def _is_known(topology: Topology, config: Config, topic: str) -> bool:
-    """Whether a topic is read or written, or may be: some sinks choose their topics record by record."""
+    """Return whether a topic is read or written, or may be: some sinks choose their topics record by record."""
     if topic == config.dead_letter_topic or any(source.reads(topic) for source in topology.sources()):
         return True
     sinks = [node.topic for node in topology.nodes.values() if isinstance(node, Sink)]

@@ -14,7 +14,7 @@ from kstreamnb.core.serdes import Serdes
 from kstreamnb.core.stores import StoreSpec
 from kstreamnb.core.windows import TimeWindows
 from kstreamnb.dsl.builder import StreamsBuilder
-from kstreamnb.errors import ConfigError, EngineError, SerdeError, StateError, TopologyError
+from kstreamnb.errors import ConfigError, EngineError, KStreamError, SerdeError, StateError, TopologyError
 from kstreamnb.replays.replay import Replay
 from kstreamnb.testdriver.topology_test_driver import TopologyTestDriver
 from kstreamnb.topology.topology import Topology
@@ -55,7 +55,7 @@ def test_the_topics_clock_gives_times() -> None:
     assert [100, 100, 110, 1120, 1130, 5000, 5003, 6000, 6001] == times
     with pytest.raises(ConfigError):
         topic.advance_time("-1s")
-    with pytest.raises(ConfigError, match="cannot follow each other by -1 ms"):
+    with pytest.raises(ConfigError, match="auto_advance must not be negative, got -1 ms"):
         driver.create_input_topic("in", auto_advance="-1ms")
 
 
@@ -153,7 +153,7 @@ def test_a_changed_key_goes_through_a_real_repartition_topic() -> None:
 
 
 def test_stores_are_seen_by_kind() -> None:
-    """Values alone, or with their times; None for another kind, an error for an unknown name."""
+    """Values alone, or with their times, by one rule for every getter."""
     driver = counting(partitions=2)
     driver.create_input_topic("in").pipe_key_value_list([("a", 1), ("b", 1), ("a", 1)], start=5, advance="4ms")
     counts, timed = driver.get_key_value_store("counts"), driver.get_timestamped_key_value_store("counts")
@@ -167,13 +167,71 @@ def test_stores_are_seen_by_kind() -> None:
     assert [(0, 1), (10, 1)] == list(windows.fetch("a", 0, 100))
     assert 1 == windows.fetch("b", 0)
     assert ["a", "a", "b"] == [window.key for window, _ in windows.all()]
-    assert driver.get_session_store("counts") is None
-    assert driver.get_versioned_key_value_store("counts") is None
     assert {"counts", "windows"} == set(driver.get_all_state_stores())
     with pytest.raises(KeyError):
         counts["nobody"]
-    with pytest.raises(StateError, match='there is no store "cuonts"'):
-        driver.get_state_store("cuonts")
+    assert driver.store("counts")["a"] == 2
+    assert driver.store("counts", timestamps=True)["a"] == timed["a"]
+    assert driver.store("windows").fetch("b", 0) == 1
+
+
+def read_mistyped_output(driver: TopologyTestDriver) -> None:
+    """Read a topic whose name is nearly that of one that was written."""
+    driver.create_input_topic("in").pipe_input("a", 1)
+    driver.create_output_topic("outt").read_value()
+
+
+GETTERS = [
+    "store", "get_state_store", "get_key_value_store", "get_timestamped_key_value_store", "get_window_store",
+    "get_timestamped_window_store", "get_session_store", "get_versioned_key_value_store",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("getter", GETTERS)
+def test_an_unknown_store_is_an_error_with_the_nearest_name(getter: str) -> None:
+    """One rule and one hint, however the store is looked up."""
+    with pytest.raises(StateError, match='there is no store "cuonts"') as error:
+        getattr(counting(), getter)("cuonts")
+    assert error.value.hint == 'did you mean "counts"?'
+
+
+@pytest.mark.parametrize(
+    ("getter", "name"),
+    [(getter, "windows") for getter in GETTERS[2:] if "window" not in getter]
+    + [(getter, "counts") for getter in GETTERS[4:]],
+)
+def test_a_store_of_another_kind_is_an_error_that_names_the_kind(getter: str, name: str) -> None:
+    """The error says what the store is and how it can be read."""
+    kind = "window" if name == "windows" else "key value"
+    with pytest.raises(StateError, match=f'got "{name}" of kind timestamped {kind}') as error:
+        getattr(counting(), getter)(name)
+    assert error.value.hint == f'driver.store("{name}") returns a store of any kind'
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda driver: driver.create_input_topic("inn"), 'no source of the topology reads topic "inn"'),
+        (lambda driver: driver.create_input_topic("in", key_serde=5), 'expected a key serde, got type "int"'),
+        (lambda driver: driver.create_output_topic("out", value_serde=5), 'expected a value serde, got type "int"'),
+        (read_mistyped_output, 'did you mean "out"'),
+        (lambda driver: driver.create_input_topic("in", auto_advance="-5ms"), "auto_advance must not be negative"),
+        (lambda driver: counting(partitions=0), "partitions must be at least 1, got 0"),
+        (lambda driver: counting(partitions={"in": 0}), 'of topic "in" must be at least 1, got 0'),
+        (lambda driver: counting(partitions="2"), 'partitions must be a whole number, got "2"'),
+        (lambda driver: counting(task_layout="splitt"), 'did you mean "split"'),
+        (lambda driver: counting(observe=5), 'expected a Recording or a function, got type "int"'),
+        (
+            lambda driver: driver.create_input_topic("in").pipe_input("a", 1, partition="1"),
+            'partition must be a whole number, got "1"',
+        ),
+    ],
+)
+def test_mistakes_are_refused_where_they_are_made(call: Any, message: str) -> None:
+    """No record is needed to see a mistyped topic, serde, layout or number of partitions."""
+    with pytest.raises(KStreamError) as error:
+        call(counting())
+    assert message in "\n".join([str(error.value), *getattr(error.value, "__notes__", ())])
 
 
 class Minute(Processor[Any, Any, Any, Any]):
@@ -345,9 +403,9 @@ class Sum(Processor[Any, Any, Any, Any]):
 
 
 MEANINGLESS = {
-    'partitions are a number, or numbers by topic, and not of type "str"': {"partitions": "3"},
-    'partitions are a number, or numbers by topic, and not of type "bool"': {"partitions": True},
-    'the number of partitions of topic "orders" is "4"': {"partitions": {"orders": "4"}},
+    'partitions must be a whole number, got "3"': {"partitions": "3"},
+    'partitions must be a whole number, got "True"': {"partitions": True},
+    'the number of partitions of topic "orders" must be a whole number, got "4"': {"partitions": {"orders": "4"}},
     'partitions are given for topic "odrers", which is neither read nor written': {"partitions": {"odrers": 4}},
 }
 
@@ -373,11 +431,11 @@ def test_what_is_no_topology_and_no_record_is_refused() -> None:
     """Before anything runs, with words for what would do."""
     builder = StreamsBuilder("shop")
     builder.stream("orders").to("out")
-    with pytest.raises(ConfigError, match='type "StreamsBuilder" is no topology'):
+    with pytest.raises(ConfigError, match='expected a Topology, got type "StreamsBuilder"'):
         TopologyTestDriver(builder)  # type: ignore[arg-type]
     driver = TopologyTestDriver(builder.build())
-    with pytest.raises(ConfigError, match='type "int" holds no records'):
+    with pytest.raises(ConfigError, match='expected records, got type "int"'):
         driver.pipe(5)  # type: ignore[arg-type]
-    with pytest.raises(ConfigError, match='type "str" is no record of a topic'):
+    with pytest.raises(ConfigError, match='expected records of topics, got type "str"'):
         driver.pipe(["orders"])  # type: ignore[list-item]
     assert not driver.produced_topic_names()
