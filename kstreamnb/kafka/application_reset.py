@@ -1,7 +1,7 @@
-"""Forget an application: what it keeps in Kafka, and its checkpoint, so that its next deployment begins anew.
+"""Resets an application: deletes its topics, offsets and checkpoint, so that its next deployment starts over.
 
-Its input and output topics stay as they are. Where the next deployment is to begin is written as the group's offsets,
-as Kafka's application reset tool does; the deployment takes them up when its checkpoint is new.
+Its input and output topics stay unchanged. The positions at which the next deployment begins are written as the group's
+offsets, as Kafka's application reset tool does; a deployment with a new checkpoint reads them.
 """
 
 from __future__ import annotations
@@ -10,10 +10,11 @@ import json
 import shutil
 import time
 from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TypeAlias, TypeVar
 
 from confluent_kafka import (
     Consumer,
@@ -23,8 +24,9 @@ from confluent_kafka import (
     Producer,
     TopicPartition,
 )
+from confluent_kafka.admin import ConsumerGroupDescription
 
-from kstreamnb.core.time import duration_ms
+from kstreamnb.core.time import Duration, Instant, duration_ms
 from kstreamnb.errors import ApplicationStateError, CheckpointError, ConfigError, UnknownTopicError, unknown
 from kstreamnb.kafka.admin import Admin
 from kstreamnb.kafka.batch_offsets import Offsets
@@ -35,24 +37,28 @@ from kstreamnb.topology.topology import Topology
 
 __all__ = ["ResetPlan", "committed_positions", "offsets_at", "plan_reset", "reset", "reset_positions"]
 
+T = TypeVar("T")
+Beginning: TypeAlias = Instant | Mapping[int, int]
+"""An instant, "earliest", "latest", one offset for every partition, or offsets by partition."""
 _INTERNAL = ("-changelog", "-repartition")
 _UNKNOWN_GROUP = {KafkaError.GROUP_ID_NOT_FOUND}
 _CALL_S = 30.0
 _ASK_S = 5.0
 _MARK = "set by a reset"
-_PAGE = "kstreamnb.json"  # the deployment's page in its checkpoint
+_MANIFEST = "kstreamnb.json"  # of the deployment, in its checkpoint
 
 
 @dataclass(frozen=True)
 class ResetPlan:
-    """What a reset takes away and sets.
+    """The changes that a reset makes.
 
     Attributes:
+        application: id of the application.
         topics: topics that are deleted.
         group: whether the group's offsets are deleted.
-        checkpoint: the folder that is removed.
-        positions: where the next deployment begins; topics that are not named follow its own ``starting``.
-        downstream: what consumers of the application's output have to know.
+        checkpoint: the folder that is deleted.
+        positions: offsets at which the next deployment begins; other topics follow its own ``starting``.
+        downstream: warnings for consumers of the application's output.
     """
 
     application: str
@@ -68,8 +74,8 @@ class ResetPlan:
         lines += [f"  delete the offsets of group {self.application}"] if self.group else []
         lines += [f"  delete checkpoint {self.checkpoint.name}"] if self.checkpoint is not None else []
         for topic, parts in self.positions.items():
-            where = ", ".join(f"{partition}: {offset}" for partition, offset in parts.items())
-            lines.append(f"  begin topic {topic} at offsets {where}")
+            offsets = ", ".join(f"{partition}: {offset}" for partition, offset in parts.items())
+            lines.append(f"  begin topic {topic} at offsets {offsets}")
         lines = lines if len(lines) > 1 else [*lines, "  nothing to delete"]
         return "\n".join([*lines, *self.downstream])
 
@@ -80,33 +86,33 @@ def plan_reset(
     *,
     topology: Topology | None = None,
     checkpoint: Path | str | None = None,
-    input_topics: Iterable[str] | Mapping[str, Any] = (),
+    input_topics: Iterable[str] | Mapping[str, Beginning] = (),
     intermediate_topics: Iterable[str] = (),
     internal_topics: Iterable[str] = (),
-    to: Any = "earliest",
+    to: Beginning = "earliest",
     shift_by: int | None = None,
-    by_duration: Any = None,
+    by_duration: Duration | None = None,
     force: bool = False,
 ) -> ResetPlan:
-    """What a reset would take away and set; changes nothing.
+    """Return the changes that a reset would make, without making them.
 
-    With the topology exactly its own topics are found. Without it they are found by their names, ``<application>-…``
-    with an ending that says what they are; an application whose id is the beginning of another's takes that one's
-    with it, so look at the plan.
+    With the topology, exactly its own topics are found. Without it they are found by their names, ``<application>-…``
+    with the ending of a changelog or repartition topic. If the id is a prefix of another application's id, topics of
+    that one are found as well, so check the plan.
 
     Args:
         servers: ``host:port``, or librdkafka's settings.
         application: the application's id.
         topology: the topology, which knows its topics.
         checkpoint: the deployment's folder.
-        input_topics: where the next deployment begins: names, which ``to`` is for, or a mapping from names to a word,
-            an instant, one offset or offsets by partition.
+        input_topics: topics whose positions are set: names, set to ``to``, or a mapping from names to "earliest",
+            "latest", an instant, one offset or offsets by partition.
         intermediate_topics: topics that the application writes and reads: the next deployment begins at their end.
-        internal_topics: only these of its internal topics are deleted.
-        to: "earliest", "latest", an instant, or one offset for every partition.
-        shift_by: begin so many offsets after (or before) the committed ones.
-        by_duration: begin at this long before now, such as "1h".
-        force: go on although the application is in use.
+        internal_topics: delete only these internal topics; by default all.
+        to: "earliest" (default), "latest", an instant, or one offset for every partition.
+        shift_by: begin this number of offsets after the committed ones, before them if negative.
+        by_duration: begin at the time this long before now, such as "1h".
+        force: reset an application that is in use; default False.
 
     Raises:
         ApplicationStateError: the application is in use.
@@ -122,33 +128,33 @@ def plan_reset(
           begin topic orders at offsets 0: 0
     """
     admin, folder = Admin(servers), None if checkpoint is None else Path(checkpoint)
-    there = admin.topics()
+    topics = admin.topics()
     _refuse_running(admin, application, folder, force=force)
     if folder is not None and folder.exists() and not (folder / "metadata").is_file():
         raise CheckpointError(
-            f'folder "{folder.name}" is no checkpoint', detail="a checkpoint of Spark has a file named metadata"
+            f'folder "{folder.name}" is not a checkpoint', detail="a checkpoint of Spark has a file named metadata"
         )
     exists = folder is not None and folder.exists()
     if folder is not None:
         _refuse_foreign(application, folder)
     if by_duration is not None:
-        to = int(time.time() * 1000) - duration_ms(by_duration, "by_duration")  # noqa: TID251 - "before now"
-        to = _Instant(to)
+        now_ms = int(time.time() * 1000)  # noqa: TID251 - "before now"
+        to = _Instant(now_ms - duration_ms(by_duration, "by_duration"))
     asked = input_topics if isinstance(input_topics, Mapping) else dict.fromkeys(input_topics, to)
     wanted = {**asked, **dict.fromkeys(intermediate_topics, "latest")}
     for topic in wanted:
-        if topic not in there:
-            raise unknown("topic", topic, there, error=UnknownTopicError)
-    positions = {topic: offsets_at(admin, topic, where) for topic, where in sorted(wanted.items())}
+        if topic not in topics:
+            raise unknown("topic", topic, topics, error=UnknownTopicError)
+    positions = {topic: offsets_at(admin, topic, position) for topic, position in sorted(wanted.items())}
     if shift_by is not None:
         positions = _shifted(admin, application, asked, positions, shift_by)
     return ResetPlan(
         application,
-        _owned(application, topology, there, tuple(internal_topics)),
+        _owned(application, topology, topics, tuple(internal_topics)),
         _has_group(admin, application),
         folder if exists else None,
         positions,
-        _downstream(admin, topology, there),
+        _downstream(admin, topology, topics),
     )
 
 
@@ -158,9 +164,15 @@ def reset(
     *,
     topology: Topology | None = None,
     checkpoint: Path | str | None = None,
-    **options: Any,
+    input_topics: Iterable[str] | Mapping[str, Beginning] = (),
+    intermediate_topics: Iterable[str] = (),
+    internal_topics: Iterable[str] = (),
+    to: Beginning = "earliest",
+    shift_by: int | None = None,
+    by_duration: Duration | None = None,
+    force: bool = False,
 ) -> ResetPlan:
-    """Take away and set what `plan_reset` says, with the same options; gives the plan that was carried out.
+    """Make the changes that `plan_reset` returns for the same options; return them.
 
     A deployment that still runs elsewhere is fenced first: it fails with its next batch and publishes nothing more.
 
@@ -171,7 +183,19 @@ def reset(
         reset of "shop":
           nothing to delete
     """
-    plan = plan_reset(servers, application, topology=topology, checkpoint=checkpoint, **options)
+    plan = plan_reset(
+        servers,
+        application,
+        topology=topology,
+        checkpoint=checkpoint,
+        input_topics=input_topics,
+        intermediate_topics=intermediate_topics,
+        internal_topics=internal_topics,
+        to=to,
+        shift_by=shift_by,
+        by_duration=by_duration,
+        force=force,
+    )
     if f"{application}-commits" in plan.topics:
         _fence(servers, application)
     admin = Admin(servers)
@@ -179,95 +203,96 @@ def reset(
     if plan.group:
         _of_group(admin, application, lambda: admin.client.delete_consumer_groups([application]))
     if plan.positions:
-        places = [
+        partitions = [
             TopicPartition(topic, partition, offset, _MARK)
             for topic, parts in plan.positions.items()
             for partition, offset in parts.items()
         ]
-        asked = [ConsumerGroupTopicPartitions(application, places)]
-        _of_group(admin, application, lambda: admin.client.alter_consumer_group_offsets(asked))
+        wanted = [ConsumerGroupTopicPartitions(application, partitions)]
+        _of_group(admin, application, lambda: admin.client.alter_consumer_group_offsets(wanted))
     if plan.checkpoint is not None:
         shutil.rmtree(plan.checkpoint)
     return plan
 
 
 class _Instant(int):
-    """An instant in ms, told apart from an offset."""
+    """An instant in ms, as opposed to an offset."""
 
 
-def offsets_at(admin: Admin, topic: str, where: Any) -> dict[int, int]:
-    """Offsets of a topic: a word, an instant, one offset for all partitions, or offsets by partition."""
+def offsets_at(admin: Admin, topic: str, position: Beginning) -> dict[int, int]:
+    """Return the offsets of a topic at "earliest", "latest", an instant, or given offsets."""
     first = admin.offsets([topic], "earliest")[topic]
-    if isinstance(where, Mapping):
-        return {**first, **{int(partition): int(offset) for partition, offset in where.items()}}
-    if isinstance(where, int) and not isinstance(where, _Instant):
+    if isinstance(position, Mapping):
+        return {**first, **{int(partition): int(offset) for partition, offset in position.items()}}
+    if isinstance(position, int) and not isinstance(position, _Instant):
         last = admin.offsets([topic], "latest")[topic]
-        return {part: max(begin, min(last[part], where)) for part, begin in first.items()}
-    return admin.offsets([topic], int(where) if isinstance(where, _Instant) else where)[topic]
+        return {part: max(begin, min(last[part], position)) for part, begin in first.items()}
+    return admin.offsets([topic], int(position) if isinstance(position, _Instant) else position)[topic]
 
 
 def committed_positions(admin: Admin, application: str) -> Offsets:
-    """The group's offsets, asked for by a consumer that joins nothing.
+    """Return the group's offsets, requested by a consumer that does not join the group.
 
-    An admin client could ask, too, but librdkafka then ends the whole process when the group's coordinator has moved
-    or is not there yet, as after a broker's start (librdkafka's issue 5040).
+    librdkafka ends the process if an admin client requests them while the group's coordinator moves or is missing,
+    as after a broker's start (librdkafka's issue 5040).
     """
-    places = [TopicPartition(name, part) for name, count in admin.topics().items() for part in range(count)]
-    if not places:
+    partitions = [TopicPartition(name, part) for name, count in admin.topics().items() for part in range(count)]
+    if not partitions:
         return {}
     settings = connection(
         admin.servers, group_id=application, enable_auto_commit=False, isolation_level="read_uncommitted"
     )
     consumer = client(Consumer, settings)
 
-    def asked() -> list[TopicPartition]:
+    def ask() -> list[TopicPartition]:
         try:
-            return consumer.committed(places, _ASK_S)
+            return consumer.committed(partitions, _ASK_S)
         except KafkaException as error:
-            said = consumer.poll(0)  # a coordinator that turns us away says so here
-            raise (error if said is None or said.error() is None else KafkaException(said.error())) from error
+            reply = consumer.poll(0)  # has the reason if the coordinator refuses access
+            refusal = None if reply is None else reply.error()
+            raise (error if refusal is None else KafkaException(refusal)) from error
 
     try:
-        found = admin.retry(asked, f'asking for group "{application}"')
+        committed = admin.retry(ask, f'asking for group "{application}"')
     finally:
         consumer.close()
-    return _by_topic(found)
+    return _by_topic(committed)
 
 
 def reset_positions(admin: Admin, application: str) -> Offsets:
-    """Where a reset has told the next deployment to begin."""
+    """Return the positions that a reset has set for the next deployment."""
     if not committed_positions(admin, application):
         return {}
-    # Marks reach only admin clients. The coordinator has just answered: it is there.
-    asked = [ConsumerGroupTopicPartitions(application)]
-    found = _of_group(admin, application, lambda: admin.client.list_consumer_group_offsets(asked))
-    return {} if found is None else _by_topic(place for place in found.topic_partitions if _is_marked(place))
+    # Only admin clients see the marks. The coordinator has just answered, so the request is safe.
+    wanted = [ConsumerGroupTopicPartitions(application)]
+    group = _of_group(admin, application, lambda: admin.client.list_consumer_group_offsets(wanted))
+    return {} if group is None else _by_topic(each for each in group.topic_partitions if _is_marked(each))
 
 
-def _is_marked(place: TopicPartition) -> bool:
-    """Whether a reset has set an offset: librdkafka copies the text without its end, so more may follow it."""
+def _is_marked(partition: TopicPartition) -> bool:
+    """Tell whether a reset has set an offset. librdkafka copies the mark without its end: other bytes may follow."""
     try:
-        said = place.metadata or ""
+        metadata = partition.metadata or ""
     except UnicodeDecodeError as error:
-        said = error.object[: error.start].decode()
-    return said.startswith(_MARK)
+        metadata = error.object[: error.start].decode()
+    return metadata.startswith(_MARK)
 
 
-def _by_topic(places: Iterable[TopicPartition]) -> Offsets:
+def _by_topic(partitions: Iterable[TopicPartition]) -> Offsets:
     offsets: Offsets = {}
-    for place in places:
-        if place.offset >= 0:
-            offsets.setdefault(place.topic, {})[place.partition] = place.offset
+    for each in partitions:
+        if each.offset >= 0:
+            offsets.setdefault(each.topic, {})[each.partition] = each.offset
     return offsets
 
 
 def _shifted(
-    admin: Admin, application: str, asked: Mapping[str, Any], positions: Offsets, shift_by: int
+    admin: Admin, application: str, asked: Mapping[str, object], positions: Offsets, shift_by: int
 ) -> dict[str, dict[int, int]]:
     committed = committed_positions(admin, application)
     missing = sorted(asked.keys() - committed.keys())
     if missing:
-        raise ConfigError(f'group "{application}" has no offsets of topic "{missing[0]}" that could be shifted')
+        raise ConfigError(f'group "{application}" has no offsets of topic "{missing[0]}" to shift')
     first, last = admin.offsets(asked, "earliest"), admin.offsets(asked, "latest")
     shifted = {
         topic: {part: max(first[topic][part], min(last[topic][part], n + shift_by)) for part, n in parts.items()}
@@ -278,31 +303,30 @@ def _shifted(
 
 
 def _owned(
-    application: str, topology: Topology | None, there: Mapping[str, int], chosen: tuple[str, ...]
+    application: str, topology: Topology | None, topics: Mapping[str, int], chosen: tuple[str, ...]
 ) -> tuple[str, ...]:
     if topology is not None:
         owned = {topic.name for topic in owned_topics(topology, application)}
-        found = [name for name in there if name in owned]
+        internal = [name for name in topics if name in owned]
     else:
-        found = [name for name in there if name.startswith(f"{application}-") and name.endswith(_INTERNAL)]
+        internal = [name for name in topics if name.startswith(f"{application}-") and name.endswith(_INTERNAL)]
     if chosen:
-        unknown = sorted(set(chosen) - set(found))
-        if unknown:
-            raise ConfigError(
-                f'topic "{unknown[0]}" is no internal topic of "{application}"',
-                detail=f"there are {', '.join(found) or 'none'}",
-            )
-        found = [name for name in found if name in chosen]
+        others = sorted(set(chosen) - set(internal))
+        if others:
+            raise unknown(f'internal topic of "{application}":', others[0], internal, error=ConfigError)
+        internal = [name for name in internal if name in chosen]
     marker = f"{application}-commits"
-    return tuple(sorted([*found, *([marker] if marker in there else [])]))
+    return tuple(sorted([*internal, *([marker] if marker in topics else [])]))
 
 
-def _downstream(admin: Admin, topology: Topology | None, there: Mapping[str, int]) -> tuple[str, ...]:
-    """A warning for who reads the output: what is there stays, and comes once more."""
+def _downstream(admin: Admin, topology: Topology | None, existing: Mapping[str, int]) -> tuple[str, ...]:
+    """Warn consumers of the output: old results stay in the topics, and the new run adds its own."""
     from kstreamnb.topology.nodes import Sink
 
     nodes = () if topology is None else topology.nodes.values()
-    topics = sorted({n.topic for n in nodes if isinstance(n, Sink) and isinstance(n.topic, str) and n.topic in there})
+    topics = sorted(
+        {n.topic for n in nodes if isinstance(n, Sink) and isinstance(n.topic, str) and n.topic in existing}
+    )
     lines = []
     first, last = admin.offsets(topics, "earliest"), admin.offsets(topics, "latest")
     for topic in topics:
@@ -328,10 +352,10 @@ def _refuse_running(admin: Admin, application: str, folder: Path | None, *, forc
 
 
 def _refuse_foreign(application: str, folder: Path) -> None:
-    """Refuse to delete what another application has counted; a page that cannot be read says nothing."""
+    """Refuse to delete the checkpoint of another application; an unreadable manifest does not stop a reset."""
     owner = application
     with suppress(OSError, ValueError):
-        owner = json.loads((folder / _PAGE).read_text()).get("application", application)
+        owner = json.loads((folder / _MANIFEST).read_text()).get("application", application)
     if owner != application:
         raise CheckpointError(
             f'checkpoint "{folder.name}" belongs to application "{owner}", not to "{application}"',
@@ -347,7 +371,7 @@ def _fence(servers: Servers, application: str) -> None:
         raise kafka_error(f'fencing "{application}"', error, servers) from error
 
 
-def _described(admin: Admin, application: str) -> Any:
+def _described(admin: Admin, application: str) -> ConsumerGroupDescription | None:
     return _of_group(admin, application, lambda: admin.client.describe_consumer_groups([application]))
 
 
@@ -357,15 +381,15 @@ def _members(admin: Admin, application: str) -> int:
 
 
 def _has_group(admin: Admin, application: str) -> bool:
-    """Whether the group has committed offsets."""
+    """Tell whether the group has committed offsets."""
     described = _described(admin, application)
     return described is not None and bool(described.state.name != "DEAD")
 
 
-def _of_group(admin: Admin, group: str, call: Callable[[], Any]) -> Any:
-    """What the cluster says of a group, None where it knows none; a coordinator that still loads is waited for."""
+def _of_group(admin: Admin, group: str, call: Callable[[], Mapping[str, Future[T]]]) -> T | None:
+    """Return the cluster's answer about a group, None if it knows none; wait for a coordinator that still loads."""
 
-    def asked() -> Any:
+    def ask() -> T | None:
         try:
             return call()[group].result(_CALL_S)
         except KafkaException as error:
@@ -373,4 +397,4 @@ def _of_group(admin: Admin, group: str, call: Callable[[], Any]) -> Any:
                 return None
             raise
 
-    return admin.retry(asked, f'asking for group "{group}"')
+    return admin.retry(ask, f'asking for group "{group}"')

@@ -1,8 +1,8 @@
-"""Where a batch of bounded size ends: always at a prefix of the merge of all partitions by event time.
+"""Finds the end of a batch of bounded size: always a prefix of the merge of all partitions by event time.
 
 The merge takes the least head first, which is the order of (greatest timestamp so far in the partition, topic,
-partition, offset). The first offset at or after a time T cuts every partition at one place of that order; so the
-results of a topology cannot depend on how its input is cut into batches.
+partition, offset). The first offsets at or after a time T split every partition at the same position of that
+order, so the results of a topology do not depend on how its input is divided into batches.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ Offsets = dict[str, dict[int, int]]
 
 
 def ranges(start: Offsets, end: Offsets) -> Iterator[tuple[str, int, int, int]]:
-    """``(topic, partition, from, to)`` of every partition in ``end``, in order; a new partition begins at 0."""
+    """Yield ``(topic, partition, from, to)`` for every partition in ``end``, in order; a new partition begins at 0."""
     for topic in sorted(end):
         for partition in sorted(end[topic]):
             yield topic, partition, start.get(topic, {}).get(partition, 0), end[topic][partition]
 
 
 def count_between(start: Offsets, end: Offsets) -> int:
-    """Number of offsets between two sets of them."""
+    """Count the offsets between two sets of offsets."""
     return sum(last - first for _, _, first, last in ranges(start, end))
 
 
@@ -37,14 +37,20 @@ def batch_end_by_time(
     at_time: Callable[[int], Offsets],
     times_ms: tuple[int, int],
 ) -> tuple[Offsets, int]:
-    """End offsets of at most ``limit`` records that come first in the merge, and a time that all of them reach.
+    """Return end offsets for at most ``limit`` records, those first in the merge, and a time that all of them reach.
 
-    ``at_time`` looks up the first offsets at or after a time; ``times_ms`` are a time that no record before ``start``
-    lies after, and the greatest time of all. Between half the limit and the limit any cut will do; where one
-    timestamp alone has more records, they are cut by topic and partition, as the merge has them.
+    The search by time accepts any end between half the limit and the limit. If a single timestamp has more records than
+    that, they are divided by topic and partition, the order of the merge.
+
+    Args:
+        start: where the batch begins.
+        end: up to where there are records.
+        limit: records at most.
+        at_time: looks up the first offsets at or after a time in ms.
+        times_ms: a time that no record before ``start`` exceeds, and the greatest time of all.
     """
     if limit < 1:
-        raise ConfigError(f"a batch of at most {limit} records makes no progress")
+        raise ConfigError(f"a batch must have at least 1 record, got a limit of {limit}")
     (low, high), before, after = (times_ms[0], times_ms[1] + 1), start, end
     few, many, halve = 0, count_between(start, end), False
     if many <= limit:
@@ -65,7 +71,7 @@ def batch_end_by_time(
 
 
 def _within(ends: Offsets, start: Offsets, end: Offsets) -> Offsets:
-    """Offsets, none of them before the start or after the end."""
+    """Limit offsets to the range from start to end."""
     result: Offsets = {topic: {} for topic in end}
     for topic, partition, first, last in ranges(start, end):
         result[topic][partition] = max(first, min(last, ends.get(topic, {}).get(partition, last)))
@@ -73,10 +79,10 @@ def _within(ends: Offsets, start: Offsets, end: Offsets) -> Offsets:
 
 
 def _share(before: Offsets, after: Offsets, limit: int) -> Offsets:
-    """The first ``limit`` offsets after ``before``, partition by partition."""
+    """Take the first ``limit`` offsets after ``before``, partition by partition."""
     result: Offsets = {topic: {} for topic in after}
     for topic, partition, first, last in ranges(before, after):
-        taken = min(last - first, limit)
-        limit -= taken
-        result[topic][partition] = first + taken
+        count = min(last - first, limit)
+        limit -= count
+        result[topic][partition] = first + count
     return result

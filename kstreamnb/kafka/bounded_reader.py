@@ -1,6 +1,6 @@
-"""Bounded reads of topics: which offsets there are, where a batch ends, and the records between two offsets.
+"""Reads topics between two sets of offsets, finds the end of a batch, and detects lost records.
 
-Only committed records are seen, and no group offsets are written.
+It sees committed records only, and writes no group offsets.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from itertools import groupby
 from operator import itemgetter
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
@@ -37,8 +37,8 @@ __all__ = [
     "raw_record",
 ]
 
-RawRecord: TypeAlias = tuple[int, int, SerializedValue | None, SerializedValue | None, Headers]
-"""``(offset, timestamp, key, value, headers)`` as a task takes it."""
+RawRecord: TypeAlias = tuple[int, int, bytes | None, bytes | None, Headers]
+"""``(offset, timestamp, key, value, headers)``; for a task, key and value are `SerializedValue`."""
 
 _EOF = KafkaError._PARTITION_EOF  # noqa: SLF001 - librdkafka's own codes have such names
 _NO_RESET = KafkaError._AUTO_OFFSET_RESET  # noqa: SLF001
@@ -65,12 +65,12 @@ class Piece(NamedTuple):
 
 
 def pieces_between(start: Offsets, end: Offsets) -> list[Piece]:
-    """The pieces that have records, in the order of topic and partition."""
+    """Return the pieces that have records, ordered by topic and partition."""
     return [Piece(*each) for each in ranges(start, end) if each[3] > each[2]]
 
 
 def raw_record(message: Message) -> RawRecord:
-    """A message of librdkafka as a task takes it."""
+    """Convert a message of librdkafka to a record for a task."""
     key, value, headers = message.key(), message.value(), message.headers()
     return (
         message.offset(),
@@ -81,8 +81,8 @@ def raw_record(message: Message) -> RawRecord:
     )
 
 
-def plain_records(messages: list[Message]) -> list[tuple[int, int, bytes | None, bytes | None, Headers]]:
-    """Messages as records with plain bytes: no object is made a field before it reaches its task."""
+def plain_records(messages: list[Message]) -> list[RawRecord]:
+    """Convert messages to records with plain bytes, column by column: no object is made for each field."""
     offsets, keys, values = (map(read, messages) for read in (Message.offset, Message.key, Message.value))
     times = map(itemgetter(1), map(Message.timestamp, messages))
     headers = [tuple(each) if each else () for each in map(Message.headers, messages)]
@@ -94,14 +94,14 @@ def _raw_records(messages: list[Message]) -> list[RawRecord]:
 
 
 def bounded_consumer(servers: Servers) -> Consumer:
-    """A consumer that is told where to read, sees committed records only, and commits nothing."""
+    """Make a consumer that is assigned its partitions, sees committed records only, and commits nothing."""
     return client(Consumer, _consumer_settings(servers))
 
 
 def arrived(consumer: Consumer, count: int, seconds: float) -> list[Message]:
-    """The next messages of a bounded consumer, without complaints about its group.
+    """Return the next messages of a bounded consumer, without errors about its group.
 
-    It is told where to read: who may read the topics needs no permission for a group that nothing is asked of.
+    Its partitions are assigned, so it needs no permission for the group that librdkafka insists on.
     """
     messages: list[Message] = consumer.consume(count, seconds)
     if not any(map(Message.error, messages)):
@@ -109,11 +109,11 @@ def arrived(consumer: Consumer, count: int, seconds: float) -> list[Message]:
     return [each for each in messages if each.error() is None or each.error().code() != _NO_GROUP]
 
 
-def _consumer_settings(servers: Servers) -> dict[str, Any]:
+def _consumer_settings(servers: Servers) -> dict[str, object]:
     return connection(
         servers,
         defaults=_TUNING,
-        group_id="kstreamnb-reader",  # librdkafka asks for one; nothing is ever committed to it
+        group_id="kstreamnb-reader",  # librdkafka insists on one; nothing is ever committed to it
         enable_auto_commit=False,
         enable_auto_offset_store=False,
         auto_offset_reset="error",
@@ -123,10 +123,13 @@ def _consumer_settings(servers: Servers) -> dict[str, Any]:
 
 
 class BoundedReader:
-    """The offsets of some topics, and where to end a batch.
+    """Looks up the offsets of topics and the end of a batch.
 
-    ``topics`` are names, or ``pattern`` is a regular expression that whole names match.
-    Units: ``patience_s`` is how many seconds a broker may be away before a call fails.
+    Args:
+        servers: ``host:port,…``, or settings with ``bootstrap.servers`` among them.
+        topics: names of topics.
+        pattern: a regular expression for whole names, instead of ``topics``.
+        patience_s: how many seconds a broker may be away before a call fails; default 30.
     """
 
     def __init__(
@@ -141,35 +144,35 @@ class BoundedReader:
         self._topics = tuple(sorted(topics))
         self._pattern = re.compile(pattern) if pattern is not None else None
         if bool(self._topics) == (pattern is not None):
-            raise ConfigError("a reader takes either topics or a pattern")
+            raise ConfigError("expected either topics or a pattern, got both or none")
         self.admin = Admin(servers, patience_s=patience_s)
         self._last_end: tuple[Offsets, int] = ({}, 0)
 
     def topics(self) -> tuple[str, ...]:
-        """The names that are read, in alphabetical order."""
+        """Return the names of the topics, in alphabetical order."""
         if self._pattern is None:
             return self._topics
         return tuple(name for name in self.admin.topics() if self._pattern.fullmatch(name))
 
     def beginning(self) -> Offsets:
-        """The first offsets that the cluster still has."""
+        """Return the first offsets that the cluster still has."""
         return self.admin.offsets(self.topics(), "earliest")
 
     def end(self) -> Offsets:
-        """The last stable offsets: below them no transaction is open."""
+        """Return the last stable offsets: no transaction is open below them."""
         return self.admin.offsets(self.topics(), "latest")
 
     def at_time(self, timestamp_ms: int) -> Offsets:
-        """Offsets of the first records at or after a time; the end where there are none."""
+        """Return the offsets of the first records at or after a time in ms, the end if there are none."""
         return self.admin.offsets(self.topics(), timestamp_ms)
 
     def check(self, start: Offsets, end: Offsets, beginning: Offsets | None = None) -> None:
-        """Refuse to go on where records were lost in between or a topic was made anew."""
+        """Raise DataLossError if records between were lost, or a topic was deleted and created again."""
         for topic, partition, offset, last in ranges(start, end):
             if last < offset:
                 raise DataLossError(
                     f'topic "{topic}" ends at offset {last} in partition {partition}, before offset {offset}',
-                    detail="it was deleted and created anew, or lost its latest records",
+                    detail="it was deleted and created again, or lost its latest records",
                     hint="reset the application, or give it a new id",
                 )
             first = (beginning or {}).get(topic, {}).get(partition, offset)
@@ -177,7 +180,7 @@ class BoundedReader:
                 raise _lost(topic, partition, offset, first, last)
 
     def batch_end(self, start: Offsets, end: Offsets, limit: int) -> Offsets:
-        """End offsets of at most ``limit`` records: those that come first by event time over all partitions."""
+        """Return end offsets for at most ``limit`` records: those first by event time over all partitions."""
         if not 1 <= limit < sum(each.end - each.start for each in pieces_between(start, end)):
             return batch_end_by_time(start, end, limit, at_time=self.at_time, times_ms=(0, 0))[0]
         low = self._last_end[1] if self._last_end[0] == start else self._first_time(start, end)
@@ -186,19 +189,19 @@ class BoundedReader:
         return self._last_end[0]
 
     def _first_time(self, start: Offsets, end: Offsets) -> int:
-        """The least timestamp among the first records of the partitions."""
+        """Return the least timestamp among the first records of the partitions."""
         waiting = {(each.topic, each.partition): each for each in pieces_between(start, end)}
-        consumer, found, heard = bounded_consumer(self.servers), [], time.monotonic()
+        consumer, times, began = bounded_consumer(self.servers), [], time.monotonic()
         try:
             consumer.assign([TopicPartition(each.topic, each.partition, each.start) for each in waiting.values()])
-            while waiting and time.monotonic() - heard < _PATIENCE_S:
+            while waiting and time.monotonic() - began < _PATIENCE_S:
                 for message in arrived(consumer, 100, 0.05):
                     piece = waiting.pop((message.topic(), message.partition()), None)
                     if piece is not None and not at_end(message, self.servers):
-                        found.append(message.timestamp()[1])
+                        times.append(message.timestamp()[1])
         finally:
             consumer.close()
-        return max(0, min(found, default=0))
+        return max(0, min(times, default=0))
 
 
 def fetch(
@@ -206,22 +209,30 @@ def fetch(
     pieces: Sequence[Piece],
     *,
     chunk: int = 5000,
-    convert: Callable[[list[Message]], list[Any]] = _raw_records,
+    convert: Callable[[list[Message]], list[RawRecord]] = _raw_records,
     skip_lost: bool = False,
-) -> Iterator[tuple[str, int, list[Any]]]:
-    """The records of all pieces through one consumer, as ``(topic, partition, records)`` of at most ``chunk`` records.
+) -> Iterator[tuple[str, int, list[RawRecord]]]:
+    """Read the records of all pieces through one consumer, as ``(topic, partition, records)``.
 
-    Chunks of a partition come in order; those of different partitions alternate. The consumer of a read that ended
-    well waits in this process for the next one. ``convert`` makes records from messages, many at once. Records that
-    the cluster has removed are an error, or passed over with ``skip_lost``.
+    Chunks of a partition come in order; those of different partitions alternate. After a read without an error its
+    consumer is kept in this process for the next one.
+
+    Args:
+        servers: ``host:port,…``, or settings with ``bootstrap.servers`` among them.
+        pieces: what to read.
+        chunk: records at most that are returned at once; default 5000.
+        convert: makes records from many messages at once.
+        skip_lost: skip records that the cluster has removed, instead of raising DataLossError; default False.
     """
     settings = _consumer_settings(servers)
     name = json.dumps(settings, sort_keys=True, default=repr)
-    # Taken out: only a clean end puts it back.
+    # Removed from the idle ones; only a clean end puts it back.
     consumer, known = _idle.pop(name) if name in _idle else (client(Consumer, settings), set())
     try:
         for topic in sorted({piece.topic for piece in pieces} - known):
-            with suppress(KafkaException):  # only a help: librdkafka itself asks for topics new to it once a second
+            with suppress(
+                KafkaException
+            ):  # optional: librdkafka itself asks for topics that are new to it once a second
                 consumer.list_topics(topic, timeout=_CALL_S)
             known.add(topic)
         yield from _fetch(consumer, servers, pieces, chunk, convert, skip_lost=skip_lost)
@@ -236,27 +247,27 @@ def _fetch(
     servers: Servers,
     pieces: Sequence[Piece],
     chunk: int,
-    convert: Callable[[list[Message]], list[Any]],
+    convert: Callable[[list[Message]], list[RawRecord]],
     *,
     skip_lost: bool,
-) -> Iterator[tuple[str, int, list[Any]]]:
+) -> Iterator[tuple[str, int, list[RawRecord]]]:
     # Not pause and resume: librdkafka looks at a resumed partition only after a second.
     consumer.incremental_assign([TopicPartition(each.topic, each.partition, each.start) for each in pieces])
     missing = sum(each.end - each.start for each in pieces)
     ends = {(each.topic, each.partition): each.end for each in pieces}
-    held: dict[tuple[str, int], list[Message]] = {place: [] for place in ends}
-    heard = time.monotonic()
+    waiting: dict[tuple[str, int], list[Message]] = {partition: [] for partition in ends}
+    last_message = time.monotonic()
     while ends:
         messages = arrived(consumer, max(1, min(chunk, missing)), 0.01)
-        heard = time.monotonic() if messages else heard
-        for place, run in _runs(messages):
-            end, rows = ends.get(place), held.get(place, [])
+        last_message = time.monotonic() if messages else last_message
+        for partition, run in _runs(messages):
+            end, rows = ends.get(partition), waiting.get(partition, [])
             lost = _is_lost(run[0]) and end is not None
             done = lost or at_end(run[0], servers)
             if end is None:
                 continue
             if lost:
-                position = _after_loss(consumer, servers, place, pieces, skip=skip_lost)
+                position = _after_loss(consumer, servers, partition, pieces, skip=skip_lost)
             elif done:
                 position = run[0].offset()  # after the partition's last record
             else:
@@ -266,19 +277,19 @@ def _fetch(
                 missing -= fitting
                 position = offsets[-1] + 1
             if position >= end:
-                del ends[place]
-                consumer.incremental_unassign([TopicPartition(*place)])
-            while len(rows) >= chunk or (rows and place not in ends):
-                yield *place, convert(rows[:chunk])
+                del ends[partition]
+                consumer.incremental_unassign([TopicPartition(*partition)])
+            while len(rows) >= chunk or (rows and partition not in ends):
+                yield *partition, convert(rows[:chunk])
                 del rows[:chunk]
-        if time.monotonic() - heard > _PATIENCE_S:
+        if time.monotonic() - last_message > _PATIENCE_S:
             raise BrokerError(f"no record came for {_PATIENCE_S:.0f} s", detail=f"still to read: {ends}")
 
 
 def _runs(messages: list[Message]) -> Iterator[tuple[tuple[str, int], list[Message]]]:
-    """Neighbours that come from one partition, with its topic and number; what is no record stands alone.
+    """Group consecutive records of one partition; an error is a group of its own.
 
-    Each record costs one step of a loop in C for each of its fields: a chunk has thousands.
+    The loops over fields run in C, because a chunk has thousands of records.
     """
     alone = [0 if error is None else at for at, error in enumerate(map(Message.error, messages), 1)]
     fields = map(Message.topic, messages), map(Message.partition, messages), alone
@@ -292,11 +303,11 @@ def _is_lost(message: Message) -> bool:
 
 
 def _after_loss(
-    consumer: Consumer, servers: Servers, place: tuple[str, int], pieces: Sequence[Piece], *, skip: bool
+    consumer: Consumer, servers: Servers, name: tuple[str, int], pieces: Sequence[Piece], *, skip: bool
 ) -> int:
-    """Go on with the first record that is left of a partition; gives its offset."""
-    topic, partition = place
-    piece = next(each for each in pieces if each[:2] == place)
+    """Continue with the first record that is left of a partition; return its offset."""
+    topic, partition = name
+    piece = next(each for each in pieces if each[:2] == name)
     admin = Admin(servers)
     first, last = (admin.offsets([topic], word)[topic][partition] for word in ("earliest", "latest"))
     if not skip or first <= piece.start:
@@ -305,7 +316,7 @@ def _after_loss(
     if first < piece.end:
         consumer.incremental_assign([TopicPartition(topic, partition, first)])
     else:
-        consumer.incremental_assign([TopicPartition(topic, partition, last)])  # taken away again as one that is done
+        consumer.incremental_assign([TopicPartition(topic, partition, last)])  # removed again as one that is done
     return first
 
 
@@ -318,13 +329,13 @@ def _lost(topic: str, partition: int, offset: int, first: int, last: int) -> Dat
         )
     return DataLossError(
         f'topic "{topic}" no longer has the offsets to read in partition {partition}',
-        detail=f"it has {first} to {last}, asked for was {offset}",
+        detail=f"it has {first} to {last}, expected {offset}",
         hint="keep the topic's records longer, or reset the application",
     )
 
 
 def at_end(message: Message, servers: Servers) -> bool:
-    """Whether a message only says that its partition has no more records now; raises on other errors."""
+    """Tell whether a message only marks the end of its partition; raise on other errors."""
     error = message.error()
     if error is None:
         return False

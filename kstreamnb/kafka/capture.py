@@ -1,4 +1,4 @@
-"""A bounded part of some topics, taken without leaving a trace: no group offsets, committed records only."""
+"""Captures a bounded part of some topics without side effects: committed records only, no group offsets."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from typing import TypeAlias
 
 from confluent_kafka import Consumer, Message, TopicPartition
 
-from kstreamnb.core.codec import SerializedValue
 from kstreamnb.core.progress import Done, under_way
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.serde import Serde
@@ -32,10 +31,14 @@ _SETTLE_S = 5.0  # a transaction that is open for longer is not of a moment ago
 
 @dataclass(frozen=True)
 class CaptureLimits:
-    """Where a capture ends, whatever comes first; None is no limit.
+    """Limits of a capture, which ends at the first that it reaches; None is no limit.
 
-    Units: ``seconds`` of waiting and reading; ``bytes`` of keys and values. ``follow`` waits for records that are
-    yet to come; without it the capture ends where the topics ended when it began.
+    Attributes:
+        records: number of records; default 1000.
+        seconds: time of waiting and reading; default 10.
+        bytes: size of keys and values; no limit by default.
+        follow: wait for records that are not written yet; by default a capture ends at the ends that the topics had
+            when it began.
     """
 
     records: int | None = 1000
@@ -45,21 +48,21 @@ class CaptureLimits:
 
     def __post_init__(self) -> None:
         limits = {"records": self.records, "seconds": self.seconds, "bytes": self.bytes}
-        given = {name: limit for name, limit in limits.items() if limit is not None}
-        if self.follow and not given:
+        bounds = {name: limit for name, limit in limits.items() if limit is not None}
+        if self.follow and not bounds:
             raise ConfigError(
-                "a capture that follows its topics has no limit", hint="give records=, seconds= or bytes="
+                "a capture that follows its topics needs a limit", hint="give records=, seconds= or bytes="
             )
-        for name, limit in given.items():
+        for name, limit in bounds.items():
             if isinstance(limit, bool) or not isinstance(limit, (int, float)):
-                raise ConfigError(f"the limit of {name} of a capture is a number, not a {type(limit).__name__}")
+                raise ConfigError(f"expected a number of {name}, got {type(limit).__name__}")
             if limit <= 0:
-                raise ConfigError(f"a capture cannot end after {limit} {name}", hint=f"{name}=None is no limit")
+                raise ConfigError(f"{name} must be greater than 0, got {limit}", hint=f"{name}=None is no limit")
 
 
 @dataclass(frozen=True)
 class Captured:
-    """What was taken: ``ended`` says why no more, ``bounds`` what each partition gave."""
+    """The captured records; ``ended`` is the reason of the end, ``bounds`` the range of each partition."""
 
     records: tuple[TopicRecord, ...]
     ended: str
@@ -68,7 +71,7 @@ class Captured:
 
 @dataclass
 class _Reading:
-    """A capture under way."""
+    """A capture in progress."""
 
     limits: CaptureLimits
     positions: dict[tuple[str, int], int]
@@ -79,43 +82,43 @@ class _Reading:
 
     def take(self, message: Message) -> None:
         """Keep a message, unless it is beyond the end or a limit."""
-        place, offset = (message.topic(), message.partition()), message.offset()
+        partition, offset = (message.topic(), message.partition()), message.offset()
         if self.ended:
             return
-        if self.ends is not None and offset >= self.ends[place]:
-            self.reach(place, offset)
+        if self.ends is not None and offset >= self.ends[partition]:
+            self.reach(partition, offset)
             return
         self.messages.append(message)
-        self.reach(place, offset + 1)
+        self.reach(partition, offset + 1)
         self.bytes += len(message.key() or b"") + len(message.value() or b"")
         if self.limits.bytes is not None and self.bytes >= self.limits.bytes:
             self.ended = f"limit of {self.limits.bytes:,} bytes reached"
         elif self.limits.records is not None and len(self.messages) >= self.limits.records:
             self.ended = f"limit of {self.limits.records:,} records reached"
 
-    def reach(self, place: tuple[str, int], offset: int) -> None:
-        """Note how far a partition was read; beyond its end nothing is taken."""
-        end = offset if self.ends is None else self.ends[place]
-        self.positions[place] = max(self.positions[place], min(offset, end))
+    def reach(self, partition: tuple[str, int], offset: int) -> None:
+        """Note the position in a partition, its end at most."""
+        end = offset if self.ends is None else self.ends[partition]
+        self.positions[partition] = max(self.positions[partition], min(offset, end))
 
     def check(self, seconds: float) -> None:
-        """Notice that everything was read, or that time is over."""
+        """Detect that everything was read, or that time is over."""
         ends = self.ends
-        if not self.ended and ends is not None and all(self.positions[place] >= ends[place] for place in ends):
+        if not self.ended and ends is not None and all(self.positions[each] >= end for each, end in ends.items()):
             self.ended = "everything read"
         if not self.ended and self.limits.seconds is not None and seconds >= self.limits.seconds:
             self.ended = f"limit of {self.limits.seconds:g} seconds reached"
 
 
 def _check_topics(topics: Sequence[object]) -> None:
-    """Raise ConfigError unless each topic is named by a text."""
+    """Raise ConfigError unless each topic is a text."""
     hint = 'name them one by one: capture(servers, "orders", "payments")'
     if not topics:
         raise ConfigError("a capture names no topic", hint=hint)
     for topic in topics:
         if not isinstance(topic, str) or not topic:
-            said = "an empty one" if topic == "" else f"a {type(topic).__name__}"
-            raise ConfigError(f"a topic of a capture is named by text, not by {said}", hint=hint)
+            kind = "an empty text" if topic == "" else type(topic).__name__
+            raise ConfigError(f"expected the name of a topic, got {kind}", hint=hint)
 
 
 def capture(
@@ -128,11 +131,20 @@ def capture(
     value_serde: Serde | None = None,
     progress: Progress | None = None,
 ) -> Captured:
-    """Take records from topics until a limit, the end, or an interrupt, which keeps what was read.
+    """Capture records of topics until a limit, the end, or an interrupt, which keeps the records that were read.
 
-    ``from_`` is "earliest", "latest" (which waits for new records), an instant, or offsets by topic and partition.
-    Without ``follow`` a limit of records takes those that are first by event time, on every run the same ones. What
-    a serde cannot read stays as `SerializedValue` bytes.
+    Without ``follow`` a limit of records selects those that are first by event time, the same ones on every run. Keys
+    and values that a serde cannot read stay `SerializedValue` bytes.
+
+    Args:
+        servers: ``host:port,…``, or settings with ``bootstrap.servers`` among them.
+        topics: names of topics.
+        limits: when to end; by default after 1000 records or 10 s.
+        from_: "earliest" (default), "latest", which waits for new records, an instant, or offsets by topic and
+            partition.
+        key_serde: reads keys; text by default.
+        value_serde: reads values; JSON by default.
+        progress: called with records, bytes and seconds a few times a second.
     """
     limits = limits or CaptureLimits()
     _check_topics(topics)
@@ -142,14 +154,14 @@ def capture(
     ends: Offsets | None = None
     if bounded:
         ends = end if limits.records is None else reader.batch_end(start, end, limits.records)
-    places = {(topic, part): first for topic, part, first, _ in ranges(start, end)}
+    positions = {(topic, part): first for topic, part, first, _ in ranges(start, end)}
     last = None if ends is None else {(topic, part): final for topic, part, _, final in ranges(start, ends)}
-    reading = _Reading(limits, dict(places), last)
+    reading = _Reading(limits, dict(positions), last)
     if last is not None:
         reading.check(0.0)
     consumer = bounded_consumer(servers)
     try:
-        consumer.assign([TopicPartition(topic, part, first) for (topic, part), first in places.items()])
+        consumer.assign([TopicPartition(topic, part, first) for (topic, part), first in positions.items()])
         with under_way("records", limits.records) as done:
             _read(consumer, servers, reading, progress, done)
     except KeyboardInterrupt:
@@ -160,7 +172,7 @@ def capture(
         reading.ended = f"limit of {limits.records:,} records reached"
     serdes = key_serde or Serdes.string(), value_serde or Serdes.json()
     records = tuple(_record(message, *serdes) for message in reading.messages)
-    return Captured(records, reading.ended, _bounds(places, reading.positions, end))
+    return Captured(records, reading.ended, _bounds(positions, reading.positions, end))
 
 
 def _start(reader: BoundedReader, from_: Instant | str | Mapping[str, Mapping[int, int]]) -> Offsets:
@@ -174,13 +186,13 @@ def _start(reader: BoundedReader, from_: Instant | str | Mapping[str, Mapping[in
 
 
 def ends_of(reader: BoundedReader) -> Offsets:
-    """Where the topics end now, behind what was committed a moment ago: brokers show that to readers a little later."""
-    written, found = reader.admin.offsets(reader.topics(), committed=False), reader.end()
+    """Return the ends of topics behind records just committed, which brokers show to readers with a delay."""
+    written, ends = reader.admin.offsets(reader.topics(), committed=False), reader.end()
     patience = time.monotonic() + _SETTLE_S
-    while time.monotonic() < patience and any(end < last for _, _, end, last in ranges(found, written)):
+    while time.monotonic() < patience and any(end < last for _, _, end, last in ranges(ends, written)):
         time.sleep(_POLL_S / 10)
-        found = reader.end()
-    return found
+        ends = reader.end()
+    return ends
 
 
 def _read(consumer: Consumer, servers: Servers, reading: _Reading, progress: Progress | None, done: Done) -> None:
@@ -201,11 +213,11 @@ def _read(consumer: Consumer, servers: Servers, reading: _Reading, progress: Pro
 
 def _record(message: Message, key_serde: Serde, value_serde: Serde) -> TopicRecord:
     offset, timestamp, key, value, headers = raw_record(message)
-    place = message.topic(), message.partition(), offset, timestamp
-    return TopicRecord(*place, _decoded(key_serde, key), _decoded(value_serde, value), headers)
+    position = message.topic(), message.partition(), offset, timestamp
+    return TopicRecord(*position, _decoded(key_serde, key), _decoded(value_serde, value), headers)
 
 
-def _decoded(serde: Serde, data: SerializedValue | None) -> object:
+def _decoded(serde: Serde, data: bytes | None) -> object:
     try:
         return serde.deserialize(data)
     except SerdeError:
@@ -213,7 +225,7 @@ def _decoded(serde: Serde, data: SerializedValue | None) -> object:
 
 
 def _bounds(start: dict[tuple[str, int], int], positions: dict[tuple[str, int], int], end: Offsets) -> tuple[str, ...]:
-    """One line for each topic: from where to where each partition was read, and where it ended."""
+    """Describe each topic in a line: the range that was read of each partition, and its end if that is later."""
     lines: dict[str, list[str]] = {}
     for (topic, part), first in sorted(start.items()):
         reached = positions[topic, part]

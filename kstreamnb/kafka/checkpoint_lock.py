@@ -1,7 +1,7 @@
-"""Whether a deployment runs over a folder, and which was started last: a lock on a file in it, and what the file says.
+"""Locks the checkpoint of a running query, and records in the lock file which start came last.
 
-The lock ends with its process however that ends. Several may hold it at once, for a newer deployment takes over from an
-older one by fencing it, not by waiting. Where the file system knows no locks, nothing is ever in use.
+The lock ends with its process, however that ends. Several processes may hold it at once, because a newer deployment
+takes over from an older one by fencing it, not by waiting. On a file system without locks nothing counts as in use.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from kstreamnb.errors import StorageError
 __all__ = ["LOCK_FILE", "STARTED_SINCE", "OwnerToken", "SharedLock", "in_use", "unwritable"]
 
 LOCK_FILE = ".kstreamnb.lock"
-STARTED_SINCE = "it was started over the same checkpoint since"
+STARTED_SINCE = "it was started on the same checkpoint since"
 _SIZE = 16
 _NOT_THERE = FileNotFoundError, NotADirectoryError
 
 
 class SharedLock:
-    """Says that a folder is in use, until `leave` or the end of the process.
+    """Marks a folder as in use, until `release` or the end of the process.
 
     Example:
         >>> from tempfile import TemporaryDirectory
@@ -37,7 +37,7 @@ class SharedLock:
     def __init__(self, folder: Path) -> None:
         self._file: int | None = None
         self._path = folder / LOCK_FILE
-        file = _opened(self._path, os.O_RDONLY)  # who only reads does not keep a disk from being made read-only
+        file = _opened(self._path, os.O_RDONLY)  # opened for reading: the disk can still be remounted read-only
         self._identity = _identity(os.fstat(file))
         if _lock(file, exclusive=False):
             self._file = file
@@ -45,23 +45,23 @@ class SharedLock:
             os.close(file)
 
     def intact(self) -> bool:
-        """Whether the folder is still the one that it was: neither deleted nor moved, nor replaced by a copy."""
+        """Tell whether the folder was neither deleted, moved nor replaced by a copy."""
         try:
             return _identity(self._path.stat()) == self._identity
         except _NOT_THERE:
             return False
 
     def release(self) -> None:
-        """Not in use by this one any more."""
+        """Release the lock."""
         file, self._file = self._file, None
         if file is not None:
             os.close(file)
 
 
 class OwnerToken:
-    """The claim of the start that was last over a folder; who started earlier must not come back by itself.
+    """Identifies the latest start on a folder, so that an older one does not reopen its transactions automatically.
 
-    Kafka fences whoever opened its transactions earlier, so an older deployment that opens them once more, after a
+    Kafka fences the writer that opened its transactions earlier: an older deployment that opens them again, after a
     broker was away, would end the newer one.
 
     Example:
@@ -80,11 +80,11 @@ class OwnerToken:
         self._write(self._own)
 
     def holds(self) -> bool:
-        """Whether no other start has come since; a folder that is gone says nothing of one."""
+        """Tell whether no other start came since; a missing folder counts as none."""
         return self._read() in (self._own, b"")
 
     def withdraw(self) -> None:
-        """The start failed: the one before it is the last again."""
+        """Restore the token before this one, after a start that failed."""
         if self._read() == self._own:
             self._write(self._before.ljust(_SIZE))
 
@@ -94,11 +94,11 @@ class OwnerToken:
         except _NOT_THERE:
             return b""
 
-    def _write(self, said: bytes) -> None:
-        """Of one size always and in place: who reads meanwhile finds the old or the new, and the lock is the file's."""
+    def _write(self, token: bytes) -> None:
+        """Write in place and always with one size: a reader sees the old or the new token, and the lock stays valid."""
         file = _opened(self._path)
         try:
-            os.write(file, said)
+            os.write(file, token)
         except OSError as error:
             raise unwritable(self._path.parent, error) from error
         finally:
@@ -106,16 +106,16 @@ class OwnerToken:
 
 
 def unwritable(folder: Path, error: OSError, kind: str = "folder") -> StorageError:
-    """The error of a folder that takes no files: its disk is full or read-only, or a permission is missing."""
+    """Make the error of a folder that cannot be written: full, read-only, or not permitted."""
     return StorageError(
         f'{kind} "{folder}" cannot be written',
         detail=f"the system says: {error.strerror or error}",
-        hint="make room there, or give a folder with room, which this user may write to",
+        hint="free disk space, or choose a writable directory",
     )
 
 
 def _opened(path: Path, access: int = os.O_RDWR) -> int:
-    """A file to be locked or written, which is made with its folder where it is not there."""
+    """Open a file to be locked or written; create it with its folder if it is missing."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         return os.open(path, access | os.O_CREAT, 0o644)
@@ -124,7 +124,7 @@ def _opened(path: Path, access: int = os.O_RDWR) -> int:
 
 
 def in_use(folder: Path) -> bool:
-    """Whether any process says that it uses the folder."""
+    """Tell whether any process has locked the folder."""
     path = folder / LOCK_FILE
     if not path.exists():
         return False
@@ -140,7 +140,7 @@ def _identity(file: os.stat_result) -> tuple[int, int]:
 
 
 def _lock(file: int, *, exclusive: bool) -> bool:
-    """Take the lock until the file is closed; without locks on this system everybody has it."""
+    """Take the lock until the file is closed; on a system without locks every process gets it."""
     try:
         import fcntl
     except ImportError:

@@ -1,11 +1,10 @@
-"""Configuration of connectors: what takes a topic on into a store outside, without a program of one's own."""
+"""Configures Kafka Connect to write a topic to a database."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
-from kstreamnb.errors import ConfigError, did_you_mean
+from kstreamnb.errors import ConfigError, unknown
 
 __all__ = ["connect_config"]
 
@@ -22,21 +21,21 @@ def connect_config(
     name: str | None = None,
     tasks: int = 1,
     settings: Mapping[str, str] | None = None,
-) -> dict[str, Any]:
-    """What Kafka Connect's ``POST /connectors`` takes for a connector that writes a topic to a database.
+) -> dict[str, str | dict[str, str]]:
+    """Return the body of Kafka Connect's ``POST /connectors`` for a connector that writes a topic to a database.
 
-    It reads only what is committed. Each record replaces the row of its key, and a tombstone deletes it, so a record
-    that comes twice changes nothing: the table is exactly what the topic says.
+    It reads committed records only. Each record replaces the row of its key, and a tombstone deletes it, so a record
+    that is delivered twice changes nothing: the table has exactly the content of the topic.
 
     Args:
-        topic: what the application writes.
+        topic: the topic.
         kind: "jdbc-sink".
         url: the database, such as ``jdbc:postgresql://db/shop``.
         key_column: the column of the record's key, which is the table's primary key.
-        schema_registry: where schemas are: a row needs columns with types, and plain JSON has none. Values are Avro.
-        name: the connector's name; that of the topic with its kind unless said otherwise.
-        tasks: how many tasks of Connect share the partitions.
-        settings: Connect's own settings, over all others; converters among them make ``schema_registry`` needless.
+        schema_registry: URL of the registry of Avro schemas: a row needs columns with types, which plain JSON lacks.
+        name: the connector's name; by default the topic's name and the kind.
+        tasks: how many tasks of Connect share the partitions; default 1.
+        settings: Connect's own settings, which replace all others; with converters no ``schema_registry`` is needed.
 
     Example:
         >>> made = connect_config(
@@ -47,10 +46,9 @@ def connect_config(
         ('stock-jdbc-sink', 'read_committed', 'upsert')
     """
     if kind not in _CLASSES:
-        hint = did_you_mean(kind, _CLASSES) or f"there is {', '.join(_CLASSES)}"
-        raise ConfigError(f'"{kind}" is no kind of connector that is known here', hint=hint)
+        raise unknown("kind of connector", kind, _CLASSES, error=ConfigError)
     if tasks < 1:
-        raise ConfigError(f"a connector cannot have {tasks} tasks")
+        raise ConfigError(f"tasks must be at least 1, got {tasks}")
     own = dict(settings or {})
     if schema_registry is not None:
         own = {
@@ -60,7 +58,7 @@ def connect_config(
         }
     if "value.converter" not in own:
         raise ConfigError(
-            f'the connector cannot tell the columns of topic "{topic}"',
+            f'the columns of topic "{topic}" are unknown',
             detail="rows need names and types, which only values with a schema have",
             hint='give schema_registry="http://…", or settings={"value.converter": …}',
         )

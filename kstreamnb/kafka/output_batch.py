@@ -1,4 +1,4 @@
-"""What a batch's output consists of, and what became of it."""
+"""The output of a batch, as records or as columns, and its outcome."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import groupby, repeat
 from operator import itemgetter
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -15,22 +15,22 @@ from kstreamnb.core.record import Headers
 
 __all__ = ["OutputColumns", "OutputRecord", "OutputBatch", "columns_of"]
 
-OutputRecord: TypeAlias = tuple[str, int, int, Any, Any, Headers]
+OutputRecord: TypeAlias = tuple[str, int, int, object, object, Headers]
 """``(topic, partition, timestamp, key, value, headers)``; for Kafka key and value are bytes or None."""
 
 
 class OutputColumns(NamedTuple):
-    """Records of one topic as columns of equal length; ``headers`` is None where no record has any."""
+    """Records of one topic as columns of equal length; ``headers`` is None if no record has any."""
 
     topic: str
     partitions: npt.NDArray[np.int64]
     timestamps: npt.NDArray[np.int64]
-    keys: list[Any]
-    values: list[Any]
+    keys: list[bytes | None]
+    values: list[bytes | None]
     headers: list[Headers] | None = None
 
     def records(self) -> Iterator[OutputRecord]:
-        """The same, record by record."""
+        """Yield the records one by one."""
         headers = repeat(()) if self.headers is None else self.headers
         rows = self.partitions.tolist(), self.timestamps.tolist(), self.keys, self.values, headers
         return zip(repeat(self.topic), *rows, strict=False)
@@ -38,9 +38,9 @@ class OutputColumns(NamedTuple):
 
 @dataclass(frozen=True)
 class OutputBatch:
-    """What became of a batch: published, or suppressed because it was published already.
+    """The outcome of a batch: published, or suppressed because it was published already.
 
-    ``differs`` says that the replay computed other records than were published: the topology is not deterministic.
+    ``differs`` means that a replay computed other records than were published: the topology is not deterministic.
     """
 
     batch: int
@@ -50,7 +50,7 @@ class OutputBatch:
 
 
 def columns_of(records: Iterable[OutputRecord]) -> Iterator[OutputColumns]:
-    """Records as columns, as many at once as come for one topic.
+    """Group consecutive records of one topic into columns.
 
     Example:
         >>> [each] = columns_of([("out", 0, 5, b"a", b"1", ()), ("out", 1, 6, b"b", None, ())])
@@ -59,5 +59,5 @@ def columns_of(records: Iterable[OutputRecord]) -> Iterator[OutputColumns]:
     """
     for topic, group in groupby(records, itemgetter(0)):
         _, partitions, timestamps, keys, values, headers = map(list, zip(*group, strict=True))
-        places, times = np.asarray(partitions, np.int64), np.asarray(timestamps, np.int64)
-        yield OutputColumns(topic, places, times, keys, values, headers if any(headers) else None)
+        numbers, times = np.asarray(partitions, np.int64), np.asarray(timestamps, np.int64)
+        yield OutputColumns(topic, numbers, times, keys, values, headers if any(headers) else None)

@@ -1,8 +1,6 @@
-"""What any producer does before a record leaves: its bytes, and the partition that a strategy of the user chooses."""
+"""Prepares a record for sending: converts it to bytes and applies the user's partitioner."""
 
 from __future__ import annotations
-
-from typing import Any
 
 from kstreamnb.core.codec import StreamPartitioner, to_bytes
 from kstreamnb.core.serde import Serde
@@ -12,9 +10,9 @@ __all__ = ["RoundRobin", "checked_partition", "record_bytes"]
 
 
 def record_bytes(
-    topic: str, key: Any, value: Any, key_serde: Serde, value_serde: Serde
+    topic: str, key: object, value: object, key_serde: Serde, value_serde: Serde
 ) -> tuple[bytes | None, bytes | None]:
-    """Key and value in bytes; raises SerdeError that says which of them the topic's serde cannot write.
+    """Convert key and value to bytes; raises SerdeError that names the side which its serde cannot write.
 
     Example:
         >>> from kstreamnb import Serdes
@@ -26,17 +24,19 @@ def record_bytes(
         ...     print(error)
         key of a record for topic "orders": serde "long" cannot write a value of type "str"
     """
-    found = []
-    for side, serde, given in (("key", key_serde, key), ("value", value_serde, value)):
+    data = []
+    for side, serde, content in (("key", key_serde, key), ("value", value_serde, value)):
         try:
-            found.append(to_bytes(serde, given))
+            data.append(to_bytes(serde, content))
         except SerdeError as error:
-            said = f'{side} of a record for topic "{topic}": {error.message}'
-            raise SerdeError(said, detail=error.detail, hint=error.hint) from error
-    return found[0], found[1]
+            message = f'{side} of a record for topic "{topic}": {error.message}'
+            raise SerdeError(message, detail=error.detail, hint=error.hint) from error
+    return data[0], data[1]
 
 
-def checked_partition(partitioner: StreamPartitioner, topic: str, key: Any, value: Any, partitions: int) -> int | None:
+def checked_partition(
+    partitioner: StreamPartitioner, topic: str, key: object, value: object, partitions: int
+) -> int | None:
     """Return the partition that a strategy chooses, None to let the key choose; raise PartitionError out of range."""
     chosen = partitioner(topic, key, value, partitions)
     if chosen is None:
@@ -45,13 +45,13 @@ def checked_partition(partitioner: StreamPartitioner, topic: str, key: Any, valu
         raise PartitionError(
             f'the partitioner chose partition {chosen} of topic "{topic}"',
             detail=f"it has {partitions} partitions, from 0 to {partitions - 1}",
-            hint="a producer sends a record to one partition, or None lets the key choose",
+            hint="choose exactly one partition, or None to let the key choose",
         )
     return chosen
 
 
 class RoundRobin:
-    """Each record without a key to the next partition of its topic; keys choose theirs as always.
+    """Sends each record without a key to the next partition of its topic; keys choose theirs as usual.
 
     Example:
         >>> spread = RoundRobin()
@@ -62,8 +62,8 @@ class RoundRobin:
     def __init__(self) -> None:
         self._sent: dict[str, int] = {}
 
-    def __call__(self, topic: str, key: Any, value: Any, partitions: int, /) -> int | None:
-        """The next partition."""
+    def __call__(self, topic: str, key: object, value: object, partitions: int, /) -> int | None:
+        """Return the next partition, None for a record with a key."""
         if key is not None:
             return None
         sent = self._sent.get(topic, 0)

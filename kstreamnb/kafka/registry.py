@@ -1,4 +1,4 @@
-"""Serdes whose schemas live in a Schema Registry: Avro, Protobuf and JSON Schema in Confluent's wire format."""
+"""Serdes with schemas from a Schema Registry: Avro, Protobuf and JSON Schema in Confluent's wire format."""
 
 from __future__ import annotations
 
@@ -7,39 +7,41 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, TypeAlias
 
 from kstreamnb.core.serde import Serde
-from kstreamnb.errors import ConfigError, SerdeError
-from kstreamnb.kafka.client import masked
+from kstreamnb.errors import ConfigError, MissingPackageError, SerdeError
+from kstreamnb.kafka.client import masked, without_secrets
 
 __all__ = ["RegistrySerde", "SchemaRegistry"]
 
 Format = Literal["avro", "json_schema", "protobuf"]
-Settings = tuple[tuple[str, Any], ...]
+Settings = tuple[tuple[str, object], ...]
+Convert: TypeAlias = Callable[[Any, Any], object]
+"""``convert(value, context)`` of the registry's client; the user's types are his own."""
 
 
 @dataclass(frozen=True)
 class RegistrySerde(Serde):
-    """Values of one topic's keys or values by a schema of the registry.
+    """Serializes the keys or values of one topic by a schema of the registry.
 
-    Instances are made by `SchemaRegistry`; they travel to workers, each of which connects when it first needs to.
+    Instances are made by `SchemaRegistry`. They are sent to workers, each of which connects on first use.
     """
 
     format: Format
     topic: str
-    schema: Any
+    schema: str | type | None
     is_key: bool = False
     settings: Settings = field(default=(), repr=False)
     options: Settings = ()
-    to_dict: Callable[[Any, Any], Any] | None = None
-    from_dict: Callable[[Any, Any], Any] | None = None
+    to_dict: Convert | None = None
+    from_dict: Convert | None = None
 
     expects: ClassVar[str] = "what its schema allows"
 
     @property
     def name(self) -> str:  # type: ignore[override]
-        """The format and the subject, such as ``avro<orders-value>``."""
+        """Return the format and the subject, such as ``avro<orders-value>``."""
         return f"{self.format}<{self.topic}-{'key' if self.is_key else 'value'}>"
 
     def _write(self, value: Any) -> bytes:
@@ -57,9 +59,10 @@ class RegistrySerde(Serde):
 
 
 class SchemaRegistry:
-    """A Schema Registry: gives serdes for the keys and values of topics.
+    """Makes serdes for the keys and values of topics from the schemas of a registry.
 
-    ``registry`` is a URL or a dict of the client's settings; ``mock://…`` keeps schemas in this process.
+    Args:
+        registry: a URL, or a dict of the client's settings; ``mock://…`` keeps schemas in this process.
 
     Example:
         >>> registry = SchemaRegistry("mock://doc")
@@ -68,7 +71,7 @@ class SchemaRegistry:
         'avro<orders-value>'
     """
 
-    def __init__(self, registry: str | Mapping[str, Any]) -> None:
+    def __init__(self, registry: str | Mapping[str, object]) -> None:
         settings = {"url": registry} if isinstance(registry, str) else dict(registry)
         if not settings.get("url"):
             raise ConfigError('setting "url" of the schema registry is missing')
@@ -80,14 +83,19 @@ class SchemaRegistry:
         schema: str | None = None,
         *,
         is_key: bool = False,
-        to_dict: Callable[[Any, Any], Any] | None = None,
-        from_dict: Callable[[Any, Any], Any] | None = None,
-        **options: Any,
+        to_dict: Convert | None = None,
+        from_dict: Convert | None = None,
+        **options: object,
     ) -> Serde:
-        """Avro by a schema as JSON text; without one the serde only reads, by the writer's schemas.
+        """Make an Avro serde.
 
-        ``to_dict`` and ``from_dict`` turn a user's objects into dicts and back. Options are those of the client with
-        ``_`` for ``.``, such as ``auto_register_schemas=False``.
+        Args:
+            topic: the topic.
+            schema: JSON text; without one the serde only reads, by the writers' schemas.
+            is_key: for keys instead of values; default False.
+            to_dict: converts the user's objects to dicts.
+            from_dict: converts dicts to the user's objects.
+            options: those of the client with ``_`` for ``.``, such as ``auto_register_schemas=False``.
         """
         return RegistrySerde("avro", topic, schema, is_key, self._settings, _dotted(options), to_dict, from_dict)
 
@@ -97,40 +105,42 @@ class SchemaRegistry:
         schema: str,
         *,
         is_key: bool = False,
-        to_dict: Callable[[Any, Any], Any] | None = None,
-        from_dict: Callable[[Any, Any], Any] | None = None,
-        **options: Any,
+        to_dict: Convert | None = None,
+        from_dict: Convert | None = None,
+        **options: object,
     ) -> Serde:
-        """JSON that a JSON Schema, given as text, holds for."""
+        """Make a serde for JSON that is valid under a JSON Schema, given as text; arguments are those of `avro`."""
         return RegistrySerde("json_schema", topic, schema, is_key, self._settings, _dotted(options), to_dict, from_dict)
 
-    def protobuf(self, topic: str, message: type, *, is_key: bool = False, **options: Any) -> Serde:
-        """Protobuf messages of a generated class."""
+    def protobuf(self, topic: str, message: type, *, is_key: bool = False, **options: object) -> Serde:
+        """Make a serde for Protobuf messages of a generated class."""
         return RegistrySerde("protobuf", topic, message, is_key, self._settings, _dotted(options))
 
     def __repr__(self) -> str:
         return f"SchemaRegistry({masked(dict(self._settings))})"
 
 
-def _dotted(options: dict[str, Any]) -> Settings:
+def _dotted(options: Mapping[str, object]) -> Settings:
     return tuple(sorted((name.replace("_", "."), value) for name, value in options.items()))
 
 
 def _words(error: Exception) -> str:
     if isinstance(error, SerdeError):
         return str(error)
-    return f"the registry's client says: {type(error).__name__}: {error}"
+    return without_secrets(f"the registry's client says: {type(error).__name__}: {error}")
 
 
 @cache
 def _module(name: str = "") -> Any:
-    """A module of the registry's client, which warns of its own dependencies when it is imported."""
-    with warnings.catch_warnings(record=True):  # it also sets filters of its own, so ignoring is not enough
+    """Import a module of the registry's client without the warnings about its own dependencies."""
+    with warnings.catch_warnings(record=True):  # it sets its own filters, so ignoring is not enough
         try:
             return import_module(f"confluent_kafka.schema_registry{name}")
         except ImportError as error:
-            hint = 'install "kstreamnb[registry]"'
-            raise ConfigError("the schema registry's client is not installed", detail=str(error), hint=hint) from error
+            hint = 'pip install "kstreamnb[registry]"'
+            raise MissingPackageError(
+                "the schema registry's client is not installed", detail=str(error), hint=hint
+            ) from error
 
 
 @cache
@@ -146,10 +156,10 @@ def _context(topic: str, *, is_key: bool) -> Any:
 
 
 @cache
-def _serializer(serde: RegistrySerde) -> Callable[[Any, Any], bytes]:
+def _serializer(serde: RegistrySerde) -> Callable[[object, object], bytes]:
     client, options = _client(serde.settings), dict(serde.options)
     if serde.schema is None:
-        raise SerdeError("a serde without a schema only reads")
+        raise SerdeError("a serde without a schema cannot write", hint="give registry.avro(topic, schema)")
     if serde.format == "avro":
         made = _module(".avro").AvroSerializer(client, serde.schema, serde.to_dict, options)
     elif serde.format == "json_schema":
@@ -157,12 +167,12 @@ def _serializer(serde: RegistrySerde) -> Callable[[Any, Any], bytes]:
     else:
         options = {"use.deprecated.format": False, **options}
         made = _module(".protobuf").ProtobufSerializer(serde.schema, client, options)
-    write: Callable[[Any, Any], bytes] = made
+    write: Callable[[object, object], bytes] = made
     return write
 
 
 @cache
-def _deserializer(serde: RegistrySerde) -> Callable[[bytes, Any], Any]:
+def _deserializer(serde: RegistrySerde) -> Callable[[bytes, object], object]:
     client = _client(serde.settings)
     if serde.format == "avro":
         made = _module(".avro").AvroDeserializer(client, serde.schema, serde.from_dict)
@@ -172,5 +182,5 @@ def _deserializer(serde: RegistrySerde) -> Callable[[bytes, Any], Any]:
         )
     else:
         made = _module(".protobuf").ProtobufDeserializer(serde.schema, {"use.deprecated.format": False}, client)
-    read: Callable[[bytes, Any], Any] = made
+    read: Callable[[bytes, object], object] = made
     return read

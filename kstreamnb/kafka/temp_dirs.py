@@ -1,4 +1,4 @@
-"""Temporary folders of processes that are started here: gone with this process, however it ends."""
+"""Temporary folders for child processes, removed when this process ends, however it ends."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ __all__ = ["temp_dir"]
 
 
 def temp_dir(kind: str) -> Path:
-    """A new temporary folder that is removed when this process ends.
+    """Create a temporary folder that is removed when this process ends.
 
-    What processes that were killed have left behind is removed now: nobody holds its lock any more.
+    Folders of processes that were killed are removed now: their locks are free.
     """
     prefix = f"kstreamnb-{kind}-"
-    if os.name == "posix":  # elsewhere there are no locks to tell by
+    if os.name == "posix":  # other systems have no locks to check
         for old in Path(tempfile.gettempdir()).glob(f"{prefix}*"):
             if (old / LOCK_FILE).exists() and not in_use(old):
                 shutil.rmtree(old, ignore_errors=True)

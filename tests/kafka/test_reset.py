@@ -62,7 +62,7 @@ def test_an_application_with_members_or_a_wrong_folder_is_refused(servers, topic
     with pytest.raises(ApplicationStateError, match="has 1 active members"):
         plan_reset(servers, name)
     member.close()
-    with pytest.raises(CheckpointError, match="is no checkpoint"):
+    with pytest.raises(CheckpointError, match="is not a checkpoint"):
         plan_reset(servers, name, checkpoint=tmp_path)
 
 

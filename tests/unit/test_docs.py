@@ -74,7 +74,7 @@ def test_the_containers_keep_their_data_and_can_do_transactions() -> None:
     assert re.fullmatch(r"confluentinc/cp-kafka:\d+\.\d+\.\d+", broker["image"]), "a version, not whatever is latest"
     (volume,) = [each.partition(":")[0] for each in broker["volumes"]]
     assert volume in compose["volumes"]
-    assert ["9092:9092"] == broker["ports"]
+    assert ["127.0.0.1:9092:9092"] == broker["ports"], "the broker has no sign-in: no other machine may reach it"
     assert "PLAINTEXT://localhost:9092" == settings["KAFKA_ADVERTISED_LISTENERS"]
     assert {"broker", "controller"} == set(settings["KAFKA_PROCESS_ROLES"].split(","))
     single = [name for name in settings if name.endswith(("REPLICATION_FACTOR", "MIN_ISR"))]

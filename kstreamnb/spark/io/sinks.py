@@ -155,8 +155,8 @@ class MemorySink(BoundSink):
             return OutputBatch(batch.number, count, suppressed=True, differs=count != self.batches[batch.number])
         self.batches[batch.number] = count
         for application in sorted({owner for owner, _ in batch.output.batches}):
-            for topic, partition, *row in batch.output.records(application):
-                self.rows.setdefault((application, topic, partition), []).append(tuple(row))
+            for topic, partition, timestamp, key, value, headers in batch.output.records(application):
+                self.rows.setdefault((application, topic, partition), []).append((timestamp, key, value, headers))
         return OutputBatch(batch.number, count)
 
     def records(self, application: Application, topic: str, number: int = 0) -> dict[int, list[TopicRecord]]:

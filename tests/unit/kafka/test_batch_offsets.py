@@ -91,5 +91,5 @@ def test_few_look_ups_find_the_cut():
 
 def test_a_batch_of_nothing_is_refused():
     """A limit below one record makes no progress."""
-    with pytest.raises(ConfigError, match="at most 0 records makes no progress"):
+    with pytest.raises(ConfigError, match="must have at least 1 record, got a limit of 0"):
         batch_end_by_time({}, {"a": {0: 1}}, 0, at_time=dict, times_ms=(0, 0))

@@ -56,12 +56,12 @@ def test_a_samples_own_file_keeps_its_partitions(tmp_path: Path) -> None:
     ("topics", "options", "fact"),
     [
         ((), {}, "a capture names no topic"),
-        ((["orders", "payments"],), {}, "is named by text, not by a list"),
-        (("",), {}, "is named by text, not by an empty one"),
-        (("orders",), {"records": 0}, "a capture cannot end after 0 records"),
-        (("orders",), {"seconds": -1.0}, "a capture cannot end after -1.0 seconds"),
-        (("orders",), {"bytes": "1k"}, "the limit of bytes of a capture is a number, not a str"),
-        (("orders",), {"follow": True, "records": None, "seconds": None}, "follows its topics has no limit"),
+        ((["orders", "payments"],), {}, "expected the name of a topic, got list"),
+        (("",), {}, "expected the name of a topic, got an empty text"),
+        (("orders",), {"records": 0}, "records must be greater than 0, got 0"),
+        (("orders",), {"seconds": -1.0}, "seconds must be greater than 0, got -1.0"),
+        (("orders",), {"bytes": "1k"}, "expected a number of bytes, got str"),
+        (("orders",), {"follow": True, "records": None, "seconds": None}, "follows its topics needs a limit"),
         (("orders",), {"redact": "card"}, 'redact="card" is one text'),
     ],
 )
