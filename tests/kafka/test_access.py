@@ -127,7 +127,7 @@ def test_who_cannot_sign_in_is_told_why(guarded: LocalBroker) -> None:
     with pytest.raises(ks.errors.EngineError) as caught:
         ks.kafka.Admin(nobody, patience_s=1).topics()
     assert "security.protocol" in f"{caught.value.hint} {caught.value.detail}"  # librdkafka's word, or ours
-    with pytest.raises(ks.errors.ConfigError, match='the broker has no user "nobody"'):
+    with pytest.raises(ks.errors.ConfigError, match='there is no user "nobody"'):
         guarded.connection("nobody")
 
 
