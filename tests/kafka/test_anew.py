@@ -96,10 +96,10 @@ def test_the_checkpoint_alone_brings_everything_back(bench: Bench) -> None:
     assert before == sorted(query.store("counts", timestamps=True).all())
     records += bench.fill("bare-in", 20, 4, begin=80)
     again = bench.run(counting("bare"), verify=True)
-    assert {"rebuild"} == set(again.book.state_found)
+    assert {"rebuild"} == set(again.book.states)
     assert counts(records) == dict(again.store("counts").all()) == final(bench.read("bare-out"))
     records += bench.fill("bare-in", 60, 4, begin=100)
     small = bench.run(counting("bare"), max_records=20, memory_limit=1)
-    assert small.book.state_found["rebuild"] > 0
+    assert small.book.states["rebuild"] > 0
     assert counts(records) == dict(small.store("counts").all()) == final(bench.read("bare-out"))
     assert 160 == len(bench.read("bare-out"))

@@ -93,7 +93,7 @@ def test_a_restart_restores_state_from_the_checkpoint_and_not_from_the_input(ben
     again = bench.deploy(counting("standby"), config={"num.standby.replicas": 1})
     assert again.await_input(180)
     assert 10 == sum(figures.consumed for figures in again.recent())
-    assert "new" not in again.book.state_found
+    assert "new" not in again.book.states
     assert counts(records) == dict(again.store("counts").all())
     assert "not needed" == ks.config_report({"num.standby.replicas": 1})["num.standby.replicas"].answer
 
