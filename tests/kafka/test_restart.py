@@ -14,7 +14,7 @@ import pytest
 
 import kstreamnb as ks
 from kstreamnb.kafka.broker_process import LocalBroker
-from kstreamnb.spark import query as query_module
+from kstreamnb.spark.query import control as query_module
 from kstreamnb.spark.io import offset_source
 from tests.kafka.apps import PATIENCE_S, Bench, counting, counts, final
 
