@@ -14,8 +14,8 @@ import pytest
 
 import kstreamnb as ks
 from kstreamnb.kafka.broker_process import LocalBroker
-from kstreamnb.spark.query import control as query_module
 from kstreamnb.spark.io import offset_source
+from kstreamnb.spark.query import control as query_module
 from tests.kafka.apps import PATIENCE_S, Bench, counting, counts, final
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
