@@ -253,13 +253,3 @@ def _needs(application: Application) -> _Needs:
         if keeps or group.id in needs.punctuates or group.id in needs.uses_global:
             needs.stateful.add(group.id)
     return needs
-
-
-def _may_punctuate(operator: object) -> bool:
-    """Return whether an operator is a user's processor, which may schedule, keep attributes and read global stores."""
-    return hasattr(operator, "supplier")
-
-
-def _reads_global(operator: object) -> bool:
-    """Return whether an operator joins a global table, which it reads through a view, without a store of its own."""
-    return hasattr(operator, "view")

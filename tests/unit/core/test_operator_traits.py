@@ -184,7 +184,7 @@ def test_no_operator_is_recognised_by_its_attributes_outside_core() -> None:
     """Traits are read instead; a description alone prints the name of an operator's class."""
     outside = [path for path in PACKAGE.rglob("*.py") if path.parent.name != "core"]
     found = [hit for path in outside for hit in _sniffing(path)]
-    assert found == ["description.py:218: type(node.operator).__name__"]
+    assert [hit.split(":")[0::2] for hit in found] == [["description.py", " type(node.operator).__name__"]]
 
 
 def test_sniffing_is_recognised(tmp_path: Path) -> None:
