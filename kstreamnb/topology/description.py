@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from kstreamnb.core.displayed import Displayed
 from kstreamnb.core.stores import StoreSpec
 from kstreamnb.topology.java_order import TreeSet, copied_hash_order, hash_order, utf16
-from kstreamnb.topology.nodes import Node, Sink, Source, Subtopology
-from kstreamnb.topology.topology import Topology
+from kstreamnb.topology.nodes import Node, NodeGraph, Sink, Source, Subtopology
 
 if TYPE_CHECKING:  # reasons are found in descriptions
     from kstreamnb.topology.cuts import Cut
@@ -132,7 +131,7 @@ class TopologyDescription(Displayed):
         return cuts_of(self)
 
 
-def describe_topology(topology: Topology) -> TopologyDescription:
+def describe_topology(topology: NodeGraph) -> TopologyDescription:
     """What Kafka Streams would print of ``topology``, and what it would not."""
     stores = {**topology.stores, **topology.global_stores}
     return TopologyDescription(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 from kstreamnb.core.displayed import Displayed
 from kstreamnb.core.operator import Operator
@@ -17,7 +17,8 @@ from kstreamnb.core.source_location import SourceLocation, user_origin
 from kstreamnb.core.stores import StoreSpec
 from kstreamnb.errors import TopologyError
 from kstreamnb.suggesting import Suggesting
-from kstreamnb.topology import validation
+from kstreamnb.topology import document, validation
+from kstreamnb.topology.description import TopologyDescription, describe_topology
 from kstreamnb.topology.nodes import (
     InternalTopic,
     Node,
@@ -30,9 +31,6 @@ from kstreamnb.topology.nodes import (
 )
 from kstreamnb.topology.partitions import OwnedTopic, PlannedTask, owned_topics, partition_counts, plan_tasks
 from kstreamnb.topology.validation import supplied_stores
-
-if TYPE_CHECKING:
-    from kstreamnb.topology.description import TopologyDescription
 
 
 @dataclass(eq=True, repr=False)
@@ -244,8 +242,6 @@ class Topology(Suggesting, Displayed):
 
     def description(self) -> TopologyDescription:
         """What the topology looks like, as a value: text, JSON and pictures are made from it."""
-        from kstreamnb.topology.description import describe_topology  # it reads topologies
-
         return describe_topology(self)
 
     def describe(self) -> str:
@@ -258,15 +254,11 @@ class Topology(Suggesting, Displayed):
 
     def to_json(self, *, origins: bool = False, indent: int | None = 2) -> str:
         """The description as a JSON document (see `kstreamnb.topology.document`)."""
-        from kstreamnb.topology.document import to_json  # it reads descriptions
-
-        return to_json(self.description(), origins=origins, indent=indent)
+        return document.to_json(self.description(), origins=origins, indent=indent)
 
     def fingerprint(self) -> str:
         """16 hexadecimal digits of the structure: equal for topologies that read each other's state."""
-        from kstreamnb.topology.document import fingerprint
-
-        return fingerprint(self.description())
+        return document.fingerprint(self.description())
 
     def partition_counts(self, topics: Mapping[str, int]) -> dict[str, int]:
         """Partitions of every topic that tasks read, given those of the user's topics.
