@@ -83,7 +83,6 @@ def emit_join_streams(
         alone=StreamSelfJoin(stores[0].name, *spans),
         uses=tuple(sides),
         own=tuple(stores[2:]),
-        keeps_null_keys=join.is_left,
     )
     node = graph.add(node, this.node, other.node)
     return StreamFlow(node.id, node.name, options.key_serde, None, sources)
@@ -172,7 +171,7 @@ def emit_join_table(
     buffer = buffers[0] if buffers else None
     operator = StreamTableJoin(view, join.joiner, join.with_key, join.is_left, grace_ms, buffer)
     stores = (*buffers, *view.stores)
-    node = graph.step(name, operator, this.node, stores=stores, uses=(table.node,), keeps_null_keys=join.is_left)
+    node = graph.step(name, operator, this.node, stores=stores, uses=(table.node,))
     return StreamFlow(node.id, name, key_serde, None, sources)
 
 

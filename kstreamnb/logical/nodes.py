@@ -116,20 +116,26 @@ class Repartition(Carrier):
 
 @dataclass(frozen=True, kw_only=True)
 class Operation(LogicalNode):
-    """One operator; ``stores`` are those that it uses by name, ``own`` those that come with it.
-
-    ``keeps_null_keys``: a record without a key may still have a result.
-    """
+    """One operator; ``stores`` are those that it uses by name, ``own`` those that come with it."""
 
     operator: Operator
     stores: tuple[str, ...] = ()
     own: tuple[StoreSpec, ...] = ()
-    keeps_null_keys: bool = False
 
     @property
     def traits(self) -> OperatorTraits:
         """The traits of the operator."""
         return self.operator.traits
+
+    @property
+    def keeps_null_keys(self) -> bool:
+        """Whether a record without a key may still have a result: in a left or outer join of a stream."""
+        return _keeps_null_keys(self.operator)
+
+
+def _keeps_null_keys(operator: Operator) -> bool:
+    join = operator.traits.join
+    return join is not None and join.kind in ("streams", "lookup") and join.keeps_unmatched
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -188,3 +194,8 @@ class StreamJoin(Operation):
     this: tuple[str, Operator]
     other: tuple[str, Operator]
     alone: Operator
+
+    @property
+    def keeps_null_keys(self) -> bool:
+        """Whether one of the sides keeps records without a partner; the rewrite of a self-join does not change that."""
+        return _keeps_null_keys(self.this[1]) or _keeps_null_keys(self.other[1])

@@ -6,10 +6,14 @@ from typing import Any
 
 import pytest
 
+from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.windows import JoinWindows
 from kstreamnb.dsl.builder import StreamsBuilder
 from kstreamnb.errors import ConfigError, TopologyError
 from kstreamnb.logical.optimizer.rewrites import rules_of
+from kstreamnb.operators.stateless import PassThrough
+from kstreamnb.replays.replay_sample import replay
+from kstreamnb.topology.nodes import ProcessorNode
 from kstreamnb.topology.topology import Topology
 
 
@@ -19,6 +23,10 @@ def first(value: str) -> str:
 
 def by_first(key: Any, value: str) -> str:
     return value[:1]
+
+
+def no_key(key: Any, value: str) -> tuple[None, str]:
+    return None, value
 
 
 def pair(left: Any, right: Any) -> tuple[Any, Any]:
@@ -160,6 +168,37 @@ def test_null_keys_pass_a_repartition_only_above_left_and_outer_joins() -> None:
     nodes = builder.build().nodes
     filters = {name: type(nodes[name].operator).__name__ for name in nodes if name.endswith("-filter")}
     assert filters == {"kept-repartition-filter": "PassThrough", "dropped-repartition-filter": "RepartitionFilter"}
+
+
+@pytest.mark.parametrize("last", ["table", "global table", "stream", "outer stream", "stream on the right"])
+def test_null_keys_pass_a_repartition_above_an_inner_join_if_a_left_or_outer_join_follows(last: str) -> None:
+    """As in Kafka Streams: null keys are then dropped, and counted, by the inner join instead of the filter."""
+    builder = StreamsBuilder()
+    table, windows = builder.table("names"), JoinWindows.of_time_difference_with_no_grace("1s")
+    joined = builder.stream("orders").select_key(by_first).join(table, pair, name="inner")
+    if last == "table":
+        joined.left_join(builder.table("more"), pair).to("out")
+    elif last == "global table":
+        joined.left_join(builder.global_table("more"), by_first, pair).to("out")
+    elif last == "stream":
+        joined.left_join(builder.stream("more"), pair, windows).to("out")
+    elif last == "outer stream":
+        joined.outer_join(builder.stream("more"), pair, windows).to("out")
+    else:
+        builder.stream("more").left_join(joined, pair, windows).to("out")
+    node = builder.build().nodes["inner-repartition-filter"]
+    assert isinstance(node, ProcessorNode)
+    assert isinstance(node.operator, PassThrough)
+
+
+def test_a_null_key_before_an_inner_join_above_a_left_join_is_counted_by_the_join() -> None:
+    """The answer of Kafka Streams 4.3.1 to this topology: one dropped record, at the join."""
+    builder = StreamsBuilder()
+    table, more = builder.table("names"), builder.global_table("more")
+    keyed = builder.stream("orders").map(no_key)
+    keyed.join(table, pair, name="inner").left_join(more, by_first, pair).to("out")
+    run = replay(builder.build(), [TopicRecord("orders", 0, 0, 0, "k", "v", ())])
+    assert [(drop.node, drop.reason) for drop in run.drops] == [("inner", "null key")]
 
 
 def test_every_rewrite_explains_itself() -> None:
