@@ -11,7 +11,7 @@ where records leave through a topic.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol, TypeAlias
 
@@ -119,40 +119,6 @@ class Subtopology:
     is_global: bool = False
 
 
-class NodeGraph(Protocol):
-    """A topology as its checks, partition counts and description read it."""
-
-    @property
-    def name(self) -> str | None:
-        """The topology's name."""
-
-    @property
-    def nodes(self) -> Mapping[str, Node]:
-        """Nodes by name, parents before children."""
-
-    @property
-    def stores(self) -> Mapping[str, StoreSpec]:
-        """Stores that are not global, by name."""
-
-    @property
-    def global_stores(self) -> Mapping[str, StoreSpec]:
-        """Global stores, by name."""
-
-    @property
-    def internal_topics(self) -> Mapping[str, InternalTopic]:
-        """Repartition topics by name, without the application's id."""
-
-    @property
-    def copartitioned(self) -> Sequence[tuple[str, ...]]:
-        """Groups of source nodes whose topics need equally many partitions."""
-
-    def sources(self) -> tuple[Source, ...]:
-        """Return the source nodes in the order in which they were added."""
-
-    def subtopologies(self) -> tuple[Subtopology, ...]:
-        """Return the sub-topologies with Kafka's ids."""
-
-
 def group_nodes(nodes: Mapping[str, Node]) -> tuple[Subtopology, ...]:
     """Sub-topologies of ``nodes`` by union-find over parents and shared stores."""
     root = {name: name for name in nodes}
@@ -183,8 +149,9 @@ def _subtopology(number: int, members: Iterable[Node]) -> Subtopology:
 
 
 class NodeGraph(Protocol):
-    """What checks, partition counts and tasks read of a topology."""
+    """A topology as its checks, partition counts, tasks and description read it."""
 
+    name: str | None
     nodes: dict[str, Node]
     stores: dict[str, StoreSpec]
     global_stores: dict[str, StoreSpec]
