@@ -31,7 +31,7 @@ _SETTLE_S = 5.0  # a transaction that is open for longer is not of a moment ago
 
 @dataclass(frozen=True)
 class CaptureLimits:
-    """Limits of a capture, which ends at the first that it reaches; None is no limit.
+    """Limits of a capture, which ends at the first that it reaches; None means unlimited.
 
     Attributes:
         records: number of records; default 1000.
@@ -57,7 +57,7 @@ class CaptureLimits:
             if isinstance(limit, bool) or not isinstance(limit, (int, float)):
                 raise ConfigError(f"expected a number of {name}, got {type(limit).__name__}")
             if limit <= 0:
-                raise ConfigError(f"{name} must be greater than 0, got {limit}", hint=f"{name}=None is no limit")
+                raise ConfigError(f"{name} must be greater than 0, got {limit}", hint=f"{name}=None means unlimited")
 
 
 @dataclass(frozen=True)

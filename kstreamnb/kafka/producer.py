@@ -22,9 +22,9 @@ from kstreamnb.errors import BufferExhaustedError
 from kstreamnb.kafka.client import Servers, client, connection, kafka_error, sendable_time, shown_servers
 from kstreamnb.kafka.partitioners import checked_partition, record_bytes
 
-__all__ = ["Delivered", "RecordProducer", "produce"]
+__all__ = ["DeliveryCallback", "RecordProducer", "produce"]
 
-Delivered: TypeAlias = Callable[[TopicRecord | None, Exception | None], None]
+DeliveryCallback: TypeAlias = Callable[[TopicRecord | None, Exception | None], None]
 """``delivered(record, error)``: the record with its partition and offset, or the error."""
 
 _TUNING = {"linger.ms": 5, "compression.type": "lz4", "enable.idempotence": True}
@@ -86,7 +86,7 @@ class RecordProducer:
         partition: int | None = None,
         timestamp: int | None = None,
         headers: Headers = (),
-        delivered: Delivered | None = None,
+        delivered: DeliveryCallback | None = None,
         max_block: timedelta | str | None = None,
     ) -> Future[TopicRecord]:
         """Send a record; return a future that gives it with partition and offset once the broker has it.

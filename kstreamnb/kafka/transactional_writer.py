@@ -65,7 +65,7 @@ def overtaken(application: str, detail: str) -> FencedError:
     return FencedError(
         f'a newer deployment of "{application}" has taken over',
         detail=detail,
-        hint="stop this one; if it should go on, deploy it again",
+        hint="stop this one; to continue with it, deploy it again",
     )
 
 
@@ -240,7 +240,7 @@ class TransactionalWriter:
             span = f"batch {missing[0]}" if len(missing) == 1 else f"batches {missing[0]} to {missing[-1]}"
             raise DataLossError(
                 f'{span} of "{self.application}" {"is" if len(missing) == 1 else "are"} missing in Kafka',
-                detail=f"Kafka has batch {last.batch}, the checkpoint goes on with batch {batch}: the cluster was "
+                detail=f"Kafka has batch {last.batch}, the checkpoint continues with batch {batch}: the cluster was "
                 "restored from an older copy, is a mirror that lags, or got these batches with at_least_once",
                 hint="restore the cluster up to there, or reset the application",
             )

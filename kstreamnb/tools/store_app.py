@@ -29,25 +29,25 @@ _MOST_ROWS = 1_000
 _FOREVER = (1 << 63) - 1
 _OPTIONS = {"limit", "from", "to", "prefix", "store", "key", "as_of"}
 Message: TypeAlias = MutableMapping[str, object]
-Rows: TypeAlias = Iterable[tuple[object, object]]
+StoreRows: TypeAlias = Iterable[tuple[object, object]]
 
 
-class Application(Protocol):
+class ServedApplication(Protocol):
     """An application with stores: a `TopologyTestDriver`, an application of a `ClusterDriver`, or a `Query`."""
 
     topology: Topology
 
 
-class View(Protocol):
+class ReadableStore(Protocol):
     """The reading methods of a store; each kind of store has some of them."""
 
     def get(self, key: object, as_of: int = ...) -> object: ...
-    def all(self) -> Rows: ...
-    def range(self, from_: object, to: object) -> Rows: ...
-    def prefix_scan(self, prefix: object) -> Rows: ...
-    def fetch(self, key: object, *times: int) -> Rows: ...
-    def fetch_all(self, from_: int, to: int) -> Rows: ...
-    def find_sessions_between(self, key: None, to_key: None, from_: int, to: int) -> Rows: ...
+    def all(self) -> StoreRows: ...
+    def range(self, from_: object, to: object) -> StoreRows: ...
+    def prefix_scan(self, prefix: object) -> StoreRows: ...
+    def fetch(self, key: object, *times: int) -> StoreRows: ...
+    def fetch_all(self, from_: int, to: int) -> StoreRows: ...
+    def find_sessions_between(self, key: None, to_key: None, from_: int, to: int) -> StoreRows: ...
 
 
 class StoreApp:
@@ -68,7 +68,7 @@ class StoreApp:
         (200, b'{"prices": "timestamped_key_value"}')
     """
 
-    def __init__(self, application: Application) -> None:
+    def __init__(self, application: ServedApplication) -> None:
         if not hasattr(application, "topology") or _reader(application) is None:
             kind = type(application).__name__
             raise TypeError(f"expected a driver, an application of a cluster or a query, not {kind}")
@@ -118,7 +118,7 @@ class _Refused(Exception):
         self.status = status
 
 
-def _answer(application: Application, path: list[str], options: Mapping[str, str]) -> object:
+def _answer(application: ServedApplication, path: list[str], options: Mapping[str, str]) -> object:
     specs = _specs(application)
     match path:
         case ["health"]:
@@ -133,7 +133,7 @@ def _answer(application: Application, path: list[str], options: Mapping[str, str
 
 
 def _health(
-    application: Application, specs: Mapping[str, StoreSpec], options: Mapping[str, str]
+    application: ServedApplication, specs: Mapping[str, StoreSpec], options: Mapping[str, str]
 ) -> Mapping[str, object]:
     """Return the state, and the row that was asked for; refuse if the application does not run."""
     state = _state(application)
@@ -153,18 +153,18 @@ def _health(
         raise _Refused(HTTPStatus.SERVICE_UNAVAILABLE, f'store "{name}" cannot be read: {error}') from error
 
 
-def _state(application: Application) -> str:
+def _state(application: ServedApplication) -> str:
     """Return the state of an application in a word; a driver has none and always runs."""
     status = getattr(application, "status", "running")
     return str(status(lag=False).state if callable(status) else status)
 
 
-def _specs(application: Application) -> dict[str, StoreSpec]:
+def _specs(application: ServedApplication) -> dict[str, StoreSpec]:
     topology = application.topology
     return dict(sorted({**topology.stores, **topology.global_stores}.items()))
 
 
-def _view(application: Application, specs: Mapping[str, StoreSpec], name: str) -> View:
+def _view(application: ServedApplication, specs: Mapping[str, StoreSpec], name: str) -> ReadableStore:
     if name not in specs:
         error = unknown("store", name, specs, error=StateError)
         raise _Refused(HTTPStatus.NOT_FOUND, "; ".join(filter(None, (error.message, error.detail, error.hint))))
@@ -173,7 +173,7 @@ def _view(application: Application, specs: Mapping[str, StoreSpec], name: str) -
     return read(name)
 
 
-def _reader(application: object) -> Callable[[str], View] | None:
+def _reader(application: object) -> Callable[[str], ReadableStore] | None:
     """Return the method that gives a view of a store by its name, None if there is none."""
     return getattr(application, "get_state_store", None) or getattr(application, "store", None)
 
@@ -207,13 +207,13 @@ def _number(options: Mapping[str, str], name: str, default: int, least: int = -_
     raise _Refused(HTTPStatus.BAD_REQUEST, f'{name} must be a whole number{span}, got "{text}"')
 
 
-def _rows(view: View, spec: StoreSpec, options: Mapping[str, str]) -> list[dict[str, object]]:
+def _rows(view: ReadableStore, spec: StoreSpec, options: Mapping[str, str]) -> list[dict[str, object]]:
     """Return the rows of a store, or those between two keys or times."""
     limit = _number(options, "limit", _MOST_ROWS, 1, _MOST_ROWS)
     return [_shown(key, row) for key, row in islice(_selected(view, spec, options), limit)]
 
 
-def _selected(view: View, spec: StoreSpec, options: Mapping[str, str]) -> Iterator[tuple[object, object]]:
+def _selected(view: ReadableStore, spec: StoreSpec, options: Mapping[str, str]) -> Iterator[tuple[object, object]]:
     if spec.kind == "versioned":
         raise _Refused(HTTPStatus.BAD_REQUEST, f"name a key of a versioned store: /stores/{spec.name}/KEY")
     if "window" in spec.kind:
@@ -226,7 +226,7 @@ def _selected(view: View, spec: StoreSpec, options: Mapping[str, str]) -> Iterat
     return iter(view.range(ends[0], ends[1]) if any(end is not None for end in ends) else view.all())
 
 
-def _row(view: View, spec: StoreSpec, key: object, options: Mapping[str, str]) -> dict[str, object]:
+def _row(view: ReadableStore, spec: StoreSpec, key: object, options: Mapping[str, str]) -> dict[str, object]:
     """Return the row of a key, or its windows or sessions."""
     if "window" in spec.kind:
         size = spec.window_size_ms or 0

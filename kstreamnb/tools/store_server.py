@@ -13,7 +13,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from ipaddress import ip_address
 from urllib.parse import urlsplit
 
-from kstreamnb.tools.store_app import HEADERS, Application, StoreApp
+from kstreamnb.tools.store_app import HEADERS, ServedApplication, StoreApp
 
 __all__ = ["StoreServer", "serve"]
 
@@ -63,7 +63,7 @@ class StoreServer:
 
 
 def serve(
-    application: Application,
+    application: ServedApplication,
     port: int = 0,
     *,
     host: str = "127.0.0.1",
