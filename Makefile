@@ -101,8 +101,8 @@ lab: $(READY) ## Open the notebooks in JupyterLab
 	$(BIN)/jupyter lab notebooks
 
 lock: ## Pin the versions that the set-up installs; run it with the oldest Python, 3.11.0, or they may need a later one
-	$(BIN)/pip-compile --quiet --strip-extras --no-emit-index-url --no-emit-trusted-host --no-emit-find-links --no-annotate --no-header --extra dev --output-file $(READY).lock pyproject.toml
-	grep -v '^kstreamnb' $(READY).lock > requirements.lock && rm $(READY).lock
+	$(BIN)/pip-compile --quiet --strip-extras --generate-hashes --allow-unsafe --no-emit-index-url --no-emit-trusted-host --no-emit-find-links --no-annotate --no-header --extra dev --output-file $(READY).lock pyproject.toml
+	grep -vE '^(kstreamnb|#|$$)' $(READY).lock > requirements.lock && rm $(READY).lock
 
 clean: ## Remove everything that was made
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .artefacts spark-warehouse

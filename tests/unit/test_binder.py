@@ -23,6 +23,14 @@ def test_binder_installs_the_versions_that_the_tests_run_with() -> None:
     assert ("-r", (ROOT / "requirements.lock").resolve()) == (option, (BINDER / place).resolve())
 
 
+def test_every_locked_package_has_its_hashes_and_no_address() -> None:
+    """What is installed is what was published, from whichever index the machine uses."""
+    text = (ROOT / "requirements.lock").read_text()
+    entries = text.replace("\\\n", " ").splitlines()
+    assert len(entries) > 100
+    assert [] == [entry for entry in entries if not re.fullmatch(r"[\w.-]+==\S+( +--hash=sha256:[0-9a-f]{64})+", entry)]
+
+
 def test_binder_has_a_python_that_the_project_allows() -> None:
     """The runtime is at least the oldest Python of the project."""
     (runtime,) = lines("runtime.txt")
