@@ -10,7 +10,7 @@ if TYPE_CHECKING:  # errors use this module
     from kstreamnb.core.source_location import SourceLocation
     from kstreamnb.errors import KStreamError
 
-__all__ = ["did_you_mean", "existing", "unknown"]
+__all__ = ["did_you_mean", "message_of", "existing", "unknown"]
 
 Raised = TypeVar("Raised", bound="KStreamError")
 
@@ -76,3 +76,16 @@ def did_you_mean(word: object, known: Iterable[str]) -> str | None:
     """
     near = difflib.get_close_matches(str(word), list(known), 1)
     return f'did you mean "{near[0]}"?' if near else None
+
+
+def message_of(error: BaseException | None) -> str:
+    """Return the text of an error, also of one whose ``__str__`` raises.
+
+    Example:
+        >>> message_of(ValueError("too large"))
+        'too large'
+    """
+    try:
+        return str(error)
+    except BaseException as failure:  # the class belongs to the user: it may raise anything
+        return f"(its text is not available: __str__ raised {type(failure).__name__})"

@@ -9,6 +9,7 @@ from html import escape
 from kstreamnb.display import Overlay, graph_view, mimebundle, overlay_of_changes, to_html, to_text
 from kstreamnb.dsl.declarations import Declaration, Handle
 from kstreamnb.errors import KStreamError
+from kstreamnb.hints import message_of
 from kstreamnb.notebook.cells import Cells
 from kstreamnb.notebook.functions import functions_of, same_functions
 from kstreamnb.tools.preview import upstream_topology
@@ -101,7 +102,11 @@ def error_text(error: KStreamError) -> str:
 def error_words(error: BaseException) -> str:
     """Return an error's message, cause and notes, line by line."""
     cause = error.__cause__
-    because = [] if cause is None or isinstance(cause, KStreamError) else [f"Cause: {type(cause).__name__}: {cause}"]
+    because = (
+        []
+        if cause is None or isinstance(cause, KStreamError)
+        else [f"Cause: {type(cause).__name__}: {message_of(cause)}"]
+    )
     return "\n".join([str(error), *because, *getattr(error, "__notes__", ())])
 
 

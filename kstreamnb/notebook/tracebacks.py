@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from kstreamnb.core.source_location import origin_of
 from kstreamnb.display import Overlay, graph_view, mimebundle
 from kstreamnb.errors import KStreamError
+from kstreamnb.hints import message_of
 from kstreamnb.notebook.cells import Cells
 from kstreamnb.topology.topology import Topology
 
@@ -53,7 +54,7 @@ class Tracebacks:
             lines.append(f"Hint: {_CLASH}")
         cause = error.__cause__
         if cause is not None:
-            lines += ["", "Caused by:", *_frames(cause), f"{type(cause).__name__}: {cause}"]
+            lines += ["", "Caused by:", *_frames(cause), f"{type(cause).__name__}: {message_of(cause)}"]
         return [*_frames(error), *lines]
 
 

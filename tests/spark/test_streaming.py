@@ -143,3 +143,33 @@ def test_a_failing_function_ends_the_query_with_its_node(spark: Any, tmp_path: P
     assert ("in", 0, 1, 1) == caught.value.coordinates
     assert "failed" == query.status().state
     assert {0: 1} == sink.batches
+
+
+class Mute(SystemExit):
+    """It ends a process, and has no text either."""
+
+    def __str__(self) -> str:
+        raise RuntimeError("no text")
+
+
+@pytest.mark.parametrize("raised", [SystemExit, KeyboardInterrupt, Mute])
+def test_a_function_that_would_end_the_worker_is_named_too(
+    spark: Any, tmp_path: Path, raised: type[BaseException]
+) -> None:
+    """With node, record and cause, as any other error, and not as an exception of the Python proxy."""
+
+    def check(value: int) -> int:
+        if not value:
+            raise raised
+        return value
+
+    builder = ks.StreamsBuilder("ending")
+    builder.stream("in").map_values(check, name="check").to("out")
+    deployment = placed(builder.build(), 1)
+    batches = batched(deployment, [("in", "a", 1, 0), ("in", "a", 0, 1)], 1)
+    query, _ = query_over(spark, tmp_path, deployment, batches)
+    with pytest.raises(ks.errors.ProcessingError, match="check") as caught:
+        query.await_termination(300)
+    assert ("in", 0, 1, 1) == caught.value.coordinates
+    assert raised is type(caught.value.__cause__)
+    assert "failed" == query.status().state

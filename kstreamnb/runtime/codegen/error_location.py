@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import sysconfig
 from collections.abc import Callable
+from dis import opmap
 from traceback import walk_tb
 from types import CodeType, FunctionType, TracebackType
 from typing import Any
@@ -16,11 +17,13 @@ from kstreamnb.core.codec import to_bytes
 from kstreamnb.core.record import Headers
 from kstreamnb.core.source_location import PACKAGE, SourceLocation, origin_of
 from kstreamnb.errors import KStreamError, ProcessingError, SerdeError
+from kstreamnb.hints import message_of
 from kstreamnb.java_texts import CANNOT_READ
 from kstreamnb.runtime.context.handlers import ErrorContext, answer_of
 from kstreamnb.runtime.context.task_context import TaskContext
 from kstreamnb.topology.nodes import Sink, Source
 
+_RAISE = opmap["RAISE_VARARGS"]
 _LIBRARIES = tuple(
     os.path.join(path, "") for path in dict.fromkeys(sysconfig.get_paths()[name] for name in ("stdlib", "purelib"))
 )
@@ -37,6 +40,19 @@ class HandledFailure(Exception):
 def original(error: BaseException) -> BaseException:
     """What an error is to be raised from: the user's own, not the wrapper of a handler's decision."""
     return error.error if isinstance(error, HandledFailure) else error
+
+
+def is_interruption(error: BaseException) -> bool:
+    """Return whether an error comes from outside the user's code: a signal, or a generator that is closed.
+
+    Both look like errors that a function raises, but no ``raise`` statement is where their traceback ends.
+    """
+    if not isinstance(error, KeyboardInterrupt | GeneratorExit):
+        return False
+    last = error.__traceback__
+    while last is not None and last.tb_next is not None:
+        last = last.tb_next
+    return last is None or last.tb_frame.f_code.co_code[last.tb_lasti] != _RAISE
 
 
 class ErrorLocations:
@@ -146,7 +162,7 @@ def _error(scope: TaskContext, node: str, error: BaseException, where: str, java
 def _none_hint(scope: TaskContext, node: str, error: BaseException) -> str | None:
     """What to do about a None that a function did not expect, where sessions above the node emit some."""
     topology, above = scope.plan.topology, [node]
-    for name in above if "NoneType" in str(error) else ():
+    for name in above if "NoneType" in message_of(error) else ():
         known = topology.nodes[name]
         if any(topology.stores[store].kind == "session" for store in known.stores if store in topology.stores):
             return "a session merge emits null for the session that it replaces; test value is not None first"

@@ -16,7 +16,7 @@ from kstreamnb.core.block import Block
 from kstreamnb.core.operator import Forward, Process
 from kstreamnb.core.record import Headers
 from kstreamnb.core.serde import Serde
-from kstreamnb.runtime.codegen.error_location import ErrorLocations, Guard, HandledFailure, init_error
+from kstreamnb.runtime.codegen.error_location import ErrorLocations, Guard, HandledFailure, init_error, is_interruption
 from kstreamnb.runtime.codegen.event_lines import add_consumed, add_forwarded
 from kstreamnb.runtime.codegen.function_builder import FunctionBuilder
 from kstreamnb.runtime.codegen.node_context import NodeContext
@@ -198,7 +198,9 @@ class TaskCompiler:
         """Say which node could not be started."""
         try:
             yield
-        except Exception as error:
+        except BaseException as error:
+            if is_interruption(error):
+                raise
             raise init_error(self._scope, name, error) from error
 
     def _hop(self, name: str, child: str) -> Forward:

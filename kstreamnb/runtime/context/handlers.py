@@ -17,6 +17,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 from kstreamnb.core.codec import encoded
 from kstreamnb.core.record import Headers
 from kstreamnb.errors import ConfigError
+from kstreamnb.hints import message_of
 
 
 class Produced(NamedTuple):
@@ -125,7 +126,7 @@ def dead_letter(topic: str, context: ErrorContext, error: BaseException) -> Prod
     kind = type(error)
     about = {
         "exception": f"{kind.__module__}.{kind.__qualname__}".removeprefix("builtins."),
-        "message": str(error),
+        "message": message_of(error),
         "stacktrace": "".join(traceback.format_exception(error)),
         "topic": context.topic or "null",
         "partition": str(context.partition),

@@ -16,6 +16,7 @@ from kstreamnb.core.extractors import TimestampExtractor, extractor_of
 from kstreamnb.core.operator import Process
 from kstreamnb.core.record import Record, TopicRecord
 from kstreamnb.errors import ProcessingError
+from kstreamnb.hints import message_of
 from kstreamnb.java_texts import CANNOT_READ
 from kstreamnb.runtime.context.event_time import has_own_extractor, source_extractor
 from kstreamnb.runtime.context.handlers import ErrorContext, answer_of
@@ -130,7 +131,7 @@ def reader_of(source: Source, partition: int, scope: TaskContext, time: list[int
 
     def read(topic: str, record: WireRecord) -> WireRecord | None:
         offset, timestamp, wire_key, wire_value, headers = record
-        place = {"topic": topic, "partition": partition, "offset": offset}
+        place: dict[str, object] = {"topic": topic, "partition": partition, "offset": offset}
         try:
             key, value = read_key(wire_key), read_value(wire_value)
         except Exception as error:
@@ -140,7 +141,9 @@ def reader_of(source: Source, partition: int, scope: TaskContext, time: list[int
             )
             _refuse(scope, context, error)
             raw_key, raw_value = map(encoded, raw)
-            scope.drop(source.name, "deserialization", raw_key, raw_value, timestamp, {**place, "error": str(error)})
+            scope.drop(
+                source.name, "deserialization", raw_key, raw_value, timestamp, {**place, "error": message_of(error)}
+            )
             return None
         event = TopicRecord(topic, partition, offset, timestamp, key, value, headers)
         try:

@@ -18,6 +18,7 @@ from kstreamnb.runtime.codegen.error_location import (
     ErrorLocations,
     HandledFailure,
     guard_of,
+    is_interruption,
     original,
     processing_error,
     punctuation_error,
@@ -116,7 +117,7 @@ class Executor:
             next(turns[place])
         try:
             yield {place: turn.send for place, turn in turns.items()}
-        except Exception as error:
+        except BaseException as error:
             if batch.place_of(batch.index())[:2] not in turns:  # another task has failed
                 raise
             self._fail(error)
@@ -149,7 +150,7 @@ class Executor:
                     self._cells()
                 if marks is not None:
                     marks.append(len(scope.out))
-        except Exception as error:
+        except BaseException as error:
             self._fail(error)
         finally:
             self._leave()
@@ -169,7 +170,7 @@ class Executor:
         try:
             for store in self._flushing:
                 store.flush()
-        except Exception as error:
+        except BaseException as error:
             self._fail(error, f"topology-test-driver Failed to flush cache of store {store.name}")
         finally:
             scope.stamp[0] = None
@@ -205,7 +206,7 @@ class Executor:
                 now = loop(batch.iterator, scope.stream_time[0])
                 if now >= scope.stream_schedules.due[0]:
                     self._punctuate_stream(now)
-        except Exception as error:
+        except BaseException as error:
             self._fail(error)
         finally:
             self._leave()
@@ -253,10 +254,10 @@ class Executor:
             self._note("punctuated", schedule.node, kind, now_ms)
             try:
                 schedule.punctuate(now_ms)
-            except Exception as error:
-                if isinstance(error, ProcessingError) and error.node:
+            except BaseException as error:
+                if is_interruption(error) or (isinstance(error, ProcessingError) and error.node):
                     raise
-                if guard is None or isinstance(error, HandledFailure):
+                if guard is None or not isinstance(error, Exception) or isinstance(error, HandledFailure):
                     raise punctuation_error(scope, self._places, schedule.node, error) from original(error)
                 guard(schedule.node, error, None, None, now_ms, ())
 
@@ -272,9 +273,9 @@ class Executor:
             self._cells()
             self.scope.recorder.add(kind, self.scope.plan.task_id, node, other, *rest)
 
-    def _fail(self, error: Exception, java: str | None = None) -> NoReturn:
-        """Raise the error of the task; one that says its node already is taken as it is."""
-        if isinstance(error, ProcessingError) and error.node:
+    def _fail(self, error: BaseException, java: str | None = None) -> NoReturn:
+        """Raise the error of the task; an error that has its node already, and an interruption, as they are."""
+        if is_interruption(error) or (isinstance(error, ProcessingError) and error.node):
             raise error
         if isinstance(error, NegativeTimestamp):
             cursor = self.scope.cursor

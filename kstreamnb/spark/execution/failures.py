@@ -19,6 +19,7 @@ from kstreamnb.errors import (
     SparkError,
     StorageError,
 )
+from kstreamnb.hints import message_of
 from kstreamnb.spark.jvm.constants import NO_JVM
 
 __all__ = ["TOO_SLOW", "is_damage", "jvm_gone", "pack_failure", "raise_first", "spark_failure"]
@@ -40,8 +41,8 @@ def pack_failure(task: str, error: KStreamError) -> bytes:
     try:
         data: bytes = cloudpickle.dumps((task, error, cause), 5)
         pickle.loads(data)
-    except Exception:  # whatever pickling a user's exception raises: its text still goes through
-        data = cloudpickle.dumps((task, error, RuntimeError(f"{type(cause).__name__}: {cause}")), 5)
+    except BaseException:  # whatever pickling a user's exception raises: its text still goes through
+        data = cloudpickle.dumps((task, error, RuntimeError(f"{type(cause).__name__}: {message_of(cause)}")), 5)
     return data
 
 

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from kstreamnb.errors import ApplicationStateError, KStreamError, SinkError
+from kstreamnb.hints import message_of
 from kstreamnb.spark.contracts import Action, QueryBatch, QuerySink, from_json
 from kstreamnb.spark.execution.batch_output import BatchOutput
 from kstreamnb.spark.query.lifecycle import Actor, Lifecycle, LifecycleEvent
@@ -95,9 +96,10 @@ class BatchAction:
             except KStreamError as error:
                 self.failed(error)
                 raise
-            except Exception as error:  # a user's function, or a database: its own error is the cause
-                self.failed(self._of_sink(error, batch.number))
-                raise
+            except BaseException as error:  # a user's function may raise anything: Py4J passes on Exceptions alone
+                failure = self._of_sink(error, batch.number)
+                self.failed(failure)
+                raise failure from error
             figures = self.book.add(batch, done, time.perf_counter() - began)
             self.stores.take(batch.number, batch.output.deltas)
             self.last = QueryBatch(batch.number, batch.source, batch.positions, batch.clock_ms, BatchOutput())
@@ -108,12 +110,12 @@ class BatchAction:
         for watcher in list(self.watchers):
             try:
                 watcher(figures)
-            except Exception as error:  # a watcher must not end the query; its error is logged
-                self.log.warn("watcher failed", error=f"{type(error).__name__}: {error}")
+            except BaseException as error:  # a watcher must not end the query; its error is logged
+                self.log.warn("watcher failed", error=f"{type(error).__name__}: {message_of(error)}")
 
-    def _of_sink(self, cause: Exception, batch: int) -> SinkError:
+    def _of_sink(self, cause: BaseException, batch: int) -> SinkError:
         error = SinkError(
-            f'the sink of "{self.log.application}" failed with {type(cause).__name__}: {cause}',
+            f'the sink of "{self.log.application}" failed with {type(cause).__name__}: {message_of(cause)}',
             detail=f"it was writing batch {batch}",
             hint="fix the sink and call query.restart(); the batch is delivered again",
         )
