@@ -15,6 +15,7 @@ from IPython.core.inputtransformer2 import TransformerManager
 
 from kstreamnb.core.formatting import pluralize
 from kstreamnb.errors import KStreamError
+from kstreamnb.notebook.secrets import from_environment
 from kstreamnb.notebook.variables import read_names, statements, written_names
 from kstreamnb.samples import Sample
 
@@ -69,7 +70,13 @@ def portable(cells: Iterable[CellRun], place: Path) -> tuple[list[str], list[str
             sources.append("\n".join(kept))
     summary = [f"{pluralize(remote, 'cell')} left out: needing Spark or Kafka"] if remote else []
     summary += [f"{pluralize(failed, 'cell')} left out after an error"] if failed else []
-    return sources, summary + notes
+    return [_without_secrets(source) for source in sources], summary + notes
+
+
+def _without_secrets(source: str) -> str:
+    """Return a cell that reads its secrets from the environment; a cell without any stays as it is."""
+    nodes, names = from_environment(_statements(source))
+    return "\n".join(["import os", *map(ast.unparse, nodes)]) if names else source
 
 
 def _statements(source: str) -> list[ast.stmt]:

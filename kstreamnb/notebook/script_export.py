@@ -1,11 +1,10 @@
-"""Export: the cells that made a topology, as a script that makes an equal one."""
+"""Exports the cells that made a topology as a script that makes an equal one."""
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from pathlib import Path
-from typing import Any
 
 from kstreamnb.dsl.builder import StreamsBuilder
 from kstreamnb.errors import EngineError
@@ -24,9 +23,9 @@ def main() -> None:
 
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--servers", help="bootstrap servers; without them the topology is described")
-    parser.add_argument("--checkpoint", default="checkpoint", help="a folder that all of Spark's processes reach")
+    parser.add_argument("--checkpoint", default="checkpoint", help="a folder that every Spark process can reach")
     parser.add_argument("--application-id", help="unless the builder has a name")
-    parser.add_argument("--available-now", action="store_true", help="end when what is there now is processed")
+    parser.add_argument("--available-now", action="store_true", help="stop after the records available now")
     options = parser.parse_args()
     topology = {builder}.build()
     if options.servers is None:
@@ -60,11 +59,15 @@ if __name__ == "__main__":
 def export(path: Path | str, builder: StreamsBuilder) -> None:
     """Write the cells that made a builder's topology, and those that they need, as a script.
 
-    The script builds a topology of equal fingerprint. Run without arguments it prints the description; with
-    ``--servers`` it runs on Spark, and SIGTERM stops it after the batch that runs. Passwords and keys that stand in the
-    cells are not written: the script reads them from the environment, and its first line says under which names.
+    The script builds a topology of equal fingerprint. Without arguments it prints the description; with ``--servers``
+    it runs on Spark until SIGTERM, which stops it after the running batch. Secrets in the cells are not written: the
+    script reads them from the environment, and its first line names the variables.
 
-    Raises: EngineError outside IPython, or when nothing of the topology comes from a cell.
+    Args:
+        path: the file to write.
+        builder: a builder that a variable of the notebook holds.
+
+    Raises: EngineError outside IPython, if no cell declared anything, or for a secret that is computed in a cell.
     """
     if not loaded:
         raise EngineError("there are no cells to export", hint="run %load_ext kstreamnb first")
@@ -76,8 +79,10 @@ def export(path: Path | str, builder: StreamsBuilder) -> None:
     Path(path).write_text(script(sources, makers, names[0], shell.transform_cell), encoding="utf-8")
 
 
-def script(sources: Mapping[Hashable, str], makers: Iterable[Hashable], builder: str, transform: Any) -> str:
-    """The text of a script of the cells ``makers`` and of all that they need, ending in a command line."""
+def script(
+    sources: Mapping[Hashable, str], makers: Iterable[Hashable], builder: str, transform: Callable[[str], str]
+) -> str:
+    """Return a script of the cells ``makers`` and of all that they need, with a command line."""
     trees = {cell: _statements(transform(source)) for cell, source in sources.items()}
     wanted = {cell for cell in makers if cell in trees}
     if not wanted:
@@ -94,14 +99,14 @@ def script(sources: Mapping[Hashable, str], makers: Iterable[Hashable], builder:
         nodes, names = from_environment(trees[cell])
         chunks.append("\n".join(map(ast.unparse, nodes)))
         hidden |= dict.fromkeys(names)
-    said = f" It reads {', '.join(hidden)} from the environment." if hidden else ""
-    title = f'"""A topology of Kafka Streams, exported from a notebook.{said}"""'
+    note = f" It reads {', '.join(hidden)} from the environment." if hidden else ""
+    title = f'"""A topology of Kafka Streams, exported from a notebook.{note}"""'
     begin = [title, *(["import os"] if hidden else [])]
     return "\n\n".join([*begin, *chunks]) + "\n" + _MAIN.replace("{builder}", builder)
 
 
 def _statements(source: str) -> list[ast.stmt]:
-    """A cell's statements without magics, displays and looks at the data."""
+    """Return a cell's statements without magics, displays and previews."""
     return [node for node in statements(source) if not _only_shows(node)]
 
 

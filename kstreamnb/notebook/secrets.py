@@ -1,19 +1,44 @@
-"""Secrets that stand in cells: in code that is written to a file they are read from the environment."""
+"""Keeps secrets out of exported scripts: plain ones are read from the environment, any other refuses the export.
+
+A secret is a text under a secret's name: a setting, variable, attribute, parameter, default, function, or argument.
+A plain text there becomes ``os.environ[…]``. Text that is computed (f-strings, bytes, concatenations, decoding) cannot
+be replaced safely, and neither can a private key or a password inside an address, wherever it is.
+"""
 
 from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+
+from kstreamnb.errors import EngineError
 
 __all__ = ["from_environment"]
 
-# Settings that `kafka.settings` masks. A variable may be named so, too, but for words that have other meanings alone.
-_SECRET = re.compile(r"password|secret|credential|\.pem|\.token|jaas\.|oauthbearer\.config|user\.info", re.IGNORECASE)
+_SECRET = re.compile(
+    r"password|passwd|passphrase|(^|[._-])pwd$|secret|credential|[._]pem$|(^|[._-])token$|[._-]token[._-]|jaas"
+    r"|oauthbearer[._]config|user[._]info|assertion|(keystore|private|api|access|signing)[._-]?key$",
+    re.IGNORECASE,
+)
+_SECRET_TEXT = re.compile(
+    r"-----BEGIN [A-Z ]*PRIVATE KEY|://[^/\s:@]+:[^/\s@]+@|(password|secret|token)\s*=\s*[\"'][^\"'\s]+[\"']|"
+    r"(?<![^\s,/])[^\s,/:@]+:[^\s,/:@]+@[\w.-]+:\d+",
+    re.IGNORECASE,
+)
+_LOOKUP = re.compile(
+    r"environ|getenv|getpass|keyring|vault|get_?(secret|password|token)|^open$|read_(text|bytes)|^input$"
+)
+"""Functions and mappings from which a secret may be read: the texts in their arguments are names."""
+
+_SETTER = re.compile(r"(set|put|add|with|option|config)")
+
+_Values = tuple[tuple[str, ast.expr], ...]
 
 
 def from_environment(statements: Iterable[ast.stmt]) -> tuple[list[ast.stmt], tuple[str, ...]]:
-    """Statements that read passwords and keys from the environment, and the names of its variables.
+    """Return statements that read secrets from the environment, and the names of its variables.
+
+    Raises: EngineError with the line of a secret that cannot be replaced; the message does not repeat it.
 
     Example:
         >>> code = 'servers = {"bootstrap.servers": "broker:9092", "sasl.password": "s3cret"}'
@@ -21,45 +46,164 @@ def from_environment(statements: Iterable[ast.stmt]) -> tuple[list[ast.stmt], tu
         >>> print(ast.unparse(statement), names)
         servers = {'bootstrap.servers': 'broker:9092', 'sasl.password': os.environ['SASL_PASSWORD']} ('SASL_PASSWORD',)
     """
-    hiding = _Hiding()
-    return [hiding.visit(statement) for statement in statements], tuple(dict.fromkeys(hiding.found))
+    replacer = _Replacer()
+    replaced = [replacer.visit(statement) for statement in statements]
+    for statement in replaced:
+        _check(statement)
+    return replaced, tuple(dict.fromkeys(replacer.names))
 
 
-class _Hiding(ast.NodeTransformer):
-    """Puts a look into the environment wherever a text is given under a secret's name."""
+class _Replacer(ast.NodeTransformer):
+    """Replaces each plain text under a secret's name by a lookup in the environment."""
 
     def __init__(self) -> None:
-        self.found: list[str] = []
+        self.names: list[str] = []
 
-    def visit_Dict(self, node: ast.Dict) -> ast.AST:
-        """``{"sasl.password": …}``."""
-        pairs = zip(node.keys, node.values, strict=True)
-        node.values = [self._hidden(_text(key), value) for key, value in pairs]
-        return self.generic_visit(node)
+    def generic_visit(self, node: ast.AST) -> ast.AST:
+        """Replace the secrets that a node gives to names, then those below it."""
+        secrets = {id(value): name for name, value in _named_values(node) if _is_text(value) and _SECRET.search(name)}
+        if secrets:
+            for field, part in ast.iter_fields(node):
+                if isinstance(part, list):
+                    setattr(node, field, [self._replaced(each, secrets) for each in part])
+                else:
+                    setattr(node, field, self._replaced(part, secrets))
+        return super().generic_visit(node)
 
-    def visit_keyword(self, node: ast.keyword) -> ast.AST:
-        """``dict(sasl_password=…)``."""
-        node.value = self._hidden(node.arg, node.value)
-        return self.generic_visit(node)
-
-    def visit_Assign(self, node: ast.Assign) -> ast.AST:
-        """``password = …`` and ``settings["sasl.password"] = …``."""
-        for target in node.targets:
-            node.value = self._hidden(_named(target), node.value)
-        return self.generic_visit(node)
-
-    def _hidden(self, name: str | None, value: ast.expr) -> ast.expr:
-        if name is None or not _text(value) or not _SECRET.search(name):
-            return value
-        self.found.append(name.upper().replace(".", "_"))
-        return ast.parse(f"os.environ[{self.found[-1]!r}]", mode="eval").body
+    def _replaced(self, part: object, secrets: dict[int, str]) -> object:
+        if isinstance(part, ast.Tuple | ast.List):
+            part.elts = [each for one in part.elts if isinstance(each := self._replaced(one, secrets), ast.expr)]
+        if id(part) not in secrets or not isinstance(part, ast.Constant):
+            return part
+        name = re.sub(r"\W", "_", secrets[id(part)]).upper()
+        self.names.append(name)
+        return ast.copy_location(ast.parse(f"os.environ[{name!r}]", mode="eval").body, part)
 
 
-def _named(target: ast.expr) -> str | None:
-    if isinstance(target, ast.Subscript):
-        return _text(target.slice)
-    return target.id if isinstance(target, ast.Name) else getattr(target, "attr", None)
+def _check(statement: ast.AST) -> None:
+    """Raise EngineError for a secret that is left in a statement."""
+    for node in ast.walk(statement):
+        for name, value in _named_values(node):
+            if _SECRET.search(name) and any(_texts(value)):
+                raise _refusal(f'"{name}" is set to a computed text or to bytes', value.lineno)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str | bytes):
+            text = node.value if isinstance(node.value, str) else node.value.decode(errors="replace")
+            if _SECRET_TEXT.search(text):
+                raise _refusal("a text holds a password or private key", node.lineno)
+        if isinstance(node, ast.Call | ast.Tuple | ast.List | ast.Set):
+            _check_pairs(node, node.lineno)
 
 
-def _text(node: ast.expr | None) -> str | None:
-    return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else None
+def _check_pairs(node: ast.expr, line: int) -> None:
+    """Refuse a secret setting's name as a value beside other texts, such as ``("sasl.password", "…")``."""
+    parts = [*node.args, *(each.value for each in node.keywords)] if isinstance(node, ast.Call) else node.elts  # type: ignore[attr-defined]
+    texts = [text for part in parts for text in _texts(part)]
+    setting = next((text for text in texts if "." in text and " " not in text and _SECRET.search(text)), None)
+    if setting is not None and len(texts) > 1:
+        raise _refusal(f'"{setting}" stands beside other texts, one of which may be its value', line)
+
+
+def _refusal(fact: str, line: int) -> EngineError:
+    return EngineError(
+        f"cannot export a secret: {fact}",
+        detail=f"line {line} of its cell",
+        hint='read it from the environment: os.environ["…"]',
+    )
+
+
+def _named_values(node: ast.AST) -> _Values:
+    """Return the values that a node gives to names: assignments, arguments, defaults, keys, returns, loops."""
+    match node:
+        case ast.Assign(targets, value):
+            return tuple(pair for target in targets for pair in _unpacked(target, value))
+        case ast.AnnAssign(target, _, ast.expr() as value) | ast.AugAssign(target, _, value):
+            return ((_name(target), value),)
+        case ast.NamedExpr(target, value):
+            return ((_name(target), value),)
+        case ast.keyword(str(name), value):
+            return ((name, value),)
+        case ast.Dict(keys, values):
+            return tuple((_name(key), value) for key, value in zip(keys, values, strict=True) if key is not None)
+        case ast.DictComp(key, value):
+            return ((_name(key), value),)
+        case ast.For(target, value) | ast.AsyncFor(target, value) | ast.comprehension(target, value):
+            return ((_name(target), value),)
+        case ast.Compare(left, _, comparators):
+            return tuple((_name(left), each) for each in comparators) if isinstance(left, ast.Name) else ()
+        case ast.arguments():
+            plain = [*node.posonlyargs, *node.args]
+            with_defaults = plain[len(plain) - len(node.defaults) :]
+            pairs = [
+                *zip(with_defaults, node.defaults, strict=True),
+                *zip(node.kwonlyargs, node.kw_defaults, strict=True),
+            ]
+            return tuple((parameter.arg, value) for parameter, value in pairs if value is not None)
+        case ast.FunctionDef(name) | ast.AsyncFunctionDef(name):
+            returns = (each.value for each in ast.walk(node) if isinstance(each, ast.Return | ast.Yield))
+            return tuple((name, value) for value in returns if value is not None)
+        case ast.Call():
+            return _set_by_call(node)
+    return ()
+
+
+def _set_by_call(node: ast.Call) -> _Values:
+    function = _name(node.func)
+    match node.args:
+        case [key, value] if _SETTER.match(function):  # settings.setdefault("sasl.password", …)
+            return ((_name(key), value),)
+        case [_, ast.Constant(str(name)), value] if function == "setattr":
+            return ((name, value),)
+    return ()
+
+
+def _unpacked(target: ast.expr, value: ast.expr) -> Iterator[tuple[str, ast.expr]]:
+    if isinstance(target, ast.Tuple | ast.List):
+        parts = value.elts if isinstance(value, ast.Tuple | ast.List) else []
+        if len(parts) == len(target.elts) and not any(isinstance(each, ast.Starred) for each in target.elts):
+            for one, part in zip(target.elts, parts, strict=True):
+                yield from _unpacked(one, part)
+        else:
+            yield from ((_name(one), value) for one in target.elts)
+    else:
+        yield _name(target), value
+
+
+def _name(node: ast.expr) -> str:
+    """Return the name of a destination; for a computed key, the texts and variables that it is made of."""
+    match node:
+        case ast.Name(name):
+            return name
+        case ast.Attribute(_, name):
+            return name
+        case ast.Subscript(_, key):
+            return _name(key)
+        case ast.Starred(value):
+            return _name(value)
+        case ast.Constant(str(text)):
+            return text
+        case ast.Constant(bytes(data)):
+            return data.decode(errors="replace")
+        case ast.Tuple(parts) | ast.List(parts):
+            return " ".join(map(_name, parts))
+    return "".join(_name(part) for part in ast.iter_child_nodes(node) if isinstance(part, ast.expr))
+
+
+def _texts(node: ast.AST) -> Iterator[str]:
+    """Yield the non-empty texts and bytes in an expression that are not names of a lookup."""
+    match node:
+        case ast.Subscript(source, _) | ast.Call(source) if _LOOKUP.search(ast.unparse(source)):
+            return
+        case ast.Constant(str(text)) if text:
+            yield text
+        case ast.Constant(bytes(data)) if data:
+            yield data.decode(errors="replace")
+        case ast.Dict(_, values):  # keys are names; a secret below one is found there
+            for value in values:
+                yield from _texts(value)
+        case _:
+            for part in ast.iter_child_nodes(node):
+                yield from _texts(part)
+
+
+def _is_text(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value != ""

@@ -94,15 +94,15 @@ def test_secrets_of_cells_are_not_in_the_script(shell: Shell, tmp_path: Path) ->
     """They come from the environment; data that only sounds so stays, and the topology is equal."""
     shell.run(
         'word = password = "hunter2"\n'
-        'servers = dict({"sasl.password": "hunter2", "token": "the"}, ssl_key_password="hunter2")\n'
-        'servers["ssl.key.pem"] = "hunter2"\nkept = words.filter(lambda key, word: word != servers["token"])\n'
+        'servers = dict({"sasl.password": "hunter2", "tokens": "the"}, ssl_key_password="hunter2")\n'
+        'servers["ssl.key.pem"] = "hunter2"\nkept = words.filter(lambda key, word: word != servers["tokens"])\n'
         'kept.to("kept")\nquery = lambda: ks.deploy(builder, bootstrap_servers={"sasl.jaas.config": "hunter2"})',
         "secrets",
     )
     shell.run(f"%ks export builder {tmp_path}/app.py")
     script = (tmp_path / "app.py").read_text()
     assert "hunter2" not in script
-    assert "'token': 'the'" in script
+    assert "'tokens': 'the'" in script
     names = ["PASSWORD", "SASL_PASSWORD", "SSL_KEY_PASSWORD", "SSL_KEY_PEM", "SASL_JAAS_CONFIG"]
     assert f"It reads {', '.join(names)} from the environment." in script.splitlines()[0]
     ended = subprocess.run(

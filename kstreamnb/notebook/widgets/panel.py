@@ -9,6 +9,7 @@ from kstreamnb.core.formatting import pluralize
 from kstreamnb.core.tables import text_table
 from kstreamnb.display import Overlay, graph_view
 from kstreamnb.errors import EngineError
+from kstreamnb.kafka.client import without_secrets
 from kstreamnb.notebook.handle_display import error_words
 from kstreamnb.notebook.widgets.base import Facts, FactsWidget, esm
 from kstreamnb.notebook.widgets.graphs import picture
@@ -54,7 +55,7 @@ class DeployPanel(FactsWidget):
             "tasks": _tasks(metrics),
             "drops": [[self._title(node), *more] for node, *more in _drops(metrics)],
             "node": self._title(failed),
-            "failure": "" if error is None else error_words(error),
+            "failure": "" if error is None else without_secrets(error_words(error)),
             "svg": self._failed_graph(failed) if failed else "",
         }
 
