@@ -36,6 +36,7 @@ def batch_end_by_time(
     *,
     at_time: Callable[[int], Offsets],
     times_ms: tuple[int, int],
+    exact: bool = False,
 ) -> tuple[Offsets, int]:
     """Return end offsets for at most ``limit`` records, those first in the merge, and a time that all of them reach.
 
@@ -48,19 +49,21 @@ def batch_end_by_time(
         limit: records at most.
         at_time: looks up the first offsets at or after a time in ms.
         times_ms: a time that no record before ``start`` exceeds, and the greatest time of all.
+        exact: search until the end has exactly ``limit`` records, with more look-ups at the brokers.
     """
     if limit < 1:
         raise ConfigError(f"a batch must have at least 1 record, got a limit of {limit}")
     (low, high), before, after = (times_ms[0], times_ms[1] + 1), start, end
     few, many, halve = 0, count_between(start, end), False
+    least = limit if exact else limit // 2 + 1
     if many <= limit:
         return end, low
     while high - low > 1:
-        step = (high - low) // 2 if halve else (high - low) * (limit * 3 // 4 - few) // (many - few)
+        step = (high - low) // 2 if halve else (high - low) * ((least + limit) // 2 - few) // (many - few)
         middle = low + max(1, min(high - low - 1, step))
         ends = _within(at_time(middle), start, end)
         count = count_between(start, ends)
-        if limit // 2 < count <= limit:
+        if least <= count <= limit:
             return ends, middle
         if count > limit:
             high, after, many = middle, ends, count

@@ -179,13 +179,13 @@ class BoundedReader:
             if first > offset:
                 raise _lost(topic, partition, offset, first, last)
 
-    def batch_end(self, start: Offsets, end: Offsets, limit: int) -> Offsets:
+    def batch_end(self, start: Offsets, end: Offsets, limit: int, *, exact: bool = False) -> Offsets:
         """Return end offsets for at most ``limit`` records: those first by event time over all partitions."""
         if not 1 <= limit < sum(each.end - each.start for each in pieces_between(start, end)):
             return batch_end_by_time(start, end, limit, at_time=self.at_time, times_ms=(0, 0))[0]
         low = self._last_end[1] if self._last_end[0] == start else self._first_time(start, end)
         times = low, max(low, *self.admin.greatest_timestamps(end))
-        self._last_end = batch_end_by_time(start, end, limit, at_time=self.at_time, times_ms=times)
+        self._last_end = batch_end_by_time(start, end, limit, at_time=self.at_time, times_ms=times, exact=exact)
         return self._last_end[0]
 
     def _first_time(self, start: Offsets, end: Offsets) -> int:

@@ -26,6 +26,7 @@ Progress: TypeAlias = Callable[[int, int, float], None]
 
 _BATCH = 500
 _POLL_S = 0.1
+_ALL_READ = "everything read"
 _SETTLE_S = 5.0  # a transaction that is open for longer is not of a moment ago
 
 
@@ -96,6 +97,15 @@ class _Reading:
         elif self.limits.records is not None and len(self.messages) >= self.limits.records:
             self.ended = f"limit of {self.limits.records:,} records reached"
 
+    @property
+    def missing(self) -> int:
+        """Return the number of records that the limit still allows."""
+        return 0 if self.limits.records is None else self.limits.records - len(self.messages)
+
+    def extend(self, ends: dict[tuple[str, int], int]) -> None:
+        """Continue to later ends."""
+        self.ends, self.ended = ends, ""
+
     def reach(self, partition: tuple[str, int], offset: int) -> None:
         """Note the position in a partition, its end at most."""
         end = offset if self.ends is None else self.ends[partition]
@@ -105,7 +115,7 @@ class _Reading:
         """Detect that everything was read, or that time is over."""
         ends = self.ends
         if not self.ended and ends is not None and all(self.positions[each] >= end for each, end in ends.items()):
-            self.ended = "everything read"
+            self.ended = _ALL_READ
         if not self.ended and self.limits.seconds is not None and seconds >= self.limits.seconds:
             self.ended = f"limit of {self.limits.seconds:g} seconds reached"
 
@@ -153,7 +163,7 @@ def capture(
     start, end = _start(reader, from_), ends_of(reader) if bounded else reader.end()
     ends: Offsets | None = None
     if bounded:
-        ends = end if limits.records is None else reader.batch_end(start, end, limits.records)
+        ends = end if limits.records is None else reader.batch_end(start, end, limits.records, exact=True)
     positions = {(topic, part): first for topic, part, first, _ in ranges(start, end)}
     last = None if ends is None else {(topic, part): final for topic, part, _, final in ranges(start, ends)}
     reading = _Reading(limits, dict(positions), last)
@@ -164,11 +174,17 @@ def capture(
         consumer.assign([TopicPartition(topic, part, first) for (topic, part), first in positions.items()])
         with under_way("records", limits.records) as done:
             _read(consumer, servers, reading, progress, done)
+            # Markers of transactions and aborted records have offsets too: read on until the limit is reached.
+            while ends is not None and ends != end and reading.ended == _ALL_READ and reading.missing:
+                ends = reader.batch_end(ends, end, reading.missing, exact=True)
+                reading.extend({(topic, part): final for topic, part, _, final in ranges(start, ends)})
+                consumer.assign([TopicPartition(*partition, at) for partition, at in reading.positions.items()])
+                _read(consumer, servers, reading, progress, done)
     except KeyboardInterrupt:
         reading.ended = "interrupted"
     finally:
         consumer.close()
-    if last is not None and reading.ended == "everything read" and ends != end:
+    if last is not None and reading.ended == _ALL_READ and ends != end:
         reading.ended = f"limit of {limits.records:,} records reached"
     serdes = key_serde or Serdes.string(), value_serde or Serdes.json()
     records = tuple(_record(message, *serdes) for message in reading.messages)

@@ -46,7 +46,7 @@ def test_a_limit_of_records_takes_those_that_are_first_by_time(servers, topic):
     records = _fill(servers, orders)
     samples = [Sample.capture(servers, orders, records=10) for _ in range(3)]
     assert {samples[0].content_hash} == {sample.content_hash for sample in samples}
-    assert 5 < len(samples[0]) <= 10
+    assert 10 == len(samples[0])
     assert records[: len(samples[0])] == list(samples[0])
     assert "limit of 10 records reached" in samples[0].notes[0]
     assert "of 20" in samples[0].notes[1]
@@ -187,3 +187,25 @@ def test_an_unknown_topic_is_named(servers):
     """A wrong name is an error, not an endless wait."""
     with pytest.raises(UnknownTopicError, match='there is no topic "nowhere"'):
         Sample.capture(servers, "nowhere")
+
+
+def test_a_limit_of_records_is_reached_exactly(servers, topic):
+    """The first records by time, spread over the partitions as they are."""
+    orders = topic(3)
+    records = _fill(servers, orders, count=2000)
+    sample = Sample.capture(servers, orders, records=1000)
+    assert records[:1000] == list(sample)
+    assert {0, 1, 2} == {record.partition for record in sample}
+
+
+def test_a_limit_counts_records_and_not_offsets(servers, topic):
+    """Markers of transactions and aborted records do not use it up."""
+    orders = topic(1)
+    producer = Producer({"bootstrap.servers": servers, "transactional.id": orders})
+    producer.init_transactions(30)
+    for number in range(12):
+        producer.begin_transaction()
+        producer.produce(orders, b"%d" % number, partition=0)
+        producer.flush()
+        (producer.commit_transaction if number % 2 else producer.abort_transaction)(30)
+    assert [1, 3, 5, 7] == [record.value for record in Sample.capture(servers, orders, records=4)]
