@@ -7,6 +7,7 @@ import re
 from kstreamnb.errors import TopologyError
 
 _LONGEST_NAME = 249
+_DASH = re.compile("[\u2010-\u2015\u2212]")
 _LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]+")
 
 
@@ -42,3 +43,25 @@ def check_resource_name(name: object, kind: str = "name") -> str:
     else:
         return name
     raise TopologyError(message, hint=hint, java=f"Invalid topology: {java}")
+
+
+def check_topic_name(name: object) -> str:
+    """Return the name of a topic that a topology reads or writes.
+
+    Kafka Streams leaves legality to the broker, and so do declarations here. Only dashes that look like a hyphen, which
+    editors and web pages put in its place, are refused: their error would come from a broker and look absurd.
+
+    Args:
+        name: the topic's name.
+
+    Raises: TopologyError when it is not text or has a typographic dash.
+
+    Example:
+        >>> check_topic_name("orders-2026")
+        'orders-2026'
+    """
+    if not isinstance(name, str):
+        raise TopologyError(f'a topic name must be text, got type "{type(name).__name__}"')
+    if dash := _DASH.search(name):
+        raise TopologyError(f'topic name "{name}" has the dash {dash[0]!a}', hint='write "-"')
+    return name

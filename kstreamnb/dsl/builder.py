@@ -7,7 +7,7 @@ from re import Pattern
 from typing import Any, TypedDict, Unpack
 
 from kstreamnb.core.extractors import TimestampExtractor
-from kstreamnb.core.names import check_resource_name
+from kstreamnb.core.names import check_topic_name
 from kstreamnb.core.operator import Operator
 from kstreamnb.core.processor import UserProcessor
 from kstreamnb.core.record import TopicRecord
@@ -240,7 +240,7 @@ class StreamsBuilder(Suggesting):
         Source: Kafka Streams `StreamsBuilder#addGlobalStore`; differences: none.
         """
         _check_store(store)
-        check_resource_name(topic, "topic name")
+        check_topic_name(topic)
         check_supplier("add_global_store", supplier)
         options = combined(Consumed, consumed, **keywords)
         arguments: dict[str, object] = {"store": store, "topic": topic, "supplier": supplier, "options": options}
@@ -347,7 +347,7 @@ def _topics(topic: str | Sequence[str]) -> tuple[str, ...]:
     if not isinstance(topic, Iterable):
         raise TopologyError(f'topic must be a name, a list of names or a pattern, got type "{type(topic).__name__}"')
     names = (topic,) if isinstance(topic, str) else topic
-    topics = tuple(dict.fromkeys(check_resource_name(name, "topic name") for name in names))
+    topics = tuple(dict.fromkeys(check_topic_name(name) for name in names))
     if not topics:
         raise TopologyError("a stream reads at least one topic", hint="name a topic")
     return topics
@@ -363,7 +363,7 @@ def _table_arguments(
     topic: str, consumed: Consumed | None, options: tuple[Materialized, ...], keywords: TableSourceKeywords
 ) -> TableArguments:
     """Return the arguments of a table; the serdes of its topic and of its store are the same."""
-    check_resource_name(topic, "topic name")
+    check_topic_name(topic)
     fields = {**keywords}
     reading = {name: fields.pop(name, None) for name in ("timestamp_extractor", "offset_reset", "name")}
     table = materialization(options, fields)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Generic, Literal, Unpack, overload
 
-from kstreamnb.core.names import check_resource_name
+from kstreamnb.core.names import check_resource_name, check_topic_name
 from kstreamnb.core.operator import Operator
 from kstreamnb.core.processor import Processor
 from kstreamnb.core.signatures import RECORD, taking
@@ -393,7 +393,7 @@ class StreamOperators(Handle, Generic[K, V]):
         if callable(topic):
             taking(topic, *RECORD, "metadata")
         else:
-            check_resource_name(topic, "topic name")
+            check_topic_name(topic)
         self.declare("stream", "to", emit_to, topic=topic, options=combined(Produced, produced, **keywords))
 
     @spelled_out(Repartitioned)
