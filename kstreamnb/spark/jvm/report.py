@@ -32,7 +32,7 @@ def spark_report(spark: SparkSession | None = None) -> str:
         spark: the session; by default the active one.
 
     Raises:
-        SparkError: there is no session.
+        SparkError: no session is active.
 
     Example:
         >>> from kstreamnb.spark import spark_session
