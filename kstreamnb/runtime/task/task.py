@@ -139,10 +139,72 @@ def _unpack(data: bytes) -> tuple[dict[str, dict[Any, Any]], dict[tuple[str, str
     return rows, cells
 
 
+class Queued:
+    """The part of a task that lets records wait, and takes the one with the least event time first."""
+
+    plan: TaskPlan
+    _ready: PriorityQueue[RecordQueue]
+    _waiting: set[int]
+    _runner: Executor
+
+    @property
+    def first_lane(self) -> RecordQueue | None:
+        """The lane whose head `run_ready` would take first; None when nothing waits."""
+        return self._ready.peek()
+
+    def push(self, topic: str, partition: int, records: Iterable[WireRecord]) -> None:
+        """Let records wait in front of the task."""
+        lane = self._runner.lane(topic, partition)
+        lane.push(topic, records)
+        self._line_up(lane)
+
+    def run_ready(self, limit: int | None = None) -> int:
+        """Process what waits, least (timestamp, topic, partition, offset) first; gives the number of records."""
+        done, ready, single = 0, self._ready, self.plan.single
+        while ready and (limit is None or done < limit):
+            lane = ready.poll()
+            other = ready.peek()
+            self._waiting.discard(id(lane))
+            try:
+                if other is None and limit is None and lane.plain:
+                    done += self._runner.bulk(lane, lane.rest(), None, None)
+                else:
+                    bound = None if other is None or single else other.place
+                    left = 1 if single else None if limit is None else limit - done
+                    done += self._runner.steps(lane, lane.take(bound, left), None)
+            finally:
+                self._line_up(lane)
+        return done
+
+    def queue_record(self, topic: str, partition: int, record: WireRecord) -> int | None:
+        """Read one record ahead and return its event time; None if the record is refused.
+
+        `run_queued` processes the record, `drop_queued` discards it.
+        """
+        queue = self._runner.lane(topic, partition)
+        queue.push(topic, (record,))
+        return queue.head[1] if queue.fill() and queue.head is not None else None
+
+    def run_queued(self, topic: str, partition: int) -> None:
+        """Process the record that `queue_record` read ahead."""
+        queue = self._runner.lane(topic, partition)
+        self._runner.steps(queue, queue.take(None, 1), None)
+
+    def drop_queued(self, topic: str, partition: int) -> None:
+        """Discard the record that `queue_record` read ahead."""
+        self._runner.lane(topic, partition).rest()
+
+    def _line_up(self, lane: RecordQueue) -> None:
+        """Let a lane wait for its turn, if it has anything."""
+        if id(lane) not in self._waiting and lane.fill():
+            self._waiting.add(id(lane))
+            self._ready.add(lane)
+
+
 Changelog = Literal["off", "names", "records"]
 
 
-class Task(Checkpointed):
+class Task(Checkpointed, Queued):
     """Runs the nodes of a plan over records that are pushed or handed to it.
 
     Args:
@@ -195,11 +257,6 @@ class Task(Checkpointed):
             self._connect(other)
 
     @property
-    def first_lane(self) -> RecordQueue | None:
-        """The lane whose head `run_ready` would take first; None when nothing waits."""
-        return self._ready.peek()
-
-    @property
     def wants_commit(self) -> bool:
         """Whether a processor asked for a commit since the last one."""
         return self.scope.commit_requested[0]
@@ -217,30 +274,6 @@ class Task(Checkpointed):
     def topic_serdes(self, topic: str) -> tuple[Serde, Serde] | None:
         """Key and value serde of the rows this task writes to a topic; None where they are all bytes."""
         return self.scope.topic_serdes.get(topic)
-
-    def push(self, topic: str, partition: int, records: Iterable[WireRecord]) -> None:
-        """Let records wait in front of the task."""
-        lane = self._runner.lane(topic, partition)
-        lane.push(topic, records)
-        self._line_up(lane)
-
-    def run_ready(self, limit: int | None = None) -> int:
-        """Process what waits, least (timestamp, topic, partition, offset) first; gives the number of records."""
-        done, ready, single = 0, self._ready, self.plan.single
-        while ready and (limit is None or done < limit):
-            lane = ready.poll()
-            other = ready.peek()
-            self._waiting.discard(id(lane))
-            try:
-                if other is None and limit is None and lane.plain:
-                    done += self._runner.bulk(lane, lane.rest(), None, None)
-                else:
-                    bound = None if other is None or single else other.place
-                    left = 1 if single else None if limit is None else limit - done
-                    done += self._runner.steps(lane, lane.take(bound, left), None)
-            finally:
-                self._line_up(lane)
-        return done
 
     def run(
         self,
@@ -265,24 +298,6 @@ class Task(Checkpointed):
             if marks is not None:
                 marks.append(len(self.scope.out))  # a refused record has its mark too
         return done
-
-    def queue_record(self, topic: str, partition: int, record: WireRecord) -> int | None:
-        """Read one record ahead and return its event time; None if the record is refused.
-
-        `run_queued` processes the record, `drop_queued` discards it.
-        """
-        queue = self._runner.lane(topic, partition)
-        queue.push(topic, (record,))
-        return queue.head[1] if queue.fill() and queue.head is not None else None
-
-    def run_queued(self, topic: str, partition: int) -> None:
-        """Process the record that `queue_record` read ahead."""
-        queue = self._runner.lane(topic, partition)
-        self._runner.steps(queue, queue.take(None, 1), None)
-
-    def drop_queued(self, topic: str, partition: int) -> None:
-        """Discard the record that `queue_record` read ahead."""
-        self._runner.lane(topic, partition).rest()
 
     def takes_records(self, topic: str) -> bool:
         """Whether records can go in as users have them: nothing has to be looked at, seen or committed in between."""
@@ -349,12 +364,6 @@ class Task(Checkpointed):
         self._global_state = global_state
         self.scope.global_stores = {} if global_state is None else global_state.stores
         self._runner.wire()
-
-    def _line_up(self, lane: RecordQueue) -> None:
-        """Let a lane wait for its turn, if it has anything."""
-        if id(lane) not in self._waiting and lane.fill():
-            self._waiting.add(id(lane))
-            self._ready.add(lane)
 
     def _note_changes(self, *, track: bool, changelog: Changelog) -> None:
         recorder, task = self.scope.recorder, self.plan.task_id
