@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any, TypeAlias
 
 from kstreamnb.core.record import Headers, Record, TopicRecord
-from kstreamnb.core.time import duration_ms, format_duration, instant_ms
+from kstreamnb.core.time import Instant, duration_ms, format_duration, instant_ms
 from kstreamnb.errors import ConfigError
 
 __all__ = ["InputTopic"]
-
-Instant: TypeAlias = datetime | str | int
-"""Epoch milliseconds, ISO text or an aware datetime."""
 
 Write: TypeAlias = Callable[[list[TopicRecord]], None]
 

@@ -9,15 +9,13 @@ from kstreamnb.core.formatting import format_time, format_value, pluralize
 from kstreamnb.core.record import ValueAndTimestamp
 from kstreamnb.core.tables import Tabular
 from kstreamnb.state import Store
-from kstreamnb.state.query_views import VIEWS
-from kstreamnb.state.query_views import KeyValueView as ReadKeyValueView
-from kstreamnb.state.query_views import SessionView as ReadSessionView
-from kstreamnb.state.query_views import VersionedView as ReadVersionedView
-from kstreamnb.state.query_views import View as ReadView
-from kstreamnb.state.query_views import WindowView as ReadWindowView
-from kstreamnb.state.query_views import view_of as read_view_of
+from kstreamnb.state.query_views import VIEWS, KeyValueView, SessionView, VersionedView, View, WindowView
+from kstreamnb.state.query_views import view_of as state_view_of
 
-__all__ = ["AnyView", "KeyValueView", "SessionView", "VersionedView", "WindowView", "view_of"]
+__all__ = [
+    "AnyView", "DisplayedKeyValueView", "DisplayedSessionView", "DisplayedVersionedView", "DisplayedWindowView",
+    "view_of",
+]  # fmt: skip
 
 _SHOWN = 10
 
@@ -54,30 +52,30 @@ class _Shown(Tabular):
         return [] if read is None else list(read())
 
 
-class KeyValueView(_Shown, ReadKeyValueView):
+class DisplayedKeyValueView(_Shown, KeyValueView):
     """Rows by key, over all partitions."""
 
 
-class WindowView(_Shown, ReadWindowView):
+class DisplayedWindowView(_Shown, WindowView):
     """Rows by key and window start, over all partitions."""
 
 
-class SessionView(_Shown, ReadSessionView):
+class DisplayedSessionView(_Shown, SessionView):
     """Aggregates by session, over all partitions."""
 
 
-class VersionedView(_Shown, ReadVersionedView):
+class DisplayedVersionedView(_Shown, VersionedView):
     """Rows with their history, over all partitions."""
 
 
-AnyView: TypeAlias = KeyValueView | WindowView | SessionView | VersionedView
+AnyView: TypeAlias = DisplayedKeyValueView | DisplayedWindowView | DisplayedSessionView | DisplayedVersionedView
 """A view of a store of any kind."""
 
-_SHOWN_AS: dict[type[ReadView], type[AnyView]] = {
-    ReadKeyValueView: KeyValueView,
-    ReadWindowView: WindowView,
-    ReadSessionView: SessionView,
-    ReadVersionedView: VersionedView,
+_SHOWN_AS: dict[type[View], type[AnyView]] = {
+    KeyValueView: DisplayedKeyValueView,
+    WindowView: DisplayedWindowView,
+    SessionView: DisplayedSessionView,
+    VersionedView: DisplayedVersionedView,
 }
 
 
@@ -90,5 +88,5 @@ def view_of(name: str, stores: Sequence[Store], *, show_time: bool = False) -> A
         show_time: show rows of timestamped stores as `ValueAndTimestamp`.
     """
     displayed = {kind: _SHOWN_AS[view] for kind, view in VIEWS.items()}
-    view = read_view_of(name, list(stores), show_time=show_time, views=displayed)
+    view = state_view_of(name, list(stores), show_time=show_time, views=displayed)
     return cast("AnyView | None", view)

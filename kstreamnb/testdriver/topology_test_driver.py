@@ -30,7 +30,14 @@ from kstreamnb.testdriver.execution.task_group import TaskGroup
 from kstreamnb.testdriver.execution.topic_log import TopicLog
 from kstreamnb.testdriver.input_topic import InputTopic
 from kstreamnb.testdriver.output_topic import OutputTopic
-from kstreamnb.testdriver.store_views import AnyView, KeyValueView, SessionView, VersionedView, WindowView, view_of
+from kstreamnb.testdriver.store_views import (
+    AnyView,
+    DisplayedKeyValueView,
+    DisplayedSessionView,
+    DisplayedVersionedView,
+    DisplayedWindowView,
+    view_of,
+)
 from kstreamnb.topology.topology import Topology
 
 __all__ = ["TopologyTestDriver"]
@@ -39,7 +46,7 @@ _CACHE_BYTES = 10_000_000
 _RECORDS = (
     "pass a Sample or a list of TopicRecord; for single values call create_input_topic(topic).pipe_input(key, value)"
 )
-StateStore: TypeAlias = AnyView | Store
+StoreOrView: TypeAlias = AnyView | Store
 """A view, or a store that only serves an operator."""
 
 ViewT = TypeVar("ViewT", bound=AnyView)
@@ -246,11 +253,11 @@ class TopologyTestDriver(Suggesting, Displayed):
             raise StateError(f'store "{name}" serves an operator and has no view', hint=hint)
         return view
 
-    def get_all_state_stores(self) -> dict[str, StateStore]:
+    def get_all_state_stores(self) -> dict[str, StoreOrView]:
         """Return a view of every store by name."""
         return {name: self.get_state_store(name) for name in (*self.topology.stores, *self.topology.global_stores)}
 
-    def get_state_store(self, name: str) -> StateStore:
+    def get_state_store(self, name: str) -> StoreOrView:
         """Return a view of a store with timestamps; if the store only serves an operator, the store itself.
 
         Raises:
@@ -260,29 +267,29 @@ class TopologyTestDriver(Suggesting, Displayed):
         view = view_of(name, stores, show_time=True)
         return stores[0] if view is None else view  # an empty view is false
 
-    def get_key_value_store(self, name: str) -> KeyValueView:
+    def get_key_value_store(self, name: str) -> DisplayedKeyValueView:
         """Return a key-value store with plain values; raise StateError for an unknown name or another kind."""
-        return self._view(name, KeyValueView, "key_value", "timestamped_key_value", "lru")
+        return self._view(name, DisplayedKeyValueView, "key_value", "timestamped_key_value", "lru")
 
-    def get_timestamped_key_value_store(self, name: str) -> KeyValueView:
+    def get_timestamped_key_value_store(self, name: str) -> DisplayedKeyValueView:
         """Return a key-value store with `ValueAndTimestamp` rows; raise StateError as `get_key_value_store` does."""
-        return self._view(name, KeyValueView, "timestamped_key_value", timestamps=True)
+        return self._view(name, DisplayedKeyValueView, "timestamped_key_value", timestamps=True)
 
-    def get_versioned_key_value_store(self, name: str) -> VersionedView:
+    def get_versioned_key_value_store(self, name: str) -> DisplayedVersionedView:
         """Return a versioned store; raise StateError for an unknown name or another kind."""
-        return self._view(name, VersionedView, "versioned")
+        return self._view(name, DisplayedVersionedView, "versioned")
 
-    def get_window_store(self, name: str) -> WindowView:
+    def get_window_store(self, name: str) -> DisplayedWindowView:
         """Return a window store with plain values; raise StateError for an unknown name or another kind."""
-        return self._view(name, WindowView, "window", "timestamped_window")
+        return self._view(name, DisplayedWindowView, "window", "timestamped_window")
 
-    def get_timestamped_window_store(self, name: str) -> WindowView:
+    def get_timestamped_window_store(self, name: str) -> DisplayedWindowView:
         """Return a window store with `ValueAndTimestamp` rows; raise StateError as `get_window_store` does."""
-        return self._view(name, WindowView, "timestamped_window", timestamps=True)
+        return self._view(name, DisplayedWindowView, "timestamped_window", timestamps=True)
 
-    def get_session_store(self, name: str) -> SessionView:
+    def get_session_store(self, name: str) -> DisplayedSessionView:
         """Return a session store; raise StateError for an unknown name or another kind."""
-        return self._view(name, SessionView, "session")
+        return self._view(name, DisplayedSessionView, "session")
 
     def metrics(self) -> dict[str, dict[str, int]]:
         """Return counters by Kafka's name of the metric and by task: records processed and dropped."""

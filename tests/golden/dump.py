@@ -93,7 +93,7 @@ def _timed(store: Any, name: str, method: str, args: list[Any]) -> list[Any]:
 
 def _query(store: Any, method: str, args: list[Any]) -> list[Any]:
     kind = type(store).__name__
-    if kind == "VersionedView" and method.startswith("history"):
+    if kind == "DisplayedVersionedView" and method.startswith("history"):
         key, from_, to = (*args, None, None)[:3]
         return [_cells(row) for row in store.history(key, from_, to, ascending=method == "history")]
     if method in ("get", "get_as_of", "fetch_session") or (

@@ -16,14 +16,19 @@ import pytest
 
 from kstreamnb.core.stores import Stores
 from kstreamnb.testdriver.mock_processor_context import MockProcessorContext
-from kstreamnb.testdriver.store_views import KeyValueView, SessionView, VersionedView, WindowView
+from kstreamnb.testdriver.store_views import (
+    DisplayedKeyValueView,
+    DisplayedSessionView,
+    DisplayedVersionedView,
+    DisplayedWindowView,
+)
 
 JAVA: dict[str, dict[str, str]] = json.loads(Path(__file__).with_name("completeness.json").read_text())
 STORES = {
-    "KeyValueStore": (Stores.in_memory_key_value_store("s"), KeyValueView),
-    "WindowStore": (Stores.persistent_window_store("s", retention="1m", window_size="1s"), WindowView),
-    "SessionStore": (Stores.persistent_session_store("s", retention="1m"), SessionView),
-    "VersionedKeyValueStore": (Stores.persistent_versioned_key_value_store("s", history="1m"), VersionedView),
+    "KeyValueStore": (Stores.in_memory_key_value_store("s"), DisplayedKeyValueView),
+    "WindowStore": (Stores.persistent_window_store("s", retention="1m", window_size="1s"), DisplayedWindowView),
+    "SessionStore": (Stores.persistent_session_store("s", retention="1m"), DisplayedSessionView),
+    "VersionedKeyValueStore": (Stores.persistent_versioned_key_value_store("s", history="1m"), DisplayedVersionedView),
 }
 OVERLOADS = {
     "WindowStore": {"fetch_between", "fetch_keys", "backward_fetch_keys"},

@@ -1,4 +1,4 @@
-"""Which node failed on which record: read off the traceback, so that nothing has to be noted while all goes well.
+"""Finds the node and record of a failure from the traceback, so that successful records cost nothing.
 
 Every bound function runs under a code object that belongs to its node alone; `ErrorLocations` knows them all.
 """
@@ -30,7 +30,7 @@ _LIBRARIES = tuple(
 
 
 class HandledFailure(Exception):
-    """An error about which a handler has decided: the task ends."""
+    """An error after which a handler decided to end the task."""
 
     def __init__(self, node: str, error: BaseException) -> None:
         super().__init__(node, error)
@@ -38,7 +38,7 @@ class HandledFailure(Exception):
 
 
 def original(error: BaseException) -> BaseException:
-    """What an error is to be raised from: the user's own, not the wrapper of a handler's decision."""
+    """Return the cause to raise an error from: the user's own error, not the wrapper of a handler's decision."""
     return error.error if isinstance(error, HandledFailure) else error
 
 
@@ -63,7 +63,7 @@ class ErrorLocations:
         self._nodes: dict[int, tuple[CodeType, tuple[str, ...], str]] = {}
 
     def name(self, process: Callable[..., Any], node: str) -> Callable[..., Any]:
-        """Return the function with a code object of its own, named after the node."""
+        """Return the function with a separate code object, named after the node."""
         if not isinstance(process, FunctionType):
             function = process
 
@@ -116,7 +116,7 @@ def _with_nodes(source: str, nodes: tuple[str, ...]) -> str:
 def processing_error(
     scope: TaskContext, places: ErrorLocations, error: BaseException, java: str | None = None
 ) -> ProcessingError:
-    """What a task raises when a record, or what a store's cache held, made a node fail; the original is its cause."""
+    """Make the error about a node that failed on a record or while a cache was flushed."""
     node = error.node if isinstance(error, HandledFailure) else places.find(error.__traceback__)
     (offset, timestamp, *_), topic, partition = scope.cursor.record(), scope.cursor.topic, scope.cursor.partition
     node, task_id = node or scope.cursor.source, scope.plan.task_id
@@ -130,14 +130,14 @@ def processing_error(
 
 
 def punctuation_error(scope: TaskContext, places: ErrorLocations, node: str, error: BaseException) -> ProcessingError:
-    """What a task raises when a punctuator failed."""
+    """Make the error about a punctuator that failed."""
     node = error.node if isinstance(error, HandledFailure) else places.find(error.__traceback__) or node
     where = f"punctuator, stream time {scope.stream_time[0]} ms, task {scope.plan.task_id}"
     return _error(scope, node, original(error), where, f"Exception caught while punctuating processor '{node}'")
 
 
 def init_error(scope: TaskContext, node: str, error: BaseException) -> ProcessingError:
-    """What a task raises when a node could not be started."""
+    """Make the error about a node that could not be started."""
     java = f"failed to initialize processor {node}"
     origin = getattr(scope.plan.topology.nodes[node], "origin", None)
     return ProcessingError(f'failed to initialize processor "{node}"', java=java, origin=origin)
@@ -160,7 +160,7 @@ def _error(scope: TaskContext, node: str, error: BaseException, where: str, java
 
 
 def _none_hint(scope: TaskContext, node: str, error: BaseException) -> str | None:
-    """What to do about a None that a function did not expect, where sessions above the node emit some."""
+    """Return a hint about an unexpected None if session aggregations above the node emit nulls."""
     topology, above = scope.plan.topology, [node]
     for name in above if "NoneType" in message_of(error) else ():
         known = topology.nodes[name]
@@ -171,7 +171,7 @@ def _none_hint(scope: TaskContext, node: str, error: BaseException) -> str | Non
 
 
 def _user_frame(trace: TracebackType | None) -> tuple[str, int] | None:
-    """File and line of the innermost frame in the user's own code."""
+    """Return file and line of the innermost frame in the user's code."""
     found = None
     for frame, line in walk_tb(trace):
         file = frame.f_code.co_filename
@@ -181,17 +181,17 @@ def _user_frame(trace: TracebackType | None) -> tuple[str, int] | None:
 
 
 Guard = Callable[[str, BaseException, Any, Any, int, Headers], None]
-"""``guard(node, error, *record)``: returns when the task goes on without the record, raises when it does not."""
+"""``guard(node, error, *record)``: returns if the task continues without the record, raises otherwise."""
 
 
 def guard_of(scope: TaskContext) -> Guard | None:
-    """What decides about failures in nodes; None where every failure ends the task."""
+    """Return the function that decides about failures in nodes; None if every failure ends the task."""
     config = scope.plan.config
     if (config.processing_handler, config.production_handler, config.dead_letter_topic) == ("fail", "fail", None):
         return None
     nodes = scope.plan.topology.nodes
 
-    def guard(node: str, error: BaseException, key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+    def guard(node: str, error: BaseException, key: object, value: object, timestamp: int, headers: Headers) -> None:
         writes = isinstance(nodes[node], Sink)
         handler = config.production_handler if writes else config.processing_handler
         context = _context(scope, node, "production" if writes else "processing", timestamp, headers)

@@ -23,7 +23,7 @@ _RECORD_FUNCTION = "def process(key, value, timestamp, headers):"
 
 @dataclass
 class LocalFacts:
-    """What is known about the local names key and value after the last line; it lets later lines skip work.
+    """Facts about the local names key and value after the last line; they let later lines skip work.
 
     Attributes:
         kept: names whose recorded form is in ``kept_key`` or ``kept_value``.
@@ -100,7 +100,7 @@ class FunctionBuilder:
             self.add(self._nodes[0], "pass")
         node, source = self._nodes[0], "\n".join(self._lines)
         code = _compiled(source)
-        # A code object of its own for each node: `ErrorLocations` recognises failing nodes by their code.
+        # Each node has a separate code object: `ErrorLocations` recognises failing nodes by their code.
         code = code.replace(co_name=node, co_qualname=node, co_filename=f"<kstreamnb {node}>")
         locations.add(code, tuple(self._nodes), source)
         return FunctionType(code, cast("dict[str, Any]", self.names), node)

@@ -74,7 +74,7 @@ def bind_sink(sink: Sink, scope: TaskContext) -> Process:
     limits = RecordLimits.of(plan.config)
     check = limits.checker(scope.clock) if _is_limited(scope) else None
 
-    def write(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+    def write(key: object, value: object, timestamp: int, headers: Headers) -> None:
         topic = name_topic(key, value, metadata()) if fixed is None else fixed  # type: ignore[operator]
         if not isinstance(topic, str):
             raise EngineError(f'sink "{sink.name}" chose {topic!r} instead of a topic')

@@ -1,8 +1,8 @@
-"""Binding a task: from nodes to functions that call each other.
+"""Binds the nodes of a task to functions that call each other.
 
 Nodes are bound children first, so that every function holds its children directly. In fast mode chains of stateless
 nodes become one function each, with or without lines that write a recording; where something has to be caught between
-nodes (by an error handler that may go on), every node stays a function of its own with a thin one around it.
+nodes (an error handler may continue), every node stays a separate function with a thin one around it.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class TaskCompiler:
         if recorder is not None:
             keep = recorder.keep
 
-            def consume(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+            def consume(key: object, value: object, timestamp: int, headers: Headers) -> None:
                 place, offset = (str(cursor.topic), cursor.partition), cursor.record()[0]
                 recorder.add("consumed", task, source, place, offset, timestamp, keep(key), keep(value), headers)
 
@@ -165,7 +165,7 @@ class TaskCompiler:
         return is_plain_sink(node, self._scope) if isinstance(node, Sink) else self._block(name) is not None
 
     def _block(self, name: str) -> Block | None:
-        """A processor's lines for a fused builder, None where it needs a function of its own."""
+        """Return a processor's lines; None if it needs a separate function."""
         if name not in self._blocks:
             self._blocks[name] = self._find_block(name)
         return self._blocks[name]
@@ -204,7 +204,7 @@ class TaskCompiler:
             raise init_error(self._scope, name, error) from error
 
     def _hop(self, name: str, child: str) -> Forward:
-        """What hands a record from a node to one of its children."""
+        """Return the function that hands a record from a node to one of its children."""
         if self._scope.recorder is None:
             return self.process(child)
         builder = FunctionBuilder(name)
@@ -212,12 +212,12 @@ class TaskCompiler:
         return builder.compile(self._places)
 
     def _wrap(self, name: str, process: Process) -> Process:
-        """Let the error handler in, where one may go on, and note what a sink wrote."""
+        """Wrap a function with the error handler, if one may continue, and with the recording of a sink."""
         recorder, guard, out = self._scope.recorder, self._guard, self._scope.out
         if recorder is not None and isinstance(self._nodes[name], Sink):
             write, task, note = process, self._scope.plan.task_id, recorder.add
 
-            def process(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+            def process(key: object, value: object, timestamp: int, headers: Headers) -> None:
                 before = len(out)
                 write(key, value, timestamp, headers)
                 for row in out[before:]:
@@ -227,7 +227,7 @@ class TaskCompiler:
             return process
         run, decide = process, guard
 
-        def guarded(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+        def guarded(key: object, value: object, timestamp: int, headers: Headers) -> None:
             try:
                 run(key, value, timestamp, headers)
             except HandledFailure:
@@ -245,7 +245,7 @@ class TaskCompiler:
     def _stamped(self, process: Process) -> Process:
         stamp = self._scope.stamp
 
-        def stamped(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+        def stamped(key: object, value: object, timestamp: int, headers: Headers) -> None:
             before = stamp[0]
             stamp[0] = (timestamp, headers)
             try:

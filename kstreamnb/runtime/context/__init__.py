@@ -1,1 +1,1 @@
-"""What a task works with: plan, configuration, queues, contexts and error handlers."""
+"""The parts that a task works with: plan, configuration, queues, contexts and error handlers."""

@@ -1,4 +1,4 @@
-"""What happens to a record that cannot be read, processed or written: fail, continue, keep it as a dead letter.
+"""Error handlers for records that cannot be read, processed or written: fail, continue, or keep a dead letter.
 
 A handler is ``"fail"``, ``"continue"`` or a function ``(context, error) -> answer``; the answer is one of the two
 words or an `ErrorResponse`, which may carry records for a dead-letter topic. With ``dead_letter_topic`` set, the two
@@ -42,7 +42,7 @@ _JAVA_HANDLERS = {
 
 @dataclass(frozen=True)
 class ErrorContext:
-    """What a handler is told: the node, and the source record that was in hand.
+    """The node that failed and the source record that was being processed.
 
     ``stage`` is "deserialization", "processing", "punctuation" or "production". ``raw_key`` and ``raw_value`` are the
     bytes of the source record; in a punctuator there is none, and topic, partition and offset are None, -1, -1.

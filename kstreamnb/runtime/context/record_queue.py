@@ -28,7 +28,7 @@ Read = Callable[[str, WireRecord], "WireRecord | None"]
 
 
 class RecordQueue:
-    """Records of one partition, in order; ``head`` is the next one, as far as it has been looked at."""
+    """Records of one partition, in order; ``head`` is the next one once it has been read."""
 
     __slots__ = ("_chunks", "_cursor", "_head_from", "_read", "head", "partition", "process", "source", "topic")
 
@@ -167,7 +167,7 @@ def _extractor(source: Source, scope: TaskContext) -> TimestampExtractor:
 
 
 def _refuse(scope: TaskContext, context: ErrorContext, error: Exception) -> None:
-    """Ask the handler about a record that cannot be decoded; returns when the task goes on."""
+    """Ask the handler about a record that cannot be decoded; return if the task continues."""
     config = scope.plan.config
     answer = answer_of(config.deserialization_handler, context, error, config.dead_letter_topic)
     scope.emit(tuple(letter) for letter in answer.dead_letters)

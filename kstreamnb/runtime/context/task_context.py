@@ -1,4 +1,4 @@
-"""What all nodes of one task share while they run: time, the record in hand, stores, cells, schedules, output."""
+"""The state that all nodes of a task share: time, current record, stores, state variables, schedules, output."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class CellWatch(Protocol):
 
 
 class Recorder(Protocol):
-    """What keeps or passes on what happens.
+    """Keeps or passes on the events of tasks.
 
     An entry is a tuple that begins with a number for its kind, task, node and so on. ``keep`` makes a value one that
     will not change; those of the types in ``atoms`` need no call.
@@ -58,7 +58,7 @@ class Recorder(Protocol):
         """A journal for a store; ``keeps`` when others read it too."""
 
     def watch(self, task: str, cells: Mapping[tuple[str, str], list[Any]]) -> CellWatch:
-        """What notes which cells have changed since it was last called."""
+        """Return a function that records which state variables have changed since its last call."""
 
 
 class TaskContext:
@@ -102,9 +102,9 @@ class TaskContext:
         return found
 
     def drop(
-        self, node: str, reason: str, key: Any, value: Any, timestamp: int, details: dict[str, Any] | None = None
+        self, node: str, reason: str, key: object, value: object, timestamp: int, details: dict[str, Any] | None = None
     ) -> None:
-        """Count one dropped record, and report it to whoever observes."""
+        """Count one dropped record, and report it to the recorder."""
         counted = (node, reason)
         self.dropped[counted] = self.dropped.get(counted, 0) + 1
         recorder = self.recorder
@@ -112,7 +112,7 @@ class TaskContext:
             kept = recorder.keep(key), recorder.keep(value)
             recorder.add("dropped", self.plan.task_id, node, reason, *kept, timestamp, dict(details or {}))
 
-    def refuse(self, store: str, key: Any, value: Any, timestamp: int, details: dict[str, Any]) -> None:
+    def refuse(self, store: str, key: object, value: object, timestamp: int, details: dict[str, Any]) -> None:
         """Count and report a put that a store refused, because it was too old."""
         self.drop(store, "expired", key, value, timestamp, details)
 

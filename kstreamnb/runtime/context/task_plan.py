@@ -1,4 +1,4 @@
-"""What a task is made from: a value that can be pickled and sent to where the task runs."""
+"""`TaskPlan`: the value from which a task is made; it can be pickled and sent to the process that runs the task."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The engine room of a task: records of a lane, punctuations and commits through the bound nodes.
+"""Executes a task: runs queued records, punctuations and commits through its compiled nodes.
 
 Where nothing has to happen between two records they go through in bulk, by a loop made for their source; else one by
 one. Whatever fails comes out as an error that says on which node and which record.
@@ -48,7 +48,7 @@ class Executor:
         self._first = [0]
 
     def wire(self) -> None:
-        """Bind all nodes, or bind them anew; stores and cells stay."""
+        """Bind all nodes, or bind them again; stores and state variables stay."""
         scope = self.scope
         for schedules in (scope.stream_schedules, scope.wall_schedules):
             schedules.forget()
@@ -70,7 +70,7 @@ class Executor:
         return self._open(topic, partition) if lane is None else lane
 
     def is_fast(self) -> bool:
-        """Whether records can go through in bulk: nothing has to be seen, caught or committed between them."""
+        """Return whether records can be processed in bulk: nothing is observed, caught or committed between them."""
         return self._guard is None and not self._has_to_flush()
 
     def bulk(self, lane: RecordQueue, records: list[Any], first: int | None, marks: list[int] | None) -> int:

@@ -1,6 +1,6 @@
 """The task: one partition of one sub-topology at work.
 
-Records and clock ticks go in, produced rows come out; a task does no input or output of its own, and every engine
+Records and clock ticks go in, produced rows come out; a task does no input or output itself, and every engine
 uses this one class.
 
 What a task remembers is store rows and cells. A delta is made from the stores' journals, so it costs what changed and
@@ -300,7 +300,7 @@ class Task(Checkpointed, Queued):
         return done
 
     def takes_records(self, topic: str) -> bool:
-        """Whether records can go in as users have them: nothing has to be looked at, seen or committed in between."""
+        """Return whether records can be processed unserialised: nothing has to happen between them."""
         recorder = self.scope.recorder
         seen_later = recorder is None or recorder.reorders
         return seen_later and self._runner.lane(topic, 0).plain and self._runner.is_fast()

@@ -24,7 +24,7 @@ from kstreamnb.testdriver.execution.topic_log import OutputRow
 
 __all__ = ["run"]
 
-Arrival: TypeAlias = tuple[int, int, int, int, str, int, int, object, object, Headers]
+TaskArrival: TypeAlias = tuple[int, int, int, int, str, int, int, object, object, Headers]
 """``(input record, depth, writing task, sequence, topic, partition, timestamp, key, value, headers)``.
 
 The first four are unique, so arrivals can be sorted as they are: keys and values are never compared.
@@ -47,7 +47,7 @@ class _BatchedRun:
     def __init__(self, router: Router, tasks: TaskGroup) -> None:
         assert router.task_order is not None
         self._router, self._tasks, self._order = router, tasks, router.task_order
-        self._arrivals: list[list[Arrival]] = [[] for _ in self._order]
+        self._arrivals: list[list[TaskArrival]] = [[] for _ in self._order]
         self._rows: dict[str, list[tuple[int, int, int, int, OutputRow]]] = {}
         self._end = _NO_END
         self._steps: list[tuple[tuple[int, int, int, int], int]] = []
@@ -101,7 +101,7 @@ class _BatchedRun:
                     events += log[start:end]
             log[base:] = events
 
-    def _stretches(self, arrivals: list[Arrival]) -> list[tuple[str, int, list[WireRecord]]]:
+    def _stretches(self, arrivals: list[TaskArrival]) -> list[tuple[str, int, list[WireRecord]]]:
         """Cut arrivals into runs of one partition, and assign offsets."""
         offsets, current = self._tasks.offsets, ("", -1)
         stretches: list[tuple[str, int, list[WireRecord]]] = []
@@ -114,7 +114,7 @@ class _BatchedRun:
             offset = offsets[current] = offset + 1
         return stretches
 
-    def _route_rows(self, index: int, arrivals: list[Arrival], marks: list[int], rows: list[OutputRow]) -> None:
+    def _route_rows(self, index: int, arrivals: list[TaskArrival], marks: list[int], rows: list[OutputRow]) -> None:
         """Log what a task wrote and pass it to its readers, each row with its position in the processing order."""
         before = sequence = 0
         outputs: dict[str, tuple[OutputRoute, list[Any], bool]] = {}
@@ -139,12 +139,12 @@ class _BatchedRun:
             before = mark
 
 
-def _by_least_head(arrivals: list[Arrival]) -> list[Arrival]:
+def _by_least_head(arrivals: list[TaskArrival]) -> list[TaskArrival]:
     """Sort arrivals of one input record and depth as a task takes them: partition with the least head first."""
     steps = list(map(itemgetter(0, 1), arrivals))
     if all(map(lt, steps, islice(steps, 1, None))):
         return arrivals
-    ordered: list[Arrival] = []
+    ordered: list[TaskArrival] = []
     start, size = 0, len(arrivals)
     while start < size:
         end = start + 1
@@ -155,8 +155,8 @@ def _by_least_head(arrivals: list[Arrival]) -> list[Arrival]:
     return ordered
 
 
-def _merge_heads(arrivals: Sequence[Arrival]) -> Sequence[Arrival]:
-    queues: dict[Partition, list[Arrival]] = {}
+def _merge_heads(arrivals: Sequence[TaskArrival]) -> Sequence[TaskArrival]:
+    queues: dict[Partition, list[TaskArrival]] = {}
     for arrival in arrivals if len(arrivals) > 1 else ():
         queues.setdefault((arrival[4], arrival[5]), []).append(arrival)
     if len(queues) <= 1:
