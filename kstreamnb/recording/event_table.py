@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Hashable
+from typing import TYPE_CHECKING
 
 from kstreamnb.core.formatting import format_time, format_value
-from kstreamnb.recording.store_rows import stored_rows, without_cache
+from kstreamnb.recording.store_rows import StoredRow, stored_rows, without_cache
 from kstreamnb.recording.trace import Code, Entry, shown
+from kstreamnb.state.store import Store
 
 if TYPE_CHECKING:  # a run makes steps, and steps show entries
     from kstreamnb.recording.recorded_run import RecordedRun
@@ -60,7 +61,7 @@ def _written(run: RecordedRun, position: int, code: Code, entry: Entry) -> Cells
     )
 
 
-def _rows(task: str, store: Any, raw_key: Any, row: Any) -> list[Any]:
+def _rows(task: str, store: Store, raw_key: Hashable, row: object) -> list[StoredRow]:
     merged = without_cache({raw_key: row})[0] if row is not None else {}
     return stored_rows(task, store, merged)
 
@@ -97,7 +98,7 @@ def _resumed(run: RecordedRun, position: int, code: Code, entry: Entry) -> Cells
     return "resumed", f"task {code.task}", "", "", "", format_time(entry[1]) if entry[1] >= 0 else ""
 
 
-_CELLS: dict[str, Callable[[Any, int, Code, Entry], Cells]] = {
+_CELLS: dict[str, Callable[[RecordedRun, int, Code, Entry], Cells]] = {
     "consumed": _consumed,
     "forwarded": _forwarded,
     "written": _written,

@@ -6,8 +6,9 @@ Tasks write compact entries into a `Recording`; events are built from them on de
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
+from kstreamnb.core.operator import Details
 from kstreamnb.core.record import Headers
 from kstreamnb.runtime.context.handlers import Produced
 
@@ -39,8 +40,8 @@ class RecordConsumed(NamedTuple):
     partition: int
     offset: int
     timestamp: int
-    key: Any
-    value: Any
+    key: object
+    value: object
     headers: Headers
 
 
@@ -50,8 +51,8 @@ class Forwarded(NamedTuple):
     task: str
     node: str
     child: str
-    key: Any
-    value: Any
+    key: object
+    value: object
     timestamp: int
     headers: Headers
 
@@ -61,7 +62,7 @@ class StoreRead(NamedTuple):
 
     task: str
     store: str
-    key: Any
+    key: object
 
 
 class StoreWritten(NamedTuple):
@@ -69,9 +70,9 @@ class StoreWritten(NamedTuple):
 
     task: str
     store: str
-    key: Any
-    old: Any
-    new: Any
+    key: object
+    old: object
+    new: object
 
 
 class Dropped(NamedTuple):
@@ -80,10 +81,10 @@ class Dropped(NamedTuple):
     task: str
     node: str
     reason: str
-    key: Any
-    value: Any
+    key: object
+    value: object
     timestamp: int
-    details: dict[str, Any]
+    details: Details
 
 
 class Punctuated(NamedTuple):
@@ -101,8 +102,8 @@ class StateVarChanged(NamedTuple):
     task: str
     node: str
     state_var: str
-    old: Any
-    new: Any
+    old: object
+    new: object
 
 
 class Committing(NamedTuple):

@@ -6,16 +6,20 @@ their provenance follows from the writes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from typing import Any, TypeAlias, TypeVar
 
 from kstreamnb.state import Rows
+from kstreamnb.state.store import Store
 from kstreamnb.topology.nodes import ProcessorNode
 from kstreamnb.topology.topology import Topology
 
 __all__ = ["OWN_ROWS", "stores_to_watch", "watch_reads"]
 
-Note = Callable[[Any], None]
+R = TypeVar("R")
+Note = Callable[[Hashable], None]
+_Buffered: TypeAlias = tuple[Any, ...]  # each buffer has its own fields
+_Entries: TypeAlias = Callable[[], Iterable[_Buffered]]
 
 OWN_ROWS = ("replace", "fold", "fold by time")
 """Uses of rows for which writes tell everything."""
@@ -30,7 +34,7 @@ def stores_to_watch(topology: Topology) -> frozenset[str]:
     return frozenset(used | topology.global_stores.keys())
 
 
-def watch_reads(store: Any, note: Note) -> None:
+def watch_reads(store: Store, note: Note) -> None:
     """Make a store call ``note(raw_key)`` for every row that is read."""
     encode, kind = store.keys.encode, type(store)
     for name, raw_key in _LOOKUPS.items():
@@ -44,7 +48,7 @@ def watch_reads(store: Any, note: Note) -> None:
             setattr(store, name, watch(store, getattr(store, name), note))
 
 
-_LOOKUPS: dict[str, Callable[..., Any]] = {
+_LOOKUPS: dict[str, Callable[..., Hashable]] = {
     "get": lambda encode, key, as_of=None: encode(key),
     "row": lambda encode, key, as_of=None: encode(key),
     "row_at": lambda encode, key, at: (encode(key), at),
@@ -52,8 +56,10 @@ _LOOKUPS: dict[str, Callable[..., Any]] = {
 }
 
 
-def _noting(look_up: Callable[..., Any], note: Note, encode: Any, raw_key_of: Callable[..., Any]) -> Callable[..., Any]:
-    def looked_up(*args: Any, **options: Any) -> Any:
+def _noting(
+    look_up: Callable[..., R], note: Note, encode: Callable[[object], Hashable], raw_key_of: Callable[..., Hashable]
+) -> Callable[..., R]:
+    def looked_up(*args: object, **options: object) -> R:
         note(raw_key_of(encode, *args, **options))
         return look_up(*args, **options)
 
@@ -63,7 +69,7 @@ def _noting(look_up: Callable[..., Any], note: Note, encode: Any, raw_key_of: Ca
 def _noting_rows(rows_of: Callable[..., Rows], note: Note) -> Callable[..., Rows]:
     """Note each row of a scan when it is consumed; the last argument holds raw keys, or times of one key."""
 
-    def noted(*args: Any) -> Rows:
+    def noted(*args: list[Hashable]) -> Rows:
         *key, positions = args
         return Rows(
             _one_by_one([(key[0], position) for position in positions] if key else positions, rows_of(*args), note)
@@ -72,14 +78,14 @@ def _noting_rows(rows_of: Callable[..., Rows], note: Note) -> Callable[..., Rows
     return noted
 
 
-def _one_by_one(raw_keys: Any, rows: Any, note: Note) -> Iterator[Any]:
+def _one_by_one(raw_keys: Iterable[Hashable], rows: Iterable[R], note: Note) -> Iterator[R]:
     for raw_key, row in zip(raw_keys, rows, strict=True):
         note(raw_key)
         yield row
 
 
-def _first(store: Any, first: Callable[[], Any], note: Note) -> Callable[[], Any]:
-    def noted() -> Any:
+def _first(store: Store, first: Callable[[], _Buffered], note: Note) -> Callable[[], _Buffered]:
+    def noted() -> _Buffered:
         result = first()
         note(store.keys.encode(result[0]))
         return result
@@ -87,8 +93,8 @@ def _first(store: Any, first: Callable[[], Any], note: Note) -> Callable[[], Any
     return noted
 
 
-def _entries(store: Any, entries: Callable[[], Any], note: Note) -> Callable[[], Any]:
-    def noted() -> Iterator[Any]:
+def _entries(store: Store, entries: _Entries, note: Note) -> _Entries:
+    def noted() -> Iterator[_Buffered]:
         for entry in entries():
             note((entry[0], int(entry[1]), store.keys.encode(entry[2])))
             yield entry
@@ -96,8 +102,8 @@ def _entries(store: Any, entries: Callable[[], Any], note: Note) -> Callable[[],
     return noted
 
 
-def _evict(store: Any, evict: Callable[[], Any], note: Note) -> Callable[[], Any]:
-    def noted() -> Iterator[Any]:
+def _evict(store: Store, evict: _Entries, note: Note) -> _Entries:
+    def noted() -> Iterator[_Buffered]:
         buffered = list(store.raw)
         for entry in evict():
             raw_key = next(

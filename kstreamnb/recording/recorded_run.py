@@ -9,9 +9,10 @@ from array import array
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 from kstreamnb.core.codec import decode
+from kstreamnb.core.operator import Details
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.errors import EngineError
 from kstreamnb.recording.steps import Drop, Steps
@@ -102,7 +103,7 @@ class RecordedRun:
             self._refused(entry[4], entry[3], None, None) is not None for _, _, entry in self.index.entries("dropped")
         )
 
-    def _refused(self, details: Mapping[str, Any], timestamp: int, key: Any, value: Any) -> TopicRecord | None:
+    def _refused(self, details: Details, timestamp: int, key: object, value: object) -> TopicRecord | None:
         """Return the record that a source dropped, which belongs to no step; None for any other drop."""
         if "topic" not in details:
             return None

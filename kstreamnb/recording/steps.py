@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import TYPE_CHECKING, overload
 
 from kstreamnb.core.formatting import format_time, pluralize
+from kstreamnb.core.operator import Details
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.tables import Tabular
 from kstreamnb.recording.event_table import event_row
 from kstreamnb.recording.events import Event, Forwarded, Punctuated, StoreWritten
 from kstreamnb.recording.record_text import describe_content, record_id
-from kstreamnb.recording.trace_index import BEGINNINGS
+from kstreamnb.recording.trace_index import BEGINNINGS, StepKind
 
 if TYPE_CHECKING:  # a run makes steps
     from kstreamnb.recording.recorded_run import RecordedRun
@@ -31,10 +32,10 @@ class Drop:
     task: str
     node: str
     reason: str
-    key: Any
-    value: Any
+    key: object
+    value: object
     timestamp: int
-    details: dict[str, Any]
+    details: Details
     record: TopicRecord | None = None
 
 
@@ -46,7 +47,7 @@ class Step(Tabular):
     """
 
     number: int
-    kind: Literal["record", "punctuation", "commit", "crash", "restart"]
+    kind: StepKind
     task: str
     node: str
     _run: RecordedRun = field(repr=False, compare=False)
@@ -147,7 +148,7 @@ class Steps(Sequence[Step]):
             return [self[number] for number in range(*index.indices(len(self)))]
         number = range(len(self))[index] + 1
         code = self._run.index.code(self._run.index.starts[number - 1])
-        kind: Any = BEGINNINGS[code.kind]
+        kind = BEGINNINGS[code.kind]
         return Step(number, kind, code.task, code.node, self._run.owner(self._run.index.starts[number - 1]))
 
     def __iter__(self) -> Iterator[Step]:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from typing import Any, NamedTuple, TypeAlias
 
 from kstreamnb.core.record import Change, Windowed
 from kstreamnb.core.time import MAX_TIME_MS
 from kstreamnb.state import InCache
+from kstreamnb.state.store import Store
 from kstreamnb.state.versioned import LATEST_ROW
-from kstreamnb.state.window import SEQUENCE_BITS
+from kstreamnb.state.window import SEQUENCE_BITS, WindowRows
 
 __all__ = ["StoredRow", "raw_order", "stored_rows", "without_cache"]
 
@@ -28,7 +29,7 @@ class StoredRow(NamedTuple):
     note: str = ""
 
 
-def stored_rows(task: str, store: Any, rows: Mapping[Any, Any]) -> list[StoredRow]:
+def stored_rows(task: str, store: Store, rows: Mapping[Any, Any]) -> list[StoredRow]:
     """Return the rows of a store in its own order: by key bytes, then by time."""
     merged, cached = without_cache(rows)
     show, visible_from = _SHOW[_kind(store)], _visible_from(store, rows)
@@ -41,7 +42,7 @@ def stored_rows(task: str, store: Any, rows: Mapping[Any, Any]) -> list[StoredRo
     return result
 
 
-def _visible_from(store: Any, rows: Mapping[Any, Any]) -> int | None:
+def _visible_from(store: Store, rows: Mapping[Any, Any]) -> int | None:
     """Return the first time that reads of a window or session store show; older rows await segment expiry."""
     retention, clock = getattr(store, "retention", None), rows.get(None)
     if retention is None or clock is None:
@@ -49,7 +50,7 @@ def _visible_from(store: Any, rows: Mapping[Any, Any]) -> int | None:
     return int(clock[0]) + int(retention.visible_from) - int(retention.observed_ms)
 
 
-def _time(store: Any, raw_key: Any) -> int:
+def _time(store: Store, raw_key: Any) -> int:
     """Return the time of a window (its start) or of a session (its end)."""
     position = raw_key[1]
     if isinstance(position, tuple):
@@ -57,7 +58,7 @@ def _time(store: Any, raw_key: Any) -> int:
     return int(position >> SEQUENCE_BITS if store.spec.retain_duplicates else position)
 
 
-def without_cache(rows: Mapping[Any, Any]) -> tuple[dict[Any, Any], set[Any]]:
+def without_cache(rows: Mapping[Any, Any]) -> tuple[dict[Hashable, object], set[Hashable]]:
     """Return rows as readers see them through the cache, and the keys that are not flushed yet."""
     merged = {key: row for key, row in rows.items() if key is not None and type(key) is not InCache}
     dirty = {key.raw_key: entry.row for key, entry in rows.items() if type(key) is InCache and entry.dirty}
@@ -78,29 +79,33 @@ def raw_order(store: Any) -> Callable[[Any], Any]:
     return lambda raw: (as_bytes(raw[0]), raw[1])
 
 
-def _kind(store: Any) -> str:
+def _kind(store: Store) -> str:
     spec = store.spec
     return str(spec.extra["type"] if spec.kind == "internal" else spec.kind)
 
 
-_Shown = Iterator[tuple[Any, Any, "int | None", str]]
+_Shown = Iterator[tuple[object, object, "int | None", str]]
 
 
-def _plain(store: Any, raw_key: Any, row: Any) -> _Shown:
+_Stamped: TypeAlias = tuple[object, int]
+_WindowKey: TypeAlias = tuple[Hashable, int]
+
+
+def _plain(store: Store, raw_key: Hashable, row: object) -> _Shown:
     yield store.keys.decode(raw_key), store.values.decode(row), None, ""
 
 
-def _timestamped(store: Any, raw_key: Any, row: Any) -> _Shown:
+def _timestamped(store: Store, raw_key: Hashable, row: _Stamped) -> _Shown:
     yield store.keys.decode(raw_key), store.values.decode(row[0]), row[1], ""
 
 
-def _window_of(store: Any, raw_key: Any) -> Windowed[object]:
+def _window_of(store: WindowRows, raw_key: _WindowKey) -> Windowed[object]:
     key, position = raw_key
     start = position >> SEQUENCE_BITS if store.spec.retain_duplicates else position
     return Windowed(store.keys.decode(key), start, min(start + store.window_size_ms, MAX_TIME_MS))
 
 
-def _window(store: Any, raw_key: Any, row: Any) -> _Shown:
+def _window(store: WindowRows, raw_key: _WindowKey, row: object) -> _Shown:
     if store.spec.retain_duplicates:
         key, start, _ = _window_of(store, raw_key)
         yield key, store.values.decode(row), start, ""
@@ -108,11 +113,11 @@ def _window(store: Any, raw_key: Any, row: Any) -> _Shown:
         yield _window_of(store, raw_key), store.values.decode(row), None, ""
 
 
-def _timestamped_window(store: Any, raw_key: Any, row: Any) -> _Shown:
+def _timestamped_window(store: WindowRows, raw_key: _WindowKey, row: _Stamped) -> _Shown:
     yield _window_of(store, raw_key), store.values.decode(row[0]), row[1], ""
 
 
-def _session(store: Any, raw_key: Any, row: Any) -> _Shown:
+def _session(store: Store, raw_key: tuple[Hashable, tuple[int, int]], row: object) -> _Shown:
     key, (end, start) = raw_key
     yield Windowed(store.keys.decode(key), start, end), store.values.decode(row), None, ""
 
@@ -135,7 +140,7 @@ def _suppress(store: Any, raw_key: Any, row: Any) -> _Shown:
     yield store.keys.decode(raw_key), Change(decode(new), decode(old)), timestamp, f"held back since {time}"
 
 
-def _join_buffer(store: Any, raw_key: Any, row: Any) -> _Shown:
+def _join_buffer(store: Store, raw_key: tuple[int, Hashable, int], row: _Stamped) -> _Shown:
     yield store.keys.decode(raw_key[1]), store.values.decode(row[0]), raw_key[0], "waits for its table"
 
 
@@ -146,7 +151,7 @@ def _pending_joins(store: Any, raw_key: Any, row: Any) -> _Shown:
         yield store.keys.decode(key), store.decode_side(value, bool(side)), timestamp, note
 
 
-_SHOW: dict[str, Callable[[Any, Any, Any], _Shown]] = {
+_SHOW: dict[str, Callable[..., _Shown]] = {
     "key_value": _plain,
     "lru": _plain,
     "timestamped_key_value": _timestamped,

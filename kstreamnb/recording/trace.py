@@ -22,6 +22,7 @@ from kstreamnb.recording import events
 from kstreamnb.recording.events import Event
 from kstreamnb.recording.read_tracking import watch_reads
 from kstreamnb.runtime.context.task_context import CellWatch
+from kstreamnb.state.store import JournalEntry, Store
 
 __all__ = ["NOTHING", "Code", "Entry", "Kept", "Recording", "keep", "numbers_of", "positions_of", "shown"]
 
@@ -50,7 +51,7 @@ class Kept(bytes):
     __slots__ = ()
 
 
-def keep(value: Any) -> Any:
+def keep(value: Any) -> object:
     """Return a value that cannot change any more: itself if it is immutable, otherwise a serialized copy."""
     kind = type(value)
     if kind in ATOMS:
@@ -65,7 +66,7 @@ def keep(value: Any) -> Any:
     return _copied(value)
 
 
-def _copied(value: Any) -> Any:
+def _copied(value: Any) -> object:
     """Return a serialized copy; a value that cannot be copied is returned as it is and may show later changes."""
     try:
         return Kept(marshal.dumps(value))
@@ -110,7 +111,7 @@ class Code(NamedTuple):
     kind: str
     task: str
     node: str = ""
-    other: Any = None
+    other: Any = None  # a name, a topic and partition, or nothing: the kind decides
 
 
 _BYTES = 256
@@ -144,8 +145,8 @@ class Recording:
         self.looked_up = looked_up
         self.log: list[Entry] = []
         self.codes: list[Code] = []
-        self.state_vars: dict[str, dict[tuple[str, str], Any]] = {}
-        self.keep: Callable[[Any], Any] = keep
+        self.state_vars: dict[str, dict[tuple[str, str], object]] = {}
+        self.keep: Callable[[object], object] = keep
         self._numbers: dict[Code, int] = {}
 
     @classmethod
@@ -174,7 +175,7 @@ class Recording:
         takes = [code.kind == "consumed" for code in self.codes]
         return [position + result for result in positions_of(takes, numbers_of(self.log[position:], len(takes)))]
 
-    def number(self, kind: str, task: str, node: str = "", other: Any = None) -> int:
+    def number(self, kind: str, task: str, node: str = "", other: object = None) -> int:
         """Return the number of a code; a new one if the code is unknown."""
         code = Code(kind, task, node, other)
         result = self._numbers.get(code)
@@ -183,11 +184,11 @@ class Recording:
             self.codes.append(code)
         return result
 
-    def add(self, kind: str, task: str, node: str, other: Any, *rest: Any) -> None:
+    def add(self, kind: str, task: str, node: str, other: object, *rest: object) -> None:
         """Append one entry."""
         self.log.append((self.number(kind, task, node, other), *rest))
 
-    def journal(self, task: str, store: Any, *, keeps: bool) -> list[Any]:
+    def journal(self, task: str, store: Store, *, keeps: bool) -> list[JournalEntry]:
         """Return a change log for a store; ``keeps`` if the task reads it, too."""
         append = self.log.append
         if store.name in self.looked_up:
@@ -195,7 +196,7 @@ class Recording:
             watch_reads(store, lambda raw_key: append((read, raw_key)))
         return _StoreJournal(self.number("written", task, store.name), self.log, keeps=keeps)
 
-    def watch(self, task: str, state_vars: Mapping[tuple[str, str], list[Any]]) -> CellWatch:
+    def watch(self, task: str, state_vars: Mapping[tuple[str, str], list[object]]) -> CellWatch:
         """Return a function that records the state variables that changed since its last call."""
         return _StateVarWatch(self, task, state_vars)
 
@@ -217,7 +218,7 @@ class _Teller(list[Entry]):
         self._observe(self._recording.event(entry))
 
 
-class _StoreJournal(list[Any]):
+class _StoreJournal(list[JournalEntry]):
     """A store's change log that writes each change into the recording, and keeps it if the task needs it for deltas."""
 
     def __init__(self, number: int, log: list[Entry], *, keeps: bool) -> None:
@@ -227,7 +228,7 @@ class _StoreJournal(list[Any]):
             note = log.append
             self.record = lambda raw_key, old, row: note((number, raw_key, old, row))
 
-    def append(self, entry: Any) -> None:
+    def append(self, entry: JournalEntry) -> None:
         """Record one change."""
         self._log.append((self._number, *entry))
         if self._keeps:
@@ -237,7 +238,7 @@ class _StoreJournal(list[Any]):
 class _StateVarWatch:
     """Records a task's changed state variables on each call; stream time is derived from the records."""
 
-    def __init__(self, recording: Recording, task: str, state_vars: Mapping[tuple[str, str], list[Any]]) -> None:
+    def __init__(self, recording: Recording, task: str, state_vars: Mapping[tuple[str, str], list[object]]) -> None:
         self._recording, self._task, self._state_vars = recording, task, state_vars
         recording.state_vars[task] = {key: state_var[0] for key, state_var in state_vars.items() if key != STREAM_TIME}
         self.watched: list[list[Any]] = []
@@ -256,7 +257,7 @@ class _StateVarWatch:
                 self._note((watched[2], old, content))
                 watched[1] = content
 
-    def _watch(self, contents: Mapping[tuple[str, str], Any]) -> None:
+    def _watch(self, contents: Mapping[tuple[str, str], object]) -> None:
         """Start to track new state variables, each with its number and its last recorded content."""
         self._known = len(self._state_vars)
         for key, state_var in self._state_vars.items():
@@ -269,7 +270,7 @@ class _StateVarWatch:
 STREAM_TIME = ("", "stream_time_ms")
 
 
-def _itself(value: Any) -> Any:
+def _itself(value: object) -> object:
     return value
 
 

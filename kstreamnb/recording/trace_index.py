@@ -8,17 +8,19 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Hashable, Iterator, Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 from kstreamnb.recording.trace import NOTHING, Code, Entry, Recording, numbers_of, positions_of
 from kstreamnb.state import InCache
 
-__all__ = ["BEGINNINGS", "TraceIndex", "row_before"]
+__all__ = ["BEGINNINGS", "StepKind", "TraceIndex", "row_before"]
 
 
-BEGINNINGS = {
+StepKind: TypeAlias = Literal["record", "punctuation", "commit", "crash", "restart"]
+
+BEGINNINGS: dict[str, StepKind] = {
     "consumed": "record",
     "punctuated": "punctuation",
     "committing": "commit",
@@ -43,7 +45,7 @@ class TraceIndex:
         self._numbers = {code: number for number, code in enumerate(self.codes)}
         self._positions: dict[int, array[int]] = {}
         self._rows: dict[int, _Track] = {}
-        self._writes: dict[tuple[str, str], dict[Any, list[int]]] = {}
+        self._writes: dict[tuple[str, str], dict[Hashable, list[int]]] = {}
 
     def __len__(self) -> int:
         """Return the number of steps."""
@@ -73,14 +75,14 @@ class TraceIndex:
             result = self._positions[number] = array("q", positions_of(wanted, self._entries))
         return result
 
-    def of_kind(self, kind: str, **about: Any) -> Iterator[tuple[Code, array[int]]]:
+    def of_kind(self, kind: str, **about: object) -> Iterator[tuple[Code, array[int]]]:
         """Yield the codes of a kind with this task, node or other, and the positions of their entries."""
         for number, code in enumerate(self.codes):
             mine = code.kind == kind and code.task not in self._foreign
             if mine and all(getattr(code, name) == value for name, value in about.items()):
                 yield code, self.positions(number)
 
-    def positions_of(self, kind: str, **about: Any) -> list[int]:
+    def positions_of(self, kind: str, **about: object) -> list[int]:
         """Return the positions of all entries of a kind, in order."""
         result = [positions for _, positions in self.of_kind(kind, **about)]
         return (
@@ -172,7 +174,7 @@ class _Track:
         self._log, self._positions = log, positions
         self._done, self._rows = 0, {}  # type: ignore[var-annotated]
 
-    def at(self, end: int) -> dict[Any, Any]:
+    def at(self, end: int) -> dict[Hashable, object]:
         """Return the content at a log length."""
         wanted = bisect_left(self._positions, end)
         if wanted < self._done // 2:
@@ -186,7 +188,7 @@ class _Track:
         return rows
 
 
-def _set(rows: dict[Any, Any], raw_key: Any, row: Any) -> None:
+def _set(rows: dict[Hashable, object], raw_key: Hashable, row: object) -> None:
     if row is None:
         rows.pop(raw_key, None)
     else:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 from kstreamnb.errors import EngineError
 from kstreamnb.hints import unknown
@@ -15,7 +14,7 @@ from kstreamnb.replays.analysis.state_diff import StateDiff, state_diff
 
 __all__ = ["Breakpoint", "Navigation"]
 
-Condition = Callable[[Step], Any]
+Condition = Callable[[Step], object]
 
 
 @dataclass(frozen=True)
@@ -23,7 +22,7 @@ class Breakpoint:
     """Stops `Replay.run_until` at steps that touch a node or key and satisfy a condition."""
 
     node: str | None = None
-    key: Any = None
+    key: object = None
     when: Condition | None = None
 
     def hits(self, step: Step) -> bool:
@@ -77,7 +76,7 @@ class Navigation:
         self.position -= undone is not None
         return undone
 
-    def breakpoint(self, *, node: str | None = None, key: Any = None, when: Condition | None = None) -> Breakpoint:
+    def breakpoint(self, *, node: str | None = None, key: object = None, when: Condition | None = None) -> Breakpoint:
         """Make `run_until` stop at steps that touch a node or key (also windowed) and satisfy ``when(step)``."""
         if node is not None and node not in self.run.topology.nodes:
             nodes = self.run.topology.nodes

@@ -60,11 +60,11 @@ class _AsItIs(Serde):
     name = "as it is"
     plain = _Every({object})
 
-    def serialize(self, value: Any) -> bytes | None:
+    def serialize(self, value: object) -> bytes | None:
         """Return text as bytes, for callers that insist on bytes."""
         return None if value is None else repr(value).encode()
 
-    def deserialize(self, data: bytes | None) -> Any:
+    def deserialize(self, data: bytes | None) -> object:
         """Return the bytes."""
         return data
 
@@ -75,7 +75,7 @@ def preview(
     n: int = 10,
     *,
     partitions: Mapping[str, int] | int | None = None,
-    config: Config | Mapping[str, Any] | None = None,
+    config: Config | Mapping[str, object] | None = None,
     into: str = "preview",
     limit: int | None = None,
 ) -> Preview:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.recording.recorded_run import RecordedRun
 from kstreamnb.replays.analysis.provenance import Provenance, provenance_of
@@ -34,12 +32,12 @@ class Queries:
         offset: int | None = None,
         *,
         node: str | None = None,
-        key: Any = None,
+        key: object = None,
     ) -> Explanations:
         """Explain drops: all of them, or those of one input record, node or key."""
         return dropped.why_dropped(self.run, topic, partition, offset, node=node, key=key)
 
-    def why_open(self, store: str | None = None, key: Any = None, *, at: int | None = None) -> Explanations:
+    def why_open(self, store: str | None = None, key: object = None, *, at: int | None = None) -> Explanations:
         """Explain open windows after ``at`` steps (default: the end), and what would close them."""
         return windows.why_open(self.run, store, key, at=at)
 
@@ -47,7 +45,7 @@ class Queries:
         """Explain where records stopped on their way to a topic."""
         return outputs.why_no_output(self.run, topic)
 
-    def why_no_match(self, node: str | None = None, key: Any = None) -> Explanations:
+    def why_no_match(self, node: str | None = None, key: object = None) -> Explanations:
         """Explain why records found no partner in joins: the window they searched, and the nearest candidates."""
         return joins.why_no_match(self.run, node, key)
 
@@ -55,6 +53,6 @@ class Queries:
         """Explain why the topology is split into sub-topologies."""
         return partitions.why_cut(self.run.topology, topic)
 
-    def why_partition(self, key: Any, topic: str | None = None) -> Explanations:
+    def why_partition(self, key: object, topic: str | None = None) -> Explanations:
         """Explain which partition a key belongs to."""
         return partitions.why_partition(self.run, key, topic)

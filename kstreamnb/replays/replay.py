@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
 
 from kstreamnb.core.displayed import Displayed
 from kstreamnb.core.formatting import pluralize
@@ -105,7 +104,7 @@ class Replay(Navigation, Queries, Suggesting, Displayed):
         return f"<{self}>"
 
 
-def recorded(driver: Any, recording: Recording, work: Callable[[], None], fed: Iterable[str]) -> Replay:
+def recorded(driver: TopologyTestDriver, recording: Recording, work: Callable[[], None], fed: Iterable[str]) -> Replay:
     """Run *work* and return its replay; an error carries the replay up to it as attribute ``replay``."""
     tasks: dict[str, Task] = dict(driver.tasks.by_id)
     if driver.tasks.global_task is not None:

@@ -21,7 +21,7 @@ def replay(
     sample: Iterable[TopicRecord],
     partitions: Mapping[str, int] | int | None = None,
     *,
-    config: Config | Mapping[str, Any] | None = None,
+    config: Config | Mapping[str, object] | None = None,
     task_layout: Layout = "split",
     wall_clock: datetime | str | int = 0,
     cache: bool | None = None,

@@ -45,7 +45,7 @@ def read_config(path: Path | str) -> Config:
     return Config.of({_name(name, value): value for name, value in named.items()})
 
 
-def _leaves(content: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
+def _leaves(content: Mapping[str, object], above: str = "") -> Iterator[tuple[str, Any]]:
     """Yield every value with its dotted path."""
     for name, value in content.items():
         if isinstance(value, dict):
@@ -54,7 +54,7 @@ def _leaves(content: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, 
             yield f"{above}{name}", value
 
 
-def _name(written: str, value: Any) -> str:
+def _name(written: str, value: object) -> str:
     """Return a setting's name as `Config` knows it."""
     dotted = written.replace("-", ".")
     if dotted in streams_settings():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from kstreamnb.core.formatting import pluralize
 from kstreamnb.core.tables import Tabular
@@ -96,7 +96,7 @@ class ConfigReport(Tabular):
         return str(self)
 
 
-def config_report(config: Config | Mapping[str, Any] | None = None) -> ConfigReport:
+def config_report(config: Config | Mapping[str, object] | None = None) -> ConfigReport:
     """Report how each setting is handled: the given ones, or all settings of Kafka Streams.
 
     Values of client settings are not shown, because they may be passwords.
@@ -126,7 +126,7 @@ def config_report(config: Config | Mapping[str, Any] | None = None) -> ConfigRep
     return ConfigReport(tuple(answers))
 
 
-def _answer(setting: StreamsSetting, value: Any, settings: Config) -> Answer:
+def _answer(setting: StreamsSetting, value: object, settings: Config) -> Answer:
     shown = "" if value is None or setting.answer == "client" else str(getattr(value, "name", value))
     words = setting.words or _CLIENT
     if setting.name == "commit.interval.ms":
@@ -136,7 +136,7 @@ def _answer(setting: StreamsSetting, value: Any, settings: Config) -> Answer:
     return Answer(setting.name, shown, setting.default, setting.answer, words)
 
 
-def _unlisted(name: str, value: Any) -> Answer:
+def _unlisted(name: str, value: object) -> Answer:
     """Answer for a setting that Kafka Streams does not have: the kit's own, or a client's."""
     if "." not in name:
         return Answer(name, str(getattr(value, "name", value)), "", "honoured", "a setting under the kit's own name")

@@ -158,7 +158,7 @@ def _content(record: TopicRecord) -> str:
     return repr((record.timestamp, _canonical(record.key), _canonical(record.value), tuple(record.headers)))
 
 
-def _canonical(value: Any) -> Any:
+def _canonical(value: object) -> Any:
     """Return the same value for equal values, whatever the order of a dict's keys."""
     if isinstance(value, dict):
         return {"dict": sorted((repr(key), _canonical(item)) for key, item in value.items())}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 from kstreamnb.core.formatting import join_list
 from kstreamnb.core.record import TopicRecord
@@ -27,7 +26,7 @@ def check(
     *,
     partitions: Mapping[str, int] | int | None = None,
     sample: Iterable[TopicRecord] | None = None,
-    config: Config | Mapping[str, Any] | None = None,
+    config: Config | Mapping[str, object] | None = None,
     folders: Mapping[str, str | Path] | None = None,
 ) -> Issues:
     """Find what would keep a topology from starting, make its results wrong, or waste resources.

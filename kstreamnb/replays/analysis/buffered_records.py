@@ -24,8 +24,8 @@ class BufferedRecord(NamedTuple):
     node: str
     task: str
     store: str
-    key: Any
-    value: Any
+    key: object
+    value: object
     stream_time_ms: int
     due_ms: int
     rule: str

@@ -66,7 +66,7 @@ def arrivals(run: RecordedRun, node: str, children: Collection[str] | None = Non
         yield NodeArrival(position, index.code(position).task, shown(key), shown(value), timestamp, position in went)
 
 
-def row_at(run: RecordedRun, task: str, store: str, key: Any, position: int, as_of: int | None = None) -> Any:
+def row_at(run: RecordedRun, task: str, store: str, key: object, position: int, as_of: int | None = None) -> Any:
     """Return a store's raw row of a key as of a log position, cached or not; None for no row.
 
     With ``as_of`` (ms) it is the version valid at that time, if the store keeps versions.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from kstreamnb.core.operator import AggregationWindows
 from kstreamnb.core.record import Windowed
@@ -25,7 +25,7 @@ class OpenWindow(NamedTuple):
     node: str
     task: str
     key: Windowed[object]
-    value: Any
+    value: object
     stream_time_ms: int
     closes_at_ms: int
 

@@ -7,7 +7,7 @@ wrote it and the rows it was made of; and a record of a repartition topic to the
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -20,6 +20,7 @@ from kstreamnb.recording.recorded_run import RecordedRun
 from kstreamnb.recording.trace import Code, shown
 from kstreamnb.recording.trace_index import row_before
 from kstreamnb.state import InCache
+from kstreamnb.state.window import WindowRows
 from kstreamnb.topology.nodes import ProcessorNode, Source
 
 __all__ = ["Provenance", "provenance_of"]
@@ -163,7 +164,7 @@ class _Trace:
         row = self._of_row(code.task, store, shown(self._log[position][1]), position, parts)
         return _Parts(row.new if not parts.new else parts.new, row.old if value[1] is not None else frozenset())
 
-    def _of_row(self, task: str, store: str, key: Any, position: int, parts: _Parts) -> _Parts:
+    def _of_row(self, task: str, store: str, key: object, position: int, parts: _Parts) -> _Parts:
         """Return the latest row of a key, and the one before it."""
         writes = self._index.writes(task, store).get(self._raw_key(task, store, key), [])
         at = bisect_right(writes, position)
@@ -200,7 +201,7 @@ class _Trace:
             folded |= self._merged(code, came, position)
         return parts.new | parts.old | folded
 
-    def _made(self, row: Any, writes: list[int], before: int) -> frozenset[int]:
+    def _made(self, row: object, writes: list[int], before: int) -> frozenset[int]:
         """Return where a row was written; it may have been flushed, cached or restored since then."""
         for at in reversed(writes[: bisect_left(writes, before)]):
             _, raw_key, _, written = self._log[at]
@@ -219,7 +220,7 @@ class _Trace:
             at for at in range(came, position) if log[at][0] == number and log[at][3] is None and log[at][2] is not None
         )
 
-    def _in_time(self, code: Code, node: str, store: Any, raw_key: Any, position: int) -> frozenset[int]:
+    def _in_time(self, code: Code, node: str, store: WindowRows, raw_key: Any, position: int) -> frozenset[int]:
         """Return all records of a key that reached a node within a window."""
         key, start = raw_key
         end = start + store.window_size_ms
@@ -276,12 +277,12 @@ class _Trace:
         result = self._arrivals.get((task, node))
         if result is None:
             source = isinstance(self._run.topology.nodes[node], Source)
-            about: dict[str, Any] = {"node": node} if source else {"other": node}
+            about = {"node": node} if source else {"other": node}
             result = self._index.positions_of("consumed" if source else "forwarded", task=task, **about)
             self._arrivals[task, node] = result
         return result
 
-    def _raw_key(self, task: str, store: str, key: Any) -> Any:
+    def _raw_key(self, task: str, store: str, key: object) -> Hashable:
         keeper = self._run.tasks[task].stores[store]
         encode, kind = keeper.keys.encode, keeper.spec.kind
         if kind == "session" and isinstance(key, Windowed):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +14,7 @@ from kstreamnb.hints import unknown
 from kstreamnb.recording.recorded_run import RecordedRun, Waiting
 from kstreamnb.recording.store_rows import StoredRow, stored_rows
 from kstreamnb.replays.analysis.open_windows import OpenWindow, open_windows
+from kstreamnb.state.store import Store
 
 __all__ = ["Snapshot", "StoreTable", "edge_counts"]
 
@@ -29,13 +30,13 @@ class StoreTable(Tabular):
 
     header = ("task", "key", "value", "time", "note")
 
-    def __getitem__(self, key: Any) -> Any:
+    def __getitem__(self, key: object) -> Any:
         for row in self.rows:
             if row.key == key:
                 return row.value
         raise KeyError(key)
 
-    def __contains__(self, key: Any) -> bool:
+    def __contains__(self, key: object) -> bool:
         return any(row.key == key for row in self.rows)
 
     def __iter__(self) -> Iterator[StoredRow]:
@@ -44,7 +45,7 @@ class StoreTable(Tabular):
     def __len__(self) -> int:
         return len(self.rows)
 
-    def get(self, key: Any, default: Any = None) -> Any:
+    def get(self, key: object, default: Any = None) -> Any:
         """Return the value of a key, or ``default``."""
         return next((row.value for row in self.rows if row.key == key), default)
 
@@ -130,7 +131,7 @@ class Snapshot(Tabular):
             rows = ", ".join(f"{name} {pluralize(number, 'row')}" for name, number in stores)
             yield task, "not begun" if time < 0 else format_time(time), rows or "no stores"
 
-    def _stores(self, task: str) -> list[tuple[str, Any]]:
+    def _stores(self, task: str) -> list[tuple[str, Store]]:
         return list(self._run.tasks[task].stores.items())
 
 
@@ -139,7 +140,7 @@ def edge_counts(run: RecordedRun, step: int) -> dict[tuple[str, str], int]:
     index, end = run.index, run.index.end(step)
     result: dict[tuple[str, str], int] = {}
 
-    def add(edge: tuple[str, str], positions: Any) -> None:
+    def add(edge: tuple[str, str], positions: Sequence[int]) -> None:
         number = (
             len(positions) if not positions or positions[-1] < end else sum(position < end for position in positions)
         )

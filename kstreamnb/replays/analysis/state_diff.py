@@ -2,29 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
 from itertools import zip_longest
-from typing import Any, Literal
+from typing import Literal, TypeAlias
 
 from kstreamnb.core.formatting import format_time, format_value, pluralize
 from kstreamnb.core.tables import Tabular
 from kstreamnb.recording.recorded_run import RecordedRun
 from kstreamnb.recording.store_rows import StoredRow, raw_order, stored_rows, without_cache
+from kstreamnb.state.store import Store
 
 __all__ = ["RowChange", "StateDiff", "state_diff"]
+
+
+ChangeKind: TypeAlias = Literal["+I", "U", "-D"]
 
 
 @dataclass(frozen=True)
 class RowChange:
     """An inserted ("+I"), deleted ("-D") or updated ("U") row."""
 
-    kind: Literal["+I", "U", "-D"]
+    kind: ChangeKind
     store: str
     task: str
-    key: Any
-    old: Any
-    new: Any
+    key: object
+    old: object
+    new: object
 
 
 @dataclass(frozen=True)
@@ -89,11 +93,11 @@ def _of(run: RecordedRun, task: str, name: str, before: int, after: int) -> Iter
         was, now = (_shown(task, store, rows, raw_key) for rows in (old, new))
         for row, other in zip_longest(was, now):
             if row != other:
-                kind: Any = "+I" if row is None else "-D" if other is None else "U"
+                kind: ChangeKind = "+I" if row is None else "-D" if other is None else "U"
                 values = (None if each is None else each.value for each in (row, other))
                 yield RowChange(kind, name, task, (row or other).key, *values)
 
 
-def _shown(task: str, store: Any, rows: dict[Any, Any], raw_key: Any) -> list[StoredRow]:
+def _shown(task: str, store: Store, rows: dict[Hashable, object], raw_key: Hashable) -> list[StoredRow]:
     """Return the rows that one raw row represents."""
     return stored_rows(task, store, {raw_key: rows[raw_key]}) if raw_key in rows else []

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import TypeAlias
 
 from kstreamnb.core.formatting import format_interval, format_time
 from kstreamnb.core.time import format_duration
@@ -24,7 +25,7 @@ def why_dropped(
     offset: int | None = None,
     *,
     node: str | None = None,
-    key: Any = None,
+    key: object = None,
 ) -> Explanations:
     """Explain all drops, or those of one input record, node or key."""
     if node is not None and node not in run.topology.nodes:
@@ -124,11 +125,14 @@ def _other(run: RecordedRun, drop: Drop) -> tuple[str, str | None]:
     return f"{drop.reason} ({numbers})" if numbers else drop.reason, None
 
 
-def _said(reason: str, remedy: str | None = None) -> Any:
+_Rule: TypeAlias = Callable[[RecordedRun, Drop], tuple[str, str | None]]
+
+
+def _said(reason: str, remedy: str | None = None) -> _Rule:
     return lambda run, drop: (reason, remedy)
 
 
-_REASONS: dict[str, Any] = {
+_REASONS: dict[str, _Rule] = {
     "late": _late,
     "expired": _expired,
     "null key": _said("its key is null, and rows are found by key", "give it a key before, with select_key()"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from kstreamnb.core.formatting import format_interval, format_time, format_value, join_list, pluralize
 from kstreamnb.core.operator import JoinTraits
@@ -15,6 +15,7 @@ from kstreamnb.recording.recorded_run import RecordedRun
 from kstreamnb.recording.store_rows import stored_rows
 from kstreamnb.replays.analysis.node_flow import NodeArrival, arrivals, row_at
 from kstreamnb.replays.explain.explanation import Explanation, Explanations, described
+from kstreamnb.state.store import Store
 
 __all__ = ["unmatched", "why_no_match"]
 
@@ -24,7 +25,7 @@ Unmatched: TypeAlias = Iterator[tuple[Explanation, object]]
 """Explanations of records that found no partner, each with the record's key."""
 
 
-def why_no_match(run: RecordedRun, node: str | None = None, key: Any = None) -> Explanations:
+def why_no_match(run: RecordedRun, node: str | None = None, key: object = None) -> Explanations:
     """Explain every record that found no partner at a join, or those of one join or key."""
     joins = [name for name, each in run.topology.nodes.items() if each.traits.join is not None]
     if node is not None and node not in joins:
@@ -50,9 +51,7 @@ def unmatched(run: RecordedRun, node: str) -> Unmatched:
 
 
 # --- stream and stream ------------------------------------------------------------------------------------------------
-def _without_partner(
-    run: RecordedRun, node: str, join: JoinTraits, buffer: str | None
-) -> Iterator[tuple[Explanation, Any]]:
+def _without_partner(run: RecordedRun, node: str, join: JoinTraits, buffer: str | None) -> Unmatched:
     back, pending = join.before_ms, join.after_ms
     others = _other_side(run, join.store)
     for arrival in arrivals(run, node):
@@ -138,14 +137,12 @@ class _Look(NamedTuple):
     who: str
     task: str
     store: str
-    key: Any
+    key: object
     position: int
     timestamp: int
 
 
-def _without_row(
-    run: RecordedRun, node: str, join: JoinTraits, buffer: str | None
-) -> Iterator[tuple[Explanation, Any]]:
+def _without_row(run: RecordedRun, node: str, join: JoinTraits, buffer: str | None) -> Unmatched:
     """Yield a stream's records without a row in their table; buffered records have not looked yet."""
     store, selector, came = join.store, join.key_selector, list(arrivals(run, node))
     looked = {} if buffer is None else _looks_from_buffer(run, came, buffer)
@@ -178,9 +175,7 @@ def _looks_from_buffer(run: RecordedRun, came: list[NodeArrival], store: str) ->
     return result
 
 
-def _without_other_row(
-    run: RecordedRun, node: str, join: JoinTraits, buffer: str | None
-) -> Iterator[tuple[Explanation, Any]]:
+def _without_other_row(run: RecordedRun, node: str, join: JoinTraits, buffer: str | None) -> Unmatched:
     """Yield a table's rows without a counterpart in the other table."""
     store = join.store
     for arrival in arrivals(run, node):
@@ -195,9 +190,7 @@ def _without_other_row(
             yield _absent(run, node, look, run.index.step_of(arrival.position)), arrival.key
 
 
-def _without_foreign_row(
-    run: RecordedRun, node: str, join: JoinTraits, buffer: str | None
-) -> Iterator[tuple[Explanation, Any]]:
+def _without_foreign_row(run: RecordedRun, node: str, join: JoinTraits, buffer: str | None) -> Unmatched:
     """Yield a table's rows whose foreign key matches no row."""
     store = join.store
     for arrival in arrivals(run, node):
@@ -216,9 +209,7 @@ def _without_foreign_row(
             yield _absent(run, node, look, run.index.step_of(arrival.position)), primary
 
 
-def _without_subscriber(
-    run: RecordedRun, node: str, join: JoinTraits, buffer: str | None
-) -> Iterator[tuple[Explanation, Any]]:
+def _without_subscriber(run: RecordedRun, node: str, join: JoinTraits, buffer: str | None) -> Unmatched:
     """Yield rows of the other table that no foreign key refers to."""
     for arrival in arrivals(run, node):
         if arrival.key is not None and not arrival.went_on:
@@ -267,7 +258,7 @@ def _absent(run: RecordedRun, node: str, look: _Look, step: int) -> Explanation:
     return Explanation(answer, because, numbers, node, look.task, tuple(steps), origin)
 
 
-def _out_of_reach(run: RecordedRun, look: _Look, table: Any) -> str:
+def _out_of_reach(run: RecordedRun, look: _Look, table: Store) -> str:
     """Explain why an existing row is not the one that was looked up."""
     if table.spec.kind != "versioned":
         return f"its row for key {format_value(look.key)} is left out on the way from the store to the join"

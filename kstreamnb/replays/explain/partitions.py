@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from kstreamnb.core.codec import murmur2
 from kstreamnb.core.formatting import format_value, join_list, pluralize
 from kstreamnb.core.serde import Serde
@@ -20,7 +18,7 @@ __all__ = ["why_cut", "why_partition"]
 _POSITIVE = 0x7FFFFFFF
 
 
-def why_partition(run: RecordedRun, key: Any, topic: str | None = None) -> Explanations:
+def why_partition(run: RecordedRun, key: object, topic: str | None = None) -> Explanations:
     """Explain which partition of a topic, or of each input topic, a key belongs to."""
     plan = next(iter(run.tasks.values())).plan
     sources = run.topology.sources()
@@ -31,7 +29,7 @@ def why_partition(run: RecordedRun, key: Any, topic: str | None = None) -> Expla
     return Explanations([_placed(run, key, name, plan.key_serde(known[name])) for name in names], "no topic is read")
 
 
-def _placed(run: RecordedRun, key: Any, topic: str, serde: Serde) -> Explanation:
+def _placed(run: RecordedRun, key: object, topic: str, serde: Serde) -> Explanation:
     count = run.partitions.get(topic, 1)
     data = serde.partition_bytes(key)
     readers = [task_id for task_id, task in run.tasks.items() if task.plan.source_of(topic) is not None]
@@ -62,7 +60,7 @@ def _placed(run: RecordedRun, key: Any, topic: str, serde: Serde) -> Explanation
     )
 
 
-def _seen(run: RecordedRun, key: Any, topic: str) -> list[int]:
+def _seen(run: RecordedRun, key: object, topic: str) -> list[int]:
     """Return the partitions in which records of a key were consumed."""
     log = run.index.log
     return sorted(

@@ -19,7 +19,7 @@ from kstreamnb.topology.nodes import ProcessorNode
 __all__ = ["why_open"]
 
 
-def why_open(run: RecordedRun, store: str | None = None, key: Any = None, *, at: int | None = None) -> Explanations:
+def why_open(run: RecordedRun, store: str | None = None, key: object = None, *, at: int | None = None) -> Explanations:
     """Explain every open window and buffered record after ``at`` steps (default: the end), or those of a store or key.
 
     Buffered records are those of suppressions, joins with grace and outer joins.
@@ -38,7 +38,7 @@ def why_open(run: RecordedRun, store: str | None = None, key: Any = None, *, at:
     return Explanations(result, f"no window is open after step {step}, and nothing is held back")
 
 
-def _asked(about: OpenWindow | BufferedRecord, store: str | None, key: Any) -> bool:
+def _asked(about: OpenWindow | BufferedRecord, store: str | None, key: object) -> bool:
     """Whether something belongs to the store and key in question."""
     plain = about.key.key if isinstance(about.key, Windowed) else about.key
     return store in (None, about.store) and (key is None or key in (about.key, plain))

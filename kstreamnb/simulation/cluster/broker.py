@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 from kstreamnb.core.record import Headers
 from kstreamnb.errors import EngineError
@@ -144,5 +144,5 @@ class Broker:
             return None
         return self.partition(topic, number).visible_end(isolation) - position
 
-    def _partitions(self) -> Iterator[Any]:
+    def _partitions(self) -> Iterator[PartitionLog]:
         return (partition for partitions in self.topics.values() for partition in partitions)

@@ -59,7 +59,7 @@ class ClusterDriver:
     def __init__(
         self,
         topology: Topology,
-        config: Config | Mapping[str, Any] | None = None,
+        config: Config | Mapping[str, object] | None = None,
         *,
         partitions: Mapping[str, int] | int | None = None,
         wall_clock: datetime | str | int = 0,
@@ -90,7 +90,7 @@ class ClusterDriver:
         return ThreadEvents(self._events)
 
     def add_application(
-        self, topology: Topology, config: Config | Mapping[str, Any] | None = None, *, start: bool = True
+        self, topology: Topology, config: Config | Mapping[str, object] | None = None, *, start: bool = True
     ) -> Application:
         """Add an application on the same topics, and start it unless ``start=False``.
 

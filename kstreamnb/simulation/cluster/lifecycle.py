@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Literal
 
 from kstreamnb.core.time import Clock
 from kstreamnb.errors import EngineError, StateError
@@ -51,7 +51,7 @@ class ApplicationLifecycle:
         self._state_directory, self._events = StateDirectory(), list[ThreadEvent]()
         self._shadow_tasks: dict[str, ShadowTask] = {}
         self._has_shadow_tasks = verify
-        self._failed: Any = ()
+        self._failed: object = ()
         self._thread: StreamThread | None = None
         if start:
             self.restart()
@@ -165,7 +165,7 @@ class ApplicationLifecycle:
         if self.status == "running":
             self._guarded(StreamThread.tick)
 
-    def _guarded(self, work: Callable[[StreamThread], Any]) -> None:
+    def _guarded(self, work: Callable[[StreamThread], object]) -> None:
         """Run *work* on the thread; if it fails, crash or restart as the uncaught handler decides."""
         commits = sum(event.kind == "committed" for event in self._events) if self._verifies else 0
         try:
@@ -223,7 +223,7 @@ class ApplicationLifecycle:
             raise EngineError(f'application "{self.id}" is {self.status}', hint="start it with restart()")
         return self._thread
 
-    def _log_event(self, kind: str, task: str, subject: str = "", /, **numbers: Any) -> None:
+    def _log_event(self, kind: str, task: str, subject: str = "", /, **numbers: object) -> None:
         event = ThreadEvent(kind, self.id, task, subject, self._clock.now_ms, numbers)
         self._events.append(event)
         self._note(event)

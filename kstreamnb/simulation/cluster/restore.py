@@ -11,19 +11,22 @@ from kstreamnb.runtime.task.task import Task
 from kstreamnb.simulation.cluster.broker import Broker, LogRecord
 from kstreamnb.simulation.cluster.state_directory import StateDirectory
 from kstreamnb.simulation.cluster.stream_task import EventLog
+from kstreamnb.state.store import Store
 from kstreamnb.topology.partitions import changelog_topic
 
 __all__ = ["changelog_of", "folded", "restore_store"]
 
 
-def changelog_of(task: Task, store: Any) -> str | None:
+def changelog_of(task: Task, store: Store) -> str | None:
     """Return the topic that a store is restored from; None if it is not logged."""
     if not store.spec.logged and store.spec.changelog_topic is None:
         return None
     return changelog_topic(task.plan.application_id, store.spec)
 
 
-def restore_store(task: Task, store: Any, broker: Broker, state_directory: StateDirectory, log_event: EventLog) -> None:
+def restore_store(
+    task: Task, store: Store, broker: Broker, state_directory: StateDirectory, log_event: EventLog
+) -> None:
     """Fill a store from the state directory and the tail of its changelog."""
     topic, task_id = changelog_of(task, store), task.plan.task_id
     rows, start = state_directory.read(task_id, store.name)
@@ -37,7 +40,7 @@ def restore_store(task: Task, store: Any, broker: Broker, state_directory: State
         log_event("restored", task_id, store.name, records=len(records), from_offset=start, to_offset=end)
 
 
-def folded(task: Task, store: Any, broker: Broker) -> Any:
+def folded(task: Task, store: Store, broker: Broker) -> Any:
     """Return a new store built from the changelog alone; None if it is not logged."""
     topic = changelog_of(task, store)
     if topic is None:
@@ -47,7 +50,7 @@ def folded(task: Task, store: Any, broker: Broker) -> Any:
     return result
 
 
-def _log_of(task: Task, store: Any, topic: str, broker: Broker, start: int) -> tuple[list[LogRecord], int]:
+def _log_of(task: Task, store: Store, topic: str, broker: Broker, start: int) -> tuple[list[LogRecord], int]:
     """Return records of a changelog from an offset on; of an input topic used as changelog, only those processed."""
     key = topic, task.plan.partition
     if task.plan.partition >= len(broker.topics.get(topic, ())):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from kstreamnb.state.store import Store
+
 __all__ = ["StateDirectory"]
 
 
@@ -13,7 +15,7 @@ class StateDirectory:
     def __init__(self) -> None:
         self._held: dict[tuple[str, str], tuple[dict[Any, Any], int]] = {}
 
-    def write(self, task: str, store: Any, offset: int) -> bool:
+    def write(self, task: str, store: Store, offset: int) -> bool:
         """Save a store's content and changelog offset; in-memory stores are not saved."""
         if store.spec.persistent and store.spec.kind != "internal":
             self._held[task, store.name] = store.snapshot(), offset

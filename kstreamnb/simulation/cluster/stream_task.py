@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol, TypeAlias
+from typing import Protocol, TypeAlias
 
 from kstreamnb.core.codec import encoded
 from kstreamnb.runtime.context.config import Config
@@ -20,7 +20,7 @@ InputPartition: TypeAlias = tuple[str, int]
 class EventLog(Protocol):
     """Records an event."""
 
-    def __call__(self, kind: str, task: str, subject: str = "", /, **numbers: Any) -> None:
+    def __call__(self, kind: str, task: str, subject: str = "", /, **numbers: object) -> None:
         """Record one event: its kind, the task's id, and the partition, store or node."""
 
 
@@ -125,7 +125,7 @@ class StreamTask:
             result[partition] = queue.arrived()[1][0] if queue.fill() else self.positions[partition]
         return result
 
-    def _idle(self, partition: InputPartition, **numbers: Any) -> None:
+    def _idle(self, partition: InputPartition, **numbers: object) -> None:
         """Record an idling event, once per reason."""
         about = f"{partition} {numbers}"
         if about != self._waits_for:

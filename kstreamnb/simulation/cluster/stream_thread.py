@@ -19,6 +19,7 @@ from kstreamnb.simulation.cluster.shadow_task import ShadowTask
 from kstreamnb.simulation.cluster.state_directory import StateDirectory
 from kstreamnb.simulation.cluster.stream_task import EventLog, InputPartition, StreamTask, wire
 from kstreamnb.simulation.cluster.trace import ApplicationRecorder
+from kstreamnb.state.store import Store
 from kstreamnb.testdriver.execution.router import partitions_with_sources
 from kstreamnb.topology.topology import Topology
 
@@ -238,7 +239,7 @@ class StreamThread:
             self._emit(task)
             self._flush(task, at_least=0)
 
-    def restore(self, task: Task, store: Any) -> None:
+    def restore(self, task: Task, store: Store) -> None:
         """Rebuild a store."""
         store.restore({})
         restore_store(task, store, self.broker, self._state_directory, self._log_event)

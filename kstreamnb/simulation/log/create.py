@@ -15,7 +15,7 @@ __all__ = ["create_topic"]
 def create_topic(
     name: str,
     *,
-    on: Log | str | Mapping[str, Any],
+    on: Log | str | Mapping[str, object],
     partitions: int = 1,
     replication_factor: int = 1,
     config: Mapping[str, str] | None = None,

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime, timedelta
+from functools import partial
 from random import Random
 from typing import Any, Literal
 
@@ -95,7 +96,7 @@ class Log(Tabular):
         for number, copies in enumerate(spread(partitions, replicas, self.brokers)):
             self._copies[f"{name}-{number}"] = copies
         for broker in self._down:
-            self._each(lambda copies, gone=broker: copies.lose(gone))
+            self._each(partial(Replicas.lose, broker=broker))
 
     def describe(self, topic: str) -> TopicLayout:
         """Return leaders, replicas and offsets of each partition."""
@@ -112,8 +113,8 @@ class Log(Tabular):
     def append(
         self,
         topic: str,
-        key: Any,
-        value: Any,
+        key: object,
+        value: object,
         *,
         partition: int | None = None,
         at: datetime | str | int = 0,
@@ -137,7 +138,7 @@ class Log(Tabular):
         return TopicRecord(topic, chosen, offset, instant_ms(at), key, value, headers)
 
     def interleave(
-        self, topic: str, producers: Mapping[str, Iterable[tuple[Any, Any]]], *, seed: int
+        self, topic: str, producers: Mapping[str, Iterable[tuple[object, object]]], *, seed: int
     ) -> list[tuple[str, TopicRecord]]:
         """Let producers append ``(key, value)`` pairs concurrently; return producer and record by arrival.
 
@@ -232,7 +233,9 @@ class Log(Tabular):
             yield topic, str(len(partitions)), str(self._replicas[topic]), " + ".join(ends)
 
     # --- small things ---
-    def _partition_for(self, topic: str, key: Any, value: Any, data: bytes | None, partitioner: Any = None) -> int:
+    def _partition_for(
+        self, topic: str, key: object, value: object, data: bytes | None, partitioner: StreamPartitioner | None = None
+    ) -> int:
         """Return the partition of a record with this serialized key."""
         count = self._count(topic)
         chosen = checked_partition(partitioner or self._spread, topic, key, value, count)
@@ -242,7 +245,7 @@ class Log(Tabular):
         """Return the broker that leads a partition."""
         return self._copies[f"{topic}-{partition}"].leader
 
-    def _each(self, change: Any) -> None:
+    def _each(self, change: Callable[[Replicas], None]) -> None:
         for partition, copies in self._copies.items():
             change(copies)
             self._note(partition)

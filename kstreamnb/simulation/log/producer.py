@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from kstreamnb.core.codec import StreamPartitioner
 from kstreamnb.core.formatting import pluralize
@@ -30,8 +30,8 @@ class _Waiting:
 
     topic: str
     partition: int
-    key: Any
-    value: Any
+    key: object
+    value: object
     size: int
     since_ms: int
     future: Future[TopicRecord]
@@ -132,8 +132,8 @@ class LogProducer:
     def send(
         self,
         topic: str,
-        key: Any,
-        value: Any,
+        key: object,
+        value: object,
         *,
         partition: int | None = None,
         delivered: DeliveryCallback | None = None,

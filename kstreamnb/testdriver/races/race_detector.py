@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import combinations
 from random import Random
-from typing import Any, Literal
+from typing import Literal
 
 from kstreamnb.core.codec import decode
 from kstreamnb.core.formatting import format_time, format_value, join_list, pluralize
@@ -43,8 +43,8 @@ class KeyDifference:
 
     where: str
     key: str
-    usual: tuple[Any, ...]
-    other: tuple[Any, ...]
+    usual: tuple[object, ...]
+    other: tuple[object, ...]
 
     @property
     def kind(self) -> Kind:
@@ -171,7 +171,7 @@ def find_races(
     seed: int = 0,
     *,
     partitions: Mapping[str, int] | int | None = None,
-    config: Config | Mapping[str, Any] | None = None,
+    config: Config | Mapping[str, object] | None = None,
 ) -> RaceReport:
     """Process a sample in other orders that are possible on a cluster, and report different results.
 
@@ -214,7 +214,7 @@ class _Outcome:
     def __init__(self, tasks: TaskGroup, error: KStreamError | None) -> None:
         self._tasks = tasks
         self._error = None if error is None else (getattr(error, "node", ""), error.message)
-        self._written: dict[tuple[str, Any], list[Any]] = {}
+        self._written: dict[tuple[str, object], list[object]] = {}
         for topic, log in tasks.logs.items():
             if tasks.router.route(topic) is None and not log.named:
                 for _, _, _, key, value, _ in log.rows:
@@ -238,9 +238,9 @@ class _Outcome:
         ]
         return tuple(sorted(found, key=lambda each: _KINDS.index(each.kind)))
 
-    def _shown(self) -> dict[tuple[str, str], tuple[Any, ...]]:
+    def _shown(self) -> dict[tuple[str, str], tuple[object, ...]]:
         """Return deserialized values by topic or store, and by key."""
-        found: dict[tuple[str, str], list[Any]] = {}
+        found: dict[tuple[str, str], list[object]] = {}
         for (topic, key), values in self._written.items():
             serdes = self._tasks.logs[topic].serdes
             if serdes is not None:
@@ -295,7 +295,7 @@ class _Runs:
         return TopologyTestDriver(self._topology, self._config, partitions=self._partitions, verify=False)
 
 
-def _multiset(values: tuple[Any, ...]) -> list[str]:
+def _multiset(values: tuple[object, ...]) -> list[str]:
     return sorted(map(repr, values))
 
 
