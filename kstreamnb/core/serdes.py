@@ -50,7 +50,17 @@ def _refuse(word: str) -> NoReturn:
 
 
 _encode, _encode_sorted = _encoder(sort_keys=False), _encoder(sort_keys=True)
-_DECODER = json.JSONDecoder(parse_constant=_refuse)
+
+
+def _finite(text: str) -> float:
+    """Return a number; refuse one such as 1e999, which would be read as infinity and could never be written."""
+    number = float(text)
+    if not isfinite(number):
+        raise ValueError(f"{text} is beyond the range of a double")
+    return number
+
+
+_DECODER = json.JSONDecoder(parse_constant=_refuse, parse_float=_finite)
 _read_first = _DECODER.raw_decode
 
 
@@ -122,7 +132,11 @@ class JsonSerde(Serde):
             raise self._unwritable(value)
 
     def _read(self, data: bytes) -> Any:
-        return _decode(data.decode())
+        text = data.decode()
+        value = _decode(text)
+        if "\\u" in text:  # an escape may be half of a surrogate pair, which UTF-8 has no bytes for
+            _encode(value).encode()
+        return value
 
 
 _MAX = 2**63 - 1

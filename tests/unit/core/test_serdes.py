@@ -271,3 +271,20 @@ def test_a_windowed_serde_takes_the_default_key_serde():
     open_serde = TimeWindowedSerde(None, 10)
     assert "windowed<default> time" == open_serde.name
     assert Serdes.time_windowed(Serdes.long(), "10ms") == open_serde.with_defaults(Serdes.long(), Serdes.json())
+
+
+@pytest.mark.parametrize(
+    "data", [b"1e999", b'{"n":-1e999}', b'[1,{"n":1e400}]', b'"\\ud800"', b'{"\\udc00":1}', b'["a","\\ud800\\u0041"]']
+)
+def test_json_that_could_never_be_written_is_refused_at_reading(data: bytes) -> None:
+    """So the deserialization handler decides about the record, and not the serializer of a sink or store."""
+    with pytest.raises(SerdeError, match="cannot read"):
+        Serdes.json().deserialize(data)
+
+
+def test_json_with_large_numbers_and_whole_surrogate_pairs_is_read() -> None:
+    """What comes back can be written again."""
+    serde = Serdes.json()
+    for data in (b"1.7976931348623157e+308", b"-0.0", '"\U0001f600"'.encode()):
+        assert serde.serialize(serde.deserialize(data)) == data
+    assert serde.deserialize(b'"\\ud83d\\ude00"') == "\U0001f600"
