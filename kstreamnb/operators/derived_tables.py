@@ -27,6 +27,7 @@ from kstreamnb.core.record import Change, Headers
 from kstreamnb.core.serde import SerdeAround
 from kstreamnb.errors import ProcessingError, SerdeError
 from kstreamnb.operators.folding import Adder, Initializer, folding
+from kstreamnb.operators.stateless import check_pair
 from kstreamnb.operators.tables import NO_ROW, bind_get, bind_update
 
 Compute: TypeAlias = Callable[[Any, Any], Any]
@@ -232,6 +233,12 @@ class TableGroupBy(Operator):
         """Build the closure of one task."""
         selector, versioned = self.selector, self.versioned
 
+        def select(key: object, value: object) -> tuple[object, object]:
+            pair = selector(key, value) or _NO_PAIR
+            if type(pair) is not tuple or len(pair) != 2:
+                check_pair("group_by", pair)
+            return pair
+
         def process(key: object, change: Change, timestamp: int, headers: Headers) -> None:
             if key is None:
                 raise ProcessingError(
@@ -241,8 +248,8 @@ class TableGroupBy(Operator):
             new, old, is_latest = change
             if versioned and not is_latest:
                 return
-            to_group, added = _NO_PAIR if new is None else selector(key, new) or _NO_PAIR
-            from_group, taken = _NO_PAIR if old is None else selector(key, old) or _NO_PAIR
+            to_group, added = _NO_PAIR if new is None else select(key, new)
+            from_group, taken = _NO_PAIR if old is None else select(key, old)
             adds = to_group is not None and added is not None
             takes = from_group is not None and taken is not None
             if adds and takes and to_group == from_group:

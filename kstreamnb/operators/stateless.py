@@ -19,6 +19,7 @@ from kstreamnb.core.operator import (
     ValueMapper,
 )
 from kstreamnb.core.record import Headers
+from kstreamnb.errors import ProcessingError
 
 _RECORD = frozenset({"key", "value"})
 
@@ -45,6 +46,18 @@ class Filter(Stateless):
         return Block(f"if {unless}{{predicate}}(key, value): {{skip}}", _RECORD, objects={"predicate": self.predicate})
 
 
+def check_pair(method: str, pair: object) -> None:
+    """Raise ProcessingError unless a mapper returned a pair; text of two characters would be unpacked as one."""
+    if isinstance(pair, tuple) and len(pair) == 2:
+        return
+    if isinstance(pair, list) and len(pair) == 2:
+        hint = "return a tuple: (key, value)"
+    else:
+        hint = f"did you mean {method}_values? It keeps the key" if method != "group_by" else "return (key, value)"
+    what = "yield (key, value) pairs" if method == "flat_map" else "return (key, value)"
+    raise ProcessingError(f"{method} must {what}, got {pair!r:.100}", hint=hint)
+
+
 @dataclass(frozen=True)
 class Map(Stateless):
     """Forwards the pair ``mapper(key, value)`` in place of the record.
@@ -59,7 +72,11 @@ class Map(Stateless):
 
     def block(self) -> Block:
         """Replace key and value."""
-        return Block("key, value = {mapper}(key, value)", _RECORD, _RECORD, {"mapper": self.mapper})
+        lines = """\
+pair = {mapper}(key, value)
+if type(pair) is not tuple or len(pair) != 2: {check}("map", pair)
+key, value = pair"""
+        return Block(lines, _RECORD, _RECORD, {"mapper": self.mapper, "check": check_pair})
 
 
 @dataclass(frozen=True)
@@ -116,8 +133,10 @@ class FlatMap(Operator):
         mapper = self.mapper
 
         def process(key: object, value: object, timestamp: int, headers: Headers) -> None:
-            for new_key, new_value in mapper(key, value):
-                forward(new_key, new_value, timestamp, headers)
+            for pair in mapper(key, value):
+                if type(pair) is not tuple or len(pair) != 2:
+                    check_pair("flat_map", pair)
+                forward(pair[0], pair[1], timestamp, headers)
 
         return process
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
 from kstreamnb.core.record import Change
+from kstreamnb.errors import ProcessingError
 from kstreamnb.operators.stateless import (
     Branch,
     Filter,
@@ -94,3 +95,27 @@ def test_without_a_default_branch_the_rest_is_gone() -> None:
     context = FakeContext(children=("bulk",))
     assert [] == context.bind(Branch((is_big,), ("bulk", None)))("hat", 1)
     assert [] == context.reasons()
+
+
+@pytest.mark.parametrize("result", ["xy", b"xy", ["x", "y"], {"x": 1, "y": 2}, ("x",), ("x", "y", "z"), None, 5])
+def test_map_and_flat_map_take_pairs_only(result: Any) -> None:
+    """What merely unpacks into two, such as text of two letters, is no key and value."""
+    for operator, returned in (
+        (Map(lambda key, value: result), "map"),
+        (FlatMap(lambda key, value: [result]), "flat_map"),
+    ):
+        with pytest.raises(ProcessingError, match=rf"^{returned} must (return|yield) \(key, value\)") as caught:
+            FakeContext().bind(operator)("k", "v")
+        assert repr(result) in str(caught.value)
+        assert caught.value.hint
+
+
+def test_a_named_tuple_of_two_is_a_pair() -> None:
+    """Its fields are key and value."""
+
+    class Pair(NamedTuple):
+        key: str
+        value: int
+
+    assert FakeContext().bind(Map(lambda key, value: Pair("a", 1)))("k", "v") == [("a", 1, 0)]
+    assert FakeContext().bind(FlatMap(lambda key, value: [Pair("a", 1)]))("k", "v") == [("a", 1, 0)]

@@ -188,3 +188,11 @@ def test_a_filter_of_a_versioned_table_forwards_every_miss() -> None:
     assert [("o1", Change(None, None, False), 0)] == keep("o1", Change("paid", "sent", False))
     stored = FakeContext(ROWS).bind(TableFilter(is_open, store="rows", send_old=True, versioned=True))
     assert [("o1", Change(None), 0)] == stored("o1", Change("paid", "sent"))
+
+
+def test_the_groups_of_a_table_s_rows_are_pairs() -> None:
+    """Text of two letters is no group and value."""
+    group = FakeContext().bind(TableGroupBy(lambda key, value: value))
+    with pytest.raises(ProcessingError, match=r"group_by must return \(key, value\), got 'xy'"):
+        group("k", Change("xy"))
+    assert group("k", Change(None)) == []
