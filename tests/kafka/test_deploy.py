@@ -11,6 +11,7 @@ from kstreamnb.errors import FencedError
 from kstreamnb.kafka.checkpoint_lock import OwnerToken, in_use
 from kstreamnb.kafka.producer import produce
 from kstreamnb.kafka.transactional_writer import TransactionalWriter
+from kstreamnb.spark.query.lifecycle import Actor
 from kstreamnb.spark.state.checkpoint_manifest import read_manifest
 from tests.kafka.apps import PATIENCE_S, Bench, counting, counts, final
 
@@ -120,7 +121,7 @@ def test_what_restarts_by_itself_leaves_a_newer_deployment_alone(bench: Bench) -
     with pytest.raises(FencedError, match=taken_over):
         sink._open_again(time.monotonic() + PATIENCE_S)
     with pytest.raises(FencedError, match=taken_over):
-        older.restart(takes_over=False)
+        older.control.start(Actor.QUERY)
     assert owner.holds()
     newer._producer.begin_transaction()
     newer._producer.produce("older-out", b"aborted", b"k")
@@ -129,7 +130,7 @@ def test_what_restarts_by_itself_leaves_a_newer_deployment_alone(bench: Bench) -
     older.restart()
     assert not owner.holds()
     with pytest.raises(FencedError, match=taken_over):
-        newer.publish(99, "later", [])
+        newer.publish(1, "later", [])
     bench.fill("older-in", 10, begin=10)
     assert older.await_input(180)
     assert 20 == len(bench.read("older-out"))

@@ -27,7 +27,13 @@ __all__ = ["TOO_SLOW", "is_damage", "jvm_gone", "pack_failure", "raise_first", "
 _OWN = re.compile(r"kstreamnb(\.\w+)+Error: ")
 _CAUSE = re.compile(r"^\s*Caused by: (.+)$", re.MULTILINE)
 _PACKAGES = re.compile(r"^([\w$]+\.)+(?=[\w$]+(: |$))")
-_DAMAGED = re.compile(r"ChecksumException|Checksum error: |CHECKPOINT_FILE_CHECKSUM_VERIFICATION_FAILED")
+# Files of a checkpoint that are damaged, lost or of another size; errors of memory and of threads have the same prefix.
+_DAMAGED = re.compile(
+    r"ChecksumException|Checksum error: |CHECKPOINT_FILE_CHECKSUM_VERIFICATION_FAILED|MALFORMED_LOG_FILE"
+    r"|CANNOT_LOAD_STATE_STORE\.(CANNOT|INVALID|KEY|VALUE|SNAPSHOT|UNEXPECTED|AUTO)_"
+    r"|STATE_STORE_(ROW_CHECKSUM_VERIFICATION_FAILED|UNEXPECTED_EMPTY_FILE_IN_ROCKSDB_ZIP)"
+    r"|STREAMING_CHECKPOINT_MISSING_METADATA_FILE"
+)
 _NO_ROOM = re.compile(r"No space left on device|Disk quota exceeded|Read-only file system")
 _NO_MODULE = re.compile(r"ModuleNotFoundError: No module named '([\w.]+)'")
 _TWO = "CONCURRENT_STREAM_LOG_UPDATE"
@@ -121,7 +127,7 @@ def jvm_gone(application: str) -> JvmGoneError:
 
 
 def is_damage(error: BaseException) -> bool:
-    """Whether Spark found files of a checkpoint damaged, or missing."""
+    """Return whether Spark found files of a checkpoint damaged or missing."""
     return _DAMAGED.search(str(error)) is not None
 
 

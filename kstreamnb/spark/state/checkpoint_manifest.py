@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -76,32 +76,70 @@ def manifest_of(deployment: Deployment) -> Manifest:
 
 
 def read_manifest(checkpoint: Path) -> Manifest | None:
-    """The page of a checkpoint, None where there is no checkpoint yet.
+    """Return the manifest of a checkpoint; None if there is no checkpoint yet.
 
-    Raises: CheckpointError for a checkpoint that is not the kit's, or of a later version.
+    Fields that a later version has added are ignored: it raises the format if an older one must not ignore them.
+
+    Raises:
+        CheckpointError: the checkpoint is damaged, another program's, or of a later format.
     """
     path = checkpoint / FILE
     if not path.exists():
-        if (checkpoint / "offsets").exists():
-            raise CheckpointError(
-                f'folder "{checkpoint}" is a checkpoint of another program',
-                detail=f"it has Spark's offsets but no {FILE}",
-                hint="choose an empty folder",
-            )
+        _refuse_remains(checkpoint)
         return None
     try:
         content = json.loads(path.read_text())
-    except ValueError as error:
+        version = content["format"]
+    except (ValueError, LookupError, TypeError) as error:
+        raise _damaged(checkpoint, error) from error
+    if version not in _READABLE:
         raise CheckpointError(
-            f'the page "{FILE}" of checkpoint "{checkpoint}" is damaged',
-            detail=str(error),
-            hint="restore the checkpoint from a copy, or reset the application",
-        ) from error
-    if content.get("format") not in _READABLE:
-        raise CheckpointError(
-            f'checkpoint "{checkpoint}" has format {content.get("format")}, but this version reads format {_FORMAT}'
+            f'checkpoint "{checkpoint}" has format {version}, but this version reads formats '
+            f"{_READABLE[0]} to {_FORMAT}",
+            hint="deploy with the version of kstreamnb that wrote it, or with a later one",
         )
-    return Manifest(**{**content, "format": _FORMAT})
+    known = {each.name for each in fields(Manifest)}
+    try:
+        return Manifest(**{**{name: value for name, value in content.items() if name in known}, "format": _FORMAT})
+    except TypeError as error:  # a field is missing
+        raise _damaged(checkpoint, error) from error
+
+
+def _refuse_remains(checkpoint: Path) -> None:
+    """Raise CheckpointError if a folder without a manifest has files of a query."""
+    if not any((checkpoint / name).exists() for name in ("offsets", "commits", "state")):
+        return
+    if _is_own(checkpoint):
+        raise CheckpointError(
+            f'checkpoint "{checkpoint}" is incomplete: it has no {FILE}',
+            detail="it was removed, perhaps while its query ran, which then wrote files of its next batch",
+            hint="restore the folder from a copy; or delete it and reset the application to start again",
+        )
+    raise CheckpointError(
+        f'folder "{checkpoint}" is a checkpoint of another program',
+        detail=f"it has files of a Spark query but no {FILE}",
+        hint="choose an empty folder",
+    )
+
+
+def _is_own(checkpoint: Path) -> bool:
+    """Return whether Spark's files are of a query of this package: its offsets have a clock."""
+    for entry in (checkpoint / "offsets").glob("*"):
+        try:
+            end = json.loads(entry.read_text().splitlines()[-1])
+            if entry.name.isdigit() and {"clock", "tick", "offsets"} <= end.keys():
+                return True
+        except (ValueError, LookupError, AttributeError, OSError):
+            continue
+    return False
+
+
+def _damaged(checkpoint: Path, error: Exception) -> CheckpointError:
+    return CheckpointError(
+        f'file "{FILE}" of checkpoint "{checkpoint}" is damaged',
+        detail=f"{type(error).__name__}: {error}",
+        hint="restore the checkpoint from a copy, or reset the application",
+    )
 
 
 def write_manifest(checkpoint: Path, manifest: Manifest) -> None:

@@ -16,6 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from kstreamnb.errors import CheckpointError
 from kstreamnb.spark.state.checkpoint_reader import last_batch, last_begun
 
 __all__ = ["entries_again", "finish", "roll_back"]
@@ -35,39 +36,46 @@ def roll_back(checkpoint: Path) -> range | None:
     entries = {batch: checkpoint / "offsets" / str(batch) for batch in range(version, begun + 1)}
     if version == done + 1 or not all(path.exists() for path in entries.values()):
         return None
-    told = {str(batch): path.read_text().splitlines()[-1] for batch, path in entries.items()}
-    _tell(checkpoint, {**_told(checkpoint), **told, _BACK_TO: version})
+    plan = {str(batch): path.read_text().splitlines()[-1] for batch, path in entries.items()}
+    _write_plan(checkpoint, {**_read_plan(checkpoint), **plan, _BACK_TO: version})
     finish(checkpoint)
     return range(version, begun + 1)
 
 
 def finish(checkpoint: Path) -> None:
     """Put aside the files that a repair has given up, where that is not done yet."""
-    told = _told(checkpoint)
-    if _BACK_TO not in told:
+    plan = _read_plan(checkpoint)
+    if _BACK_TO not in plan:
         return
     aside = checkpoint / "damaged" / str(sum(1 for _ in (checkpoint / "damaged").glob("*")) + 1)
-    for path in _given_up(checkpoint, told.pop(_BACK_TO)):
+    for path in _given_up(checkpoint, plan.pop(_BACK_TO)):
         kept = aside / path.relative_to(checkpoint)
         kept.parent.mkdir(parents=True, exist_ok=True)
         path.rename(kept)
-    _tell(checkpoint, told)
+    _write_plan(checkpoint, plan)
 
 
 def entries_again(checkpoint: Path) -> dict[int, str]:
     """By number, the entries in the log of offsets of batches that run again."""
-    return {int(batch): entry for batch, entry in _told(checkpoint).items() if batch != _BACK_TO}
+    return {int(batch): entry for batch, entry in _read_plan(checkpoint).items() if batch != _BACK_TO}
 
 
-def _told(checkpoint: Path) -> dict[str, Any]:
+def _read_plan(checkpoint: Path) -> dict[str, Any]:
     path = checkpoint / _FILE
-    return json.loads(path.read_text()) if path.exists() else {}
+    try:
+        return dict(json.loads(path.read_text())) if path.exists() else {}
+    except (ValueError, TypeError) as error:
+        raise CheckpointError(
+            f'file "{_FILE}" of checkpoint "{checkpoint}" is damaged',
+            detail=f"{type(error).__name__}: {error}",
+            hint="restore the checkpoint from a copy, or reset the application",
+        ) from error
 
 
-def _tell(checkpoint: Path, told: dict[str, Any]) -> None:
+def _write_plan(checkpoint: Path, plan: dict[str, Any]) -> None:
     """Write the file, whole or not at all."""
     draft = checkpoint / f".{_FILE}.draft"
-    draft.write_text(json.dumps(told))
+    draft.write_text(json.dumps(plan))
     draft.replace(checkpoint / _FILE)
 
 
@@ -100,8 +108,8 @@ def _name(store: Path, version: int, checkpoint: Path) -> str | None:
     path = checkpoint / "commits" / str(version - 1)
     if not path.exists():
         return None
-    told: dict[str, Any] = json.loads(path.read_text().splitlines()[-1]).get("stateUniqueIds") or {}
-    attempts = told.get(store.parent.name, [])
+    plan: dict[str, Any] = json.loads(path.read_text().splitlines()[-1]).get("stateUniqueIds") or {}
+    attempts = plan.get(store.parent.name, [])
     if int(store.name) >= len(attempts):
         return None
     return f"{version}_{attempts[int(store.name)][0]}"

@@ -9,9 +9,10 @@ import pytest
 
 from kstreamnb.errors import CheckpointError, StorageError
 from kstreamnb.kafka.checkpoint_lock import OwnerToken, SharedLock
-from kstreamnb.spark.execution.failures import spark_failure
+from kstreamnb.spark.execution.failures import is_damage, spark_failure
 from kstreamnb.spark.state.checkpoint_manifest import FILE, Manifest, checkpoint_folder, read_manifest, write_manifest
 from kstreamnb.spark.state.checkpoint_reader import settle
+from kstreamnb.spark.state.checkpoint_recovery import entries_again
 
 PAGE = Manifest("a query", "shop", 2, [], {}, {})
 TWO = """[STREAM_FAILED] Query [id = 1] terminated with exception: [CONCURRENT_STREAM_LOG_UPDATE] Concurrent update to
@@ -53,7 +54,7 @@ def test_a_damaged_page_is_named_with_the_way_out(tmp_path: Path) -> None:
     write_manifest(tmp_path, PAGE)
     assert PAGE == read_manifest(tmp_path)
     (tmp_path / FILE).write_text((tmp_path / FILE).read_text()[:-9])
-    with pytest.raises(CheckpointError, match=f'the page "{FILE}" of checkpoint ".*" is damaged') as caught:
+    with pytest.raises(CheckpointError, match=f'file "{FILE}" of checkpoint ".*" is damaged') as caught:
         read_manifest(tmp_path)
     assert "restore the checkpoint from a copy, or reset the application" == caught.value.hint
 
@@ -116,3 +117,62 @@ def test_notes_of_a_checkpoint_that_is_where_it_was_are_not_touched(tmp_path: Pa
     settle(tmp_path)
     assert before[0] == notes[0].read_text()
     assert all(each.with_name(f".{each.name}.crc").exists() for each in notes)
+
+
+def test_what_a_later_version_added_to_a_manifest_is_ignored(tmp_path: Path) -> None:
+    """It raises the format if that must not be: then the versions are named, and the way out."""
+    write_manifest(tmp_path, PAGE)
+    content = json.loads((tmp_path / FILE).read_text())
+    (tmp_path / FILE).write_text(json.dumps({**content, "colour": "blue"}))
+    assert PAGE == read_manifest(tmp_path)
+    (tmp_path / FILE).write_text(json.dumps({**content, "format": 4}))
+    with pytest.raises(CheckpointError, match="has format 4, but this version reads formats 2 to 3") as caught:
+        read_manifest(tmp_path)
+    assert "with the version of kstreamnb that wrote it" in (caught.value.hint or "")
+
+
+@pytest.mark.parametrize("text", ["[]", "null", "3", '{"format": 3}', "{}"])
+def test_a_manifest_of_another_shape_is_damaged(tmp_path: Path, text: str) -> None:
+    """No error of Python's comes out."""
+    (tmp_path / FILE).write_text(text)
+    with pytest.raises(CheckpointError, match="is damaged"):
+        read_manifest(tmp_path)
+
+
+def test_a_plan_of_a_repair_that_is_damaged_is_named(tmp_path: Path) -> None:
+    """It says which batches run again: without it nobody knows."""
+    (tmp_path / "again.json").write_text('{"3": ')
+    with pytest.raises(CheckpointError, match=r'file "again\.json" of checkpoint ".*" is damaged'):
+        entries_again(tmp_path)
+
+
+def test_remains_of_a_checkpoint_that_was_removed_are_not_another_programs(tmp_path: Path) -> None:
+    """Spark writes the files of its next batch into the folder that is gone."""
+    offsets = tmp_path / "offsets"
+    offsets.mkdir()
+    (offsets / "7").write_text('v1\n{"batchWatermarkMs":0}\n{"clock": 1, "tick": 0, "offsets": {"in": {"0": 5}}}')
+    (offsets / ".7.crc").write_bytes(b"crc")
+    with pytest.raises(CheckpointError, match=r"is incomplete: it has no kstreamnb\.json") as caught:
+        read_manifest(tmp_path)
+    assert "reset the application" in (caught.value.hint or "")
+    (offsets / "7").write_text('v1\n{"batchWatermarkMs":0}\n{"in": {"0": 5}}')
+    with pytest.raises(CheckpointError, match="is a checkpoint of another program"):
+        read_manifest(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "CANNOT_LOAD_STATE_STORE.CANNOT_READ_STREAMING_STATE_FILE",
+        "CANNOT_LOAD_STATE_STORE.UNEXPECTED_FILE_SIZE",
+        "MALFORMED_LOG_FILE",
+    ],
+)
+def test_a_lost_state_file_is_damage(name: str) -> None:
+    """The state is rebuilt from the batches before it; if that is impossible, the way out is named."""
+    error = RuntimeError(f"[{name}] An error occurred during loading state. SQLSTATE: 58030\n\tat org.a.B(C)")
+    assert is_damage(error)
+    found = spark_failure('the query of "shop"', error)
+    assert isinstance(found, CheckpointError)
+    assert "restore the checkpoint from a copy, or reset the application" == found.hint
+    assert not is_damage(RuntimeError("[CANNOT_LOAD_STATE_STORE.ROCKSDB_STORE_PROVIDER_OUT_OF_MEMORY] no memory"))
