@@ -12,6 +12,7 @@ from datetime import timedelta
 from math import isfinite
 from typing import Any, ClassVar, NoReturn
 
+from kstreamnb.core.arguments import expect
 from kstreamnb.core.record import Windowed
 from kstreamnb.core.serde import (
     BOOLEAN,
@@ -30,6 +31,7 @@ from kstreamnb.core.serde import (
     SerdeAround,
     T,
 )
+from kstreamnb.core.signatures import taking
 from kstreamnb.core.time import duration_ms
 from kstreamnb.errors import ConfigError, SerdeError, did_you_mean
 from kstreamnb.java_texts import LIST_NOT_FIXED
@@ -374,6 +376,11 @@ class Serdes:
         immutable: Iterable[type] = (),
     ) -> Serde[T]:
         """A serde of two functions: value to bytes, bytes to value; neither ever gets None."""
+        taking(serializer, "value")
+        taking(deserializer, "data")
+        expect(immutable, Iterable, "immutable")
+        for kind in immutable:
+            expect(kind, type, "each of immutable")
         return FunctionSerde(name, serializer, deserializer, frozenset(immutable))
 
     @staticmethod
@@ -387,8 +394,17 @@ class NamesSerdes:
 
     def __post_init__(self) -> None:
         for name, value in list(vars(self).items()):
-            if name.endswith("serde") and isinstance(value, str):
-                object.__setattr__(self, name, serde_named(value))
+            if name.endswith("serde") and value is not None:
+                object.__setattr__(self, name, serde_of(value))
+
+
+def serde_of(value: object) -> Serde:
+    """Return a serde as it is, or the built-in one of a name; raise ConfigError for anything else."""
+    if isinstance(value, str):
+        return serde_named(value)
+    expect(value, Serde, "a serde", hint='write for example "long", or Serdes.long()')
+    assert isinstance(value, Serde)
+    return value
 
 
 def serde_named(name: str) -> Serde:
@@ -398,6 +414,7 @@ def serde_named(name: str) -> Serde:
         >>> serde_named("list<long>") == Serdes.list_serde(Serdes.long())
         True
     """
+    expect(name, str, "name of a serde")
     word = name.strip()
     if inner := re.fullmatch(r"list<(.+)>", word):
         return ListSerde(serde_named(inner[1]))

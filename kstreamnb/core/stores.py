@@ -8,13 +8,14 @@ afterwards.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal, TypeAlias, TypedDict, Unpack
 
+from kstreamnb.core.arguments import expect, expect_number
 from kstreamnb.core.serde import Serde
 from kstreamnb.core.serdes import NamesSerdes
 from kstreamnb.core.time import Duration, duration_ms
-from kstreamnb.errors import ConfigError
+from kstreamnb.errors import ConfigError, unknown
 
 StoreKind: TypeAlias = Literal[
     "key_value", "timestamped_key_value", "versioned", "window", "timestamped_window", "session", "lru", "internal"
@@ -125,6 +126,7 @@ class Stores:
 
         Raises: ConfigError when ``max_entries`` is negative.
         """
+        expect_number(max_entries, "max_entries")
         if max_entries < 0:
             raise ConfigError(f'store "{name}" cannot hold {max_entries} rows', java="maxCacheSize cannot be negative")
         return _spec(name, "lru", options, max_entries=max_entries, persistent=False)
@@ -211,6 +213,11 @@ class Stores:
         supplier: StoreSpec, key_serde: Serde | str | None, value_serde: Serde | str | None, **options: Any
     ) -> StoreSpec:
         """``supplier`` with serdes, and with other ``options`` when given; the same for every kind of store."""
+        expect(supplier, StoreSpec, "supplier", hint='write for example Stores.in_memory_key_value_store("name")')
+        known = [each.name for each in fields(StoreSpec)]
+        for option in options:
+            if option not in known:
+                raise unknown("option", option, known, error=ConfigError)
         return replace(supplier, key_serde=key_serde, value_serde=value_serde, **options)
 
     timestamped_key_value_store_builder = key_value_store_builder
@@ -223,6 +230,10 @@ class Stores:
 def _spec(name: str, kind: StoreKind, options: StoreOptions, **fields: Any) -> StoreSpec:
     if name is None:
         raise ConfigError("a store needs a name", java="name cannot be null")
+    expect(name, str, "name of a store")
+    for option in options:
+        if option not in StoreOptions.__annotations__:
+            raise unknown("option", option, StoreOptions.__annotations__, error=ConfigError)
     return StoreSpec(name, kind, **{**fields, **options})
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Self
 
+from kstreamnb.core.arguments import expect_number
 from kstreamnb.core.time import MAX_TIME_MS, Duration, Instant, duration_ms, instant_ms
 from kstreamnb.errors import ConfigError
 
@@ -17,6 +18,7 @@ _LEGACY_GRACE_MS = 24 * 60 * 60 * 1000
 
 
 def _check_not_negative(ms: int, what: str, java: str) -> None:
+    expect_number(ms, what)
     if ms < 0:
         raise ConfigError(f"{what} {ms} ms is negative", java=java)
 
@@ -35,6 +37,8 @@ class TimeWindows:
     advance_ms: int = 0
 
     def __post_init__(self) -> None:
+        expect_number(self.size_ms, "window size")
+        expect_number(self.advance_ms, "advance")
         if self.size_ms <= 0:
             java = "Window size (sizeMs) must be larger than zero."
             raise ConfigError(f"window size {self.size_ms} ms is not positive", java=java)
@@ -155,6 +159,8 @@ class JoinWindows:
     eager: bool = False
 
     def __post_init__(self) -> None:
+        expect_number(self.before_ms, "before")
+        expect_number(self.after_ms, "after")
         if self.before_ms + self.after_ms < 0:
             raise ConfigError(
                 f"a join window from {self.before_ms} ms before to {self.after_ms} ms after is negative",

@@ -21,7 +21,7 @@ from kstreamnb.dsl.flows import (
     UserFunction,
 )
 from kstreamnb.dsl.materialization import Materialization, row_store, table_fields, window_store
-from kstreamnb.dsl.option_fields import SerdeFields, serde_of
+from kstreamnb.dsl.option_fields import SerdeFields, serde_or_none
 from kstreamnb.dsl.options import Grouped
 from kstreamnb.dsl.stream_graph import transform
 from kstreamnb.logical.builder import GraphBuilder, is_versioned, send_old
@@ -166,7 +166,7 @@ def _repartition(
 def _table(
     node: Table, store: StoreSpec, sources: SourceNames, grouped: GroupFlow | CogroupFlow, table: Materialization
 ) -> TableFlow:
-    key_serde, value_serde = serde_of(store.key_serde), serde_of(store.value_serde)
+    key_serde, value_serde = serde_or_none(store.key_serde), serde_or_none(store.value_serde)
     if isinstance(grouped.windows, SessionWindows):
         key_serde = SessionWindowedSerde(key_serde)
     elif grouped.windows is not None:

@@ -8,14 +8,12 @@ from collections.abc import Callable, Iterable, Mapping
 from types import UnionType
 from typing import TypeAlias, TypedDict, TypeVar
 
-import attrs
-
 from kstreamnb.core.codec import StreamPartitioner
 from kstreamnb.core.stores import StoreSpec
 from kstreamnb.core.time import Duration
-from kstreamnb.dsl.option_fields import ExtractorLike, Named, Options, SerdeLike, StoreType
+from kstreamnb.dsl.option_fields import ExtractorLike, Named, Options, SerdeLike, StoreType, check_known
 from kstreamnb.dsl.options import Materialized
-from kstreamnb.errors import ConfigError, unknown
+from kstreamnb.errors import ConfigError
 
 F = TypeVar("F", bound=Callable[..., object])
 O = TypeVar("O", bound=Options)  # noqa: E741
@@ -134,11 +132,8 @@ def combined(kind: type[O], options: O | None, **keywords: object) -> O:
             f'expected {kind.__name__} options, got type "{type(options).__name__}"',
             hint=f"write {kind.__name__}(…), or give the settings as keywords",
         )
-    known = [each.name for each in attrs.fields(kind)]
-    for name in keywords:
-        if name not in known:
-            raise unknown("option", name, known, error=ConfigError)
     base = kind() if options is None else options
+    check_known(kind, keywords)
     return base.changed(**{name: value for name, value in keywords.items() if value is not None})
 
 

@@ -13,7 +13,7 @@ from kstreamnb.core.time import duration_ms
 from kstreamnb.core.windows import SessionWindows, SlidingWindows
 from kstreamnb.dsl.flows import GroupWindows, SourceNames, TableFlow
 from kstreamnb.dsl.keywords import by_keyword, combined
-from kstreamnb.dsl.option_fields import serde_of
+from kstreamnb.dsl.option_fields import serde_or_none
 from kstreamnb.dsl.options import Materialized
 from kstreamnb.errors import ConfigError
 from kstreamnb.logical.builder import GraphBuilder
@@ -119,7 +119,7 @@ def lazy_table(
         **table_fields(store),
     )
     node = graph.add(node, parent)
-    key_serde, value_serde = serde_of(store.key_serde), serde_of(store.value_serde)
+    key_serde, value_serde = serde_or_none(store.key_serde), serde_or_none(store.value_serde)
     return TableFlow(node.id, name, key_serde, value_serde, sources, table.store_name)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Generic, Literal, Self, TypeAlias, TypedDict, TypeVar, overload
 
 import attrs
@@ -12,10 +12,10 @@ from kstreamnb.core.extractors import TimestampExtractor, extractor_of
 from kstreamnb.core.names import check_resource_name
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.serde import Serde
-from kstreamnb.core.serdes import serde_named
+from kstreamnb.core.serdes import serde_of
 from kstreamnb.core.stores import StoreSpec
 from kstreamnb.core.time import duration_ms
-from kstreamnb.errors import ConfigError
+from kstreamnb.errors import ConfigError, unknown
 from kstreamnb.topology.validation import check_offset_reset as check_reset
 
 T = TypeVar("T")
@@ -35,16 +35,9 @@ StoreType: TypeAlias = Literal["persistent", "in_memory"]
 
 
 # --- converters and validators of options -----------------------------------------------------------------------------
-def serde_of(value: SerdeLike | None) -> Serde | None:
-    """Return a serde as it is, or the built-in one of a name; raise ConfigError for anything else."""
-    if value is None or isinstance(value, Serde):
-        return value
-    if isinstance(value, str):
-        return serde_named(value)
-    raise ConfigError(
-        f'expected a serde or the name of one, got type "{type(value).__name__}"',
-        hint='write for example "long", or Serdes.long()',
-    )
+def serde_or_none(value: SerdeLike | None) -> Serde | None:
+    """Return what `serde_of` makes of a value; None for None."""
+    return None if value is None else serde_of(value)
 
 
 def extractor_or_none(value: ExtractorLike | None) -> TimestampExtractor | None:
@@ -140,8 +133,20 @@ class Options:
     """The base of all option objects."""
 
     def changed(self, **fields: object) -> Self:
-        """Return a copy with some fields replaced; converters and validators run again."""
+        """Return a copy with some fields replaced; converters and validators run again.
+
+        Raises: ConfigError for an unknown field.
+        """
+        check_known(type(self), fields)
         return attrs.evolve(self, **fields)
+
+
+def check_known(kind: type[Options], names: Iterable[str]) -> None:
+    """Raise ConfigError for a name that is not a field of an option class."""
+    known = [each.name for each in attrs.fields(kind)]
+    for name in names:
+        if name not in known:
+            raise unknown("option", name, known, error=ConfigError)
 
 
 class Setting(Generic[T]):
@@ -229,8 +234,8 @@ class NamedOptions(Options):
 class TopicOptions(NamedOptions):
     """Options of a topic: both serdes, and the operator's name."""
 
-    key_serde: Serde | None = attrs.field(default=None, converter=serde_of)
-    value_serde: Serde | None = attrs.field(default=None, converter=serde_of)
+    key_serde: Serde | None = attrs.field(default=None, converter=serde_or_none)
+    value_serde: Serde | None = attrs.field(default=None, converter=serde_or_none)
 
     with_key_serde = Setting[SerdeLike]("key_serde")
     with_value_serde = Setting[SerdeLike]("value_serde")

@@ -38,7 +38,7 @@ from kstreamnb.dsl.option_fields import (
     check_store,
     check_store_type,
     extractor_or_none,
-    serde_of,
+    serde_or_none,
 )
 from kstreamnb.errors import ConfigError
 
@@ -144,7 +144,7 @@ class Repartitioned(Produced):
 class JoinedOptions(TopicOptions):
     """Serdes of a join with a stream on its left, and its name."""
 
-    other_value_serde: Serde | None = attrs.field(default=None, converter=serde_of)
+    other_value_serde: Serde | None = attrs.field(default=None, converter=serde_or_none)
 
     with_other_value_serde = Setting[SerdeLike]("other_value_serde")
 
@@ -362,8 +362,8 @@ class Materialized(LoggedOptions):
     """
 
     store: str | StoreSpec | None = None
-    key_serde: Serde | None = attrs.field(default=None, converter=serde_of)
-    value_serde: Serde | None = attrs.field(default=None, converter=serde_of)
+    key_serde: Serde | None = attrs.field(default=None, converter=serde_or_none)
+    value_serde: Serde | None = attrs.field(default=None, converter=serde_or_none)
     retention: Duration | None = attrs.field(default=None, validator=check_duration)
     cached: bool = attrs.field(default=True, validator=check_flag)
     store_type: StoreType | None = attrs.field(default=None, validator=check_store_type)

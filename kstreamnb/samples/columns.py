@@ -13,10 +13,11 @@ from decimal import Decimal
 from itertools import repeat
 from typing import Any, SupportsIndex
 
+from kstreamnb.core.arguments import expect
 from kstreamnb.core.codec import encoder, key_partitioner
 from kstreamnb.core.record import Headers, TopicRecord
 from kstreamnb.core.serde import Serde
-from kstreamnb.core.serdes import Serdes
+from kstreamnb.core.serdes import Serdes, serde_of
 from kstreamnb.core.time import MAX_TIME_MS, format_ms, instant_ms
 from kstreamnb.errors import ConfigError
 
@@ -156,7 +157,8 @@ def partitioned(
     records: Iterable[TopicRecord], partitions: int | Mapping[str, int], key_serde: Serde | None
 ) -> tuple[TopicRecord, ...]:
     """The records in the partitions that their keys choose, offsets counted anew."""
-    serde = key_serde or Serdes.string()
+    serde = Serdes.string() if key_serde is None else serde_of(key_serde)
+    expect(partitions, int | Mapping, "partitions", hint='write a number, or {"orders": 4}')
     write, result = encoder(serde), []
     choosers: dict[str, Callable[[Any], int]] = {}
     for record in records:

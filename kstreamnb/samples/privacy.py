@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from kstreamnb.core.arguments import expect, expect_texts
 from kstreamnb.core.codec import SerializedValue
 from kstreamnb.errors import ConfigError
 from kstreamnb.samples.text import format_cell
@@ -45,7 +46,8 @@ def hash_keys(self: Sample, *fields: str, salt: str) -> Sample:
     """
     if not salt:
         raise ConfigError("a hash without a salt can be undone by guessing", hint='give salt="…" and keep it')
-    secret = hashlib.sha256(salt.encode()).digest()
+    expect(salt, str, "salt")
+    secret = hashlib.sha256(salt.encode(errors="surrogatepass")).digest()
 
     def hashed(value: Any) -> str | None:
         if value is None:
@@ -59,6 +61,7 @@ def hash_keys(self: Sample, *fields: str, salt: str) -> Sample:
 
 def _changing(sample: Sample, fields: Sequence[str], change: Callable[[Any], Any]) -> Callable[[Any], Any]:
     """What changes some fields of a value; raises ConfigError for one that no record of the sample has."""
+    fields = expect_texts(fields, "fields")
     paths = {field: tuple(field.split(".")) for field in fields}
     for field, path in paths.items():
         if sample.records and not any(_has(record.value, path) for record in sample.records):

@@ -11,8 +11,10 @@ from dataclasses import replace
 from random import Random
 from typing import TYPE_CHECKING
 
+from kstreamnb.core.arguments import expect, expect_number
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.serde import Serde
+from kstreamnb.core.signatures import taking
 from kstreamnb.core.time import Duration, Instant, duration_ms, instant_ms
 from kstreamnb.errors import ConfigError
 from kstreamnb.samples.columns import number_offsets, partitioned
@@ -25,11 +27,13 @@ __all__ = ["between", "disorder", "head", "merge", "of_topic", "shift", "startin
 
 def head(self: Sample, count: int = 10) -> Sample:
     """The first records."""
+    expect_number(count, "number of records")
     return replace(self, records=self.records[:count])
 
 
 def where(self: Sample, predicate: Callable[[TopicRecord], bool]) -> Sample:
     """The records that a predicate holds for."""
+    taking(predicate, "record")
     return replace(self, records=tuple(record for record in self.records if predicate(record)))
 
 
@@ -106,12 +110,14 @@ def disorder(self: Sample, *, seed: int, by: Duration | None = None, share: floa
     A ``share`` of the records arrives later, each by its own part of the duration ``by``; so none is later than
     that. Without ``by`` the order within each partition is any at all.
     """
+    expect(share, float | int, "share")
     if not 0 <= share <= 1:
         raise ConfigError(f"share {share} of late records is not between 0 and 1")
     longest = None if by is None else duration_ms(by, "disorder")
     if longest is not None and longest < 0:
         raise ConfigError(f"records cannot arrive {-longest} ms early", hint="give a positive duration by=")
     lanes: dict[tuple[str, int], list[tuple[float, int, TopicRecord]]] = {}
+    expect_number(seed, "seed")
     random = Random(seed)
     for row, record in enumerate(self.records):
         chosen, delay = random.random() < share, random.random()

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
+from kstreamnb.core.arguments import expect, expect_number
 from kstreamnb.core.codec import SerializedValue
 from kstreamnb.core.formatting import pluralize
 from kstreamnb.core.record import TopicRecord
@@ -63,7 +65,8 @@ class Sample(Suggesting):
 
         Raises: ConfigError for a time that is missing or no 64-bit number of milliseconds, with the record's index.
         """
-        found = tuple(TopicRecord(*record) for record in records)
+        expect(records, Iterable, "records")
+        found = tuple(map(_record_of, records))
         for index, record in enumerate(found):
             if type(record.timestamp) is not int or abs(record.timestamp) > MAX_TIME_MS:
                 found = (*found[:index], *itertools.starmap(_timed, enumerate(found[index:], index)))
@@ -141,15 +144,18 @@ class Sample(Suggesting):
         from kstreamnb.samples.arrow import read_parquet
 
         roles, options = _roles(topic, columns)
-        records, schema, metadata = read_parquet(path, roles, **options)
+        records, schema, metadata = read_parquet(_file(path), roles, **options)
         return cls(records, tuple(metadata.get("notes", (f"from {Path(path).name}",))), schema)
 
     @classmethod
     def from_json_lines(cls, path: Path | str, *, topic: str | None = None, **columns: Any) -> Sample:
         """A sample of a file of JSON lines: records that `to_json_lines` wrote, or values whose fields are named."""
         roles, options = _roles(topic, columns)
+        file = _file(path)
+        if file.is_dir():
+            raise ConfigError(f'"{path}" is a directory', hint="name a file of JSON lines")
         try:
-            with Path(path).open(encoding="utf-8") as lines:
+            with file.open(encoding="utf-8") as lines:
                 if roles is None:
                     return cls(json_lines.read_lines(lines), (f"from {Path(path).name}",))
                 return cls(json_lines.read_value_lines(lines, roles, **options), (f"from {Path(path).name}",))
@@ -241,6 +247,7 @@ class Sample(Suggesting):
 
     def statistics(self, *, top: int = 3) -> SampleStatistics:
         """Keys, skew over partitions and lateness of each topic, with the grace that they suggest."""
+        expect_number(top, "number of keys to show")
         return statistics_of(self.records, top)
 
     head = reshape.head
@@ -298,6 +305,23 @@ class Sample(Suggesting):
 
 def _timed(index: int, record: TopicRecord) -> TopicRecord:
     return record._replace(timestamp=timestamp_ms(record.timestamp, f"record {index}"))
+
+
+def _record_of(record: TopicRecord | tuple[Any, ...]) -> TopicRecord:
+    """Return a record of a tuple; raise ConfigError for anything else."""
+    expect(record, tuple | list, "each record")
+    if not 6 <= len(record) <= 7:
+        fields = ", ".join(TopicRecord._fields)
+        raise ConfigError(f"a record has {len(record)} fields", hint=f"give ({fields}); the headers may be left out")
+    return TopicRecord(*record)
+
+
+def _file(path: Path | str) -> Path:
+    """Return the path of a file; raise ConfigError when it does not exist."""
+    expect(path, str | Path, "path")
+    if not os.path.exists(path):
+        raise ConfigError(f'file "{path}" does not exist')
+    return Path(path)
 
 
 def _roles(topic: str | None, columns: dict[str, Any]) -> tuple[Roles | None, dict[str, Any]]:

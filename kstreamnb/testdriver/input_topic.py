@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from datetime import timedelta
 from typing import Any, TypeAlias
 
+from kstreamnb.core.arguments import expect
 from kstreamnb.core.record import Headers, Record, TopicRecord
 from kstreamnb.core.time import Instant, duration_ms, format_duration, instant_ms
 from kstreamnb.errors import ConfigError
@@ -77,12 +78,15 @@ class InputTopic:
         if value is _MISSING:
             key, value = None, key
         timestamp = self._tick() if at is None else _instant(at)
+        expect(headers, Iterable, "headers")
+        expect(partition, int | None, "partition")
         self._write(
             [TopicRecord(self.topic, -1 if partition is None else partition, -1, timestamp, key, value, tuple(headers))]
         )
 
     def pipe_record_list(self, records: Iterable[Record[Any, Any] | TopicRecord | Sequence[Any]]) -> None:
         """Pipe records: `Record`, `TopicRecord`, or tuples ``(key, value)`` and ``(key, value, time)``."""
+        expect(records, Iterable, "records")
         self._write([self._record(record) for record in records])
 
     def pipe_key_value_list(
@@ -103,6 +107,8 @@ class InputTopic:
         Raises:
             ConfigError: ``advance`` is given without ``start``; the topic's clock has its own.
         """
+        expect(pairs, Iterable, "pairs", hint='write for example [("key", "value")]')
+        pairs = [_pair(pair) for pair in pairs]
         if start is None:
             if advance is not None:
                 hint = "pass start= as well, or create the topic with auto_advance="
@@ -118,6 +124,7 @@ class InputTopic:
         self, values: Iterable[object], *, start: Instant | None = None, advance: timedelta | str | None = None
     ) -> None:
         """Pipe values without keys; ``start`` and ``advance`` are those of `pipe_key_value_list`."""
+        expect(values, Iterable, "values")
         self.pipe_key_value_list([(None, value) for value in values], start=start, advance=advance)
 
     def advance_time(self, by: timedelta | str) -> None:
@@ -137,10 +144,20 @@ class InputTopic:
     def _record(self, record: Any) -> TopicRecord:
         if isinstance(record, TopicRecord):
             return record._replace(topic=self.topic)
+        expect(record, tuple | list, "each record")
+        if not 2 <= len(record) <= 4:
+            raise ConfigError(f"a record has {len(record)} fields", hint="give (key, value[, time[, headers]])")
         key, value, *rest = record
         timestamp = _instant(rest[0]) if rest else self._tick()
         headers = tuple(rest[1]) if len(rest) > 1 else ()
         return TopicRecord(self.topic, -1, -1, timestamp, key, value, headers)
+
+
+def _pair(pair: object) -> tuple[Any, Any]:
+    """Return a key and a value; raise ConfigError for anything else."""
+    if not isinstance(pair, tuple | list) or len(pair) != 2:
+        raise ConfigError(f"expected a pair (key, value), got {pair!r:.80}")
+    return pair[0], pair[1]
 
 
 def _instant(at: Instant) -> int:

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from operator import itemgetter
 from typing import Any, ClassVar, Self, TypeAlias, TypeVar, get_args
 
+from kstreamnb.core.arguments import expect
 from kstreamnb.core.displayed import Displayed
 from kstreamnb.core.formatting import format_time, pluralize
 from kstreamnb.core.record import TopicRecord
@@ -163,6 +164,7 @@ class TopologyTestDriver(Suggesting, Displayed):
             EngineError: no source reads the topic.
             ConfigError: the start, the duration or a serde is not valid.
         """
+        expect(topic, str, "name of a topic")
         self.router.reader(topic)
         now = self.clock.now_ms if start is None else start if type(start) is int else instant_ms(start, "start")
         step = 0 if auto_advance is None else duration_ms(auto_advance, "advance between records")
@@ -343,6 +345,7 @@ class TopologyTestDriver(Suggesting, Displayed):
 
     def repeat_in(self, other: TopologyTestDriver) -> None:
         """Repeat every call on another driver; the functions of the topology run again."""
+        expect(other, TopologyTestDriver, "the other driver")
         for do in self._done:
             do(other)
 
@@ -379,6 +382,7 @@ class TopologyTestDriver(Suggesting, Displayed):
 
     def _stores(self, name: str) -> list[Store]:
         """Return the stores of all partitions; raise StateError if no store has this name."""
+        expect(name, str, "name of a store")
         topology, tasks = self.topology, list(self.tasks.by_id.values())
         if self.tasks.global_task is not None:
             tasks.append(self.tasks.global_task)

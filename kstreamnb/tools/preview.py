@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any, TypeAlias
 
+from kstreamnb.core.arguments import expect, expect_number
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.dsl.declarations import Handle, replay
 from kstreamnb.dsl.flows import StreamFlow, TableFlow
@@ -64,9 +65,14 @@ def first_records(handle: Handle, sample: Iterable[TopicRecord] | None = None, n
     Raises: ConfigError when there is no sample.
     """
     records = handle.declaration_log.sample if sample is None else sample
+    expect_number(n, "number of records to show")
     if records is None:
         raise ConfigError("there is no sample to preview", hint="give one, or set builder.sample once")
-    return preview(upstream_topology(handle, into=_TOPIC), records, n, into=_TOPIC)
+    expect(records, Iterable, "sample", hint="give a Sample")
+    listed = list(records)
+    for record in listed:
+        expect(record, TopicRecord, "each record of a sample")
+    return preview(upstream_topology(handle, into=_TOPIC), listed, n, into=_TOPIC)
 
 
 def upstream_topology(handle: Handle, *, into: str = "preview") -> Topology:

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from kstreamnb.core.arguments import expect, expect_number
 from kstreamnb.core.record import TopicPartition
 from kstreamnb.core.stores import StoreSpec
 from kstreamnb.errors import TopologyError
@@ -63,7 +64,10 @@ def partition_counts(topology: NodeGraph, topics: Mapping[str, int]) -> dict[str
 
     Raises: TopologyError when a topic is missing, counts of co-partitioned topics differ, or a count is not positive.
     """
+    expect(topics, Mapping, "topics", hint='write for example {"orders": 4}')
     for topic, count in topics.items():
+        expect(topic, str, "name of a topic")
+        expect_number(count, f'number of partitions of "{topic}"')
         if count < 1:
             raise TopologyError(f'topic "{topic}" cannot have {count} partitions', java=_TOO_FEW)
     subs = [sub for sub in topology.subtopologies() if not sub.is_global]

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
+from kstreamnb.core.arguments import expect, expect_texts
 from kstreamnb.core.displayed import Displayed
 from kstreamnb.core.operator import Operator
 from kstreamnb.core.processor import ProcessorSupplier, UserProcessor
@@ -140,6 +141,8 @@ class Topology(Suggesting, Displayed):
         """
         if topic is None:
             raise TopologyError(f'sink "{name}" needs a topic', java="topic cannot be null")
+        if not callable(topic):
+            expect(topic, str, "topic", hint="give a name, or a function (key, value, metadata) that returns one")
         validation.check_name(self, name)
         validation.check_parents(self, name, parents)
         settings = (key_serde, value_serde, partitioner, origin or user_origin())
@@ -220,12 +223,14 @@ class Topology(Suggesting, Displayed):
 
     def add_internal_topic(self, name: str, partitions: int | None = None) -> Self:
         """Say that topic ``name`` is a repartition topic of this application."""
+        expect(name, str, "name of a topic")
+        expect(partitions, int | None, "partitions")
         self.internal_topics[name] = InternalTopic(name, partitions)
         return self
 
     def co_partition(self, sources: Iterable[str]) -> Self:
         """Require that the topics of these source nodes have the same number of partitions."""
-        self.copartitioned.append(tuple(dict.fromkeys(sources)))
+        self.copartitioned.append(tuple(dict.fromkeys(expect_texts(sources, "names of sources"))))
         return self
 
     def sources(self) -> tuple[Source, ...]:
@@ -254,6 +259,7 @@ class Topology(Suggesting, Displayed):
 
     def to_json(self, *, origins: bool = False, indent: int | None = 2) -> str:
         """The description as a JSON document (see `kstreamnb.topology.document`)."""
+        expect(indent, int | None, "indent")
         return document.to_json(self.description(), origins=origins, indent=indent)
 
     def fingerprint(self) -> str:

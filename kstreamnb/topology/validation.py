@@ -8,6 +8,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Sequence
 
+from kstreamnb.core.arguments import expect, expect_texts
+from kstreamnb.core.signatures import taking
 from kstreamnb.core.stores import StoreSpec
 from kstreamnb.errors import ConfigError, TopologyError, did_you_mean
 from kstreamnb.topology.nodes import NodeGraph, ProcessorNode, Sink, Source
@@ -24,6 +26,7 @@ def check_name(topology: NodeGraph, name: str | None) -> None:
     """A node needs a name that no other node has."""
     if name is None:
         raise TopologyError("a node needs a name", java="name cannot be null")
+    expect(name, str, "name of a node")
     if name in topology.nodes:
         first = topology.nodes[name].origin
         java, detail = f"Invalid topology: Processor {name} is already added.", f"it was added at {first}"
@@ -37,6 +40,7 @@ def check_topics(topology: NodeGraph, topics: Sequence[str | None]) -> None:
     for position, topic in enumerate(topics):
         if topic is None:
             raise TopologyError("a topic needs a name", java="topic names cannot be null")
+        expect(topic, str, "name of a topic")
         check_topic_is_free(topology, topic)
         if topic in topics[:position]:
             raise _topic_taken(topic)
@@ -65,6 +69,7 @@ def _topic_taken(topic: str, source: Source | None = None) -> TopologyError:
 
 def check_pattern(topology: NodeGraph, pattern: str) -> None:
     """A pattern is a regular expression that matches no topic read by name."""
+    expect(pattern, str, "pattern", hint="give the text of the regular expression")
     try:
         compiled = re.compile(pattern)
     except re.error as error:
@@ -91,6 +96,7 @@ def check_parents(topology: NodeGraph, name: str, parents: Sequence[str | None])
     for parent in parents:
         if parent is None:
             raise TopologyError(f'a parent of node "{name}" has no name', java="parent name cannot be null")
+        expect(parent, str, f'each parent of node "{name}"')
         if parent == name:
             text = f"Parent node {parent} is unknown (self-reference)."
             raise refuse(f'node "{name}" cannot be its own parent', text)
@@ -113,6 +119,7 @@ def _is_global(topology: NodeGraph, name: str) -> bool:
 
 def check_new_store(topology: NodeGraph, store: StoreSpec) -> None:
     """A store's name is new, or the very same store was added before."""
+    expect(store, StoreSpec, "store", hint='write for example Stores.in_memory_key_value_store("name")')
     if store.name is None:
         raise TopologyError("a store needs a name", java="name cannot be null")
     if topology.stores.get(store.name, store) is not store:
@@ -129,6 +136,8 @@ def _store_taken(name: str, what: str, java: str, hint: str | None = None) -> To
 
 def check_global_store(topology: NodeGraph, store: StoreSpec, source: str | None, topic: str, name: str) -> None:
     """A global store has names of its own for source, processor, topic and store."""
+    expect(store, StoreSpec, "store", hint='write for example Stores.in_memory_key_value_store("name")')
+    expect(topic, str, "name of a topic")
     check_name(topology, source)
     check_topic_is_free(topology, topic)
     check_name(topology, name)
@@ -142,6 +151,7 @@ def check_global_store(topology: NodeGraph, store: StoreSpec, source: str | None
 
 def check_stores_exist(topology: NodeGraph, node: str, stores: Iterable[str], new: StoreSpec | None = None) -> None:
     """The stores that ``node`` wants exist and are not global; ``new`` is about to be added."""
+    stores = expect_texts(stores, "stores")
     for store in stores:
         if store in topology.global_stores:
             raise refuse(
@@ -157,7 +167,7 @@ def check_stores_exist(topology: NodeGraph, node: str, stores: Iterable[str], ne
 
 def check_users(topology: NodeGraph, store: StoreSpec, names: Iterable[str]) -> None:
     """The nodes that are to use a new store are processors that exist."""
-    for name in names:
+    for name in expect_texts(names, "names of processors"):
         check_stores_exist(topology, name, [store.name], store)
         _check_processor(topology, name, f"cannot connect a state store {store.name} to a source node or a sink node.")
 
@@ -166,6 +176,7 @@ def check_connecting(topology: NodeGraph, name: str, stores: Sequence[str]) -> N
     """Node ``name`` is a processor, and there is at least one store, all of them known."""
     if name is None:
         raise TopologyError("a processor needs a name", java="processorName cannot be null")
+    expect(name, str, "name of a processor")
     if not stores:
         raise refuse(f'no store to connect to "{name}"', "stateStoreNames cannot be empty")
     if name in topology.nodes:
@@ -196,7 +207,7 @@ def check_supplier(node: str, supplier: object) -> Callable[[], object]:
             f'node "{node}" got a {type(supplier).__name__} instead of something that makes processors',
             hint="pass the class itself or a function without arguments that makes a new processor",
         )
-    return supplier
+    return taking(supplier)
 
 
 def supplied_stores(node: str, supplier: object) -> tuple[StoreSpec, ...]:

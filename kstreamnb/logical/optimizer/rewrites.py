@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TypeAlias
 
+from kstreamnb.core.arguments import expect
 from kstreamnb.errors import ConfigError, TopologyError
 from kstreamnb.java_texts import ACCEPTABLE_OPTIMISATIONS
 from kstreamnb.logical.graph import LogicalGraph, Optimization
@@ -141,6 +142,7 @@ def rules_of(optimize: bool | str) -> tuple[str, ...]:
     """
     if isinstance(optimize, bool):
         return tuple(RULES) if optimize else ()
+    expect(optimize, str, "optimize", hint="write True, False or the names of optimisations")
     words = [word.strip() for word in optimize.split(",")]
     unknown = [word for word in words if word not in ("all", "none", *RULES)]
     if unknown:
