@@ -56,6 +56,30 @@ REFUSED: dict[str, Callable[[Shop], object]] = {
     ),
     "a branch has either a function or a consumer": lambda shop: ks.Branched("b", key, key),
     "a versioned store needs a name": lambda shop: ks.Materialized(versioned="1h"),
+    "a set of topics has no order": lambda shop: shop.builder.stream({"a", "b"}),
+    "a topic name must not be empty": lambda shop: shop.builder.stream(""),
+    'topic name "na\u2011me" has a character other': lambda shop: shop.builder.stream(["orders", "na\u2011me"]),
+    'topic name "a b" has a character other': lambda shop: shop.builder.table("a b"),
+    'topic name "a/b" has a character other': lambda shop: shop.orders.to("a/b"),
+    'a topic name must be text, got type "int"': lambda shop: shop.orders.to(5),
+    'a name must be text, got type "int"': lambda shop: shop.orders.group_by_key().count(store=5),
+    "a serde must be Serde, got 5": lambda shop: shop.builder.stream("orders", key_serde=5),
+    'no built-in serde is called "lnog"': lambda shop: shop.orders.to("copies", value_serde="lnog"),
+    'unknown offset reset "earlyest"': lambda shop: shop.builder.stream("orders", offset_reset="earlyest"),
+    "cached must be True or False, got 'no'": lambda shop: shop.orders.to_table(cached="no"),
+    "partitions must be at least 1, got 0": lambda shop: shop.orders.repartition(partitions=0),
+    'retention of type "int" is not a duration': lambda shop: ks.Materialized("s", retention=5),  # type: ignore[arg-type]
+    "expected Suppressed, got type": lambda shop: shop.names.suppress("1h"),
+    "expected EmitStrategy, got type": lambda shop: (
+        shop.orders.group_by_key().windowed_by(ks.TimeWindows.of(size="1h")).emit_strategy("on_window_close")
+    ),
+    '"merge" takes a KStream, got type "KTable"': lambda shop: shop.orders.merge(shop.names),
+    "optimize must be str, got type": lambda shop: shop.builder.build(optimize=[]),
+    'node "process" got a str instead': lambda shop: shop.orders.process("Counter"),
+    "expected Materialized or Named options": lambda shop: shop.orders.group_by_key().count("totals"),
+    "materialized is given twice": lambda shop: shop.orders.group_by_key().count(
+        ks.Materialized("a"), materialized=ks.Materialized("b")
+    ),
     "retention -1s is negative": lambda shop: ks.Materialized("s", retention="-1s"),
 }
 

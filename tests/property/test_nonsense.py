@@ -1,0 +1,203 @@
+"""Nonsense arguments: every public call returns, or raises the kit's error, or a TypeError of the call itself.
+
+A TypeError of the call itself says that arguments are missing or too many; it has no frame of the kit. Everything that
+a call declares is built afterwards, so that nonsense is refused at the latest there, with the user's line.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+import traceback
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+import kstreamnb as ks
+from kstreamnb.core.source_location import PACKAGE
+
+EXAMPLES, CALLS = 25, 40
+"""Runs of each target's test, and calls in each run: ten tests make 10,000 calls."""
+
+
+class Shop:
+    """One handle of every kind, new for each run."""
+
+    def __init__(self) -> None:
+        self.builder = builder = ks.StreamsBuilder("shop")
+        self.stream = stream = builder.stream("orders")
+        self.table = builder.table("prices", store="prices")
+        self.global_table = builder.global_table("rates")
+        self.split = stream.split(name="by-")
+        self.grouped = grouped = stream.group_by_key()
+        self.grouped_table = self.table.group_by(lambda key, value: (value, key))
+        self.windowed = grouped.windowed_by(ks.TimeWindows.of(size="1h"))
+        self.sessions = grouped.windowed_by(ks.SessionWindows.of(gap="1h"))
+        self.cogrouped = grouped.cogroup(lambda key, value, total: total)
+        self.windowed_cogroup = self.cogrouped.windowed_by(ks.TimeWindows.of(size="1h"))
+        self.session_cogroup = self.cogrouped.windowed_by(ks.SessionWindows.of(gap="1h"))
+        self.topology = ks.Topology().add_source("in", "orders").add_processor("p", Passing, "in")
+        self.topology.add_sink("out", "copies", "p")
+        self.sample = ks.Sample.from_text("topic | key | value\norders | a | 1\norders | b | 2")
+        stores = ks.StreamsBuilder()
+        stores.stream("orders").group_by_key().count(store="counts").to_stream().to("out")
+        self.driver = ks.TopologyTestDriver(stores.build())
+        self.input, self.output = self.driver.create_input_topic("orders"), self.driver.create_output_topic("out")
+
+    def handles(self) -> list[object]:
+        """What may be given as an argument."""
+        return [
+            self.builder, self.stream, self.table, self.global_table, self.grouped, self.grouped_table, self.windowed,
+            self.topology, self.sample,
+        ]  # fmt: skip
+
+
+class Passing(ks.Processor[Any, Any, Any, Any]):
+    """Passes records on."""
+
+    def process(self, record: ks.Record[Any, Any]) -> None:
+        """Pass it on."""
+        self.context.forward(record)
+
+
+def public_classes(*names: str) -> list[type]:
+    """Public classes by name."""
+    return [getattr(ks, name) for name in names]
+
+
+OPTIONS = public_classes(
+    "Consumed", "Produced", "Grouped", "Joined", "StreamJoined", "TableJoined", "Repartitioned", "Branched", "Printed",
+    "EmitStrategy", "Materialized", "BufferConfig", "Suppressed", "Named",
+)  # fmt: skip
+WINDOWS = public_classes("TimeWindows", "SlidingWindows", "SessionWindows", "JoinWindows", "UnlimitedWindows")
+WINDOW_VALUES = [
+    ks.TimeWindows.of(size="1h"), ks.SlidingWindows.of(difference="1h"), ks.SessionWindows.of(gap="1h"),
+    ks.JoinWindows.of(difference="1h"), ks.UnlimitedWindows.of(),
+]  # fmt: skip
+SPECS = [
+    ks.Stores.in_memory_key_value_store("kv"),
+    ks.Stores.persistent_window_store("window", retention="1h", window_size="1m"),
+    ks.Stores.persistent_session_store("session", retention="1h"),
+    ks.Stores.persistent_versioned_key_value_store("versioned", history="1h"),
+]
+OPTION_VALUES = [
+    ks.Consumed(), ks.Produced(), ks.Grouped(name="g"), ks.Joined(), ks.StreamJoined(), ks.TableJoined(),
+    ks.Repartitioned(), ks.Branched(), ks.Printed(), ks.EmitStrategy.on_window_close(), ks.Materialized("m"),
+    ks.BufferConfig(), ks.Suppressed.until_window_closes(), ks.Named.as_("n"),
+]  # fmt: skip
+NONSENSE: list[object] = [
+    None, True, False, 0, 1, -1, 5, 2**70, 1.5, float("nan"), float("inf"), "", "orders", "counts", "1h", "-1h", "long",
+    "a b", "na\u2011me", "\ud800", "x" * 300, ".", "earliest", "in_memory", b"", b"x", [], ["orders"], [5], [None], {},
+    {"a": 1}, {5: 5}, (), ("a", 1), {"a", "b"}, frozenset(), object(), object, int, str, dict, Passing, Passing(),
+    len, print, iter([]), re.compile("ord.*"), timedelta(minutes=5), timedelta(microseconds=1),
+    datetime(2026, 1, 1, tzinfo=UTC), datetime.fromisoformat("2026-01-01"), ValueError("nonsense"),
+    range(3), ..., NotImplemented,
+    lambda: None, lambda value: value, lambda key, value: value, lambda key, value: (key, value),
+    lambda key, value, third: value, lambda *arguments: arguments, ks.Serdes.long(), ks.Serdes.json(),
+    ks.Record("a", 1, 0), ks.Windowed("a", 0, 1), ks.TopicRecord("orders", 0, 0, 0, "a", 1),
+    *WINDOW_VALUES, *SPECS, *OPTION_VALUES,
+]  # fmt: skip
+
+
+NOT_CALLED = {
+    "close": "ends the driver of the other calls",
+    "declare": "called by methods of the DSL only",
+    "where": "calls the given function, whose errors are the user's",
+    "windows_for": "called for each record: it checks nothing",
+    "to_file": "writes a file of any name",
+    "to_json_lines": "writes a file of any name",
+    "to_parquet": "writes a file of any name",
+}
+
+
+def methods_of(thing: object) -> Iterator[tuple[str, Callable[..., object]]]:
+    """The public methods of an object, or those of a class that need no object."""
+    for name in dir(thing):
+        if not name.startswith("_") and name not in NOT_CALLED and not hasattr(str, name):
+            method = inspect.getattr_static(thing, name)
+            bound = not isinstance(thing, type) or isinstance(method, classmethod | staticmethod)
+            if bound and not isinstance(method, property) and callable(getattr(thing, name)):
+                yield name, getattr(thing, name)
+
+
+def methods(*things: object) -> list[tuple[str, Callable[..., object]]]:
+    """The public methods of several objects."""
+    return [(f"{type(thing).__name__}.{name}", method) for thing in things for name, method in methods_of(thing)]
+
+
+def constructors(classes: list[type]) -> list[tuple[str, Callable[..., object]]]:
+    """Classes and what makes their instances."""
+    return [(kind.__name__, kind) for kind in classes] + [
+        (f"{kind.__name__}.{name}", method) for kind in classes for name, method in methods_of(kind)
+    ]
+
+
+TARGETS: dict[str, Callable[[Shop], list[tuple[str, Callable[..., object]]]]] = {
+    "builder": lambda shop: [("StreamsBuilder", ks.StreamsBuilder), *methods(shop.builder)],
+    "streams": lambda shop: methods(shop.stream, shop.split),
+    "tables": lambda shop: methods(shop.table, shop.global_table),
+    "groups": lambda shop: methods(shop.grouped, shop.grouped_table, shop.cogrouped),
+    "windowed": lambda shop: methods(shop.windowed, shop.sessions, shop.windowed_cogroup, shop.session_cogroup),
+    "options": lambda shop: [*constructors(OPTIONS), *methods(*OPTION_VALUES[:-1])],
+    "windows": lambda shop: [*constructors([*WINDOWS, ks.Stores, ks.Serdes]), *methods(*WINDOW_VALUES)],
+    "topology": lambda shop: [("Topology", ks.Topology), *methods(shop.topology)],
+    "sample": lambda shop: [*constructors([ks.Sample]), *methods(shop.sample)],
+    "driver": lambda shop: (
+        [("TopologyTestDriver", ks.TopologyTestDriver), *methods(shop.driver, shop.input, shop.output)]
+    ),
+}
+
+
+def arguments_of(call: Callable[..., object]) -> list[str]:
+    """Names that a call takes as keywords, and one that it does not."""
+    try:
+        parameters = inspect.signature(call).parameters.values()
+    except (TypeError, ValueError):
+        return ["nonsense"]
+    return [
+        "nonsense",
+        *(each.name for each in parameters if each.kind in (each.KEYWORD_ONLY, each.POSITIONAL_OR_KEYWORD)),
+    ]
+
+
+def is_allowed(error: Exception) -> bool:
+    """The kit's error, or a TypeError of the call itself, in which no frame of the kit takes part."""
+    if isinstance(error, ks.KStreamError):
+        return True
+    files = [frame.filename for frame in traceback.extract_tb(error.__traceback__)]
+    return isinstance(error, TypeError) and not any(file.startswith(PACKAGE) for file in files)
+
+
+def attempt(shown: str, call: Callable[..., object], *args: object, **keywords: object) -> None:
+    """Call; a result that is iterated lazily is not looked at."""
+    try:
+        call(*args, **keywords)
+    except Exception as error:
+        if not is_allowed(error):
+            raise AssertionError(f"{shown} raised {type(error).__name__}: {error}") from error
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@settings(
+    max_examples=EXAMPLES, derandomize=True, database=None, deadline=None, phases=[Phase.generate],
+    suppress_health_check=list(HealthCheck),
+)  # fmt: skip
+@given(data=st.data())
+def test_nonsense_is_refused_in_words(target: str, data: st.DataObject) -> None:
+    """Every call returns, or raises the kit's error, or a TypeError of the call itself."""
+    shop = Shop()
+    calls = TARGETS[target](shop)
+    pool = [*NONSENSE, *shop.handles()]
+    chooser = data.draw(st.randoms(use_true_random=False))
+    for _ in range(CALLS):
+        name, call = chooser.choice(calls)
+        args = [chooser.choice(pool) for _ in range(chooser.choice((0, 1, 1, 2, 2, 3, 4)))]
+        names = arguments_of(call)
+        keywords = {chooser.choice(names): chooser.choice(pool) for _ in range(chooser.choice((0, 0, 1, 2)))}
+        shown = f"{name}({', '.join([*map(ascii, args), *(f'{k}={v!a}' for k, v in keywords.items())])})"
+        attempt(shown, call, *args, **keywords)
+    attempt("build()", shop.builder.build)
