@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from kstreamnb.core.arguments import expect
 from kstreamnb.core.record import TopicRecord
 from kstreamnb.core.serde import Serde
 from kstreamnb.errors import ConfigError
@@ -158,10 +159,13 @@ def read_parquet(
     import pyarrow as pa
     import pyarrow.parquet as pq
 
+    expect(path, str | Path, "path")
     try:
         table = pq.read_table(path)
-    except pa.ArrowInvalid as error:
-        raise ConfigError(f'file "{Path(path).name}" is not a Parquet file', detail=str(error)) from error
+    except (OSError, ValueError) as error:
+        if isinstance(error, pa.ArrowInvalid):
+            raise ConfigError(f'file "{Path(path).name}" is not a Parquet file', detail=str(error)) from error
+        raise ConfigError(f'file "{Path(path).name}" cannot be read', detail=str(error)) from error
     mark = (table.schema.metadata or {}).get(_MARK)
     if roles is not None:
         records = records_of_table(table, roles, partitions=partitions, key_serde=key_serde)

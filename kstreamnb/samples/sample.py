@@ -144,7 +144,7 @@ class Sample(Suggesting):
         from kstreamnb.samples.arrow import read_parquet
 
         roles, options = _roles(topic, columns)
-        records, schema, metadata = read_parquet(_file(path), roles, **options)
+        records, schema, metadata = read_parquet(path, roles, **options)
         return cls(records, tuple(metadata.get("notes", (f"from {Path(path).name}",))), schema)
 
     @classmethod
