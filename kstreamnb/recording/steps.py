@@ -62,7 +62,7 @@ class Step(Tabular):
 
     @property
     def elsewhere(self) -> bool:
-        """Whether another application made the step, so that its nodes are not in this run's topology."""
+        """Return True if another application made the step, so that its nodes are not in this run's topology."""
         return "/" in self.task
 
     @property

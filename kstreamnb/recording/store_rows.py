@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple, TypeAlias
 
 from kstreamnb.core.record import Change, Windowed
@@ -67,11 +67,11 @@ def without_cache(rows: Mapping[Any, Any]) -> tuple[dict[Hashable, object], set[
     return {key: row for key, row in merged.items() if row is not None}, set(dirty)
 
 
-def raw_order(store: Any) -> Callable[[Any], Any]:
+def raw_order(store: Store) -> Callable[[Any], Any]:
     """Return the sort key of a store's raw keys."""
     as_bytes, kind = store.keys.to_bytes, _kind(store)
     if kind in ("key_value", "timestamped_key_value", "lru", "suppress"):
-        return as_bytes  # type: ignore[no-any-return]
+        return as_bytes
     if kind == "join_buffer":
         return lambda raw: (raw[0], as_bytes(raw[1]), raw[2])
     if kind == "pending_joins":
@@ -122,7 +122,7 @@ def _session(store: Store, raw_key: tuple[Hashable, tuple[int, int]], row: objec
     yield Windowed(store.keys.decode(key), start, end), store.values.decode(row), None, ""
 
 
-def _versioned(store: Any, raw_key: Any, row: Any) -> _Shown:
+def _versioned(store: Store, raw_key: tuple[Hashable, int], row: Any) -> _Shown:
     key, segment = raw_key
     if segment == LATEST_ROW:
         yield store.keys.decode(key), store.values.decode(row[0]), row[1], ""
@@ -134,7 +134,7 @@ def _versioned(store: Any, raw_key: Any, row: Any) -> _Shown:
         until = valid_from
 
 
-def _suppress(store: Any, raw_key: Any, row: Any) -> _Shown:
+def _suppress(store: Store, raw_key: Hashable, row: Any) -> _Shown:
     time, new, old, _, timestamp, _, _ = row
     decode = store.values.decode
     yield store.keys.decode(raw_key), Change(decode(new), decode(old)), timestamp, f"held back since {time}"
@@ -144,7 +144,7 @@ def _join_buffer(store: Store, raw_key: tuple[int, Hashable, int], row: _Stamped
     yield store.keys.decode(raw_key[1]), store.values.decode(row[0]), raw_key[0], "waits for its table"
 
 
-def _pending_joins(store: Any, raw_key: Any, row: Any) -> _Shown:
+def _pending_joins(store: Any, raw_key: tuple[int, int, Hashable], row: Iterable[object]) -> _Shown:
     timestamp, side, key = raw_key
     note = f"{'left' if side else 'right'} record that waits for a partner"
     for value in row:

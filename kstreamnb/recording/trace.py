@@ -167,7 +167,7 @@ class Recording:
 
     @property
     def reorders(self) -> bool:
-        """Whether steps may arrive task by task, to be sorted at the end."""
+        """Return True if steps may arrive task by task, to be sorted at the end."""
         return type(self.log) is list
 
     def taken_since(self, position: int) -> list[int]:

@@ -71,8 +71,8 @@ class OutputDiff(Tabular):
 def _cells(row: RowDifference) -> tuple[str, ...]:
     record = row.record
     headers = ", ".join(f"{name}={data!r}" for name, data in record.headers)
-    place = row.kind, row.topic, str(row.partition), str(row.index)
-    return *place, format_value(record.key), format_value(record.value), format_time(record.timestamp), headers
+    position = row.kind, row.topic, str(row.partition), str(row.index)
+    return *position, format_value(record.key), format_value(record.value), format_time(record.timestamp), headers
 
 
 def diff(first: RunOutputs, second: RunOutputs, *, topics: Sequence[str] | None = None) -> OutputDiff:
@@ -88,18 +88,18 @@ def diff(first: RunOutputs, second: RunOutputs, *, topics: Sequence[str] | None 
 
 def assert_outputs_equal(actual: RunOutputs, expected: RunOutputs, *, topics: Sequence[str] | None = None) -> None:
     """Raise AssertionError with a table of all differing rows unless two outputs are equal."""
-    found = _diff(expected, actual, topics, ("expected", "actual"))
-    if found.rows:
-        raise AssertionError(str(found))
+    result = _diff(expected, actual, topics, ("expected", "actual"))
+    if result.rows:
+        raise AssertionError(str(result))
 
 
 def _diff(first: RunOutputs, second: RunOutputs, topics: Sequence[str] | None, names: tuple[str, str]) -> OutputDiff:
-    mine, theirs = _by_partition(first), _by_partition(second)
+    first_rows, second_rows = _by_partition(first), _by_partition(second)
     rows: list[RowDifference] = []
     equal = 0
-    for place in sorted({*mine, *theirs}):
-        if topics is None or place[0] in topics:
-            same, differing = _differences(place, mine.get(place, []), theirs.get(place, []))
+    for partition in sorted({*first_rows, *second_rows}):
+        if topics is None or partition[0] in topics:
+            same, differing = _differences(partition, first_rows.get(partition, []), second_rows.get(partition, []))
             equal += same
             rows += differing
     return OutputDiff(tuple(rows), equal, names)
@@ -112,44 +112,46 @@ def _by_partition(outputs: RunOutputs) -> dict[tuple[str, int], list[TopicRecord
         records = [_record(record, topic) for topic, found in outputs.items() for record in found]
     else:
         records = [_record(record, "output") for record in outputs]
-    found: dict[tuple[str, int], list[TopicRecord]] = {}
+    result: dict[tuple[str, int], list[TopicRecord]] = {}
     for record in records:
-        found.setdefault((record.topic, record.partition), []).append(record)
-    return found
+        result.setdefault((record.topic, record.partition), []).append(record)
+    return result
 
 
-def _record(given: Any, topic: str) -> TopicRecord:
-    if isinstance(given, TopicRecord):
-        return given
-    key, value, *rest = given
+def _record(record_or_tuple: Any, topic: str) -> TopicRecord:
+    if isinstance(record_or_tuple, TopicRecord):
+        return record_or_tuple
+    key, value, *rest = record_or_tuple
     return TopicRecord(topic, 0, 0, rest[0] if rest else 0, key, value, tuple(rest[1]) if len(rest) > 1 else ())
 
 
 def _differences(
-    place: tuple[str, int], mine: list[TopicRecord], theirs: list[TopicRecord]
+    partition: tuple[str, int], first_rows: list[TopicRecord], second_rows: list[TopicRecord]
 ) -> tuple[int, list[RowDifference]]:
     """Match records so that as few as possible differ; return the number of equal ones and the differences."""
     start = 0
-    while start < min(len(mine), len(theirs)) and _content(mine[start]) == _content(theirs[start]):
+    while start < min(len(first_rows), len(second_rows)) and _content(first_rows[start]) == _content(
+        second_rows[start]
+    ):
         start += 1
     rows: list[RowDifference] = []
     equal = start
-    for kind, a, b, c, d in _opcodes(mine[start:], theirs[start:]):
+    for kind, a, b, c, d in _opcodes(first_rows[start:], second_rows[start:]):
         if kind == "equal":
             equal += b - a
             continue
-        rows += [RowDifference("-", *place, start + at, mine[start + at]) for at in range(a, b)]
-        rows += [RowDifference("+", *place, start + at, theirs[start + at]) for at in range(c, d)]
+        rows += [RowDifference("-", *partition, start + at, first_rows[start + at]) for at in range(a, b)]
+        rows += [RowDifference("+", *partition, start + at, second_rows[start + at]) for at in range(c, d)]
     return equal, rows
 
 
-def _opcodes(mine: list[TopicRecord], theirs: list[TopicRecord]) -> Iterator[tuple[str, int, int, int, int]]:
-    if max(len(mine), len(theirs)) <= _MATCHED:
-        left, right = (list(map(_content, records)) for records in (mine, theirs))
+def _opcodes(first_rows: list[TopicRecord], second_rows: list[TopicRecord]) -> Iterator[tuple[str, int, int, int, int]]:
+    if max(len(first_rows), len(second_rows)) <= _MATCHED:
+        left, right = (list(map(_content, records)) for records in (first_rows, second_rows))
         yield from SequenceMatcher(None, left, right, autojunk=False).get_opcodes()
         return
-    for at in range(max(len(mine), len(theirs))):  # too many to match: row by row
-        one, other = mine[at : at + 1], theirs[at : at + 1]
+    for at in range(max(len(first_rows), len(second_rows))):  # too many to match: row by row
+        one, other = first_rows[at : at + 1], second_rows[at : at + 1]
         same = [*map(_content, one)] == [*map(_content, other)]
         yield "equal" if same else "replace", at, at + len(one), at, at + len(other)
 

@@ -45,14 +45,14 @@ def check(
         >>> builder = StreamsBuilder("uneven")
         >>> orders, rates = builder.stream("orders"), builder.table("rates")
         >>> orders.join(rates, lambda order, rate: order * rate).to("out")
-        >>> found = check(builder.build(), partitions={"orders": 4, "rates": 2, "out": 4})
-        >>> [(finding.severity, finding.fact) for finding in found]
+        >>> issues = check(builder.build(), partitions={"orders": 4, "rates": 2, "out": 4})
+        >>> [(finding.severity, finding.fact) for finding in issues]
         [('error', 'topics must have the same number of partitions: "orders" has 4, "rates" has 2')]
     """
     records = None if sample is None else list(sample)
     counts = _counts(topology, partitions, records or ())
     settings = Config.of(config)
-    found = [
+    result = [
         *_partition_findings(topology, counts),
         *_serde_findings(topology, settings),
         *_repartitions(topology),
@@ -62,10 +62,10 @@ def check(
         *folder_findings(folders or {}),
     ]
     if records is not None:
-        found += check_sample(
-            topology, settings, counts, records, runs=not any(each.severity == "error" for each in found)
+        result += check_sample(
+            topology, settings, counts, records, runs=not any(each.severity == "error" for each in result)
         )
-    return Issues(found)
+    return Issues(result)
 
 
 def check_partitions(topology: Topology, partitions: Mapping[str, int]) -> Issues:

@@ -40,13 +40,13 @@ def check_sample(
     )
     known = [record for record in records if any(source.reads(record.topic) for source in topology.sources())]
     try:
-        found = replay(topology, known, counts, config=patient)
+        result = replay(topology, known, counts, config=patient)
     except KStreamError as error:
         yield Issue("error", getattr(error, "node", "") or "run", error.message, error.hint or "", error.origin)
         return
-    yield from _failures(topology, found)
-    yield from _losses(topology, found, known)
-    yield from key_change_findings(topology, found)
+    yield from _failures(topology, result)
+    yield from _losses(topology, result, known)
+    yield from key_change_findings(topology, result)
 
 
 def _misplaced(
@@ -60,16 +60,16 @@ def _misplaced(
         encode = encoder(serde)
         for topic in dict.fromkeys(record.topic for record in records if source.reads(record.topic)):
             count = counts.get(topic, 1)
-            place = key_partitioner(serde, count)
-            mine = [record for record in records if record.topic == topic and record.partition >= 0]
+            partition_of = key_partitioner(serde, count)
+            assigned = [record for record in records if record.topic == topic and record.partition >= 0]
             wrong: dict[str, str] = {}
-            for record in mine if count > 1 else ():
-                if record.key is not None and (right := place(encode(record.key))) != record.partition:
+            for record in assigned if count > 1 else ():
+                if record.key is not None and (right := partition_of(encode(record.key))) != record.partition:
                     wrong[format_value(record.key)] = (
                         f"{format_value(record.key)} is in {record.partition} and belongs to {right}"
                     )
             if wrong:
-                keys = len(dict.fromkeys(format_value(record.key) for record in mine))
+                keys = len(dict.fromkeys(format_value(record.key) for record in assigned))
                 yield Issue(
                     "error" if source.name in joined else "warning",
                     f'topic "{topic}"',
@@ -81,10 +81,10 @@ def _misplaced(
                 )
 
 
-def _failures(topology: Topology, found: Replay) -> Iterator[Issue]:
+def _failures(topology: Topology, result: Replay) -> Iterator[Issue]:
     """Report records on which a function, a serde or a sink failed, by node."""
     groups: dict[tuple[str, str], list[Drop]] = {}
-    for drop in found.drops:
+    for drop in result.drops:
         if drop.reason in _FAILURES:
             groups.setdefault((drop.node, drop.reason), []).append(drop)
     for (name, reason), drops in groups.items():
@@ -126,14 +126,14 @@ def _is_session(node: Node) -> bool:
 
 
 def _above(topology: Topology, name: str) -> list[str]:
-    found: list[str] = []
+    result: list[str] = []
     ahead = list(topology.nodes[name].parents)
     while ahead:
         each = ahead.pop()
-        if each not in found:
-            found.append(each)
+        if each not in result:
+            result.append(each)
             ahead += topology.nodes[each].parents
-    return found
+    return result
 
 
 def _behind(drop: Explanation) -> int:
@@ -142,19 +142,19 @@ def _behind(drop: Explanation) -> int:
     return int(numbers.get("stream_time_ms", 0)) - int(numbers.get("window_end", numbers["timestamp_ms"]))
 
 
-def _losses(topology: Topology, found: Replay, records: list[TopicRecord]) -> Iterator[Issue]:
+def _losses(topology: Topology, result: Replay, records: list[TopicRecord]) -> Iterator[Issue]:
     """Report dropped records: late ones, and those without a required key or value."""
     for name, node in topology.nodes.items():
         if not isinstance(node, (ProcessorNode, Source)):
             continue
-        late = [drop for drop in found.drops if drop.node == name and drop.reason in ("late", "expired")]
+        late = [drop for drop in result.drops if drop.node == name and drop.reason in ("late", "expired")]
         if late:
-            answers = [each for each in why_dropped(found.run, node=name) if each.numbers["reason"] == late[0].reason]
+            answers = [each for each in why_dropped(result.run, node=name) if each.numbers["reason"] == late[0].reason]
             worst = max(answers, key=_behind)
             fact = f"{pluralize(len(late), 'record')} of the sample came too late"
             remedy = (worst.remedy or "").replace("kept it", "kept it" if len(late) == 1 else "kept them all")
             yield Issue("warning", f'"{name}"', fact, remedy, node.origin)
-        nulls = [drop for drop in found.drops if drop.node == name and drop.reason in ("null key", "null value")]
+        nulls = [drop for drop in result.drops if drop.node == name and drop.reason in ("null key", "null value")]
         if nulls:
             fact = f"{pluralize(len(nulls), 'record')} of {len(records):,} in the sample dropped: {nulls[0].reason}"
             yield Issue(

@@ -197,15 +197,15 @@ def find_races(
     runs = _Runs(topology, Config.of(config), partitions)
     records = runs.placed(sample)
     with under_way("orders", schedules) as done:
-        usual, outcomes, found = runs.usual(records), dict[str, None](), Counter[Kind]()
+        usual, outcomes, result = runs.usual(records), dict[str, None](), Counter[Kind]()
         for number in range(schedules):
             differences = usual.differences(runs.shuffled(records, seed + number)[0])
             if differences:
                 outcomes[repr(differences)] = None
-                found[differences[0].kind] += 1
+                result[differences[0].kind] += 1
             done(1)
-        race = _shrunk(runs, records, min(found, key=_KINDS.index), seed, schedules) if found else None
-    return RaceReport(schedules, len(outcomes) + 1, dict(found), race, seed)
+        race = _shrunk(runs, records, min(result, key=_KINDS.index), seed, schedules) if result else None
+    return RaceReport(schedules, len(outcomes) + 1, dict(result), race, seed)
 
 
 class _Outcome:
@@ -230,29 +230,29 @@ class _Outcome:
         """Return keys whose results differ in another run, the worst first."""
         if (self._written, self._kept, self._error) == (other._written, other._kept, other._error):
             return ()
-        mine, theirs = self._shown(), other._shown()
-        found = [
-            KeyDifference(*place, mine.get(place, ()), theirs.get(place, ()))
-            for place in sorted({**mine, **theirs})
-            if mine.get(place, ()) != theirs.get(place, ())
+        own, others = self._shown(), other._shown()
+        result = [
+            KeyDifference(*subject, own.get(subject, ()), others.get(subject, ()))
+            for subject in sorted({**own, **others})
+            if own.get(subject, ()) != others.get(subject, ())
         ]
-        return tuple(sorted(found, key=lambda each: _KINDS.index(each.kind)))
+        return tuple(sorted(result, key=lambda each: _KINDS.index(each.kind)))
 
     def _shown(self) -> dict[tuple[str, str], tuple[object, ...]]:
         """Return deserialized values by topic or store, and by key."""
-        found: dict[tuple[str, str], list[object]] = {}
+        result: dict[tuple[str, str], list[object]] = {}
         for (topic, key), values in self._written.items():
             serdes = self._tasks.logs[topic].serdes
             if serdes is not None:
                 key, values = decode(serdes[0], key), [decode(serdes[1], value) for value in values]
-            found.setdefault((f'topic "{topic}"', format_value(key)), []).extend(values)
+            result.setdefault((f'topic "{topic}"', format_value(key)), []).extend(values)
         for task_id, name in self._kept:
             store = self._tasks.by_id[task_id].stores[name]
             for row in stored_rows(task_id, store, store.snapshot()):
-                found.setdefault((f'store "{name}"', format_value(row.key)), []).append(row.value)
+                result.setdefault((f'store "{name}"', format_value(row.key)), []).append(row.value)
         if self._error is not None:
-            found["the run fails", self._error[0]] = [self._error[1]]
-        return {place: tuple(values) for place, values in found.items()}
+            result["the run fails", self._error[0]] = [self._error[1]]
+        return {subject: tuple(values) for subject, values in result.items()}
 
 
 class _Runs:
@@ -264,12 +264,12 @@ class _Runs:
 
     def placed(self, sample: Iterable[TopicRecord]) -> list[TopicRecord]:
         """Return the records with partitions, chosen by key if missing."""
-        driver, found = self._driver(), []
+        driver, result = self._driver(), []
         for record in sample:
             (root,) = driver.router.serialize([record], reusable=True)
-            found.append(record._replace(partition=root[1]))
-            self._roots[id(found[-1])] = root
-        return found
+            result.append(record._replace(partition=root[1]))
+            self._roots[id(result[-1])] = root
+        return result
 
     def usual(self, records: list[TopicRecord]) -> _Outcome:
         """Run in the kit's usual order."""
@@ -280,8 +280,8 @@ class _Runs:
         """Run in an order drawn from a seed; return the result and that order."""
         roots, moves = [self._roots[id(record)] for record in records], list[Move]()
         random, patient = Random(seed), self._config.max_task_idle_ms > 0
-        found = self._outcome(lambda tasks: RandomSchedule(tasks, roots, random, moves, patient=patient).run())
-        return found, tuple(moves)
+        result = self._outcome(lambda tasks: RandomSchedule(tasks, roots, random, moves, patient=patient).run())
+        return result, tuple(moves)
 
     def _outcome(self, work: Callable[[TaskGroup], None]) -> _Outcome:
         tasks = self._driver().tasks
@@ -315,28 +315,28 @@ def _shrunk(runs: _Runs, records: list[TopicRecord], kind: Kind, seed: int, sche
                     break
         return best
 
-    found = race_of(records, schedules)
-    assert found is not None, "an order with this difference was seen among the same seeds"
+    result = race_of(records, schedules)
+    assert result is not None, "an order with this difference was seen among the same seeds"
     left[0] = _ATTEMPTS
     chunk = max(len(records) // 2, 1)
     while left[0] > 0:
-        before, kept, at = found, list(found.sample), 0
+        before, kept, at = result, list(result.sample), 0
         while at < len(kept) and left[0] > 0:
             fewer = kept[:at] + kept[at + chunk :]
             smaller = race_of(fewer, _FEW) if fewer else None
             if smaller is None:
                 at += chunk
             else:
-                found, kept = smaller, fewer
-        if chunk == 1 and found is before:
+                result, kept = smaller, fewer
+        if chunk == 1 and result is before:
             break
         chunk = max(chunk // 2, 1)
-    found = _least(found, lambda some: race_of(some, _FEW))
-    return race_of(list(found.sample), 4 * _FEW) or found
+    result = _least(result, lambda some: race_of(some, _FEW))
+    return race_of(list(result.sample), 4 * _FEW) or result
 
 
 def _least(race: Race, race_of: Callable[[list[TopicRecord]], Race | None]) -> Race:
     """Try all subsets of a small sample: single records are needed, but several at once may not be."""
     sizes = range(2, len(race.sample) - 1) if len(race.sample) <= _FEW_RECORDS else ()
     smaller = (race_of(list(some)) for size in sizes for some in combinations(race.sample, size))
-    return next((found for found in smaller if found is not None), race)
+    return next((each for each in smaller if each is not None), race)
