@@ -1,4 +1,4 @@
-"""What a query's source, sink and companions must provide, and the values that they exchange with the query."""
+"""Interfaces of a query's source, sink and companions, and the values that they exchange with the query."""
 
 from __future__ import annotations
 

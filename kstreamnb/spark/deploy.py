@@ -79,10 +79,10 @@ def deploy(
     verify: bool = False,
     producer: Mapping[str, object] | None = None,
 ) -> Query:
-    r"""Run a topology as a streaming query that reads and writes Kafka; goes on from the checkpoint where there is one.
+    r"""Run a topology as a streaming query that reads and writes Kafka; continues from the checkpoint if there is one.
 
     Args:
-        topology: what ``builder.build()`` gave.
+        topology: what ``builder.build()`` returned.
         spark: the session; without one, `spark_session` starts one.
         bootstrap_servers: ``host:port``, or librdkafka's settings with ``bootstrap.servers`` among them.
         checkpoint: a folder that all of Spark's processes reach; it belongs to this application alone.
@@ -90,12 +90,12 @@ def deploy(
             such as ``security.protocol`` or ``consumer.…``, reach them; those of ``bootstrap_servers`` win.
         application_id: the application's id, unless the config or the topology's name says it.
         guarantee: "exactly_once" publishes each batch in one transaction; "at_least_once" may publish one twice. The
-            config's ``processing.guarantee`` where nothing is said here.
+            config's ``processing.guarantee`` by default.
         starting: where a new query begins: "earliest", "latest", which is now, an instant, or offsets by topic and
             partition.
-        trigger: the time between batches, "0s" for at once; the config's ``commit.interval.ms`` where that is said,
-            else at once.
-        available_now: end when everything is processed that is there now.
+        trigger: the time between batches, "0s" for at once; by default the config's
+            ``commit.interval.ms`` if it is set, else at once.
+        available_now: end when all records that exist now are processed.
         max_records: records a batch at most, those first by event time; 0 for no limit. The default lets a backlog of
             any size through in batches whose transactions end in time.
         tick: how often wall-clock punctuators are looked at where the topology has processors of the user's own.

@@ -133,7 +133,7 @@ def _check(application: Application) -> None:
 
 
 def _frames(session: SparkSession, application: Application, inputs: Any) -> tuple[dict[str, DataFrame], bool]:
-    """Uniform frames by topic, and whether any of them has an order of arrival of its own."""
+    """Return uniform frames by topic, and whether any of them defines an order of arrival."""
     wanted = {*application.inputs}
     if not isinstance(inputs, Mapping):
         by_topic: dict[str, list[TopicRecord]] = {topic: [] for topic in wanted}

@@ -1,4 +1,4 @@
-"""What a run over static DataFrames gave: output topics as DataFrames or records, stores, and what tasks counted."""
+"""The result of a run over static DataFrames: output topics as DataFrames or records, stores and counters."""
 
 from __future__ import annotations
 

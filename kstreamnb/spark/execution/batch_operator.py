@@ -72,7 +72,7 @@ class TopicColumns:
 
 @dataclass(frozen=True)
 class BatchPlan:
-    """What the workers need: deployment, columns by topic, packed batches of global topics, wall clock.
+    """The input of the workers: deployment, columns by topic, packed batches of global topics, wall clock.
 
     ``arrival``: rows come partition by partition in order of arrival, not merged by time.
     """
@@ -203,19 +203,19 @@ def _seldom_collecting(run: Work) -> Work:
 
 
 class _Merge:
-    """Parcels that overlap; what lies before the first record of the next one may go on."""
+    """Overlapping record batches; records before the first record of the next batch are ready."""
 
     def __init__(self) -> None:
         self._open: list[Arrival] = []
         self._waiting_records = 0
 
     def add(self, arrival: Arrival) -> None:
-        """Take up a batch; its first record is not before that of any other."""
+        """Add a batch; its first record is not before that of any other."""
         self._open.append(arrival)
         self._waiting_records += len(arrival.batch)
 
     def before(self, batch: RecordBatch) -> list[Arrival]:
-        """What lies before a batch's first record, once that is worth the while."""
+        """Return the records before a batch's first record, if enough records wait."""
         if self._waiting_records < _PART or not len(batch):
             return []
         first = batch.order
@@ -232,7 +232,7 @@ class _Merge:
         return ready
 
     def rest(self) -> list[Arrival]:
-        """Everything that is left."""
+        """Return all remaining records."""
         ready, self._open, self._waiting_records = self._open, [], 0
         return ready
 

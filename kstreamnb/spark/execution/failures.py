@@ -1,4 +1,4 @@
-"""Failures on their way to the user: from a worker as a pickled error, from Spark as the few lines that matter."""
+"""Pass failures to the user: from a worker as a pickled error, from Spark as the few lines that matter."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ _DAMAGED = re.compile(
 _NO_ROOM = re.compile(r"No space left on device|Disk quota exceeded|Read-only file system")
 _NO_MODULE = re.compile(r"ModuleNotFoundError: No module named '([\w.]+)'")
 _TWO = "CONCURRENT_STREAM_LOG_UPDATE"
-TOO_SLOW = "Python worker failed to connect back"  # Spark waits 10 s for a process of its own, whatever its settings
+TOO_SLOW = "Python worker failed to connect back"  # Spark waits 10 s for its Python processes, whatever its settings
 _NOISE = re.compile(r"^\s*(at |File \"|\.\.\. \d+ more|Caused by|Traceback|\^)")
 
 
 def pack_failure(task: str, error: KStreamError) -> bytes:
-    """An error with its cause, as far as both can be pickled: a user's exception may hold anything."""
+    """Pickle an error with its cause; a cause that cannot be pickled is replaced by its text."""
     cause = error.__cause__
     try:
         data: bytes = cloudpickle.dumps((task, error, cause), 5)
@@ -53,7 +53,7 @@ def pack_failure(task: str, error: KStreamError) -> bytes:
 
 
 def raise_first(blobs: list[bytes]) -> NoReturn:
-    """Raise the failure of the first task that has one; the user's exception is its cause, ``task`` says which.
+    """Raise the failure of the first task that has one, with the user's exception as cause and the task as ``task``.
 
     Workers know the user's cells by their files only; here they get the names that the notebook has for them.
     """
@@ -80,7 +80,7 @@ def spark_failure(what: str, error: BaseException) -> EngineError:
         return FencedError(
             f"{what} failed: another one works on the same checkpoint",
             detail="it has written its next batch there, and this one has stopped",
-            hint="stop this one; if it should go on, deploy it again",
+            hint="stop this one; to continue with it, deploy it again",
         )
     lines = [line.strip() for line in text.splitlines() if line.strip() and not _NOISE.match(line)]
     own = [at for at, line in enumerate(lines) if _OWN.match(line)]
@@ -95,7 +95,7 @@ def spark_failure(what: str, error: BaseException) -> EngineError:
         return StorageError(
             f"{what} failed: its files cannot be written",
             detail=f"the system says: {full.group()}",
-            hint="make room where the checkpoint and Spark's local files are, then deploy again: it goes on",
+            hint="make room where the checkpoint and Spark's local files are, then deploy again: the query continues",
         )
     missing = _NO_MODULE.search(text)
     if missing is not None:
@@ -118,7 +118,7 @@ def spark_failure(what: str, error: BaseException) -> EngineError:
 
 
 def jvm_gone(application: str) -> JvmGoneError:
-    """The error of a query whose JVM does not answer this process any more."""
+    """Return the error of a query whose JVM does not answer this process any more."""
     return JvmGoneError(
         f'the JVM that "{application}" ran in is gone',
         detail=NO_JVM,

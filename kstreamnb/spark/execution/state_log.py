@@ -1,14 +1,14 @@
 """The state of a task in Spark's state store: a log of deltas with a head.
 
-The log maps numbers, from 1 on, to (token, entry). An entry has delta, positions, (clock, attributes of users'
-processors) and a part of a compaction. Number 0 is the head: it says how far the log goes, with the token of the
-attempt that wrote its last entry. Both are one state variable: Spark sets each up anew for every task of a batch.
-A task in a worker's memory stands at a number and a token: when both are the head's it is current; when its token is
-that of its number's entry it lacks only the entries behind; else it is rebuilt from the whole log.
+The log maps numbers from 1 to (token, entry). An entry has a delta, positions, clock, attributes of users' processors
+and a part of a compaction. Number 0 is the head: the numbers of the last and first entry, with the token of the
+attempt that wrote the last one. Both are one state variable, because Spark sets up each variable for every task of a
+batch. A task in a worker's memory has a number and a token: if both are the head's, it is current; if its token is
+that of its number's entry, it lacks only the entries after it; otherwise it is rebuilt from the whole log.
 
-Compaction goes along: each batch writes a part of all current rows beside its delta, and once every row was written,
-the entries before the first part go, a few with each small batch: every call costs, and all tasks come to it together.
-No batch ever writes the whole state, unless the log has outgrown it by far.
+Compaction is incremental: each batch writes a part of all current rows beside its delta. Once every row was written,
+the entries before the first part are removed, a few with each small batch, because every call to Spark costs time and
+all tasks reach that point together. No batch writes the whole state, unless the log has outgrown it by far.
 """
 
 from __future__ import annotations
@@ -175,7 +175,7 @@ def _ensure_equal(cached: CachedTask, again: CachedTask) -> None:
 
 
 def _rows(store: Any) -> dict[Any, Any]:
-    """Rows by raw key; when a row of a bounded store was last looked up is no part of a log."""
+    """Return rows by raw key, without the time of the last lookup in a bounded store, which a log does not have."""
     return {key: row[1] for key, row in store.raw.items()} if store.spec.kind == "lru" else dict(store.raw)
 
 

@@ -32,7 +32,7 @@ Row: TypeAlias = tuple[str, int, int, Any, Any, Headers]
 
 
 class Counters(TypedDict):
-    """What a task has counted so far; drops by node and reason."""
+    """The counters of a task; drops by node and reason."""
 
     consumed: int
     dropped: dict[tuple[str, str], int]

@@ -73,7 +73,7 @@ class CachedTask:
 
 @dataclass
 class WorkerState:
-    """What this process keeps of one deployment, by the numbers of tasks and replicas.
+    """The tasks that this process keeps of one deployment, by the numbers of tasks and replicas.
 
     ``failed`` are replicas that failed in this batch; ``formats`` are output formats by application and sub-topology;
     ``tables`` are the filled global tables of a run over static DataFrames, by application.

@@ -1,6 +1,6 @@
-"""Where a query's records come from: topics in Kafka, or batches of records kept in a file.
+"""Sources of a query's records: topics in Kafka, or batches of records in a file.
 
-A feed knows offsets and reads pieces; how pieces become rows of tasks is the source's matter.
+An offset source knows offsets and reads pieces; `stream_source` turns pieces into rows for tasks.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ class KafkaOffsetSource:
         return {**found, **theirs}
 
     def check(self, start: Offsets, end: Offsets) -> None:
-        """Refuse to go on where records were lost, unless that is allowed."""
+        """Raise DataLossError if records were lost, unless that is allowed."""
         if self.fail_on_loss:
             self.reader().check(start, end, None)
 
@@ -127,7 +127,7 @@ class KafkaOffsetSource:
 
 @dataclass
 class FileOffsetSource:
-    """Records in a file, cut into batches beforehand: for samples and tests, not for live data.
+    """Records in a file, already divided into batches: for samples and tests, not for live data.
 
     ``write`` makes the file; each batch is a mapping from (topic, partition) to records
     ``(timestamp, key, value, headers)`` or ``(timestamp, key, value, headers, order)``.

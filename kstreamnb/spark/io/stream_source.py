@@ -43,7 +43,7 @@ Serdes = dict[tuple[int, str], tuple[Serde, Serde]]
 
 @dataclass(frozen=True)
 class SourceSettings:
-    """What a query's source needs: feed, deployment, records a batch (0: all), ms between ticks (0: none), readers.
+    """Settings of a query's source: records a batch (0: all), ms between ticks (0: none), readers, patience in seconds.
 
     ``again``: by number, the ends of batches that run again after a repair, as the log of offsets had them.
     """
@@ -59,7 +59,7 @@ class SourceSettings:
 
 @dataclass
 class Share(InputPartition):
-    """What one Spark task reads: some pieces; the first share also wakes tasks for ticks and global tables."""
+    """The pieces that one Spark task reads; the first share also wakes tasks for ticks and global tables."""
 
     pieces: list[tuple[str, int, int, int]]
     clock_ms: int
@@ -71,7 +71,7 @@ class Share(InputPartition):
 
 
 class QuerySourceReader(_SimpleStreamReaderWrapper, SupportsTriggerAvailableNow):
-    """Plans batches over a feed; reads small ones where it plans them, and all others in the workers.
+    """Plans batches over an offset source; reads small ones where it plans them, and all others in the workers.
 
     Spark takes rows along with a plan from its own wrapper of simple readers only; so this is one, around itself.
     """
@@ -117,7 +117,7 @@ class QuerySourceReader(_SimpleStreamReaderWrapper, SupportsTriggerAvailableNow)
         return {"clock": now_ms, "tick": now_ms if due else start["tick"], "offsets": to_json(end)}
 
     def _reachable(self, begin: Offsets) -> Offsets:
-        """The end of the feed; where a broker is away, no news until patience ends."""
+        """Return the end of the source; while a broker is away, the beginning, until patience ends."""
         try:
             end = self._stop or self.settings.offset_source.end()
         except EngineError:
@@ -201,7 +201,7 @@ def _same(offset: Mapping[str, Any]) -> str:
 
 
 def source_class(name: str, settings: SourceSettings) -> type[DataSource]:
-    """A data source of its own for one query; a class made here is pickled with its settings, not shown as options."""
+    """Return a data source class for one query; it is pickled with its settings, which Spark would show as options."""
 
     class QuerySource(DataSource):
         @classmethod
@@ -231,7 +231,7 @@ def reader_serdes(deployment: Deployment) -> Serdes:
 
 
 def _input_partition(topic: str, partition: int) -> tuple[int, str, int]:
-    """A partition of a feed as (application, topic, partition)."""
+    """Return a partition of an offset source as (application, topic, partition)."""
     application, slash, rest = topic.partition("/")
     return (int(application), rest, partition) if slash else (0, topic, partition)
 

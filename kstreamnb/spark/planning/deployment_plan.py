@@ -53,7 +53,7 @@ class PlannedLevel:
 
 @dataclass(frozen=True)
 class DeploymentPlan(Displayed):
-    """What `deploy` would start; printing it shows everything.
+    """A plan of what `deploy` starts; printing it shows everything.
 
     Attributes:
         levels: the operators in order.
@@ -65,7 +65,7 @@ class DeploymentPlan(Displayed):
             all engines, but nobody outside may rely on more than the order of each.
         at_least_once: what may happen again when a batch is repeated, by node, with the reason.
         inputs: input topics with their partitions.
-        outputs: output topics that are known beforehand.
+        outputs: output topics that the topology names.
         replicas: replication factor of topics that `deploy` creates, -1 for the broker's default; None if the output
             does not go to Kafka.
         deployment: everything else.

@@ -1,4 +1,4 @@
-"""With which serdes an application writes a topic."""
+"""Output topics of an application, and the serdes with which it writes them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["output_topics", "writer_serdes"]
 
 
 def writer_serdes(application: Application, topic: str) -> tuple[Serde, Serde]:
-    """Key and value serde of a topic: of the first sinks that write it, or of one that chooses, or the defaults."""
+    """Return key and value serde of a topic: of the first sink that writes it, of one that chooses, or the defaults."""
     topology = application.topology
     whole = TaskPlan(topology, (), config=application.config)
     for group in topology.subtopologies():
@@ -29,6 +29,6 @@ def writer_serdes(application: Application, topic: str) -> tuple[Serde, Serde]:
 
 
 def output_topics(topology: Topology) -> tuple[str, ...]:
-    """The user's topics that sinks write to, as far as they are known beforehand."""
+    """Return the user's topics that sinks name; others are chosen for each record."""
     sinks = [node.topic for node in topology.nodes.values() if isinstance(node, Sink) and isinstance(node.topic, str)]
     return tuple(sorted({topic for topic in sinks if topic not in topology.internal_topics}))

@@ -1,7 +1,7 @@
-"""What cannot run on Spark, found before anything starts: by node, with the reason and what to do instead.
+"""Refuse what cannot run on Spark before anything starts: by node, with the reason and an alternative.
 
-Functions travel to Spark's workers as bytes. One that holds on to something of this process, such as a connection, a
-lock or the session itself, cannot; nor can a topology without an input.
+Functions travel to Spark's workers as bytes. A function that refers to a connection, a lock or the session cannot; nor
+can a topology without an input run.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What a checkpoint must remember besides Spark's own files, and whether another topology may go on from it.
+"""The manifest of a checkpoint, and the check whether another topology can continue from it.
 
 The file ``kstreamnb.json`` beside Spark's holds the query's identity, the group value of every task, the number of
-Spark partitions, and the shape of what keeps state. It is compared before anything is touched.
+Spark partitions, and the shape of the state. It is compared before anything is changed.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _READABLE = (2, 3)
 
 @dataclass(frozen=True)
 class Manifest:
-    """The kit's own page of a checkpoint.
+    """The manifest of a checkpoint.
 
     ``state`` describes, by sub-topology with state, its stores, the processors that keep cells, and its tasks;
     ``levels`` says of each level whether it has state and reads global tables; ``topic_ids`` are those of the inputs.
@@ -143,7 +143,7 @@ def _damaged(checkpoint: Path, error: Exception) -> CheckpointError:
 
 
 def write_manifest(checkpoint: Path, manifest: Manifest) -> None:
-    """Write the page, whole or not at all.
+    """Write the manifest completely, or not at all.
 
     Raises: CheckpointError where nothing can be written there.
     """
@@ -157,7 +157,7 @@ def write_manifest(checkpoint: Path, manifest: Manifest) -> None:
 
 
 def checkpoint_missing(checkpoint: Path, application: str) -> CheckpointError:
-    """The error of a query that works on a folder which is not there any more."""
+    """Return the error of a query whose checkpoint folder does not exist any more."""
     return CheckpointError(
         f'checkpoint "{checkpoint}" of "{application}" is gone',
         detail="the folder was deleted, moved or replaced since the query started; no batch is published without it",
@@ -166,14 +166,14 @@ def checkpoint_missing(checkpoint: Path, application: str) -> CheckpointError:
 
 
 def checkpoint_folder(checkpoint: object) -> Path:
-    """The folder of a checkpoint; an address is none, for the kit keeps files and a lock beside Spark's.
+    """Return the folder of a checkpoint; an address is refused, because files and a lock are kept beside Spark's.
 
     Example:
         >>> checkpoint_folder("checkpoints/shop").name
         'shop'
     """
     if not isinstance(checkpoint, str | Path) or not str(checkpoint):
-        raise ConfigError(f"checkpoint cannot be {checkpoint!r}", hint="give a folder of its own, as text or as a Path")
+        raise ConfigError(f"checkpoint cannot be {checkpoint!r}", hint="pass a folder, as text or as a Path")
     scheme, separator, path = str(checkpoint).partition("://")
     if separator and scheme != "file":
         raise CheckpointError(
@@ -221,7 +221,7 @@ def _levels_text(manifest: Manifest) -> str:
 
 
 def _differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
-    """What changed in the parts that keep state."""
+    """Return the differences between sub-topologies with state."""
     found = []
     for group in sorted(old.keys() | new.keys()):
         if group not in new:
@@ -271,7 +271,7 @@ def _state(application: Application, deployment: Deployment, number: int) -> dic
 
 
 def _shape(spec: StoreSpec, plan: TaskPlan) -> dict[str, Any]:
-    """What decides about a store's rows; a retention may change."""
+    """Return the properties that determine a store's rows; a retention may change."""
     return {
         "kind": spec.kind,
         "key": plan.key_serde(spec.key_serde).name,

@@ -1,4 +1,4 @@
-"""A store of a run or a query as a person looks at it: read only, over all its partitions."""
+"""Read-only views of a store of a run or a query, over all its partitions."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class StoreView:
 
     @property
     def _reads(self) -> list[str]:
-        """What the store's kind of view can be asked, each over all partitions."""
+        """Names of the methods of the view's kind; each reads all partitions."""
         return [name for name in vars(self._kind) if not name.startswith("_")]
 
     def _over(self, parts: list[Any]) -> Any:
@@ -89,7 +89,7 @@ def tasks_with(deployment: Deployment, name: str) -> list[TaskPlacement]:
 
 
 def placements_of(deployment: Deployment, name: str) -> list[TaskPlacement | Replica]:
-    """Who keeps a store in a query: its tasks, or for a global one the first of its copies."""
+    """Return the placements that have a store: its tasks, or the first replica of a global one."""
     if name in deployment.applications[0].topology.global_stores:
         copies = [replica for replica in deployment.replicas if replica.application == 0]
         if copies:
@@ -98,5 +98,5 @@ def placements_of(deployment: Deployment, name: str) -> list[TaskPlacement | Rep
 
 
 def stores_named(task: Any, name: str) -> list[Any]:
-    """The store of a task, or those of all members of a circle."""
+    """Return the store of a task, or those of all members of a cycle."""
     return [store for full, store in task.stores.items() if full.rpartition("/")[2] == name]
