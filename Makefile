@@ -44,8 +44,9 @@ lint: $(READY) ## Style rules and import contracts
 format: $(READY) ## Format the code
 	$(BIN)/ruff format kstreamnb tests
 
-types: $(READY) ## Static types
+types: $(READY) ## Static types, and what mypy and basedpyright say about typical programs
 	$(BIN)/mypy
+	$(PYTEST) tests/typing -m slow
 
 golden: $(READY) ## All golden vectors of the real Kafka Streams, with the runner's figures
 	$(BIN)/python -m tests.golden.run tests/golden/vectors
