@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
@@ -123,10 +123,12 @@ class QueryControl:
         while True:
             try:
                 self._prepare(takes_over=takes_over)
-                lock = SharedLock(self.checkpoint)
-                self.handle = QueryHandle(
-                    start_stream(self.spark, self.deployment, self.source, relay, self.settings), lock
-                )
+                with ExitStack() as on_failure:
+                    lock = SharedLock(self.checkpoint)
+                    on_failure.callback(lock.release)
+                    stream = start_stream(self.spark, self.deployment, self.source, relay, self.settings)
+                    on_failure.pop_all()
+                self.handle = QueryHandle(stream, lock)
                 return
             except _SPARK_ERRORS as error:  # Spark's text has a hundred lines and more
                 self._halt()
