@@ -12,7 +12,7 @@ SEEDS = range(21)
 def run(seed: int) -> str:
     """What a process of that seed prints."""
     environment = {**os.environ, "PYTHONHASHSEED": str(seed)}
-    command = [sys.executable, "-S", "-m", "tests.property.hashed_run"]
+    command = [sys.executable, "-m", "tests.property.hashed_run"]
     return subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout
 
 
