@@ -8,7 +8,7 @@ from typing import Any
 
 from kstreamnb.core.record import ValueAndTimestamp, Windowed
 from kstreamnb.core.stores import VersionedRecord
-from kstreamnb.state.query_views import KeyValueView, VersionedView, View, WindowView
+from kstreamnb.state.query_views import KeyValueView, SessionView, VersionedView, View, WindowView
 from kstreamnb.testdriver.topology_test_driver import TopologyTestDriver
 
 __all__ = ["dump_queries", "dump_stores"]
@@ -92,16 +92,14 @@ def _timed(store: Any, name: str, method: str, args: list[Any]) -> list[Any]:
 
 
 def _query(store: Any, method: str, args: list[Any]) -> list[Any]:
-    kind = type(store).__name__
-    if kind == "DisplayedVersionedView" and method.startswith("history"):
+    is_window = isinstance(store, WindowView)
+    if isinstance(store, VersionedView) and method.startswith("history"):
         key, from_, to = (*args, None, None)[:3]
         return [_cells(row) for row in store.history(key, from_, to, ascending=method == "history")]
-    if method in ("get", "get_as_of", "fetch_session") or (
-        method == "fetch" and kind == "WindowView" and len(args) == 2
-    ):
+    if method in ("get", "get_as_of", "fetch_session") or (method == "fetch" and is_window and len(args) == 2):
         found = getattr(store, "get" if method == "get_as_of" else method)(*args)
         return [] if found is None else [_cells(found)]
-    if kind == "WindowView" and method in ("fetch", "backward_fetch"):
+    if is_window and method in ("fetch", "backward_fetch"):
         return [[start, *_cells(row)] for start, row in getattr(store, method)(*args)]
     name = {"find": "find_sessions", "find_keys": "find_sessions_between", "count": "approximate_num_entries"}
-    return _rows(getattr(store, name.get(method, method))(*args), session=kind == "SessionView")
+    return _rows(getattr(store, name.get(method, method))(*args), session=isinstance(store, SessionView))
