@@ -24,6 +24,7 @@ from kstreamnb.testdriver.store_views import (
 )
 
 JAVA: dict[str, dict[str, str]] = json.loads(Path(__file__).with_name("completeness.json").read_text())
+SIGNATURES: dict[str, list[str]] = json.loads(Path(__file__).with_name("java_signatures.json").read_text())
 STORES = {
     "KeyValueStore": (Stores.in_memory_key_value_store("s"), DisplayedKeyValueView),
     "WindowStore": (Stores.persistent_window_store("s", retention="1m", window_size="1s"), DisplayedWindowView),
@@ -75,6 +76,13 @@ def test_a_method_of_java_has_its_counterpart(of: str, java: str, ours: str) -> 
     assert last in members(here)
     if words[1:]:
         assert words[1] in inspect.signature(getattr(here, last)).parameters
+
+
+@pytest.mark.parametrize("of", SIGNATURES)
+def test_no_public_method_of_a_listed_class_is_missing(of: str) -> None:
+    """``java_signatures.json`` is what ``javap -public`` prints of the jars of Kafka 4.3.1."""
+    methods = {signature.partition("(")[0].rpartition(" ")[2] for signature in SIGNATURES[of]}
+    assert methods - JAVA[of].keys() == set()
 
 
 @pytest.mark.parametrize("interface", STORES)
