@@ -11,8 +11,9 @@ PAGE = Path(__file__).parents[2] / "JAVA_NAMES.md"
 _HEAD = """# From Java's names to Python's
 
 Every public method of the classes of Kafka Streams {version} named here, and its counterpart. Methods are in
-snake_case; options are keywords; durations are texts such as `"5m"` or `timedelta`s; iterators need no closing; drivers,
-brokers and producers are context managers. `as_` and `with_` have an underscore because `as` and `with` are keywords.
+snake_case; options are keywords; durations are texts such as `"5m"` or `timedelta`s; iterators need no closing;
+drivers, brokers and producers are context managers. `as_` and `with_` have an underscore because `as` and `with` are
+keywords of Python.
 
 A name alone is a method of the class of the same name; `a.b:C.d` is in the module `kstreamnb.a.b`; a method without a
 counterpart has the reason.
