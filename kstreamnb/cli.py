@@ -77,7 +77,7 @@ def load_application(application: str) -> Topology:
     value = value() if callable(value) and not _is_builder(value) else value
     value = value.build() if _is_builder(value) else value
     if not isinstance(value, Topology):
-        raise ConfigError(f'"{application}" is no topology', detail=f'it is of type "{type(value).__name__}"')
+        raise ConfigError(f'"{application}" is not a topology', detail=f'it is of type "{type(value).__name__}"')
     return value
 
 
@@ -320,7 +320,7 @@ _FROM_FILE = "Begin at the offsets in this file: lines of topic,partition,offset
 @click.option("--to-offset", type=int, help="Begin at this offset of every partition.")
 @click.option("--to-datetime", help="Begin at an instant, such as 2026-01-01T09:00Z.")
 @click.option("--by-duration", help="Begin this long before now, such as 1h.")
-@click.option("--shift-by", type=int, help="Begin so many offsets after the committed ones.")
+@click.option("--shift-by", type=int, help="Offsets to add to the committed ones.")
 @click.option("--from-file", type=click.Path(exists=True, dir_okay=False, path_type=Path), help=_FROM_FILE)
 @click.option("--dry-run", is_flag=True, help="Only say what would be done.")
 @click.option("--force", is_flag=True, help="Go on although the application is in use.")

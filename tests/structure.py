@@ -31,7 +31,7 @@ IDIOMS = {
     "beforehand": re.compile(r"\bbeforehand\b"),
     "let go of": re.compile(r"\blets? go of\b"),
     "of one's own": re.compile(r"\bof (one's|its|their) own\b"),
-    "is no X": re.compile(r"\bis no (?!longer\b|more\b|less\b|later\b|earlier\b)[a-z]"),
+    "is no X": re.compile(r"(?<!there )\bis no (?!longer\b|more\b|less\b|later\b|earlier\b)[a-z]"),
     "take up": re.compile(r"\btakes? up\b"),
     "be told of": re.compile(r"\b(is|are|be) told\b"),
     "in the midst": re.compile(r"\bin the midst\b"),

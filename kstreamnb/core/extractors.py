@@ -123,7 +123,7 @@ class _FunctionExtractor:
     function: Callable[[TopicRecord, int], int]
 
     def extract(self, record: TopicRecord, partition_time_ms: int) -> int:
-        """What the function says."""
+        """Return what the function returns."""
         return self.function(record, partition_time_ms)
 
     def __str__(self) -> str:

@@ -1,7 +1,7 @@
 """When Python's garbage collector looks for cycles: not while many long-lived records are made, and rarely in workers.
 
 Records, rows and their tuples form no cycles. A collection during a batch only finds that all of them are in
-use, and that takes up to half the time of a large batch.
+use, and that needs up to half the time of a large batch.
 """
 
 from __future__ import annotations

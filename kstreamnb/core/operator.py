@@ -38,7 +38,7 @@ Details: TypeAlias = dict[str, Any]
 
 
 class BindContext(Protocol):
-    """What a node may ask of its task: while it is bound, and later from inside its closure.
+    """The services that a task offers to a node: while it is bound, and later inside its closure.
 
     Everything that changes lives in stores and in cells, so that a task can be snapshotted, restored and undone.
     A cell is a list of one element; an operator keeps it in a local name and reads and writes ``cell[0]``.
@@ -137,7 +137,7 @@ ValueJoiner: TypeAlias = Callable[..., Any]
 
 
 class Condition(NamedTuple):
-    """A predicate that decides whether a record goes on; ``child`` is the branch it goes to, None for all children."""
+    """A predicate that decides whether a record is forwarded; ``child`` is its branch, None for all children."""
 
     predicate: KeyValueMapper
     negate: bool = False
@@ -263,7 +263,7 @@ class Operator(ABC):
 
 
 class Stateless(Operator):
-    """An operator whose block is all that it does; without a generated function it runs as a closure of its own."""
+    """An operator whose block is all that it does; without a generated function it runs as a closure."""
 
     @property
     def traits(self) -> OperatorTraits:

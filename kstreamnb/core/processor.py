@@ -40,7 +40,7 @@ class PunctuationType:
 
 
 class ProcessorContext:
-    """What a processor may do besides returning: forward, read stores, schedule, ask for the time.
+    """The context of a processor: forwards records, gives stores, schedules punctuations, tells the time.
 
     Example:
         >>> class Clocked(Processor):

@@ -1,4 +1,4 @@
-"""How far something is that may take long: told to whoever watches, who has the clock. Nobody else pays for it."""
+"""Progress reporting for long operations; free when no watcher is installed."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from kstreamnb import hooks
 __all__ = ["Done", "Look", "Watcher", "pieces", "under_way"]
 
 Done: TypeAlias = Callable[[int], None]
-"""``done(more)``: so many more parts are done."""
+"""``done(n)``: n more parts are done."""
 
 Look: TypeAlias = "Callable[[], tuple[int, int | None]]"
 """How many parts are done, of how many; asked now and then, from another thread."""
 
 Watcher: TypeAlias = "Callable[[str, int | None, Look | None], AbstractContextManager[Done]]"
-"""``watcher(unit, total, look)``: watches an action of so many parts, as long as its block runs."""
+"""``watcher(unit, total, look)``: watches an operation of ``total`` parts while its block runs."""
 
 _Some = TypeVar("_Some", list[Any], range)
 _PIECE = 1000
 
 
 def under_way(unit: str, total: int | None = None, look: Look | None = None) -> AbstractContextManager[Done]:
-    """An action that is under way while the block runs; what the block gets is told how many more parts are done.
+    """Report progress while the block runs; call what the block receives with the number of further parts done.
 
     Where others do the work, such as Spark, ``look`` says how far they are.
 

@@ -1,4 +1,4 @@
-"""What travels: records, headers, windowed keys, table changes, topic-partitions.
+"""Records and what they consist of: records, headers, windowed keys, table changes, topic-partitions.
 
 All are tuples: cheap to make, immutable, compared by value. Time is always whole milliseconds.
 """

@@ -1,6 +1,6 @@
-"""What a serde is, serdes made of a user's own functions, and those of single values, byte for byte Kafka's.
+"""Serdes of single values, byte for byte Kafka's, and serdes made of a user's functions.
 
-A serde is a frozen value that turns Python values into Kafka's bytes and back. No value is no bytes, on both
+A serde is a frozen value that turns Python values into Kafka's bytes and back. None is None, on both
 ways. `kstreamnb.core.codec` decides when bytes are made at all.
 """
 
@@ -28,7 +28,7 @@ class Serde(Generic[T]):
     """Turns values into Kafka's bytes and back; subclasses are frozen dataclasses, compared by value.
 
     ``name`` is the serde's word in errors, descriptions and documents. ``plain`` holds the exact types whose
-    instances are immutable and survive a round trip unchanged, as far as `keeps` agrees. ``writes`` are the types
+    instances are immutable and survive a round trip unchanged, if `keeps` agrees. ``writes`` are the types
     that it writes, ``expects`` says the same in words and ``advice`` what to do about others. ``width`` is the number
     of bytes where every value has the same. What ``_write`` and ``_read`` raise becomes a SerdeError; of the latter
     Kafka says what is in ``unreadable``. A serde around others that may hold None for the application's default has

@@ -38,7 +38,7 @@ from kstreamnb.java_texts import LIST_NOT_FIXED
 
 
 def _encoder(*, sort_keys: bool) -> Callable[[Any], str]:
-    """A function from value to text; the standard encoder makes its fast half anew for every value."""
+    """A function from value to text; the standard encoder builds its fast half again for every value."""
     slow = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"), sort_keys=sort_keys)
     make, quote = getattr(json.encoder, "c_make_encoder", None), json.encoder.encode_basestring
     if make is None:

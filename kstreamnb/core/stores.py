@@ -1,4 +1,4 @@
-"""What a state store is declared with.
+"""Declarations of state stores.
 
 A `StoreSpec` is a frozen description; `kstreamnb.state` builds stores from it. Iterators go in the byte order
 of the serialised key, as in Kafka Streams. What a store returns is what was put, whatever happens to the object
@@ -59,10 +59,10 @@ class StoreSpec(NamesSerdes):
 
 
 LATEST = -1
-"""What ``put`` of a versioned store gives for a version that is valid to no known end."""
+"""Result of ``put`` of a versioned store for a version that is still valid."""
 
 NOT_PUT = -(2**63)
-"""What ``put`` of a versioned store gives for a version that is too old to be kept."""
+"""Result of ``put`` of a versioned store for a version that is too old to be kept."""
 
 
 @dataclass(frozen=True)

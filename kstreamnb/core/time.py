@@ -113,7 +113,7 @@ def format_duration(duration: int) -> str:
 
 @dataclass
 class Clock:
-    """A wall clock that moves only when it is told to, and never backwards.
+    """A wall clock that moves only when it is advanced, and never backwards.
 
     Units: ``now_ms`` is milliseconds since the epoch.
 

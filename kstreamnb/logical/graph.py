@@ -14,7 +14,7 @@ from kstreamnb.logical.nodes import LogicalNode
 
 @dataclass(frozen=True)
 class LogicalGraph:
-    """What the user declared, as frozen nodes that name their parents by id.
+    """The logical graph: what the user declared, as frozen nodes that name their parents by id.
 
     Attributes:
         nodes: in the order in which they were declared.

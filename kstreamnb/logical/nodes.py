@@ -129,7 +129,7 @@ class Operation(LogicalNode):
 
     @property
     def keeps_null_keys(self) -> bool:
-        """Whether a record without a key may still have a result: in a left or outer join of a stream."""
+        """Return whether a record without a key may still have a result, as in a left or outer join of a stream."""
         return _keeps_null_keys(self.operator)
 
 

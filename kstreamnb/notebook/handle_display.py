@@ -23,7 +23,7 @@ _INTO = "preview"
 
 @dataclass(frozen=True)
 class _Shown:
-    """What was displayed: a part of the graph, and the functions of its nodes."""
+    """A displayed part of the graph, and the functions of its nodes."""
 
     description: TopologyDescription
     functions: Mapping[str, tuple[object, ...]]

@@ -22,7 +22,7 @@ from kstreamnb.operators.tables import bind_get, bind_update, is_versioned
 
 
 class Fold(NamedTuple):
-    """What is folded, and whether a child reads only the new value of each change."""
+    """The function that folds, and whether a child reads only the new value of each change."""
 
     initializer: Initializer | None
     aggregator: Adder

@@ -83,7 +83,7 @@ class DerivedTable(Operator):
 
 @dataclass(frozen=True)
 class DerivedView:
-    """The rows of another table, each with what an operator makes of its value; no value is no row.
+    """The rows of another table, each with what an operator makes of its value; a value of None means no row.
 
     Source: Kafka Streams `KTableFilterValueGetter`, `KTableMapValuesValueGetter`, `KTableTransformValuesGetter`.
     """
@@ -184,7 +184,7 @@ class TableTransformValues(DerivedTable):
     """Forwards changes with what a transformer makes of the values; deleted rows are shown to it, too.
 
     ``supplier()`` makes a transformer for each task: an object with ``transform(key, value)`` and perhaps
-    ``init(context)`` and ``close()``, or a function. Without a store the old value is computed anew.
+    ``init(context)`` and ``close()``, or a function. Without a store the old value is computed again.
 
     Shape: table[K, V] -> table[K, V2]; 1 -> 1; key, time and headers kept; store: key-value, or none.
     Source: Kafka Streams `KTable#transformValues`.
@@ -200,7 +200,7 @@ class TableTransformValues(DerivedTable):
         return replace(super().traits, row_use="any", user_code=True)
 
     def computing(self, context: BindContext) -> Compute:
-        """What a new transformer of the user gives, which is initialised here."""
+        """Make and initialize a transformer of the user."""
         transformer = self.supplier()
         transform = getattr(transformer, "transform", None)
         if transform is None:

@@ -1,4 +1,4 @@
-"""What all aggregates share: initializers and adders, and what closing means for windows.
+"""Parts that all aggregates share: initializers and adders, and what closing means for windows.
 
 The functions of a count are values that compare, so that equal topologies are equal; operators know them and take short
 cuts. Results of windows that are emitted on close are looked for in the store after each record that moved the closing
@@ -18,11 +18,11 @@ from kstreamnb.operators.tables import forwards_itself
 
 Initializer: TypeAlias = Callable[[], Any]
 Adder: TypeAlias = Callable[..., Any]
-"""``(key, value, aggregate)``, or ``(aggregate, value)`` where there is no initializer."""
+"""``(key, value, aggregate)``, or ``(aggregate, value)`` if there is no initializer."""
 
 
 def zero() -> int:
-    """What a count starts from."""
+    """Return the start of a count."""
     return 0
 
 

@@ -33,7 +33,7 @@ from kstreamnb.errors import EngineError
 
 
 class Instruction(IntEnum):
-    """What the foreign key's task does with a subscription; the numbers are those on the wire."""
+    """Instructions to the foreign key's task for a subscription; the numbers are those on the wire."""
 
     DELETE_KEY_NO_PROPAGATE = 0
     DELETE_KEY_AND_PROPAGATE = 1
@@ -124,7 +124,7 @@ _Instructions = tuple[tuple[bool, Instruction], ...]
 def _instructions(
     new: object, old: object, new_foreign: object, old_foreign: object, changed: bool, left: bool
 ) -> _Instructions:
-    """What a left or an inner join sends: to the old foreign key (True) or to the new one (False)."""
+    """Return what a left or an inner join sends: to the old foreign key (True) or to the new one (False)."""
     if left and new is None and old is None:
         return ()
     if not left and (new is None or new_foreign is None):
@@ -334,7 +334,7 @@ class ResponseSerde(SerdeAround[Response]):
 
 
 def subscription_prefix(foreign_key: bytes) -> bytes:
-    """What the store keys of all subscriptions to a foreign key begin with; the primary key's bytes follow.
+    """Return the prefix of the store keys of all subscriptions to a foreign key; the primary key's bytes follow.
 
     Example:
         >>> subscription_prefix(b"ab").hex()

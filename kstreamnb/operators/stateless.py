@@ -1,4 +1,4 @@
-"""What is done to one record at a time and keeps nothing: filter, map, look at, split, merge, hand a table on."""
+"""Stateless operators, one record at a time: filter, map, look at, split, merge, hand a table on."""
 
 from __future__ import annotations
 

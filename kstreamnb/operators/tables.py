@@ -255,7 +255,7 @@ class Suppress(Operator):
     def _bind_enforce(
         self, context: BindContext, store: SuppressStore, emit_first: Callable[[], None]
     ) -> Callable[[], None]:
-        """What to do when the buffer is over its limits."""
+        """Emit early or fail when the buffer exceeds its limits."""
         count, size_bytes, emit_early, node = store.count, store.size_bytes, self.emit_early, context.node
         most = _NO_LIMIT if self.max_records is None else self.max_records
         most_bytes = _NO_LIMIT if self.max_bytes is None else self.max_bytes

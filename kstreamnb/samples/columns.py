@@ -70,7 +70,7 @@ class Roles:
         return [name for name in columns if name not in taken]
 
     def check(self, columns: Sequence[str], order_by: Sequence[str] = ()) -> None:
-        """Raise ConfigError for a name that is no column, or that of two."""
+        """Raise ConfigError for a name that is not a column, or that of two."""
         there = ", ".join(map(str, columns)) or "none"
         for name in (*self.named().values(), *self.value_columns(columns), *order_by):
             if name not in columns:
@@ -142,7 +142,7 @@ def dicts(names: Sequence[str], columns: Sequence[Iterable[Any]], count: int) ->
 
 
 def number_offsets(records: Iterable[TopicRecord]) -> tuple[TopicRecord, ...]:
-    """The records with their offsets counted anew, from 0 in each partition."""
+    """The records with their offsets counted again, from 0 in each partition."""
     seen: dict[tuple[str, int], int] = {}
     result = []
     for record in records:
@@ -156,7 +156,7 @@ def number_offsets(records: Iterable[TopicRecord]) -> tuple[TopicRecord, ...]:
 def partitioned(
     records: Iterable[TopicRecord], partitions: int | Mapping[str, int], key_serde: Serde | None
 ) -> tuple[TopicRecord, ...]:
-    """The records in the partitions that their keys choose, offsets counted anew."""
+    """The records in the partitions that their keys choose, offsets counted again from 0."""
     serde = Serdes.string() if key_serde is None else serde_of(key_serde)
     expect(partitions, int | Mapping, "partitions", hint='write a number, or {"orders": 4}')
     write, result = encoder(serde), []

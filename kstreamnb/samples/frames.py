@@ -106,7 +106,7 @@ def records_of_spark(
     """A bounded draw from a Spark frame that is the same on every run.
 
     ``between`` keeps a range of times, ``key_share`` all rows of that share of the keys, by their hash. A draw of
-    more than ``limit`` rows is refused: the first so many would be an accident. Without ``order_by`` the rows are
+    more than ``limit`` rows is refused: the first rows would be an accident. Without ``order_by`` the rows are
     ordered by time and then by content.
     """
     from pyspark.sql import functions as F

@@ -35,7 +35,7 @@ def record_line(record: TopicRecord) -> str:
 
 
 def _cell(value: Any) -> dict[str, str]:
-    """What stands for a value that JSON cannot hold: bytes, ids, keys within windows."""
+    """Return the cell for a value that JSON cannot hold: bytes, ids, keys within windows."""
     return {_CELL: stored_cell(value)}
 
 

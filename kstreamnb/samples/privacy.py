@@ -60,7 +60,7 @@ def hash_keys(self: Sample, *fields: str, salt: str) -> Sample:
 
 
 def _changing(sample: Sample, fields: Sequence[str], change: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """What changes some fields of a value; raises ConfigError for one that no record of the sample has."""
+    """Return a function that changes fields of a value; raises ConfigError for a field that no record has."""
     fields = expect_texts(fields, "fields")
     paths = {field: tuple(field.split(".")) for field in fields}
     for field, path in paths.items():

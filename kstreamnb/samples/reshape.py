@@ -1,6 +1,6 @@
 """Samples from samples: slices, merges, shifts in time, and disorder.
 
-Slices keep the offsets of their records; whatever changes an order counts them anew.
+Slices keep the offsets of their records; a change of order counts them again.
 """
 
 from __future__ import annotations

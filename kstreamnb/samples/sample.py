@@ -179,7 +179,7 @@ class Sample(Suggesting):
         hash_keys: str | None = None,
         progress: Progress | None = None,
     ) -> Sample:
-        """A sample of what lies in Kafka now, or with ``follow`` also of what is yet to come.
+        """Capture what is in Kafka now, or with ``follow`` also what is yet to come.
 
         It ends after ``records``, ``seconds`` or ``bytes``, whatever comes first, or when it is interrupted: what was
         read by then is kept. ``from_`` is "earliest", "latest", which waits for new records, an instant, or offsets by

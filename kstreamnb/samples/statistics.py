@@ -1,4 +1,4 @@
-"""What a sample is like: keys, skew over partitions, and how late its records are."""
+"""Statistics of a sample: keys, skew over partitions, and how late its records are."""
 
 from __future__ import annotations
 

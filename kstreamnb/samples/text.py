@@ -1,6 +1,6 @@
 """Records as a text table that a person can type, read, and paste back: ``topic | key | value | time | partition``.
 
-A cell is JSON, or a bare word where that says the same; an empty cell is no value. Besides, ``bytes:00ff``,
+A cell is JSON, or a bare word where that says the same; an empty cell means None. Besides, ``bytes:00ff``,
 ``uuid:123e…`` and ``undecoded:00ff`` (bytes that no serde could read) stand for themselves, and ``shoe@0/10`` is a
 key within a window. A time is milliseconds, ISO text with a zone, or a duration since the epoch.
 """

@@ -109,7 +109,7 @@ def deploy(
         discover: how often to look for new topics where a source reads topics by a pattern.
         parity: in a notebook, compare driver and Spark on the builder's sample before a new query starts.
         verify: before each batch compare every store that a worker remembers with what was committed, and end the
-            query where they differ; costs as much as reading the state anew.
+            query where they differ; costs as much as reading the whole state.
         producer: further settings of the producer.
 
     Raises:

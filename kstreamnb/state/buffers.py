@@ -83,7 +83,7 @@ class SuppressBuffer(Store[Hashable, BufferedChange]):
 
     def take(self) -> tuple[object, object, object, int, Headers, RecordMetadata | None]:
         """Remove the first change and give it."""
-        found = SuppressBuffer.first(self)  # unwatched: what went on is not looked up anew
+        found = SuppressBuffer.first(self)  # unwatched: forwarded rows are not looked up again
         self.write(heappop(self._heap)[2], None)
         return found
 

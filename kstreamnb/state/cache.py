@@ -1,7 +1,7 @@
 """The record cache, and key-value, window and session stores behind one.
 
-Writes wait in memory and go on, one for each key, when the cache is flushed or full. Rules of Kafka Streams: keys flush
-in the order in which they were last written; the old value of a change is the one at the previous flush; a key that
+Writes wait in memory and are forwarded, one for each key, when the cache is flushed or full. As in Kafka Streams, keys
+are flushed in the order in which they were last written; the old value of a change is the one at the previous flush; a key that
 came and went between two flushes is not mentioned; when the cache is over its limit the entry that was used least
 recently goes, and if it is dirty all dirty ones are flushed. What was flushed stays readable. The cache knows nothing
 of retention: what a store has forgotten can still be read while the cache holds it.
@@ -238,7 +238,7 @@ class CachedLruRows(CachedKeyValueRows, LruRows):
 
 
 class _TimedCache(CachedStore[TimedKey[P], Any], TimedRows[P]):
-    """What the cached kinds share: reads that see the cache over the store."""
+    """Base of the cached kinds: reads that see the cache over the store."""
 
     def _bind(self) -> None:
         super()._bind()

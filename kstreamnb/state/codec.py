@@ -118,7 +118,7 @@ def context_bytes(timestamp: int, headers: Headers, metadata: RecordMetadata | N
 
 
 def context_size(headers: Headers, metadata: RecordMetadata | None) -> int:
-    """What a record's context counts for in a buffer or cache of limited size (bytes)."""
+    """Return the size of a record's context in a buffer or cache of limited size, in bytes."""
     topic = metadata[0] if metadata is not None else None
     return 20 + len(topic or "") + sum(len(header) + len(value or b"") for header, value in headers)
 

@@ -18,7 +18,7 @@ class KeyOrder:
     """The sorted keys of a dict that tells about its deletions and keeps its order of insertion.
 
     New keys are the last of the dict; so a view catches up by looking at its tail. Of any other mapping the keys are
-    sorted anew each time.
+    sorted again each time.
     """
 
     def __init__(self, raw: MutableMapping[Hashable, Any], to_bytes: Callable[[Hashable], bytes]) -> None:

@@ -1,4 +1,4 @@
-"""Stores as a reader sees them: one store for all partitions, whoever keeps them."""
+"""Stores as a reader sees them: one store for all partitions, in every engine."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""What every store is underneath: one dict of rows, one way to change it, and a journal of the changes.
+"""The base of every store: one dict of rows, one way to change it, and a journal of the changes.
 
-A store keeps its whole content in ``raw``; what has no key of its own (observed stream time, sequence numbers) lies
+A store keeps its whole content in ``raw``; what has no key (observed stream time, sequence numbers) lies
 under the key None. Everything else is derived from ``raw`` and can be rebuilt. So undo, redo, deltas, snapshots and
 restoring need no more than `apply`.
 """
@@ -47,7 +47,7 @@ class Journal(Protocol):
 
 
 class StoreContext(Protocol):
-    """What a store needs from the task it lives in."""
+    """The services that a store needs from its task."""
 
     def timestamp(self) -> int:
         """Timestamp (ms) of the record in hand."""
@@ -158,7 +158,7 @@ class Store(Generic[RawKey, Row]):
     changes = _Hooked("_changes")
 
     def in_place(self) -> tuple[dict[RawKey | None, Any], list[ChangeListener | None]] | None:
-        """The rows, where an operator may replace one by itself, and a cell with who is to be told of it, or None.
+        """The rows, where an operator may replace one by itself, and a cell with the listener to notify, or None.
 
         It may put ``(whole number, timestamp)`` where it found a row under the key itself, or under ``(key, window
         start)``. None where that is never right.
@@ -203,7 +203,7 @@ class Store(Generic[RawKey, Row]):
         return (self.values.decode(row[0]), row[1]) if self.timestamped else self.values.decode(row)
 
     def _kept(self, value: Any) -> Any:
-        """What is kept of an operator's row; None for none."""
+        """Return what is kept of an operator's row; None for none."""
         if value is None or not self.timestamped:
             return self.values.encode(value)
         return stamped(self.values.encode(value[0]), value[1])
@@ -230,7 +230,7 @@ class Store(Generic[RawKey, Row]):
         """A row came or went."""
 
     def _rows(self, raw_keys: list[RawKey]) -> Rows:
-        """What was found in a range."""
+        """Return the rows of a range."""
         rows = [self._row(raw_key) for raw_key in raw_keys]
         return Rows(zip(map(self._user_key, raw_keys), map(self._shown, rows), strict=True))
 

@@ -1,4 +1,4 @@
-"""What window and session stores share: rows by key and position in time, forgotten after their retention.
+"""The base of window and session stores: rows by key and position in time, forgotten after their retention.
 
 Kafka's persistent stores expire whole segments and refuse puts by segment; its in-memory stores refuse exactly. Both
 hide rows older than the retention from every read, so both can forget by segment here.
@@ -160,7 +160,7 @@ class TimedRows(Store[TimedKey[P], Any], Generic[P]):
         return time
 
     def _position_at(self, time: int) -> int | tuple[int]:
-        """What sorts before all positions of a time and after those of earlier ones."""
+        """Return a bound before all positions of a time and after those of earlier ones."""
         return (time,) if self._bits < 0 else time << self._bits
 
     def _inserter(self) -> Callable[[TimedKey[P], object], None]:
@@ -258,7 +258,7 @@ class TimedRows(Store[TimedKey[P], Any], Generic[P]):
         self._times.remove(time, raw_key)
 
     def _positions_from(self, raw_key: Hashable, time: int) -> list[P]:
-        """Positions of a key from a time on, as far as they are visible, ascending."""
+        """Positions of a key from a time on that are visible, ascending."""
         if not self._positions:
             for key, position in sorted((k for k in self.raw if k is not None), key=_position_of):
                 self._positions.add(key, position)
@@ -268,7 +268,7 @@ class TimedRows(Store[TimedKey[P], Any], Generic[P]):
         return positions[bisect_left(positions, self._position_at(max(time, self.retention.visible_from))) :]
 
     def _between(self, from_: int, to: int) -> list[TimedKey[P]]:
-        """Raw keys of a range of times, as far as they are visible, in no order."""
+        """Raw keys of a range of times that are visible, unordered."""
         return list(self._by_time(max(from_, self.retention.visible_from), to))
 
     def _by_time(self, from_: int, to: int) -> Iterator[TimedKey[P]]:

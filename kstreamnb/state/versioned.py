@@ -13,7 +13,7 @@ from kstreamnb.state.store import Rows, Store, StoreContext
 from kstreamnb.state.timed import KeyIndex, TimeIndex
 
 LATEST_ROW = -1
-"""What stands for the segment in the raw key of a row that is still valid."""
+"""The segment in the raw key of a row that is still valid."""
 
 Ended: TypeAlias = tuple[int, tuple[tuple[int, object], ...]]
 """Versions of a key that ended in one segment: ``(next_ms, ((valid from, wire value or None), …))``, the newest first,
@@ -158,7 +158,7 @@ class VersionedRows(Store[SegmentKey, Any]):
         return None if row is None else VersionedRecord(*row)
 
     def history(self, key: object, from_: int | None = None, to: int | None = None, *, ascending: bool = True) -> Rows:
-        """Versions of a key that are valid at some time between two (ms), as far as they are still kept."""
+        """Versions of a key that are valid at some time between two (ms) and still kept."""
         if from_ is not None and to is not None and from_ > to:
             java = "The `fromTime` timestamp must be smaller than the `toTime` timestamp."
             raise ConfigError(f"versions from {from_} ms to {to} ms are none: the end is before the start", java=java)

@@ -41,7 +41,7 @@ class CapturedPunctuator:
 
 
 class _Task:
-    """What a context asks of its task: everything is noted, nothing runs by itself."""
+    """The task of a mock context: it notes everything and runs nothing."""
 
     node = "mock"
 
@@ -98,7 +98,7 @@ class _Task:
 
 
 class _StoreTask(_Task):
-    """What a store asks of its task besides."""
+    """The services of a task for its stores."""
 
     def timestamp(self) -> int:
         return max(self.stream_ms, 0)
@@ -107,7 +107,7 @@ class _StoreTask(_Task):
         return ()
 
     def refuse(self, store: str, key: Any, value: Any, timestamp: int, details: Any) -> None:
-        """A store refused a row that is too old: as in a task, that is no error."""
+        """A store refused a row that is too old: as in a task, that is not an error."""
 
 
 class MockProcessorContext(ProcessorContext):
@@ -158,7 +158,7 @@ class MockProcessorContext(ProcessorContext):
         self._task.stores[made.name] = made
 
     def forwarded(self, child: str | None = None) -> list[CapturedForward]:
-        """What was forwarded, in order; with ``child`` only what that child would get."""
+        """Return what was forwarded, in order; with ``child`` only what that child would receive."""
         found: list[CapturedForward] = self._task.forwarded
         return [each for each in found if child is None or each.child in (None, child)]
 

@@ -26,7 +26,7 @@ Described = Topology | TopologyDescription | str
 def diff(
     first: Described | RunOutputs, second: Described | RunOutputs, *, topics: Sequence[str] | None = None
 ) -> TopologyDiff | OutputDiff:
-    """What differs between two topologies (or their descriptions), or between the outputs of two runs.
+    """Compare two topologies (or their descriptions), or the outputs of two runs.
 
     Runs are replays, or their records. Their outputs are compared record by record within each partition of each
     topic, of some ``topics`` if they are named; topologies node by node and store by store.

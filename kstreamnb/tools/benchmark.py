@@ -27,7 +27,7 @@ _WARM_UP_S = 15.0
 
 @dataclass(frozen=True)
 class Benchmark:
-    """What was measured; printing it shows figures, machine and method.
+    """The result of a measurement; printing it shows figures, machine and method.
 
     Attributes:
         name: what was asked for.
@@ -57,7 +57,7 @@ class Benchmark:
         return f"{self.name}: {shown}\nmachine: {self.machine}\nmethod: {self.method}"
 
     def worse_than(self, published: Mapping[str, float], *, factor: float) -> dict[str, float]:
-        """Figures that are more than so many times what was published: nothing, unless something has become slow."""
+        """Return figures that exceed a multiple of what was published: nothing, unless something has become slow."""
         return {name: self.figures[name] for name, value in published.items() if self.figures[name] > factor * value}
 
 
@@ -70,11 +70,11 @@ def benchmark(
     rate: int = 10,
     records: int = 1_000_000,
 ) -> Benchmark:
-    """Measure and give the figures; "latency" needs Java, and starts a session and a broker where none is given.
+    """Measure and give the figures; "latency" needs Java, and starts a session and a broker if none is given.
 
     Args:
         name: "latency" of a word count through two sub-topologies, exactly once, from Kafka to Kafka; or "restore",
-            the time in which a store is made anew from its changelog.
+            the time in which a store is restored from its changelog.
         spark: the session.
         bootstrap_servers: the broker; it gets two topics of the benchmark's own.
         seconds: how long latency is measured, after warming up.
@@ -133,7 +133,7 @@ def _latency(spark: Any, servers: Any, seconds: float, rate: int) -> Benchmark:
     from kstreamnb.spark.jvm.session import spark_session
 
     session = spark or spark_session("kstreamnb-benchmark", profile="latency")
-    name = f"benchmark-{time.time_ns()}"  # topics of its own each time, on a broker that stays
+    name = f"benchmark-{time.time_ns()}"  # other topics each time, on a broker that stays
     with ExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="kstreamnb-", dir=_fast_folder()))
         if servers is None:
@@ -160,7 +160,7 @@ def _latency(spark: Any, servers: Any, seconds: float, rate: int) -> Benchmark:
 
 
 def quantiles(latencies_ms: list[float]) -> dict[str, float]:
-    """The middle, the 99th percentile and the 99.9th: the least age that so many do not exceed.
+    """The middle, the 99th percentile and the 99.9th: the least age that this share does not exceed.
 
     Example:
         >>> quantiles([float(age) for age in range(1, 2001)])

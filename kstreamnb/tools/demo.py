@@ -65,7 +65,7 @@ def very_late(_tail: str | None, flight: dict[str, Any]) -> bool:
 
 
 def alert(flight: dict[str, Any]) -> dict[str, Any]:
-    """What the alert says."""
+    """Return the fields of an alert."""
     return {name: flight[name] for name in ("airline", "flight", "origin", "dest", "delay", "model")}
 
 
@@ -115,7 +115,7 @@ def load(limit: int | None = None) -> Flights:
     """Flights by scheduled departure (UTC), arriving in the order of actual departure; planes and airlines before.
 
     Args:
-        limit: only the first so many flights.
+        limit: only the first flights, as many as this.
     """
     frames = _frames(limit)
     samples = [
@@ -179,7 +179,7 @@ def _outputs(records: Iterable[ks.TopicRecord]) -> Outputs:
 
 
 def on_driver(topology: ks.Topology, flights: Flights) -> tuple[Outputs, int]:
-    """What the driver puts out, and how many records it dropped as late."""
+    """Return the output of the driver, and how many records it dropped as late."""
     with ks.TopologyTestDriver(topology, partitions=PARTITIONS) as driver:
         driver.pipe(flights.sample)
         outputs = _outputs(record for topic in OUTPUTS for record in driver.create_output_topic(topic).read_records())
@@ -188,7 +188,7 @@ def on_driver(topology: ks.Topology, flights: Flights) -> tuple[Outputs, int]:
 
 
 def on_frames(topology: ks.Topology, flights: Flights, spark: Any) -> Outputs:
-    """What the same tasks put out over Spark DataFrames."""
+    """Return the output of the same tasks over Spark DataFrames."""
     result = ks.run(topology, spark=spark, inputs=flights.sample, partitions=PARTITIONS, keep_stores=False)
     found = _outputs(record for topic in OUTPUTS for records in result.records(topic).values() for record in records)
     result.close()
@@ -196,7 +196,7 @@ def on_frames(topology: ks.Topology, flights: Flights, spark: Any) -> Outputs:
 
 
 def on_kafka(topology: ks.Topology, flights: Flights, spark: Any, say: Say) -> Outputs:
-    """What a deployment put into Kafka, read back with read_committed."""
+    """Return what a deployment wrote to Kafka, read back with read_committed."""
     from kstreamnb.kafka.admin import Admin
     from kstreamnb.kafka.capture import CaptureLimits, capture
     from kstreamnb.kafka.producer import produce
@@ -251,7 +251,7 @@ def main(say: Say = print, *, limit: int | None = None, picture: Path | None = N
 
     Args:
         say: takes each line.
-        limit: only the first so many flights.
+        limit: only the first flights, as many as this.
         picture: where the graph is written as SVG.
     """
     say("1. The topology: flights enriched by plane and airline; alerts, hourly delays by airport, counts by airline")

@@ -42,7 +42,7 @@ Partitions: TypeAlias = "Mapping[str, int] | int"
 
 @dataclass(frozen=True)
 class EngineOutcome:
-    """What one engine made of a sample: records by output topic, how many it dropped, the error that ended it."""
+    """The result of one engine for a sample: records by output topic, how many it dropped, the error that ended it."""
 
     engine: str
     outputs: Outputs = field(default_factory=dict)
@@ -257,7 +257,7 @@ def _on_frames(
 def _on_kafka(
     topology: Topology, records: list[TopicRecord], partitions: Partitions, config: Any, spark: Any
 ) -> EngineOutcome:
-    """Through a broker of its own; the batches are small, so that there are several."""
+    """Run through a local broker; the batches are small, so that there are several."""
     from kstreamnb.kafka.admin import Admin
     from kstreamnb.kafka.broker_process import local_broker
     from kstreamnb.spark.deploy import deploy

@@ -60,7 +60,7 @@ def head(
 
 
 def first_records(handle: Handle, sample: Iterable[TopicRecord] | None = None, n: int = 10) -> Preview:
-    """What reaches a handle from a sample, or from the one that its builder has, as something to look at.
+    """Return the first records that reach a handle from a sample, or from its builder's sample.
 
     Raises: ConfigError when there is no sample.
     """

@@ -132,7 +132,7 @@ class TopologyDescription(Displayed):
 
 
 def describe_topology(topology: NodeGraph) -> TopologyDescription:
-    """What Kafka Streams would print of ``topology``, and what it would not."""
+    """Describe a topology: what Kafka Streams prints, and more."""
     stores = {**topology.stores, **topology.global_stores}
     return TopologyDescription(
         tuple(_subtopology(topology.nodes, sub) for sub in topology.subtopologies()),

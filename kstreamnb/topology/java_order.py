@@ -163,7 +163,7 @@ class _Bin:
         self.entries.insert(0, root)
 
     def split(self, bit: int) -> list[_Bin]:
-        """What becomes of the slot when the table doubles: the entries without and with ``bit`` in their hash."""
+        """Split the slot as the table doubles: the entries without and with ``bit`` in their hash."""
         halves = [[entry for entry in self.entries if bool(entry[0] & bit) is high] for high in (False, True)]
         parts = [_Bin(entries) for entries in halves if entries]
         for part in parts:

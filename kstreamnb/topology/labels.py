@@ -47,7 +47,7 @@ def is_generated(name: str) -> bool:
 
 
 def word_of(node: DescribedNode) -> str | None:
-    """What a node does, in a word of the DSL; None for a node that only its user could explain."""
+    """Return what a node does, in a word of the DSL; None for a node that only its user could explain."""
     match = _GENERATED.fullmatch(node.name)
     if node.kind != "processor":
         return node.kind
@@ -63,7 +63,7 @@ def changes_key(node: DescribedNode) -> bool:
 
 
 def node_label(node: DescribedNode) -> tuple[str, str | None]:
-    """What is written in large and, below it, in small."""
+    """Return the main label of a node and the small one below it."""
     word = word_of(node)
     if is_generated(node.name):
         return word or node.name, None
@@ -71,7 +71,7 @@ def node_label(node: DescribedNode) -> tuple[str, str | None]:
 
 
 def node_title(nodes: Mapping[str, DescribedNode], name: str) -> str:
-    """What is written in large on a node, with its name behind when another node has the same, as two filters have."""
+    """Return the main label of a node, followed by its name if another node has the same label."""
     label = node_label(nodes[name])[0]
     alone = [node_label(node)[0] for node in nodes.values()].count(label) == 1
     return label if alone else f'{label} "{name}"'

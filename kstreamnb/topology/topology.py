@@ -246,7 +246,7 @@ class Topology(Suggesting, Displayed):
         return group_nodes(self.nodes)
 
     def description(self) -> TopologyDescription:
-        """What the topology looks like, as a value: text, JSON and pictures are made from it."""
+        """Return the description as a value, from which text, JSON and pictures are made."""
         return describe_topology(self)
 
     def describe(self) -> str:
@@ -254,7 +254,7 @@ class Topology(Suggesting, Displayed):
         return str(self.description())
 
     def explain(self) -> tuple[object, ...]:
-        """What optimising changed when a builder made this topology: nodes before and after, and why; each prints."""
+        """Return what the optimizer changed: nodes before and after, and why."""
         return self.explained
 
     def to_json(self, *, origins: bool = False, indent: int | None = 2) -> str:

@@ -1,4 +1,4 @@
-"""What may be added to a topology: each function raises the error of one mistake, with Kafka's text beside ours.
+"""Checks of additions to a topology: each function raises the error of one mistake, with Kafka's text beside ours.
 
 All of them look and none of them changes anything, so that a refused addition leaves the topology as it was.
 """
@@ -135,7 +135,7 @@ def _store_taken(name: str, what: str, java: str, hint: str | None = None) -> To
 
 
 def check_global_store(topology: NodeGraph, store: StoreSpec, source: str | None, topic: str, name: str) -> None:
-    """A global store has names of its own for source, processor, topic and store."""
+    """Check that a global store has unused names for source, processor, topic and store."""
     expect(store, StoreSpec, "store", hint='write for example Stores.in_memory_key_value_store("name")')
     expect(topic, str, "name of a topic")
     check_name(topology, source)

@@ -80,7 +80,7 @@ def _check_mergeable(first: StreamSource, later: StreamSource, topic: str) -> No
 
 
 def reuse_source_topics(graph: LogicalGraph) -> tuple[LogicalGraph, tuple[Optimization, ...]]:
-    """Let every kept table that is read from a topic use that topic instead of a change log of its own."""
+    """Let every kept table that is read from a topic use that topic instead of a changelog."""
     changed: dict[int, LogicalNode] = {}
     explained = []
     for node in graph.nodes:

@@ -94,7 +94,7 @@ class Config:
 
     Units: ``commit_interval_ms`` and ``max_task_idle_ms`` are milliseconds of wall clock, and ``commit_interval`` and
     ``max_task_idle`` name the same as durations; ``cache_max_bytes`` is bytes. An interval that is not said is 100 ms
-    for exactly once and 30 s for at least once; ``max_task_idle_ms`` = -1 lets a task go on without waiting.
+    for exactly once and 30 s for at least once; ``max_task_idle_ms`` = -1 lets a task continue without waiting.
 
     Example:
         >>> Config.of({"application.id": "shop", "statestore.cache.max.bytes": 0}).application_id

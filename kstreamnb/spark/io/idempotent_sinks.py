@@ -97,7 +97,7 @@ class DatabaseSink(BoundSink):
             self.position()
         except KStreamError:
             raise
-        except Exception as error:  # what a driver raises is a class of its own
+        except Exception as error:  # each driver has its own classes of errors
             message = f'the database of "{self.bound.application.id}" failed with {type(error).__name__}: {error}'
             raise SinkError(message, hint="check the connection, then deploy again or call query.restart()") from error
 

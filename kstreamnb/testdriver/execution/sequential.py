@@ -1,6 +1,6 @@
 """Sequential strategy: processes input records one by one, each to the end before the next.
 
-The strategy works for every topology. If a source has a timestamp extractor of its own, partitions are merged by the
+The strategy works for every topology. If a source has its own timestamp extractor, partitions are merged by the
 extracted timestamps, as Kafka Streams does: the next record of every partition is read ahead, and the partition whose
 record has the least event time comes first.
 """

@@ -22,7 +22,7 @@ _SHOWN = 50
 
 @dataclass(frozen=True)
 class StateDifference:
-    """One key whose row in the store is not the one it should be; None is no row.
+    """One key whose row in the store is not the one it should be; None means that there is none.
 
     ``against`` is "changelog" or "input"; of a deployed query "log", which its checkpoint has, or "changelog".
     """
@@ -37,7 +37,7 @@ class StateDifference:
 
 @dataclass(frozen=True)
 class StateCheck(Tabular):
-    """What differs between stores and what they are made from; false when nothing does."""
+    """Differences between stores and what they are made from; false if there are none."""
 
     rows: tuple[StateDifference, ...]
     stores: int
@@ -98,7 +98,7 @@ def _value(row: tuple[Any, Any, Any] | None) -> Any:
 
 
 class ChangelogFolds:
-    """What the changelogs of an engine make of its stores, kept up with what is written to them.
+    """Stores as the changelogs of an engine make them, kept up with what is written.
 
     With ``keep`` the records of the changelogs stay where they are; else they are gone once they were folded.
     """
@@ -117,7 +117,7 @@ class ChangelogFolds:
                 self._stores.append((task_id, store, folds[store.name]))
 
     def check(self) -> StateCheck:
-        """Compare every store that has a changelog of its own with its fold; all of them have to be committed."""
+        """Compare every store that has a changelog with its fold; all of them have to be committed."""
         self._catch_up()
         found = [row for task, store, fold in self._stores for row in differences(task, store, fold, "changelog")]
         return StateCheck(tuple(found), len(self._stores))

@@ -30,7 +30,7 @@ _BULK = 4  # from here on it pays to look whether all rows go to one topic
 
 @dataclass(frozen=True)
 class OutputRoute:
-    """What becomes of rows that a task writes to a topic.
+    """The way of rows that a task writes to a topic.
 
     Attributes:
         log: the log of the topic.
