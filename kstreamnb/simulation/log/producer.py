@@ -57,6 +57,31 @@ class _Batch:
         return sum(each.size for each in self.records)
 
 
+class _ClockedFuture(Future[TopicRecord]):
+    """A future that advances the log's clock while it is waited for, as time passes for a real one."""
+
+    def __init__(self, producer: LogProducer) -> None:
+        super().__init__()
+        self._producer = producer
+
+    def result(self, timeout: float | None = None) -> TopicRecord:
+        """Advance the clock until the record is delivered or has failed, by ``timeout`` seconds at most."""
+        self._advance(timeout)
+        return super().result(0)
+
+    def exception(self, timeout: float | None = None) -> BaseException | None:
+        """Advance the clock likewise, and return the error."""
+        self._advance(timeout)
+        return super().exception(0)
+
+    def _advance(self, timeout: float | None) -> None:
+        clock = self._producer.log.clock
+        end = None if timeout is None else clock.now_ms + int(timeout * 1000)
+        while not self.done() and (end is None or clock.now_ms < end):
+            steps = [time for time in (*self._producer.due(), *([] if end is None else [end])) if time > clock.now_ms]
+            self._producer.log.advance_wall_clock_time(f"{min(steps) - clock.now_ms}ms")
+
+
 class LogProducer:
     """Sends records to a `Log` in batches, on the log's own clock; `RecordProducer` does so on a real broker.
 
@@ -138,7 +163,10 @@ class LogProducer:
         partition: int | None = None,
         delivered: DeliveryCallback | None = None,
     ) -> Future[TopicRecord]:
-        """Buffer a record; its future and ``delivered(record, error)`` report its offset or failure once."""
+        """Buffer a record; its future and ``delivered(record, error)`` report its offset or failure once.
+
+        Waiting for the future advances the log's clock.
+        """
         data = record_bytes(topic, key, value, self.log.key_serde, self.log.value_serde)
         self.log.describe(topic)
         chosen = partition
@@ -147,7 +175,7 @@ class LogProducer:
         size = sum(len(side) for side in data if side is not None)
         if self.buffered_bytes + size > self._buffer_bytes:
             self._make_room(topic, size)
-        record = _Waiting(topic, chosen, key, value, size, self.log.clock.now_ms, Future(), delivered)
+        record = _Waiting(topic, chosen, key, value, size, self.log.clock.now_ms, _ClockedFuture(self), delivered)
         self._batch_for(record).records.append(record)
         self.work()
         return record.future

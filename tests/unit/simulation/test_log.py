@@ -404,3 +404,19 @@ def test_a_full_buffer_is_no_error_while_the_broker_is_there() -> None:
     log.recover(1)
     producer.flush()
     assert 10 == late.result().offset
+
+
+def test_waiting_for_a_future_lets_the_clock_run() -> None:
+    """It completes without a later send or flush; where no broker is online it fails after the delivery timeout."""
+    log = ks.simulation.Log()
+    log.create_topic("logs")
+    producer = log.producer(linger="5ms", delivery_timeout="3s")
+    assert producer.send("logs", None, "first").result().offset == 0
+    assert log.clock.now_ms == 5
+    log.fail(1)
+    late = producer.send("logs", None, "second")
+    with pytest.raises(TimeoutError):
+        late.result(1)
+    assert log.clock.now_ms == 1005
+    assert isinstance(late.exception(), EngineError)
+    assert log.clock.now_ms == 3005
