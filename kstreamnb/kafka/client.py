@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import logging
-import re
 from collections.abc import Callable, Mapping
 from typing import TypeAlias, TypeVar
 
 from confluent_kafka import KafkaError, KafkaException
 
 from kstreamnb.errors import AccessDeniedError, BrokerError, ConfigError, RecordRefusedError
+from kstreamnb.masking import without_secrets
 
 __all__ = [
     "Servers",
@@ -18,10 +18,8 @@ __all__ = [
     "connection",
     "is_unreachable",
     "kafka_error",
-    "masked",
     "sendable_time",
     "shown_servers",
-    "without_secrets",
 ]
 
 Servers: TypeAlias = str | Mapping[str, object]
@@ -44,12 +42,6 @@ _REFUSED = {  # a record, which would be the same in a second attempt; with the 
 }
 Client = TypeVar("Client")
 _LOG = logging.getLogger("kstreamnb.query.kafka")
-_SECRET = re.compile(
-    r"password|passphrase|secret|\.pem|token|oauthbearer\.config|jaas|user\.info|credential|assertion"
-    r"|(keystore|private|api|access|signing)[._-]?key$",
-    re.IGNORECASE,
-)
-_IN_ADDRESS = re.compile(r"(?<![^\s,/\"'])[^\s,/\"'@]+:[^\s,/\"']*@")
 _ADDRESS = 'give "host:port", or a dict of librdkafka settings with "bootstrap.servers"'
 _USUAL = {"log_level": 2, "reconnect.backoff.max.ms": 1000}  # a broker that was away is found again within a second
 _FROM_JAVA = {
@@ -123,29 +115,6 @@ def _translated(name: str, value: object) -> tuple[str, object]:
     if name == "batch.size" and not int(str(value)):  # no batches in Java, not allowed in librdkafka
         return "batch.num.messages", 1
     return _FROM_JAVA.get(name, name), value
-
-
-def masked(settings: Mapping[str, object]) -> dict[str, object]:
-    """Return the settings without their secrets, for texts and displays.
-
-    Example:
-        >>> masked({"bootstrap.servers": "broker:9092", "sasl.password": "s3cret", "url": "http://me:s3cret@registry"})
-        {'bootstrap.servers': 'broker:9092', 'sasl.password': '***', 'url': 'http://***@registry'}
-    """
-    return {
-        name: "***" if _SECRET.search(name) and value else without_secrets(value) if isinstance(value, str) else value
-        for name, value in settings.items()
-    }
-
-
-def without_secrets(text: str) -> str:
-    """Mask user and password in the addresses of a text.
-
-    Example:
-        >>> without_secrets("SASL_SSL://me:pass@broker:9092,other:9092")
-        'SASL_SSL://***@broker:9092,other:9092'
-    """
-    return _IN_ADDRESS.sub("***@", text)
 
 
 def shown_servers(servers: Servers) -> str:

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Literal, TypeAlias
 
 from kstreamnb.core.serde import Serde
 from kstreamnb.errors import ConfigError, MissingPackageError, SerdeError
-from kstreamnb.kafka.client import masked, without_secrets
+from kstreamnb.masking import masked, without_secrets
 
 __all__ = ["RegistrySerde", "SchemaRegistry"]
 

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from kstreamnb.core.formatting import pluralize
 from kstreamnb.core.tables import Tabular
+from kstreamnb.masking import without_secrets
 from kstreamnb.runtime.context.config import Config, StreamsSetting, streams_settings
 
 _CLIENT = "passed to the Kafka client"
@@ -127,7 +128,7 @@ def config_report(config: Config | Mapping[str, object] | None = None) -> Config
 
 
 def _answer(setting: StreamsSetting, value: object, settings: Config) -> Answer:
-    shown = "" if value is None or setting.answer == "client" else str(getattr(value, "name", value))
+    shown = "" if value is None or setting.answer == "client" else without_secrets(str(getattr(value, "name", value)))
     words = setting.words or _CLIENT
     if setting.name == "commit.interval.ms":
         words += f"; {settings.commit_interval_ms} ms here"

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from IPython.core.error import UsageError
 
-from kstreamnb.kafka.client import masked
+from kstreamnb.masking import masked
 from kstreamnb.notebook.secrets import from_environment
 from tests.notebook.shells import Shell, loaded_shell
 

@@ -102,7 +102,7 @@ class Config:
     """
 
     application_id: str | None = None
-    bootstrap_servers: str | None = None
+    bootstrap_servers: str | None = field(default=None, repr=False)  # it may hold a password
     default_key_serde: Serde = field(default_factory=Serdes.string)
     default_value_serde: Serde = field(default_factory=Serdes.json)
     cache_max_bytes: int = 0

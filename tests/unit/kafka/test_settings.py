@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import pytest
 
+from kstreamnb.dsl.builder import StreamsBuilder
 from kstreamnb.errors import BrokerError, ConfigError
 from kstreamnb.kafka.admin import Admin
 from kstreamnb.kafka.bounded_reader import BoundedReader
-from kstreamnb.kafka.client import connection, masked
+from kstreamnb.kafka.client import connection
 from kstreamnb.kafka.producer import RecordProducer
 from kstreamnb.kafka.registry import SchemaRegistry
+from kstreamnb.masking import masked
+from kstreamnb.runtime.context.config import Config
+from kstreamnb.spark.io.offset_source import KafkaOffsetSource
+from kstreamnb.spark.planning.deployment_plan import plan
+from kstreamnb.validation.config_report import config_report
 
 
 def test_the_users_settings_stand_between_defaults_and_what_must_be():
@@ -51,11 +57,21 @@ def test_secrets_in_addresses_are_masked_everywhere(address):
     """Reprs, errors and displays have the host and not the password."""
     texts = [repr(Admin(address)), repr(RecordProducer(address)), str(masked({"bootstrap.servers": address}))]
     texts.append(repr(SchemaRegistry(f"http://{address}")))
+    settings = {"bootstrap.servers": address, "producer.ssl.keystore.key": "hush", "sasl.jaas.config": "hush"}
+    texts.append(str(config_report(settings)))
+    builder = StreamsBuilder("secrets")
+    builder.stream("in").to("out")
+    hidden = [
+        repr(Config.of(settings)),
+        str(plan(builder.build(), config=settings)),
+        repr(KafkaOffsetSource(address, ())),
+    ]
+    assert all("hush" not in text for text in hidden)
     with pytest.raises(BrokerError) as caught:
         Admin(address, patience_s=0.1).topics()
     texts += [str(caught.value), *caught.value.__notes__]
     assert all("hush" not in text for text in texts)
-    assert all("***@127.0.0.1:1" in text for text in texts[:5])
+    assert all("***@127.0.0.1:1" in text for text in texts[:6])
 
 
 @pytest.mark.parametrize("make", [Admin, lambda servers: BoundedReader(servers, ["in"]), RecordProducer])
