@@ -149,7 +149,7 @@ def test_a_start_that_fails_leaves_the_older_deployment_its_claim(bench: Bench) 
     assert sink.owner is owner
     assert owner.holds()
     sink.writer = writer
-    older.restart(takes_over=False)
+    older.control.start(Actor.COMPANION)
     bench.fill("claimed-in", 10, begin=10)
     assert older.await_input(180)
     assert 20 == len(bench.read("claimed-out"))
@@ -170,7 +170,7 @@ def test_the_commit_interval_is_the_time_between_batches(bench: Bench) -> None:
     bench.fill("paced-in", 5)
     query = bench.deploy(counting("paced"), config={"commit.interval.ms": 500}, max_records=5)
     assert query.await_input(180)
-    assert 500 == query._settings.trigger_ms
+    assert 500 == query.control.settings.trigger_ms
     before, began = len(query.recent()), time.monotonic()
     bench.fill("paced-in", 50, begin=5)
     assert query.await_input(180)

@@ -9,7 +9,7 @@ from kstreamnb.core.formatting import pluralize
 from kstreamnb.core.tables import text_table
 from kstreamnb.display import Overlay, graph_view
 from kstreamnb.errors import EngineError
-from kstreamnb.kafka.client import without_secrets
+from kstreamnb.masking import without_secrets
 from kstreamnb.notebook.handle_display import error_words
 from kstreamnb.notebook.widgets.base import Facts, FactsWidget, esm
 from kstreamnb.notebook.widgets.graphs import picture
