@@ -85,7 +85,7 @@ def test_a_sample_is_replayed(run, tmp_path):
             ["describe", "two_apps.py"],
             'ConfigError: "two_apps.py" does not have one topology\nDetail: it has builder, other',
         ),
-        (["describe", "app_of_test.py:ks"], "is no topology"),
+        (["describe", "app_of_test.py:ks"], "is not a topology"),
         (["describe", "nowhere.txt"], 'ConfigError: there is no file "nowhere.txt"'),
         (
             ["replay", "app_of_test.py", "nowhere.jsonl"],
