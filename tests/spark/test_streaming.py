@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import kstreamnb as ks
+from kstreamnb.spark.planning.deployment import WorkerOptions
 from tests.spark.streams import Row, batched, driven, outputs, placed, query_over, streamed
 
 pytestmark = pytest.mark.spark
@@ -94,7 +96,8 @@ def test_a_query_goes_on_from_its_checkpoint(spark: Any, tmp_path: Path) -> None
     batches = batched(deployment, rows, 6)
     query, sink = query_over(spark, tmp_path, deployment, batches[:3])
     assert query.await_termination(300)
-    query, _ = query_over(spark, tmp_path, deployment, batches, sink, name="another-name")
+    other = replace(deployment, options=WorkerOptions(memory_limit=1 << 29))  # workers take it for another one
+    query, _ = query_over(spark, tmp_path, other, batches, sink)
     assert query.await_termination(300)
     assert list(range(6)) == sorted(sink.batches)
     assert driven(topology, rows, 3, ["totals"]) == outputs(deployment, sink, ["totals"])
