@@ -1,10 +1,10 @@
 """The record cache, and key-value, window and session stores behind one.
 
 Writes wait in memory and are forwarded, one for each key, when the cache is flushed or full. As in Kafka Streams, keys
-are flushed in the order in which they were last written; the old value of a change is the one at the previous flush; a key that
-came and went between two flushes is not mentioned; when the cache is over its limit the entry that was used least
-recently goes, and if it is dirty all dirty ones are flushed. What was flushed stays readable. The cache knows nothing
-of retention: what a store has forgotten can still be read while the cache holds it.
+are flushed in the order in which they were last written; the old value of a change is the one at the previous flush; a
+key that came and went between two flushes is not mentioned; when the cache is over its limit the entry that was used
+least recently goes, and if it is dirty all dirty ones are flushed. What was flushed stays readable. The cache knows
+nothing of retention: what a store has forgotten can still be read while the cache holds it.
 """
 
 from __future__ import annotations
