@@ -38,10 +38,10 @@ roll_back(Path(sys.argv[1]))
 RUNS_AGAIN = """
 import os, signal, sys
 import kstreamnb as ks
-from kstreamnb.kafka.transactional_writer import Publisher
+from kstreamnb.kafka.transactional_writer import TransactionalWriter
 from tests.kafka.apps import counting
 
-publish = Publisher.publish
+publish = TransactionalWriter.publish
 
 
 def publish_or_die(*arguments):
@@ -51,7 +51,7 @@ def publish_or_die(*arguments):
     return done
 
 
-Publisher.publish = publish_or_die
+TransactionalWriter.publish = publish_or_die
 options = {"bootstrap_servers": sys.argv[2], "checkpoint": sys.argv[3], "available_now": True, "max_records": 10}
 ks.deploy(counting(sys.argv[1]), **options).await_termination(900)
 """

@@ -114,7 +114,7 @@ def test_secrets_are_shown_nowhere(bench: Bench, caplog: pytest.LogCaptureFixtur
     with pytest.raises(ks.errors.EngineError) as caught:
         bench.run(counting("secret", "not-there"), "other", bootstrap_servers=servers, application_id="secret-2")
     config = ks.Config.of({"sasl.password": word, "producer.ssl.key.pem": word, "application.id": "x"})
-    shown = [repr(query), repr(query._feed), repr(query.status()), repr(config), str(config), caplog.text]
+    shown = [repr(query), repr(query.control.source), repr(query.status()), repr(config), str(config), caplog.text]
     shown += [repr(query.deployment), repr(query.control.action.sink), str(caught.value), *caught.value.__notes__]
     planned = ks.plan(counting("secret"), config={"sasl.password": word, "application.id": "secret"})
     shown += [
