@@ -20,7 +20,7 @@ pytestmark = pytest.mark.kafka
 def test_a_reset_application_begins_anew(servers, topic, admin, name, tmp_path):
     """Marker, internal topics, group and checkpoint go; inputs and outputs stay; a running one is fenced."""
     out, changelog, other = topic(1, "-out"), topic(1, "-store-changelog"), topic(1, "ly-store-changelog")
-    running = TransactionalWriter(servers, name, "q1", config={"transaction.timeout.ms": 10_000})
+    running = TransactionalWriter(servers, name, "q1", config={"message.timeout.ms": 5_000})
     running.open()
     running.publish(0, "offsets", columns_of([(out, 0, 5, b"k", b"v", ())]), {out: {0: 1}})
     checkpoint = tmp_path / "checkpoint"
