@@ -107,7 +107,7 @@ def test_the_keyboard_walks_over_rows(notebook: Notebook, widget: Locator) -> No
 def test_an_error_is_visible_in_the_widget(notebook: Notebook, widget: Locator) -> None:
     """What Python refuses is said in the widget, and Refresh makes it good."""
     notebook.python("browser.tell('sort', by='colour')")
-    expect(widget.get_by_role("alert")).to_contain_text('there is no column "colour"')
+    expect(widget.get_by_role("alert")).to_contain_text('cannot sort by "colour"')
     widget.get_by_role("button", name="Refresh").click()
     expect(widget.get_by_role("alert")).to_be_hidden()
 

@@ -155,7 +155,7 @@ def test_the_sample_is_there_as_text(notebook: Notebook, widget: Locator) -> Non
 def test_an_error_is_visible_in_the_widget(notebook: Notebook, widget: Locator) -> None:
     """What Python refuses is said in the widget."""
     notebook.python("editor.tell('put', row=0, column='colour', text='red')")
-    expect(widget.get_by_role("alert")).to_contain_text('there is no column "colour"')
+    expect(widget.get_by_role("alert")).to_contain_text('no column is named "colour"')
     notebook.python("editor.tell('turn', page=0)")
     expect(widget.get_by_role("alert")).to_be_hidden()
 

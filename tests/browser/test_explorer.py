@@ -151,7 +151,7 @@ def test_search_finds_by_name_code_and_setting(notebook: Notebook, widget: Locat
 def test_an_error_is_visible_in_the_widget(notebook: Notebook, widget: Locator) -> None:
     """A failure in Python is read where the click was, and goes away with the next success."""
     notebook.python("explorer.tell('fold', box='sub-<b>9</b>')")
-    expect(widget.get_by_role("alert")).to_contain_text('there is nothing to fold under "sub-<b>9</b>"')
+    expect(widget.get_by_role("alert")).to_contain_text('no box has the id "sub-<b>9</b>"')
     notebook.python("explorer.tell('select', name='')")
     expect(widget.get_by_role("alert")).to_be_hidden()
 

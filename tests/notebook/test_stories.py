@@ -251,7 +251,7 @@ CORRECTIONS: dict[str, Taught] = {
     "C-17": Taught(FRAUD, "NullPointerException"),
     "C-18": Taught("deployment/09_fraud_deployed", "they call a commit interval of 100 to 500 ms ideal"),
     "C-19": Taught(FRAUD, "Many texts set `rocksdb.compaction.style`"),
-    "C-20": Taught(FLIGHTS, "Many texts grow a topic"),
+    "C-20": Taught(FLIGHTS, "A common misconception: to grow a topic"),
     "C-21": Taught(FRAUD, "The printed test expects one"),
     "C-22": Taught(FRAUD, "switch on `incremental.restore`, which does not exist"),
     "C-23": Taught(FRAUD, "enlarge `socket.receive.buffer.bytes`"),
