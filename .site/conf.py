@@ -10,7 +10,7 @@ release = version = kstreamnb.__version__
 extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.viewcode"]
 exclude_patterns = ["_build"]
 default_role = "code"  # single backticks name things; they are no cross-references
-suppress_warnings = ["myst.header", "mystnb.unknown_mime_type", "docutils"]
+suppress_warnings = ["myst.header", "mystnb.unknown_mime_type", "docutils", "misc.highlighting_failure"]
 
 toc_object_entries = False
 autodoc_member_order = "bysource"

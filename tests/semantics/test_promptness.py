@@ -39,12 +39,14 @@ def test_ten_thousand_gets_for_one_request_take_less_than_100_ms() -> None:
 
 def test_looking_up_a_row_of_a_global_table_does_not_depend_on_how_many_there_are() -> None:
     """S4-33: a transaction looks up one row; 100 or 100,000 rows take the same time, give or take half."""
-    times = [_look_up(rows) for rows in (100, 10_000, 100_000)]
-    assert max(times) < 1.5 * min(times)
+    look_ups = [_look_ups(rows) for rows in (100, 10_000, 100_000)]
+    rounds = [[seconds(look_up) for look_up in look_ups] for _ in range(20)]  # in turns: a machine's speed varies
+    small, medium, large = (min(times) for times in zip(*rounds, strict=True))
+    assert max(medium, large) < 1.5 * small
 
 
-def _look_up(rows: int) -> float:
-    """CPU seconds of 5,000 look-ups, the best of five rounds."""
+def _look_ups(rows: int) -> Callable[[], object]:
+    """5,000 look-ups in a table of so many rows."""
     builder = ks.StreamsBuilder("look-up")
     accounts = builder.global_table("accounts", value_serde="integer")
     transactions = builder.stream("transactions", value_serde="integer")
@@ -54,4 +56,4 @@ def _look_up(rows: int) -> float:
     driver = ks.TopologyTestDriver(builder.build())
     driver.pipe(ks.TopicRecord("accounts", -1, -1, 0, f"a{number}", 10) for number in range(rows))
     asked = [ks.TopicRecord("transactions", -1, -1, number, f"a{number % 100}", number) for number in range(5_000)]
-    return min(seconds(lambda: driver.pipe(asked)) for _ in range(5))
+    return lambda: driver.pipe(asked)
