@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from kstreamnb import hooks
 
-PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 
 
 @dataclass(frozen=True, slots=True)

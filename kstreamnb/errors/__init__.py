@@ -1,0 +1,132 @@
+"""Every error of the package, by kind, and the one form they share.
+
+    KStreamError                          base: something about a topology, its data or its runtime is wrong
+    ├── TopologyError(ValueError)         a topology that cannot be built, described or started
+    ├── ConfigError(ValueError)           a setting, a duration, an instant or an option that makes no sense
+    ├── SerdeError(ValueError)            bytes that cannot be read, or a value that cannot be written
+    ├── ProcessingError                   a user's function or an operator failed on a record
+    ├── StateError(LookupError)           a store that does not exist, is not connected or was misused
+    ├── EngineError(RuntimeError)         base: the runtime (driver, Spark, Kafka) failed or refused
+    │   ├── BrokerError                   a broker is unreachable, does not answer in time, or refused a request
+    │   │   ├── AccessDeniedError    *    access control or authentication refused the client
+    │   │   ├── RecordRefusedError   *    a record that Kafka never accepts: too large, invalid time, no key
+    │   │   ├── TransactionTimeoutError   a transaction outlived its timeout; a new one with more time may do
+    │   │   └── BufferExhaustedError(BufferError)  a producer's buffer stayed full for too long
+    │   ├── UnknownTopicError             a topic that does not exist, or that this user cannot see
+    │   │   └── TopicDeletedError    *    a topic of a running query that was deleted
+    │   ├── PartitionError           *    a partition that does not exist, or an impossible number of partitions
+    │   ├── FencedError              *    a newer deployment of the application took over
+    │   ├── CheckpointError          *    a checkpoint that is missing, damaged, foreign, or older than Kafka
+    │   ├── DataLossError            *    records or batches that were lost before they were read or published
+    │   ├── ApplicationStateError         an application that runs, or does not, when the call needs the opposite
+    │   ├── SinkError                     the sink of a query raised an error
+    │   ├── StorageError                  a folder that cannot be written: full, read-only, or not permitted
+    │   ├── SparkError                    Spark failed: its session, its workers, or what it cannot run
+    │   │   └── JvmGoneError         *    the JVM of a session does not answer any more
+    │   └── MissingJavaError         *    no suitable Java was found on this machine
+    ├── MissingPackageError(ImportError)  a package that comes with an extra is not installed
+    └── UnknownNameError(AttributeError)  a method or an attribute that does not exist, often mistyped
+
+``restartable`` is False for the kinds marked ``*``, which fail again until somebody acts, and True for the others.
+
+An error has one primary line (lower case, one fact, no full stop, the user's words in double quotes).
+Detail, hint and location are notes, so that Python and IPython print them under the message. `unknown` makes the
+error for a name that does not exist. Each kind has a page with its cause, an example and its remedy: ``error.url``.
+"""
+
+from kstreamnb.errors.base import DOCUMENTATION as DOCUMENTATION
+from kstreamnb.errors.base import (
+    ConfigError,
+    KStreamError,
+    MissingPackageError,
+    ProcessingError,
+    SerdeError,
+    StateError,
+    TopologyError,
+    UnknownNameError,
+    extra,
+)
+from kstreamnb.errors.engine import (
+    AccessDeniedError,
+    ApplicationStateError,
+    BrokerError,
+    BufferExhaustedError,
+    CheckpointError,
+    DataLossError,
+    EngineError,
+    FencedError,
+    JvmGoneError,
+    MissingJavaError,
+    PartitionError,
+    RecordRefusedError,
+    SinkError,
+    SparkError,
+    StorageError,
+    TopicDeletedError,
+    TransactionTimeoutError,
+    UnknownTopicError,
+)
+from kstreamnb.hints import did_you_mean, existing, unknown
+
+__all__ = [
+    "AccessDeniedError",
+    "ApplicationStateError",
+    "BrokerError",
+    "BufferExhaustedError",
+    "CheckpointError",
+    "ConfigError",
+    "DataLossError",
+    "EngineError",
+    "FencedError",
+    "JvmGoneError",
+    "KStreamError",
+    "MissingJavaError",
+    "MissingPackageError",
+    "PartitionError",
+    "ProcessingError",
+    "RecordRefusedError",
+    "SerdeError",
+    "SinkError",
+    "SparkError",
+    "StateError",
+    "StorageError",
+    "TopicDeletedError",
+    "TopologyError",
+    "TransactionTimeoutError",
+    "UnknownNameError",
+    "UnknownTopicError",
+    "did_you_mean",
+    "extra",
+    "existing",
+    "unknown",
+]
+
+for _kind in (
+    AccessDeniedError,
+    ApplicationStateError,
+    BrokerError,
+    BufferExhaustedError,
+    CheckpointError,
+    ConfigError,
+    DataLossError,
+    EngineError,
+    FencedError,
+    JvmGoneError,
+    KStreamError,
+    MissingJavaError,
+    MissingPackageError,
+    PartitionError,
+    ProcessingError,
+    RecordRefusedError,
+    SerdeError,
+    SinkError,
+    SparkError,
+    StateError,
+    StorageError,
+    TopicDeletedError,
+    TopologyError,
+    TransactionTimeoutError,
+    UnknownNameError,
+    UnknownTopicError,
+):
+    _kind.__module__ = __name__  # tracebacks and pickles name the place to import from
