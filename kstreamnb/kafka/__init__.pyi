@@ -11,3 +11,4 @@ from kstreamnb.kafka.partitioners import RoundRobin as RoundRobin
 from kstreamnb.kafka.producer import RecordProducer as RecordProducer
 from kstreamnb.kafka.producer import produce as produce
 from kstreamnb.kafka.registry import SchemaRegistry as SchemaRegistry
+from kstreamnb.spark.operations.changelog_stores import read_changelogs as read_changelogs

@@ -145,6 +145,26 @@ class Admin:
         changed = sorted((entry.name, entry.value) for entry in config.values() if entry.source == own)
         return TopicDescription(name, len(metadata.partitions), len(metadata.partitions[0].replicas), tuple(changed))
 
+    def settings(self, topics: Iterable[str], names: Iterable[str]) -> dict[str, dict[str, str]]:
+        """Return settings of topics by topic and name, whether they were set or are the broker's defaults.
+
+        Args:
+            topics: the topics; for those that do not exist yet the defaults are returned.
+            names: names of the settings, such as ``message.timestamp.after.max.ms``.
+        """
+        known = self.retry(lambda: self.client.list_topics(timeout=self._call()), "listing topics")
+        broker = ConfigResource(ResourceType.BROKER, str(min(known.brokers)))
+        resources = {
+            topic: ConfigResource(ResourceType.TOPIC, topic) if topic in known.topics else broker for topic in topics
+        }
+        asked = {resource: self.client.describe_configs([resource])[resource] for resource in {*resources.values()}}
+        found: dict[str, dict[str, str]] = {}
+        for topic, resource in resources.items():
+            entries = asked[resource].result(self.patience_s)
+            both = {name: entries.get(name) or entries.get(f"log.{name}") for name in names}
+            found[topic] = {name: entry.value for name, entry in both.items() if entry is not None}
+        return found
+
     def identities(self, topics: Iterable[str]) -> dict[str, str]:
         """Return the ids of those topics that exist; a topic that is deleted and created again gets another id."""
         names = TopicCollection(sorted(topics))

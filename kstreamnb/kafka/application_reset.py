@@ -7,13 +7,11 @@ offsets, as Kafka's application reset tool does; a deployment with a new checkpo
 from __future__ import annotations
 
 import json
-import shutil
 import time
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TypeAlias, TypeVar
 
 from confluent_kafka import (
@@ -30,12 +28,24 @@ from kstreamnb.core.time import Duration, Instant, duration_ms
 from kstreamnb.errors import ApplicationStateError, CheckpointError, ConfigError, UnknownTopicError, unknown
 from kstreamnb.kafka.admin import Admin
 from kstreamnb.kafka.batch_offsets import Offsets
-from kstreamnb.kafka.checkpoint_lock import in_use
 from kstreamnb.kafka.client import Servers, client, connection, kafka_error
+from kstreamnb.kafka.storage.checkpoint_files import MANIFEST, Checkpoint, CheckpointFiles, to_files
+from kstreamnb.kafka.storage.claims import TopicClaim
 from kstreamnb.topology.partitions import owned_topics
 from kstreamnb.topology.topology import Topology
 
-__all__ = ["ResetPlan", "committed_positions", "offsets_at", "plan_reset", "reset", "reset_positions"]
+__all__ = [
+    "ResetPlan",
+    "committed_positions",
+    "fence",
+    "group_members",
+    "group_offsets",
+    "metadata_of",
+    "offsets_at",
+    "plan_reset",
+    "reset",
+    "reset_positions",
+]
 
 T = TypeVar("T")
 Beginning: TypeAlias = Instant | Mapping[int, int]
@@ -45,7 +55,6 @@ _UNKNOWN_GROUP = {KafkaError.GROUP_ID_NOT_FOUND}
 _CALL_S = 30.0
 _ASK_S = 5.0
 _MARK = "set by a reset"
-_MANIFEST = "kstreamnb.json"  # of the deployment, in its checkpoint
 
 
 @dataclass(frozen=True)
@@ -56,7 +65,7 @@ class ResetPlan:
         application: id of the application.
         topics: topics that are deleted.
         group: whether the group's offsets are deleted.
-        checkpoint: the folder that is deleted.
+        checkpoint: the checkpoint that is deleted.
         positions: offsets at which the next deployment begins; other topics follow its own ``starting``.
         downstream: warnings for consumers of the application's output.
     """
@@ -64,7 +73,7 @@ class ResetPlan:
     application: str
     topics: tuple[str, ...]
     group: bool
-    checkpoint: Path | None = None
+    checkpoint: CheckpointFiles | None = None
     positions: Offsets = field(default_factory=dict)
     downstream: tuple[str, ...] = ()
 
@@ -85,7 +94,7 @@ def plan_reset(
     application: str,
     *,
     topology: Topology | None = None,
-    checkpoint: Path | str | None = None,
+    checkpoint: Checkpoint | None = None,
     input_topics: Iterable[str] | Mapping[str, Beginning] = (),
     intermediate_topics: Iterable[str] = (),
     internal_topics: Iterable[str] = (),
@@ -104,7 +113,7 @@ def plan_reset(
         servers: ``host:port``, or librdkafka's settings.
         application: the application's id.
         topology: the topology, which knows its topics.
-        checkpoint: the deployment's folder.
+        checkpoint: the deployment's folder, or what `kstreamnb.spark.checkpoint_files` returns for an address.
         input_topics: topics whose positions are set: names, set to ``to``, or a mapping from names to "earliest",
             "latest", an instant, one offset or offsets by partition.
         intermediate_topics: topics that the application writes and reads: the next deployment begins at their end.
@@ -127,16 +136,16 @@ def plan_reset(
         reset of "shop":
           begin topic orders at offsets 0: 0
     """
-    admin, folder = Admin(servers), None if checkpoint is None else Path(checkpoint)
+    admin, files = Admin(servers), None if checkpoint is None else to_files(checkpoint)
     topics = admin.topics()
-    _refuse_running(admin, application, folder, force=force)
-    if folder is not None and folder.exists() and not (folder / "metadata").is_file():
+    files = files if files is not None and files.exists() else None
+    _refuse_running(admin, application, files, force=force)
+    if files is not None and not files.exists("metadata"):
         raise CheckpointError(
-            f'folder "{folder.name}" is not a checkpoint', detail="a checkpoint of Spark has a file named metadata"
+            f'folder "{files.name}" is not a checkpoint', detail="a checkpoint of Spark has a file named metadata"
         )
-    exists = folder is not None and folder.exists()
-    if folder is not None:
-        _refuse_foreign(application, folder)
+    if files is not None:
+        _refuse_foreign(application, files)
     if by_duration is not None:
         now_ms = int(time.time() * 1000)  # noqa: TID251 - "before now"
         to = _Instant(now_ms - duration_ms(by_duration, "by_duration"))
@@ -152,7 +161,7 @@ def plan_reset(
         application,
         _owned(application, topology, topics, tuple(internal_topics)),
         _has_group(admin, application),
-        folder if exists else None,
+        files,
         positions,
         _downstream(admin, topology, topics),
     )
@@ -163,7 +172,7 @@ def reset(
     application: str,
     *,
     topology: Topology | None = None,
-    checkpoint: Path | str | None = None,
+    checkpoint: Checkpoint | None = None,
     input_topics: Iterable[str] | Mapping[str, Beginning] = (),
     intermediate_topics: Iterable[str] = (),
     internal_topics: Iterable[str] = (),
@@ -197,7 +206,7 @@ def reset(
         force=force,
     )
     if f"{application}-commits" in plan.topics:
-        _fence(servers, application)
+        fence(servers, application)
     admin = Admin(servers)
     admin.delete_topics(*plan.topics)
     if plan.group:
@@ -211,7 +220,7 @@ def reset(
         wanted = [ConsumerGroupTopicPartitions(application, partitions)]
         _of_group(admin, application, lambda: admin.client.alter_consumer_group_offsets(wanted))
     if plan.checkpoint is not None:
-        shutil.rmtree(plan.checkpoint)
+        plan.checkpoint.delete()
     return plan
 
 
@@ -261,21 +270,25 @@ def committed_positions(admin: Admin, application: str) -> Offsets:
 
 def reset_positions(admin: Admin, application: str) -> Offsets:
     """Return the positions that a reset has set for the next deployment."""
+    return _by_topic(each for each in group_offsets(admin, application) if metadata_of(each).startswith(_MARK))
+
+
+def group_offsets(admin: Admin, application: str) -> list[TopicPartition]:
+    """Return the offsets that a group has committed; see `metadata_of`."""
     if not committed_positions(admin, application):
-        return {}
-    # Only admin clients see the marks. The coordinator has just answered, so the request is safe.
+        return []
+    # Only admin clients see metadata. The coordinator has just answered, so the request is safe.
     wanted = [ConsumerGroupTopicPartitions(application)]
     group = _of_group(admin, application, lambda: admin.client.list_consumer_group_offsets(wanted))
-    return {} if group is None else _by_topic(each for each in group.topic_partitions if _is_marked(each))
+    return [] if group is None else [each for each in group.topic_partitions if each.offset >= 0]
 
 
-def _is_marked(partition: TopicPartition) -> bool:
-    """Tell whether a reset has set an offset. librdkafka copies the mark without its end: other bytes may follow."""
+def metadata_of(partition: TopicPartition) -> str:
+    """Return the metadata of a committed offset. librdkafka copies it without its end: other characters may follow."""
     try:
-        metadata = partition.metadata or ""
+        return partition.metadata or ""
     except UnicodeDecodeError as error:
-        metadata = error.object[: error.start].decode()
-    return metadata.startswith(_MARK)
+        return error.object[: error.start].decode()
 
 
 def _by_topic(partitions: Iterable[TopicPartition]) -> Offsets:
@@ -335,35 +348,37 @@ def _downstream(admin: Admin, topology: Topology | None, existing: Mapping[str, 
     return tuple(lines)
 
 
-def _refuse_running(admin: Admin, application: str, folder: Path | None, *, force: bool) -> None:
+def _refuse_running(admin: Admin, application: str, files: CheckpointFiles | None, *, force: bool) -> None:
     if force:
         return
-    if folder is not None and folder.exists() and in_use(folder):
+    if files is not None and files.in_use():
         raise ApplicationStateError(
             f'application "{application}" is running',
-            detail=f'a process works on checkpoint "{folder.name}"',
+            detail=f'a process works on checkpoint "{files.name}"',
             hint="stop it first",
         )
-    members = _members(admin, application)
+    members = group_members(admin, application)
     if members:
         raise ApplicationStateError(
             f'group "{application}" has {members} active members', hint="stop the application first"
         )
 
 
-def _refuse_foreign(application: str, folder: Path) -> None:
+def _refuse_foreign(application: str, files: CheckpointFiles) -> None:
     """Refuse to delete the checkpoint of another application; an unreadable manifest does not stop a reset."""
     owner = application
     with suppress(OSError, ValueError):
-        owner = json.loads((folder / _MANIFEST).read_text()).get("application", application)
+        owner = json.loads(files.read(MANIFEST) or b"{}").get("application", application)
     if owner != application:
         raise CheckpointError(
-            f'checkpoint "{folder.name}" belongs to application "{owner}", not to "{application}"',
+            f'checkpoint "{files.name}" belongs to application "{owner}", not to "{application}"',
             hint="give the application's own folder, or the id that it belongs to",
         )
 
 
-def _fence(servers: Servers, application: str) -> None:
+def fence(servers: Servers, application: str) -> None:
+    """End a deployment that may run elsewhere: its next batch fails, and it does not restart automatically."""
+    TopicClaim(servers, application)
     producer = client(Producer, connection(servers, transactional_id=f"{application}.sink"))
     try:
         producer.init_transactions(_CALL_S)
@@ -375,7 +390,8 @@ def _described(admin: Admin, application: str) -> ConsumerGroupDescription | Non
     return _of_group(admin, application, lambda: admin.client.describe_consumer_groups([application]))
 
 
-def _members(admin: Admin, application: str) -> int:
+def group_members(admin: Admin, application: str) -> int:
+    """Return the number of members of an application's group."""
     described = _described(admin, application)
     return 0 if described is None else len(described.members)
 

@@ -88,6 +88,18 @@ class AtLeastOnceWriter:
                 raise self._failure(error) from error
         return OutputBatch(batch, count)
 
+    def write(self, output: Iterable[OutputColumns]) -> int:
+        """Write records that belong to no batch, and wait for their acknowledgements; return their number."""
+        with self._publishing:
+            if self._producer is None:
+                self.open()
+            assert self._producer is not None
+            try:
+                return self._send(self._producer, output)
+            except KafkaException as error:
+                self.close()
+                raise self._failure(error) from error
+
     def _send(self, producer: Producer, output: Iterable[OutputColumns]) -> int:
         failures: list[KafkaError] = []
 

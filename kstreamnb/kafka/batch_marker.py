@@ -6,7 +6,6 @@ import json
 import time
 import zlib
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import cast
 
 import numpy as np
@@ -16,29 +15,25 @@ from kstreamnb.errors import BrokerError, CheckpointError
 from kstreamnb.kafka.admin import Admin
 from kstreamnb.kafka.bounded_reader import arrived, at_end, bounded_consumer
 from kstreamnb.kafka.client import Servers
-from kstreamnb.kafka.output_batch import OutputColumns
+from kstreamnb.kafka.output_batch import Marker, OutputColumns
 
-__all__ = ["Checksum", "Marker", "checksum_of", "last_marker"]
+__all__ = ["Checksum", "last_marker", "last_value"]
 
 _SEARCH_S = 30.0
 _MARKER = {"query": str, "batch": int, "source": str, "output": str}
 _crc = zlib.crc32
 
 
-@dataclass(frozen=True)
-class Marker:
-    """The last batch in Kafka: ``source`` and ``output`` are checksums of its input offsets and of its records."""
-
-    query: str
-    batch: int
-    source: str
-    output: str
-
-
 def last_marker(admin: Admin, topic: str) -> Marker | None:
-    """Return the last committed marker, searched backwards from the last stable offset."""
-    end = admin.offsets([topic])[topic][0]
-    first = admin.offsets([topic], "earliest")[topic][0]
+    """Return the last committed marker."""
+    value = last_value(admin, topic, 0)
+    return None if value is None else _marker(topic, value)
+
+
+def last_value(admin: Admin, topic: str, partition: int) -> bytes | None:
+    """Return the value of a partition's last committed record, searched backwards from the last stable offset."""
+    end = admin.offsets([topic])[topic].get(partition, 0)
+    first = admin.offsets([topic], "earliest")[topic].get(partition, 0)
     if end == first:
         return None
     consumer, back = bounded_consumer(admin.servers), 16
@@ -46,9 +41,9 @@ def last_marker(admin: Admin, topic: str) -> Marker | None:
         start = end
         while start > first:
             start, back = max(first, end - back), back * 8
-            value = _last_value(consumer, admin.servers, topic, start, end)
+            value = _last_between(consumer, admin.servers, TopicPartition(topic, partition, start), end)
             if value is not None:
-                return _marker(topic, value)
+                return value
     finally:
         consumer.close()
     return None
@@ -67,9 +62,9 @@ def _marker(topic: str, value: bytes) -> Marker:
         ) from error
 
 
-def _last_value(consumer: Consumer, servers: Servers, topic: str, start: int, end: int) -> bytes | None:
-    consumer.assign([TopicPartition(topic, 0, start)])
-    value, position, deadline = None, start, time.monotonic() + _SEARCH_S
+def _last_between(consumer: Consumer, servers: Servers, start: TopicPartition, end: int) -> bytes | None:
+    consumer.assign([start])
+    value, position, deadline = None, start.offset, time.monotonic() + _SEARCH_S
     while position < end:
         messages = arrived(consumer, end - position, 0.1)
         for message in messages:
@@ -78,7 +73,7 @@ def _last_value(consumer: Consumer, servers: Servers, topic: str, start: int, en
             else:
                 value, position = message.value(), message.offset() + 1
         if not messages and time.monotonic() > deadline:
-            raise BrokerError(f'no answer from topic "{topic}"')
+            raise BrokerError(f'no answer from topic "{start.topic}"')
     return value
 
 
@@ -110,8 +105,3 @@ def _sizes_and_bytes(column: Sequence[bytes | None]) -> tuple[bytes, bytes]:
     except TypeError:  # there is a None among them
         sizes = [-1 if item is None else len(item) for item in column]
         return np.asarray(sizes, np.int64).tobytes(), b"".join(filter(None, column))
-
-
-def checksum_of(entry: str) -> str:
-    """Return the checksum of an entry in the log of input offsets."""
-    return f"{_crc(entry.encode()):08x}"

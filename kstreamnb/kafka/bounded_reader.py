@@ -287,7 +287,7 @@ def _fetch(
 
 
 def _runs(messages: list[Message]) -> Iterator[tuple[tuple[str, int], list[Message]]]:
-    """Group consecutive records of one partition; each error is a group by itself.
+    """Group consecutive records of one partition; each error is a separate group.
 
     The loops over fields run in C, because a chunk has thousands of records.
     """

@@ -282,7 +282,7 @@ def local_broker(
         heap: the heap of its JVM; default "256m".
         data: a folder that survives the broker; by default a temporary one.
         config: further settings of the broker.
-        users: password by name. ``servers=broker.connection("shop")`` signs in as that user, who may do what access
+        users: password by name. ``servers=broker.connection("shop")`` signs in as that user, which may do what access
             control lists allow, and nothing else.
 
     Example:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import zlib
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import groupby, repeat
 from operator import itemgetter
@@ -12,8 +13,9 @@ import numpy as np
 import numpy.typing as npt
 
 from kstreamnb.core.record import Headers
+from kstreamnb.errors import CheckpointError, DataLossError
 
-__all__ = ["OutputColumns", "OutputRecord", "OutputBatch", "columns_of"]
+__all__ = ["BatchHistory", "Marker", "OutputBatch", "OutputColumns", "OutputRecord", "checksum_of", "columns_of"]
 
 OutputRecord: TypeAlias = tuple[str, int, int, object, object, Headers]
 """``(topic, partition, timestamp, key, value, headers)``; for Kafka key and value are bytes or None."""
@@ -61,3 +63,101 @@ def columns_of(records: Iterable[OutputRecord]) -> Iterator[OutputColumns]:
         _, partitions, timestamps, keys, values, headers = map(list, zip(*group, strict=True))
         numbers, times = np.asarray(partitions, np.int64), np.asarray(timestamps, np.int64)
         yield OutputColumns(topic, numbers, times, keys, values, headers if any(headers) else None)
+
+
+@dataclass(frozen=True)
+class Marker:
+    """The last batch of a query in Kafka or another destination.
+
+    ``source`` and ``output`` are checksums of its input offsets and of its records.
+    """
+
+    query: str
+    batch: int
+    source: str
+    output: str
+
+
+@dataclass(frozen=True)
+class BatchHistory:
+    """The batches of a checkpoint, to compare with the last one that a destination has.
+
+    Attributes:
+        application: id of the application.
+        query: identity of the checkpoint.
+        again: by number, the input of older batches that may come again after their state was rolled back.
+        without_output: numbers of batches that never had input, such as a rescaling.
+        place: the name of the destination in errors.
+        lost: why the destination may be empty, for the error's detail.
+    """
+
+    application: str
+    query: str
+    again: Mapping[int, str]
+    without_output: Container[int]
+    place: str
+    lost: str
+
+    def refuse_foreign(self, last: Marker | None) -> None:
+        """Raise CheckpointError if the destination has batches of another query."""
+        if last is not None and last.query != self.query:
+            raise CheckpointError(
+                f'application "{self.application}" belongs to another checkpoint',
+                detail=f"{self.place} has batch {last.batch} of query {last.query}; this one is query {self.query}",
+                hint="use the checkpoint of that query, reset the application, or give it a new id",
+            )
+
+    def is_replay(self, last: Marker | None, batch: int, entry: str) -> bool:
+        """Tell whether the destination has a batch already.
+
+        Args:
+            last: the last batch that the destination has.
+            batch: the number of the batch that comes now.
+            entry: its entry in the query's log of input offsets.
+
+        Raises:
+            CheckpointError: the checkpoint is another one or an older copy, or the batch had other input.
+            DataLossError: batches before this one are missing in the destination.
+        """
+        if last is None:
+            if batch == 0 or all(number in self.without_output for number in range(batch)):
+                return False
+            raise DataLossError(
+                f'batch {batch} of "{self.application}" has no batch before it in {self.place}',
+                detail=self.lost,
+                hint="reset the application, or give it a new id and checkpoint",
+            )
+        self.refuse_foreign(last)
+        if batch < last.batch and self.again.get(batch) == entry:
+            return True
+        if batch < last.batch:
+            raise CheckpointError(
+                f'batch {batch} of "{self.application}" comes after batch {last.batch} is in {self.place}',
+                detail="the checkpoint is an older copy",
+                hint="use the latest checkpoint, or reset the application",
+            )
+        source = checksum_of(entry)
+        if batch == last.batch and source != last.source:
+            raise CheckpointError(
+                f'batch {batch} of "{self.application}" was published for other input',
+                detail=f"the checksum of its input offsets is {source}, that in {self.place} {last.source}",
+                hint="use the checkpoint that wrote it, or reset the application",
+            )
+        self._refuse_gap(last.batch, batch)
+        return batch == last.batch
+
+    def _refuse_gap(self, last: int, batch: int) -> None:
+        missing = [number for number in range(last + 1, batch) if number not in self.without_output]
+        if missing:
+            span = f"batch {missing[0]}" if len(missing) == 1 else f"batches {missing[0]} to {missing[-1]}"
+            raise DataLossError(
+                f'{span} of "{self.application}" {"is" if len(missing) == 1 else "are"} missing in {self.place}',
+                detail=f"{self.place} has batch {last}, the checkpoint continues with batch {batch}: it was "
+                "restored from an older copy, is a mirror that lags, or got these batches in another way",
+                hint=f"restore {self.place} up to there, or reset the application",
+            )
+
+
+def checksum_of(entry: str) -> str:
+    """Return the checksum of an entry in the log of input offsets."""
+    return f"{zlib.crc32(entry.encode()):08x}"

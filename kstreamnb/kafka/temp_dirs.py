@@ -8,7 +8,7 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from kstreamnb.kafka.checkpoint_lock import LOCK_FILE, SharedLock, in_use
+from kstreamnb.kafka.storage.checkpoint_lock import LOCK_FILE, SharedLock, in_use
 
 __all__ = ["temp_dir"]
 

@@ -22,25 +22,28 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Produ
 from kstreamnb.core.time import format_duration
 from kstreamnb.errors import (
     ApplicationStateError,
-    CheckpointError,
-    DataLossError,
+    BrokerError,
     EngineError,
     FencedError,
     TransactionTimeoutError,
 )
 from kstreamnb.kafka.admin import Admin
-from kstreamnb.kafka.batch_marker import Checksum, Marker, checksum_of, last_marker
+from kstreamnb.kafka.batch_marker import Checksum, last_marker
 from kstreamnb.kafka.batch_offsets import Offsets
 from kstreamnb.kafka.client import Servers, as_settings, client, connection, kafka_error, sendable_time
-from kstreamnb.kafka.output_batch import OutputBatch, OutputColumns
+from kstreamnb.kafka.output_batch import BatchHistory, Marker, OutputBatch, OutputColumns, checksum_of
+from kstreamnb.kafka.storage.checkpoint_files import Claim
+from kstreamnb.kafka.storage.claims import create_commits_topic
 
-__all__ = ["Marker", "OutputBatch", "TransactionalWriter", "overtaken", "send_all"]
+__all__ = ["STARTED_SINCE", "Marker", "OutputBatch", "TransactionalWriter", "overtaken", "send_all"]
 
+STARTED_SINCE = "it was started again since"
 _FENCED = {KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH}  # noqa: SLF001
 _PATIENCE_S = 600.0
 _CALL_S = 5.0
 _ABORT_S = 10.0
 _CONNECT_S = 1.0
+_SETTLE_S = 60.0
 _FIRST_TIMEOUT_MS = 60_000
 _MAX_TIMEOUT_MS = 15 * 60_000  # a broker's transaction.max.timeout.ms, unless its operator changed that
 _TIMEOUT = "transaction.timeout.ms"
@@ -82,7 +85,9 @@ class TransactionalWriter:
     Attributes:
         marker: the last batch that is known to be in Kafka, None before the first.
         again: by number, the input of older batches that may come again after their state was rolled back.
+        settle_s: seconds that `open` waits for the end of transactions of earlier writers.
         without_output: numbers of batches that the checkpoint has, but that never had input, such as a rescaling.
+        claim: read before each fencing; a writer without one fences any other.
     """
 
     def __init__(
@@ -95,19 +100,25 @@ class TransactionalWriter:
         replicas: int = -1,
     ) -> None:
         self.servers, self.application, self.query = servers, application, query
-        self._replicas = replicas
+        self.replicas = replicas
         self.marker_topic = f"{application}-commits"
         self.marker: Marker | None = None
         self.again: Mapping[int, str] = {}
         self.without_output: Container[int] = ()
+        self.claim: Claim | None = None
         self._config = dict(config or {})
         self._producer: Producer | None = None
         self._group: Consumer | None = None
         self._first_timeout_ms = self._timeout_ms = int(str(self._settings()[_TIMEOUT]))
+        self.settle_s = _SETTLE_S
         self._publishing, self._closing = threading.RLock(), threading.Event()
 
     def _settings(self, **own: object) -> dict[str, object]:
         return connection({**as_settings(self.servers), **self._config}, defaults=_TUNING, **own)
+
+    def _history(self) -> BatchHistory:
+        lost = f'topic "{self.marker_topic}" is empty: it was deleted, or the cluster is another one'
+        return BatchHistory(self.application, self.query, self.again, self.without_output, "Kafka", lost)
 
     def new_producer(self) -> Producer:
         """Make a producer that has fenced nobody yet; raises ConfigError for settings that librdkafka refuses."""
@@ -117,17 +128,18 @@ class TransactionalWriter:
     def open(self, *, between: Callable[[str], None] = lambda step: None) -> Marker | None:
         """Fence every older writer of the application, then read and return the last marker.
 
-        The other order would miss the last commit of the writer that is being fenced. A marker of another query is
-        refused before anything is fenced: that query continues. ``between`` is called at "checked" and "fenced".
+        The other order would miss the last commit of the writer that is being fenced. A marker of another query, and
+        a claim of a newer deployment, are refused before anything is fenced: that query continues. ``between`` is
+        called at "checked" and "fenced".
         """
         self.close()
         self._closing.clear()
         producer = self.new_producer()  # connects while the marker is searched; fences nobody yet
         admin = Admin(self.servers)
-        admin.create_topic(
-            self.marker_topic, replicas=self._replicas, config={"cleanup.policy": "compact"}, exists_ok=True
-        )
-        self._refuse_foreign(last_marker(admin, self.marker_topic))
+        create_commits_topic(admin, self.marker_topic, self.replicas)
+        self._history().refuse_foreign(last_marker(admin, self.marker_topic))
+        if self.claim is not None and not self.claim.holds():
+            raise overtaken(self.application, STARTED_SINCE)
         between("checked")
         try:
             self._await_broker(producer)
@@ -135,6 +147,7 @@ class TransactionalWriter:
         except KafkaException as error:
             raise self._error(error) from error
         between("fenced")
+        self._await_end_of_transactions(admin)
         group = connection(self.servers, group_id=self.application, enable_auto_commit=False)
         self.marker = last_marker(admin, self.marker_topic)
         with self._publishing:
@@ -143,6 +156,42 @@ class TransactionalWriter:
             self._producer, self._group = producer, client(Consumer, group)
         _unfinished[:] = [each for each in _unfinished if not _aborted(each)]
         return self.marker
+
+    def take_over(self) -> None:
+        """Make the application this query's, before its first batch: fence older writers, and write a marker of it.
+
+        Raises:
+            BrokerError: Kafka failed or refused.
+        """
+        producer = self.new_producer()
+        create_commits_topic(Admin(self.servers), self.marker_topic, self.replicas)
+        try:
+            self._await_broker(producer)
+            _repeat(producer.init_transactions, 120.0)
+            producer.begin_transaction()
+            producer.produce(self.marker_topic, json.dumps(asdict(Marker(self.query, -1, "", ""))), b"sink", 0)
+            _repeat(producer.commit_transaction, _CALL_S)
+        except KafkaException as error:
+            self._drop(producer)
+            raise self._error(error) from error
+
+    def _await_end_of_transactions(self, admin: Admin) -> None:
+        """Wait until no transaction is open on the marker topic; raise BrokerError if one never ends.
+
+        Every earlier writer is fenced, so the coordinator ends its transaction now. If the cluster lost the end of one,
+        its marker stays invisible, its batch would be published again, and the next commit would commit both.
+        """
+        end = time.monotonic() + self.settle_s
+        while (stable := admin.offsets([self.marker_topic])) != admin.offsets([self.marker_topic], committed=False):
+            if time.monotonic() > end:
+                first = stable[self.marker_topic][0]
+                raise BrokerError(
+                    f'a transaction of "{self.application}" never ended',
+                    detail=f'topic "{self.marker_topic}" is open from offset {first}, though its writer is fenced',
+                    hint="abort it with kafka-transactions.sh abort --topic "
+                    f"{self.marker_topic} --partition 0 --start-offset {first}, then deploy again",
+                )
+            time.sleep(0.02)
 
     def _await_broker(self, producer: Producer) -> None:
         """Wait for a broker: librdkafka asks for its coordinator at once if one is connected, else 0.5 s later."""
@@ -187,7 +236,7 @@ class TransactionalWriter:
             producer = self._producer
             if producer is None:
                 raise ApplicationStateError("the writer is not open", hint="call open() first")
-            if self._is_replay(batch, source):
+            if self._history().is_replay(self.marker, batch, source):
                 return self._suppress(batch, output)
             begun = _now_s()
             try:
@@ -195,7 +244,7 @@ class TransactionalWriter:
                 producer.begin_transaction()
                 count, checksum = self._produce(producer, output)
                 marker = Marker(self.query, batch, checksum_of(source), checksum)
-                producer.produce(self.marker_topic, json.dumps(asdict(marker)), b"sink", 0)
+                self._send(producer, marker)
                 between("produced")
                 self._send_positions(producer, positions or {})
                 between("offsets")
@@ -209,50 +258,25 @@ class TransactionalWriter:
         between("committed")
         return OutputBatch(batch, count)
 
-    def _is_replay(self, batch: int, entry: str) -> bool:
-        """Tell whether the batch is in Kafka already; raise if checkpoint and marker contradict each other."""
-        last, source = self.marker, checksum_of(entry)
-        if last is None:
-            if batch == 0:
-                return False
-            raise DataLossError(
-                f'batch {batch} of "{self.application}" has no batch before it in Kafka',
-                detail=f'topic "{self.marker_topic}" is empty: it was deleted, or the cluster is another one',
-                hint="reset the application, or give it a new id and checkpoint",
-            )
-        self._refuse_foreign(last)
-        if batch < last.batch and self.again.get(batch) == entry:
-            return True
-        if batch < last.batch:
-            raise CheckpointError(
-                f'batch {batch} of "{self.application}" comes after batch {last.batch} is in Kafka',
-                detail="the checkpoint is an older copy",
-                hint="use the latest checkpoint, or reset the application",
-            )
-        if batch == last.batch and source != last.source:
-            raise CheckpointError(
-                f'batch {batch} of "{self.application}" was published for other input',
-                detail=f"the checksum of its input offsets is {source}, that in Kafka {last.source}",
-                hint="use the checkpoint that wrote it, or reset the application",
-            )
-        missing = [number for number in range(last.batch + 1, batch) if number not in self.without_output]
-        if missing:
-            span = f"batch {missing[0]}" if len(missing) == 1 else f"batches {missing[0]} to {missing[-1]}"
-            raise DataLossError(
-                f'{span} of "{self.application}" {"is" if len(missing) == 1 else "are"} missing in Kafka',
-                detail=f"Kafka has batch {last.batch}, the checkpoint continues with batch {batch}: the cluster was "
-                "restored from an older copy, is a mirror that lags, or got these batches with at_least_once",
-                hint="restore the cluster up to there, or reset the application",
-            )
-        return batch == last.batch
+    def write(self, output: Iterable[OutputColumns]) -> int:
+        """Write records that belong to no batch, in a separate transaction; return their number.
 
-    def _refuse_foreign(self, last: Marker | None) -> None:
-        if last is not None and last.query != self.query:
-            raise CheckpointError(
-                f'application "{self.application}" belongs to another checkpoint',
-                detail=f"Kafka has batch {last.batch} of query {last.query}; this one is query {self.query}",
-                hint="use the checkpoint of that query, reset the application, or give it a new id",
-            )
+        Raises:
+            FencedError, CheckpointError, BrokerError: as `open` and `publish` raise them.
+        """
+        with self._publishing:
+            if self._producer is None:
+                self.open()
+            producer = self._producer
+            assert producer is not None
+            begun = _now_s()
+            try:
+                producer.begin_transaction()
+                count, _ = self._produce(producer, output)
+                _repeat(producer.commit_transaction, _CALL_S, closing=self._closing)
+            except KafkaException as error:
+                raise self._failure(producer, error, -1, _now_s() - begun) from error
+            return count
 
     def _suppress(self, batch: int, output: Iterable[OutputColumns]) -> OutputBatch:
         checksum, count = Checksum(), 0
@@ -270,6 +294,16 @@ class TransactionalWriter:
             checksum.add(columns)
             count += len(columns.keys)
         return count, str(checksum)
+
+    def _send(self, producer: Producer, marker: Marker) -> None:
+        """Hand the marker to the producer; if the batch has filled its queue, wait for room."""
+        while True:
+            try:
+                producer.produce(self.marker_topic, json.dumps(asdict(marker)), b"sink", 0)
+                return
+            except BufferError:
+                _refuse_closing(self._closing)
+                producer.poll(0.05)
 
     def _send_positions(self, producer: Producer, positions: Offsets) -> None:
         partitions = [TopicPartition(t, p, n) for t, parts in positions.items() for p, n in parts.items()]

@@ -27,6 +27,8 @@ PROFILES: dict[str, dict[str, str]] = {
     "production": {
         "spark.driver.memory": "2g",
         "spark.executor.memory": "2g",
+        "spark.executor.cores": "2",
+        "spark.executor.memoryOverhead": "3g",  # YARN and Kubernetes: two Python workers with 1 GB of state each
         "spark.driver.extraJavaOptions": _LONG,
         "spark.executor.extraJavaOptions": _LONG,
     },

@@ -1,6 +1,6 @@
-"""Spark sessions for the kit: started quietly, with the settings that it needs, in the JVM that is there or a new one.
+"""Starts Spark sessions with the settings that the kit needs, in the running JVM or a new one.
 
-The JVM of a new session writes to a log file from its first line on; `spark_logs` returns its path.
+The JVM of a new session writes all its output to a log file; `spark_logs` returns its path.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from pyspark.java_gateway import launch_gateway
 from pyspark.sql import DataFrame, SparkSession
 
 import kstreamnb
-from kstreamnb.errors import JvmGoneError, MissingJavaError, SparkError
+from kstreamnb.errors import ConfigError, JvmGoneError, MissingJavaError, SparkError
 from kstreamnb.kafka.temp_dirs import temp_dir
 from kstreamnb.spark.jvm.constants import LARGEST_FUNCTION, NO_JVM
 from kstreamnb.spark.jvm.launch_patches import LAUNCH_PATCHES, Launch
@@ -31,11 +31,14 @@ from kstreamnb.spark.jvm.profiles import Profile, profile_settings
 from kstreamnb.spark.jvm.session_patches import QUERY_PATCHES, SESSION_PATCHES, STREAMING_PATCHES
 
 __all__ = [
+    "FILE_MANAGER",
     "PATCHES",
     "QUERY_SETTINGS",
     "find_java",
+    "is_local",
     "move_frame",
     "query_session",
+    "refuse_connect",
     "require_session",
     "spark_logs",
     "spark_session",
@@ -61,6 +64,9 @@ QUERY_SETTINGS = {
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.session.timeZone": "UTC",
 }
+FILE_MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
+"""Spark's setting of the class that writes checkpoints."""
+
 _MOST_FAILURES = "4"
 _START_SETTINGS = {
     "spark.ui.enabled": "false",
@@ -104,7 +110,8 @@ def spark_session(
             ``spark-submit``, else this machine with ``cores`` task slots.
         cores: number of task slots if no master is given; one Python worker runs in each.
         profile: "local" for sessions of minutes; "latency" for small batches, quick after a minute or two; "production"
-            for sessions of weeks, with 2 GB pinned and the G1 collector; "notebook" for small machines. `spark_report`
+            for sessions of weeks, with 2 GB pinned and the G1 collector, and on a
+            cluster executors with two cores; "notebook" for small machines. `spark_report`
             shows the settings in force.
         settings: Spark settings that win over all others, such as ``{"spark.driver.memory": "4g"}``.
 
@@ -167,7 +174,7 @@ def _local_settings(folder: Path, slots: int) -> dict[str, str]:
         "spark.sql.shuffle.partitions": str(slots),
         "spark.local.dir": str(folder),
         "spark.sql.warehouse.dir": f"{folder}/warehouse",
-        "spark.sql.streaming.checkpointFileManagerClass": f"{_CHECKPOINTING}.FileSystemBasedCheckpointFileManager",
+        FILE_MANAGER: f"{_CHECKPOINTING}.FileSystemBasedCheckpointFileManager",
     }
 
 
@@ -222,8 +229,20 @@ def _environment(variables: Mapping[str, str]) -> Iterator[None]:
                 os.environ[name] = value
 
 
+def refuse_connect(spark: object) -> None:
+    """Raise ConfigError for a session of Spark Connect."""
+    if type(spark).__module__.startswith("pyspark.sql.connect"):
+        raise ConfigError(
+            "Spark Connect sessions are not supported",
+            detail="a query publishes from the process of its driver, and reads state through its JVM; such a session "
+            "has neither on this side",
+            hint="run the program where the driver runs, with ks.spark.spark_session() or spark-submit",
+        )
+
+
 def require_session(spark: SparkSession) -> SparkSession:
     """Return the session; raise SparkError if it was stopped, JvmGoneError if its JVM is gone."""
+    refuse_connect(spark)
     try:
         stopped = bool(spark.sparkContext._jsc.sc().isStopped())  # noqa: SLF001
     except AttributeError:  # stopped in this process
@@ -292,18 +311,30 @@ def find_java() -> str:
     return java
 
 
-def query_session(spark: SparkSession) -> SparkSession:
-    """Return a new session of the same engine, with the settings that the kit's queries need."""
+def is_local(spark: SparkSession) -> bool:
+    """Return whether the executors of a session are threads of the JVM on this machine."""
+    return _LOCAL.fullmatch(spark.sparkContext.master) is not None
+
+
+def query_session(spark: SparkSession, *, local_files: bool = True) -> SparkSession:
+    """Return a new session of the same engine, with the settings that the kit's queries need.
+
+    Args:
+        spark: the session of the user.
+        local_files: the checkpoint is a folder. The class that writes folders fastest cannot replace a file elsewhere.
+    """
     session = spark.newSession()
+    if not local_files:
+        session.conf.unset(FILE_MANAGER)
     for name, value in QUERY_SETTINGS.items():
         session.conf.set(name, value)
     apply_patches(QUERY_PATCHES, session, _disabled(session.conf.get(DISABLED_SETTING, None)))
     return session
 
 
-def streaming_session(spark: SparkSession) -> SparkSession:
+def streaming_session(spark: SparkSession, *, local_files: bool = True) -> SparkSession:
     """Return a new session for one streaming query, whose batches are small."""
-    session = query_session(spark)
+    session = query_session(spark, local_files=local_files)
     apply_patches(STREAMING_PATCHES, session, _disabled(session.conf.get(DISABLED_SETTING, None)))
     return session
 

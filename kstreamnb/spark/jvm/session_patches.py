@@ -68,7 +68,7 @@ def _interpret(session: SparkSession) -> None:
 def _forget_setting_origins(session: SparkSession) -> None:
     """Clear Hadoop's notes on which file each of its thousand settings comes from; the settings stay.
 
-    Spark serialises all of them for every stateful level of every batch, and compresses each note by itself, which
+    Spark serialises all of them for every stateful level of every batch, and compresses each note separately, which
     takes most of that time. A session that has started its work has loaded all of Hadoop's files.
     """
     java = _jvm(session)

@@ -8,28 +8,25 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields
-from pathlib import Path
 from typing import Any
 
 from kstreamnb.core.stores import StoreSpec
-from kstreamnb.errors import CheckpointError, ConfigError
-from kstreamnb.kafka.checkpoint_lock import unwritable
+from kstreamnb.errors import CheckpointError
+from kstreamnb.kafka.storage.checkpoint_files import MANIFEST, CheckpointFiles
 from kstreamnb.runtime.context.task_plan import TaskPlan
-from kstreamnb.spark.planning.deployment import Application, Deployment
+from kstreamnb.spark.planning.deployment import ApplicationPlan, Deployment
 
 __all__ = [
-    "FILE",
     "Manifest",
     "check_compatible",
-    "checkpoint_folder",
     "checkpoint_missing",
     "manifest_of",
     "read_manifest",
     "write_manifest",
 ]
 
-FILE = "kstreamnb.json"
 _FORMAT = 3
 _READABLE = (2, 3)
 
@@ -40,6 +37,7 @@ class Manifest:
 
     ``state`` describes, by sub-topology with state, its stores, the processors that keep cells, and its tasks;
     ``levels`` says of each level whether it has state and reads global tables; ``topic_ids`` are those of the inputs.
+    ``changelogs``: the changelog topics have the whole state.
     """
 
     query: str
@@ -53,6 +51,7 @@ class Manifest:
     format: int = _FORMAT
     global_topics: list[str] = field(default_factory=list)
     topic_ids: dict[str, str] = field(repr=False, default_factory=dict)
+    changelogs: bool = False
 
 
 def manifest_of(deployment: Deployment) -> Manifest:
@@ -72,10 +71,11 @@ def manifest_of(deployment: Deployment) -> Manifest:
         deployment.routing_keys(),
         first.topology.describe(),
         global_topics=list(first.global_topics),
+        changelogs=deployment.options.changelogs,
     )
 
 
-def read_manifest(checkpoint: Path) -> Manifest | None:
+def read_manifest(checkpoint: CheckpointFiles) -> Manifest | None:
     """Return the manifest of a checkpoint; None if there is no checkpoint yet.
 
     Fields that a later version has added are ignored: it raises the format if an older one must not ignore them.
@@ -83,12 +83,12 @@ def read_manifest(checkpoint: Path) -> Manifest | None:
     Raises:
         CheckpointError: the checkpoint is damaged, another program's, or of a later format.
     """
-    path = checkpoint / FILE
-    if not path.exists():
+    text = checkpoint.read(MANIFEST)
+    if text is None:
         _refuse_remains(checkpoint)
         return None
     try:
-        content = json.loads(path.read_text())
+        content = json.loads(text)
         version = content["format"]
     except (ValueError, LookupError, TypeError) as error:
         raise _damaged(checkpoint, error) from error
@@ -105,83 +105,52 @@ def read_manifest(checkpoint: Path) -> Manifest | None:
         raise _damaged(checkpoint, error) from error
 
 
-def _refuse_remains(checkpoint: Path) -> None:
+def _refuse_remains(checkpoint: CheckpointFiles) -> None:
     """Raise CheckpointError if a folder without a manifest has files of a query."""
-    if not any((checkpoint / name).exists() for name in ("offsets", "commits", "state")):
+    if not any(checkpoint.exists(name) for name in ("offsets", "commits", "state")):
         return
     if _is_own(checkpoint):
         raise CheckpointError(
-            f'checkpoint "{checkpoint}" is incomplete: it has no {FILE}',
+            f'checkpoint "{checkpoint}" is incomplete: it has no {MANIFEST}',
             detail="it was removed, perhaps while its query ran, which then wrote files of its next batch",
             hint="restore the folder from a copy; or delete it and reset the application to start again",
         )
     raise CheckpointError(
         f'folder "{checkpoint}" is a checkpoint of another program',
-        detail=f"it has files of a Spark query but no {FILE}",
+        detail=f"it has files of a Spark query but no {MANIFEST}",
         hint="choose an empty folder",
     )
 
 
-def _is_own(checkpoint: Path) -> bool:
+def _is_own(checkpoint: CheckpointFiles) -> bool:
     """Return whether Spark's files are of a query of this package: its offsets have a clock."""
-    for entry in (checkpoint / "offsets").glob("*"):
-        try:
-            end = json.loads(entry.read_text().splitlines()[-1])
-            if entry.name.isdigit() and {"clock", "tick", "offsets"} <= end.keys():
+    for number in checkpoint.numbers("offsets"):
+        with suppress(ValueError, LookupError, AttributeError, OSError):
+            if {"clock", "tick", "offsets"} <= json.loads(checkpoint.last_line(f"offsets/{number}")).keys():
                 return True
-        except (ValueError, LookupError, AttributeError, OSError):
-            continue
     return False
 
 
-def _damaged(checkpoint: Path, error: Exception) -> CheckpointError:
+def _damaged(checkpoint: CheckpointFiles, error: Exception) -> CheckpointError:
     return CheckpointError(
-        f'file "{FILE}" of checkpoint "{checkpoint}" is damaged',
+        f'file "{MANIFEST}" of checkpoint "{checkpoint}" is damaged',
         detail=f"{type(error).__name__}: {error}",
         hint="restore the checkpoint from a copy, or reset the application",
     )
 
 
-def write_manifest(checkpoint: Path, manifest: Manifest) -> None:
-    """Write the manifest completely, or not at all.
-
-    Raises: CheckpointError where nothing can be written there.
-    """
-    try:
-        checkpoint.mkdir(parents=True, exist_ok=True)
-        draft = checkpoint / f".{FILE}.draft"
-        draft.write_text(json.dumps(asdict(manifest), indent=1))
-        draft.replace(checkpoint / FILE)
-    except OSError as error:
-        raise unwritable(checkpoint, error, "checkpoint") from error
+def write_manifest(checkpoint: CheckpointFiles, manifest: Manifest) -> None:
+    """Write the manifest; raises StorageError if nothing can be written there."""
+    checkpoint.write(MANIFEST, json.dumps(asdict(manifest), indent=1).encode())
 
 
-def checkpoint_missing(checkpoint: Path, application: str) -> CheckpointError:
+def checkpoint_missing(checkpoint: CheckpointFiles, application: str) -> CheckpointError:
     """Return the error of a query whose checkpoint folder does not exist any more."""
     return CheckpointError(
         f'checkpoint "{checkpoint}" of "{application}" is gone',
-        detail="the folder was deleted, moved or replaced since the query started; no batch is published without it",
-        hint="deploy from where the folder is now, or put it back where it was, or reset the application",
+        detail="it was deleted, moved or replaced since the query started; no batch is published without it",
+        hint="deploy from where it is now, or put it back where it was, or reset the application",
     )
-
-
-def checkpoint_folder(checkpoint: object) -> Path:
-    """Return the folder of a checkpoint; an address is refused, because files and a lock are kept beside Spark's.
-
-    Example:
-        >>> checkpoint_folder("checkpoints/shop").name
-        'shop'
-    """
-    if not isinstance(checkpoint, str | Path) or not str(checkpoint):
-        raise ConfigError(f"checkpoint cannot be {checkpoint!r}", hint="pass a folder, as text or as a Path")
-    scheme, separator, path = str(checkpoint).partition("://")
-    if separator and scheme != "file":
-        raise CheckpointError(
-            f'checkpoint "{checkpoint}" is no folder',
-            detail="the kit keeps files of its own and a lock beside Spark's",
-            hint="mount the storage where all of Spark's processes run, and give the folder",
-        )
-    return Path(path if separator else checkpoint)
 
 
 def check_compatible(old: Manifest, new: Manifest) -> None:
@@ -251,7 +220,7 @@ def _changed(group: str, kind: str, before: Mapping[str, Any], after: Mapping[st
     return found
 
 
-def _state(application: Application, deployment: Deployment, number: int) -> dict[str, Any]:
+def _state(application: ApplicationPlan, deployment: Deployment, number: int) -> dict[str, Any]:
     topology = application.topology
     found: dict[str, Any] = {}
     for task in deployment.tasks:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from kstreamnb.kafka.storage.checkpoint_files import CheckpointFiles
 from kstreamnb.spark.execution.state_codec import unpack_entry
 from kstreamnb.spark.execution.state_log import HEAD
 from kstreamnb.spark.jvm.session import query_session
@@ -18,26 +18,26 @@ from kstreamnb.spark.planning.deployment import Deployment
 
 __all__ = ["batches_without_input", "last_batch", "last_begun", "read_entries", "read_states", "settle"]
 
-Entry = tuple[int, int, list[bytes]]
+StoredDelta = tuple[int, int, list[bytes]]
 """Group value, number in the log, packed deltas to apply one after the other."""
 
 
-def last_batch(checkpoint: Path) -> int:
+def last_batch(checkpoint: CheckpointFiles) -> int:
     """The last batch that a checkpoint has committed, -1 before the first."""
-    return _newest(checkpoint / "commits")
+    return max(checkpoint.numbers("commits"), default=-1)
 
 
-def last_begun(checkpoint: Path) -> int:
+def last_begun(checkpoint: CheckpointFiles) -> int:
     """The last batch that a checkpoint has offsets for, committed or not, -1 before the first."""
-    return _newest(checkpoint / "offsets")
+    return max(checkpoint.numbers("offsets"), default=-1)
 
 
-def batches_without_input(checkpoint: Path) -> frozenset[int]:
+def batches_without_input(checkpoint: CheckpointFiles) -> frozenset[int]:
     """Return the numbers of batches that moved no position and no tick: those that a rescaling writes."""
     entries = {}
-    for number in _numbers(checkpoint / "offsets"):
+    for number in checkpoint.numbers("offsets"):
         with suppress(OSError, ValueError, LookupError):  # if it is damaged, Spark says so
-            entries[number] = json.loads((checkpoint / "offsets" / str(number)).read_text().splitlines()[-1])
+            entries[number] = json.loads(checkpoint.last_line(f"offsets/{number}"))
     return frozenset(
         number
         for number, entry in entries.items()
@@ -47,41 +47,33 @@ def batches_without_input(checkpoint: Path) -> frozenset[int]:
     )
 
 
-def _newest(log: Path) -> int:
-    return max(_numbers(log), default=-1)
-
-
-def _numbers(log: Path) -> list[int]:
-    return [int(path.name) for path in log.glob("*") if path.name.isdigit()]
-
-
-def settle(checkpoint: Path) -> None:
+def settle(checkpoint: CheckpointFiles) -> None:
     """Let Spark find the files of a checkpoint that was moved or copied: its notes have the whole paths of some.
 
     A checkpoint that is where it was is not touched.
     """
-    for notes in checkpoint.glob("state/*/_metadata/v2"):
-        moved: list[tuple[Path, str]] = []
-        for number in sorted(_numbers(notes), reverse=True):
+    for operator in checkpoint.numbers("state"):
+        notes = f"state/{operator}/_metadata/v2"
+        moved: list[tuple[str, str]] = []
+        for number in reversed(checkpoint.numbers(notes)):
             try:
-                version, text = (notes / str(number)).read_text().split("\n", 1)
+                version, text = (checkpoint.read(f"{notes}/{number}") or b"").decode().split("\n", 1)
                 note = json.loads(text)
                 here = _placed(note, checkpoint)
             except (ValueError, KeyError):  # it is damaged: Spark finds that by its checksum
                 break
             if here == note:
                 break
-            moved.append((notes / str(number), f"{version}\n{json.dumps(here)}"))
-        for path, text in reversed(moved):  # the newest last: where it is right, so are all before it
-            path.with_name(f".{path.name}.crc").unlink(missing_ok=True)  # it was that of the other content
-            path.write_text(text)
+            moved.append((f"{notes}/{number}", f"{version}\n{json.dumps(here)}"))
+        for name, text in reversed(moved):  # the newest last: where it is right, so are all before it
+            checkpoint.write(name, text.encode())
 
 
-def _placed(note: dict[str, Any], checkpoint: Path) -> dict[str, Any]:
-    """A note about an operator's state with the paths that its files have in this folder."""
+def _placed(note: dict[str, Any], checkpoint: CheckpointFiles) -> dict[str, Any]:
+    """A note about an operator's state with the paths that its files have here."""
 
     def here(path: str) -> str:
-        return f"file:{checkpoint.absolute()}/state/{path.rpartition('/state/')[2]}"
+        return f"{checkpoint.address}/state/{path.rpartition('/state/')[2]}"
 
     stores = [
         {**store, "stateSchemaFilePaths": [here(path) for path in store["stateSchemaFilePaths"]]}
@@ -91,8 +83,8 @@ def _placed(note: dict[str, Any], checkpoint: Path) -> dict[str, Any]:
 
 
 def read_entries(
-    spark: SparkSession, deployment: Deployment, checkpoint: Path, level: int, since: Mapping[int, int]
-) -> tuple[int, list[Entry]]:
+    spark: SparkSession, deployment: Deployment, checkpoint: CheckpointFiles, level: int, since: Mapping[int, int]
+) -> tuple[int, list[StoredDelta]]:
     """The last committed batch, and the log entries of some groups of a level behind the given numbers, in order."""
     batch = last_batch(checkpoint)
     if batch < 0:
@@ -109,7 +101,7 @@ def read_entries(
     return batch, found
 
 
-def read_states(spark: SparkSession, deployment: Deployment, checkpoint: Path) -> dict[str, list[bytes]]:
+def read_states(spark: SparkSession, deployment: Deployment, checkpoint: CheckpointFiles) -> dict[str, list[bytes]]:
     """All deltas of every task, by the task's name, in their order: the whole state of a query, for checks."""
     found: dict[str, list[bytes]] = {}
     for level in deployment.levels:
@@ -121,7 +113,7 @@ def read_states(spark: SparkSession, deployment: Deployment, checkpoint: Path) -
     return found
 
 
-def _log_frame(spark: SparkSession, checkpoint: Path, operator: int, batch: int) -> DataFrame:
+def _log_frame(spark: SparkSession, checkpoint: CheckpointFiles, operator: int, batch: int) -> DataFrame:
     """The entries of all state logs of one operator: group, number, entry."""
     settle(checkpoint)
     options: dict[str, Any] = {"stateVarName": "log", "operatorId": str(operator), "batchId": str(batch)}
@@ -129,7 +121,7 @@ def _log_frame(spark: SparkSession, checkpoint: Path, operator: int, batch: int)
         query_session(spark)
         .read.format("statestore")
         .options(**options)
-        .load(str(checkpoint))
+        .load(checkpoint.address)
         .select(
             F.col("key.g").alias("g"), F.col("user_map_key.seq").alias("seq"), F.col("user_map_value.entry").alias("e")
         )

@@ -11,11 +11,11 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from pyspark.sql import SparkSession
 
+from kstreamnb.kafka.storage.checkpoint_files import CheckpointFiles
 from kstreamnb.spark.execution.state_codec import unpack_delta
 from kstreamnb.spark.execution.worker_cache import empty_task
 from kstreamnb.spark.jvm.session import require_session
@@ -29,7 +29,7 @@ _MOST_WAITING_BYTES = 64 << 20
 
 
 @dataclass
-class _Copy:
+class _StoreCopy:
     """A task's state in this process, as of an entry of its log, and the changes that wait.
 
     ``looked``: the checkpoint was asked for it.
@@ -48,19 +48,21 @@ class LiveStores:
     ``trust``: objects of users' classes in the checkpoint may be unpickled.
     """
 
-    def __init__(self, spark: SparkSession, deployment: Deployment, checkpoint: Path, *, trust: bool = True) -> None:
+    def __init__(
+        self, spark: SparkSession, deployment: Deployment, checkpoint: CheckpointFiles, *, trust: bool = True
+    ) -> None:
         self.deployment, self.checkpoint = deployment, checkpoint
         self.batch = -1
         self._trust = trust
         self._spark, self._lock = spark, threading.Lock()
-        self._copies: dict[int, _Copy] = {}
+        self._copies: dict[int, _StoreCopy] = {}
         self._lanes = len(deployment.input_ranks)
 
     def take(self, batch: int, deltas: Iterable[tuple[int, int, bytes]]) -> None:
         """Note the changes of a batch: (producer, number of the entry, delta)."""
         with self._lock:
             for source, seq, delta in deltas:
-                copy = self._copies.setdefault(source - self._lanes, _Copy())
+                copy = self._copies.setdefault(source - self._lanes, _StoreCopy())
                 copy.waiting.append((seq, delta))
                 copy.size += len(delta)
             self.batch = batch
@@ -88,7 +90,7 @@ class LiveStores:
     def _current(self, placed: list[TaskPlacement | Replica]) -> list[Any]:
         behind = []
         for each in placed:
-            copy = self._copies.setdefault(each.number, _Copy())
+            copy = self._copies.setdefault(each.number, _StoreCopy())
             if copy.task is None:
                 copy.task = empty_task(self.deployment, each)
             if not _catch_up(copy, trust=self._trust) or (copy.seq == 0 and not copy.looked):
@@ -116,7 +118,7 @@ class LiveStores:
         self.batch = max(self.batch, batch)
 
 
-def _catch_up(copy: _Copy, *, trust: bool) -> bool:
+def _catch_up(copy: _StoreCopy, *, trust: bool) -> bool:
     """Apply what waits; says whether nothing was missing before it."""
     while copy.waiting:
         seq, delta = copy.waiting[0]

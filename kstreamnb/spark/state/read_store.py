@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from pyspark.sql import SparkSession
 
 from kstreamnb.errors import CheckpointError
+from kstreamnb.kafka.storage.checkpoint_files import Checkpoint
 from kstreamnb.runtime.context.config import Config
 from kstreamnb.spark.jvm.session import spark_session
 from kstreamnb.spark.planning.placement import plan_application, plan_deployment
 from kstreamnb.spark.state.checkpoint_manifest import check_compatible, manifest_of, read_manifest
+from kstreamnb.spark.state.hadoop_files import checkpoint_files
 from kstreamnb.spark.state.live_stores import LiveStores
 from kstreamnb.spark.state.store_view import StoreView
 from kstreamnb.topology.topology import Topology
@@ -24,7 +25,7 @@ __all__ = ["read_store"]
 def read_store(
     topology: Topology,
     name: str,
-    checkpoint: Path | str,
+    checkpoint: Checkpoint,
     *,
     spark: SparkSession | None = None,
     config: Config | Mapping[str, Any] | None = None,
@@ -36,7 +37,7 @@ def read_store(
     Args:
         topology: what wrote the checkpoint; it knows the serdes.
         name: the store.
-        checkpoint: the query's folder.
+        checkpoint: the query's folder, or its address.
         spark: the session that reads; without one, `spark_session` starts one.
         config: the settings that the query was deployed with.
         timestamps: give rows of timestamped stores as `ValueAndTimestamp` instead of plain values.
@@ -44,7 +45,7 @@ def read_store(
             whatever code a checkpoint contains; everything else in a checkpoint is read without pickle.
 
     Raises:
-        CheckpointError: the folder is no checkpoint, or another topology's.
+        CheckpointError: the folder is not a checkpoint, or another topology's.
         StateError: there is no such store; the error names those there are.
 
     Example:
@@ -52,12 +53,12 @@ def read_store(
         ...     read_store(Topology(), "counts", "no-such-folder")
         ... except CheckpointError as error:
         ...     print(error)
-        folder "no-such-folder" is no checkpoint
+        folder "no-such-folder" is not a checkpoint
     """
-    folder = Path(checkpoint)
+    folder = checkpoint_files(checkpoint, spark)
     old = read_manifest(folder)
     if old is None:
-        raise CheckpointError(f'folder "{folder.name}" is no checkpoint')
+        raise CheckpointError(f'folder "{folder.name}" is not a checkpoint')
     settings = Config.of(config)
     if settings.application_id is None:
         settings = replace(settings, application_id=old.application)

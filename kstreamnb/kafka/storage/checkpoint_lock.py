@@ -1,4 +1,4 @@
-"""Locks the checkpoint of a running query, and records in the lock file which start came last.
+"""Locks the checkpoint of a running query.
 
 The lock ends with its process, however that ends. Several processes may hold it at once, because a newer deployment
 takes over from an older one by fencing it, not by waiting. On a file system without locks nothing counts as in use.
@@ -11,11 +11,9 @@ from pathlib import Path
 
 from kstreamnb.errors import StorageError
 
-__all__ = ["LOCK_FILE", "STARTED_SINCE", "OwnerToken", "SharedLock", "in_use", "unwritable"]
+__all__ = ["LOCK_FILE", "SharedLock", "in_use", "try_lock", "unwritable"]
 
 LOCK_FILE = ".kstreamnb.lock"
-STARTED_SINCE = "it was started on the same checkpoint since"
-_SIZE = 16
 _NOT_THERE = FileNotFoundError, NotADirectoryError
 
 
@@ -39,7 +37,7 @@ class SharedLock:
         self._path = folder / LOCK_FILE
         file = _opened(self._path, os.O_RDONLY)  # opened for reading: the disk can still be remounted read-only
         self._identity = _identity(os.fstat(file))
-        if _lock(file, exclusive=False):
+        if try_lock(file, exclusive=False):
             self._file = file
         else:
             os.close(file)
@@ -58,53 +56,6 @@ class SharedLock:
             os.close(file)
 
 
-class OwnerToken:
-    """Identifies the latest start on a folder, so that an older one does not reopen its transactions automatically.
-
-    Kafka fences the writer that opened its transactions earlier: an older deployment that opens them again, after a
-    broker was away, would end the newer one.
-
-    Example:
-        >>> from tempfile import TemporaryDirectory
-        >>> with TemporaryDirectory() as folder:
-        ...     first, second = OwnerToken(Path(folder)), OwnerToken(Path(folder))
-        ...     overtaken = first.holds(), second.holds()
-        ...     second.withdraw()
-        ...     overtaken, (first.holds(), second.holds())
-        ((False, True), (True, False))
-    """
-
-    def __init__(self, folder: Path) -> None:
-        self._path = folder / LOCK_FILE
-        self._before, self._own = self._read(), os.urandom(_SIZE // 2).hex().encode()
-        self._write(self._own)
-
-    def holds(self) -> bool:
-        """Tell whether no other start came since; a missing folder counts as none."""
-        return self._read() in (self._own, b"")
-
-    def withdraw(self) -> None:
-        """Restore the token before this one, after a start that failed."""
-        if self._read() == self._own:
-            self._write(self._before.ljust(_SIZE))
-
-    def _read(self) -> bytes:
-        try:
-            return self._path.read_bytes()
-        except _NOT_THERE:
-            return b""
-
-    def _write(self, token: bytes) -> None:
-        """Write in place and always with one size: a reader sees the old or the new token, and the lock stays valid."""
-        file = _opened(self._path)
-        try:
-            os.write(file, token)
-        except OSError as error:
-            raise unwritable(self._path.parent, error) from error
-        finally:
-            os.close(file)
-
-
 def unwritable(folder: Path, error: OSError, kind: str = "folder") -> StorageError:
     """Make the error of a folder that cannot be written: full, read-only, or not permitted."""
     return StorageError(
@@ -114,8 +65,8 @@ def unwritable(folder: Path, error: OSError, kind: str = "folder") -> StorageErr
     )
 
 
-def _opened(path: Path, access: int = os.O_RDWR) -> int:
-    """Open a file to be locked or written; create it with its folder if it is missing."""
+def _opened(path: Path, access: int) -> int:
+    """Open a file to be locked; create it with its folder if it is missing."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         return os.open(path, access | os.O_CREAT, 0o644)
@@ -130,7 +81,7 @@ def in_use(folder: Path) -> bool:
         return False
     file = os.open(path, os.O_RDWR)
     try:
-        return not _lock(file, exclusive=True)
+        return not try_lock(file, exclusive=True)
     finally:
         os.close(file)
 
@@ -139,7 +90,7 @@ def _identity(file: os.stat_result) -> tuple[int, int]:
     return file.st_dev, file.st_ino
 
 
-def _lock(file: int, *, exclusive: bool) -> bool:
+def try_lock(file: int, *, exclusive: bool) -> bool:
     """Take the lock until the file is closed; on a system without locks every process gets it."""
     try:
         import fcntl

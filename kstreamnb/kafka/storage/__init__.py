@@ -1,0 +1,1 @@
+"""Files of checkpoints, and claims on them."""

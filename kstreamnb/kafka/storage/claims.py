@@ -1,0 +1,89 @@
+"""Claims: which start of a deployment came last, so that an older one does not fence it when it restarts automatically.
+
+Kafka fences the writer that opened its transactions earlier: an older deployment that opens them again, after a broker
+was away, would end the newer one. Each start by a person therefore writes a claim first, and every automatic restart
+reads the claim before it repairs or fences anything.
+
+The claim of an exactly-once deployment is a record of its topic ``<application>-commits``, in a separate partition:
+it works on any storage, also for copies of one checkpoint. Other deployments keep it in a file of their checkpoint
+(`FileClaim`).
+"""
+
+from __future__ import annotations
+
+from confluent_kafka import KafkaError, KafkaException, Producer
+from confluent_kafka.admin import NewPartitions
+
+from kstreamnb.errors import UnknownTopicError
+from kstreamnb.kafka.admin import Admin
+from kstreamnb.kafka.batch_marker import last_value
+from kstreamnb.kafka.client import Servers, client, connection, kafka_error
+from kstreamnb.kafka.storage.checkpoint_files import new_token
+
+__all__ = ["TopicClaim", "create_commits_topic"]
+
+_PARTITION = 1
+_KEY = b"claim"
+_SEND_S = 30.0
+
+
+class TopicClaim:
+    """A claim in the topic of the application's markers.
+
+    Args:
+        servers: ``host:port,…``, or settings with ``bootstrap.servers`` among them.
+        application: id of the application.
+        replicas: of the topic, if it has to be created; default -1, the broker's default.
+    """
+
+    def __init__(self, servers: Servers, application: str, replicas: int = -1) -> None:
+        self._servers, self._topic = servers, f"{application}-commits"
+        admin = Admin(servers)
+        create_commits_topic(admin, self._topic, replicas)
+        self._before, self._own = self._last(admin), new_token()
+        self._write(self._own)
+
+    def holds(self) -> bool:
+        """Tell whether the last claim is that of this start.
+
+        Raises:
+            BrokerError: no broker answers.
+        """
+        return self._last(Admin(self._servers)) in (self._own, b"")
+
+    def withdraw(self) -> None:
+        """Write the claim of the start before once more."""
+        if self._last(Admin(self._servers)) == self._own:
+            self._write(self._before)
+
+    def _last(self, admin: Admin) -> bytes:
+        try:
+            return last_value(admin, self._topic, _PARTITION) or b""
+        except UnknownTopicError:  # deleted by a reset
+            return b""
+
+    def _write(self, token: bytes) -> None:
+        """Write a claim outside of transactions: it counts before anything is fenced."""
+        failures: list[KafkaError] = []
+
+        def note(error: KafkaError | None, message: object) -> None:
+            if error is not None:
+                failures.append(error)
+
+        producer = client(Producer, connection(self._servers, defaults={"enable.idempotence": True}))
+        producer.produce(self._topic, token, _KEY, _PARTITION, on_delivery=note)
+        if producer.flush(_SEND_S) or failures:
+            error = failures[0] if failures else KafkaError(KafkaError._TIMED_OUT)  # noqa: SLF001
+            raise kafka_error(f'claiming "{self._topic}"', error, self._servers)
+
+
+def create_commits_topic(admin: Admin, topic: str, replicas: int = -1) -> None:
+    """Create the topic of an application's markers and claims; one of an earlier version gets the second partition."""
+    admin.create_topic(topic, partitions=2, replicas=replicas, config={"cleanup.policy": "compact"}, exists_ok=True)
+    if admin.topics()[topic] > _PARTITION:
+        return
+    try:
+        admin.client.create_partitions([NewPartitions(topic, 2)])[topic].result(admin.patience_s)
+    except KafkaException as error:
+        if admin.topics()[topic] <= _PARTITION:  # else another start was sooner
+            raise kafka_error(f'adding a partition to topic "{topic}"', error, admin.servers) from error

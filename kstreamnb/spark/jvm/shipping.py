@@ -1,0 +1,187 @@
+"""Sends the kit and the user's modules to the executors of a cluster, and checks what else they need."""
+
+from __future__ import annotations
+
+import sys
+import zlib
+from collections.abc import Iterable, Iterator
+from importlib.util import find_spec
+from pathlib import Path
+from types import ModuleType
+from typing import NamedTuple, TypeAlias
+from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
+
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+from pyspark import cloudpickle
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from kstreamnb.core.formatting import join_list
+from kstreamnb.errors import ConfigError, SparkError
+from kstreamnb.kafka.temp_dirs import temp_dir
+from kstreamnb.spark.jvm import executor_probe
+from kstreamnb.spark.jvm.session import is_local, require_session
+
+__all__ = ["Module", "ship"]
+
+Module: TypeAlias = str | Path | ModuleType
+"""A module or package: its name, its file or folder, or the module itself."""
+
+_KIT = "kstreamnb"
+_PURE = ("cloudpickle",)
+_COMPILED = {
+    "pyspark": "pyspark",
+    "numpy": "numpy",
+    "pandas": "pandas",
+    "pyarrow": "pyarrow",
+    "google.protobuf": "protobuf",
+    "msgpack": "msgpack",
+    "confluent_kafka": "confluent-kafka",
+}
+"""Names of distributions that executors need, by the module that they import."""
+
+_NO_PYTHON = "Cannot run program "
+_PACK = (
+    "install them for that Python on every machine; or pack an environment: pip install venv-pack in one that has "
+    'kstreamnb[spark,kafka], venv-pack -o environment.tar.gz, and start the session with settings={"spark.archives": '
+    '"environment.tar.gz#environment", "spark.pyspark.python": "./environment/bin/python"}'
+)
+
+
+class ExecutorPython(NamedTuple):
+    """The Python of one executor."""
+
+    host: str
+    python: str
+    version: str
+    missing: tuple[str, ...]
+
+
+def ship(spark: SparkSession, *modules: Module) -> tuple[str, ...]:
+    """Send the kit and modules of the user to all executors, and to the process that plans the source's batches.
+
+    Call it once for a session, before `run` or `deploy`. Only what executors lack is sent: an installed kit of the same
+    version is used as it is. Compiled packages cannot be sent; if executors lack some, the error says which, and how an
+    environment is packed.
+
+    Args:
+        spark: the session.
+        *modules: the user's modules that functions of the topology come from: names such as ``"prices"``, modules, or
+            paths of files and packages. Functions of notebooks and scripts need nothing.
+
+    Returns:
+        The names of what was sent; nothing in a session whose executors are threads on this machine, except modules.
+
+    Raises:
+        SparkError: a machine has no Python where the session says that it is.
+        SparkError: executors lack compiled packages, or run another version of Python.
+        ConfigError: a module does not exist.
+
+    Example:
+        >>> from kstreamnb.spark import spark_session
+        >>> ship(spark_session("examples"))
+        ()
+    """
+    session = require_session(spark)
+    sources = [_source(module) for module in modules]
+    if not is_local(session):
+        executors = _executors(session)
+        _refuse_other_pythons(executors)
+        missing = {name for executor in executors for name in executor.missing}
+        _refuse_missing(executors, missing)
+        sources = [*(_source(name) for name in (_KIT, *_PURE) if name in missing), *sources]
+    for source in sources:
+        session.sparkContext.addPyFile(str(_packed(source)))
+    return tuple(source.stem for source in sources)
+
+
+def _executors(session: SparkSession) -> list[ExecutorPython]:
+    """Ask the Python of each slot for what it cannot import."""
+    context = session.sparkContext
+    names = [_KIT, *_PURE, *_COMPILED]
+    slots = 2 * context.defaultParallelism
+    cloudpickle.register_pickle_by_value(executor_probe)
+    try:
+        rows = context.parallelize(range(slots), slots).mapPartitions(lambda _: executor_probe.missing_modules(names))
+        return sorted({ExecutorPython(*row) for row in rows.collect()})
+    except (PySparkException, Py4JError) as error:
+        text = str(error)
+        if _NO_PYTHON in text:
+            path = text.partition(_NO_PYTHON)[2].split('"')[1]
+            raise SparkError(
+                f'the executors have no Python "{path}"',
+                detail=f"the driver runs {sys.executable}, and the session sends that path to the executors",
+                hint='name theirs: settings={"spark.pyspark.python": "/path/on/the/executors"}, or PYSPARK_PYTHON',
+            ) from None
+        raise SparkError(
+            "the executors could not be asked for their packages",
+            detail=next((line.strip() for line in text.splitlines() if line.strip()), type(error).__name__),
+            hint="see the log of an executor",
+        ) from None
+    finally:
+        cloudpickle.unregister_pickle_by_value(executor_probe)
+
+
+def _refuse_other_pythons(executors: Iterable[ExecutorPython]) -> None:
+    """Raise SparkError if an executor's Python cannot read what this one pickles."""
+    mine = "{}.{}".format(*sys.version_info)
+    for executor in executors:
+        if executor.version.rpartition(".")[0] != mine:
+            raise SparkError(
+                f"the executors run Python {executor.version}, and this is Python {mine}",
+                detail=f"{executor.python} on {executor.host}",
+                hint='give both the same version: settings={"spark.pyspark.python": …} names that of the executors',
+            )
+
+
+def _refuse_missing(executors: Iterable[ExecutorPython], missing: set[str]) -> None:
+    lacking = [_COMPILED[name] for name in _COMPILED if name in missing]
+    if lacking:
+        first = next(executor for executor in executors if set(executor.missing) & _COMPILED.keys())
+        raise SparkError(
+            f"the executors have no {join_list(lacking)}",
+            detail=f"{first.python} on {first.host} cannot import it; compiled packages cannot be sent as files",
+            hint=_PACK,
+        )
+
+
+def _source(module: Module) -> Path:
+    """Return the file of a module, or the folder of a package."""
+    if isinstance(module, ModuleType):
+        module = module.__name__
+    if isinstance(module, Path) or module.endswith(".py") or "/" in module:
+        path = Path(module)
+        if path.suffix == ".py" if path.is_file() else (path / "__init__.py").is_file():
+            return path.resolve()
+        raise ConfigError(
+            f'"{path}" is neither a Python file nor a package', hint="pass a module, its name or its path"
+        )
+    name = module.partition(".")[0]  # a package is sent as a whole
+    spec = find_spec(name)
+    if spec is None or spec.origin is None or not spec.origin.endswith(".py"):
+        raise ConfigError(f'there is no Python module "{name}" to send', hint="pass the path of its file or package")
+    origin = Path(spec.origin)
+    return origin.parent if origin.name == "__init__.py" else origin
+
+
+def _packed(source: Path) -> Path:
+    """Return a zip file with a module; its name has a checksum, for Spark sends a name only once."""
+    entries = sorted(_entries(source))
+    content = [(name, path.read_bytes()) for name, path in entries]
+    checksum = 0
+    for name, data in content:
+        checksum = zlib.crc32(data, zlib.crc32(name.encode(), checksum))
+    target = temp_dir("ship") / f"{source.stem}-{checksum:08x}.zip"
+    with ZipFile(target, "w", ZIP_DEFLATED) as file:
+        for name, data in content:
+            file.writestr(ZipInfo(name), data)
+    return target
+
+
+def _entries(source: Path) -> Iterator[tuple[str, Path]]:
+    if source.is_file():
+        yield source.name, source
+        return
+    for path in source.rglob("*"):
+        if path.is_file() and "__pycache__" not in path.parts:
+            yield path.relative_to(source.parent).as_posix(), path

@@ -1,0 +1,64 @@
+"""Stores as their changelog topics make them: of this query, or of an application in Java."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from kstreamnb.kafka.batch_offsets import Offsets
+from kstreamnb.spark.execution.worker_cache import AnyTask, empty_task
+from kstreamnb.spark.planning.deployment import Deployment, TaskPlacement
+from kstreamnb.topology.partitions import changelog_topic
+
+if TYPE_CHECKING:  # Kafka's client is loaded by connections alone
+    from kstreamnb.kafka.client import Servers
+
+__all__ = ["logged_stores", "read_topics", "restore_tasks", "stores_of"]
+
+Entries = dict[tuple[str, int], list[tuple[Any, Any, int]]]
+"""By topic and partition: key, value and timestamp of its records."""
+
+
+def logged_stores(deployment: Deployment) -> dict[str, str]:
+    """Return the topics from which stores can be restored, by store: changelogs, or the topic that a table reads."""
+    application = deployment.application
+    return {
+        name: changelog_topic(application.id, store)
+        for name, store in application.topology.stores.items()
+        if store.logged or store.changelog_topic is not None
+    }
+
+
+def read_topics(servers: Servers, topics: Mapping[str, str], until: Offsets) -> Entries:
+    """Read topics, each once, up to the last stable offset, or up to given offsets."""
+    from kstreamnb.kafka.bounded_reader import BoundedReader, fetch, pieces_between
+    from kstreamnb.kafka.capture import ends_of
+
+    names = sorted(set(topics.values()))
+    if not names:
+        return {}
+    reader = BoundedReader(servers, names)
+    end = {topic: {**parts, **until.get(topic, {})} for topic, parts in ends_of(reader).items()}
+    found: Entries = {}
+    for topic, partition, records in fetch(servers, pieces_between(reader.beginning(), end)):
+        found.setdefault((topic, partition), []).extend((key, value, at) for _, at, key, value, _ in records)
+    return found
+
+
+def stores_of(placed: TaskPlacement, task: AnyTask) -> Iterator[tuple[str, int, Any]]:
+    """Yield name, partition and store of all stores of a task; those of a cycle have a member before their names."""
+    for full, store in task.stores.items():
+        member, _, name = full.rpartition("/")
+        yield name, int(member.rpartition("_")[2]) if member else placed.plan.partition, store
+
+
+def restore_tasks(deployment: Deployment, topics: Mapping[str, str], entries: Entries) -> dict[str, AnyTask]:
+    """Return every task with state, by name, whose stores are what these topics make of them."""
+    tasks: dict[str, AnyTask] = {}
+    for placed in deployment.tasks:
+        if placed.stateful:
+            task = tasks[placed.name] = empty_task(deployment, placed)
+            for name, partition, store in stores_of(placed, task):
+                if name in topics:
+                    store.restore_changelog(entries.get((topics[name], partition), ()))
+    return tasks

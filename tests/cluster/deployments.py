@@ -1,0 +1,177 @@
+"""A deployment under supervision: its driver is started again when it ends, and its output is compared at the end."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import kstreamnb as ks
+from kstreamnb.kafka.admin import Admin
+from kstreamnb.kafka.producer import produce
+from tests.cluster.application import RULES
+from tests.cluster.services import PATIENCE_S
+from tests.kafka.apps import settle
+
+SETTINGS = {
+    "spark.driver.memory": "512m",
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.executor.memory": "512m",
+    "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.executor.cores": "1",
+    "spark.driver.host": "127.0.0.1",
+}
+"""For small processes."""
+
+ROUND = [f"{letter}{number}" for letter in "abc" for number in range(4)]
+"""The keys of one round of records."""
+
+
+class Deployment:
+    """The application on a cluster, with records arriving all the time.
+
+    Args:
+        name: of the application.
+        servers: Kafka's address.
+        master: Spark's address.
+        checkpoint: folder or address.
+        python: the executors' Python.
+        folder: for the user's module and logs.
+        settings: further settings of the session.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        servers: str,
+        master: str,
+        checkpoint: str,
+        python: Path,
+        folder: Path,
+        settings: Mapping[str, str] | None = None,
+    ) -> None:
+        self.name, self.servers, self.admin = name, servers, Admin(servers)
+        modules = folder / "modules"
+        modules.mkdir(parents=True)
+        (modules / "rules.py").write_text(RULES)
+        self._options = {
+            "name": name,
+            "servers": servers,
+            "master": master,
+            "checkpoint": checkpoint,
+            "settings": {**SETTINGS, **(settings or {})},
+            "modules": str(modules),
+        }
+        self._folder, self._python = folder, python
+        self.starts: list[dict[str, Any]] = []
+        self.ends: list[dict[str, Any]] = []
+        self.sent = 0
+        self._stopping = threading.Event()
+        self._process: subprocess.Popen[str] | None = None
+        for topic in (f"{name}-in", f"{name}-counts", f"{name}-letters"):
+            self.admin.create_topic(topic, partitions=2)
+        self._threads = [threading.Thread(target=each, daemon=True) for each in (self._feed, self._supervise)]
+        for thread in self._threads:
+            thread.start()
+
+    def _feed(self) -> None:
+        while not self._stopping.wait(0.2):
+            begin = self.sent
+            rows = [ks.TopicRecord(f"{self.name}-in", 0, at, begin + at, key, at) for at, key in enumerate(ROUND)]
+            produce(self.servers, rows, value_serde=ks.Serdes.long())
+            self.sent += len(rows)
+
+    def _supervise(self) -> None:
+        root = str(Path(__file__).parents[2])
+        environment = {**os.environ, "PYTHONPATH": root, "PYSPARK_PYTHON": str(self._python)}
+        environment["PYSPARK_DRIVER_PYTHON"] = sys.executable
+        command = [sys.executable, "-m", "tests.cluster.application", json.dumps(self._options)]
+        while not self._stopping.is_set():
+            with (self._folder / "driver.log").open("a") as log:
+                self._process = subprocess.Popen(
+                    command, env=environment, cwd=self._folder, text=True, stdout=subprocess.PIPE, stderr=log
+                )
+            assert self._process.stdout is not None
+            for line in self._process.stdout:
+                if line.startswith("{"):
+                    said = json.loads(line)
+                    (self.ends if "error" in said else self.starts).append(said)
+            self._process.wait()
+            self._process.stdout.close()
+
+    def stop(self) -> None:
+        """End the records and the driver, however the test ended."""
+        self._stopping.set()
+        for thread in self._threads:
+            while thread.is_alive():
+                self.kill_driver()
+                thread.join(1)
+
+    def published(self) -> int:
+        """Return how many records of the counts are committed."""
+        return sum(self.admin.offsets([f"{self.name}-counts"])[f"{self.name}-counts"].values())
+
+    def await_output(self, after: int = 0, patience_s: float = PATIENCE_S) -> float:
+        """Wait until more output is committed; returns after how many seconds it was."""
+        began = time.monotonic()
+        while self.published() <= after:
+            assert time.monotonic() < began + patience_s, (self.starts, self.ends, self.log())
+            time.sleep(0.1)
+        return time.monotonic() - began
+
+    def log(self) -> str:
+        """Return the end of what the driver wrote."""
+        return (self._folder / "driver.log").read_text()[-3000:]
+
+    def kill_driver(self) -> None:
+        """Kill the driver; its JVM ends with it, and another one is started."""
+        if self._process is not None:
+            self._process.kill()
+
+    def finish(self) -> dict[str, list[int]]:
+        """Stop the records, wait for their output, end the driver; returns the counts by key in their order."""
+        self._stopping.set()
+        self._threads[0].join()
+        expected, end = self.sent, time.monotonic() + PATIENCE_S
+        try:
+            while self._records() < expected and time.monotonic() < end:
+                time.sleep(0.2)
+        finally:
+            self.kill_driver()
+        settle(self.admin, f"{self.name}-counts")
+        counts: dict[str, list[int]] = {}
+        for record in self._captured("counts"):
+            counts.setdefault(record.key, []).append(record.value)
+        return counts
+
+    def _records(self) -> int:
+        """Return how many records were counted, by the last counts: offsets count markers of transactions, too."""
+        return sum({record.key: record.value for record in self._captured("counts")}.values())
+
+    def letters(self) -> dict[str, list[int]]:
+        """Return the counts of updates by letter."""
+        settle(self.admin, f"{self.name}-letters")
+        found: dict[str, list[int]] = {}
+        for record in self._captured("letters"):
+            found.setdefault(record.key, []).append(record.value)
+        return found
+
+    def _captured(self, topic: str) -> ks.Sample:
+        options: dict[str, Any] = {"records": None, "seconds": PATIENCE_S}
+        return ks.Sample.capture(self.servers, f"{self.name}-{topic}", value_serde=ks.Serdes.long(), **options)
+
+    def expected(self) -> dict[str, list[int]]:
+        """Return the counts that every record once gives."""
+        return {key: list(range(1, self.sent // len(ROUND) + 1)) for key in ROUND}
+
+    def expected_letters(self) -> dict[str, list[int]]:
+        """Return the counts of updates by letter that every record once gives."""
+        keys = Counter(key[0] for key in ROUND)
+        return {letter: list(range(1, keys[letter] * self.sent // len(ROUND) + 1)) for letter in keys}

@@ -1,0 +1,302 @@
+"""Storage and Spark's processes on this machine: HDFS, an S3 server, a standalone master with workers.
+
+Jars come from Maven Central, fetched once by the Ivy jar of pyspark; the S3 server is moto, in a separate environment.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import sysconfig
+import tempfile
+import time
+import urllib.request
+import venv
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+
+from kstreamnb.kafka.java import cache_folder, java
+
+__all__ = ["Standalone", "bare_python", "hdfs", "s3_server", "s3_settings"]
+
+HADOOP, SDK = "3.5.0", "2.35.4"  # those of pyspark 4.3.0
+PATIENCE_S = 300.0  # a busy machine
+HERE = Path(__file__).parent
+BUCKET = "checkpoints"
+
+_SETTINGS = """<ivysettings><settings defaultResolver="central"/><resolvers>
+<ibiblio name="central" m2compatible="true" useMavenMetadata="false"/></resolvers></ivysettings>"""
+_JARS = {
+    "hdfs": [
+        ("org.apache.hadoop", "hadoop-client-minicluster", HADOOP),
+        ("org.junit.jupiter", "junit-jupiter-api", "5.8.2"),
+    ],
+    "s3a": [
+        ("org.apache.hadoop", "hadoop-aws", HADOOP),
+        *(
+            ("software.amazon.awssdk", name, SDK)
+            for name in ("s3", "s3-transfer-manager", "sts", "apache-client", "netty-nio-client")
+        ),
+    ],
+}
+_EXCLUDED = [  # pyspark has the first two; the bundle alone has 600 MB
+    ("org.apache.hadoop", "hadoop-client-api"),
+    ("org.apache.hadoop", "hadoop-client-runtime"),
+    ("software.amazon.awssdk", "bundle"),
+    ("org.slf4j", "slf4j-api"),
+]
+
+
+def jars(kind: str) -> Path:
+    """Return the folder of the jars of "hdfs" or "s3a"; the first call fetches them in half a minute."""
+    folder = cache_folder() / f"{kind}-{HADOOP}"
+    if folder.is_dir():
+        return folder
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    wanted = "".join(f'<dependency org="{o}" name="{n}" rev="{r}" conf="default->default"/>' for o, n, r in _JARS[kind])
+    excluded = "".join(f'<exclude org="{o}" module="{m}"/>' for o, m in _EXCLUDED)
+    with tempfile.TemporaryDirectory(dir=folder.parent) as work:
+        Path(work, "settings.xml").write_text(_SETTINGS)
+        info = '<info organisation="kstreamnb" module="storage"/>'
+        module = f'<ivy-module version="2.0">{info}<dependencies>{wanted}{excluded}</dependencies></ivy-module>'
+        Path(work, "ivy.xml").write_text(module)
+        command = [java(), "-jar", str(next(spark_jars().glob("ivy-*.jar"))), "-settings", "settings.xml"]
+        command += ["-ivy", "ivy.xml", "-cache", "cache", "-types", "jar", "bundle"]
+        command += ["-retrieve", "lib/[artifact]-[revision].[ext]"]
+        subprocess.run(command, cwd=work, check=True, capture_output=True)
+        Path(work, "lib").rename(folder)
+    return folder
+
+
+def spark_jars() -> Path:
+    """Return the folder of the jars of the installed pyspark."""
+    spec = find_spec("pyspark")
+    assert spec is not None
+    assert spec.submodule_search_locations
+    return Path(spec.submodule_search_locations[0], "jars")
+
+
+def free_port() -> int:
+    """Return a port that nobody listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def bare_python(folder: Path) -> Path:
+    """Make an environment with all packages of this one except the kit; returns its Python."""
+    venv.create(folder, with_pip=False, symlinks=True)
+    site = next(folder.glob("lib/python*/site-packages"))
+    (site / "packages.pth").write_text(sysconfig.get_path("purelib"))  # paths in files of that folder do not count
+    python = folder / "bin" / "python"
+    found = subprocess.run([python, "-c", "import pyarrow, kstreamnb"], cwd="/", env={}, capture_output=True, text=True)
+    assert "No module named 'kstreamnb'" in found.stderr, found.stderr
+    return python
+
+
+@contextmanager
+def hdfs(folder: Path, port: int = 0) -> Iterator[Hdfs]:
+    """A NameNode and a DataNode in one process."""
+    service = Hdfs(folder, port or free_port())
+    service.start()
+    try:
+        yield service
+    finally:
+        service.stop()
+
+
+class Hdfs:
+    """HDFS in one process, which can be frozen and woken."""
+
+    def __init__(self, folder: Path, port: int) -> None:
+        self.folder, self.port = folder, port
+        self.url = f"hdfs://127.0.0.1:{port}"
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """Start it, and wait until it answers."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        details = self.folder / "details.json"
+        command = [java(), "-Xmx256m", f"-Dhdfs.minidfs.basedir={self.folder}/dfs", f"-Dtest.build.data={self.folder}"]
+        command += ["-cp", f"{jars('hdfs')}/*:{spark_jars()}/*", "org.apache.hadoop.mapreduce.MiniHadoopClusterManager"]
+        command += [
+            "-nomr",
+            "-format",
+            "-nnport",
+            str(self.port),
+            "-D",
+            "dfs.replication=1",
+            "-writeDetails",
+            str(details),
+        ]
+        self.process = _started(command, self.folder)
+        _await(lambda: details.exists() and bool(json.loads(details.read_text() or "{}")), self.process, self.folder)
+
+    def freeze(self) -> None:
+        """Have it stand still: no call is answered, and none is refused."""
+        assert self.process is not None
+        self.process.send_signal(signal.SIGSTOP)
+
+    def wake(self) -> None:
+        """Have it go on."""
+        assert self.process is not None
+        self.process.send_signal(signal.SIGCONT)
+
+    def stop(self) -> None:
+        """End it."""
+        _ended(self.process)
+
+
+@contextmanager
+def s3_server(folder: Path) -> Iterator[str]:
+    """An S3 endpoint with an empty bucket; yields its address."""
+    folder.mkdir(parents=True, exist_ok=True)
+    port = free_port()
+    process = _started([str(_moto()), str(HERE / "s3_server.py"), str(port)], folder)
+    try:
+        _await(lambda: "ready" in (folder / "log").read_text(), process, folder)
+        endpoint = f"http://127.0.0.1:{port}"
+        urllib.request.urlopen(urllib.request.Request(f"{endpoint}/{BUCKET}", method="PUT")).close()
+        yield endpoint
+    finally:
+        _ended(process)
+
+
+def s3_settings(endpoint: str) -> dict[str, str]:
+    """Return the settings of a session that reaches an endpoint; ``s3a://checkpoints/…`` is there then."""
+    return {
+        "spark.jars": ",".join(map(str, sorted(jars("s3a").glob("*.jar")))),
+        "spark.hadoop.fs.s3a.endpoint": endpoint,
+        "spark.hadoop.fs.s3a.endpoint.region": "us-east-1",
+        "spark.hadoop.fs.s3a.path.style.access": "true",
+        "spark.hadoop.fs.s3a.access.key": "x",
+        "spark.hadoop.fs.s3a.secret.key": "y",
+    }
+
+
+def _moto() -> Path:
+    """Return the Python of an environment with moto; the first call makes it in half a minute."""
+    folder = cache_folder() / "moto-5.2.5"
+    python = folder / "bin" / "python"
+    if not (folder / "ready").exists():
+        venv.create(folder, with_pip=True, clear=True)
+        command = [str(python), "-m", "pip", "install", "-q", "-r", str(HERE / "requirements.txt")]
+        subprocess.run(command, check=True, capture_output=True)
+        (folder / "ready").touch()
+    return python
+
+
+class Standalone:
+    """A standalone master and its workers, each a process.
+
+    Args:
+        folder: for logs and the workers' files.
+        workers: how many workers, with one core and 1 GB each.
+    """
+
+    def __init__(self, folder: Path, workers: int = 2) -> None:
+        self.folder, self.port = folder, free_port()
+        self.url = f"spark://127.0.0.1:{self.port}"
+        self._count = 0
+        self.master = self._process("master", "org.apache.spark.deploy.master.Master", "--port", str(self.port))
+        _await(lambda: _answers(self.port), self.master, folder / "master")
+        self.workers = [self.add_worker() for _ in range(workers)]
+
+    def add_worker(self, *before: str) -> subprocess.Popen[bytes]:
+        """Start a worker; ``before`` are the words of a command that runs it."""
+        self._count += 1
+        name = f"worker-{self._count}"
+        options = ["--cores", "1", "--memory", "1g", "--work-dir", str(self.folder / name / "work"), self.url]
+        worker = self._process(name, "org.apache.spark.deploy.worker.Worker", *options, before=before)
+        _await(
+            lambda: "Successfully registered" in (self.folder / name / "log").read_text(), worker, self.folder / name
+        )
+        return worker
+
+    def kill_worker(self) -> None:
+        """Kill a worker with its executors, as a machine that fails does, and start another one."""
+        worker = self.workers.pop(0)
+        for pid in [*executors(worker.pid), worker.pid]:
+            os.kill(pid, signal.SIGKILL)
+        worker.wait()
+        self.workers.append(self.add_worker())
+
+    def kill_executor(self) -> None:
+        """Kill one executor; its worker starts another one."""
+        for worker in self.workers:
+            for pid in executors(worker.pid)[:1]:
+                os.kill(pid, signal.SIGKILL)
+                return
+        raise AssertionError("there is no executor to kill")
+
+    def stop(self) -> None:
+        """End everything."""
+        for worker in self.workers:
+            for pid in executors(worker.pid):
+                os.kill(pid, signal.SIGKILL)
+        for process in [*self.workers, self.master]:
+            _ended(process)
+
+    def _process(self, name: str, kind: str, *options: str, before: tuple[str, ...] = ()) -> subprocess.Popen[bytes]:
+        folder = self.folder / name
+        folder.mkdir(parents=True)
+        command = [
+            *before,
+            java(),
+            "-Xmx256m",
+            "-XX:+UseSerialGC",
+            "-XX:TieredStopAtLevel=1",
+            "-cp",
+            f"{spark_jars()}/*",
+        ]
+        command += [kind, "--host", "127.0.0.1", "--webui-port", "0", *options]
+        plain = {key: value for key, value in os.environ.items() if not key.startswith(("PYTHON", "PYSPARK", "SPARK"))}
+        environment = {**plain, "SPARK_HOME": str(spark_jars().parent), "SPARK_LOCAL_DIRS": str(folder / "local")}
+        environment["SPARK_SCALA_VERSION"] = "2.13"  # what Spark's own scripts set
+        return _started(command, folder, environment)
+
+
+def executors(worker: int) -> list[int]:
+    """Return the process ids of a worker's executors."""
+    listed = subprocess.run(
+        ["ps", "-ww", "-o", "pid=,args=", "--ppid", str(worker)], capture_output=True, text=True, check=False
+    )
+    rows = [line.split(None, 1) for line in listed.stdout.splitlines()]
+    return [int(pid) for pid, arguments in rows if "CoarseGrainedExecutorBackend" in arguments]
+
+
+def _started(command: list[str], folder: Path, environment: Mapping[str, str] | None = None) -> subprocess.Popen[bytes]:
+    with (folder / "log").open("wb") as log:
+        return subprocess.Popen(command, cwd=folder, stdout=log, stderr=log, env=environment)
+
+
+def _ended(process: subprocess.Popen[bytes] | None) -> None:
+    if process is not None and process.poll() is None:
+        process.send_signal(signal.SIGCONT)
+        process.kill()
+        process.wait(20)
+
+
+def _await(reached: object, process: subprocess.Popen[bytes], folder: Path) -> None:
+    end = time.monotonic() + PATIENCE_S
+    assert callable(reached)
+    while not reached():
+        text = (folder / "log").read_text()[-2000:]
+        assert process.poll() is None, text
+        assert time.monotonic() < end, text
+        time.sleep(0.1)
+
+
+def _answers(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+if __name__ == "__main__":
+    print(sys.executable, jars("hdfs"), jars("s3a"), _moto())
